@@ -49,6 +49,10 @@ class UnitProfile(Protocol):
     def longest_pause(self) -> int:
         """Most cycles for which a CLEAR, or another operation, keeps the input closed."""
 
+    @property
+    def reset_pause(self) -> int:
+        """Most cycles from the end of a reset to the first acceptance."""
+
     def check_buildable(self) -> None:
         """Refuse what the hardware cannot hold, with a `SpecificationError`."""
 

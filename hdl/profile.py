@@ -14,6 +14,7 @@ from .latencies import (
     CONTROL_LAG,
     DEFAULT_LEVELS,
     FAN_IN,
+    GENERATION_LEAD,
     LANE_HASH_LATENCY,
     LANE_SLOTS,
     MINIMUM_BEATS,
@@ -209,6 +210,11 @@ class HardwareProfile:
         # A sweep that starts late, and is told of late.
         late = 2 * self.spare_lag if self.sliced else 0
         return max(SHIFT_PAUSE, self.clear_cycles + late + PAUSE)
+
+    @property
+    def reset_pause(self) -> int:
+        """Most cycles from the end of a reset to the first acceptance."""
+        return self.longest_pause + GENERATION_LEAD + 2
 
     # The pipeline
 

@@ -15,6 +15,7 @@ from ...hdl.bus.flat import FlatUnit
 from ...hdl.interface import fields
 from ...hdl.target_clocks import target_mhz
 from .bench_values import bench_values
+from .contract import contract
 from .design import NO_BUS, Design
 from .fields import labels
 from .litex_values import litex_values
@@ -159,6 +160,7 @@ def _values(design: Design) -> dict[str, Any]:
             "period": 1000 / (target_mhz(device.name) if design.target else EXAMPLE_MHZ),
             "frames": design.frames,
             "operations": [] if design.frames else _operations(component),
+            "contract": contract(design),
             "latency": "" if design.frames else _latency(design),
             "entry": [] if design.frames else _entry(component),
             "bus": "" if design.bus == NO_BUS else design.bus,
@@ -173,7 +175,7 @@ def _latency(design: Design) -> str:
     if design.waits:
         return (
             f"A result leaves {design.component.unit.latency} cycles after its request, or later "
-            "if those before it wait."
+            "if the results before it wait."
         )
     return f"Every request has its result {design.component.unit.latency} cycles later."
 

@@ -12,6 +12,7 @@ from ..latencies import (
     MOST_WORDS,
     PROTECTIONS,
     QUEUE_LATENCY,
+    SPARE_SETTLE,
     check_bits,
     hash_latency,
 )
@@ -209,6 +210,11 @@ class DictionaryProfile:
     def longest_pause(self) -> int:
         """Most cycles for which a CLEAR keeps the input closed."""
         return self.spec.rows + 2 * self.latency
+
+    @property
+    def reset_pause(self) -> int:
+        """Most cycles from the end of a reset to the first acceptance."""
+        return self.longest_pause + SPARE_SETTLE + 1
 
     def check_buildable(self) -> None:
         """Refuse what the hardware cannot hold.

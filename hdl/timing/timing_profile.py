@@ -14,6 +14,7 @@ from ..latencies import (
     MOST_WORDS,
     PROTECTIONS,
     QUEUE_LATENCY,
+    SPARE_SETTLE,
     ceil_log,
     check_bits,
     hash_latency,
@@ -129,6 +130,11 @@ class TimingProfile:
     def longest_pause(self) -> int:
         """Most cycles for which a CLEAR keeps the input closed: a cell of each part per clock."""
         return self.spec.cells + self.latency + 32
+
+    @property
+    def reset_pause(self) -> int:
+        """Most cycles from the end of a reset to the first acceptance."""
+        return self.longest_pause + SPARE_SETTLE + 1
 
     @property
     def block_rams(self) -> int:

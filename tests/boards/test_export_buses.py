@@ -282,7 +282,8 @@ def wrapper(asked, folder):
         f"  {'input' if port.inward else 'output'} wire {port.range} {port.name}" for port in ports
     )
     (folder / "wrapper.v").write_text(
-        f"`timescale 1ns / 1ps\n`default_nettype none\nmodule wrapper (\n{declared}\n);\n{template}endmodule\n"
+        "`timescale 1ns / 1ps\n`default_nettype none\n"
+        f"module wrapper (\n{declared}\n);\n{template}endmodule\n"
         "`default_nettype wire\n"
     )
     return {port.name for port in ports}
