@@ -128,7 +128,7 @@ def descriptions(design: Design) -> dict[str, str]:
 
 
 def _heading(design: Design) -> dict[str, str]:
-    """Return the entries that all files have."""
+    """Return the values of the unit that every file states."""
     return {
         "name": design.name,
         "version": __version__,

@@ -116,7 +116,7 @@ def _ring_window(spec: FilterSpec, key: str, frames: bool) -> list[str]:
         ]
     report = f"A {key} is reported for at least {spec.span} ticks after its insertion"
     room = f"more than {spec.generation} insertions come in {spec.generation_span} ticks"
-    told = "" if frames else f", and `status` is {1 if spec.when_full == 'shorten' else 2}"
+    flag = "" if frames else f", and `status` is {1 if spec.when_full == 'shorten' else 2}"
     if spec.when_full == "shorten":
-        return [f"{report}.", f"If {room}, the window is shorter{told}."]
-    return [f"{report}.", f"If {room}, false positives are more frequent{told}."]
+        return [f"{report}.", f"If {room}, the window is shorter{flag}."]
+    return [f"{report}.", f"If {room}, false positives are more frequent{flag}."]

@@ -84,7 +84,12 @@ class RtlilModule:
         return [line.split()[-1] for line in self.lines if _PORT.search(line)]
 
     def renamed(self, names: Mapping[str, str]) -> Iterator[str]:
-        """Yield the lines with the module's own identifiers replaced."""
+        """Yield the lines with the module's own identifiers replaced.
+
+        Parameters
+        ----------
+        names : mapping of str to str
+        """
         for line in self.lines:
             if memory := _MEMORY.fullmatch(line):
                 name = f"\\{memory[2]}"
