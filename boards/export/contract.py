@@ -4,6 +4,7 @@ from ...golden.spec import FilterSpec
 from ...golden.spec.dictionary_sizes import WindowDictionarySpec
 from ...golden.spec.timestamp import StampedPartsSpec
 from ...hdl.latencies import GENERATION_LEAD, SHIFT_PAUSE
+from ...hdl.profile import HardwareProfile
 from .design import NO_BUS, Design
 
 
@@ -57,7 +58,7 @@ def _throughput(design: Design) -> list[str]:
         ]
     found = [f"{profile.lanes} requests per cycle." if profile.lanes > 1 else
              "One request per cycle."]  # fmt: skip
-    if isinstance(spec, FilterSpec):
+    if isinstance(profile, HardwareProfile):
         found.append(
             f"A SHIFT closes the input for {SHIFT_PAUSE} cycles, or for at most "
             f"{profile.longest_pause} cycles soon after another shift."

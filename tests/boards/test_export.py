@@ -10,6 +10,7 @@ import sys
 
 import pytest
 from amaranth.sim import Simulator
+from verilators import OLDEST, VERILATORS, verilator
 
 from lately.boards.export import bundle
 from lately.boards.export.bundle import descriptions, texts, write
@@ -59,24 +60,6 @@ def design(case, name="seen_lately"):
     spec, how = CASES[case]
     cells = [path.read_text() for path in models(how.get("memory", "portable"))]
     return Design(spec=spec, name=name, models=cells, **how)
-
-
-OLDEST = "/usr/bin/verilator"
-"""Verilator of the distribution: 5.006 in Debian 12, the oldest release that is supported."""
-
-
-def verilator(program, folder, *arguments):
-    """Run Verilator, of the distribution or of the package; every message is an error."""
-    environment = verilator_environment()
-    if program == OLDEST:
-        assert shutil.which(OLDEST), "verilator is needed for this test; install verilator"
-        del environment["VERILATOR_ROOT"], environment["VERILATOR_BIN"]
-    done = subprocess.run(
-        [program, *arguments], cwd=folder, env=environment, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
-    told = [line for line in done.stderr.splitlines() if line.startswith("%")]
-    assert (done.returncode, told) == (0, []), done.stdout + done.stderr
 
 
 def icarus(folder, *sources):
@@ -141,7 +124,7 @@ def test_other_tools_read_it_without_warnings(case, tmp_path):
     files = write(design(case), tmp_path / "ip")
     cells = [name for name in files if name.endswith("_models.v")]
     bench = ["--top-module", "seen_lately_tb", "seen_lately.v", *cells, "seen_lately_tb.v"]
-    for program in (OLDEST, "verilator"):
+    for program in VERILATORS:
         module = ["--top-module", "seen_lately", "seen_lately.v", *cells]
         verilator(program, tmp_path / "ip", "--lint-only", "-Wall", *module)
         verilator(program, tmp_path / "ip", "--lint-only", "--timing", *bench)
@@ -173,7 +156,7 @@ def test_bench_runs_in_the_oldest_verilator(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("program", [OLDEST, "verilator"])
+@pytest.mark.parametrize("program", VERILATORS)
 def test_bench_runs_in_verilator(program, exported):
     folder, _, files = exported
     cells = [name for name in files if name.endswith("_models.v")]
