@@ -19,6 +19,7 @@ from .results import kept_while_waiting
 
 _SPEC = APBBFSpec(k=1, l=1, block_bits=2, blocks=2, hashes_per_block=1, generation=4, key_bits=2)
 _TAG_BITS = 1
+_TIME_BITS = 2
 
 
 def under_way(m, access):
@@ -164,7 +165,8 @@ class _AnyUnit(wiring.Component):
                 generations=2,
                 generation_bits=3,
                 generation=_SPEC.generation,
-                counters={"operations": 2},
+                time_bits=_TIME_BITS,
+                counters={"operations": 2, "shortened": 2},
             )
         )
 
@@ -174,6 +176,7 @@ class _AnyUnit(wiring.Component):
             self.o.valid.eq(AnySeq(1)),
             self.o.p.as_value().eq(AnySeq(Shape.cast(self.o.p.shape()).width)),
             self.i.ready.eq(AnySeq(1)),
+            self.shortened.eq(AnySeq(2)),
             Assume(kept_while_waiting(m, self.o)),
         ]
         return m
@@ -201,6 +204,10 @@ class Orders(Harness):
         m.d.sync += waiting.eq((waiting | asked) & ~ordered)
         disabled = delayed(m, ~signals["bank.control_enable"], 1, "disabled")
         came, went = inner.o.valid & inner.o.ready, part.o.valid & part.o.ready
+        # Time of the request that was taken last.
+        reached = Signal.like(request.time)
+        with m.If(passes):
+            m.d.sync += reached.eq(request.time)
         self.require(
             kept_while_waiting(m, part.o),
             # What is taken outside is taken inside, as it is, and nothing else but orders.
@@ -208,6 +215,8 @@ class Orders(Harness):
             ~passes | (given.key == request.key),
             ~passes | (given.operation.as_value() == request.operation.as_value()),
             ~passes | (given.tag == request.tag),
+            ~passes | (given.time == request.time),
+            ~ordered | (given.time == reached),
             ~ordered | given.tag[-MARK_BITS:].all(),
             ~ordered
             | (given.operation.as_value() == Operation.SHIFT.value)
@@ -225,7 +234,38 @@ class Orders(Harness):
             ~part.o.valid | (part.o.p.tag == inner.o.p.tag[:-MARK_BITS]),
         )
         self.reach("an order is taken", ordered)
+        self.reach("a later request waits for an order", ordered & part.i.valid
+                   & (request.time > reached) & (reached != 0))  # fmt: skip
         self.reach("an operation is taken after an order", passes & delayed(m, ordered, 1, "was"))
+
+
+class Faults(Harness):
+    """The faults of a unit behind a bus, any events, any accesses."""
+
+    def __init__(self, *, goal=None):
+        self._controlled = ControlledUnit(
+            _AnyUnit(), spec=_SPEC, bus="wishbone", version=(0, 0, 0), told_bits=_TAG_BITS,
+            waits=False,
+        )  # fmt: skip
+        super().__init__(part=self._controlled, goal=goal)
+
+    def build(self, m):
+        part = self._controlled
+        m.submodules.controlled, signals = opened(part)
+        count, access = part.unit.shortened, part._bank.access
+        events = {
+            "overrun": part.i.valid & ~part.i.ready,
+            "shortened": count[0] != delayed(m, count[0], 1, "count"),
+        }
+        (word,) = part.registers.find("faults")
+        for field in word.fields:
+            held, event = signals[f"bank.{field.signal}_held"], events[field.name]
+            given = access.data[field.place] & access.strobe[field.place // 8]
+            clears = signals["bank.write_faults"] & given
+            kept = delayed(m, held & ~clears, 1, f"{field.name}_kept")
+            came = delayed(m, event, 1, f"{field.name}_came")
+            self.require(held == (kept | came))
+            self.reach(f"{field.name} comes as it is cleared", held & event & clears)
 
 
 PROOFS = (
@@ -254,11 +294,28 @@ PROOFS = (
     Proof(
         name="orders of registers",
         statement="SHIFT and CLEAR of registers reach the unit once each, between operations that "
-        "pass unchanged; their results do not leave, and what leaves stays until it is taken.",
+        "pass unchanged, at the time of the one before; their results do not leave, and what "
+        "leaves stays until it is taken.",
         design="registers on Wishbone, any unit whose results stay, any master and requests",
         build=Orders,
         method=Unbounded(),
-        goals={"an order is taken": 40, "an operation is taken after an order": 40},
+        goals={
+            "an order is taken": 40,
+            "an operation is taken after an order": 40,
+            "a later request waits for an order": 40,
+        },
+    ),
+    Proof(
+        name="faults of registers",
+        statement="An event sets the bit of its fault, also in the clock in which the bus clears "
+        "it; nothing else sets or clears the bit.",
+        design="registers on Wishbone, any unit and events, any master and requests",
+        build=Faults,
+        method=Unbounded(),
+        goals={
+            "overrun comes as it is cleared": 40,
+            "shortened comes as it is cleared": 40,
+        },
     ),
 )
 """Proofs of buses."""

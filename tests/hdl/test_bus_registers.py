@@ -68,10 +68,10 @@ def behind(bus, unit, spec=SPEC, *, waits=False):
     return ControlledUnit(unit, spec=spec, bus=bus, version=(1, 2, 3), told_bits=4, waits=waits)
 
 
-def of_spec(name):
+def of_spec(name, bus="axi4-lite", **options):
     spec = any_preset(name)
-    unit = filter_unit(spec, tag_bits=4 + MARK_BITS, statistics_bits=COUNTER_BITS)
-    return behind("axi4-lite", unit, spec, waits=True)
+    unit = filter_unit(spec, tag_bits=4 + MARK_BITS, statistics_bits=COUNTER_BITS, **options)
+    return behind(bus, unit, spec, waits=True)
 
 
 def simulate(unit, bench, *others):
@@ -453,6 +453,80 @@ def expected_of(name, performed):
     columns = [] if others is None else [np.array(others * len(codes))]
     seen, *_ = perform(codes.astype(np.uint8), keys, *columns)
     return [int(one) for one, code in zip(seen, codes, strict=True) if code < 4]
+
+
+class TimedOrders:
+    """Orders to a unit whose requests carry times, which steadily go on, and what comes of it."""
+
+    def __init__(self, seed):
+        self.unit = of_spec("timed-tiny", "wishbone", ticks="time", time_bits=16)
+        self.choose = random.Random(seed)
+        # What is offered: "steady" or "late" requests, or "none".
+        self.mode = "steady"
+        self.performed, self.results = [], []
+
+    async def watch(self, ctx):
+        """Note what is performed, at the latest time of a request so far, and the results."""
+        unit, inner, reached = self.unit, self.unit.unit, 0
+        taken = inner.i.valid & inner.i.ready, unit.o.valid & unit.o.ready
+        async for *_, came, went, code, request, result in ctx.tick().sample(
+            *taken, inner.i.p.operation.as_value(), unit.i.p, unit.o.p
+        ):
+            if came:
+                reached = reached if code & 4 else max(reached, request.time)
+                self.performed.append((code, request.key, reached))
+            if went:
+                self.results.append((result.seen, result.status, result.time))
+
+    async def drive(self, ctx):
+        """Offer one request after another; late ones come after all before them have expired."""
+        i, choose, time = self.unit.i, self.choose, 0
+        ctx.set(i.p.operation, Operation.CHECK_AND_INSERT)
+        ctx.set(self.unit.o.ready, 1)
+        while True:
+            time += 13 if self.mode == "late" else choose.random() < 1 / 60
+            ctx.set(i.p.key, choose.randrange(12))
+            ctx.set(i.p.time, max(time - choose.choice([0, 0, 0, 1, 5]), 0))
+            ctx.set(i.valid, 1)
+            while not (await ctx.tick().sample(i.ready))[-1]:
+                pass
+            ctx.set(i.valid, 0)
+            # What is not offered means nothing.
+            ctx.set(i.p.time, choose.randrange(1 << 14))
+            while self.mode == "none":
+                await ctx.tick()
+
+    async def order(self, ctx):
+        """Give orders, behind which no request waits, or a steady one, or a late one."""
+        choose, access = self.choose, MASTERS["wishbone"](ctx, self.unit).access
+        for later in 5 * ("steady", "none", "late"):
+            await ctx.tick().repeat(choose.randrange(80, 120))
+            self.mode = "steady" if later == "steady" else "none"
+            await ctx.tick().repeat(4)
+            assert await access(0x14, choose.choice([3, 3, 3, 5])) == (False, None)
+            # The order still waits.
+            self.mode = later
+            while (await access(0x18))[1] & 1:
+                pass
+            self.mode = "steady"
+        await access(0x14, 0)
+        await ctx.tick().repeat(200)
+        await access(0x14, 8)
+        self.shortened = (await access(0xA0))[1]
+
+
+def test_orders_take_effect_at_the_time_that_was_reached():
+    """That is the latest time of a request before the order, whatever time waits behind it."""
+    seed = 6
+    print("seed", seed)
+    run = TimedOrders(seed)
+    simulate(run.unit, run.order, run.watch, run.drive)
+    codes, keys, times = (np.array(column) for column in zip(*run.performed, strict=True))
+    model = from_spec(any_preset("timed-tiny"))
+    expected = model.perform(codes.astype(np.uint8), keys, times)
+    answers = zip(codes, expected.seen, expected.status, times, strict=True)
+    assert run.results == [tuple(answer) for code, *answer in answers if code < 4]
+    assert run.shortened == model.shortened > 0
 
 
 # Wrong

@@ -7,8 +7,9 @@ from mutants import broken
 
 from lately.hdl.bus.axi4_lite import Axi4Lite
 from lately.hdl.bus.controlled import ControlledUnit
+from lately.hdl.bus.register_bank import RegisterBank
 from lately.hdl.bus.wishbone import Wishbone
-from lately.sim.proofs.buses import PROOFS, Axi4LiteRules, Orders, WishboneRules
+from lately.sim.proofs.buses import PROOFS, Axi4LiteRules, Faults, Orders, WishboneRules
 from lately.sim.proofs.formal import Bounded, Proof, run_proof
 
 pytestmark = pytest.mark.rtl
@@ -73,7 +74,26 @@ def test_broken_wishbone_is_found_out(old, new):
         ("(self.i.valid & ~closed) | order", "self.i.valid | order"),
         ("waits & (lead == 0) & ~taken", "waits & (lead == 0)"),
         ("given | (waits & ~taken)", "(waits & ~taken)"),
+        # An order has the time of a request that waits.
+        ("m.d.comb += unit.i.p.time.eq(last)", "pass"),
+        ("m.If(self.i.valid & self.i.ready)", "m.If(self.i.valid)"),
     ],
 )
 def test_broken_orders_are_found_out(old, new):
     assert failed(partial(Orders, controlled=broken(ControlledUnit, old, new)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # An event that comes as the bit is cleared.
+        ("event | (held & ~(written[word] & self._given(field)))",
+         "(event | held) & ~(written[word] & self._given(field))"),
+        # A write clears the bits where it has a 0, too.
+        ("held & ~(written[word] & self._given(field))", "held & ~written[word]"),
+    ],
+)  # fmt: skip
+def test_broken_faults_are_found_out(old, new, monkeypatch):
+    bank = broken(RegisterBank, old, new)
+    monkeypatch.setattr("lately.hdl.bus.controlled.RegisterBank", bank)
+    assert failed(Faults)
