@@ -70,6 +70,11 @@ class BeatScoreboard(Scoreboard):
         super().__init__(spec)
         self.turned: Counter[int] = Counter()
 
+    def forget(self) -> None:
+        """Start anew, as the unit does at reset."""
+        super().forget()
+        self.turned.clear()
+
     def expect(self, beat: Beat) -> None:
         """Perform an accepted beat on the reference: its turn, then lane by lane."""
         if beat.turn != Operation.NONE:

@@ -47,6 +47,15 @@ class DecidingBench(Bench):
             table = (dut.swap, dut.table__valid, dut.table__ready)
             swaps.clock(ports, TablePorts(*(bool(one.value) for one in table)))
 
+    def operations(self, count: int) -> list[Item | ClassItem]:  # type: ignore[override]
+        """Return random operations with classes, if there are several."""
+        return self.class_items((self.random.choice(CODES), self.key()) for _ in range(count))
+
+    async def load_unit(self) -> None:
+        """Let a table be loaded before the second reset; then there is none again."""
+        await self.begin()
+        await super().load_unit()
+
     async def begin(self) -> None:
         """Ask before there is a table, then load one; starts and ends after an edge."""
         await self.driver.send(self.class_items([(Operation.QUERY, self.key())] * (2 * CLASSES)))

@@ -110,6 +110,10 @@ class Bench(UnitBench):
                 code = draw.randrange(4, 8) + draw.choice((0, 8))
             yield self.item(code, draw.randrange(keys), draw.randint(0, WINDOW))
 
+    def operations(self, count: int) -> list[DictionaryItem]:
+        """Return random operations."""
+        return [*self.mixture(count)]
+
     async def settle(self) -> None:
         """Wait for all that is under way; starts and ends after an edge."""
         await self.drain()

@@ -113,7 +113,6 @@ class DictionaryScoreboard(Scoreboard):
     def _renewed(self) -> Any:
         self.counts.clear()
         self.performed.clear()
-        self._secrets.clear()
         golden = type(self.golden).from_spec(self.golden.spec)
         # For one operation at a time it takes an interpreter no longer.
         golden.compiled = False

@@ -97,6 +97,10 @@ class Bench(RingBench):
         draw = draw or self.key
         return tagged([(Operation.CHECK_AND_INSERT, draw()) for _ in range(count)])
 
+    def operations(self, count: int) -> list[Item]:
+        """Return check-and-inserts of random keys."""
+        return self.inserts(count)
+
     async def finish(self) -> None:
         """Check that nothing is missing, and that counters and memory equal golden's."""
         await super().finish()

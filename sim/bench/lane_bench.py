@@ -55,6 +55,10 @@ class Bench(RingBench):
         """Return full beats of check-and-inserts of random keys."""
         return self.full([(Operation.CHECK_AND_INSERT, self.key()) for _ in range(count * LANES)])
 
+    def operations(self, count: int) -> list[Beat]:
+        """Return random beats."""
+        return [self.anything() for _ in range(count)]
+
     def anything(self) -> Beat:
         """Return a random beat."""
         draw = self.random

@@ -261,6 +261,7 @@ class Scoreboard:
     def forget(self) -> None:
         """Start anew, as the unit does at reset."""
         self._expected.clear()
+        self._secrets.clear()
         self.compared = 0
         self.golden = self._renewed()
 

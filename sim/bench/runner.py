@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import shutil
 from collections.abc import Sequence
@@ -262,6 +263,8 @@ def run_bench(
 ) -> dict[str, bool]:
     """Run cocotb tests of a design; other parameters, result, errors: as `run_filter_bench`.
 
+    Its memories hold bits at random at first, as no reset clears them.
+
     Parameters
     ----------
     text : str
@@ -291,7 +294,7 @@ def run_bench(
         raise ToolError("iverilog: expected it on PATH, found none; install Icarus Verilog")
     else:
         text = _woken(text)
-    (directory / "top.v").write_text(text)
+    (directory / "top.v").write_text(_filled(text, environment["LATELY_SEED"]))
     runner = get_runner(simulator)
     with building:
         runner.build(
@@ -299,7 +302,7 @@ def run_bench(
             hdl_toplevel=TOP,
             build_dir=directory / simulator,
             build_args=arguments,
-            defines={"LATELY_SEED": environment["LATELY_SEED"]},
+            defines={"LATELY_SEED": environment["LATELY_SEED"], "LATELY_FILLED": "1"},
             timescale=("1ns", "1ps"),
             log_file=directory / f"{simulator}-build.log",
         )
@@ -312,6 +315,7 @@ def run_bench(
             build_dir=directory / simulator,
             test_dir=directory / simulator,
             results_xml=str(results),
+            plusargs=[f"+verilator+seed+{environment['LATELY_SEED']}"],
             # All that is imported would be rewritten, which takes longer than most benches.
             extra_env=environment | {"COCOTB_REWRITE_ASSERTION_FILES": "*_bench.py"},
             test_filter=testcase,
@@ -329,6 +333,18 @@ def _woken(text: str) -> str:
     return re.sub(
         r"(\n  reg (\\\$auto\$verilog_backend\S+) +=) 0;", r"\1 0;\n  initial #1 \2 = 1;", text
     )
+
+
+def _filled(text: str, seed: str) -> str:
+    """Return Verilog whose memories begin with bits at random, not with zeros."""
+    draw = random.Random(seed)
+
+    def contents(block: re.Match[str]) -> str:
+        return re.sub(
+            r"(\d+)'h0+;", lambda word: f"{word[1]}'h{draw.getrandbits(int(word[1])):x};", block[0]
+        )
+
+    return re.sub(r"\n  initial begin\n(    \S+\[\d+\] = \d+'h0+;\n)+  end\n", contents, text)
 
 
 def _outcomes(results: Path) -> dict[str, bool]:

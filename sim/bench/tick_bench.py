@@ -52,6 +52,17 @@ class TickingBench(UnitBench):
                 await self.tick()
                 await ClockCycles(self.dut.clk, self.period - 1)
 
+    async def load_unit(self) -> None:
+        """Let ticks come and wait meanwhile; time begins again with the second reset."""
+        self.flow(lambda: self.random.choice((1, self.period)))
+        await super().load_unit()
+        if self._flow is not None:
+            self._flow.cancel()
+            self._flow = None
+        self.stop_time()
+        self.ticks.clear()
+        self.time = 0
+
     def flow(self, distance: Callable[[], int]) -> None:
         """Let time go on by itself, with so many clocks from one tick of the port to the next."""
 

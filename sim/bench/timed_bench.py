@@ -45,6 +45,10 @@ class TimedBench(TickingBench, Bench):
             return TimedItem(operation, key, tag, self.time % 256)
         return Item(operation, key, tag)
 
+    def operations(self, count: int) -> list[Item | TimedItem]:  # type: ignore[override]
+        """Return random operations, through which time goes on."""
+        return [*mixture(self, count)]
+
     async def send(self, *operations: tuple[int, int], stalls: Stalls | None = None) -> None:
         """Send operations of the present time."""
         await self.driver.send([self.item(*one) for one in operations], stalls=stalls)

@@ -120,6 +120,10 @@ class Bench(TickingBench):
         else:
             await self.send(*[(INSERT, OTHER)] * (count * SPEC.block))
 
+    def operations(self, count: int) -> list[TimingItem]:
+        """Return random operations."""
+        return [*self.mixture(count)]
+
     async def settle(self) -> None:
         """Wait for all that is under way; starts and ends after an edge."""
         await self.drain()

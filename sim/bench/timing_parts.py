@@ -182,3 +182,7 @@ class DecidingScoreboard(TimingScoreboard):
         self.golden.decide_by(self.tables[table])
         self.looked_up.append(LookedUp(table, self.golden.phase))
         return int(getattr(item, "query_class", 0))
+
+    def _renewed(self) -> Any:
+        del self.tables[1:], self.looked_up[:], self._swaps[:]
+        return super()._renewed()

@@ -13,6 +13,7 @@ import json
 import os
 import random
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -40,7 +41,11 @@ PERIOD_NS = 10
 warnings.filterwarnings("ignore", category=UnusedElaboratable)
 
 
-class UnitBench:
+LOADED = 50
+"""Clocks from the first operation to the second reset."""
+
+
+class UnitBench(ABC):
     """A unit with its driver, monitor and scoreboard.
 
     Attributes
@@ -68,7 +73,10 @@ class UnitBench:
         dut._log.info("seed %d", SEED)
 
     async def reset(self) -> Self:
-        """Start the clock, reset the unit, start the monitor and wait for the first clear."""
+        """Start the clock, reset the unit twice, start the monitor and wait for the first clear.
+
+        Operations flow before the second reset, so that memories hold what no test has written.
+        """
         dut = self.dut
         self.scoreboard.forget()
         dut.rst.value = 1
@@ -82,8 +90,35 @@ class UnitBench:
             await ClockCycles(dut.clk, 2)
         dut.rst.value = 0
         cocotb.start_soon(self.monitor.run())
+        await self.load_unit()
         await ClockCycles(dut.clk, self.settled)
         return self
+
+    @abstractmethod
+    def operations(self, count: int) -> Sequence[Any]:
+        """Return random operations, or beats."""
+
+    async def load_unit(self) -> None:
+        """Reset the unit in mid-stream, and forget what came before; starts and ends after an edge.
+
+        A secret, if there are any, comes meanwhile.
+        """
+        dut, monitor, driver = self.dut, self.monitor, self.driver
+        monitor.stalls = Stalls(0.2, SEED)
+        sending = cocotb.start_soon(driver.send(self.operations(self.settled + LOADED)))
+        while not driver.accepted:
+            await RisingEdge(dut.clk)
+        loading = None
+        if "secret" in self.streams:
+            loading = cocotb.start_soon(self.load_secret(self.random.getrandbits(128)))
+        await ClockCycles(dut.clk, LOADED)
+        if loading is not None:
+            loading.cancel()
+            dut.secret__valid.value = 0
+        await self.cut(sending)
+        for notes in (driver.waits, driver.times, monitor.outcomes, monitor.times):
+            notes.clear()
+        monitor.held, monitor.stalls = 0, Stalls()
 
     def stop_time(self) -> None:
         """Let no tick come; those of a period cannot be stopped."""
@@ -168,6 +203,10 @@ class UnitBench:
         """Reset the unit when it was sent items for some clocks; return what it had accepted."""
         sending = cocotb.start_soon(self.driver.send(items))
         await ClockCycles(self.dut.clk, clocks)
+        return await self.cut(sending)
+
+    async def cut(self, sending: cocotb.task.Task) -> int:
+        """Reset the unit while it is sent items; return what it had accepted."""
         sending.cancel()
         self.driver.release()
         accepted = len(self.driver.accepted)

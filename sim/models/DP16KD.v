@@ -95,7 +95,7 @@ module DP16KD (
         if (!(WRITEMODE_A == "NORMAL" || (WRITEMODE_A == "READBEFOREWRITE" && DATA_WIDTH_A >= 9))
                 || !(WRITEMODE_B == "NORMAL" || (WRITEMODE_B == "READBEFOREWRITE" && DATA_WIDTH_B >= 9)))
             $fatal(1, "DP16KD: this mode is not modelled");
-        for (index = 0; index < `LATELY_DEPTH(1024); index = index + 1) words[index] = 18'd0;
+        for (index = 0; index < `LATELY_DEPTH(1024); index = index + 1) words[index] = `LATELY_CONTENTS;
     end
 `endif
 

@@ -58,7 +58,7 @@ module DPB (
     initial begin
         if (BIT_WIDTH_1 != 1 || READ_MODE0 != 0 || WRITE_MODE0 != 0)
             $fatal(1, "DPB: this mode is not modelled");
-        for (index = 0; index < `LATELY_DEPTH(1024); index = index + 1) words[index] = 16'd0;
+        for (index = 0; index < `LATELY_DEPTH(1024); index = index + 1) words[index] = `LATELY_CONTENTS;
     end
 `endif
 

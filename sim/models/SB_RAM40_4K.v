@@ -58,7 +58,7 @@ module SB_RAM40_4K (
     end
 
 `ifndef FORMAL
-    initial for (index = 0; index < `LATELY_DEPTH(256); index = index + 1) words[index] = 16'd0;
+    initial for (index = 0; index < `LATELY_DEPTH(256); index = index + 1) words[index] = `LATELY_CONTENTS;
 `endif
 
     assign RDATA = gathered(READ_MODE, read, column);

@@ -13,6 +13,13 @@
 `define LATELY_DEPTH(words) words
 `endif
 
+// What a block holds at first. A reset does not clear it: with LATELY_FILLED, bits at random.
+`ifdef LATELY_FILLED
+`define LATELY_CONTENTS $random
+`else
+`define LATELY_CONTENTS 0
+`endif
+
 `ifdef FORMAL
 `define LATELY_GARBAGE(held, noise) $anyseq
 `elsif LATELY_INVERTED

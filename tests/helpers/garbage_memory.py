@@ -1,6 +1,7 @@
 """Memories of cells for simulation, with noise wherever their ports promise nothing."""
 
 import itertools
+import random
 
 from amaranth.hdl import Cat, Mux, Signal
 
@@ -21,14 +22,23 @@ def read(m, port, *writes, mask=0):
     return Mux(met, (word ^ mask)[: len(port.data)], port.data)
 
 
-class GarbageMemory(PortableCellMemory):
+class Filled:
+    """Mixin of memories that hold bits at random at first, as no reset clears them."""
+
+    def __init__(self, *, mask=0, **shape):
+        super().__init__(**shape)
+        draw = random.Random(f"{shape} {mask}")
+        self.words.init = [draw.getrandbits(shape["width"]) for _ in range(shape["depth"])]
+
+
+class GarbageMemory(Filled, PortableCellMemory):
     """Memory that answers with any word where that is undefined."""
 
     def _read(self, m, port, *writes):
         return read(m, port, *writes)
 
 
-class GarbageExchange(PortableReadBeforeWriteMemory):
+class GarbageExchange(Filled, PortableReadBeforeWriteMemory):
     """The same that reads before it writes; keeps any word where both ports write."""
 
     def _read(self, m, port, *writes):
@@ -44,8 +54,8 @@ def with_own_garbage(kind):
 
     class Own(kind):
         def __init__(self, **shape):
-            super().__init__(**shape)
             self._mask = next(masks)
+            super().__init__(mask=self._mask, **shape)
 
         def _read(self, m, port, *writes):
             return read(m, port, *writes, mask=self._mask)
