@@ -7,7 +7,9 @@ from amaranth.hdl._ast import AnySeq
 from amaranth.lib import memory, wiring
 
 from ...golden.spec import APBFSpec
+from ...hdl.frontend.tick_spacing import TickSpacing
 from ...hdl.frontend.time_window import TimeWindow
+from ...hdl.latencies import TICKS_WAITING
 from ...hdl.pipeline import delayed, registered
 from ...hdl.ring.core import FilterCore
 from ...hdl.ring.detector import RingDetector
@@ -43,6 +45,49 @@ class OpenMemory(memory.Memory):
         with m.If(write.en):
             m.d.sync += self.words[write.addr].eq(write.data)
         return m
+
+
+def waiting_ticks(m, harness, given, passes):
+    """Return how many ticks wait, of which none passes that was not given.
+
+    Up to `TICKS_WAITING` wait; one that comes then is lost, unless another passes.
+
+    Parameters
+    ----------
+    m : Module
+    harness : Harness
+    given, passes : Value
+        A tick comes; time goes on.
+    """
+    waiting = Signal(range(TICKS_WAITING + 1), name="ticks_due")
+    room = passes | (waiting != TICKS_WAITING)
+    m.d.sync += waiting.eq(waiting + (given & room) - passes)
+    harness.require(~passes | given | (waiting != 0))
+    return waiting
+
+
+class Spaced(Harness):
+    """The source of a timing filter's ticks, which come at any time."""
+
+    LEAST = 5
+
+    def __init__(self, *, spacing=TickSpacing, goal=None):
+        self._spacing = spacing(least=self.LEAST)
+        super().__init__(part=self._spacing, goal=goal)
+
+    def build(self, m):
+        m.submodules.spacing, inner = opened(self._spacing)
+        passes, tick = inner["passes"], self._spacing.tick
+        waiting = waiting_ticks(m, self, self._spacing.i, passes)
+        since = Signal(range(self.LEAST), init=self.LEAST - 1)
+        m.d.sync += since.eq(Mux(passes, 0, since + (since != self.LEAST - 1)))
+        ready = since == self.LEAST - 1
+        self.require(
+            tick == registered(m, passes, "passed"),
+            passes == (ready & (self._spacing.i | (waiting != 0))),
+        )
+        self.reach("a tick comes as one passes of as many as may wait",
+                   self._spacing.i & passes & (waiting == TICKS_WAITING))  # fmt: skip
 
 
 class Counted(Harness):
@@ -84,11 +129,24 @@ class Counted(Harness):
         self._require_counts(ages)
         self._require_times(m, ages)
         self._require_lost(m, lost, retired)
+        self._require_ticks(m)
         self.reach("the oldest segment at the end of its span", ages[-1] == _SPAN)
         expires = self._inner["tick_now"] & ~self._inner["turn_before"]
         self.reach("a segment expires that has a younger one",
                    expires & (ages[-2] < _SPAN) & (ages[-1] == _SPAN))  # fmt: skip
         self.reach("a segment is lost within its span", lost)
+
+    def _require_ticks(self, m):
+        """Time goes on once for each tick that was given, except those that found too many."""
+        passes, idle = self._inner["_coming"], self._window.idle
+        waiting = waiting_ticks(m, self, self._window.tick, passes)
+        self.require(
+            idle == (waiting == 0),
+            self._inner["waiting"] == waiting,
+            self._inner["tick_now"] == registered(m, passes, "passed"),
+        )
+        self.reach("a tick comes as one passes of as many as may wait",
+                   self._window.tick & passes & (waiting == TICKS_WAITING))  # fmt: skip
 
     def _elaborate_ages(self, m):
         """Return the ages: of the last insertion, of those before each turn, of the retired."""
@@ -239,7 +297,8 @@ PROOFS = (
             name=f"window in time{read}",
             statement="A segment counts exactly until the span has passed since the last insertion "
             "of its generation, whatever comes and however long nothing does; what is retired "
-            "before is told of.",
+            "before is told of. Time goes on once for each tick, except those that come while "
+            f"{TICKS_WAITING} wait.",
             design=f"time window, k = 2, l = {_GENERATIONS}, a span of {_SPAN} ticks{read}",
             build=partial(Counted, synchronous_read=bool(read)),
             method=Unbounded(900),
@@ -247,9 +306,19 @@ PROOFS = (
                 "the oldest segment at the end of its span": 80,
                 "a segment expires that has a younger one": 80,
                 "a segment is lost within its span": 80,
+                "a tick comes as one passes of as many as may wait": 80,
             },
         )
         for read in ("", ", times read with the clock")
+    ),
+    Proof(
+        name="spacing of ticks",
+        statement="Each tick passes once, at once or as soon as the last one was long enough ago, "
+        f"except those that come while {TICKS_WAITING} wait.",
+        design=f"source of a timing filter's ticks, {Spaced.LEAST} clocks from one to the next",
+        build=Spaced,
+        method=Unbounded(),
+        goals={"a tick comes as one passes of as many as may wait": 40},
     ),
     *(
         Proof(

@@ -333,6 +333,18 @@ def test_ticks_that_come_close_wait_for_their_effect():
     course().run(actions).check()
 
 
+def ticks_that_meet(window=TimeWindow):
+    """Return the course of ticks at every distance behind others that wait; all clocks insert."""
+    actions = []
+    for distance in range(24):
+        actions += ["insert+tick"] * 3 + ["insert"] * distance + ["insert+tick"] + ["insert"] * 70
+    return course(window=window).run(actions)
+
+
+def test_no_tick_is_lost_as_another_passes():
+    ticks_that_meet().check()
+
+
 def waiting_for_the_spare(ticks, window=TimeWindow):
     """Return the course of a ring that turned, whose generation gets old before its spare is clean.
 
@@ -418,6 +430,16 @@ BROKEN = {
         "retired = self._turn & self._insert & (self._settled",
         a_shift_of_a_full_ring,
     ),
+    "a tick that comes as another passes is lost": (
+        "m.If(~self.tick & self._coming)",
+        "m.If(self._coming)",
+        ticks_that_meet,
+    ),
+    "a tick that passes beside an insertion has no effect": (
+        'registered(m, self._coming, "tick_now")',
+        'registered(m, self._coming & ~self.insert, "tick_now")',
+        ticks_that_meet,
+    ),
     "a turn is forgotten where a segment expires": (
         "found & ~self._change",
         "found",
@@ -429,7 +451,7 @@ BROKEN = {
 @pytest.mark.parametrize("defect", BROKEN)
 def test_a_broken_window_is_noticed(defect):
     old, new, course_of = BROKEN[defect]
-    with pytest.raises(AssertionError, match="clock"):
+    with pytest.raises(AssertionError, match=r"clock|a tick was lost|a tick still waits"):
         course_of(window=broken(TimeWindow, old, new)).check()
 
 

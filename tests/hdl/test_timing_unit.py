@@ -1,5 +1,6 @@
 """Timing units against golden: verdicts, ages, cells and counters; memories garble."""
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -143,6 +144,24 @@ def test_ticks_that_are_too_close_wait():
     assert passed(8, [3, 4, 5, 20, 40, 60], 80) == [3, 11, 19, 27, 40, 60]
     many = passed(4, range(40), 200)
     assert many == [4 * number for number in range(10 + TICKS_WAITING)]
+
+
+def due(least, ticks):
+    """Clocks in which ticks have to pass: up to `TICKS_WAITING` wait, and more are lost."""
+    passes = []
+    for clock in sorted(ticks):
+        if sum(one > clock for one in passes) < TICKS_WAITING + (clock in passes):
+            passes.append(max(clock, passes[-1] + least if passes else 0))
+    return passes
+
+
+@pytest.mark.parametrize("least", [2, 3, 8])
+def test_ticks_at_random_pass_once_each(least):
+    """Seldom, about as often as they may, and in every clock."""
+    choose, ticks = random.Random(least), set()
+    for part, rate in enumerate((0.5 / least, 1 / least, 1.5 / least, 1.0, 0.3 / least)):
+        ticks |= {clock for clock in range(part * 300, part * 300 + 300) if choose.random() < rate}
+    assert passed(least, ticks, 2000) == due(least, ticks)
 
 
 @pytest.mark.parametrize(
