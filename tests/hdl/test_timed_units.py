@@ -1,5 +1,6 @@
 """Units whose window is one in time, against golden at the times that they tell."""
 
+import itertools
 import random
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from lately.hdl import FilterUnit
 from lately.hdl.frontend.request_times import Stamps
 from lately.hdl.frontend.time_window import TimeWindow
 from lately.hdl.interface import TICKS
+from lately.hdl.latencies import TICKS_WAITING
 from lately.hdl.profile import HardwareProfile
 
 # Each family with one choice, and each choice with two families; all pairs take longer.
@@ -62,8 +64,26 @@ def test_ticks_of_a_period_never_close_the_input(family):
 
     run.run(bench).check()
     assert run.waits == 0, "the input closed"
-    least = run.unit.profile.least_period
-    assert abs(run.times()[-1] - (run.clock - 500) / least) < 3
+
+
+@pytest.mark.parametrize(
+    "organisation", ["separate", pytest.param("bit-sliced", marks=pytest.mark.slow)]
+)
+def test_no_tick_of_a_port_is_lost_at_full_rate(organisation):
+    """Ticks come in bursts of as many as may wait, as many on average as may come."""
+    run = Run(timed("gebf"), organisation=organisation)
+    # The first of a burst does not wait.
+    count, least = TICKS_WAITING, run.unit.profile.least_period
+    clocks = itertools.cycle([count * least - count, *[1] * (count - 1)])
+    run.distance = lambda: next(clocks)
+    choose = random.Random(SEED)
+
+    async def bench(run):
+        for code, key in stream(run, choose, 3 * count * least, rate=1.0):
+            await run.perform(code, key)
+
+    run.run(bench).check()
+    assert run.ticks >= 3 * count
 
 
 @pytest.mark.parametrize(("family", "when_full"), PAIRS)
