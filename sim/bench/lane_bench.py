@@ -301,12 +301,12 @@ if SPEC.hash == "siphash":
             bench.driver.send(
                 [bench.beat(*[(Operation.CHECK_AND_INSERT, bench.key())] * LANES,
                             turn=Operation.CLEAR if number % 20 == 0 else Operation.NONE)
-                 for number in range(500)],
+                 for number in range(220)],
                 stalls=Stalls(into, SEED + 2),
             )
         )  # fmt: skip
         pauses = []
-        for _ in range(8):
+        for _ in range(4):
             secret = bench.random.getrandbits(128)
             await bench.load_secret(secret)
             loaded = get_sim_time("ns")

@@ -1,6 +1,6 @@
 """What is proven of a ring's rests: the input opens again, whatever the stash and the sweep do."""
 
-from amaranth.hdl import Assume, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Assume, Cat, Const, Module, Mux, Signal, Value
 from amaranth.hdl._ast import AnySeq
 from amaranth.lib.wiring import In
 
@@ -8,6 +8,7 @@ from ...golden.spec.dictionary_sizes import WindowDictionarySpec
 from ...hdl.dictionary.dictionary_figures import DECISION, PATIENCE, rows_latency
 from ...hdl.dictionary.ring_column import RingColumn
 from ...hdl.dictionary.ring_stash import RingStash
+from ...hdl.dictionary.stash import selected
 from ...hdl.frontend.gate import Gate
 from ...hdl.interface import Operation, operation_bits
 from ...hdl.latencies import CONTROL_LAG, SPARE_SETTLE
@@ -28,6 +29,12 @@ NUMBERED = rows_latency(SPEC) - 3 - CONTROL_LAG
 
 READ = 3
 """Clocks from there to the read of its cells."""
+
+LOST = 3
+"""Clocks from a push until it is known whether an entry was lost."""
+
+BEGINS = 6
+"""Clocks from reset to the first push, at least."""
 
 SWEEP = 55
 """Clocks for which the input rests until the sweep of a column has caught up, at this size."""
@@ -92,6 +99,41 @@ class RestsForStash(InputRests):
         return self._stash.crowded
 
 
+class PushesFindPlaces(Harness):
+    """A stash into which anything is pushed, and from which anything is taken, at any time."""
+
+    def __init__(self, *, stash=RingStash, goal=None):
+        self._stash = stash(spec=SPEC)
+        super().__init__(part=self._stash, goal=goal)
+
+    def build(self, m):
+        m.submodules.stash = stash = self._stash
+        valid, spare, match = stash._valid, stash._spare, stash._match
+        exchanged = stash.exchanged
+        was_held = registered(m, stash.held, "was_held")
+        offered = registered(m, stash.place & ~stash.barred, "offered")
+        m.d.comb += [
+            Assume((exchanged & (exchanged - 1)) == 0),
+            Assume(~(stash.exchanges & stash.push)),
+            # A column holds what it was offered, if that did not change meanwhile.
+            Assume((stash.held & ~was_held & ~offered) == 0),
+            # An entry that gives way was there, and held by a column.
+            Assume(~stash.exchanges | ((exchanged & valid & was_held) != 0)),
+            # After reset the input opens later.
+            Assume(~stash.push | delayed(m, Const(1), BEGINS, "begun")),
+        ]
+        displaces = stash.push & (valid & spare & ~match).any()
+        self.require(spare.any() & ((spare & (spare - 1)) == 0))
+        time = selected(spare, stash._times)
+        distance = (stash.number - time)[: len(time)]
+        lost = delayed(m, displaces & (distance < SPEC.window), LOST, "expected_lost")
+        self.require(stash.lost == lost)
+        full = delayed(m, valid.all(), BEGINS, "was_full")
+        self.reach("a place of a full stash becomes free and is taken",
+                   full & stash.push & (valid & spare == 0) & ~match.any())  # fmt: skip
+        self.reach("an entry of a full stash is given up", displaces & valid.all())
+
+
 class RestsForSweep(InputRests):
     """A column of any cells whose row any operation writes, and to which entries come at any time.
 
@@ -141,6 +183,18 @@ PROOFS = (
         build=RestsForStash,
         method=Unbounded(),
         goals={"the input rests for so long": 100},
+    ),
+    Proof(
+        name="places of a ring's stash",
+        statement="A push goes to exactly one place, and the stash reports each entry of the "
+        "window that it displaces there, and no other.",
+        design="stash of 3 for 2 columns; any operations, exchanges and places that columns hold",
+        build=PushesFindPlaces,
+        method=Unbounded(),
+        goals={
+            "a place of a full stash becomes free and is taken": 60,
+            "an entry of a full stash is given up": 60,
+        },
     ),
     Proof(
         name="rests for the sweep of a ring",

@@ -38,14 +38,19 @@ def test_bench(name, simulator, tmp_path, capfd):
     assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
 
 
-# tests/hdl/test_lanes.py loads secrets, too; this takes longer.
-@pytest.mark.slow
-@pytest.mark.parametrize("simulator", SIMULATORS)
-def test_secrets(simulator, tmp_path, capfd):
-    testcase = "secret_comes_in_with_a_clear" if simulator == "icarus" else None
+@pytest.mark.parametrize(
+    ("simulator", "testcase", "count"),
+    [
+        ("icarus", "secret_comes_in_with_a_clear/into=0.0", 1),
+        pytest.param("icarus", "secret_comes_in_with_a_clear", 2, marks=pytest.mark.slow),
+        pytest.param("verilator", None, 28, marks=pytest.mark.slow),
+    ],
+)
+def test_secrets(simulator, testcase, count, tmp_path, capfd):
+    """Secrets come in while all lanes have keys in each clock that they may."""
     outcomes = run_filter_bench(KEYED, simulator, tmp_path, seed=SEED, testcase=testcase)
     print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
-    assert len(outcomes) == (2 if testcase else 28)
+    assert len(outcomes) == count
     assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
 
 

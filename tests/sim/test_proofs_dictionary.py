@@ -16,7 +16,7 @@ from lately.sim.proofs.dictionary import ColumnAnswers, DictionaryAnswers, Upset
 from lately.sim.proofs.formal import Bounded, Proof, run_proof
 from lately.sim.proofs.ring_answers import RingAnswers
 from lately.sim.proofs.ring_exchanges import ExchangeAnswers
-from lately.sim.proofs.ring_rests import RestsForStash, RestsForSweep
+from lately.sim.proofs.ring_rests import PushesFindPlaces, RestsForStash, RestsForSweep
 
 pytestmark = [pytest.mark.rtl, pytest.mark.slow]
 
@@ -29,6 +29,7 @@ pytestmark = [pytest.mark.rtl, pytest.mark.slow]
         "dictionary, any digest",
         "column of a ring",
         "ring of columns, any digest",
+        "places of a ring's stash",
         "rests for the stash of a ring",
         "rests for the sweep of a ring",
     ],
@@ -155,3 +156,16 @@ def test_ring_that_rests_too_long_for_its_stash_is_found_out(old, new):
 )
 def test_ring_that_rests_too_long_for_its_sweep_is_found_out(old, new):
     assert status(partial(RestsForSweep, column=broken(RingColumn, old, new)), 120) == "failed"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # The entry of a full stash goes without a word, or is none of the stash.
+        ("(self._valid & oldest & ~self._match).any()", "0"),
+        ("spare.eq(other)", "spare.eq(other | self._spare)"),
+        ("first.eq(lowest(free))", "first.eq(free)"),
+    ],
+)
+def test_broken_places_are_found_out(old, new):
+    assert status(partial(PushesFindPlaces, stash=broken(RingStash, old, new)), 20) == "failed"
