@@ -24,8 +24,11 @@ class RingStash(Stash):
 
     Entries that are pushed start with one column each in turn, and go on to the next each time that
     they leave for one. While a column holds its place an entry stays, and can be found; then the
-    column exchanges it for another, or not. What is pushed goes to a free place; if there is none,
-    to that of another entry which no column holds, and that is given up.
+    column exchanges it for another, or not. What is pushed goes to the spare place. That is a free
+    place, or else the place of an entry that no column holds, which is then given up and reported.
+
+    The search for the next spare place takes three clocks. A push that comes sooner goes to the
+    same place and displaces the entry of the push before it, even if another place is free.
 
     Parameters
     ----------

@@ -508,3 +508,18 @@ def test_turns_of_both_paths(spec, seed, data):
         assert several[0].numbers() == several[1].numbers()
         for turns in several:
             turns.generation = 1 + seed % 40
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_full_generation_goes_on_until_exactly_the_last_time_of_the_oldest_segment(path):
+    spec = FilterSpec(
+        family="apbf", k=2, l=3, slice_bits=64, generation=4, span=9, when_full="overfill"
+    )
+    turns = Turns(TurnPolicy.of(spec))
+    shifts = [Operation.SHIFT] * (turns.policy.writes + turns.policy.settled)
+    codes = np.array([Operation.INSERT, *shifts, *[Operation.INSERT] * 7], np.uint8)
+    times = np.array([*[0] * (1 + len(shifts)), *[9] * 6, 10])
+    with taking(path):
+        passage = turns.follow(codes, times)
+    assert passage.turned[-7:].tolist() == [False] * 6 + [True]
+    assert turns.overfilled == 2

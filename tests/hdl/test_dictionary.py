@@ -4,6 +4,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from amaranth.sim import Simulator
 from dictionary_bench import Bench
 from mutants import broken
 from unit_streams import UnitStreams
@@ -29,7 +30,8 @@ from lately.hdl.dictionary.dictionary_figures import (
     swept_per_row,
 )
 from lately.hdl.dictionary.placement import Placement
-from lately.hdl.dictionary.stash import Stash
+from lately.hdl.dictionary.ring_stash import RingStash
+from lately.hdl.dictionary.stash import STASH_HAZARDS, Stash
 from lately.hdl.dictionary.unit import DictionaryUnit
 
 NONE, QUERY, INSERT, CHECK, SHIFT, CLEAR, REMOVE = (
@@ -368,3 +370,76 @@ def test_parameters_wrong(build, error, message):
 
 def test_numbers_under_way_differ():
     assert HAZARDS < 1 << placement.NEAR_BITS
+
+
+# The stash by itself, at the exact insertion
+
+
+def in_stash(part, spec, bench):
+    """Return what a `bench` sees of a stash: it gets the context and the stash."""
+    stash, seen = part(spec=spec), []
+
+    async def run(ctx):
+        seen.append(await bench(ctx, stash))
+
+    simulator = Simulator(stash)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(run)
+    simulator.run()
+    return seen[0]
+
+
+async def push(ctx, stash, digest, number):
+    """Push a digest; return whether that gave up an entry."""
+    ctx.set(stash.asked, digest)
+    await ctx.tick().repeat(STASH_HAZARDS)
+    ctx.set(stash.digest, digest)
+    ctx.set(stash.number, number)
+    ctx.set(stash.push, 1)
+    await ctx.tick()
+    ctx.set(stash.push, 0)
+    await ctx.tick().repeat(2)
+    return ctx.get(stash.lost)
+
+
+STASHES = [(Stash, "tiny"), (RingStash, "ring-tiny")]
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+@pytest.mark.parametrize(("part", "name"), STASHES)
+def test_an_entry_of_the_stash_lives_for_exactly_the_window(part, name, beyond):
+    """However long no insertion comes."""
+    spec = dictionary_preset(name)
+
+    async def bench(ctx, stash):
+        await ctx.tick().repeat(40)
+        await push(ctx, stash, 5, 9)
+        ctx.set(stash.number, 9 + spec.window + beyond)
+        ctx.set(stash.asked, 5)
+        await ctx.tick().repeat(40 * spec.stash)
+        return ctx.get(stash.hit)
+
+    assert in_stash(part, spec, bench) == (beyond == 0)
+
+
+@pytest.mark.parametrize("before", [0, 1])
+@pytest.mark.parametrize(("part", "name"), STASHES)
+def test_a_displaced_entry_is_lost_if_the_next_operation_could_report_it(part, name, before):
+    """Not one whose window ends with the insertion that displaces it."""
+    spec = dictionary_preset(name)
+
+    async def bench(ctx, stash):
+        await ctx.tick().repeat(40)
+        for digest in range(spec.stash):
+            assert not await push(ctx, stash, digest, 9)
+            await ctx.tick().repeat(40)
+        return await push(ctx, stash, spec.stash, 9 + spec.window - before)
+
+    assert in_stash(part, spec, bench) == before
+
+
+def test_a_clear_makes_the_window_whole():
+    fill = [(INSERT, key, 1) for key in range(60)]
+    asked = [(QUERY, key, CROWDED.window) for key in range(6)]
+    bench = Bench(CROWDED).run([*fill, *asked, (CLEAR, 0, 1), *asked])
+    assert [short for *_, short in bench.results[-13:]] == [1] * 6 + [0] * 7

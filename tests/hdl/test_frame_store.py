@@ -211,6 +211,12 @@ def test_what_is_discarded_takes_no_room():
     assert fates == ["oversize", "errored"] * 15 + [None] * 2
 
 
+def test_a_frame_that_is_discarded_for_two_reasons_counts_once():
+    """Damaged before too long, and both before a lack of room."""
+    fates = stuck([96] * 12 + [300, 300, 96], errors=[*[False] * 13, True, True])
+    assert fates[11:] == ["no_room", "oversize", "errored", "errored"]
+
+
 @pytest.mark.parametrize("when_full", WHEN_FULL)
 def test_enable(when_full):
     """A frame that began goes on; none begins: it waits, or is discarded."""

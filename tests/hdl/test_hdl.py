@@ -27,6 +27,7 @@ from lately.hdl.interface import Operation
 from lately.hdl.pipeline import Pipeline
 from lately.hdl.queue import ResultQueue
 from lately.hdl.ring.detector import RingDetector
+from lately.hdl.ring.ring import Ring
 from lately.hdl.statistics import EventCounter
 
 SEED = 8128
@@ -477,3 +478,34 @@ def test_parts_of_two_bits(spec):
     print(f"seed {SEED}")
     assert found == list(zip(verdicts.seen, np.maximum(verdicts.age, 0), strict=True))
     assert len(set(verdicts.age)) > 2
+
+
+@pytest.mark.parametrize("again", ["shift", "clear"])
+@pytest.mark.parametrize("words", [8, 16, 64])
+def test_clearing_that_starts_again_reaches_every_word(words, again):
+    """In whichever cycle of the clearing before the turn comes."""
+    ring, cleared = Ring(segments=4, run=1, clear_words=words), []
+
+    async def bench(ctx):
+        await ctx.tick().repeat(2 * words)
+        for distance in range(1, words + 2):
+            ctx.set(ring.shift, 1)
+            await ctx.tick()
+            ctx.set(ring.shift, 0)
+            for _ in range(distance - 1):
+                await ctx.tick()
+            ctx.set(getattr(ring, again), 1)
+            await ctx.tick()
+            ctx.set(getattr(ring, again), 0)
+            addresses = []
+            for _ in range(2 * words):
+                if ctx.get(ring.clear_segments):
+                    addresses.append(ctx.get(ring.clear_address))
+                await ctx.tick()
+            cleared.append(addresses)
+
+    simulator = Simulator(ring)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    assert cleared == [list(range(words))] * (words + 1)

@@ -19,7 +19,14 @@ from lately.hdl.lanes.collector import Collector
 from lately.hdl.lanes.credits import Credits
 from lately.hdl.lanes.dispatcher import ShardSelect
 from lately.hdl.lanes.distributor import Distributor
-from lately.hdl.lanes.sequencer import ordered_steps, steps_layout
+from lately.hdl.lanes.sequencer import (
+    Entry,
+    OrderedEntry,
+    RingCommand,
+    Sequencer,
+    ordered_steps,
+    steps_layout,
+)
 from lately.hdl.lanes.shard import Shard
 from lately.hdl.lanes.unit import LaneUnit
 from lately.hdl.latencies import MINIMUM_BEATS, VOTES
@@ -287,6 +294,28 @@ def test_ordered_steps(lanes):
             assert ctx.get(steps.more) == (1 << max(0, len(codes) - 1)) - 1
 
     simulate(m, bench)
+
+
+@pytest.mark.parametrize("words", [4, 16])
+def test_shifts_that_follow_each_other_wait_for_the_spare(words):
+    """It is clean `words` cycles after the shift before, and not known to be at once."""
+    lanes, shifts = 2, []
+    entry = OrderedEntry(Entry(lanes=lanes, slots=8))
+    sequencer = Sequencer(entry=entry, clear_words=words)
+
+    async def bench(ctx):
+        ctx.set(sequencer.i.p.turn, RingCommand.SHIFT)
+        ctx.set(sequencer.i.p.waits, 1)
+        ctx.set(sequencer.i.p.steps.codes[0], lanes)
+        ctx.set(sequencer.i.valid, 1)
+        for clock in range(20 * words):
+            if ctx.get(sequencer.control.shift):
+                shifts.append(clock)
+            await ctx.tick()
+
+    simulate(sequencer, bench)
+    assert len(shifts) > 5
+    assert min(np.diff(shifts)) > words
 
 
 @pytest.mark.parametrize("limit", [0, 3])

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from amaranth.hdl import Module
+from amaranth.hdl import ClockDomain, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 from amaranth.sim import Simulator
@@ -473,3 +473,51 @@ def test_a_prescaler_ticks_at_its_period(period, real):
     simulator.run()
     assert ticks[0] == 6 - 1
     assert set(np.diff(ticks[1:])) == {real}
+
+
+def test_a_prescaler_loses_no_tick_as_its_period_changes():
+    """A period that is set between two ticks applies from the next one on."""
+    prescaler, choose = Prescaler(width=8, least=6), random.Random(SEED)
+    ticks, periods = [], []
+
+    async def bench(ctx):
+        clock, change, period = 0, 3, 6
+        while len(ticks) < 200:
+            if clock == change:
+                period = choose.choice([0, 5, 6, 7, 30])
+                ctx.set(prescaler.period, period)
+            if ctx.get(prescaler.tick):
+                ticks.append(clock)
+                periods.append(max(period, 6))
+                change = clock + choose.randrange(1, 4)
+            await ctx.tick()
+            clock += 1
+
+    simulator = Simulator(prescaler)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    assert ticks[0] == 6 - 1
+    assert np.diff(ticks).tolist() == periods[:-1]
+
+
+@pytest.mark.parametrize("before", range(5, 25, 4))
+def test_the_first_tick_after_a_warm_reset_comes_after_the_least_period(before):
+    whole, prescaler = Module(), Prescaler(width=8, least=6)
+    whole.domains.sync = domain = ClockDomain("sync")
+    whole.submodules.prescaler = prescaler
+
+    async def bench(ctx):
+        ctx.set(prescaler.period, 20)
+        await ctx.tick().repeat(before)
+        ctx.set(domain.rst, 1)
+        await ctx.tick()
+        ctx.set(domain.rst, 0)
+        for clock in range(6):
+            assert ctx.get(prescaler.tick) == (clock == 5), f"clock {clock}"
+            await ctx.tick()
+
+    simulator = Simulator(whole)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()

@@ -131,6 +131,34 @@ def test_a_time_that_goes_back_counts_as_the_time_reached(later):
     assert [told["time"] - later for told in run.told[1:]] == [5, 5, 6, 6]
 
 
+def test_a_time_that_goes_back_makes_the_next_step_no_leap():
+    """The next step is counted from the time reached: 5 ticks, and not 15 of a span of 12."""
+    run = Run(timed("apbbf"), ticks="time", time_bits=16)
+
+    async def bench(run):
+        await run.perform(Operation.INSERT, 5, time=1000)
+        await run.perform(Operation.QUERY, 6, time=990)
+        await run.perform(Operation.QUERY, 5, time=1005)
+
+    run.run(bench).check()
+    assert [told["seen"] for told in run.told] == [0, 0, 1]
+
+
+def test_a_shift_that_waits_for_the_spare_keeps_its_time():
+    """Though an operation of a later time waits behind it."""
+    run = Run(timed("apbbf"), ticks="time", time_bits=16)
+    times = [7, 7, 7, 7, 8, 9]
+
+    async def bench(run):
+        for time in times[:4]:
+            await run.perform(Operation.SHIFT, 0, time=time)
+        for time in times[4:]:
+            await run.perform(Operation.CHECK_AND_INSERT, 5, time=time)
+
+    run.run(bench).check()
+    assert [told["time"] for told in run.told] == times
+
+
 @pytest.mark.parametrize(
     ("family", "organisation", "ticks"),
     [
