@@ -24,7 +24,10 @@ from mutation.campaign import (
 )
 from mutation.operators import Source, draw
 from mutation.processes import ROOT, EndlessRunError, Run, run_tests, start
+from mutation.semantic import PROOF, SemanticMutant, table, try_all
 from mutation.tracks import digest_of, distances, reaching
+
+from lately.sim.proofs.catalogue import PROOFS
 
 HARDWARE = b"""\
 class Counter:
@@ -356,3 +359,69 @@ def test_record_is_of_mutants_that_were_tried():
     outcomes = {one["outcome"] for module in kept.values() for one in module["tried"].values()}
     assert outcomes <= {"killed", "survived", "equivalent", "open"}
     assert all(len(module["tried"]) <= module["mutants"] for module in kept.values())
+
+
+# Semantic mutants
+
+
+def test_semantic_mutants_are_many_and_of_many_kinds():
+    mutants = table()
+    assert len({one.name for one in mutants}) == len(mutants) >= 40
+    assert len({one.kind for one in mutants}) >= 10
+    assert len({one.path for one in mutants}) >= 20
+
+
+@pytest.mark.parametrize("mutant", table(), ids=lambda one: one.name)
+def test_semantic_mutant_can_be_applied(mutant):
+    changed = mutant.apply()
+    assert changed != (ROOT / mutant.path).read_text("utf-8")
+    compile(changed, mutant.path, "exec")
+
+
+@pytest.mark.parametrize("mutant", table(), ids=lambda one: one.name)
+def test_semantic_mutant_has_a_killer_that_exists(mutant):
+    assert bool(mutant.killer) != bool(mutant.reason)
+    if mutant.killer.startswith(PROOF):
+        assert mutant.killer.removeprefix(PROOF) in {proof.name for proof in PROOFS}
+    elif mutant.killer:
+        file, _, test = mutant.killer.partition("::")
+        assert f"def {test.partition('[')[0]}(" in (ROOT / file).read_text("utf-8")
+
+
+def test_semantic_mutants_are_killed():
+    """At least 95 %; `python tests/mutation --semantic` runs the killers."""
+    mutants = table()
+    assert sum(bool(one.killer) for one in mutants) >= 0.95 * len(mutants)
+
+
+TIMES = SemanticMutant(
+    name="a step back of one passes",
+    kind="edges",
+    path="golden/times.py",
+    old="np.flatnonzero(times < before)",
+    new="np.flatnonzero(times < before - 1)",
+    killer="tests/golden/test_contract.py::test_timestamps_of_mixed_operations[TimeLimitedAPBF]",
+)
+
+
+def test_killer_decides():
+    assert TIMES.is_killed()
+    assert not replace(TIMES, new="np.flatnonzero(before > times)").is_killed()
+
+
+def test_semantic_mutant_whose_text_is_gone():
+    with pytest.raises(ValueError, match=r"^gone: golden/times.py must hold old once, not 0 times"):
+        SemanticMutant("gone", "edges", "golden/times.py", "no such text", "").apply()
+
+
+def test_unknown_semantic_mutant():
+    with pytest.raises(ValueError, match=r"must be a name of semantic.toml, not 'no such name'"):
+        try_all(["no such name"])
+
+
+@pytest.mark.slow
+def test_sample_of_semantic_mutants(capsys):
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    names = random.Random(seed).sample([one.name for one in table() if one.killer], 8)
+    assert try_all(names) == 0, capsys.readouterr().out

@@ -1,12 +1,14 @@
-"""Tables of the mutation campaign, from results/mutants.json."""
+"""Tables of mutants: operators from results/mutants.json, semantic ones from their own table."""
 
+import tomllib
 from collections import Counter
 from statistics import median
 from typing import Any
 
-from .blocks import NOTHING, counts, load, table
+from .blocks import NOTHING, ROOT, counts, load, table
 
 DATA = "mutants.json"
+SEMANTIC = ROOT / "tests" / "mutation" / "semantic.toml"
 
 BY = {"test": "a test", "proof": "a proof", "time": "running for ever"}
 """What kills, as told in the header."""
@@ -73,3 +75,28 @@ def block() -> str:
     modules = load(DATA)["modules"]
     rooms = [room_line(room, modules) for room in ("golden", "hdl", "")]
     return "\n".join([*rooms, module_table(modules), left_table(modules)])
+
+
+def semantic_block() -> str:
+    """Return the table of semantic mutants by kind, and the survivors with their reasons."""
+    mutants = tomllib.loads(SEMANTIC.read_text("utf-8"))["mutant"]
+    kinds = Counter(one["kind"] for one in mutants)
+    proofs = Counter(one["kind"] for one in mutants if one.get("killer", "").startswith("proof: "))
+    left = [one for one in mutants if not one.get("killer")]
+    survived = Counter(one["kind"] for one in left)
+    rows = []
+    for kind, count in sorted(kinds.items()):
+        by_tests = count - proofs[kind] - survived[kind]
+        rows.append([kind, *counts([count, by_tests, proofs[kind], survived[kind]])])
+    share = 1 - len(left) / len(mutants)
+    header = ["kind", "mutants", "killed by a test", "killed by a proof", "survived"]
+    return "\n".join(
+        [
+            table(header, rows),
+            f"{len(mutants) - len(left)} of {len(mutants)} are killed ({share:.1%}).",
+            *(
+                f"- Survivor in `{one['path']}`: {one['name']}. {one.get('reason', '')}"
+                for one in left
+            ),
+        ]
+    )

@@ -61,12 +61,13 @@ def proofs_table(data: dict[str, Any]) -> str:
         if one not in goals
     ]  # fmt: skip
     reached = sum(goal["status"] == "proven" for goal in goals)
+    bounded = sum(one["method"].startswith("bounded") for one in proofs)
     tools = ", ".join(f"{name} {number}" for name, number in data["versions"].items())
     total = sum(one["seconds"] for one in proofs)
     return (
         table(["proof", "what holds", "of", "kind", "status", "time"], rows)
-        + f"\nCover checks: {reached} of {len(goals)} are reached. "
-        f"All in {total:.0f} s, one at a time; {tools}.\n"
+        + f"\n{len(rows)} proofs, {bounded} of them bounded, and {len(goals)} cover checks, "
+        f"of which {reached} are reached. All in {total:.0f} s, one at a time; {tools}.\n"
     )
 
 
@@ -100,6 +101,7 @@ def blocks() -> dict[str, str]:
     return {
         "proofs": proofs_table(load(PROOFS_DATA)),
         "mutants": mutants.block(),
+        "semantic": mutants.semantic_block(),
         "soak": soak_table(SOAKS.load(RESULTS / SOAK_DATA)),
     }
 

@@ -15,6 +15,7 @@ import mutation
 from mutation.campaign import Judge, Results, modules, read
 from mutation.operators import Mutant, Source, draw
 from mutation.processes import ROOT
+from mutation.semantic import try_all
 
 RESULTS = ROOT / "results" / "mutants.json"
 
@@ -37,6 +38,7 @@ def parser() -> argparse.ArgumentParser:
     add("--survivors", action="store_true", help="try those again that were not killed")
     add("--again", action="store_true", help="try those again that a test killed, in any order")
     add("--list", action="store_true", help="only list what would be tried")
+    add("--semantic", action="store_true", help="try those of semantic.toml, by name, or all")
     add("--results", type=Path, default=RESULTS, help="record; what is in it is not tried again")
     add("--folder", type=Path, default=ROOT / "build" / "mutation", help="for what is kept")
     return made
@@ -94,6 +96,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Try mutants and print what became of each; return 1 if some survived."""
     options = parser().parse_args(arguments)
     try:
+        if options.semantic:
+            return try_all(options.names)
         sources, mutants, results = drawn(options)
     except ValueError as error:
         sys.exit(f"python tests/mutation: error: {error}")
