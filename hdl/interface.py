@@ -14,9 +14,6 @@ from ..golden.spec import FilterSpec
 from .latencies import PERIOD_BITS, STATUS_BITS, stamp_bits
 from .parameters import require_integer
 
-TICKS = ("tick", "period", "time")
-"""Sources of the ticks of a window in time."""
-
 
 class Operation(Enum, shape=3):
     """Operations of a filter; see `lately.golden.Operation`. Other values do nothing."""
@@ -193,7 +190,7 @@ class UnitSignature(wiring.Signature):
         ----------
         spec : FilterSpec
         ticks : str
-            Where the ticks of a window in time come from, one of `TICKS`.
+            Where the ticks of a window in time come from, one of `lately.hdl.latencies.TICKS`.
         time_bits : int, optional
             Width of its tick counter; by default the least.
         tells_covered : bool

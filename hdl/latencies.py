@@ -19,6 +19,12 @@ ORGANISATIONS = ("separate", "bit-sliced")
 PROTECTIONS: Mapping[str, int] = {"none": 1, "parity": 2, "ecc": 3}
 """Protections of a unit's memories, and how many of each memory a ring has for it."""
 
+TICKS = ("tick", "period", "time")
+"""Sources of the ticks of a window in time."""
+
+TIMING_TICKS = ("tick", "period")
+"""Sources of the ticks of a timing filter."""
+
 VOTES = 3
 """Copies of which most count, also of the small memories beside those of a protected filter."""
 

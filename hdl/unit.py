@@ -11,8 +11,15 @@ from .frontend.prescaler import Prescaler
 from .frontend.request_times import Stamps
 from .frontend.time_window import TimeWindow
 from .hash.secrets import Secrets
-from .interface import TICKS, UnitSignature, is_clear
-from .latencies import ACCEPT_LAG, CONTROL_LAG, DEFAULT_LEVELS, PERIOD_BITS, result_places
+from .interface import UnitSignature, is_clear
+from .latencies import (
+    ACCEPT_LAG,
+    CONTROL_LAG,
+    DEFAULT_LEVELS,
+    PERIOD_BITS,
+    TICKS,
+    result_places,
+)
 from .memory.map import STRICT, memory_map
 from .monitors import alarm_ports, recovering, watch_results
 from .parameters import require_integer
@@ -56,7 +63,7 @@ class FilterUnit(wiring.Component):
         Levels of look-up tables between two registers: fewer for a fast clock, more for a small
         unit of low latency. See `lately.hdl.target_clocks.levels`.
     ticks : str
-        Where the ticks of a window in time come from, one of `lately.hdl.interface.TICKS`:
+        Where the ticks of a window in time come from, one of `lately.hdl.latencies.TICKS`:
         "tick", a port that is high for a cycle for each; "period", a counter of the clocks that
         the port of this name says; "time", the field of this name of each request, see
         `lately.hdl.frontend.request_times.Stamps`. Ticks of a port must be `least_period` cycles

@@ -10,7 +10,7 @@ from ...golden.spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, Ti
 from ..frontend.prescaler import Prescaler
 from ..frontend.tick_spacing import TickSpacing
 from ..interface import PERIOD_BITS
-from ..latencies import DEFAULT_LEVELS, VOTES
+from ..latencies import DEFAULT_LEVELS, TIMING_TICKS, VOTES
 from ..memory.map import READ_BEFORE_WRITE
 from ..parameters import require_integer
 from ..unit_shell import UnitShell
@@ -18,9 +18,6 @@ from .core import CountedTimingCore, ExchangeCore, TimingCore
 from .decision_tables import DecidingCore
 from .ticks import BlockCount
 from .timing_profile import TimingProfile
-
-TICKS = ("tick", "period")
-"""Sources of the ticks."""
 
 
 class StampedUnit(UnitShell):
@@ -118,7 +115,8 @@ class TimingUnit(StampedUnit):
     memory, levels, protect
         As for `TimingCore`.
     ticks : str
-        Where ticks come from, one of `TICKS`: "tick", a port that is high for a clock for each;
+        Where ticks come from, one of `lately.hdl.latencies.TIMING_TICKS`: "tick", a port that is
+        high for a clock for each;
         "period", a counter of the clocks that the port of this name says. Ticks must be
         `TimingProfile.least_period` clocks apart. A shorter period counts as that; of the ticks
         of a port that are closer, up to `lately.hdl.latencies.TICKS_WAITING` wait.
@@ -178,8 +176,8 @@ class TimingUnit(StampedUnit):
         check=False,
     ):
         least = self._check(spec, memory, levels, protect).least_period
-        if ticks not in TICKS:
-            raise ValueError(f"Ticks must be {' or '.join(TICKS)}, not {ticks!r}")
+        if ticks not in TIMING_TICKS:
+            raise ValueError(f"Ticks must be {' or '.join(TIMING_TICKS)}, not {ticks!r}")
         time_bits = spec.stamp_bits if time_bits is None else time_bits
         require_integer("Time bits", time_bits, least=1)
         super().__init__(

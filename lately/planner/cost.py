@@ -115,7 +115,7 @@ def block_rams(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> Int
 
 
 def memory_blocks(shapes: Shapes, size: Ints, block_bits: int = BLOCK_BITS) -> Ints:
-    """Count memories of `block_bits` for the segments and the spare, shape (n,)."""
+    """Count memories of `block_bits` for segments and spare of each `size`, shape (n,)."""
     columns, rows = _columns_rows(shapes, size, block_bits)
     return _memories(shapes) * columns * rows
 

@@ -17,9 +17,7 @@ from ..golden import FilterSpec, Operation, SpecificationError
 from ..golden.hash.keys import random_keys
 from ..golden.spec.timestamp import TimedTimingSpec
 from ..hdl.build import UnitSpec, unit_kind, unit_profile
-from ..hdl.interface import TICKS
-from ..hdl.latencies import ORGANISATIONS, PROTECTIONS
-from ..hdl.timing.unit import TICKS as TIMING_TICKS
+from ..hdl.latencies import ORGANISATIONS, PROTECTIONS, TICKS, TIMING_TICKS
 
 STALLS = (0.0, 0.1, 0.4)
 """Shares of the clocks in which nothing is offered, or no answer taken; one is drawn of each."""

@@ -299,7 +299,7 @@ def _moment(moment: datetime) -> int:
 
 
 def columns_text(header: Sequence[str]) -> str:
-    """Return the names of columns for a message."""
+    """Return the names of the columns in a `header` for a message."""
     return _excerpt(", ".join(header), 200)
 
 

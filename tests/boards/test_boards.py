@@ -526,7 +526,7 @@ def test_command_refuses(fake, tmp_path, arguments, message):
 def test_command_refuses_file_for_directory(fake, tmp_path):
     (tmp_path / "file").write_text("")
     message = _error("build", "--board", "icebreaker", "--out", tmp_path / "file")
-    assert message == f"{tmp_path / 'file'}: File exists"
+    assert message == f"out: must be a directory, not the file {tmp_path / 'file'}"
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from lately.golden.hash.functions import HASHES
 from lately.golden.spec.base import Specification
 from lately.golden.spec.span import WHEN_FULL
 from lately.hdl.build import KINDS, filter_unit, unit_profile
-from lately.hdl.interface import TICKS
 from lately.hdl.latencies import (
     MOST_MEMORIES,
     MOST_PARTS,
@@ -20,6 +19,7 @@ from lately.hdl.latencies import (
     MOST_WORDS,
     ORGANISATIONS,
     PROTECTIONS,
+    TICKS,
 )
 
 APBF = {"family": "apbf", "k": 2, "l": 2, "slice_bits": 48, "key_bits": 8}

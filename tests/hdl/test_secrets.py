@@ -159,7 +159,7 @@ class Loaded:
         """The answers of golden to what is asked after a CLEAR that brings in a secret."""
         model = from_spec(self.spec)
         model.rekey(secret)
-        codes, keys = zip((Operation.CLEAR, 0), *AFTER, strict=True)
+        codes, keys = map(list, zip((Operation.CLEAR, 0), *AFTER, strict=True))
         times = {"timestamps": [0] * len(codes)} if self.kind == "ring in time" else {}
         return model.apply(codes, keys, **times).seen[1:].tolist()
 

@@ -11,8 +11,7 @@ from lately.golden import Operation
 from lately.hdl import FilterUnit
 from lately.hdl.frontend.request_times import Stamps
 from lately.hdl.frontend.time_window import TimeWindow
-from lately.hdl.interface import TICKS
-from lately.hdl.latencies import TICKS_WAITING
+from lately.hdl.latencies import TICKS, TICKS_WAITING
 from lately.hdl.profile import HardwareProfile
 
 # Each family with one choice, and each choice with two families; all pairs take longer.

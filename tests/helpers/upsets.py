@@ -128,7 +128,7 @@ def upset_ring(spec, *, protect, seed, count=None, apart=12, organisation="separ
         upset,
         finish=lambda ctx: told.append(ctx.get(unit.upsets) if protect != "none" else 0),
     )
-    codes, asked = zip(*operations, strict=True)
+    codes, asked = map(list, zip(*operations, strict=True))
     due = from_spec(spec).apply(codes, asked).age
     late = spec.window_generations + 1
     ages = [(age if seen else late, late if right < 0 else right)

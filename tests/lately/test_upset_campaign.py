@@ -222,7 +222,7 @@ def test_command(monkeypatch, tmp_path):
     class Faulty(CompiledUnit):
         def apply(self, operations, keys):
             verdicts = super().apply(operations, keys)
-            verdicts.seen[100] ^= True
+            verdicts.seen[100:101] ^= True
             return verdicts
 
     monkeypatch.setattr("lately.sim.compiled_unit", partial(Faulty, optimisation=1))

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from lately.golden import preset
-from lately.hdl.interface import TICKS
+from lately.hdl.latencies import TICKS
 from lately.sim.bench.runner import SIMULATORS, run_filter_bench
 
 pytestmark = pytest.mark.rtl
