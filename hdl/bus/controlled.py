@@ -137,8 +137,8 @@ class ControlledUnit(Controlled):
 
     While `enable` is low, or an order to SHIFT or CLEAR waits, no operation is taken: `i.ready` is
     low. An order is performed `GENERATION_LEAD` clocks after it came, so that it heeds the settings
-    before it, and as soon as the unit takes it; it has no result. If requests carry times, its time
-    is that of the request which was taken last.
+    before it, and as soon as the unit takes it; it has no result. If requests carry times, an
+    order has the time of the last request taken.
 
     Parameters
     ----------

@@ -139,7 +139,7 @@ PROMISES = {
             "bench dedup --packets 1000",
             slow=True,
         ),
-        *refused("amaranth", "sim", "dedup packets.pcap unique.pcap --engine rtl"),
+        *refused("amaranth", "sim", "dedup packets.pcap unique.pcap --window 100 --engine rtl"),
     ],
     "cli,hdl": runs("export --preset tiny --name seen --bus axi4-lite --out ip"),
     "host": [
@@ -155,7 +155,7 @@ PROMISES = {
             slow=True,
         ),
     ],
-    "sim,fast": runs("dedup packets.pcap unique.pcap --engine rtl", slow=True),
+    "sim,fast": runs("dedup packets.pcap unique.pcap --window 100 --engine rtl", slow=True),
     "sim,host": runs("host --port sim info", slow=True),
     "synth": [
         *runs(IMPORTS),
