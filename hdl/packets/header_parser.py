@@ -94,7 +94,7 @@ class HeaderParser(wiring.Component):
         steady = pipe.enter(head, "head", stage=None)
         head = pipe.enter(head, "head", stage=1)
         types = [
-            pipe.register(f"type{n}", lambda h, n=n: _types(h, n), head, reset_less=True)
+            pipe.register(f"type{n}", lambda h, n=n: _types(_number(h, n)), head, reset_less=True)
             for n in _PLACES
         ]
         enough = [
@@ -137,12 +137,9 @@ def _number(head, tags, offset=0):
     return Cat(head[at + 1], head[at])
 
 
-def _types(head, tags):
-    """Whether the EtherType is that of a tag, of IPv4 and of IPv6, and nothing follows IPv6."""
-    value = _number(head, tags)
-    nothing = _number(head, tags, _NEXT_HEADER)[8:] == NO_NEXT_HEADER
+def _types(value):
     of_tag = Cat(value == kind for kind in TAG_TYPES).any()
-    return Cat(of_tag, *(value == kind for kind in ETHER_TYPES), nothing)
+    return Cat(of_tag, *(value == kind for kind in ETHER_TYPES))
 
 
 def _enough(reach, tags):
@@ -155,11 +152,12 @@ _CHOSEN = data.StructLayout(
     {
         "count": range(MOST_TAGS + 1),
         "tags": data.ArrayLayout(TAG_BITS, MOST_TAGS),
-        "type": data.StructLayout({"tag": 1, "ip4": 1, "ip6": 1, "nothing": 1}),
+        "type": data.StructLayout({"tag": 1, "ip4": 1, "ip6": 1}),
         "enough": data.StructLayout({"begin": 1, "ip4": 1, "ip6": 1}),
         "first": data.StructLayout({"words": 4, "version": 4}),
         "total": 16,
         "payload": 16,
+        "next": 8,
     }
 )
 """Parts of the header of layer 3, wherever that is."""
@@ -182,6 +180,7 @@ def _choose(head, *types_enough):
         choose([_number(head, n, 2)[8:] for n in _PLACES]),
         choose([_number(head, n, 4) for n in _PLACES]),
         choose([_number(head, n, 6) for n in _PLACES]),
+        choose([_number(head, n, _NEXT_HEADER)[8:] for n in _PLACES]),
     )
 
 
@@ -213,7 +212,8 @@ _JUDGED = data.StructLayout(
 def _judge(value):
     chosen = data.View(_CHOSEN, value)
     first, total = chosen.first, chosen.total
-    open4, open6 = total == 0, (chosen.payload == 0) & ~chosen.type.nothing
+    open4 = total == 0
+    open6 = (chosen.payload == 0) & (chosen.next != NO_NEXT_HEADER)
     six = chosen.type.ip6
     begin = SHORTEST + TAG_BYTES * chosen.count
     base = begin + Mux(six, HEADERS[Version.IP6], 0)
