@@ -70,7 +70,7 @@ def timestamped(family: str, requirement: Requirement, *, fitting: bool = True) 
     """Return the filters of a family that meet a requirement, cheapest first.
 
     One for each number of rows of a dictionary, with moves and without, and of hashes and block of
-    a timing filter. Of equal cost, those of fewer bits come first, then of fewer memories, then of
+    a timing filter. Ties go to fewer bits, then to fewer memories, then to
     the lower rate. If `fitting`, only what fits on the device counts.
     """
     specs = (spec for spec in _SPECS[family](requirement) if buildable(spec, requirement))

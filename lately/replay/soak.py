@@ -205,7 +205,7 @@ class RingCourse(Course):
         return found, expected
 
     def _set_generation(self, *, short: bool) -> None:
-        """Set the length of generations, `short` or not, in half of the cases that of the filter.
+        """Set the generation length, `short` or not; half of the time the length of the filter.
 
         Several lanes take one below the minimum as that; a single lane waits for the spare.
         """

@@ -112,7 +112,7 @@ class TimingCourse(CountedTimingCourse):
         return int(self._spec.cells) // 5
 
     def compare_memory(self) -> None:
-        """Compare all cells, unless the unit makes its ticks, which go on meanwhile."""
+        """Compare all cells, unless the unit makes its own ticks, which do not stop for a read."""
         if self._ticks != "period":
             super().compare_memory()
 

@@ -71,7 +71,7 @@ class BeatScoreboard(Scoreboard):
         self.turned: Counter[int] = Counter()
 
     def forget(self) -> None:
-        """Start anew, as the unit does at reset."""
+        """Start again, as the unit does at reset."""
         super().forget()
         self.turned.clear()
 

@@ -153,7 +153,7 @@ class RingScoreboard(DictionaryScoreboard):
         super().compare(outcome)
 
     def forget(self) -> None:
-        """Start anew, as the unit does at reset."""
+        """Start again, as the unit does at reset."""
         super().forget()
         self.told.clear()
 

@@ -259,7 +259,7 @@ class Scoreboard:
         self.compared += 1
 
     def forget(self) -> None:
-        """Start anew, as the unit does at reset."""
+        """Start again, as the unit does at reset."""
         self._expected.clear()
         self._secrets.clear()
         self.compared = 0

@@ -53,7 +53,7 @@ class TickingBench(UnitBench):
                 await ClockCycles(self.dut.clk, self.period - 1)
 
     async def load_unit(self) -> None:
-        """Let ticks come and wait meanwhile; time begins again with the second reset."""
+        """Let ticks come and wait under load; the second reset sets the time to 0."""
         self.flow(lambda: self.random.choice((1, self.period)))
         await super().load_unit()
         if self._flow is not None:

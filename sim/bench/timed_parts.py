@@ -96,7 +96,7 @@ class TimedScoreboard(Scoreboard):
         return TimedOutcome(seen, age, item.tag, status, time)
 
     def forget(self) -> None:
-        """Start anew, as the unit does at reset."""
+        """Start again, as the unit does at reset."""
         super().forget()
         self.now = 0
         self.answered.clear()

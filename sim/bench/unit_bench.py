@@ -101,7 +101,7 @@ class UnitBench(ABC):
     async def load_unit(self) -> None:
         """Reset the unit in mid-stream, and forget what came before; starts and ends after an edge.
 
-        A secret, if there are any, comes meanwhile.
+        A secret, if the unit takes any, is loaded under load.
         """
         dut, monitor, driver = self.dut, self.monitor, self.driver
         monitor.stalls = Stalls(0.2, SEED)
