@@ -1,0 +1,208 @@
+"""Protection of cells against upsets: builds their memory, finds upset cells and repairs them."""
+
+from functools import partial
+from types import MappingProxyType
+
+from amaranth.hdl import Cat, Const, Mux
+
+from ..latencies import VOTES, check_bits
+from ..pipeline import registered
+from .copies import Copies, deviating
+from .parity import sums
+
+
+class CellProtection:
+    """Cells without protection, and the interface of the protections.
+
+    A user builds its memory with `memory`. One cycle after each word of a port, `wrong` says
+    whether the cell is upset. If `lost`, the content of such a cell is unknown, and the user
+    discards it; otherwise the word is already correct. A sweep reads cells at port B and writes
+    the wrong ones as `repair` says.
+
+    The methods of this class find nothing wrong: synthesis removes what depends on them.
+    """
+
+    copies = 1
+    """Copies of the memory."""
+
+    checked = False
+    """Whether the user stores `lately.hdl.memory.parity.parity` in each cell."""
+
+    def check_bits(self, held):
+        """Return the bits of the parity of a cell that holds `held` bits; 0 if it stores none.
+
+        Parameters
+        ----------
+        held : int
+        """
+        return check_bits(held) if self.checked else 0
+
+    def memory(self, build, *, depth, width):
+        """Return a memory of cells.
+
+        Parameters
+        ----------
+        build : callable
+            As the classes of `lately.hdl.memory.cells`.
+        depth, width : int
+            Cells, and bits of each, its parity included.
+        """
+        return build(depth=depth, width=width)
+
+    def wrong(self, m, memory, port):
+        """Return whether the word of the cycle before belongs to an upset cell.
+
+        Parameters
+        ----------
+        m : Module
+            Gets the registers.
+        memory : Component
+            As built by `memory`.
+        port : str
+            "a" or "b".
+        """
+        return Const(0)
+
+    def lost(self, wrong):
+        """Return whether the content of a cell is lost.
+
+        Parameters
+        ----------
+        wrong : Value or Staged
+            Whether the cell is upset.
+        """
+        return wrong & Const(0)
+
+    def repair(self, m, memory, read):
+        """Return the `Repair` of the cell that a sweep has read.
+
+        Parameters
+        ----------
+        m : Module
+            Gets the registers.
+        memory : Component
+            As built by `memory`.
+        read : Value
+            The word of the cell is at port B.
+        """
+        return Repair(self, memory, Const(0))
+
+
+class Parity(CellProtection):
+    """Each cell stores the parity of its content, which is lost if the parity is wrong."""
+
+    checked = True
+
+    def wrong(self, m, memory, port):
+        """Do as `CellProtection.wrong`."""
+        word = getattr(memory, f"{port}_word")
+        return ~registered(m, sums(word), f"{port}_sums").xor()
+
+    def lost(self, wrong):
+        """Do as `CellProtection.lost`."""
+        return wrong
+
+    def repair(self, m, memory, read):
+        """Do as `CellProtection.repair`."""
+        found = registered(m, read, "repair_found")
+        wrong = registered(m, self.wrong(m, memory, "b"), "repair_wrong", enable=found)
+        return Repair(self, memory, wrong)
+
+
+class Triplication(CellProtection):
+    """Three copies of the memory, whose vote is the word, and the copy that differs is rewritten.
+
+    Only that copy is written. So the other two answer each read until then, and a repair never
+    overwrites an operation's write.
+    """
+
+    copies = VOTES
+
+    def memory(self, build, *, depth, width):
+        """Do as `CellProtection.memory`."""
+        copies = [build(depth=depth, width=width) for _ in range(VOTES)]
+        return Copies(
+            copies,
+            answers=["a_word", "b_word"],
+            latency=copies[0].LATENCY,
+            registers=0,
+            writes="write",
+        )
+
+    def wrong(self, m, memory, port):
+        """Do as `CellProtection.wrong`."""
+        return registered(m, Cat(memory.unlike(f"{port}_word")), f"{port}_unlike").any()
+
+    def repair(self, m, memory, read):
+        """Do as `CellProtection.repair`."""
+        keep = partial(registered, m, enable=registered(m, read, "repair_found"))
+        word = registered(m, memory.b_word, "repair_word_before", reset_less=True)
+        unlike = [registered(m, each, "repair_unlike") for each in memory.unlike("b_word")]
+        return Repair(
+            self,
+            memory,
+            keep(deviating(*unlike), "repair_copies"),
+            word=keep(word, "repair_word", reset_less=True),
+        )
+
+
+class Repair:
+    """Repair of the cell that a sweep has read last.
+
+    Parameters
+    ----------
+    protection : CellProtection
+    memory : Component
+        As built by `CellProtection.memory`.
+    copies : Value
+        Whether the cell is wrong; if there are copies, a bit for the copy that differs.
+    word : Value, optional
+        Content of the cell in the other copies.
+
+    Attributes
+    ----------
+    wrong : Value
+        The cell is upset: from two cycles after its word until two cycles after the next.
+    lost : Value
+        Its content is lost, likewise.
+    """
+
+    def __init__(self, protection, memory, copies, *, word=None):
+        self._memory = memory
+        self._copies = copies
+        self._word = word
+        self.wrong = copies.any()
+        self.lost = protection.lost(self.wrong)
+
+    def value(self, repairs, value):
+        """Return the value for the memory's write port.
+
+        Parameters
+        ----------
+        repairs : Value
+            The cell is repaired in this cycle.
+        value : Value
+            Written otherwise, and if the content of the cell is lost.
+        """
+        return value if self._word is None else Mux(repairs, self._word, value)
+
+    def write(self, m, repairs):
+        """Write a copy if one differs; return whether the user writes the memory instead.
+
+        Parameters
+        ----------
+        m : Module
+            Gets the connection.
+        repairs : Value
+            The cell is repaired in this cycle.
+        """
+        if self._word is None:
+            return repairs & self.lost
+        m.d.comb += self._memory.mend.eq(self._copies & repairs.replicate(len(self._copies)))
+        return Const(0)
+
+
+CELL_PROTECTIONS = MappingProxyType(
+    {"none": CellProtection(), "parity": Parity(), "ecc": Triplication()}
+)
+"""Protections of cells by name, one of `lately.hdl.latencies.PROTECTIONS`."""
