@@ -27,7 +27,6 @@ LAZY = {
     "ring.gebf": ("GEBF", "BlockedGEBF"),
     "ring.sliding": ("SlidingFilter",),
     "ring.time_limited": ("TimeLimitedAPBF",),
-    "ring.time_limited_pool": ("PooledTimeLimitedAPBF",),
     "ring.timed_ring": ("TimedVerdicts", "TimeLimitedRing"),
     "ring.turn_policy": ("PoolStatus", "TurnPolicy", "Turns"),
     "spec.all_presets": ("ALL_PRESETS", "any_preset"),

@@ -30,7 +30,6 @@ from .ring.gebf import GEBF as GEBF
 from .ring.gebf import BlockedGEBF as BlockedGEBF
 from .ring.sliding import SlidingFilter as SlidingFilter
 from .ring.time_limited import TimeLimitedAPBF as TimeLimitedAPBF
-from .ring.time_limited_pool import PooledTimeLimitedAPBF as PooledTimeLimitedAPBF
 from .ring.timed_ring import TimedVerdicts as TimedVerdicts
 from .ring.timed_ring import TimeLimitedRing as TimeLimitedRing
 from .ring.turn_policy import PoolStatus as PoolStatus

@@ -35,8 +35,6 @@ class Options(TypedDict, total=False):
     counter_bits: int
     saturated: str
     slice_bits_limit: int
-    generation_span: int
-    when_full: str
 
 
 class Convenience(Atomic, ABC):

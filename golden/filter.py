@@ -385,6 +385,8 @@ class Filter(Convenience):
         except (KeyError, TypeError, ValueError, MemoryError) as error:
             raise StateFileError(f"{name}: damaged filter state: {error}") from None
         found = header["filter"] if owner else f"{header['filter']}, which is not imported"
+        if header["filter"] == "PooledTimeLimitedAPBF":
+            found = "PooledTimeLimitedAPBF, which TimeLimitedRing of an APBFSpec replaces"
         raise StateFileError(f"{name}: expected the state of {cls.__name__}, found {found}")
 
     @classmethod

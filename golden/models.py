@@ -9,7 +9,7 @@ from typing import overload
 from .baselines import bloom, buffered, counting, forgetful, stable, swamp
 from .cuckoo import dictionary, window_dictionary
 from .filter import Filter
-from .ring import apbf, gebf, time_limited, time_limited_pool, timed_ring
+from .ring import apbf, gebf, time_limited, timed_ring
 from .ring.sliding import SlidingFilter
 from .ring.timed_ring import TimeLimitedRing
 from .spec import FilterSpec
@@ -28,7 +28,6 @@ MODULES = (
     dictionary,
     window_dictionary,
     time_limited,
-    time_limited_pool,
     timed_ring,
     inferential,
     timing,

@@ -66,8 +66,8 @@ class UnitKind:
     specification : type
         Class of the specifications that they are for.
     profile : callable
-        Takes a specification, and ``organisation``, ``memory``, ``levels`` and ``protect``; returns
-        the figures of the unit.
+        Takes a specification, and ``memory``, ``levels`` and ``protect``; returns the figures of
+        the unit.
     build : callable
         Takes the same and further options of the unit; returns it.
     memories : tuple of str
@@ -84,29 +84,29 @@ class UnitKind:
     most_levels: int = 16
 
 
-def _ring(spec: FilterSpec, *, organisation: str, **options: Any) -> Any:
+def _ring(spec: FilterSpec, **options: Any) -> Any:
     if spec.lanes == 1:
         from .unit import FilterUnit
 
-        return FilterUnit(spec, organisation=organisation, **options)
+        return FilterUnit(spec, **options)
     from .lanes.unit import LaneUnit
 
     return LaneUnit(spec, **options)
 
 
-def _dictionary(spec: WindowDictionarySpec, *, organisation: str, **options: Any) -> Any:
+def _dictionary(spec: WindowDictionarySpec, **options: Any) -> Any:
     from .dictionary.unit import DictionaryUnit
 
     return DictionaryUnit(spec, **options)
 
 
-def _timing(spec: TimedTimingSpec, *, organisation: str, **options: Any) -> Any:
+def _timing(spec: TimedTimingSpec, **options: Any) -> Any:
     from .timing.unit import TimingUnit
 
     return TimingUnit(spec, **options)
 
 
-def _counted_timing(spec: PartitionedTimingSpec, *, organisation: str, **options: Any) -> Any:
+def _counted_timing(spec: PartitionedTimingSpec, **options: Any) -> Any:
     from .timing.unit import CountedTimingUnit
 
     return CountedTimingUnit(spec, **options)
@@ -159,7 +159,7 @@ def unit_profile(
     levels : int
         As for `filter_unit`.
     options
-        ``organisation``, ``memory`` and ``protect``, as for `filter_unit`.
+        ``memory`` and ``protect``, as for `filter_unit`.
 
     Errors: as `unit_kind`.
     """
@@ -171,7 +171,6 @@ def filter_unit(
     spec: Specification,
     *,
     memory: str = "portable",
-    organisation: str = "separate",
     levels: int = DEFAULT_LEVELS,
     protect: str = "none",
     check: bool = False,
@@ -187,8 +186,6 @@ def filter_unit(
     spec : Specification
     memory : str
         Variant of the memories, one of the kind's.
-    organisation : str
-        As for `FilterUnit`; several lanes and dictionaries have separate memories.
     levels : int
         As for `FilterUnit`; at most those of the kind.
     protect : str
@@ -203,11 +200,11 @@ def filter_unit(
     Raises
     ------
     SpecificationError
-        If there is no hardware for the family, or not in this organisation.
+        If there is no hardware for the family, or the hardware cannot hold the specification.
     """
     kind = unit_kind(spec)
     options |= {"check": True} if check else {}
     levels = min(levels, kind.most_levels)
-    shape = {"memory": memory, "organisation": organisation, "levels": levels, "protect": protect}
+    shape = {"memory": memory, "levels": levels, "protect": protect}
     kind.profile(spec, **shape).check_buildable()
     return kind.build(spec, **shape, **options)

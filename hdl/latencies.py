@@ -13,9 +13,6 @@ import numpy as np
 from ..golden.hash.functions import MIX_ROUNDS
 from ..golden.hash.siphash import COMPRESSION_ROUNDS, FINALIZATION_ROUNDS, message_words
 
-ORGANISATIONS = ("separate", "bit-sliced")
-"""Organisations of the memory."""
-
 PROTECTIONS: Mapping[str, int] = {"none": 1, "parity": 2, "ecc": 3}
 """Protections of a unit's memories, and how many of each memory a ring has for it."""
 
@@ -76,12 +73,6 @@ PAUSE = 2 * SPARE_SETTLE + 16
 GENERATION_SAMPLE = GENERATION_LEAD // 2
 """Cycles after which the generation length is looked at again."""
 
-END_LEFT = 16
-"""Insertions before the end of a generation at which a dirty spare is looked at."""
-
-WATCHED_GENERATION = END_LEFT + 8
-"""Shortest generation that is not near its end from the beginning, if the spare may be dirty."""
-
 STATUS_BITS = 2
 """Width of the status of a window in time."""
 
@@ -93,9 +84,6 @@ PERIOD_BITS = 24
 
 TIMED_GENERATION = 16
 """Shortest generation at which operations flow, if the window is one in time."""
-
-COLUMN_RING_LATENCY = 2
-"""Cycles from control to the columns of bit-sliced segments."""
 
 MINIMUM_BEATS = 8
 """Fewest cycles between two shifts with several lanes."""
@@ -118,17 +106,11 @@ STEP_LATENCY = 3
 PAGE_WORDS = 16
 """Words that one page of a `PagedMemory` holds, as the distributed memory of an ECP5."""
 
-WORD_LATENCY = 6
-"""Cycles of a bank of words from a row to its word."""
-
 BANK_COLUMNS = 18
-"""Columns of a bank of words that one DP16KD holds."""
+"""Bits of the widest word of one DP16KD."""
 
 BANK_ROWS = 1024
-"""Rows of a bank of words at most, as a block RAM of ECP5 has them."""
-
-BANK_VARIANTS = ("portable", "ecp5")
-"""Variants of the banks of words."""
+"""Words of `BANK_COLUMNS` bits that one DP16KD holds."""
 
 LANE_HASH_LATENCY = 3
 """Cycles from the keys of a beat to their states, at least: what a beat asks for is known then."""
@@ -149,11 +131,8 @@ MOST_SEGMENTS = 1 << 8
 MOST_PARTS = 64
 """Hash functions of a timing filter in hardware, at most."""
 
-BLOCK_MODES: Mapping[str, Mapping[str, str]] = {
-    "separate": {"ecp5": "NORMAL", "ice40": "NORMAL", "gowin": "NORMAL"},
-    "bit-sliced": {"ecp5": "NORMAL"},
-}
-"""Slowest write mode of a block RAM's port, by organisation and variant of the memory.
+BLOCK_MODES: Mapping[str, str] = {"ecp5": "NORMAL", "ice40": "NORMAL", "gowin": "NORMAL"}
+"""Slowest write mode of a block RAM's port, by variant of the memory.
 
 Variants that instantiate no block RAM are missing.
 """

@@ -6,14 +6,9 @@ from ..golden.errors import SpecificationError
 from ..golden.spec import FilterSpec
 from ..golden.spec.base import require
 from .latencies import (
-    BANK_COLUMNS,
-    BANK_ROWS,
-    BANK_VARIANTS,
     BEAT_PLACES,
-    COLUMN_RING_LATENCY,
     CONTROL_LAG,
     DEFAULT_LEVELS,
-    FAN_IN,
     GENERATION_LEAD,
     LANE_HASH_LATENCY,
     LANE_SLOTS,
@@ -22,19 +17,15 @@ from .latencies import (
     MOST_MEMORIES,
     MOST_SEGMENTS,
     MOST_WORDS,
-    ORGANISATIONS,
     PAUSE,
     PROTECTIONS,
     QUEUE_LATENCY,
     SECRET_SETTLE,
     SHARD_PLACES,
     SHIFT_PAUSE,
-    TICKS_WAITING,
     TIMED_GENERATION,
     VOTE_LATENCY,
     VOTES,
-    WATCHED_GENERATION,
-    WORD_LATENCY,
     address_registers,
     ceil_log,
     detector_latency,
@@ -53,8 +44,6 @@ class HardwareProfile:
     Attributes
     ----------
     spec : FilterSpec
-    organisation : str
-        One of `ORGANISATIONS`.
     memory : str
         Variant of the memories; only `check_buildable` asks for it.
     levels : int
@@ -67,21 +56,16 @@ class HardwareProfile:
     Raises
     ------
     ValueError
-        If there is no such organisation or protection, or no level.
+        If there is no such protection, or no level.
     """
 
     spec: FilterSpec
-    organisation: str = "separate"
     memory: str = "portable"
     levels: int = DEFAULT_LEVELS
     protect: str = "none"
     check: bool = False
 
     def __post_init__(self) -> None:
-        if self.organisation not in ORGANISATIONS:
-            raise ValueError(
-                f"Organisation must be one of {', '.join(ORGANISATIONS)}, not {self.organisation!r}"
-            )
         if self.levels < 1:
             raise ValueError(f"Levels must be at least 1, not {self.levels}")
         if self.protect not in PROTECTIONS:
@@ -100,11 +84,6 @@ class HardwareProfile:
     def segments(self) -> int:
         """Segments of a ring, the spare included."""
         return self.spec.segments
-
-    @property
-    def sliced(self) -> bool:
-        """Whether a word holds one cell of every segment."""
-        return self.organisation == "bit-sliced"
 
     @property
     def memories(self) -> int:
@@ -129,9 +108,6 @@ class HardwareProfile:
     @property
     def block_rams(self) -> int:
         """Block RAMs of an ECP5 that the memory takes."""
-        if self.sliced:
-            blocks = self.spec.parts * self.banks * -(-self.spec.segments // BANK_COLUMNS)
-            return blocks * self.copies
         columns, rows = self.memory_shape
         return self.memories * int(columns) * int(rows) * self.copies
 
@@ -153,26 +129,12 @@ class HardwareProfile:
     @property
     def clear_cycles(self) -> int:
         """Cycles that zeroing a segment takes, `clear` bits of every part at a time."""
-        return -(-self.spec.shard_bits // (self.banks if self.sliced else self.spec.clear))
-
-    @property
-    def banks(self) -> int:
-        """Banks of a part in the bit-sliced organisation, each of which zeroes a word per cycle."""
-        return max(self.spec.clear, -(-self.spec.part_bits // BANK_ROWS))
-
-    @property
-    def spare_lag(self) -> int:
-        """Cycles after a shift or clear from which on the core's `clean` can be relied on."""
-        if not self.sliced:
-            return self.clear_cycles
-        banks, parts = ceil_log(FAN_IN, self.banks), ceil_log(FAN_IN, self.spec.parts)
-        return self._hash_latency - CONTROL_LAG + COLUMN_RING_LATENCY + 2 + banks + parts
+        return -(-self.spec.shard_bits // self.spec.clear)
 
     @property
     def minimum_generation(self) -> int:
         """Shortest generation in which operations are not let in one at a time, in insertions."""
-        watched = WATCHED_GENERATION if self.sliced else 0
-        return max(self._cleared_generation, watched, TIMED_GENERATION if self.spec.timed else 0)
+        return max(self._cleared_generation, TIMED_GENERATION if self.spec.timed else 0)
 
     @property
     def _cleared_generation(self) -> int:
@@ -191,25 +153,18 @@ class HardwareProfile:
         """Least cycles between two ticks of a window in time; 0 if it counts insertions.
 
         Every tick takes effect before the next one: what expires is found segment by segment,
-        and a generation is not old before the spare is clean. In the bit-sliced organisation the
-        spare may not be swept before it has to be, and the ticks that come meanwhile wait.
+        and a generation is not old before the spare is clean.
         """
         if not self.spec.timed:
             return 0
         scanned = 8 * (self.spec.window_generations + 2)
         cleaned = self.longest_pause + TIMED_GENERATION
-        ticks = self.spec.generation_span - 1
-        if self.sliced:
-            # One that comes before it is known that the spare is needed, and that which needs it.
-            ticks = min(ticks, TICKS_WAITING - 2)
-        return max(scanned, -(-cleaned // ticks))
+        return max(scanned, -(-cleaned // (self.spec.generation_span - 1)))
 
     @property
     def longest_pause(self) -> int:
         """Most cycles for which a SHIFT or CLEAR, or the spare, keeps the input closed."""
-        # A sweep that starts late, and is told of late.
-        late = 2 * self.spare_lag if self.sliced else 0
-        return max(SHIFT_PAUSE, self.clear_cycles + late + PAUSE)
+        return max(SHIFT_PAUSE, self.clear_cycles + PAUSE)
 
     @property
     def reset_pause(self) -> int:
@@ -296,8 +251,6 @@ class HardwareProfile:
     def _memory_latency(self) -> int:
         """Cycles from addresses to bits; with two hashes, a register behind their selection."""
         vote = VOTE_LATENCY if self.copies > 1 else 0
-        if self.sliced:
-            return COLUMN_RING_LATENCY + 1 + WORD_LATENCY + vote + ceil_log(2, self.banks)
         return (
             self.spec.rekey
             + vote
@@ -315,8 +268,7 @@ class HardwareProfile:
         ------
         SpecificationError
             If a size is not a power of two, a part has one bit, the spare is not zeroed within a
-            generation, neither the organisation nor the window in time can have it, or elaboration
-            would not end.
+            generation, the window in time cannot have it, or elaboration would not end.
         """
         spec, cycles = self.spec, self.clear_cycles
         for size in spec.index_sizes:
@@ -340,8 +292,6 @@ class HardwareProfile:
             f"({spec.shard_bits} bits of a part / {spec.clear} cleared per clock = "
             f"{cycles} clocks, and one to shift{several}), not {spec.generation}",
         )
-        if self.sliced:
-            self._check_sliced()
         if spec.timed:
             self._check_timed()
         self._check_elaboration()
@@ -353,7 +303,7 @@ class HardwareProfile:
         require(spec.segments <= MOST_SEGMENTS, field, rule, spec.segments)
         rule = f"must be at most {MOST_CLEAR} in hardware"
         require(spec.clear <= MOST_CLEAR, "clear", rule, spec.clear)
-        memories = (spec.parts * self.banks if self.sliced else self.memories) * self.copies
+        memories = self.memories * self.copies
         rule = f"must give at most {MOST_MEMORIES} memories in hardware"
         require(memories <= MOST_MEMORIES, spec.size_field, rule, memories)
         if self.memory == "portable":
@@ -374,32 +324,6 @@ class HardwareProfile:
         _require(
             spec.generation_span >= 2,
             f"generation_span: must be at least 2 ticks for hardware, not {spec.generation_span}",
-        )
-
-    def _check_sliced(self) -> None:
-        spec = self.spec
-        _require(
-            spec.lanes == 1, f"lanes: must be 1 for {self.organisation} memory, not {spec.lanes}"
-        )
-        _require(
-            not spec.rekey,
-            f"rekey: must be false for {self.organisation} memory, whose segments share their "
-            "words",
-        )
-        _require(
-            spec.hash_functions == 1,
-            f"organisation: must be separate for family {spec.family}, "
-            "whose segments have hash functions of their own, not 'bit-sliced'",
-        )
-        _require(
-            self.memory in BANK_VARIANTS,
-            f"memory: must be {' or '.join(BANK_VARIANTS)} in the bit-sliced organisation, "
-            f"not {self.memory!r}",
-        )
-        _require(
-            spec.clear <= spec.part_bits // 2,
-            f"clear: must be at most {spec.part_bits // 2} in the bit-sliced organisation, "
-            f"half the cells of a part, not {spec.clear}",
         )
 
 

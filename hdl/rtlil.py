@@ -11,31 +11,26 @@ from amaranth.hdl import UnusedElaboratable
 
 from ..golden.errors import SpecificationError
 from ..golden.spec.all_presets import ALL_PRESETS
-from .build import filter_unit, unit_kind, unit_profile
-from .latencies import ORGANISATIONS
+from .build import filter_unit, unit_kind
 
 
 def units() -> Iterator[tuple[str, object]]:
-    """Build each preset in each organisation and memory variant.
+    """Build each preset in each memory variant.
 
     Yields
     ------
     name : str
-        Preset, organisation and variant.
+        Preset and variant.
     unit : Component
         Combinations that no unit can have are left out.
     """
     presets = {spec: name for name, spec in reversed(ALL_PRESETS.items())}
     for spec, preset in presets.items():
-        for organisation in ORGANISATIONS if unit_profile(spec).lanes == 1 else ("separate",):
-            for memory in unit_kind(spec).memories:
-                try:
-                    yield (
-                        f"{preset}.{organisation}.{memory}",
-                        filter_unit(spec, memory=memory, organisation=organisation),
-                    )
-                except SpecificationError:
-                    continue
+        for memory in unit_kind(spec).memories:
+            try:
+                yield f"{preset}.{memory}", filter_unit(spec, memory=memory)
+            except SpecificationError:
+                continue
 
 
 def write(folder: Path) -> None:

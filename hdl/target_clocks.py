@@ -51,15 +51,13 @@ def device_class(device: str) -> str:
     return f"{family}-{last}" if family == "ecp5" else device
 
 
-def limit_mhz(device: str, *, organisation: str = "separate") -> float:
+def limit_mhz(device: str) -> float:
     """Return the highest clock of a unit with the device's own block RAMs, in MHz.
 
     Parameters
     ----------
     device : str
         Name as in `lately.boards.flow.devices`.
-    organisation : str
-        Of the memory, as for `HardwareProfile`.
 
     Raises
     ------
@@ -67,19 +65,19 @@ def limit_mhz(device: str, *, organisation: str = "separate") -> float:
         If there is no such device.
     """
     clocks = CLOCK_MHZ[device_class(device)]
-    return clocks[BLOCK_MODES[organisation].get(device.partition("-")[0], "")]
+    return clocks[BLOCK_MODES.get(device.partition("-")[0], "")]
 
 
-def target_mhz(device: str, *, organisation: str = "separate") -> int:
+def target_mhz(device: str) -> int:
     """Return the target clock of a unit in whole MHz: its limit, or less where that is too far.
 
     Parameters
     ----------
-    device, organisation
+    device : str
         As for `limit_mhz`.
     """
     within_reach = WITHIN_REACH_MHZ.get(device_class(device), inf)
-    return int(min(limit_mhz(device, organisation=organisation), within_reach))
+    return int(min(limit_mhz(device), within_reach))
 
 
 def levels(device: str, mhz: float) -> int:

@@ -35,16 +35,14 @@ class FilterUnit(wiring.Component):
     """A sliding-window filter.
 
     The unit accepts one operation per cycle for as long as its results are taken, also through
-    shifts and, with separate segments, for any sequence of keys. Every operation gives one
+    shifts and for any sequence of keys. Every operation gives one
     result, in order, `latency` cycles after its acceptance if the results before it have been
     taken. Operations take effect one after another.
 
     `i.ready` falls while results wait to be taken, after a CLEAR, after reset,
     after a SHIFT for `SHIFT_PAUSE` cycles or until the segment that retired last
     has been cleared, and after every operation while `generation` is below
-    `minimum_generation`. No operation is lost. With bit-sliced segments it also
-    falls before the end of a generation in which the spare has not been swept
-    yet, until it has been.
+    `minimum_generation`. No operation is lost.
 
     Parameters
     ----------
@@ -56,9 +54,6 @@ class FilterUnit(wiring.Component):
         Width of the counters, which wrap around. 0 leaves them out.
     memory : str
         Variant of the segment memories, one of `lately.hdl.memory.variants.VARIANTS`.
-    organisation : str
-        "separate" for a memory per part and segment, "bit-sliced" for one per part that holds
-        all segments, which only guarded-epoch filters can have.
     levels : int
         Levels of look-up tables between two registers: fewer for a fast clock, more for a small
         unit of low latency. See `lately.hdl.target_clocks.levels`.
@@ -129,11 +124,11 @@ class FilterUnit(wiring.Component):
     Raises
     ------
     SpecificationError
-        If the hardware cannot hold the specification, or not in this organisation.
+        If the hardware cannot hold the specification.
     TypeError
         If a width is not an integer.
     ValueError
-        If a width is negative, or there is no such organisation or protection.
+        If a width is negative, or there is no such protection.
     """
 
     families = ("apbf", "apbbf", "gebf", "blocked-gebf")
@@ -161,7 +156,6 @@ class FilterUnit(wiring.Component):
         tag_bits=8,
         statistics_bits=32,
         memory="portable",
-        organisation="separate",
         levels=DEFAULT_LEVELS,
         ticks="tick",
         time_bits=None,
@@ -172,7 +166,6 @@ class FilterUnit(wiring.Component):
     ):
         self._profile = HardwareProfile(
             spec,
-            organisation=organisation,
             memory=memory,
             levels=levels,
             protect=protect,
@@ -181,9 +174,8 @@ class FilterUnit(wiring.Component):
         self._check_kind(spec)
         self._spec = spec
         self._memory = memory
-        self._organisation = organisation
         if core is None:
-            core = ring_core(spec, memory=memory, organisation=organisation, profile=self._profile)
+            core = ring_core(spec, memory=memory, profile=self._profile)
         self._core = core
         require_integer("Statistics bits", statistics_bits)
         self.generation_bits = spec.generation.bit_length() + 1
@@ -195,7 +187,6 @@ class FilterUnit(wiring.Component):
             generation_bits=self.generation_bits,
             minimum_generation=self._profile.minimum_generation,
             clear_words=self._core.clear_cycles,
-            watches=organisation != "separate",
             window=self._window,
             when_full=spec.when_full,
             check=check,
@@ -261,7 +252,6 @@ class FilterUnit(wiring.Component):
         return memory_map(
             self._spec,
             memory=self._memory,
-            organisation=self._organisation,
             protect=self._profile.protect,
         )
 

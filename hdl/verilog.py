@@ -54,7 +54,6 @@ def unit_verilog(
     spec: Specification,
     *,
     memory: str = "portable",
-    organisation: str = "separate",
     statistics_bits: int = 32,
     ticks: str = "time",
     time_bits: int = TIME_BITS,
@@ -65,7 +64,7 @@ def unit_verilog(
     Parameters
     ----------
     spec : Specification
-    memory, organisation, statistics_bits
+    memory, statistics_bits
         As for `lately.hdl.build.filter_unit`.
     ticks, time_bits
         As for `time_options`.
@@ -81,7 +80,6 @@ def unit_verilog(
         spec,
         tag_bits=TAG_BITS,
         memory=memory,
-        organisation=organisation,
         statistics_bits=statistics_bits,
         **time_options(spec, ticks=ticks, time_bits=time_bits),
         **options,

@@ -142,17 +142,15 @@ def lowest_limit(device: str, ports: Iterable[Port]) -> Limit:
     return min(binding, key=lambda limit: limit.mhz)
 
 
-def unit_limit(device: str, organisation: str = "separate") -> Limit:
+def unit_limit(device: str) -> Limit:
     """Return the limit of a unit with the own block RAMs of a `device`, by its name.
-
-    The `organisation` of the memory is as for `HardwareProfile`.
 
     Raises
     ------
     LimitError
         As `limits`.
     """
-    mode = BLOCK_MODES[organisation].get(device.partition("-")[0])
+    mode = BLOCK_MODES.get(device.partition("-")[0])
     return lowest_limit(device, [Port(mode)] if mode else [])
 
 

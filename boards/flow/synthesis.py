@@ -289,7 +289,6 @@ def synthesize_unit(
     device: Device,
     memory: str | None = None,
     strict: bool = False,
-    organisation: str = "separate",
     protect: str = "none",
     check: bool = False,
     **options: Any,
@@ -304,8 +303,6 @@ def synthesize_unit(
         Variant of the memories; by default as `own_memory`.
     strict : bool
         Whether that is the one that uses no bit of a word of which another port writes a bit.
-    organisation : str
-        Organisation of the memory, as for `FilterUnit`.
     protect, check
         As for `FilterUnit`.
     device
@@ -319,11 +316,10 @@ def synthesize_unit(
     SpecificationError
         If the hardware cannot hold the specification.
     """
-    clock = options.get("target_mhz") or target_mhz(device.name, organisation=organisation)
+    clock = options.get("target_mhz") or target_mhz(device.name)
     unit = filter_unit(
         spec,
         memory=memory or own_memory(device, spec, strict=strict),
-        organisation=organisation,
         levels=levels(device.name, clock),
         protect=protect,
         check=check,

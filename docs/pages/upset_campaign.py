@@ -128,10 +128,9 @@ FIGURES = ("bits", "struck", "missed", "lasting", "worst")
 
 
 def chosen(runs: Runs, option: str = "") -> Iterable[tuple[str, dict[str, Any]]]:
-    """Return the campaigns of units that have one option alone, or none, of any organisation."""
+    """Return the campaigns of units that have one option alone, or none."""
     asked = {option} if option else set()
-    return [(name, run) for name, run in runs.items()
-            if run["options"].keys() - {"organisation"} == asked]  # fmt: skip
+    return [(name, run) for name, run in runs.items() if run["options"].keys() == asked]
 
 
 def ran(runs: Runs) -> str:

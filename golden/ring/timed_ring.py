@@ -38,25 +38,43 @@ class TimedVerdicts(NamedTuple):
     """Greatest age at which every key is reported in each answer, shape (n,); or -1."""
 
 
-class TimedRing(TimedFilter):
-    """Base of the ring filters whose window is a span of time.
+class TimeLimitedRing(TimedFilter):
+    """Ring filter of any family whose window is a span of time.
 
-    Memory, hash functions and answers are those of the family's filter that counts
-    insertions, with two differences: `Turns` decides when the ring turns, and a key
-    is reported only if the youngest run of slices that it matches still counts. As
-    slices never get younger from one position to the next, no other run would.
+    With `when_full` "overfill" every key is reported for `span`, at any rate of insertions.
+    With "shorten" it is reported for `guaranteed_span`. Nothing is reported later than `span`
+    after the last insertion. Slices are retired and queried by their times, as in sections 6.1
+    and 6.4 of the paper of the time-limited filter.
+
+    Memory, hash functions and answers are as in the family's filter that counts insertions,
+    with two differences. `Turns` decides when the ring turns, and a key is reported only if the
+    youngest run of slices that it matches still counts. Slices never get younger from one
+    position to the next, so no other run would count.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+        Specification with a `span`. Its `generation` insertions fill a generation.
+    secret : int
+        As for `SlidingFilter`.
 
     Attributes
     ----------
     operations, hits : int
         Operations so far, and those that reported a key, as `SlidingFilter` has them.
+
+    Raises
+    ------
+    SpecificationError
+        If the specification has no `span`; else as `SlidingFilter`.
     """
 
     _supported = tuple(Operation)
-    _spec: FilterSpec
+    specification = FilterSpec
 
-    def _begin(self, spec: FilterSpec, secret: int = 0) -> None:
-        """Make an empty ring."""
+    def __init__(self, spec: FilterSpec, *, secret: int = 0) -> None:
+        require(spec.timed, "span", f"must be given for {type(self).__name__}", spec.span)
+        self.seed, self.key_bits, self.span = spec.seed, spec.key_bits, spec.span
         self._spec = spec
         self._ring = _RINGS[spec.family].from_spec(spec.untimed, secret=secret)
         # It turns when it is told to; so it does from the clear on.
@@ -66,6 +84,23 @@ class TimedRing(TimedFilter):
         self._hash = self._ring._hash
         self._last = NEVER
         self.operations = self.hits = 0
+
+    def _prepare(self) -> None:
+        """Leave all to the constructor, which takes a specification."""
+
+    @classmethod
+    def _signature(cls) -> list[inspect.Parameter]:
+        return list(inspect.signature(cls.__init__).parameters.values())[1:]
+
+    @property
+    def spec(self) -> FilterSpec:
+        """Specification of the filter."""
+        return self._spec
+
+    @classmethod
+    def from_spec(cls, spec: FilterSpec, *, secret: int = 0) -> Self:  # type: ignore[override]
+        """Build the filter that `spec` describes, with its `secret`; as the constructor."""
+        return cls(spec, secret=secret)
 
     @property
     def window_false_positive_rate(self) -> float:
@@ -79,8 +114,6 @@ class TimedRing(TimedFilter):
         It is a bound in all states but `PoolStatus.RATE_EXCEEDED`.
         """
         return self._spec.worst_false_positive_rate
-
-    # Guarantees
 
     def status(self, now: int) -> PoolStatus:
         """Tell whether span and false-positive rate are kept at the time `now`.
@@ -124,8 +157,6 @@ class TimedRing(TimedFilter):
         It does not matter whether a slice counts.
         """
         return self._ring.fill_ratios()
-
-    # Operations
 
     def perform(self, operations: ArrayLike, keys: Keys, timestamps: ArrayLike) -> TimedVerdicts:
         """Perform a mixed sequence of operations; return the status of each answer, too.
@@ -213,7 +244,50 @@ class TimedRing(TimedFilter):
         """Ages of the runs that count, -1 for the others."""
         return np.where(age + self._spec.run <= alive, age, -1)
 
-    # State
+    def rekey(self, secret: int) -> None:
+        """Load a new `secret`; as `SlidingFilter.rekey`, with its errors."""
+        self._ring.rekey(secret)
+
+    @property
+    def rekey_ready(self) -> bool:
+        """Whether `rekey` takes a secret now, as `SlidingFilter` has it."""
+        return self._ring.rekey_ready
+
+    @property
+    def secrets(self) -> list[int]:
+        """Secrets of the segments of the ring, youngest to oldest; zeros if the hash has none."""
+        return self._ring.secrets
+
+    @property
+    def storage_bits(self) -> int:
+        """Bits of all segments, the spare included."""
+        return self._spec.storage_bits
+
+    @property
+    def memory(self) -> NDArray[np.bool_]:
+        """Bits of all physical segments and the empty spare, as `SlidingFilter.memory`."""
+        return self._ring.memory
+
+    def segment(self, index: int) -> NDArray[np.bool_]:
+        """Bits of the segment `index` of the ring, 0 being the youngest; as in `memory`."""
+        return self._ring.segment(index)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Specification, from which a state file builds the filter."""
+        return {"spec": self.spec.to_dict()}
+
+    @classmethod
+    def _specified(cls, parameters: dict[str, Any]) -> FilterSpec:
+        return FilterSpec.from_dict(parameters["spec"])
+
+    @classmethod
+    def _build(cls, parameters: dict[str, Any]) -> Self:
+        return cls(cls._specified(parameters))
+
+    @property
+    def _private(self) -> bool:
+        return self._ring._private
 
     @property
     def insertions(self) -> int:
@@ -267,105 +341,3 @@ class TimedRing(TimedFilter):
         turns = self._turns.numbers()
         del turns["counters"]
         return self._ring._identity(), turns
-
-
-class TimeLimitedRing(TimedRing):
-    """Ring filter of any family whose window is a span of time.
-
-    Every key is reported for `span`, whatever the rate of insertions, with
-    `when_full` "overfill", or for `guaranteed_span` with "shorten". Nothing is
-    reported later than `span` after the last insertion. Slices are retired and
-    queried by their times as sections 6.1 and 6.4 of the paper of the time-limited
-    filter ask; those of the other families are their segments.
-
-    Parameters
-    ----------
-    spec : FilterSpec
-        Specification with a `span`. Its `generation` insertions fill a generation.
-    secret : int
-        As for `SlidingFilter`.
-
-    Raises
-    ------
-    SpecificationError
-        If the specification has no `span`; else as `SlidingFilter`.
-    """
-
-    specification = FilterSpec
-
-    def __init__(self, spec: FilterSpec, *, secret: int = 0) -> None:
-        require(spec.timed, "span", f"must be given for {type(self).__name__}", spec.span)
-        self.seed, self.key_bits, self.span = spec.seed, spec.key_bits, spec.span
-        self._begin(spec, secret)
-
-    def _prepare(self) -> None:
-        """Leave all to the constructor, which takes a specification."""
-
-    @classmethod
-    def _signature(cls) -> list[inspect.Parameter]:
-        parameter = inspect.Parameter
-        return [
-            parameter("spec", parameter.POSITIONAL_OR_KEYWORD, annotation=FilterSpec),
-            parameter("secret", parameter.KEYWORD_ONLY, default=0, annotation=int),
-        ]
-
-    @property
-    def spec(self) -> FilterSpec:
-        """Specification of the filter."""
-        return self._spec
-
-    @classmethod
-    def from_spec(cls, spec: FilterSpec, *, secret: int = 0) -> Self:  # type: ignore[override]
-        """Build the filter that `spec` describes, with its `secret`; as the constructor."""
-        return cls(spec, secret=secret)
-
-    # Secrets
-
-    def rekey(self, secret: int) -> None:
-        """Load a new `secret`; as `SlidingFilter.rekey`, with its errors."""
-        self._ring.rekey(secret)
-
-    @property
-    def rekey_ready(self) -> bool:
-        """Whether `rekey` takes a secret now, as `SlidingFilter` has it."""
-        return self._ring.rekey_ready
-
-    @property
-    def secrets(self) -> list[int]:
-        """Secrets of the segments of the ring, youngest to oldest; zeros if the hash has none."""
-        return self._ring.secrets
-
-    # Bits
-
-    @property
-    def storage_bits(self) -> int:
-        """Bits of all segments, the spare included."""
-        return self.spec.storage_bits
-
-    @property
-    def memory(self) -> NDArray[np.bool_]:
-        """Bits of all physical segments and the empty spare, as `SlidingFilter.memory`."""
-        return self._ring.memory
-
-    def segment(self, index: int) -> NDArray[np.bool_]:
-        """Bits of the segment `index` of the ring, 0 being the youngest; as in `memory`."""
-        return self._ring.segment(index)
-
-    # Files
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Specification, from which a state file builds the filter."""
-        return {"spec": self.spec.to_dict()}
-
-    @classmethod
-    def _specified(cls, parameters: dict[str, Any]) -> FilterSpec:
-        return FilterSpec.from_dict(parameters["spec"])
-
-    @classmethod
-    def _build(cls, parameters: dict[str, Any]) -> Self:
-        return cls(cls._specified(parameters))
-
-    @property
-    def _private(self) -> bool:
-        return self._ring._private

@@ -106,8 +106,10 @@ class Specification(ABC, metaclass=_Dispatcher):
     def of_family(cls, family: object) -> "type[Self]":
         """Return the class of a `family`, which is one of `families`; errors as `require`."""
         kinds = cls.families()
-        known = isinstance(family, str) and family in kinds
-        require(known, "family", f"must be one of {', '.join(kinds)}", family)
+        rule = f"must be one of {', '.join(kinds)}"
+        if family == "pooled-time-limited-apbf":
+            rule = "must be apbf, with the same fields, which replaces the pooled filter"
+        require(isinstance(family, str) and family in kinds, "family", rule, family)
         return kinds[cast(str, family)]
 
     @classmethod

@@ -153,8 +153,6 @@ class DictionaryProfile:
     Attributes
     ----------
     spec : WindowDictionarySpec
-    organisation : str
-        "separate": each column has a memory of its own.
     memory : str
         Variant of the memories, one of `CELL_VARIANTS`; only `check_buildable` asks for it.
     levels : int
@@ -164,7 +162,6 @@ class DictionaryProfile:
     """
 
     spec: WindowDictionarySpec
-    organisation: str = "separate"
     memory: str = "portable"
     levels: int = DEFAULT_LEVELS
     protect: str = "none"
@@ -222,15 +219,9 @@ class DictionaryProfile:
         Raises
         ------
         SpecificationError
-            As `check_buildable`, or if there is no such organisation, memory or protection for
-            dictionaries.
+            As `check_buildable`, or if there is no such memory or protection for dictionaries.
         """
         check_protection(self.protect)
-        if self.organisation != "separate":
-            raise SpecificationError(
-                f"organisation: must be separate for family {self.spec.family}, "
-                f"not {self.organisation!r}"
-            )
         if self.memory not in CELL_VARIANTS:
             raise SpecificationError(
                 f"memory: must be {' or '.join(CELL_VARIANTS)} for family {self.spec.family}, "

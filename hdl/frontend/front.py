@@ -35,9 +35,6 @@ class FrontEnd(wiring.Component):
         Shortest generation within which the spare is cleaned in time.
     clear_words : int
         Clocks that clearing takes; after them it is as `clean` says.
-    watches : bool
-        Whether clearing may take longer. If so, operations come one at a time too where the
-        generation ends soon and the spare is not clean.
     window : TimeWindow, optional
         What else ends generations.
     when_full : str, optional
@@ -82,7 +79,6 @@ class FrontEnd(wiring.Component):
         generation_bits,
         minimum_generation,
         clear_words,
-        watches=False,
         window=None,
         when_full=None,
         check=False,
@@ -92,7 +88,6 @@ class FrontEnd(wiring.Component):
             generation_bits=generation_bits,
             minimum_generation=minimum_generation,
             clear_words=clear_words,
-            watches=watches,
             when_full=when_full,
         )
         self.gate = Gate(start=self.LEAD + 2, check=check)

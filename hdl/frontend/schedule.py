@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..latencies import END_LEFT, GENERATION_SAMPLE
+from ..latencies import GENERATION_SAMPLE
 from ..parameters import require_integer
 from ..pipeline import below, registered
 
@@ -172,7 +172,7 @@ class Schedule(wiring.Component):
     oldest segment counts, or with "shorten" an old one only.
 
     Tells when operations must come one at a time, because a shift could find the spare unclean:
-    in generations shorter than `minimum_generation`, and with `watches` near the end of one.
+    in generations shorter than `minimum_generation`.
 
     Parameters
     ----------
@@ -182,9 +182,6 @@ class Schedule(wiring.Component):
         Shortest generation within which the spare is cleaned in time.
     clear_words : int
         Cycles that clearing takes; after them the spare is as `clean` says.
-    watches : bool
-        Whether clearing may take longer. Then operations come one at a time too where fewer than
-        `lately.hdl.latencies.END_LEFT` insertions are left and the spare is not clean.
     when_full : str, optional
         "shorten" or "overfill", if the window is one in time.
 
@@ -214,13 +211,10 @@ class Schedule(wiring.Component):
     Errors: as `require_integer`.
     """
 
-    def __init__(
-        self, *, generation_bits, minimum_generation, clear_words, watches=False, when_full=None
-    ):
+    def __init__(self, *, generation_bits, minimum_generation, clear_words, when_full=None):
         require_integer("Generation bits", generation_bits, least=1)
         self._when_full = when_full
         self.minimum_generation = minimum_generation
-        self._watches = watches
         self.length = GenerationLength(width=generation_bits, minimum=minimum_generation)
         self.counter = GenerationCounter(width=generation_bits, goes_on=when_full is not None)
         self._timer = SpareTimer(words=clear_words)
@@ -254,18 +248,11 @@ class Schedule(wiring.Component):
         ]
         # The length of the generation that runs, which was loaded with it, is too short.
         short = Signal(init=1)
-        near = Const(0, 1)
-        if self._watches:
-            near = Signal()
-            # While an operation waits that turns the ring, the gate is closed anyway.
-            soon = counter.left >= -END_LEFT
-            if self._when_full is not None:
-                soon = soon | self.hurry
-            m.d.sync += near.eq(soon & ~self.fill)
         m.d.sync += [
             self.turned.eq(self.event & self.full),
+            # The constant keeps the text of the exported netlists as it was.
             self.one_at_a_time.eq(
-                short | length.below | length.below_soon | (near & ~self.spare_clean)
+                short | length.below | length.below_soon | (Const(0, 1) & ~self.spare_clean)
             ),
         ]
         with m.If(self.event & self.full):

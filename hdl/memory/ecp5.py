@@ -7,7 +7,6 @@ from ..pipeline import delayed
 from .blocks import DualPortSegmentMemory
 from .cells import CellMemory, ReadBeforeWriteMemory
 from .map import BLOCK_KINDS, cell_columns
-from .words import WordBank
 
 
 class ECP5SegmentMemory(DualPortSegmentMemory):
@@ -33,35 +32,6 @@ class ECP5SegmentMemory(DualPortSegmentMemory):
             i_WEA=clear, i_WEB=set, i_DIB0=1,
             **{f"o_DOA{index}": bit for index, bit in enumerate(outputs)},
         )  # fmt: skip
-
-
-class ECP5WordBank(WordBank):
-    """Variant of explicit DP16KD block RAMs: port A reads 18 columns, port B writes them.
-
-    The word comes through the block's output register.
-
-    Raises
-    ------
-    ValueError
-        If there are more rows than a block has in words of 18 bits.
-    """
-
-    COLUMNS = BANK_COLUMNS
-
-    def __init__(self, *, rows, columns):
-        super().__init__(rows=rows, columns=columns)
-        if rows > BANK_ROWS:
-            raise ValueError(f"Rows must be at most {BANK_ROWS} for ecp5, not {rows}")
-
-    def _elaborate_memory(self, m, *, read_row, word, write_row, write, written):
-        for low in range(0, self._columns, self.COLUMNS):
-            m.submodules[f"block{low // self.COLUMNS}"] = _word_block(
-                read_row=read_row,
-                word=word[low : low + self.COLUMNS],
-                write_row=write_row,
-                write=write,
-                written=written[low : low + self.COLUMNS],
-            )
 
 
 class ECP5CellMemory(CellMemory):
@@ -148,14 +118,6 @@ class ECP5ReadBeforeWriteMemory(ReadBeforeWriteMemory):
                 **ports,
             )
         return words
-
-
-def _word_block(*, read_row, word, write_row, write, written):
-    """Instantiate one DP16KD: 1,024 words of 18 bits, read on port A, written on port B."""
-    a, b = (Cat(Const(enable, 4), row) for enable, row in ((0, read_row), (0b11, write_row)))
-    ports = {f"i_DIB{index}": bit for index, bit in enumerate(written)}
-    ports |= {f"o_DOA{index}": bit for index, bit in enumerate(word)}
-    return _instance(a, b, widths=(18, 18), i_WEA=0, i_WEB=write, **ports)
 
 
 def _instance(a, b, *, widths, registered="A", mode_a="NORMAL", **connected):

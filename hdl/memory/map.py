@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from ...golden.spec import FilterSpec
 from ..latencies import BANK_COLUMNS, BLOCK_CLEAR_BITS, PROTECTIONS, memory_shape
-from ..profile import HardwareProfile
 
 
 class BlockKind(NamedTuple):
@@ -242,9 +241,9 @@ def bank_memories(variant: str, *, rows: int, columns: int) -> tuple[PhysicalMem
     Parameters
     ----------
     variant : str
-        Of the bank, one of `lately.hdl.ring.sliced.VARIANTS`.
+        One of `CELL_VARIANTS`.
     rows, columns : int
-        As for `lately.hdl.memory.words.WordBank`.
+        Words, and bits of each.
     """
     if variant == "portable":
         return (PhysicalMemory(("words",), rows, columns),)
@@ -307,38 +306,10 @@ def separate_map(spec: FilterSpec, variant: str) -> MemoryMap:
     return MemoryMap(memories, spec.segments, spec.parts, spec.part_bits, find)
 
 
-def sliced_map(spec: FilterSpec, variant: str) -> MemoryMap:
-    """Return the map of a bit-sliced unit, a word of which has a bit of each segment.
-
-    Parameters
-    ----------
-    spec : FilterSpec
-    variant : str
-        Name of the banks' variant.
-    """
-    banks = HardwareProfile(spec, organisation="bit-sliced").banks
-    blocks = bank_memories(variant, rows=spec.part_bits // banks, columns=spec.segments)
-    width = blocks[0].width
-
-    def find(segment: Any, part: Any, cell: Any) -> Place:
-        block, bit = divmod(segment, width)
-        number = (part * banks + cell % banks) * len(blocks) + block
-        return Place(number, cell // banks, bit)
-
-    memories = tuple(
-        replace(block, path=("core", "store", f"part{part}", f"bank{bank}", *block.path))
-        for part in range(spec.parts)
-        for bank in range(banks)
-        for block in blocks
-    )
-    return MemoryMap(memories, spec.segments, spec.parts, spec.part_bits, find)
-
-
 def memory_map(
     spec: FilterSpec,
     *,
     memory: str = "portable",
-    organisation: str = "separate",
     protect: str = "none",
 ) -> MemoryMap:
     """Return the map of a unit's memories.
@@ -346,11 +317,10 @@ def memory_map(
     Parameters
     ----------
     spec : FilterSpec
-    memory, organisation, protect : str
+    memory, protect : str
         As for `lately.hdl.unit.FilterUnit`.
     """
-    found = (separate_map if organisation == "separate" else sliced_map)(spec, memory)
-    return found.copied(PROTECTIONS[protect])
+    return separate_map(spec, memory).copied(PROTECTIONS[protect])
 
 
 def floorplan_groups(memories: Iterable[PhysicalMemory]) -> tuple[tuple[str, ...], ...]:

@@ -10,7 +10,6 @@ from ..pipeline import Pipeline
 from ..profile import HardwareProfile
 from .detector import RingDetector
 from .separate import SegmentStore
-from .sliced import SlicedStore
 
 
 class FilterCore(wiring.Component):
@@ -127,15 +126,10 @@ def _timely(verdict, limit):
     return Cat(seen, verdict.age & seen.replicate(len(verdict.age)))
 
 
-STORES = {"separate": SegmentStore, "bit-sliced": SlicedStore}
-"""Organisations of the memory, and their stores."""
-
-
 def ring_core(
     spec,
     *,
     memory="portable",
-    organisation="separate",
     hashed=False,
     profile=None,
     control_lag=CONTROL_LAG,
@@ -148,9 +142,6 @@ def ring_core(
         Filter to build; must pass `HardwareProfile.check_buildable`.
     memory : str or callable
         Variant of the memories, or what builds one in place of a variant.
-    organisation : str
-        "separate" for a memory per part and segment, "bit-sliced" for one per part that holds
-        all segments, which only guarded-epoch filters can have.
     hashed : bool
         Whether keys come as states that were hashed elsewhere.
     profile : HardwareProfile, optional
@@ -165,13 +156,13 @@ def ring_core(
     Raises
     ------
     SpecificationError
-        If the hardware cannot hold the specification, or not in this organisation.
+        If the hardware cannot hold the specification.
     ValueError
-        If there is no such organisation, or no such variant of the memory.
+        If there is no such variant of the memory.
     """
     if profile is None:
         name = memory if isinstance(memory, str) else "portable"
-        profile = HardwareProfile(spec, organisation=organisation, memory=name)
+        profile = HardwareProfile(spec, memory=name)
     profile.check_buildable()
     levels = profile.levels
     hashes = [
@@ -179,7 +170,7 @@ def ring_core(
     ]
     return FilterCore(
         hashes=hashes,
-        store=STORES[organisation](spec=spec, profile=profile, memory=memory, hashes=len(hashes)),
+        store=SegmentStore(spec=spec, profile=profile, memory=memory, hashes=len(hashes)),
         detector=RingDetector(
             segments=spec.segments,
             parts=spec.parts,
@@ -187,7 +178,7 @@ def ring_core(
             starts=spec.window_generations + 1,
             levels=levels,
         ),
-        clear_cycles=profile.spare_lag,
+        clear_cycles=profile.clear_cycles,
         control_lag=control_lag,
         timed=spec.timed,
     )

@@ -50,8 +50,6 @@ class TimingProfile:
     Attributes
     ----------
     spec : StampedPartsSpec
-    organisation : str
-        "separate": each part has a memory of its own.
     memory : str
         Variant of the memories, one of `CELL_VARIANTS`, or, if the clock counts insertions, of
         `EXCHANGE_VARIANTS`; or a class of them.
@@ -63,7 +61,6 @@ class TimingProfile:
     """
 
     spec: StampedPartsSpec
-    organisation: str = "separate"
     memory: Any = "portable"
     levels: int = DEFAULT_LEVELS
     protect: str = "none"
@@ -162,17 +159,14 @@ class TimingProfile:
         Raises
         ------
         SpecificationError
-            If the family is another, the organisation or memory is none for timing filters, a part
-            has more cells than a block RAM, or as `check_elision`, `check_rest` or
-            `check_exchange`.
+            If the family is another, the memory is none for timing filters, a part has more cells
+            than a block RAM, or as `check_elision`, `check_rest` or `check_exchange`.
         """
         spec: Any = self.spec
         kinds = (TimedTimingSpec, PartitionedTimingSpec)
         families = " or ".join(kind.family for kind in kinds)
         require(isinstance(spec, kinds), "family", f"must be {families}", spec.family)
         named = f"for family {spec.family}"
-        require(self.organisation == "separate", "organisation", f"must be separate {named}",
-                self.organisation)  # fmt: skip
         rule = f"must be {' or '.join(PROTECTIONS)}"
         require(self.protect in PROTECTIONS, "protect", rule, self.protect)
         variants = (*CELL_VARIANTS, *(EXCHANGE_VARIANTS if self.counted else ()))

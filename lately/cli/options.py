@@ -111,15 +111,6 @@ protect_option = choice_option(
 """--protect, of commands that build a unit."""
 
 
-organisation_option = choice_option(
-    "--organisation",
-    # As `lately.hdl.latencies.ORGANISATIONS`.
-    ["separate", "bit-sliced"],
-    "Memory organisation; bit-sliced suits guarded-epoch filters only.",
-)
-"""--organisation, of commands that build a unit."""
-
-
 check_option = click.option(
     "--check",
     is_flag=True,

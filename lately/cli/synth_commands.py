@@ -12,7 +12,6 @@ from .options import (
     count_option,
     filter_options,
     json_option,
-    organisation_option,
     protect_option,
     strict_option,
     time_limit_option,
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     help="Read and write in one access of the block RAMs, which loses no clock and lowers their "
     "limit; timing filters by count on an ECP5 only.",
 )
-@organisation_option
 @click.option(
     "--frames",
     "width",
@@ -133,8 +131,6 @@ def _synthesize(
         from ..boards.flow.synthesis import synthesize_unit
 
         return synthesize_unit(chosen, **flow)
-    if flow.pop("organisation") != "separate":
-        raise click.UsageError("--organisation is for a unit without --bus and --frames")
     if width and flow["check"]:
         raise click.UsageError("--check is for a unit without --frames")
     if width and flow["memory"]:

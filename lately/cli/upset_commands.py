@@ -10,7 +10,6 @@ from .options import (
     choose_unit,
     count_option,
     filter_options,
-    organisation_option,
     protect_option,
     seed_option,
 )
@@ -35,7 +34,6 @@ KINDS = ("memory", "buffer", "register", "counter")
     help="What is struck: the memory of the keys, memories of queues and delays, flip-flops, or "
     "those of counters of events; may be repeated.  [default: all, each bit as likely]",
 )
-@organisation_option
 @protect_option
 @click.option("--check", is_flag=True, help="Have the unit watch its own state, and reset itself.")
 @seed_option
@@ -52,7 +50,6 @@ def bench_upsets(
     preset: str | None,
     upsets: int,
     kinds: tuple[str, ...],
-    organisation: str,
     protect: str,
     check: bool,
     seed: int,
@@ -69,7 +66,6 @@ def bench_upsets(
       lately bench upsets --preset tiny --upsets 10000
       lately bench upsets --preset timing-tiny --kind memory --json
       lately bench upsets --preset tiny --protect parity --kind memory --kind buffer
-      lately bench upsets --preset gebf-tiny --organisation bit-sliced --protect ecc
       lately bench upsets --preset dictionary-tiny --record build/upsets.json
     """
     chosen = choose_unit(spec, preset)
@@ -77,8 +73,7 @@ def bench_upsets(
     from ..replay.run_record import UPSETS, RunRecord
     from ..replay.upset_campaign import Campaign, run
 
-    options: dict[str, Any] = {"organisation": organisation} if organisation != "separate" else {}
-    options |= {"protect": protect} if protect != "none" else {}
+    options: dict[str, Any] = {"protect": protect} if protect != "none" else {}
     options |= {"check": check} if check else {}
     campaign = Campaign(spec=chosen, upsets=upsets, seed=seed, kinds=struck, options=options)
     name = _name(campaign, preset, spec)
@@ -104,5 +99,4 @@ def _name(campaign: "Campaign", preset: str | None, path: str | None) -> str:
     protected, checked = options.get("protect"), "check" if options.get("check") else None
     struck = [] if len(campaign.kinds) == len(KINDS) else campaign.kinds
     seed = f"seed {campaign.seed}" if campaign.seed != 1 else None
-    organised = options.get("organisation")
-    return " ".join(filter(None, [preset or file, organised, protected, checked, *struck, seed]))
+    return " ".join(filter(None, [preset or file, protected, checked, *struck, seed]))

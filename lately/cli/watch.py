@@ -137,7 +137,7 @@ def dedup_view(name: str, model: Any, oracle: "PacketOracle | None") -> View:
     Parameters
     ----------
     name : str
-    model : TimedRing
+    model : TimeLimitedRing
         That is asked.
     oracle : PacketOracle or None
     """

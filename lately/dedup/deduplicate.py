@@ -148,7 +148,7 @@ def deduplicate(
         Gets all that the capture has but the dropped packets, whole records at a time. Sections of
         pcapng get the length -1, which stands for an unknown one.
     what : Deduplication
-    model : TimedRing, optional
+    model : TimeLimitedRing, optional
         Golden model of the specification, empty; by default a new one.
     oracle : PacketOracle, optional
         Gets all packets.

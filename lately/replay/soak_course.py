@@ -17,7 +17,7 @@ from ..golden import FilterSpec, Operation, SpecificationError
 from ..golden.hash.keys import random_keys
 from ..golden.spec.timestamp import TimedTimingSpec
 from ..hdl.build import UnitSpec, unit_kind, unit_profile
-from ..hdl.latencies import ORGANISATIONS, PROTECTIONS, TICKS, TIMING_TICKS
+from ..hdl.latencies import PROTECTIONS, TICKS, TIMING_TICKS
 
 STALLS = (0.0, 0.1, 0.4)
 """Shares of the clocks in which nothing is offered, or no answer taken; one is drawn of each."""
@@ -28,7 +28,7 @@ RESETS = 0.25
 INTERRUPTED = 200
 """Operations that a reset interrupts, of which some have their results."""
 
-SHAPE = ("memory", "protect", "levels", "organisation")
+SHAPE = ("memory", "protect", "levels")
 """Options on which it depends whether hardware can be built."""
 
 LEVELS = (1, 2, 3)
@@ -55,7 +55,6 @@ def build_options(spec: UnitSpec) -> dict[str, tuple[Any, ...]]:
     if kind.most_levels > 1:
         options["levels"] = LEVELS
     if isinstance(spec, FilterSpec):
-        options |= {"organisation": ORGANISATIONS} if spec.lanes == 1 else {}
         options |= {"ticks": TICKS} if spec.timed else {}
     elif isinstance(spec, TimedTimingSpec):
         options["ticks"] = TIMING_TICKS

@@ -1,12 +1,7 @@
-"""cocotb bench of a filter unit: one test per sentence of its contract.
-
-Beside what that of every unit names, the environment names the organisation of
-the memories (LATELY_ORGANISATION).
-"""
+"""cocotb bench of a filter unit: one test per sentence of its contract."""
 
 import atexit
 import itertools
-import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -26,10 +21,7 @@ from .ring_bench import HASH, SPEC, RingBench, states
 from .timed_parts import TimedMonitor, TimedScoreboard
 from .unit_bench import COVERAGE, KEYED, MEMORY, PERIOD_NS, SEED, TIME_OPTIONS
 
-ORGANISATION = os.environ.get("LATELY_ORGANISATION", "separate")
-UNIT = FilterUnit(
-    SPEC, memory=MEMORY, organisation=ORGANISATION, **time_options(SPEC, **TIME_OPTIONS)
-)
+UNIT = FilterUnit(SPEC, memory=MEMORY, **time_options(SPEC, **TIME_OPTIONS))
 PROFILE = UNIT.profile
 # At which operations can come one per clock.
 GENERATION = max(SPEC.generation, UNIT.minimum_generation)

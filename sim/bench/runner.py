@@ -57,7 +57,6 @@ def run_filter_bench(
     *,
     seed: int = 1,
     memory: str = "portable",
-    organisation: str = "separate",
     ticks: str = "tick",
     testcase: str | None = None,
     coverage: bool = False,
@@ -78,8 +77,6 @@ def run_filter_bench(
     memory : str
         Variant of the memories; explicit block RAMs are simulated
         with models of their own, which answer with garbage what vendors leave undefined.
-    organisation : str
-        Of a ring's memory; each has a bench of its own, most of it shared.
     ticks : str
         Where those of a window in time come from, as for `lately.hdl.unit.FilterUnit`, or those of
         a timing filter, as for `lately.hdl.timing.unit.TimingUnit`.
@@ -108,16 +105,14 @@ def run_filter_bench(
         unit_verilog(
             spec,
             memory=memory,
-            organisation=organisation,
             statistics_bits=COVERED_STATISTICS_BITS if coverage else 32,
             ticks=ticks,
             time_bits=BENCH_TIME_BITS,
         ),
-        _modules(*_benches(spec, organisation, ticks)),
+        _modules(*_benches(spec, ticks)),
         simulator,
         directory,
         environment=_unit_environment(spec, directory, seed, memory, ticks)
-        | {"LATELY_ORGANISATION": organisation}
         | ({"LATELY_COVERAGE": str(directory / FUNCTIONAL)} if coverage else {}),
         models=models(memory, inverted=inverted),
         testcase=testcase,
@@ -164,7 +159,7 @@ def run_netlist_bench(
     spec.to_toml(directory / "spec.toml")
     return run_bench(
         netlist.text,
-        _modules(*_benches(spec, "separate", ticks)),
+        _modules(*_benches(spec, ticks)),
         simulator,
         directory,
         environment=_unit_environment(spec, directory, seed, memory, ticks)
@@ -174,7 +169,7 @@ def run_netlist_bench(
     )
 
 
-def _benches(spec: Specification, organisation: str, ticks: str) -> list[str]:
+def _benches(spec: Specification, ticks: str) -> list[str]:
     """Return the modules whose tests a unit has to pass."""
     if isinstance(spec, StampedPartsSpec):
         return ["timing_bench" if spec.classes is None else "deciding_bench"]
@@ -183,7 +178,7 @@ def _benches(spec: Specification, organisation: str, ticks: str) -> list[str]:
     assert isinstance(spec, FilterSpec)
     if spec.lanes > 1:
         return ["lane_bench"]
-    benches = ["sliced_bench" if organisation == "bit-sliced" else "filter_bench"]
+    benches = ["filter_bench"]
     if spec.timed:
         # Generations end by number alone while no tick comes, and what is full is retired.
         counts = ticks == "tick" and spec.when_full == "shorten"

@@ -253,8 +253,7 @@ if TICKS in ("tick", "period"):
             count = int((1 - pause) * 3000) if pause else 8 * GENERATION
             items = [bench.item(Operation.CHECK_AND_INSERT, bench.key()) for _ in range(count)]
             await bench.driver.send(items, stalls=Stalls(pause, SEED))
-        if PROFILE.organisation == "separate":
-            assert not any(bench.driver.waits), "the unit paused"
+        assert not any(bench.driver.waits), "the unit paused"
         await bench.finish()
         assert bench.scoreboard.now > 2 * SPEC.span
 
@@ -289,9 +288,8 @@ if TICKS == "time":
             before = len(bench.driver.waits)
             await bench.insert(3 * GENERATION)
             waits = bench.driver.waits[before:]
-            if PROFILE.organisation == "separate":
-                assert sum(waits) < 40
-                assert not any(waits[10:])
+            assert sum(waits) < 40
+            assert not any(waits[10:])
         await bench.finish()
 
     @cocotb.test()

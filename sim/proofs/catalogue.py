@@ -28,7 +28,6 @@ from . import (
     siphash,
     thresholds,
     timing,
-    word_banks,
 )
 from .formal import Proof, Record, run_proof
 
@@ -36,7 +35,6 @@ PROOFS: tuple[Proof, ...] = tuple(
     proof
     for module in (
         segments,
-        word_banks,
         frontend,
         expiry,
         core,

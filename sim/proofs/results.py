@@ -203,13 +203,11 @@ class SmallUnit(FilterUnit):
 
     _depth = None
 
-    def __init__(self, *, depth, organisation="bit-sliced"):
+    def __init__(self, *, depth):
         spec = APBFSpec(k=1, l=1, slice_bits=4, clear=2, generation=40, key_bits=2)
         self._depth = depth
         self.core = StandInCore(clear_cycles=HardwareProfile(spec).clear_cycles)
-        super().__init__(
-            spec, tag_bits=1, statistics_bits=0, organisation=organisation, core=self.core
-        )
+        super().__init__(spec, tag_bits=1, statistics_bits=0, core=self.core)
 
 
 class UnitHarness(Harness):
@@ -409,30 +407,6 @@ _GOALS = {
 }
 
 
-def _unit_proofs(organisation):
-    """Return what is proven of units of an organisation of the memory."""
-    unit = partial(SmallUnit, organisation=organisation)
-    return (
-        Proof(
-            name=f"places, {organisation}",
-            statement=_ROOM,
-            design=f"{organisation}, stand-in core, 32 places",
-            build=partial(UnitPlaces, depth=32, unit=unit),
-            method=Induction(6),
-        ),
-        Proof(
-            name=f"unit, {organisation}",
-            statement=_IN_ORDER.format(
-                first="that of the n-th operation that was accepted, with its tag and the verdict "
-                "of its key"
-            ),
-            design=f"{organisation}, stand-in core, 32 places",
-            build=partial(UnitOrder, depth=32, unit=unit),
-            method=Induction(6),
-        ),
-    )
-
-
 PROOFS = (
     Proof(
         name="result queue",
@@ -441,16 +415,29 @@ PROOFS = (
         build=partial(QueueOrder, depth=16),
         method=Induction(ResultQueue.LATENCY + 1),
     ),
-    *_unit_proofs("separate"),
-    *_unit_proofs("bit-sliced"),
     Proof(
-        name="pauses, separate",
+        name="places",
+        statement=_ROOM,
+        design="stand-in core, 32 places",
+        build=partial(UnitPlaces, depth=32),
+        method=Induction(6),
+    ),
+    Proof(
+        name="unit",
+        statement=_IN_ORDER.format(
+            first="that of the n-th operation that was accepted, with its tag and the verdict "
+            "of its key"
+        ),
+        design="stand-in core, 32 places",
+        build=partial(UnitOrder, depth=32),
+        method=Induction(6),
+    ),
+    Proof(
+        name="pauses",
         statement="From its first opening after reset on, the input is closed for at most "
         "`longest_pause` clocks running while results are taken and the spare is clean in time.",
-        design="separate, stand-in core, 8 places",
-        build=partial(
-            UnitOrder, depth=8, unit=partial(SmallUnit, organisation="separate"), pauses=True
-        ),
+        design="stand-in core, 8 places",
+        build=partial(UnitOrder, depth=8, pauses=True),
         method=Induction(27),
     ),
     *(

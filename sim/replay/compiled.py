@@ -32,7 +32,6 @@ from .model import cached_model, defines
 
 def compiled_model(
     spec: FilterSpec,
-    organisation: str = "separate",
     memory: str = "portable",
     protect: str = "none",
     *,
@@ -52,7 +51,7 @@ def compiled_model(
     Parameters
     ----------
     spec : FilterSpec
-    organisation, memory, protect : str
+    memory, protect : str
         As for `lately.hdl.unit.FilterUnit`; explicit block RAMs are simulated with the models
         that answer with garbage what vendors leave undefined.
     ticks, levels, check
@@ -72,14 +71,13 @@ def compiled_model(
         If the hardware cannot hold the specification, or as `lately.sim.replay.model.cached_model`.
     """
     unit = unit_verilog(
-        spec, organisation=organisation, memory=memory, protect=protect, check=check,
-        ticks=ticks, levels=levels,
-    )  # fmt: skip
+        spec, memory=memory, protect=protect, check=check, ticks=ticks, levels=levels
+    )
     return cached_model(
         unit,
         top=TOP,
         driver=DRIVER,
-        header=unit_header(spec, organisation, memory, protect, ticks=ticks, check=check),
+        header=unit_header(spec, memory, protect, ticks=ticks, check=check),
         memory=memory,
         inverted=inverted,
         optimisation=optimisation,
@@ -89,7 +87,6 @@ def compiled_model(
 
 def unit_header(
     spec: FilterSpec,
-    organisation: str = "separate",
     memory: str = "portable",
     protect: str = "none",
     *,
@@ -101,11 +98,11 @@ def unit_header(
     Parameters
     ----------
     spec : FilterSpec
-    organisation, memory, protect, ticks : str
+    memory, protect, ticks : str
     check : bool
         As for `lately.hdl.unit.FilterUnit`.
     """
-    held = memory_map(spec, organisation=organisation, memory=memory, protect=protect)
+    held = memory_map(spec, memory=memory, protect=protect)
     paths = ((TOP, *one.path, *(["words"] if one.cell else [])) for one in held.memories)
     rows = " ".join(
         f"MEMORY({number}, {'__DOT__'.join(path)})" for number, path in enumerate(paths)
@@ -142,8 +139,8 @@ class CompiledModel(DrivenModel):
     ----------
     spec : FilterSpec
         What to build.
-    organisation, memory, protect : str
-        Organisation, variant and protection of the memory, as for `FilterUnit`.
+    memory, protect : str
+        Variant and protection of the memory, as for `FilterUnit`.
     ticks : str
         Where the ticks of a window in time come from, as for `FilterUnit`.
     levels : int
@@ -178,7 +175,6 @@ class CompiledModel(DrivenModel):
         self,
         spec: FilterSpec,
         *,
-        organisation: str = "separate",
         memory: str = "portable",
         protect: str = "none",
         ticks: str = "time",
@@ -195,7 +191,7 @@ class CompiledModel(DrivenModel):
                 f"not {spec.lanes}"
             )
         self.spec = spec
-        build: Any = {"organisation": organisation, "memory": memory, "protect": protect}
+        build: Any = {"memory": memory, "protect": protect}
         self.profile = HardwareProfile(spec, **build, levels=levels)
         self._ticks = ticks
         self._map = memory_map(spec, **build)

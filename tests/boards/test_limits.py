@@ -70,12 +70,11 @@ def test_target_clocks_are_the_limits(name):
     """Those of `lately.hdl`, which knows no boards."""
     for mode, mhz in CLOCK_MHZ[device_class(name)].items():
         assert lowest_limit(name, [Port(mode)] if mode else []).mhz == mhz
-    for organisation, modes in BLOCK_MODES.items():
-        if DEVICES[name].family in modes:
-            mhz = limit_mhz(name, organisation=organisation)
-            assert mhz == unit_limit(name, organisation).mhz
-            reach = WITHIN_REACH_MHZ.get(device_class(name), mhz)
-            assert target_mhz(name, organisation=organisation) == int(min(mhz, reach))
+    if DEVICES[name].family in BLOCK_MODES:
+        mhz = limit_mhz(name)
+        assert mhz == unit_limit(name).mhz
+        reach = WITHIN_REACH_MHZ.get(device_class(name), mhz)
+        assert target_mhz(name) == int(min(mhz, reach))
 
 
 @pytest.mark.parametrize("name", DEVICES)
@@ -164,9 +163,8 @@ def test_figures_from_before_limits_were_known():
     assert with_limits(ecp5) == ecp5
 
 
-@pytest.mark.parametrize("organisation", ["separate", "bit-sliced"])
-def test_modes_are_those_of_the_hardware(organisation):
-    unit = filter_unit(preset("gebf-tiny"), memory="ecp5", organisation=organisation)
+def test_modes_are_those_of_the_hardware():
+    unit = filter_unit(preset("gebf-tiny"), memory="ecp5")
     text = rtlil.convert(unit, name="top")
     ports = [Port(mode) for mode in set(re.findall(r'WRITEMODE_[AB] "(\w+)"', text))]
-    assert lowest_limit("ecp5-25k-6", ports) == unit_limit("ecp5-25k-6", organisation)
+    assert lowest_limit("ecp5-25k-6", ports) == unit_limit("ecp5-25k-6")

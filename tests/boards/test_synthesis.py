@@ -27,7 +27,6 @@ from lately.boards.flow.tools import STAGES, DoesNotFitError, SynthesisError
 from lately.cli.app import main
 from lately.golden import preset, timing_preset
 from lately.golden.spec import GEBFSpec
-from lately.hdl import FilterUnit
 from lately.hdl.build import filter_unit
 from lately.hdl.memory.gowin import GowinSegmentMemory
 from lately.hdl.profile import HardwareProfile
@@ -535,23 +534,6 @@ def test_read_before_write():
 
 
 @pytest.mark.slow
-def test_bit_sliced_unit():
-    spec = preset("gebf-tiny")
-    target = device("ecp5-25k-6")
-    report = synthesize_unit(spec, device=target, organisation="bit-sliced")
-    print(f"{report.fmax_mhz} MHz, {report.lut} LUT, {report.bram} block RAMs")
-    # A bank each.
-    assert report.bram == spec.parts * HardwareProfile(spec, organisation="bit-sliced").banks
-    assert report.latency_cycles == FilterUnit(spec, organisation="bit-sliced").latency
-
-
-def test_organisation_that_the_family_cannot_have(run_cli):
-    result = run_cli("--device", "ecp5-25k-6", "--organisation", "bit-sliced")
-    assert result.exit_code == 1
-    assert "organisation: must be separate for family apbbf" in result.output
-
-
-@pytest.mark.slow
 def test_filter_unit_does_not_fit():
     with pytest.raises(DoesNotFitError, match=r"^ice40-hx8k: needs \d+ block RAMs, has 32$"):
         synthesize_unit(preset("default"), device=device("ice40-hx8k"))
@@ -612,10 +594,6 @@ def test_command_prints_figures(run_cli):
         (
             ["--device", "ecp5-25k-6", "--frames", "8", "--check"],
             "--check is for a unit without --frames",
-        ),
-        (
-            ["--device", "ecp5-25k-6", "--bus", "wishbone", "--organisation", "bit-sliced"],
-            "--organisation is for a unit without --bus and --frames",
         ),
         pytest.param(
             ["--device", "ice40-up5k", "--preset", "large"],

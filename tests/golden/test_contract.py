@@ -19,7 +19,7 @@ from lately.golden import (
 )
 
 SHIFTING = {
-    *RINGS, "APBF", "APBBF", "GEBF", "BlockedGEBF", "PooledTimeLimitedAPBF",
+    *RINGS, "APBF", "APBBF", "GEBF", "BlockedGEBF",
     "PartitionedTimingFilter", "TimedTimingFilter",
 }  # fmt: skip
 KEYS = np.arange(60)
@@ -159,7 +159,7 @@ def test_operations_wrong(model, operations, error, message):
     assert model == before
 
 
-@pytest.mark.parametrize("name", ["PooledTimeLimitedAPBF", "TimeLimitedAPBF", *RINGS])
+@pytest.mark.parametrize("name", ["TimeLimitedAPBF", *RINGS])
 def test_timestamps_of_mixed_operations(name):
     model, before = used(name), used(name)
     with pytest.raises(ValueError, match="timestamps: must never decrease, not 199 after 200"):
@@ -192,7 +192,8 @@ def test_age_of_a_key(name, parameters, expected):
 
 
 def test_age_of_a_key_in_generations_of_time():
-    model = golden.PooledTimeLimitedAPBF(k=4, l=5, span=50, slice_bits=1 << 12, generation=3)
+    sizes = {"k": 4, "l": 5, "slice_bits": 1 << 12, "generation": 3}
+    model = from_spec(golden.FilterSpec(family="apbf", span=50, **sizes))
     model.insert(np.arange(9), np.arange(9))
     assert model.age([0, 99], 9).tolist() == [2, -1]
     assert model.age([0], 50 + 2 + 3).tolist() == [-1]

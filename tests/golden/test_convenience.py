@@ -37,7 +37,7 @@ COUNTED = (
     "A2Buffering",
     "ForgetfulBloomFilter",
 )
-TIMED = ("TimeLimitedAPBF", "PooledTimeLimitedAPBF", "TimedTimingFilter")
+TIMED = ("TimeLimitedAPBF", "TimedTimingFilter")
 WINDOWLESS = {
     "BloomFilter": {"bits": 10_000, "hashes": 3},
     "PartitionedBloomFilter": {"bits": 10_000, "hashes": 3},
@@ -419,9 +419,6 @@ def test_fill_agrees_with_the_memory(name, path):
 BUILDS = {
     "GEBF": lambda: GEBF.for_window(50_000),
     "APBF": lambda: golden.APBF.for_window(50_000),
-    "PooledTimeLimitedAPBF": lambda: golden.PooledTimeLimitedAPBF.for_window(
-        50_000, rate=1.0, when_full="overfill"
-    ),
     "TimeLimitedAPBF": lambda: golden.TimeLimitedAPBF.for_window(50_000, rate=1.0),
     "BloomFilter": lambda: BloomFilter(bits=500_000, hashes=7),
 }

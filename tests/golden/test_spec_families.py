@@ -15,7 +15,6 @@ VALUES = {
     "gebf": {"window": 100, "epochs": 4, "hashes": 2, "bits": 640},
     "blocked-gebf": {"window": 100, "epochs": 4, "hashes": 2, "bits": 640, "block_bits": 32},
     "time-limited-apbf": {"k": 3, "l": 2, "span": 1000, "capacity": 50},
-    "pooled-time-limited-apbf": {"k": 3, "l": 2, "span": 1000, "slice_bits": 64},
     "timing": {"window": 20, "cells": 64, "hashes": 3},
     "block-timing": {"window": 20, "block": 4, "cells": 64, "hashes": 3},
     "partitioned-timing": {"window": 20, "block": 4, "cells": 64, "hashes": 3},
@@ -51,7 +50,6 @@ LIMITS = {
     "gebf": EPOCHS,
     "blocked-gebf": EPOCHS,
     "time-limited-apbf": {"span": TIME, "slice_bits_limit": CELLS},
-    "pooled-time-limited-apbf": RING | {"slice_bits": (1, 1 << 32)},
     "timing": STAMPED | BLOCKS,
     "block-timing": STAMPED | BLOCKS,
     "partitioned-timing": STAMPED | BLOCKS | PARTS,
@@ -174,6 +172,14 @@ def test_family_of_another_base():
         FilterSpec(family="swamp", **VALUES["swamp"])
     with pytest.raises(SpecificationError, match=r"^family: must be one of gebf, not 'apbf'$"):
         GEBFSpec(family="apbf", **VALUES["apbf"])
+
+
+def test_family_that_another_replaces():
+    rule = "must be apbf, with the same fields, which replaces the pooled filter"
+    with pytest.raises(
+        SpecificationError, match=f"^family: {rule}, not 'pooled-time-limited-apbf'$"
+    ):
+        Specification.from_dict({"family": "pooled-time-limited-apbf", **VALUES["apbf"], "span": 9})
 
 
 def test_abstract_class_needs_a_family():

@@ -23,7 +23,6 @@ from lately.golden import (
     BlockedGEBF,
     LatelyError,
     Operation,
-    PooledTimeLimitedAPBF,
     RekeyError,
     SlidingFilter,
     StateFileError,
@@ -188,19 +187,12 @@ def earlier_swamp():
     return model
 
 
-def earlier_pooled():
-    model = PooledTimeLimitedAPBF(k=2, l=3, span=100, slice_bits=31)
-    model.insert(np.arange(20), np.arange(20) * 9)
-    return model
-
-
 @pytest.mark.parametrize(
     ("name", "build"),
     [
         ("siphash-tiny.filter-1", earlier_siphash),
         ("gebf-shared.filter-1", earlier_gebf),
         ("swamp.model-1", earlier_swamp),
-        ("pooled.model-1", earlier_pooled),
     ],
 )
 def test_file_of_an_earlier_format(name, build, path):
@@ -209,6 +201,15 @@ def test_file_of_an_earlier_format(name, build, path):
     assert copy.insertions == model.insertions
     copy.save(path, secrets=True)
     assert load(path) == model
+
+
+def test_file_of_a_filter_that_another_replaces():
+    with pytest.raises(
+        StateFileError,
+        match=r"pooled.model-1.npz: expected the state of Filter, found PooledTimeLimitedAPBF, "
+        r"which TimeLimitedRing of an APBFSpec replaces$",
+    ):
+        load(STATES / "pooled.model-1.npz")
 
 
 # Secrets

@@ -148,7 +148,6 @@ def test_for_window(name):
     "build",
     [
         lambda: golden.TimeLimitedAPBF(k=4, l=3, span=12, capacity=50),
-        lambda: golden.PooledTimeLimitedAPBF(k=4, l=3, span=12, slice_bits=1 << 12),
         lambda: golden.TimedTimingFilter(span=12, period=3, cells=1 << 12, hashes=4),
     ],
 )

@@ -50,8 +50,6 @@ def test_block_rams():
     """Those of the measured units: see also the cases of `lately bench hardware`."""
     names = ("default", "small", "two-lanes", "dictionary-1000", "dictionary-10000")
     assert [unit_profile(any_preset(name)).block_rams for name in names] == [32, 28, 96, 10, 30]
-    sliced = unit_profile(preset("gebf-default"), organisation="bit-sliced")
-    assert sliced.block_rams == sliced.spec.parts * sliced.banks
 
 
 def test_parts_that_are_alike():
@@ -87,8 +85,6 @@ def test_memory_of_a_device():
     [
         ({"memory": "ecp5-strict"},
          "memory: must be portable or ecp5 for family window-dictionary, not 'ecp5-strict'"),
-        ({"organisation": "bit-sliced"},
-         "organisation: must be separate for family window-dictionary, not 'bit-sliced'"),
     ],
 )  # fmt: skip
 def test_dictionary_without_such_a_memory(options, message):

@@ -17,7 +17,6 @@ from lately.hdl.latencies import (
     MOST_PARTS,
     MOST_SEGMENTS,
     MOST_WORDS,
-    ORGANISATIONS,
     PROTECTIONS,
     TICKS,
 )
@@ -66,7 +65,6 @@ def requests(draw):
     memories = [one.memories for one in KINDS if issubclass(kind, one.specification)]
     shape = {
         "memory": draw(st.sampled_from(memories[0])),
-        "organisation": draw(st.sampled_from([*ORGANISATIONS[:1] * 3, *ORGANISATIONS])),
         "levels": draw(st.sampled_from([1, 2, 16])),
         "protect": draw(st.sampled_from([*PROTECTIONS])),
     }

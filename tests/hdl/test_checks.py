@@ -15,17 +15,13 @@ from amaranth.sim import Simulator
 from watched_registers import WATCHED
 
 from lately.golden import Operation, any_preset, preset
-from lately.golden.spec import GEBFSpec
 from lately.hdl import filter_unit
 from lately.hdl.frontend.front import FrontEnd
 from lately.hdl.frontend.gate import Gate
 from lately.hdl.lanes.credits import Credits
-from lately.hdl.profile import HardwareProfile
 from lately.hdl.queue import ResultQueue
 from lately.hdl.registers import REGISTERS
-from lately.hdl.ring.core import ring_core
 from lately.hdl.ring.ring import Ring, illegal_masks
-from lately.hdl.ring.sliced import ColumnRing
 from lately.sim import compiled_unit
 from lately.sim.replay.upset_runs import Upset
 
@@ -107,52 +103,6 @@ def test_ring_that_turns_early(first, then, pause):
     simulate(ring, operations)
 
 
-@pytest.mark.parametrize("then", ["shift", "insert", "clear"])
-@pytest.mark.parametrize("clean", [0, 1])
-@pytest.mark.parametrize("first", ["shift", "clear"])
-def test_ring_of_columns_that_turns_early(first, then, clean):
-    ring = ColumnRing(segments=SEGMENTS, check=True)
-    early = not clean and (then == "shift" or (first, then) == ("clear", "insert"))
-
-    async def operations(ctx):
-        ctx.set(ring.clean, 1)
-        await act(ctx, ring, first)
-        await ctx.tick().repeat(WORDS)
-        ctx.set(ring.clean, clean)
-        assert not ctx.get(ring.illegal)
-        await act(ctx, ring, then)
-        assert ctx.get(ring.illegal) == early
-
-    simulate(ring, operations)
-
-
-@pytest.mark.parametrize("patient", [False, True])
-def test_memories_tell_the_ring_of_columns(patient):
-    """A shift comes as soon as all banks are swept, or while they are."""
-    spec = GEBFSpec(window=2000, epochs=4, hashes=2, bits=5 * 2 * 1024)
-    profile = HardwareProfile(spec, organisation="bit-sliced", check=True)
-    core = ring_core(spec, organisation="bit-sliced", profile=profile)
-
-    async def operations(ctx):
-        await ctx.tick().until(core.clean)
-        ctx.set(core.control.shift, 1)
-        await ctx.tick()
-        ctx.set(core.control.shift, 0)
-        await ctx.tick().until(~core.clean)
-        if patient:
-            await ctx.tick().until(core.clean)
-        ctx.set(core.control.shift, 1)
-        await ctx.tick()
-        ctx.set(core.control.shift, 0)
-        alarms = []
-        for _ in range(core.latency):
-            await ctx.tick()
-            alarms.append(ctx.get(core.illegal))
-        assert any(alarms) != patient
-
-    simulate(core, operations)
-
-
 async def act(ctx, ring, operation):
     """One clock with an operation."""
     ctx.set(getattr(ring, operation), 1)
@@ -161,19 +111,18 @@ async def act(ctx, ring, operation):
 
 
 @pytest.mark.parametrize(
-    ("name", "organisation"),
+    "name",
     [
-        ("tiny", "separate"),
-        ("gebf-tiny", "bit-sliced"),
-        ("timed-tiny", "separate"),
-        ("dictionary-tiny", "separate"),
-        ("dictionary-ring-tiny", "separate"),
-        ("timing-tiny", "separate"),
-        ("timing-counted-tiny", "separate"),
+        "tiny",
+        "timed-tiny",
+        "dictionary-tiny",
+        "dictionary-ring-tiny",
+        "timing-tiny",
+        "timing-counted-tiny",
     ],
 )
-def test_no_alarm(name, organisation):
-    unit = filter_unit(any_preset(name), organisation=organisation, check=True, tag_bits=3)
+def test_no_alarm(name):
+    unit = filter_unit(any_preset(name), check=True, tag_bits=3)
     draw = random.Random(SEED)
     shares = {Operation.CHECK_AND_INSERT: 30, Operation.SHIFT: 1, Operation.CLEAR: 1}
 
@@ -215,22 +164,21 @@ async def load(ctx, unit, seed):
 
 
 @pytest.mark.parametrize(
-    ("name", "organisation"),
+    "name",
     [
-        ("tiny", "separate"),
-        ("gebf-tiny", "bit-sliced"),
-        ("timed-tiny", "separate"),
-        ("siphash-tiny", "separate"),
-        ("two-lanes-tiny", "separate"),
-        ("dictionary-tiny", "separate"),
-        ("dictionary-ring-tiny", "separate"),
-        ("timing-tiny", "separate"),
-        ("timing-counted-tiny", "separate"),
+        "tiny",
+        "timed-tiny",
+        "siphash-tiny",
+        "two-lanes-tiny",
+        "dictionary-tiny",
+        "dictionary-ring-tiny",
+        "timing-tiny",
+        "timing-counted-tiny",
     ],
 )
-def test_reset_under_load(name, organisation):
+def test_reset_under_load(name):
     """In every clock after a reset a unit is as after power-up, whoever resets it."""
-    unit = filter_unit(any_preset(name), organisation=organisation, check=True, tag_bits=3)
+    unit = filter_unit(any_preset(name), check=True, tag_bits=3)
     whole = Module()
     whole.domains.sync = domain = ClockDomain("sync")
     whole.submodules.unit = unit
@@ -326,7 +274,6 @@ def test_alarm_at_once(name, bits):
 
 SMALL = {
     "ring": partial(Ring, segments=SEGMENTS, run=2, clear_words=WORDS),
-    "ring of columns": partial(ColumnRing, segments=SEGMENTS),
     "gate": partial(Gate, start=8),
     "front end": partial(FrontEnd, generation_bits=4, minimum_generation=4, clear_words=WORDS),
     "queue of results": partial(ResultQueue, depth=4, tag_bits=1, verdict_bits=1),

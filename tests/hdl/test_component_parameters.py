@@ -26,12 +26,10 @@ from lately.hdl.hash.siphash import SipHash
 from lately.hdl.lanes.distributor import Distributor
 from lately.hdl.memory.paged import PagedMemory
 from lately.hdl.memory.segment import PortableSegmentMemory
-from lately.hdl.memory.words import PortableWordBank
 from lately.hdl.parameters import require_integer, require_power_of_two
 from lately.hdl.queue import ResultQueue
 from lately.hdl.ring.detector import RingDetector
 from lately.hdl.ring.ring import Ring
-from lately.hdl.ring.sliced import ColumnRing, SlicedPart
 from lately.hdl.timing.ticks import BlockCount
 
 core = partial(CoreSignature, key_bits=8, ages=3, latency=9, clear_cycles=4)
@@ -46,7 +44,6 @@ distributor = partial(Distributor, lanes=2, shards=3, slots=8, depth=16)
 ring = partial(Ring, segments=4, run=2, clear_words=4)
 dictionary = partial(DictionaryUnit, any_preset("dictionary-tiny"))
 stamps = partial(Stamps, request=data.StructLayout({"time": 8}))
-part = partial(SlicedPart, memory="portable", cells=64, banks=4, columns=4)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +82,6 @@ part = partial(SlicedPart, memory="portable", cells=64, banks=4, columns=4)
         (memory, {"number": 1}, "Number must be at most 0, not 1"),
         (memory, {"share": 0}, "Share must be at least 1, not 0"),
         (segment, {"address_registers": 0}, "Address registers must be at least 1, not 0"),
-        (PortableWordBank, {"rows": 4, "columns": 0}, "Columns must be at least 1, not 0"),
         (queue, {"depth": 12}, "Depth must be a power of two, not 12"),
         (queue, {"tag_bits": -1}, "Tag width must be at least 0, not -1"),
         (queue, {"verdict_bits": -1}, "Verdict width must be at least 0, not -1"),
@@ -99,12 +95,6 @@ part = partial(SlicedPart, memory="portable", cells=64, banks=4, columns=4)
         (ring, {"run": 4}, "Run must be at most 3, not 4"),
         (ring, {"clear_words": 0}, "Words to clear must be at least 1, not 0"),
         (ring, {"clear_words": 3}, "Words to clear must be a power of two, not 3"),
-        (ColumnRing, {"segments": 1}, "Segments must be at least 2, not 1"),
-        (part, {"memory": "ice40"}, "Memory must be one of portable, ecp5, not 'ice40'"),
-        (part, {"cells": 48}, "Cells must be a power of two, not 48"),
-        (part, {"banks": 3}, "Banks must be a power of two, not 3"),
-        (part, {"banks": 64}, "Banks must be at most 32, not 64"),
-        (part, {"columns": 0}, "Columns must be at least 1, not 0"),
     ],
 )
 def test_parameters_wrong(build, wrong, message):

@@ -11,9 +11,8 @@ from amaranth.lib.memory import Memory
 from amaranth.sim import Simulator
 
 from lately.benchmarks.lane_rates import drawn_streams, measure
-from lately.golden import FilterSpec, Operation, SpecificationError, from_spec, preset
+from lately.golden import Operation, SpecificationError, from_spec, preset
 from lately.golden.hash.functions import KeyHash
-from lately.hdl.build import filter_unit
 from lately.hdl.lanes.beats import SameBeatKeys, ShiftFinder
 from lately.hdl.lanes.collector import Collector
 from lately.hdl.lanes.credits import Credits
@@ -458,11 +457,6 @@ def test_lanes_wrong():
         FilterUnit(preset("two-lanes-tiny"))
     with pytest.raises(SpecificationError, match=r"^lanes: must be 2 or 4 for LaneUnit, not 1$"):
         LaneUnit(preset("tiny"))
-    spec = FilterSpec(
-        family="gebf", window=400, epochs=4, hashes=2, bits=5 * 2 * 3 * 64, lanes=2, clear=8
-    )
-    with pytest.raises(SpecificationError, match=r"^lanes: must be 1 for bit-sliced memory, not 2"):
-        filter_unit(spec, organisation="bit-sliced")
 
 
 KEYED = replace(preset("two-lanes-tiny"), hash="siphash")

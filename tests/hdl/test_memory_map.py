@@ -1,13 +1,12 @@
 """Where the bits lie, against the units that are built; benches and replays compare the bits."""
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from amaranth.back import rtlil
 
-from lately.golden import SpecificationError, preset
+from lately.golden import preset
 from lately.hdl import filter_unit
 from lately.hdl.memory.map import (
     BLOCK_KINDS,
@@ -72,15 +71,9 @@ def check(memories, hierarchy):
         for memory in VARIANTS
     ],
 )
-@pytest.mark.parametrize("organisation", ["separate", "bit-sliced"])
-def test_units_have_these_memories(name, organisation, memory):
+def test_units_have_these_memories(name, memory):
     spec = preset(name)
-    try:
-        unit = filter_unit(spec, memory=memory, organisation=organisation)
-    except SpecificationError:
-        # Families with several hash functions, and block RAMs without such a bank.
-        assert organisation == "bit-sliced"
-        return
+    unit = filter_unit(spec, memory=memory)
     found = unit.memory_map
     check(found.memories, Hierarchy(unit))
     assert (found.segments, found.parts, found.cells) == (
@@ -138,21 +131,12 @@ def test_shards_follow_each_other():
     assert found.memories[-1].shard == 2
 
 
-def test_columns_of_a_word_bank():
-    """A segment beyond the 18 columns of a block RAM lies in the next."""
-    spec = replace(preset("gebf-tiny"), epochs=18, bits=19 * 2 * 16, generation=8)
-    found = memory_map(spec, memory="ecp5", organisation="bit-sliced")
-    assert found.find(17, 1, 9) == Place((8 + 1) * 2, 1, 17)
-    assert found.find(18, 1, 9) == Place((8 + 1) * 2 + 1, 1, 0)
-    assert found.memories[19].path == ("core", "store", "part1", "bank1", "block1")
-
-
 def test_gather():
     """Bits are read through the map."""
     spec = preset("blocked-gebf-tiny")
     expected = np.random.default_rng(5).random((spec.segments, spec.parts, spec.part_bits)) < 0.5
-    for memory, organisation in (("portable", "separate"), ("ecp5", "bit-sliced")):
-        found = memory_map(spec, memory=memory, organisation=organisation)
+    for memory in ("portable", "ecp5"):
+        found = memory_map(spec, memory=memory)
         held = {m.path: np.zeros((m.words, m.width), np.bool_) for m in found.memories}
         for (segment, part, cell), bit in np.ndenumerate(expected):
             place = found.find(segment, part, cell)

@@ -41,7 +41,7 @@ WHOLE = {
     "ring": lambda: AxisUnit(controlled("timed-tiny", "wishbone")),
     "keyed ring": lambda: AxisUnit(controlled("siphash-tiny", "axi4-lite")),
     "ECP5": lambda: RawUnit(unit("tiny", memory="ecp5")),
-    "bit-sliced": lambda: ExternUnit(unit("gebf-tiny", organisation="bit-sliced")),
+    "outside memories": lambda: ExternUnit(unit("gebf-tiny")),
     "lanes": lambda: unit("two-lanes-tiny"),
     "dictionary": lambda: unit("dictionary-tiny"),
     "dictionary of rings": lambda: unit("dictionary-ring-tiny"),

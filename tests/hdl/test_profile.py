@@ -2,19 +2,13 @@
 
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from lately.golden import PRESETS, FilterSpec, SpecificationError, any_preset, preset
 from lately.hdl.build import filter_unit, unit_profile
-from lately.hdl.latencies import (
-    ORGANISATIONS,
-    ceil_log,
-    memory_latency,
-    siphash_latency,
-)
+from lately.hdl.latencies import ceil_log, memory_latency, siphash_latency
 from lately.hdl.memory.variants import VARIANTS
 from lately.hdl.profile import HardwareProfile
 
@@ -26,32 +20,11 @@ GEBF = {"family": "gebf", "window": 100, "epochs": 4, "hashes": 2, "bits": 640}
 BLOCKED = {**GEBF, "family": "blocked-gebf", "block_bits": 32}
 
 
-def refused(build):
-    """Return the message of a refusal, if any."""
-    try:
-        build()
-    except SpecificationError as error:
-        return str(error)
-    return None
-
-
-def combinations():
-    """Yield specification, organisation and memory of the units whose figures are compared."""
-    for name, spec in PRESETS.items():
-        for organisation in ORGANISATIONS if spec.lanes == 1 else ORGANISATIONS[:1]:
-            for memory in VARIANTS:
-                yield pytest.param(spec, organisation, memory, id=f"{name}-{organisation}-{memory}")
-
-
-@pytest.mark.parametrize(("spec", "organisation", "memory"), [*combinations()])
-def test_components_have_the_figures(spec, organisation, memory):
-    options = {"organisation": organisation, "memory": memory}
-    profile = HardwareProfile(spec, **options)
-    refusal = refused(profile.check_buildable)
-    if refusal is not None:
-        assert refused(lambda: filter_unit(spec, **options)) == refusal
-        return
-    unit = filter_unit(spec, **options)
+@pytest.mark.parametrize("memory", VARIANTS)
+@pytest.mark.parametrize("spec", PRESETS.values(), ids=PRESETS)
+def test_components_have_the_figures(spec, memory):
+    profile = HardwareProfile(spec, memory=memory)
+    unit = filter_unit(spec, memory=memory)
     assert unit.latency == profile.latency == sum(profile.latency_terms.values())
     assert unit.profile == profile
     if spec.lanes == 1:
@@ -61,13 +34,6 @@ def test_components_have_the_figures(spec, organisation, memory):
 def test_needs_no_amaranth():
     program = "import lately.hdl.profile, sys; sys.exit('amaranth' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
-
-
-def test_organisation_wrong():
-    with pytest.raises(
-        ValueError, match=r"^Organisation must be one of separate, bit-sliced, not 'x'$"
-    ):
-        HardwareProfile(preset("tiny"), organisation="x")
 
 
 # Figures by hand
@@ -128,12 +94,6 @@ def test_shard_spec(name):
 def test_clear_of_sizes_that_do_not_divide():
     spec = FilterSpec(**{**BLOCKED, "bits": 5 * 32 * 2 + 159, "hashes": 3}, clear=8)
     assert HardwareProfile(spec).clear_cycles == 3
-
-
-def test_short_generations_of_bit_sliced_segments():
-    spec = preset("gebf-tiny")
-    assert HardwareProfile(spec).minimum_generation == 3
-    assert HardwareProfile(spec, organisation="bit-sliced").minimum_generation == 24
 
 
 @pytest.mark.parametrize(("base", "value", "result"), [(2, 1, 0), (2, 2, 1), (2, 3, 2), (4, 5, 2)])
@@ -232,32 +192,3 @@ def test_levels(levels, terms):
 def test_levels_wrong():
     with pytest.raises(ValueError, match=r"^Levels must be at least 1, not 0$"):
         HardwareProfile(preset("tiny"), levels=0)
-
-
-def test_bit_sliced_wrong():
-    sliced = {"organisation": "bit-sliced"}
-    gebf = preset("gebf-tiny")
-    assert unbuildable(preset("tiny"), **sliced) == (
-        "organisation: must be separate for family apbbf, whose segments have hash functions of "
-        "their own, not 'bit-sliced'"
-    )
-    assert unbuildable(gebf, memory="ice40", **sliced) == (
-        "memory: must be portable or ecp5 in the bit-sliced organisation, not 'ice40'"
-    )
-    assert unbuildable(replace(gebf, hash="siphash", rekey=True), **sliced) == (
-        "rekey: must be false for bit-sliced memory, whose segments share their words"
-    )
-    assert unbuildable(preset("two-lanes"), **sliced) == (
-        "lanes: must be 1 for bit-sliced memory, not 2"
-    )
-    assert unbuildable(replace(gebf, clear=16), **sliced) == (
-        "clear: must be at most 8 in the bit-sliced organisation, half the cells of a part, not 16"
-    )
-
-
-@pytest.mark.parametrize(("clear", "banks"), [(1, 8), (4, 8), (8, 8), (16, 16)])
-def test_banks_are_no_deeper_than_a_block_ram(clear, banks):
-    spec = replace(preset("gebf-default"), clear=clear)
-    profile = HardwareProfile(spec, organisation="bit-sliced")
-    assert profile.banks == banks
-    assert profile.clear_cycles == 8192 // banks

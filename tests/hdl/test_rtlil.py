@@ -10,16 +10,15 @@ from lately.hdl import rtlil
 from lately.hdl.statistics import EventCounter
 
 
-def test_units_of_every_organisation_and_memory(monkeypatch):
+def test_units_of_every_memory(monkeypatch):
     gebf, lanes = any_preset("gebf-tiny"), any_preset("two-lanes-tiny")
     # Those of one specification are built once, under the first of its names.
     monkeypatch.setattr(rtlil, "ALL_PRESETS", {"one": gebf, "two": lanes, "same": gebf})
     kinds = ["ecp5", "ice40", "gowin"]
-    separate = ["portable", *kinds, *(f"{kind}-strict" for kind in kinds)]
+    memories = ["portable", *kinds, *(f"{kind}-strict" for kind in kinds)]
     assert [name for name, _ in rtlil.units()] == [
-        *(f"one.separate.{memory}" for memory in separate),
-        *(f"one.bit-sliced.{memory}" for memory in ("portable", "ecp5")),
-        *(f"two.separate.{memory}" for memory in separate),
+        *(f"one.{memory}" for memory in memories),
+        *(f"two.{memory}" for memory in memories),
     ]
 
 

@@ -7,11 +7,9 @@ from lately.hdl.target_clocks import CLOCK_MHZ, LEVELS_MHZ, levels, limit_mhz, t
 
 
 @pytest.mark.parametrize("size", ["25k", "45k", "85k"])
-@pytest.mark.parametrize("organisation", ["separate", "bit-sliced"])
-def test_the_size_of_a_device_does_not_matter(size, organisation):
-    mode = BLOCK_MODES[organisation]["ecp5"]
-    mhz = CLOCK_MHZ["ecp5-6"][mode]
-    assert target_mhz(f"ecp5-{size}-6", organisation=organisation) == int(mhz)
+def test_the_size_of_a_device_does_not_matter(size):
+    mhz = CLOCK_MHZ["ecp5-6"][BLOCK_MODES["ecp5"]]
+    assert target_mhz(f"ecp5-{size}-6") == int(mhz)
 
 
 def test_slower_where_logic_binds():

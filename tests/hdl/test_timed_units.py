@@ -11,7 +11,7 @@ from lately.golden import Operation
 from lately.hdl import FilterUnit
 from lately.hdl.frontend.request_times import Stamps
 from lately.hdl.frontend.time_window import TimeWindow
-from lately.hdl.latencies import TICKS, TICKS_WAITING
+from lately.hdl.latencies import TICKS_WAITING
 from lately.hdl.profile import HardwareProfile
 
 # Each family with one choice, and each choice with two families; all pairs take longer.
@@ -65,12 +65,9 @@ def test_ticks_of_a_period_never_close_the_input(family):
     assert run.waits == 0, "the input closed"
 
 
-@pytest.mark.parametrize(
-    "organisation", ["separate", pytest.param("bit-sliced", marks=pytest.mark.slow)]
-)
-def test_no_tick_of_a_port_is_lost_at_full_rate(organisation):
+def test_no_tick_of_a_port_is_lost_at_full_rate():
     """Ticks come in bursts of as many as may wait, as many on average as may come."""
-    run = Run(timed("gebf"), organisation=organisation)
+    run = Run(timed("gebf"))
     # The first of a burst does not wait.
     count, least = TICKS_WAITING, run.unit.profile.least_period
     clocks = itertools.cycle([count * least - count, *[1] * (count - 1)])
@@ -159,23 +156,19 @@ def test_a_shift_that_waits_for_the_spare_keeps_its_time():
 
 
 @pytest.mark.parametrize(
-    ("family", "organisation", "ticks"),
-    [
-        *[(family, "separate", "tick") for family in SPECS],
-        *[("gebf", "bit-sliced", ticks) for ticks in TICKS],
-        ("apbf", "separate", "time"),
-    ],
+    ("family", "ticks"),
+    [*((family, "tick") for family in SPECS), ("gebf", "period"), ("apbf", "time")],
 )
-def test_latency(family, organisation, ticks):
+def test_latency(family, ticks):
     spec = timed(family)
-    run = Run(spec, organisation=organisation, ticks=ticks)
+    run = Run(spec, ticks=ticks)
 
     async def bench(run):
         for number in range(5):
             await run.perform(Operation.CHECK_AND_INSERT, number)
 
     run.run(bench).check()
-    profile = HardwareProfile(spec, organisation=organisation)
+    profile = HardwareProfile(spec)
     expected = profile.latency + (Stamps.LATENCY if ticks == "time" else 0)
     assert expected == run.unit.latency
     assert set(run.latencies()) == {expected}

@@ -25,7 +25,6 @@ from lately.hdl import filter_unit
 from lately.hdl.latencies import PROTECTIONS, VOTE_LATENCY, VOTES
 from lately.hdl.memory.copies import Copies, deviating
 from lately.hdl.memory.segment import PortableSegmentMemory
-from lately.hdl.memory.words import PortableWordBank
 from lately.hdl.profile import HardwareProfile
 from lately.hdl.queue import ResultQueue
 from lately.hdl.timing.sweep import ExchangeSweep, Sweep
@@ -56,27 +55,11 @@ def test_some_bits_of_a_ring(protect):
     check(upset_ring(preset("tiny"), protect=protect, seed=SEED, count=48), protect)
 
 
-def test_some_bits_of_a_bit_sliced_ring():
-    spec = preset("gebf-tiny")
-    how = {"protect": "parity", "organisation": "bit-sliced"}
-    check(upset_ring(spec, **how, seed=SEED, count=24), "parity")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("protect", PROTECTIONS)
-@pytest.mark.parametrize(
-    ("name", "organisation"),
-    [
-        ("tiny", "separate"),
-        ("apbf-tiny", "separate"),
-        ("gebf-tiny", "separate"),
-        ("gebf-tiny", "bit-sliced"),
-        ("blocked-gebf-tiny", "bit-sliced"),
-    ],
-)
-def test_every_bit_of_a_ring(name, organisation, protect):
-    spec = preset(name)
-    outcome = upset_ring(spec, protect=protect, seed=SEED, organisation=organisation)
+@pytest.mark.parametrize("name", ["tiny", "apbf-tiny", "gebf-tiny"])
+def test_every_bit_of_a_ring(name, protect):
+    outcome = upset_ring(preset(name), protect=protect, seed=SEED)
     check(outcome, protect)
     assert (outcome.positives > 0) == (protect != "ecc")
 
@@ -142,22 +125,6 @@ def test_setting_a_bit_mends_it():
         assert await access(ctx, memory, 5) == (1, 0)
 
     simulate(memory, stream)
-
-
-def test_copies_of_a_bank_are_clean_if_all_are():
-    banks = [PortableWordBank(rows=2, columns=3) for _ in range(2)]
-    bank = Copies(banks, answers=["word"], latency=PortableWordBank.LATENCY)
-    assert bank.LATENCY == PortableWordBank.LATENCY + VOTE_LATENCY
-
-    async def stream(ctx):
-        ctx.set(bank.start, 1)
-        await ctx.tick()
-        ctx.set(bank.start, 0)
-        assert not ctx.get(bank.clean)
-        await ctx.tick().repeat(2)
-        assert ctx.get(bank.clean)
-
-    simulate(bank, stream)
 
 
 @pytest.mark.parametrize("copies", [1, 4])
@@ -342,23 +309,21 @@ def test_copies_that_differ_from_both_others(words, copies):
 @pytest.mark.rtl
 @pytest.mark.parametrize("protect", ["parity", "ecc"])
 @pytest.mark.parametrize(
-    ("name", "memory", "organisation"),
+    ("name", "memory"),
     [
-        ("tiny", "ecp5", "separate"),
-        ("apbf-tiny", "ice40-strict", "separate"),
-        ("siphash-tiny", "gowin", "separate"),
-        ("two-lanes-tiny", "ecp5", "separate"),
-        ("gebf-tiny", "ecp5", "bit-sliced"),
+        ("tiny", "ecp5"),
+        ("apbf-tiny", "ice40-strict"),
+        ("siphash-tiny", "gowin"),
+        ("two-lanes-tiny", "ecp5"),
     ],
 )
-def test_nothing_undefined_counts_as_an_upset(name, memory, organisation, protect):
+def test_nothing_undefined_counts_as_an_upset(name, memory, protect):
     """Block RAMs answer with garbage where vendors promise nothing, and each with its own."""
     spec, draw = preset(name), np.random.default_rng(SEED)
     codes = draw.choice([1, 2, 3, 4, 5], 20_000, p=[0.2, 0.2, 0.58, 0.01, 0.01])
     keys = random_keys(draw, 200, spec.key_bits)[draw.integers(0, 200, len(codes))]
     golden = from_spec(spec)
-    how = {"memory": memory, "organisation": organisation, "protect": protect}
-    with compiled_unit(spec, **how, optimisation=0) as unit:
+    with compiled_unit(spec, memory=memory, protect=protect, optimisation=0) as unit:
         assert (unit.apply(codes, keys).age == golden.apply(codes, keys).age).all()
         assert (unit.memory == golden.memory).all()
         assert unit.statistics["operations"] == len(codes)

@@ -11,7 +11,6 @@ MODELS = {
     "GEBF": {"window": 12, "epochs": 3, "hashes": 2, "bits": 96},
     "BlockedGEBF": {"window": 12, "epochs": 3, "hashes": 2, "bits": 128, "block_bits": 16},
     "TimeLimitedAPBF": {"k": 3, "l": 4, "span": 50, "capacity": 20},
-    "PooledTimeLimitedAPBF": {"k": 3, "l": 4, "span": 50, "slice_bits": 31},
     "TimingBloomFilter": {"window": 9, "cells": 61, "hashes": 2},
     "BlockTimingBloomFilter": {"window": 9, "block": 4, "cells": 61, "hashes": 2},
     "PartitionedTimingFilter": {"window": 12, "block": 4, "cells": 29, "hashes": 2},

@@ -109,14 +109,14 @@ def flips(unit, words, choose, *, count, clocks, parity=False):
     return upset, bits
 
 
-def upset_ring(spec, *, protect, seed, count=None, apart=12, organisation="separate", keys=24):
+def upset_ring(spec, *, protect, seed, count=None, apart=12, keys=24):
     """Flip bits of a ring, one after another, `apart` operations from each other on average.
 
     Returns
     -------
     Outcome
     """
-    unit = filter_unit(spec, protect=protect, organisation=organisation)
+    unit = filter_unit(spec, protect=protect)
     choose = random.Random(seed)
     upset, bits = flips(
         unit, ring_words(unit), choose, count=count, clocks=lambda bits: apart * bits

@@ -253,7 +253,6 @@ def test_campaigns_that_differ_are_kept_apart(monkeypatch, tmp_path):
         ["--preset", "tiny", "--check"],
         ["--preset", "tiny", "--kind", "memory"],
         ["--preset", "tiny", "--seed", "2"],
-        ["--preset", "gebf-tiny", "--organisation", "bit-sliced"],
         ["--spec", str(tmp_path / "a" / "unit.toml")],
         ["--spec", str(tmp_path / "b" / "unit.toml")],
     ]
@@ -262,9 +261,9 @@ def test_campaigns_that_differ_are_kept_apart(monkeypatch, tmp_path):
         CliRunner().invoke(main, [*arguments, *options])
     kept = json.loads(path.read_text())
     assert len(kept) == len(campaigns)
-    named = {"tiny", "tiny ecc", "tiny check", "tiny memory", "tiny seed 2", "gebf-tiny bit-sliced"}
+    named = {"tiny", "tiny ecc", "tiny check", "tiny memory", "tiny seed 2"}
     assert named < kept.keys()
-    assert kept["gebf-tiny bit-sliced"]["options"] == {"organisation": "bit-sliced"}
+    assert kept["tiny ecc"]["options"] == {"protect": "ecc"}
     # All kinds are those that are struck by default.
     every = [option for kind in KINDS for option in ("--kind", kind)]
     CliRunner().invoke(main, [*arguments, "--preset", "tiny", *every])

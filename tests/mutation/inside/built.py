@@ -22,7 +22,7 @@ from lately.golden.spec.all_presets import ALL_PRESETS
 from lately.hdl.build import filter_unit
 from lately.hdl.bus.controlled import BUSES, ControlledUnit
 from lately.hdl.bus.flat import AxisUnit
-from lately.hdl.latencies import ORGANISATIONS, PROTECTIONS
+from lately.hdl.latencies import PROTECTIONS
 from lately.hdl.packets.axis_beats import WIDTHS
 from lately.hdl.packets.deduplicator import Deduplicator
 from lately.hdl.rtlil import units
@@ -46,11 +46,11 @@ def controlled(bus):
 def watched_units():
     """Yield the names of small units, and the units with memories and state looked after."""
     small = {name: spec for name, spec in ALL_PRESETS.items() if SMALL in name}
-    for (name, spec), organisation, protect in product(small.items(), ORGANISATIONS, PROTECTIONS):
+    for (name, spec), protect in product(small.items(), PROTECTIONS):
         # Units that watch their state, and units that do not.
-        how = {"organisation": organisation, "protect": protect, "check": protect == "parity"}
+        how = {"protect": protect, "check": protect == "parity"}
         with suppress(SpecificationError):
-            yield f"{name}.{organisation}.{protect}", filter_unit(spec, **how)
+            yield f"{name}.{protect}", filter_unit(spec, **how)
 
 
 def hardware(kind):
