@@ -251,7 +251,7 @@ def test_what_killed_others_runs_first(tmp_path):
     assert results.killers(mutants[4]) == ["tests/a.py::two", "tests/a.py::one"]
     # A test of which it is on record that it calls other functions cannot see the mutant.
     judge = Judge(tmp_path)
-    file, other = "tests/hdl/test_hdl.py", "tests/hdl/test_words.py"
+    file, other = "tests/hdl/test_hdl.py", "tests/hdl/test_front.py"
     calls = {"two": ["hdl/a.py:f"], "one": ["hdl/b.py:f"]}
     tests = {f"{file}::{n}": {"calls": called, "seconds": 1} for n, called in calls.items()}
     judge.records._kept = {file: {"digest": digest_of(file), "tests": tests}}
