@@ -14,7 +14,7 @@ from ..golden.spec.dictionary_sizes import WindowDictionarySpec
 from ..golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
 from .dictionary.dictionary_figures import DictionaryProfile
 from .latencies import DEFAULT_LEVELS
-from .memory.map import BLOCK_KINDS, CELL_VARIANTS, EXCHANGE_VARIANTS
+from .memory.map import BLOCK_KINDS, CELL_VARIANTS
 from .profile import HardwareProfile
 from .timing.timing_profile import TimingProfile
 
@@ -116,13 +116,7 @@ KINDS = (
     UnitKind(FilterSpec, HardwareProfile, _ring, ("portable", *BLOCK_KINDS)),
     UnitKind(WindowDictionarySpec, DictionaryProfile, _dictionary, CELL_VARIANTS),
     UnitKind(TimedTimingSpec, TimingProfile, _timing, CELL_VARIANTS, most_levels=1),
-    UnitKind(
-        PartitionedTimingSpec,
-        TimingProfile,
-        _counted_timing,
-        (*CELL_VARIANTS, *EXCHANGE_VARIANTS),
-        most_levels=1,
-    ),
+    UnitKind(PartitionedTimingSpec, TimingProfile, _counted_timing, CELL_VARIANTS, most_levels=1),
 )
 """All kinds of units."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..golden.spec.base import Specification
-from ..hdl.memory.map import BLOCK_KINDS, READ_BEFORE_WRITE
+from ..hdl.memory.map import BLOCK_KINDS
 from ..hdl.verilog import TOP, unit_verilog
 from .toolchain import ToolError, run_yosys
 
@@ -99,8 +99,7 @@ def unit_netlist(
         errors = [line for line in process.stdout.splitlines() if "ERROR" in line]
         raise ToolError(f"yosys: {(errors or [f'exit status {process.returncode}'])[0]}")
     text = (directory / "netlist.v").read_text()
-    kind = memory.removesuffix(READ_BEFORE_WRITE)
-    own = {BLOCK_KINDS[kind].cell} if kind in BLOCK_KINDS else set()
+    own = {BLOCK_KINDS[memory].cell} if memory in BLOCK_KINDS else set()
     cells, unmodelled = _cell_models(family, text, own)
     return Netlist(text=text, cells=cells, unmodelled=unmodelled)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import platformdirs
 
 from ..golden.errors import LatelyError, install_hint
-from ..hdl.memory.map import BLOCK_KINDS, READ_BEFORE_WRITE, STRICT
+from ..hdl.memory.map import BLOCK_KINDS, STRICT
 
 
 class ToolError(LatelyError):
@@ -230,11 +230,10 @@ def models(memory: str, *, inverted: bool = False) -> list[Path]:
     What vendors leave undefined they answer with garbage, at random or, `inverted`, the inverse of
     what was there; for a strict variant that is all of a word of which another port writes a bit.
     """
-    kind = memory.removesuffix(READ_BEFORE_WRITE)
-    if kind not in BLOCK_KINDS:
+    if memory not in BLOCK_KINDS:
         return []
-    strict = kind.endswith(STRICT)
-    return cell_models(BLOCK_KINDS[kind].cell, strict=strict, inverted=inverted)
+    strict = memory.endswith(STRICT)
+    return cell_models(BLOCK_KINDS[memory].cell, strict=strict, inverted=inverted)
 
 
 def cell_models(*cells: str, strict: bool = False, inverted: bool = False) -> list[Path]:

@@ -9,7 +9,6 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..parameters import require_integer, require_power_of_two
-from ..pipeline import registered
 
 
 class CellMemory(wiring.Component):
@@ -25,8 +24,6 @@ class CellMemory(wiring.Component):
         Words. Power of two.
     width : int
         Bits of a word.
-    others
-        Further ports, by name.
 
     Members
     -------
@@ -41,7 +38,7 @@ class CellMemory(wiring.Component):
 
     LATENCY = 2
 
-    def __init__(self, *, depth, width, **others):
+    def __init__(self, *, depth, width):
         require_power_of_two("Depth", depth, least=2)
         require_integer("Width", width, least=1)
         self._depth = depth
@@ -56,7 +53,6 @@ class CellMemory(wiring.Component):
                 "write": In(1),
                 "value": In(width),
             }
-            | others
         )
 
 
@@ -82,73 +78,6 @@ class PortableCellMemory(CellMemory):
             m.d.sync += word.eq(self._read(m, read, write))
         return m
 
-    def _read(self, m, read, *writes):
+    def _read(self, m, read, write):
         """Return the word that was read; what it is if it was being written is undefined."""
         return read.data
-
-
-class ReadBeforeWriteMemory(CellMemory):
-    """Words of which one is read and written in one access, and one read or written, per clock.
-
-    The word at port A is that before its own write. Otherwise it is undefined where port B writes
-    it in the same clock, and that of port B where either port does. A word that both write in one
-    clock is undefined from then on.
-
-    Parameters
-    ----------
-    depth, width : int
-        As for `CellMemory`.
-
-    Members
-    -------
-    As those of `CellMemory`, and:
-
-    a_write : In(1)
-        Whether port A writes.
-    a_value : In(width)
-
-    Errors: as `require_power_of_two`.
-    """
-
-    LATENCY = 3
-    READ_BEFORE_WRITE = True
-
-    def __init__(self, *, depth, width):
-        super().__init__(depth=depth, width=width, a_write=In(1), a_value=In(width))
-
-
-class PortableReadBeforeWriteMemory(ReadBeforeWriteMemory):
-    """Variant for simulation and proofs: one plain memory, `words`, with two ports that write."""
-
-    def __init__(self, *, depth, width):
-        super().__init__(depth=depth, width=width)
-        self.words = memory.Memory(shape=width, depth=depth, init=[])
-
-    def elaborate(self, platform):
-        m = Module()
-        m.submodules.words = words = self.words
-        a, b = words.write_port(), words.write_port()
-        both = self.a_write & self.write & (self.a_address == self.b_address)
-        m.d.comb += [
-            a.addr.eq(self.a_address),
-            a.data.eq(self.a_value),
-            a.en.eq(self.a_write),
-            b.addr.eq(self.b_address),
-            b.data.eq(self._written(m, self.value, both)),
-            b.en.eq(self.write),
-        ]
-        for address, word, writes in (
-            (self.a_address, self.a_word, [b]), (self.b_address, self.b_word, [a, b])
-        ):  # fmt: skip
-            read = words.read_port()
-            m.d.comb += read.addr.eq(address)
-            m.d.sync += word.eq(registered(m, self._read(m, read, *writes), "read"))
-        return m
-
-    def _read(self, m, read, *writes):
-        """Return the word that was read; what it is if one of `writes` met it is undefined."""
-        return read.data
-
-    def _written(self, m, value, both):
-        """Return what port B writes, which is undefined if `both` ports write the word."""
-        return value

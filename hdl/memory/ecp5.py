@@ -1,11 +1,9 @@
 """Memories in the block RAM of Lattice ECP5."""
 
-from amaranth.hdl import Array, Cat, ClockSignal, Const, Instance, Module, Signal
+from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Signal
 
-from ..latencies import BANK_COLUMNS, BANK_ROWS
-from ..pipeline import delayed
 from .blocks import DualPortSegmentMemory
-from .cells import CellMemory, ReadBeforeWriteMemory
+from .cells import CellMemory
 from .map import BLOCK_KINDS, cell_columns
 
 
@@ -73,54 +71,7 @@ class ECP5CellMemory(CellMemory):
         return m
 
 
-class ECP5ReadBeforeWriteMemory(ReadBeforeWriteMemory):
-    """Variant of DP16KD block RAMs with 1,024 words of 18 bits, the widths that have the mode.
-
-    Port A is in mode READBEFOREWRITE. A word comes through the output register of its block, and
-    is selected from those of all blocks in the clock after.
-    """
-
-    ROWS = BANK_ROWS
-
-    def elaborate(self, platform):
-        m = Module()
-        low = (min(self._depth, self.ROWS) - 1).bit_length()
-        sides = ((self.a_address, self.a_write, self.a_value),
-                 (self.b_address, self.write, self.value))  # fmt: skip
-        banks = [self._elaborate_bank(m, bank, low, sides)
-                 for bank in range(-(-self._depth // self.ROWS))]  # fmt: skip
-        for (address, _, _), word, found in zip(
-            sides, (self.a_word, self.b_word), zip(*banks, strict=True), strict=True
-        ):
-            bank = delayed(m, address[low:], 2, "bank", reset_less=True)
-            m.d.sync += word.eq(Array(found)[bank] if len(found) > 1 else found[0])
-        return m
-
-    def _elaborate_bank(self, m, bank, low, sides):
-        """Return the words of both ports from the blocks of a bank."""
-        words = [Signal(self._width, name=f"{port}_word{bank}") for port in "ab"]
-        enables = [write & (address[low:] == bank) for address, write, _ in sides]
-        for at in range(0, self._width, BANK_COLUMNS):
-            ports = {}
-            for port, (_, _, value), word in zip("AB", sides, words, strict=True):
-                part = slice(at, at + BANK_COLUMNS)
-                ports |= {f"i_DI{port}{index}": bit for index, bit in enumerate(value[part])}
-                ports |= {f"o_DO{port}{index}": bit for index, bit in enumerate(word[part])}
-            # Both bytes of a word are written.
-            addresses = [Cat(Const(0b11, 4), address[:low]) for address, _, _ in sides]
-            m.submodules[f"block{bank}_{at // BANK_COLUMNS}"] = _instance(
-                *addresses,
-                widths=(BANK_COLUMNS, BANK_COLUMNS),
-                registered="AB",
-                mode_a="READBEFOREWRITE",
-                i_WEA=enables[0],
-                i_WEB=enables[1],
-                **ports,
-            )
-        return words
-
-
-def _instance(a, b, *, widths, registered="A", mode_a="NORMAL", **connected):
+def _instance(a, b, *, widths, registered="A", **connected):
     """Instantiate one DP16KD with output registers on some ports; unconnected inputs are 0."""
     a, b = (Cat(address, Const(0, 14))[:14] for address in (a, b))
     ports = {f"i_ADA{index}": a[index] for index in range(14)}
@@ -136,7 +87,7 @@ def _instance(a, b, *, widths, registered="A", mode_a="NORMAL", **connected):
         p_DATA_WIDTH_A=widths[0],
         p_DATA_WIDTH_B=widths[1],
         **{f"p_REGMODE_{port}": "OUTREG" if port in registered else "NOREG" for port in "AB"},
-        p_WRITEMODE_A=mode_a,
+        p_WRITEMODE_A="NORMAL",
         p_WRITEMODE_B="NORMAL",
         p_RESETMODE="SYNC",
         p_GSR="DISABLED",

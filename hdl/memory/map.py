@@ -34,12 +34,6 @@ BLOCK_KINDS = {
 CELL_VARIANTS = ("portable", "ecp5")
 """Variants of the memory of cells."""
 
-READ_BEFORE_WRITE = "-rbw"
-"""End of the name of a variant that reads a cell and writes it in one access."""
-
-EXCHANGE_VARIANTS = tuple(f"{name}{READ_BEFORE_WRITE}" for name in CELL_VARIANTS)
-"""Variants of the memory of cells that do."""
-
 
 def cell_columns(depth: int) -> int:
     """Return the bits of each cell that one DP16KD holds of a memory of so many cells.
@@ -260,16 +254,11 @@ def cell_memories(variant: str, *, depth: int, width: int) -> tuple[PhysicalMemo
     Parameters
     ----------
     variant : str
-        One of `CELL_VARIANTS` or `EXCHANGE_VARIANTS`.
+        One of `CELL_VARIANTS`.
     depth, width : int
         As for `lately.hdl.memory.cells.CellMemory`; as many cells as a block RAM has words at most.
     """
-    plain = variant.removesuffix(READ_BEFORE_WRITE)
-    blocks = bank_memories(plain, rows=depth, columns=width)
-    if variant == plain or plain == "portable":
-        return blocks
-    # Of the first bank.
-    return tuple(replace(block, path=(f"block0_{number}",)) for number, block in enumerate(blocks))
+    return bank_memories(variant, rows=depth, columns=width)
 
 
 def separate_map(spec: FilterSpec, variant: str) -> MemoryMap:

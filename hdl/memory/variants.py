@@ -1,10 +1,10 @@
 """Variants of the memories of segments and of cells, by name."""
 
-from .cells import PortableCellMemory, PortableReadBeforeWriteMemory
-from .ecp5 import ECP5CellMemory, ECP5ReadBeforeWriteMemory, ECP5SegmentMemory
+from .cells import PortableCellMemory
+from .ecp5 import ECP5CellMemory, ECP5SegmentMemory
 from .gowin import GowinSegmentMemory
 from .ice40 import ICE40SegmentMemory
-from .map import BLOCK_KINDS, EXCHANGE_VARIANTS, STRICT
+from .map import BLOCK_KINDS, STRICT
 from .segment import PortableSegmentMemory
 
 VARIANTS = {
@@ -17,11 +17,6 @@ VARIANTS = {
 
 CELL_MEMORIES = {"portable": PortableCellMemory, "ecp5": ECP5CellMemory}
 """Variants of the memory of cells."""
-
-EXCHANGE_MEMORIES = dict(
-    zip(EXCHANGE_VARIANTS, (PortableReadBeforeWriteMemory, ECP5ReadBeforeWriteMemory), strict=True)
-)
-"""Variants that read a cell and write it in one access."""
 
 VARIANTS |= {
     f"{name}{STRICT}": type(
@@ -59,24 +54,22 @@ def segment_memory(variant, **parameters):
     return VARIANTS[variant](**parameters)
 
 
-def cell_memory(variant, *, depth, width, memories=CELL_MEMORIES):
+def cell_memory(variant, *, depth, width):
     """Build the memory of cells of a variant.
 
     Parameters
     ----------
     variant : str or type
-        One of `memories`, or a class with the ports of `lately.hdl.memory.cells.CellMemory`.
+        One of `CELL_MEMORIES`, or a class with the ports of `lately.hdl.memory.cells.CellMemory`.
     depth, width : int
         As for `CellMemory`.
-    memories : mapping of str to type
-        `CELL_MEMORIES`, or `EXCHANGE_MEMORIES` with the ports of `ReadBeforeWriteMemory`.
 
     Raises
     ------
     ValueError
         If there is no such variant, or a parameter breaks a rule of it.
     """
-    kind = memories.get(variant, variant)
+    kind = CELL_MEMORIES.get(variant, variant)
     if isinstance(kind, str):
-        raise ValueError(f"Memory must be one of {', '.join(memories)}, not {variant!r}")
+        raise ValueError(f"Memory must be one of {', '.join(CELL_MEMORIES)}, not {variant!r}")
     return kind(depth=depth, width=width)

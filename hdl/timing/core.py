@@ -12,14 +12,13 @@ from ..hash.functions import expand, fold, mix
 from ..latencies import CONTROL_LAG, DEFAULT_LEVELS, PAGE_WORDS, VOTES, hash_latency
 from ..memory.copies import protected
 from ..memory.delay import DelayLine
-from ..memory.variants import CELL_MEMORIES, EXCHANGE_MEMORIES, cell_memory
+from ..memory.variants import cell_memory
 from ..pipeline import Pipeline
 from .elide import ElidePart
-from .exchange import ExchangePart
 from .oldest import OldestCell, TimingVerdict
 from .part import CellPart
 from .rest import RestPart, RestSweep
-from .sweep_rules import check_elision, check_exchange, check_rest, rest_interval
+from .sweep_rules import check_elision, check_rest, rest_interval
 from .ticks import TickCount
 from .timing_profile import TimingProfile
 
@@ -55,7 +54,6 @@ class StampedCore(wiring.Component, ABC):
     """
 
     PART: type[CellPart]
-    MEMORIES = CELL_MEMORIES
 
     def __init__(self, spec, *, memory="portable", levels=DEFAULT_LEVELS, protect="none"):
         self._spec = spec
@@ -64,7 +62,7 @@ class StampedCore(wiring.Component, ABC):
         self._told = protect != "none"
         window = spec.window_blocks
         shape = {"cells": spec.cells, "stamp_bits": spec.stamp_bits, "limit": window + 1}
-        build = partial(cell_memory, memory, memories=self.MEMORIES)
+        build = partial(cell_memory, memory)
         self.parts = [self.PART(**shape, memory=build, protect=protect) for _ in range(spec.hashes)]
         self.ticks = TickCount(stamp_bits=spec.stamp_bits, limit=window + 1, checked=checked)
         self.oldest = OldestCell(window=window, hashes=spec.hashes)
@@ -256,37 +254,3 @@ class CountedTimingCore(StampedCore):
                 getattr(part, name).eq(getattr(sweep, name)) for name in ("sweep", "wipe", "swept")
             ]
         return sweep.clean
-
-
-class ExchangeCore(SelfSweptCore):
-    """Core of a timing filter with a clock of insertions: no clock is lost, whatever the keys.
-
-    Verdicts are those of `lately.golden.PartitionedTimingFilter`, whose blocks are ticks, which may
-    come in every clock.
-
-    Parameters
-    ----------
-    spec : PartitionedTimingSpec
-    memory : str or type
-        Variant of the memories, one of `lately.hdl.memory.variants.EXCHANGE_MEMORIES`, or a class.
-    options
-        ``levels`` and ``protect``, as for `StampedCore`.
-
-    Members
-    -------
-    As those of `StampedCore`.
-
-    Raises
-    ------
-    SpecificationError
-        If the hardware cannot hold the filter; see `check_exchange`.
-    ValueError
-        If there is no such memory.
-    """
-
-    PART = ExchangePart
-    MEMORIES = EXCHANGE_MEMORIES
-
-    def __init__(self, spec, *, memory="portable-rbw", **options):
-        check_exchange(spec)
-        super().__init__(spec, memory=memory, **options)

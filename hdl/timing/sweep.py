@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..pipeline import registered
-from .sweep_rules import CELL_CLOCKS, EXCHANGE_CLOCKS
+from .sweep_rules import CELL_CLOCKS
 from .ticks import constant_flags, is_at_least
 
 
@@ -132,25 +132,4 @@ class Sweep(wiring.Component):
         touched = Signal()
         # In the first clocks, what is known is of the cell before.
         m.d.sync += touched.eq((touched | same) & ~(at[self.SETTLE] | at[self.SETTLE + 1]))
-        return self._forestalls(touched, same)
-
-    def _forestalls(self, touched, same):
-        """Return whether the cell is not to be written, as an operation inserts into it.
-
-        That of the clock after, `same`, has the port: it keeps the sweep waiting.
-        """
         return touched
-
-
-class ExchangeSweep(Sweep):
-    """Sweep of a port of its own, which may write in the very clock in which an operation does.
-
-    That one forestalls it, too, as do those from the clock of the read on. Otherwise as `Sweep`,
-    with `EXCHANGE_CLOCKS` for a cell.
-    """
-
-    CLOCKS = EXCHANGE_CLOCKS
-    ASK, WORD, DECIDE, NEXT = 2, 6, 9, 10
-
-    def _forestalls(self, touched, same):
-        return touched | same

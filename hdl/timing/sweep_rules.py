@@ -6,9 +6,6 @@ from ...golden.spec.timestamp import PartitionedTimingSpec, StampedPartsSpec
 CELL_CLOCKS = 10
 """Clocks that the sweep takes a cell, while its port is free."""
 
-EXCHANGE_CLOCKS = 11
-"""Clocks that the sweep takes a cell whose operations have a port of their own."""
-
 BETWEEN = 7
 """Operations that read between the read of an operation and its write."""
 
@@ -96,38 +93,11 @@ def check_rest(spec: PartitionedTimingSpec) -> None:
     """
     cells, need = spec.cells, 2 * spec.cells + BETWEEN + 1
     _check_cells(cells)
-    _check_left(spec, need)
-
-
-def check_exchange(spec: PartitionedTimingSpec) -> None:
-    """Refuse a filter that hardware with a port of its own for the sweep cannot hold.
-
-    The sweep comes back to a cell after as many clocks as it takes all of them, and with
-    at most one insertion a clock a block has B clocks at least. So of the V B clocks that a stamp
-    leaves (``spec.sweep_blocks`` are V) a lap takes its part, whatever the keys, and those for
-    which a stamp is under way.
-
-    Parameters
-    ----------
-    spec : PartitionedTimingSpec
-
-    Raises
-    ------
-    SpecificationError
-        If the number of cells is no power of two of 2 or more, or a lap of the sweep takes longer
-        than the stamps leave it.
-    """
-    cells, need = spec.cells, EXCHANGE_CLOCKS * (spec.cells + 2)
-    _check_cells(cells)
-    _check_left(spec, need)
-
-
-def _check_left(spec: PartitionedTimingSpec, need: int) -> None:
     left = spec.sweep_blocks * spec.block
     require(
         left >= need,
         "stamp_bits",
-        f"must leave the sweep {need} insertions for {spec.cells} cells a part and not {left} "
+        f"must leave the sweep {need} insertions for {cells} cells a part and not {left} "
         f"({spec.sweep_blocks} blocks of {spec.block})",
         spec.stamp_bits,
     )

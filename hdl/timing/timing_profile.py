@@ -6,8 +6,6 @@ from typing import Any
 from ...golden.spec.base import require
 from ...golden.spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, TimedTimingSpec
 from ..latencies import (
-    BANK_COLUMNS,
-    BANK_ROWS,
     CONTROL_LAG,
     DEFAULT_LEVELS,
     MOST_PARTS,
@@ -19,20 +17,11 @@ from ..latencies import (
     check_bits,
     hash_latency,
 )
-from ..memory.map import (
-    BLOCK_KINDS,
-    CELL_VARIANTS,
-    EXCHANGE_VARIANTS,
-    READ_BEFORE_WRITE,
-    cell_columns,
-)
-from .sweep_rules import check_elision, check_exchange, check_rest, elision_period, rest_interval
+from ..memory.map import BLOCK_KINDS, CELL_VARIANTS, cell_columns
+from .sweep_rules import check_elision, check_rest, elision_period, rest_interval
 
 PART_LATENCY = 7
 """Clocks from the address of a cell to its age."""
-
-EXCHANGE_LATENCY = 9
-"""The same where operations read and write in one access of the memory."""
 
 DECISION_LATENCY = 3
 """Clocks from the age of a key and the number of its oldest cells to the answer of a table."""
@@ -51,8 +40,7 @@ class TimingProfile:
     ----------
     spec : StampedPartsSpec
     memory : str
-        Variant of the memories, one of `CELL_VARIANTS`, or, if the clock counts insertions, of
-        `EXCHANGE_VARIANTS`; or a class of them.
+        Variant of the memories, one of `CELL_VARIANTS`, or a class of them.
     levels : int
         Levels of look-up tables between two registers, see `lately.hdl.pipeline.Pipeline`.
     protect : str
@@ -76,14 +64,6 @@ class TimingProfile:
         return isinstance(self.spec, PartitionedTimingSpec)
 
     @property
-    def exchanges(self) -> bool:
-        """Whether operations read a cell and write it in one access of the memory."""
-        memory = self.memory
-        if isinstance(memory, str):
-            return memory.endswith(READ_BEFORE_WRITE)
-        return bool(getattr(memory, "READ_BEFORE_WRITE", False))
-
-    @property
     def lanes(self) -> int:
         """Operations that the unit accepts per clock."""
         return 1
@@ -105,7 +85,7 @@ class TimingProfile:
         return {
             "hash": max(CONTROL_LAG, hashed),
             # From the parts, which lie far apart, it is a clock to what compares them.
-            "cells": (EXCHANGE_LATENCY if self.exchanges else PART_LATENCY) + 1,
+            "cells": PART_LATENCY + 1,
             "oldest": oldest_latency(self.spec.hashes),
             **({"decision": DECISION_LATENCY} if self.decides else {}),
             "queue": QUEUE_LATENCY - 1,
@@ -120,8 +100,7 @@ class TimingProfile:
     def rest_interval(self) -> int:
         """Cycles in one of which no operation is accepted; 0 if one is in all of them."""
         spec = self.spec
-        rests = isinstance(spec, PartitionedTimingSpec) and not self.exchanges
-        return rest_interval(spec) if rests else 0
+        return rest_interval(spec) if isinstance(spec, PartitionedTimingSpec) else 0
 
     @property
     def longest_pause(self) -> int:
@@ -136,11 +115,8 @@ class TimingProfile:
     @property
     def block_rams(self) -> int:
         """Block RAMs of an ECP5 that the cells take."""
-        cells, bits = self.spec.cells, self.cell_bits
-        memories = self.spec.hashes * self.copies
-        if self.exchanges:
-            return memories * -(-cells // BANK_ROWS) * -(-bits // BANK_COLUMNS)
-        return memories * -(-bits // cell_columns(cells))
+        blocks = -(-self.cell_bits // cell_columns(self.spec.cells))
+        return self.spec.hashes * self.copies * blocks
 
     @property
     def cell_bits(self) -> int:
@@ -160,7 +136,7 @@ class TimingProfile:
         ------
         SpecificationError
             If the family is another, the memory is none for timing filters, a part has more cells
-            than a block RAM, or as `check_elision`, `check_rest` or `check_exchange`.
+            than a block RAM, or as `check_elision` or `check_rest`.
         """
         spec: Any = self.spec
         kinds = (TimedTimingSpec, PartitionedTimingSpec)
@@ -169,12 +145,11 @@ class TimingProfile:
         named = f"for family {spec.family}"
         rule = f"must be {' or '.join(PROTECTIONS)}"
         require(self.protect in PROTECTIONS, "protect", rule, self.protect)
-        variants = (*CELL_VARIANTS, *(EXCHANGE_VARIANTS if self.counted else ()))
-        known = not isinstance(self.memory, str) or self.memory in variants
-        rule = f"must be {' or '.join(variants)} {named}"
+        known = not isinstance(self.memory, str) or self.memory in CELL_VARIANTS
+        rule = f"must be {' or '.join(CELL_VARIANTS)} {named}"
         require(known, "memory", rule, self.memory)
         if isinstance(spec, PartitionedTimingSpec):
-            (check_exchange if self.exchanges else check_rest)(spec)
+            check_rest(spec)
             even = spec.block & (spec.block - 1) == 0 or not self.decides
             require(even, "block", "must be a power of two for tables", spec.block)
         else:
@@ -191,8 +166,7 @@ class TimingProfile:
         require(self.memory != "ecp5" or spec.cells <= most, "cells", rule, spec.cells)
         if not self.decides:
             return
-        explicit = isinstance(self.memory, str) and self.memory.startswith("ecp5")
-        most = most if explicit else MOST_WORDS
+        most = most if self.memory == "ecp5" else MOST_WORDS
         rule = f"must give at most {most} entries of two tables in hardware"
         require(self.table_words <= most, "classes", rule, self.table_words)
 

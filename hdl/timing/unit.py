@@ -11,10 +11,9 @@ from ..frontend.prescaler import Prescaler
 from ..frontend.tick_spacing import TickSpacing
 from ..interface import PERIOD_BITS
 from ..latencies import DEFAULT_LEVELS, TIMING_TICKS, VOTES
-from ..memory.map import READ_BEFORE_WRITE
 from ..parameters import require_integer
 from ..unit_shell import UnitShell
-from .core import CountedTimingCore, ExchangeCore, TimingCore
+from .core import CountedTimingCore, TimingCore
 from .decision_tables import DecidingCore
 from .ticks import BlockCount
 from .timing_profile import TimingProfile
@@ -37,13 +36,12 @@ class StampedUnit(UnitShell):
     def __init__(self, core, **options):
         spec = self.spec
         if self._profile.decides:
-            memory = self._profile.memory
-            if self._profile.exchanges:
-                # Operations only read the tables.
-                named = isinstance(memory, str)
-                memory = memory.removesuffix(READ_BEFORE_WRITE) if named else "portable"
             core = DecidingCore(
-                core=core, spec=spec, classes=spec.classes, bits=spec.phase_bits, memory=memory
+                core=core,
+                spec=spec,
+                classes=spec.classes,
+                bits=spec.phase_bits,
+                memory=self._profile.memory,
             )
             options |= {"class_bits": (spec.classes - 1).bit_length(), "table": core.entry}
         else:
@@ -216,17 +214,15 @@ class CountedTimingUnit(StampedUnit):
     the window. No stamp comes round, in any stream.
 
     For as long as its results are taken, the unit accepts one operation per clock but for one
-    clock in `TimingProfile.rest_interval`, which is the sweep's. With a memory that reads and
-    writes in one access no clock is the sweep's. `i.ready` also falls after a CLEAR and after
-    reset, for `longest_pause` clocks at most.
+    clock in `TimingProfile.rest_interval`, which is the sweep's. `i.ready` also falls after a
+    CLEAR and after reset, for `longest_pause` clocks at most.
 
     Parameters
     ----------
     spec : PartitionedTimingSpec
         What to build; must pass `TimingProfile.check_buildable`.
     memory : str or type
-        As for `CountedTimingCore`; or one of `lately.hdl.memory.variants.EXCHANGE_MEMORIES`, as for
-        `ExchangeCore`.
+        As for `CountedTimingCore`.
     tag_bits, statistics_bits, levels, protect, check
         As for `TimingUnit`.
 
@@ -264,8 +260,7 @@ class CountedTimingUnit(StampedUnit):
         check=False,
     ):
         self._check(spec, memory, levels, protect)
-        build = ExchangeCore if self._profile.exchanges else CountedTimingCore
-        core = build(spec, memory=memory, levels=levels, protect=protect)
+        core = CountedTimingCore(spec, memory=memory, levels=levels, protect=protect)
         super().__init__(core, tag_bits=tag_bits, statistics_bits=statistics_bits, check=check)
 
     def _elaborate_core(self, m, control):

@@ -102,11 +102,6 @@ def _cases() -> Iterable[EnduranceCase]:
     # Garbage where ports meet matters most where cells are read and written at once.
     for name in ("timing-small", "timing-default", "timing-counted-default"):
         yield EnduranceCase(name=name, spec=_unit(name), memory="ecp5")
-    rbw = "ecp5-rbw"
-    counted = _unit("timing-counted-default")
-    yield EnduranceCase(
-        name="timing-counted-default-rbw", spec=counted, memory=rbw, device_memory=rbw
-    )
 
 
 CASES = tuple(_cases())

@@ -60,7 +60,7 @@ def bench_replay(*, spec: str | None, preset: str | None, operations: int, round
 @count_option("--operations", 100_000_000, "Total number of operations.")
 @click.option(
     "--memory",
-    type=click.Choice(["portable", "portable-rbw", "ecp5", "ecp5-rbw", "ice40", "gowin"]),
+    type=click.Choice(["portable", "ecp5", "ice40", "gowin"]),
     help="Variant of the memories, beside the defaults of all other options of the hardware; that "
     "of a device answers with garbage where its vendor promises nothing.  [default: the seed "
     "draws all options]",

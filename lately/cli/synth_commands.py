@@ -39,13 +39,6 @@ if TYPE_CHECKING:
 @protect_option
 @check_option
 @click.option(
-    "--read-before-write",
-    "exchange",
-    is_flag=True,
-    help="Read and write in one access of the block RAMs, which loses no clock and lowers their "
-    "limit; timing filters by count on an ECP5 only.",
-)
-@click.option(
     "--frames",
     "width",
     type=click.Choice(["8", "64"]),
@@ -81,7 +74,6 @@ def synth(
     preset: str | None,
     name: str | None,
     list_devices: bool,
-    exchange: bool,
     width: str | None,
     as_json: bool,
     **flow: Any,
@@ -111,13 +103,9 @@ def synth(
         raise click.UsageError("give --device; --list names the devices")
     if flow["memory"] and flow["strict"]:
         raise click.UsageError("give --portable or --strict, not both")
-    if exchange and (flow["memory"] or flow["strict"]):
-        raise click.UsageError("give --read-before-write, --portable or --strict, but one of them")
     target = device(name)
     require("amaranth", "synth")
     chosen = choose_unit(spec, preset)
-    if exchange:
-        flow["memory"] = _exchange(chosen, target.family)
     with stage_bar("synthesis") as progress:
         report = _synthesize(width, chosen, device=target, progress=progress, **flow)
     told = report.to_dict() | {"spec": chosen.to_dict()}
@@ -139,17 +127,3 @@ def _synthesize(
 
     wrap = f"frames-{width}" if width else "axis"
     return synthesize_design(chosen, wrap=wrap, bus=bus, **flow)
-
-
-def _exchange(spec: "UnitSpec", family: str) -> str:
-    """Return the variant of the memory that reads and writes in one access."""
-    from ..hdl.build import unit_kind
-    from ..hdl.memory.map import READ_BEFORE_WRITE
-
-    memory = f"{family}{READ_BEFORE_WRITE}"
-    if memory not in unit_kind(spec).memories:
-        raise click.UsageError(
-            "--read-before-write is for timing filters with a clock of insertions on an ecp5, "
-            f"not for family {spec.family} on {family}"
-        )
-    return memory

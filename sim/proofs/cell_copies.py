@@ -10,7 +10,7 @@ from . import ring_exchanges
 from .dictionary import ColumnAnswers
 from .formal import Bounded, Proof
 from .harness import Unreliable, one_lies
-from .timing import ExchangeAnswers, PartAnswers, RestAnswers, Undefined, UndefinedExchange
+from .timing import PartAnswers, RestAnswers, Undefined
 
 MENDED = "a copy is written while the cell is read"
 """State that must not be out of reach."""
@@ -19,15 +19,8 @@ MENDED = "a copy is written while the cell is read"
 class UnreliableCells(Unreliable, Undefined):
     """A memory of cells that answers anything at all while it lies."""
 
-    def _read(self, m, read, *writes):
-        return self.told(super()._read(m, read, *writes))
-
-
-class UnreliableExchange(Unreliable, UndefinedExchange):
-    """The same of one that reads before it writes."""
-
-    def _read(self, m, read, *writes):
-        return self.told(super()._read(m, read, *writes))
+    def _read(self, m, read, write):
+        return self.told(super()._read(m, read, write))
 
 
 def three_copies(**shape):
@@ -64,17 +57,6 @@ class CopiedRest(RestAnswers):
 
     PROTECT = "ecc"
     MEMORY = UnreliableCells
-
-    def build(self, m):
-        super().build(m)
-        watch(self, m, self._unit.memory)
-
-
-class CopiedExchange(ExchangeAnswers):
-    """A part that reads and writes in one access, with cells in three copies."""
-
-    PROTECT = "ecc"
-    MEMORY = UnreliableExchange
 
     def build(self, m):
         super().build(m)
@@ -121,7 +103,6 @@ PROOFS = tuple(
     for name, design, build, depth in (
         ("ages of cells", "part of 2 cells of 3 bits", CopiedPart, 34),
         ("ages of cells, swept in free clocks", "part of 2 cells of 3 bits", CopiedRest, 40),
-        ("ages of cells, exchanged", "part of 2 cells of 3 bits", CopiedExchange, 34),
         ("column of a dictionary", "column of 2 cells", CopiedColumn, 26),
         ("column of a ring", "column of 2 cells", CopiedRing, 28),
     )

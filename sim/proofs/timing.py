@@ -1,52 +1,34 @@
 """What is proven of timing filters: the parts, their memory, and what compares the ages."""
 
 from functools import partial
-from itertools import count
 from typing import Any
 
 from amaranth.hdl import Assume, Cat, Const, Mux, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
 
-from ...golden.errors import SpecificationError
 from ...golden.spec.timestamp import PartitionedTimingSpec
-from ...hdl.memory.cells import PortableCellMemory, PortableReadBeforeWriteMemory
-from ...hdl.memory.ecp5 import ECP5CellMemory, ECP5ReadBeforeWriteMemory
+from ...hdl.memory.cells import PortableCellMemory
+from ...hdl.memory.ecp5 import ECP5CellMemory
 from ...hdl.pipeline import delayed, registered
 from ...hdl.timing.elide import ElidePart
-from ...hdl.timing.exchange import ExchangePart
 from ...hdl.timing.oldest import OldestCell
 from ...hdl.timing.rest import RestPart, RestSweep
-from ...hdl.timing.sweep import ExchangeSweep, Sweep
-from ...hdl.timing.sweep_rules import BETWEEN, EXCHANGE_CLOCKS, check_exchange, elision_need
+from ...hdl.timing.sweep import Sweep
+from ...hdl.timing.sweep_rules import BETWEEN, elision_need
 from ...hdl.timing.ticks import BlockCount, TickCount
-from ...hdl.timing.timing_profile import EXCHANGE_LATENCY
 from ...hdl.timing.unit import CountedTimingUnit
 from ..toolchain import models
 from .formal import Bounded, Proof, Unbounded
 from .harness import Harness
 
 
-def _any_met(m, read, writes):
-    met = Signal()
-    m.d.sync += met.eq(Cat(write.en & (read.addr == write.addr) for write in writes).any())
-    return Mux(met, AnySeq(len(read.data)), read.data)
-
-
 class Undefined(PortableCellMemory):
     """Portable memory that reads any word where that is undefined."""
 
-    def _read(self, m, read, *writes):
-        return _any_met(m, read, writes)
-
-
-class UndefinedExchange(PortableReadBeforeWriteMemory):
-    """The same that reads before it writes; keeps any word where both ports write."""
-
-    def _read(self, m, read, *writes):
-        return _any_met(m, read, writes)
-
-    def _written(self, m, value, both):
-        return Mux(both, AnySeq(len(value)), value)
+    def _read(self, m, read, write):
+        met = Signal()
+        m.d.sync += met.eq(write.en & (read.addr == write.addr))
+        return Mux(met, AnySeq(len(read.data)), read.data)
 
 
 class CellAnswers(Harness):
@@ -62,43 +44,16 @@ class CellAnswers(Harness):
         known, word = Signal(), Signal.like(memory.value)
         m.d.comb += own.eq(AnyConst(len(own)))
         writes = memory.write & (memory.b_address == own)
-        writes_a = self._elaborate_a(m, memory, own, known, word)
         with m.If(writes):
             m.d.sync += [known.eq(1), word.eq(memory.value)]
         expected = delayed(m, word, memory.LATENCY, "expected")
         for port, address, told, free in (
             ("A", memory.a_address, memory.a_word, ~writes),
-            ("B", memory.b_address, memory.b_word, ~memory.write & ~writes_a),
+            ("B", memory.b_address, memory.b_word, ~memory.write),
         ):
             asked = delayed(m, known & (address == own) & free, memory.LATENCY, f"asked{port}")
             self.require(~asked | (told == expected))
             self.reach(f"port {port} reads a word that was written", asked & told.any())
-
-    def _elaborate_a(self, m, memory, own, known, word):
-        """Have port A write; return whether it writes the word."""
-        return Const(0)
-
-
-class FewRows(ECP5ReadBeforeWriteMemory):
-    """Memory of two banks, of few rows."""
-
-    ROWS = 2
-
-
-class ExchangedCells(CellAnswers):
-    """The same of a memory that reads and writes in one access; not both ports write a word."""
-
-    def __init__(self, *, depth=4, width=20, goal=None):
-        super().__init__(memory=FewRows, depth=depth, width=width, goal=goal)
-
-    def _elaborate_a(self, m, memory, own, known, word):
-        writes = memory.a_write & (memory.a_address == own)
-        both = memory.a_write & memory.write & (memory.a_address == memory.b_address)
-        m.d.comb += Assume(~both)
-        with m.If(writes):
-            m.d.sync += [known.eq(1), word.eq(memory.a_value)]
-        self.reach("a word is read while it is written", writes & known)
-        return writes
 
 
 class Aged(Harness):
@@ -184,19 +139,6 @@ class PartAnswers(Aged):
         before = written & ~delayed(m, self._unit.tick, TickCount.STAMP + 1, "ticked")
         m.d.sync += written.eq(before | writes)
         return writes & before
-
-
-class ExchangeAnswers(PartAnswers):
-    """The same of a part that reads and writes in one access: its ports never write one cell."""
-
-    MEMORY = UndefinedExchange
-
-    def __init__(self, *, part=ExchangePart, clocks=9, goal=None):
-        super().__init__(part=part, clocks=clocks, goal=goal)
-
-    def _written_again(self, m, cell):
-        memory = self._unit.memory
-        return memory.write & memory.a_write & (memory.a_address == memory.b_address)
 
 
 class RestAnswers(Aged):
@@ -285,15 +227,6 @@ def _counted(block, *, cells, window):
     return PartitionedTimingSpec(window=window * block, block=block, hashes=1, **shape)
 
 
-def _accepts(check, spec):
-    """Return whether a check lets a specification pass."""
-    try:
-        check(spec)
-    except SpecificationError:
-        return False
-    return True
-
-
 def _require_lap(harness, m, visit, tick, *, clocks, most):
     """Require of reset, or one arbitrary visit to a cell, that the next comes soon.
 
@@ -311,34 +244,6 @@ def _require_lap(harness, m, visit, tick, *, clocks, most):
     ]
     harness.require(ticks <= most)
     harness.reach("a lap takes all of the ticks", again & (ticks == most))
-
-
-class ExchangeSweepInTime(SweepInTime):
-    """The sweep of a port of its own while an operation inserts in any clock, or in each.
-
-    A block is as short as `check_exchange` accepts. All cells may be wiped anew at any time.
-    """
-
-    def __init__(self, *, sweep=ExchangeSweep, check=check_exchange, cells=2, goal=None):
-        super().__init__(sweep=sweep, cells=cells, goal=goal)
-        specs = map(partial(_counted, cells=cells, window=1), count(1))
-        self._spec = next(filter(partial(_accepts, check), specs))
-        self._blocks = BlockCount(block=self._spec.block)
-
-    def _elaborate_lap(self, m, here, left):
-        sweep = self._sweep
-        m.submodules.blocks = blocks = self._blocks
-        m.d.comb += [
-            sweep.clear.eq(AnySeq(1)),
-            blocks.clear.eq(sweep.clear),
-            blocks.insert.eq(sweep.insert & sweep.clean & ~sweep.clear),
-        ]
-        # The tick comes with the operation after the last one of its block.
-        tick = registered(m, blocks.tick, "tick")
-        # In hand again, and then the stamps that are under way.
-        clocks = EXCHANGE_CLOCKS + EXCHANGE_LATENCY
-        visit = here & ~registered(m, here, "was_here")
-        _require_lap(self, m, visit, tick, clocks=clocks, most=self._spec.sweep_blocks)
 
 
 class RestSweepInTime(Harness):
@@ -415,24 +320,6 @@ PROOFS = (
         )
         for depth, width in ((4, 20), (2, 9))
     ),
-    *(
-        Proof(
-            name=f"cell memory, ecp5-rbw, {depth} of {width} bits",
-            statement="A word is read as it was last written at either port, and at port A as it "
-            "was before its own write, whatever the block RAM gives where its vendor defines "
-            "nothing.",
-            design=f"memory of cells, {depth} of {width} bits in {depth // FewRows.ROWS} banks, "
-            "ecp5-rbw",
-            build=partial(ExchangedCells, depth=depth, width=width),
-            method=Unbounded(),
-            models=models("ecp5"),
-            goals={
-                **{f"port {port} reads a word that was written": 20 for port in "AB"},
-                "a word is read while it is written": 20,
-            },
-        )
-        for depth, width in ((4, 20), (8, 9))
-    ),
     Proof(
         name="ages of cells",
         statement="An operation is told the exact age of its cell, or that it has expired, through "
@@ -454,17 +341,6 @@ PROOFS = (
         goals=_AGED,
     ),
     Proof(
-        name="ages of cells, exchanged",
-        statement="An operation is told the exact age of its cell, or that it has expired, through "
-        "every meeting of operations and sweep, whatever the memory gives where ports meet; its "
-        "ports never write one cell in one clock.",
-        design="part of 2 cells of 3 bits that is read and written in one access, expired from an "
-        "age of 2 on, ticks 9 clocks apart",
-        build=ExchangeAnswers,
-        method=Bounded(40),
-        goals=_AGED,
-    ),
-    Proof(
         name="sweep in time",
         statement="The sweep comes back to each cell within the ticks that the specification's "
         "check grants it, and has then written it if it had expired, however operations spread "
@@ -473,15 +349,6 @@ PROOFS = (
         build=SweepInTime,
         method=Unbounded(),
         goals={"a lap takes half of the ticks": 60, "an expired cell is written": 40},
-    ),
-    Proof(
-        name="sweep in time, exchanged",
-        statement="The same of a sweep that has a port of its own, while an operation may insert "
-        "in every clock, with the shortest blocks that the specification's check accepts.",
-        design="sweep of 2 cells with a port of its own, stamps of 3 bits, a window of one block",
-        build=ExchangeSweepInTime,
-        method=Unbounded(),
-        goals={"a lap takes all of the ticks": 80, "an expired cell is written": 40},
     ),
     Proof(
         name="sweep in time, in free clocks",

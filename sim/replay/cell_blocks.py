@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...hdl.latencies import BANK_COLUMNS, BANK_ROWS
-from ...hdl.memory.map import READ_BEFORE_WRITE, cell_columns
+from ...hdl.memory.map import cell_columns
 from ..toolchain import models
 
 Read = Callable[[int, int, int], NDArray[np.bool_]]
@@ -37,7 +37,7 @@ class CellBlocks:
     cells, bits : int
         Cells of a part, and bits of a cell.
     memory : str
-        Variant of the memory: one of `CELL_VARIANTS` or `EXCHANGE_VARIANTS`.
+        Variant of the memory: one of `CELL_VARIANTS`.
     core : tuple of str
         Names of the submodules from the unit to the core.
     held : tuple of str
@@ -58,8 +58,7 @@ class CellBlocks:
         return [
             "__DOT__".join([*self.core, f"{self.part}{part}", *self.held, *block, "words"])
             for part in range(self.parts)
-            for bank in self._banks
-            for block in bank
+            for block in self._blocks
         ]
 
     def gather(self, read: Read) -> NDArray[np.int64]:
@@ -71,38 +70,25 @@ class CellBlocks:
             Takes the number of one of the `names`, its words and their width; returns their bits,
             lowest first, shape (words, width).
         """
-        numbers = np.arange(len(self.names)).reshape(self.parts, len(self._banks), -1)
-        bits = np.stack(
-            [
-                np.vstack([np.hstack([self._block(read, at) for at in bank]) for bank in part])
-                for part in numbers.tolist()
-            ]
-        )
+        numbers = np.arange(len(self.names)).reshape(self.parts, -1).tolist()
+        bits = np.stack([np.hstack([self._block(read, at) for at in part]) for part in numbers])
         values = np.int64(1) << np.arange(self.bits, dtype=np.int64)
         cells: NDArray[np.int64] = bits[:, : self.cells, : self.bits] @ values
         return cells
 
     @property
-    def _exchanges(self) -> bool:
-        return self.memory.endswith(READ_BEFORE_WRITE)
-
-    @property
-    def _banks(self) -> list[list[list[str]]]:
-        """Names of the block RAMs of a part, bank by bank; of a plain memory, one without name."""
+    def _blocks(self) -> list[list[str]]:
+        """Names of the block RAMs of a part; of a plain memory, one without name."""
         if not models(self.memory):
-            return [[[]]]
-        if not self._exchanges:
-            return [[[f"block{at}"] for at in range(-(-self.bits // cell_columns(self.cells)))]]
-        columns = range(-(-self.bits // BANK_COLUMNS))
-        banks = range(-(-self.cells // BANK_ROWS))
-        return [[[f"block{bank}_{at}"] for at in columns] for bank in banks]
+            return [[]]
+        return [[f"block{at}"] for at in range(-(-self.bits // cell_columns(self.cells)))]
 
     def _block(self, read: Read, number: int) -> NDArray[np.bool_]:
         """Return the bits that one memory has of the cells, shape (cells or more, columns)."""
         if not models(self.memory):
             return read(number, self.cells, self.bits)
         words = read(number, BANK_ROWS, BANK_COLUMNS)
-        columns = BANK_COLUMNS if self._exchanges else cell_columns(self.cells)
+        columns = cell_columns(self.cells)
         # Cells of less than a byte leave the ninth bits of bytes alone.
         kept = np.arange(BANK_COLUMNS) % 9 < (9 if columns >= 9 else 8)
         return words[:, kept].reshape(-1, columns)

@@ -508,31 +508,6 @@ def test_portable_memory_is_not_strict(run_cli):
     assert "give --portable or --strict, not both" in refused.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--portable",), "give --read-before-write, --portable or --strict, but one of them"),
-        ((), "is for timing filters with a clock of insertions on an ecp5, "
-             "not for family apbbf on ecp5"),
-    ],
-)  # fmt: skip
-def test_read_before_write_where_there_is_none(run_cli, arguments, message):
-    refused = run_cli("--device", "ecp5-25k-6", "--read-before-write", *arguments)
-    assert refused.exit_code == 2
-    assert message in refused.stderr
-
-
-@pytest.mark.slow
-def test_read_before_write():
-    """The limit is that of the mode, at a width for which it is documented."""
-    spec = timing_preset("counted-default")
-    report = synthesize_unit(spec, device=device("ecp5-25k-6"), memory="ecp5-rbw")
-    print(f"{report.timing_mhz} MHz, {report.lut} LUTs, {report.ff} FFs, {report.limited_by}")
-    assert (report.bram, report.limit_mhz) == (32, 154.6)
-    assert report.timing_mhz > report.limit_mhz
-    assert "READBEFOREWRITE is documented" not in report.caveat
-
-
 @pytest.mark.slow
 def test_filter_unit_does_not_fit():
     with pytest.raises(DoesNotFitError, match=r"^ice40-hx8k: needs \d+ block RAMs, has 32$"):

@@ -5,27 +5,23 @@ import random
 import pytest
 from amaranth.hdl import Module, ResetInserter, Signal
 from amaranth.sim import Simulator
-from garbage_memory import GarbageExchange, GarbageMemory, with_own_garbage
+from garbage_memory import GarbageMemory, with_own_garbage
 from upsets import cell_words
 
 from lately.golden import Operation, PartitionedTimingSpec, TimedTimingSpec
 from lately.hdl.timing.unit import CountedTimingUnit, TimingUnit
 
-SWEEPS = {
-    "elided": (TimingUnit, GarbageMemory),
-    "resting": (CountedTimingUnit, GarbageMemory),
-    "read before write": (CountedTimingUnit, GarbageExchange),
-}
+SWEEPS = {"elided": TimingUnit, "resting": CountedTimingUnit}
 
 
 def small_unit(sweep, cells, protect):
-    kind, memory = SWEEPS[sweep]
+    kind = SWEEPS[sweep]
     shape = {"hashes": 1, "cells": cells, "key_bits": 8, "seed": 3}
     if kind is TimingUnit:
         spec = TimedTimingSpec(span=5, stamp_bits=6, **shape)
     else:
         spec = PartitionedTimingSpec(window=20, stamp_bits=8, **shape)
-    return kind(spec, memory=with_own_garbage(memory), protect=protect)
+    return kind(spec, memory=with_own_garbage(GarbageMemory), protect=protect)
 
 
 def garble(ctx, words, choose):

@@ -6,7 +6,6 @@ Memories answer with garbage where ports meet. Stamps have 5 bits, so that they 
 
 import itertools
 import random
-from dataclasses import replace
 
 import pytest
 from amaranth.hdl import Module, Signal
@@ -22,7 +21,7 @@ from lately.hdl.latencies import CONTROL_LAG
 from lately.hdl.memory.cells import PortableCellMemory
 from lately.hdl.memory.delay import DelayLine
 from lately.hdl.memory.ecp5 import ECP5CellMemory
-from lately.hdl.timing.core import ExchangeCore, TimingCore
+from lately.hdl.timing.core import CountedTimingCore, TimingCore
 from lately.hdl.timing.elide import ElidePart
 from lately.hdl.timing.oldest import OldestCell
 from lately.hdl.timing.sweep import Sweep
@@ -107,8 +106,7 @@ def test_an_upset_is_told_with_the_ages_of_the_one_operation_that_reads_it(
     counted, operation, protect
 ):
     if counted:
-        # A bit more leaves the sweep enough insertions.
-        core = ExchangeCore(replace(timing_preset("counted-tiny"), stamp_bits=8), protect=protect)
+        core = CountedTimingCore(timing_preset("counted-tiny"), protect=protect)
     else:
         core = TimingCore(SPEC, clocks=CLOCKS, memory=GarbageMemory, protect=protect)
     bench = Bench(core, SPEC)

@@ -5,14 +5,13 @@ All bits of the memories of tiny units are flipped under full load, one after an
 
 import random
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import Const, Module, Signal
 from amaranth.sim import Simulator
-from garbage_memory import GarbageExchange, GarbageMemory, with_own_garbage
+from garbage_memory import GarbageMemory, with_own_garbage
 from timing_unit_bench import Bench, random_operations
 from upsets import Outcome, cell_words, flips, is_sound, upset_ring
 
@@ -27,8 +26,8 @@ from lately.hdl.memory.copies import Copies, deviating
 from lately.hdl.memory.segment import PortableSegmentMemory
 from lately.hdl.profile import HardwareProfile
 from lately.hdl.queue import ResultQueue
-from lately.hdl.timing.sweep import ExchangeSweep, Sweep
-from lately.hdl.timing.sweep_rules import EXCHANGE_CLOCKS, rest_interval
+from lately.hdl.timing.sweep import Sweep
+from lately.hdl.timing.sweep_rules import CELL_CLOCKS, rest_interval
 from lately.sim import compiled_unit
 
 SEED = 1959
@@ -135,21 +134,16 @@ def test_copies_wrong(copies):
 
 # Timing filters
 
-EXCHANGED = replace(any_preset("timing-counted-tiny"), cells=8, stamp_bits=8)
-CELLED = {
-    "by time": (any_preset("timing-tiny"), GarbageMemory),
-    "by count": (any_preset("timing-counted-tiny"), GarbageMemory),
-    "by count, read before write": (EXCHANGED, GarbageExchange),
-}
+CELLED = {"by time": any_preset("timing-tiny"), "by count": any_preset("timing-counted-tiny")}
 
 
 class UpsetBench(Bench):
     """As `Bench`, of which bits of the memories are flipped."""
 
     def __init__(self, kind, *, protect, **options):
-        spec, memory = CELLED[kind]
         self.parity = protect == "parity"
-        super().__init__(spec, memory=with_own_garbage(memory), protect=protect, **options)
+        memory = with_own_garbage(GarbageMemory)
+        super().__init__(CELLED[kind], memory=memory, protect=protect, **options)
 
     def judge(self):
         """Leave what came to be judged."""
@@ -210,7 +204,7 @@ def test_the_sweep_writes_what_a_copy_has_lost(kind):
     bench = UpsetBench(kind, protect="ecc", gap=5000)
     words, mended, spec = cell_words(bench.unit), [], bench.spec
     # Clocks of a cell; of the kind that is swept in free clocks, until there is one for it.
-    pace = rest_interval(spec) if kind == "by count" else EXCHANGE_CLOCKS
+    pace = rest_interval(spec) if kind == "by count" else CELL_CLOCKS + 1
     lap = pace * (spec.cells + 2)
 
     async def strike(ctx):
@@ -233,10 +227,9 @@ def test_the_sweep_writes_what_a_copy_has_lost(kind):
 
 @pytest.mark.parametrize("expired", [False, True])
 @pytest.mark.parametrize("protect", ["parity", "ecc"])
-@pytest.mark.parametrize("kind", [Sweep, ExchangeSweep])
-def test_the_sweep_restamps_what_has_expired(kind, protect, expired):
+def test_the_sweep_restamps_what_has_expired(protect, expired):
     """The age of a cell with a wrong parity is any; that of copies that differ is known."""
-    sweep = kind(cells=4, limit=5, stamp_bits=4, protect=protect)
+    sweep = Sweep(cells=4, limit=5, stamp_bits=4, protect=protect)
 
     async def stream(ctx):
         await ctx.tick().until(sweep.clean)
@@ -412,10 +405,8 @@ def test_board_tells_upsets():
 @pytest.mark.slow
 @pytest.mark.rtl
 @pytest.mark.parametrize("protect", ["parity", "ecc"])
-@pytest.mark.parametrize(
-    ("name", "memory"), [("timing-tiny", "ecp5"), ("timing-counted-default", "ecp5-rbw")]
-)
-def test_nothing_undefined_counts_as_an_upset_of_cells(name, memory, protect):
+@pytest.mark.parametrize("name", ["timing-tiny", "timing-counted-tiny"])
+def test_nothing_undefined_counts_as_an_upset_of_cells(name, protect):
     spec, draw = any_preset(name), np.random.default_rng(SEED)
     codes = draw.choice([1, 2, 3], 20_000)
     keys = random_keys(draw, 200, spec.key_bits)[draw.integers(0, 200, len(codes))]
@@ -423,7 +414,7 @@ def test_nothing_undefined_counts_as_an_upset_of_cells(name, memory, protect):
     asked = [draw.integers(1, spec.window_blocks + 1, len(codes)) * scale]
     if spec.timed:
         asked = [np.cumsum(draw.random(len(codes)) < 0.1) * scale, *asked]
-    with compiled_unit(spec, memory=memory, protect=protect, optimisation=0) as unit:
+    with compiled_unit(spec, memory="ecp5", protect=protect, optimisation=0) as unit:
         told, due = (one.perform(codes, keys, *asked) for one in (unit, golden))
         assert (told.seen == due.seen).all()
         assert (told.age == due.age).all()

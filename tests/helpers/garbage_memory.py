@@ -5,7 +5,7 @@ import random
 
 from amaranth.hdl import Cat, Mux, Signal
 
-from lately.hdl.memory.cells import PortableCellMemory, PortableReadBeforeWriteMemory
+from lately.hdl.memory.cells import PortableCellMemory
 
 
 def noise(m, seed):
@@ -15,10 +15,10 @@ def noise(m, seed):
     return word
 
 
-def read(m, port, *writes, mask=0):
+def read(m, port, write, mask=0):
     """Return what a port reads, which is noise where a write meets it, by a mask another."""
     met, word = Signal(), noise(m, port.addr)
-    m.d.sync += met.eq(Cat(write.en & (port.addr == write.addr) for write in writes).any())
+    m.d.sync += met.eq(write.en & (port.addr == write.addr))
     return Mux(met, (word ^ mask)[: len(port.data)], port.data)
 
 
@@ -34,18 +34,8 @@ class Filled:
 class GarbageMemory(Filled, PortableCellMemory):
     """Memory that answers with any word where that is undefined."""
 
-    def _read(self, m, port, *writes):
-        return read(m, port, *writes)
-
-
-class GarbageExchange(Filled, PortableReadBeforeWriteMemory):
-    """The same that reads before it writes; keeps any word where both ports write."""
-
-    def _read(self, m, port, *writes):
-        return read(m, port, *writes)
-
-    def _written(self, m, value, both):
-        return Mux(both, noise(m, self.b_address)[: len(value)], value)
+    def _read(self, m, port, write):
+        return read(m, port, write)
 
 
 def with_own_garbage(kind):
@@ -57,7 +47,7 @@ def with_own_garbage(kind):
             self._mask = next(masks)
             super().__init__(mask=self._mask, **shape)
 
-        def _read(self, m, port, *writes):
-            return read(m, port, *writes, mask=self._mask)
+        def _read(self, m, port, write):
+            return read(m, port, write, mask=self._mask)
 
     return Own

@@ -150,13 +150,6 @@ def test_cells_of_timestamps(name, family, memory, tmp_path):
     check_cells(any_preset(name), family, memory, tmp_path)
 
 
-@pytest.mark.rtl
-@pytest.mark.slow
-def test_cells_that_are_read_and_written_in_one_access(tmp_path):
-    spec = replace(any_preset("timing-counted-tiny"), stamp_bits=8)
-    check_cells(spec, "ecp5", "ecp5-rbw", tmp_path)
-
-
 def check_cells(spec, family, memory, tmp_path):
     """Run some tests of the bench on the netlist of a unit with cells."""
     outcomes = run_netlist_bench(

@@ -8,19 +8,16 @@ from mutants import broken
 from lately.hdl.timing import core
 from lately.hdl.timing.decision_tables import DecidingCore
 from lately.hdl.timing.elide import ElidePart
-from lately.hdl.timing.exchange import ExchangePart
 from lately.hdl.timing.oldest import OldestCell
 from lately.hdl.timing.rest import RestPart, RestSweep
-from lately.hdl.timing.sweep import ExchangeSweep, Sweep
-from lately.hdl.timing.sweep_rules import check_exchange, rest_interval
+from lately.hdl.timing.sweep import Sweep
+from lately.hdl.timing.sweep_rules import rest_interval
 from lately.hdl.timing.unit import CountedTimingUnit
 from lately.hdl.unit_shell import UnitShell
 from lately.sim.proofs import catalogue as proofs
 from lately.sim.proofs.formal import Bounded, Proof, Unbounded, run_proof
 from lately.sim.proofs.thresholds import TableAnswers
 from lately.sim.proofs.timing import (
-    ExchangeAnswers,
-    ExchangeSweepInTime,
     OldestOfAll,
     PartAnswers,
     RestAnswers,
@@ -37,9 +34,7 @@ pytestmark = pytest.mark.rtl
     "name",
     [
         "cell memory, ecp5, 2 of 9 bits",
-        "cell memory, ecp5-rbw, 8 of 9 bits",
         "sweep in time",
-        "sweep in time, exchanged",
         "sweep in time, in free clocks",
         "tables of thresholds",
         "oldest of 4",
@@ -117,26 +112,6 @@ def test_sweep_that_leaves_cells_out_is_found_out(old, new):
 @pytest.mark.parametrize(
     ("component", "old", "new"),
     [
-        # A lap of the sweep, without the stamps that are under way before it and behind.
-        (check_exchange, "EXCHANGE_CLOCKS * (spec.cells + 2)", "EXCHANGE_CLOCKS * spec.cells"),
-        # Or with half of them.
-        (check_exchange, "(spec.cells + 2)", "(spec.cells + 1)"),
-        # Expired cells are never written.
-        (ExchangeSweep, "wiping | at[self.DECIDE] & restamps", "wiping"),
-        # Every other cell is left out, or the one in hand never left.
-        (ExchangeSweep, "self.address + 1", "self.address + 2"),
-        (ExchangeSweep, "with m.If(wiping | at[self.NEXT]):", "with m.If(wiping):"),
-    ],
-)
-def test_exchanging_sweep_that_comes_too_late_is_found_out(component, old, new):
-    name = "check" if component is check_exchange else "sweep"
-    harness = partial(ExchangeSweepInTime, **{name: broken(component, old, new)})
-    assert proof_of(harness, Bounded(80)).status == "failed"
-
-
-@pytest.mark.parametrize(
-    ("component", "old", "new"),
-    [
         # A lap of the sweep alone, without the operations before its last write.
         (rest_interval, "spec.block - BETWEEN - 1)", "spec.block)"),
         # Once all are wiped every other cell is left out, or all while operations come.
@@ -174,30 +149,6 @@ def test_part_swept_in_free_clocks_without_a_cure_is_found_out(component, old, n
     name = "sweep" if component is RestSweep else "part"
     harness = partial(RestAnswers, **{name: broken(component, old, new)})
     assert proof_of(harness, Bounded(48)).status == "failed"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("component", "old", "new"),
-    [
-        # A read meets the write of the sweep.
-        (ExchangePart, "is_at_least(constant_flags(age, limit)) | dead",
-                       "is_at_least(constant_flags(age, limit))"),
-        # An insertion comes while the cell is in hand, or when the sweep writes it.
-        (ExchangeSweep, "return touched | same", "return same"),
-        (ExchangeSweep, "return touched | same", "return touched"),
-    ],
-)  # fmt: skip
-def test_exchanging_part_without_a_cure_is_found_out(component, old, new):
-    defect = broken(component, old, new)
-
-    class Broken(ExchangePart):
-        def __init__(self, *, cells, stamp_bits, limit, **others):
-            super().__init__(cells=cells, stamp_bits=stamp_bits, limit=limit, **others)
-            self.sweep = defect(cells=cells, limit=limit, stamp_bits=stamp_bits)
-
-    part = defect if component is ExchangePart else Broken
-    assert status(partial(ExchangeAnswers, part=part)) == "failed"
 
 
 @pytest.mark.parametrize(

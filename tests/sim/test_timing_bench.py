@@ -50,15 +50,6 @@ def test_bench(ticks, simulator, memory, tmp_path, capfd):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("simulator", SIMULATORS)
-@pytest.mark.parametrize("memory", ["ecp5-rbw", "portable-rbw"])
-def test_bench_without_a_rest(memory, simulator, tmp_path, capfd):
-    """A memory that reads and writes in one access, which loses no clock."""
-    spec = replace(SPECS["insertions"], stamp_bits=8)
-    check(run_filter_bench(spec, simulator, tmp_path, seed=SEED, memory=memory), 24)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("classes", [1, 3])
 @pytest.mark.parametrize("ticks", SPECS)
 @pytest.mark.parametrize("simulator", SIMULATORS)

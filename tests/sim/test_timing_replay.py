@@ -30,10 +30,10 @@ def streams(spec, count):
     }
 
 
-def opened(name, memory="ecp5", **fields):
-    spec = replace(timing_preset(name), **fields)
+def opened(name):
+    spec = timing_preset(name)
     long = spec.cells > 16
-    how = {"memory": memory, "optimisation": 2 if long else 0}
+    how = {"memory": "ecp5", "optimisation": 2 if long else 0}
     return compiled_unit(spec, **how), from_spec(spec), spec
 
 
@@ -122,24 +122,6 @@ def test_given_times():
         unit.perform([1], [1], [5])
     assert unit.check_and_insert([3, 3]).tolist()[1]
     assert unit.statistics["operations"] == 2 * count + 2
-
-
-@pytest.mark.rtl
-@pytest.mark.parametrize(
-    ("memory", "cells", "stamp_bits", "count"),
-    [("portable-rbw", 16, 8, 5_000),
-     *(pytest.param(memory, *shape, 50_000, marks=pytest.mark.slow)
-       for memory in ("portable-rbw", "ecp5-rbw") for shape in ((16, 8), (2048, 15)))],
-)  # fmt: skip
-def test_reads_before_writes(memory, cells, stamp_bits, count):
-    """No clock is lost; of several banks of block RAMs, too."""
-    unit, model, spec = opened("counted-tiny", memory, cells=cells, stamp_bits=stamp_bits)
-    for codes, keys, windows in streams(spec, count).values():
-        start = unit.cycles
-        told = unit.perform(codes, keys, windows)
-        assert unit.cycles - start <= len(codes) + PIPELINE
-        assert not differing(told, model.perform(codes, keys, windows)).any()
-        assert np.array_equal(unit.memory, model.memory)
 
 
 @pytest.mark.rtl
