@@ -15,7 +15,7 @@ SIM := $(VENV)/sim.stamp
 DEV := $(VENV)/dev.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-quick test-long coverage mutants fuzz soak prove bench-check performance reproduce reproduce-quick lint types docs clean tools icarus verilator chromium ghdl rtlil
+.PHONY: help venv demo test test-quick test-long coverage mutants fuzz soak prove bench-check performance reproduce reproduce-quick lint types docs wheel clean tools icarus verilator chromium ghdl rtlil
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -41,7 +41,7 @@ test-long: tools icarus verilator chromium ghdl $(DEV) ## Run all tests, propert
 	@$(BIN)/pytest -n $(JOBS) --dist worksteal --hypothesis-profile=random
 
 coverage: tools $(DEV) ## Measure what the benches reach and write build/coverage/coverage.json
-	@$(BIN)/python -m lately.sim.bench.coverage_report
+	@$(BIN)/python -m campaigns.coverage_report
 
 # Of all modules, or of one: `make mutants MODULE=hdl/queue.py`.
 mutants: tools icarus verilator $(DEV) ## Change the source in one place at a time and see what notices
@@ -54,25 +54,25 @@ fuzz: tools $(DEV) ## Give parsers damaged inputs for SECONDS each; counts in bu
 	@$(BIN)/python tests/fuzz --seconds $(SECONDS)
 
 soak: tools $(DEV) ## Compare all units with golden for hours, a thousand million operations a ring
-	@$(BIN)/lately bench endurance --jobs $(JOBS) --out results
-	@$(BIN)/python docs/pages verification results/soak.json
+	@$(BIN)/python -m campaigns endurance --jobs $(JOBS) --out results
+	@$(BIN)/python -m campaigns.pages verification results/soak.json
 
 prove: $(DEV) ## Prove what the hardware promises
-	@$(BIN)/lately prove --jobs $(JOBS)
+	@$(BIN)/python -m campaigns prove --jobs $(JOBS)
 
 bench-check: $(DEV) ## Hold speed and area of the tiny units against results/performance.json
-	@$(BIN)/lately bench hardware --case tiny --jobs $(JOBS) --check results/performance.json
+	@$(BIN)/python -m campaigns hardware --case tiny --jobs $(JOBS) --check results/performance.json
 
 performance: $(DEV) ## Measure all units and write docs/performance.md anew; takes long
-	@$(BIN)/lately bench hardware --jobs $(JOBS)
-	@$(BIN)/python docs/pages performance build/hardware/results.json
+	@$(BIN)/python -m campaigns hardware --jobs $(JOBS)
+	@$(BIN)/python -m campaigns.pages performance build/hardware/results.json
 
 reproduce: $(SIM) ## Measure the papers' tables and figures and write docs/reproduction.md anew
-	@$(BIN)/lately reproduce all --jobs $(JOBS) --out build/reproduction
-	@$(BIN)/python docs/pages reproduction build/reproduction/reproduction.json
+	@$(BIN)/python -m papers all --jobs $(JOBS) --out build/reproduction
+	@$(BIN)/python -m campaigns.pages reproduction build/reproduction/reproduction.json
 
 reproduce-quick: $(SIM) ## Measure the papers' tables and figures in their quick form
-	@$(BIN)/lately reproduce all --quick --jobs $(JOBS) --out build/reproduction-quick
+	@$(BIN)/python -m papers all --quick --jobs $(JOBS) --out build/reproduction-quick
 
 lint: $(DEV) ## Check style and format
 	@$(BIN)/ruff check .
@@ -82,19 +82,22 @@ lint: $(DEV) ## Check style and format
 types: $(DEV) ## Check types
 	@rm -rf build/types && mkdir -p build/types/lately
 	@cd build/types/lately && ln -s ../../../lately/* $(PACKAGES:%=../../../%) .
-	@MYPYPATH=build/types $(BIN)/mypy -p lately
+	@MYPYPATH=build/types:. $(BIN)/mypy -p lately -p papers -p campaigns
 
 docs: $(DEV) ## Build the documentation; every warning is an error
-	@$(BIN)/python docs/pages --check
+	@$(BIN)/python -m campaigns.pages --check
 	@$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo "Documentation: docs/_build/html/index.html"
 
 rtlil: $(DEV) ## Write the RTLIL of every unit into build/rtlil, to compare sources
 	@$(BIN)/python -m lately.hdl.rtlil build/rtlil
 
+wheel: $(DEV) ## Build the wheel into dist
+	@$(BIN)/pip --no-input wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+
 clean: ## Remove what the other targets built, but not .venv
 	@rm -rf build dist docs/_build *.egg-info .*_cache .hypothesis
-	@find $(PACKAGES) lately tests docs -name __pycache__ -prune -exec rm -rf {} +
+	@find $(PACKAGES) lately papers campaigns tests docs -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/pip:
 	@command -v $(PYTHON) >/dev/null || \

@@ -19,13 +19,9 @@ HERE = Path(__file__).parent
 
 PACKAGES = (
     "lately",
-    "lately.benchmarks",
     "lately.cli",
-    "lately.papers",
     "lately.planner",
     "lately.replay",
-    "lately.studies",
-    "lately.workers",
     "lately.golden",
     "lately.golden.baselines",
     "lately.golden.cuckoo",

@@ -4,6 +4,7 @@ import gc
 import os
 import random
 import signal
+from pathlib import Path
 
 from hypothesis import settings
 
@@ -16,6 +17,10 @@ if hasattr(signal, "pthread_sigmask"):
 # Elaborated designs are many objects that live long: a tenth of the time went into looking for
 # garbage among them.
 gc.set_threshold(200_000, 50, 100)
+
+# Programs that tests start find papers and campaigns, wherever the tests were started.
+ROOT = str(Path(__file__).parents[1])
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (ROOT, os.environ.get("PYTHONPATH"))))
 
 # Tables have the width of a pipe, whatever terminal the tests were started from.
 os.environ.pop("COLUMNS", None)

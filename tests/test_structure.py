@@ -1,60 +1,30 @@
 """Structure of the sources: who imports whom, what modules are called, where tests stand."""
 
-import tomllib
-from collections import defaultdict
+import runpy
 from pathlib import Path
 
 import pytest
-from import_graph import BELOW, scan
+from import_graph import BELOW, OUTSIDE, scan
 
 ROOT = Path(__file__).parents[1]
+
+APART = ("papers", "campaigns", "lately.sim.bench", "lately.sim.proofs")
+"""Packages that nothing imports, each other excepted, and that no wheel holds."""
 
 WITHIN = {
     "captures": set(),
     "replay": {"captures"},
-    "workers": set(),
-    "benchmarks": {"captures", "dedup", "replay", "workers"},
-    "studies": {"replay", "workers"},
-    "papers": {"replay", "studies"},
-    "planner": {"replay", "studies"},
+    "planner": {"replay"},
     "dedup": {"captures", "replay", "planner"},
-    "cli": {"captures", "dedup", "replay", "workers", "benchmarks", "studies", "papers", "planner"},
+    "cli": {"captures", "dedup", "replay", "planner"},
 }
 """Rooms of `lately` itself that each of them may import."""
-
-ONE_MEANING = {
-    "apbf": "the filter, and the paper that it is from",
-    "gebf": "the filter, and the paper that it is from",
-    "dictionary": "what holds digests with the time of their insertion",
-    "cuckoo": "the family, and the paper that it is from",
-    "inferential": "the filter, and the paper that it is from",
-    "time_limited": "the filter, and the paper that it is from",
-    "ring": "the family",
-    "hash": "the hash functions of keys",
-    "functions": "the families of hash functions",
-    "siphash": "the hash function",
-    "segments": "the segments of a ring",
-    "core": "the core of a filter unit",
-    "frontend": "what decides when an operation enters the core",
-    "unit": "what a user instantiates",
-    "lanes": "units that take several operations a cycle",
-    "timestamp": "the family",
-    "timing": "the family",
-    "build": "how hardware is built: a unit, the bitstream of a board",
-    "beats": "operations of several lanes that come together",
-    "replay": "a stream through the hardware",
-    "catalogue": "all that there is of a kind",
-    "link": "the serial link of a board",
-    "packets": "what networks carry",
-    "frames": "what a line carries at a time: of the serial link, of Ethernet",
-}
-"""Names that several modules have for the same thing."""
 
 
 def room(name):
     """Return the room of a module; that of a module beside the rooms of `lately` is `lately`."""
-    parts = name.split(".")
-    return parts[1] if len(parts) > 1 and parts[1] in BELOW else "lately"
+    first, *rest = name.split(".")
+    return rest[0] if first == "lately" and rest and rest[0] in BELOW else first
 
 
 def inner(name):
@@ -83,7 +53,8 @@ def backward(modules):
             # The package itself only knows where its rooms are.
             if here != there and there not in BELOW[here] and other != "lately":
                 wrong.append(f"{name} -> {other}")
-            if inside != beside and beside and beside not in WITHIN.get(inside, set()):
+            within = beside and here == "lately" and inside != beside
+            if within and beside not in WITHIN.get(inside, set()):
                 wrong.append(f"{name} -> {other}")
     return wrong
 
@@ -105,12 +76,17 @@ def test_no_private_name_is_imported(modules):
     assert [line for module in modules.values() for line in module.private] == []
 
 
-def test_one_meaning_for_a_name(modules):
-    named = defaultdict(list)
-    for name in modules:
-        named[name.rpartition(".")[2]].append(name)
-    several = {name: homes for name, homes in named.items() if len(homes) > 1}
-    assert {name: homes for name, homes in several.items() if name not in ONE_MEANING} == {}
+def test_nothing_imports_papers_campaigns_benches_or_proofs(modules):
+    def apart(name):
+        return next((one for one in APART if f"{name}.".startswith(f"{one}.")), "")
+
+    wrong = [
+        f"{name} -> {other}"
+        for name, module in modules.items()
+        for other in sorted(module.imports)
+        if apart(other) and not apart(name)
+    ]
+    assert wrong == []
 
 
 def test_tests_mirror_the_rooms(modules):
@@ -119,20 +95,17 @@ def test_tests_mirror_the_rooms(modules):
         if path.parent == ROOT / "tests":  # Of the whole.
             continue
         (folder, *_), text = path.relative_to(ROOT / "tests").parts, path.read_text("utf-8")
-        reached = folder == "docs" or f"lately.{folder}" in text or folder == "lately"
+        reached = folder == "docs" or f"lately.{folder}" in text or folder in OUTSIDE
         if folder not in {*BELOW, "docs"} or not reached:
             wrong.append(str(path.relative_to(ROOT)))
     assert wrong == []
 
 
-def test_every_package_is_installed(modules):
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
+def test_every_package_of_the_product_is_installed(modules):
+    setup = runpy.run_path(str(ROOT / "setup.py"), run_name="setup")
     there = {name for name, module in modules.items() if module.path.name == "__init__.py"}
-    assert set(settings["packages"]) == there
-    assert settings["package-dir"] == {
-        "lately": "lately",
-        **{f"lately.{name}": name for name in BELOW if name != "lately"},
-    }
+    product = {name for name in there if not f"{name}.".startswith(tuple(f"{a}." for a in APART))}
+    assert set(setup["packages"]()) == product
 
 
 # The rules themselves, on sources that break each

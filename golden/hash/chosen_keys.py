@@ -5,7 +5,7 @@ whoever knows the seed can ask for cells and solve for the key: any 64 linearly 
 indices can be had, in one segment or in several. Keys of more than 64 bits have, besides, a kernel
 of the fold: differences that no cell of any filter with that seed shows.
 
-Nothing here searches. Tests and experiments use it (`lately.benchmarks.attacks`).
+Nothing here searches. Tests and experiments use it (`campaigns.attacks`).
 """
 
 from collections.abc import Mapping, Sequence

@@ -9,15 +9,12 @@ try:
 except ModuleNotFoundError:
     sys.exit(f"lately: error: the command line needs its extra: {install_hint('cli')}")
 
-from .bench_commands import bench
 from .build_commands import build, program
 from .dedup_commands import dedup, tap
 from .export_commands import export
 from .host_commands import host
 from .plan_commands import plan
-from .prove_commands import prove
 from .reporting import OneLineErrors
-from .reproduce_commands import reproduce
 from .run_commands import run
 from .synth_commands import synth
 
@@ -56,8 +53,5 @@ for _command in (
     build,
     program,
     host,
-    bench,
-    prove,
-    reproduce,
 ):
     main.add_command(_command)

@@ -102,7 +102,7 @@ def parallel_bar(
 ) -> Iterator[Callable[[int, int, Mapping[str, tuple[str, float]]], None]]:
     """Show the pieces of work, of a kind, that several processes do.
 
-    Yield a `lately.workers.kept_calls.Progress`; `waiting` is shown before its first call.
+    Yield a `campaigns.workers.kept_calls.Progress`; `waiting` is shown before its first call.
     """
     with progress_bar("{task.description}", "bar", "elapsed") as bar:
         whole = bar.add_task(waiting, total=None)

@@ -30,8 +30,8 @@ INTERRUPTED = 130
 """Exit status after Ctrl-C, SIGTERM or SIGHUP: 128 plus the number of the first."""
 
 
-class OneLineErrors(click.Group):
-    """Group of commands that report every error in one line on standard error.
+class OneLineCommand(click.Command):
+    """Command that reports every error in one line on standard error.
 
     Exit status: 1 for an error, 2 for a wrong command line, `INTERRUPTED`
     after Ctrl-C, SIGTERM or SIGHUP.
@@ -58,6 +58,10 @@ class OneLineErrors(click.Group):
                 raise
             status = _complain(message, 1)
         sys.exit(status if isinstance(status, int) else 0)
+
+
+class OneLineErrors(OneLineCommand, click.Group):
+    """Group of such commands."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command that was asked for."""

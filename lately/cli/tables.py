@@ -4,10 +4,13 @@ import os
 import tomllib
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from ..replay.texts import count_text, interval_text, rate_text, seconds_text
-from ..studies import page
+
+_PATHS = [files(__package__).joinpath("tables.toml")]
+_FILTERS: dict[str, Any] = {}
 
 
 def terminal() -> Any:
@@ -22,6 +25,12 @@ def terminal() -> Any:
         # Lines for a program or a pager must not be broken to a width that nobody has.
         console.width = 160
     return console
+
+
+def add_tables(path: Path, **filters: Any) -> None:
+    """Add the layouts of another file to those of ``tables.toml``, and filters for their cells."""
+    _PATHS.append(path)
+    _FILTERS.update(filters)
 
 
 def print_figures(name: str, figures: dict[str, Any]) -> None:
@@ -93,7 +102,10 @@ def _members(row: Any) -> dict[str, Any]:
 
 @cache
 def _layouts() -> dict[str, Any]:
-    return tomllib.loads(files(__package__).joinpath("tables.toml").read_text("utf-8"))
+    layouts: dict[str, Any] = {}
+    for path in _PATHS:
+        layouts |= tomllib.loads(path.read_text("utf-8"))
+    return layouts
 
 
 def _cell(template: str, values: dict[str, Any]) -> str:
@@ -119,14 +131,7 @@ def _environment() -> Any:
         "versions": lambda tools: ", ".join(f"{tool} {v}" for tool, v in tools.items()),
         "pairs": lambda values: ", ".join(f"{name}={value}" for name, value in values.items()),
         "ascii": lambda text: ascii(text)[1:-1],
-        # Of a finding.
-        "value_of": page.value_text,
-        "interval_of": page.interval_text,
-        # Rates of the filters of other libraries.
-        "others": lambda runs: [
-            run["keys_per_second"] for run in runs if run["runs"] not in ("compiled", "numpy")
-        ],
         # More digits where two decimals would be zeros.
         "two_digits": lambda value: f"{value:.2f}" if value >= 0.1 else f"{value:.2g}",
-    }
+    } | _FILTERS
     return environment

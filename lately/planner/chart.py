@@ -3,8 +3,7 @@
 import os
 from pathlib import Path
 
-from ..studies.drawing import draw
-from ..studies.study import Chart, Series
+from ..replay.drawing import Chart, Series, draw
 from .plan import Plan
 from .requirement import RequirementError
 

@@ -15,9 +15,9 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 from click.testing import CliRunner
-from pages import blocks
-from pages import boards as boards_page
 
+from campaigns.pages import blocks
+from campaigns.pages import boards as boards_page
 from lately.boards.flow import build as building
 from lately.boards.flow import tools
 from lately.boards.flow.build import BaudError, TimingError, build, plan_files

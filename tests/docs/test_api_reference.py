@@ -22,18 +22,7 @@ from numpy.typing import ArrayLike
 import lately.golden
 
 PACKAGES = (
-    *(
-        "",
-        ".benchmarks",
-        ".cli",
-        ".dedup",
-        ".captures",
-        ".papers",
-        ".planner",
-        ".replay",
-        ".studies",
-        ".workers",
-    ),
+    *("", ".cli", ".dedup", ".captures", ".planner", ".replay"),
     *(
         ".golden",
         ".golden.analysis",
@@ -74,7 +63,7 @@ OTHERS = {"elaborate", "build"}
 # Held to a docstring only: the insides of proofs, benches, studies and commands, and twins, which
 # take what the models take that they are twins of, one key at a time.
 INSIDES = re.compile(
-    r"lately\.(papers|studies|planner\.promise|cli|golden\.\w+\.scalar\w*|sim\.(proofs|bench))\b"
+    r"lately\.(cli|replay\.(drawing|svg)|golden\.\w+\.scalar\w*|sim\.(proofs|bench))\b"
 )
 
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from pages import blocks, pictures, timed_pictures, waves
-from pages.__main__ import PAGES, main
-from pages.blocks import Page, content, fill
 
+from campaigns.pages import blocks, pictures, timed_pictures, waves
+from campaigns.pages.__main__ import PAGES, main
+from campaigns.pages.blocks import Page, content, fill
 from lately.golden import from_spec
 
 TEXT = "Before.\n\n<!-- begin one -->\n\nold\n\n<!-- end -->\n\nAfter.\n"
@@ -52,7 +52,9 @@ def page(tmp_path, monkeypatch):
 
 
 def test_check_names_what_is_stale_and_writes_nothing(page):
-    with pytest.raises(SystemExit, match=r"^out of date: page\.md, page\.svg; run python docs/pag"):
+    with pytest.raises(
+        SystemExit, match=r"^out of date: page\.md, page\.svg; run python -m campaigns.pag"
+    ):
         main(["--check"])
     assert page.path.read_text() == TEXT
     main(["page"])

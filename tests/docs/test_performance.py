@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from made_up import measurement
-from pages import performance
 
-from lately.benchmarks.cases import CASES, select
-from lately.benchmarks.measurements import summarise
+from campaigns.cases import CASES, select
+from campaigns.measurements import summarise
+from campaigns.pages import performance
 from lately.boards.flow.synthesis import SynthesisReport, with_limits
 
 

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
-from pages import readme
-from pages.blocks import content
+
+from campaigns.pages import readme
+from campaigns.pages.blocks import content
 
 TEXT = readme.README.read_text("utf-8")
 

@@ -3,13 +3,13 @@
 import re
 
 import pytest
-from pages import upset_campaign
-from pages.upset_campaign import DATA, registers, registers_table, units_table
 from watched_registers import WATCHED
 
+from campaigns.pages import upset_campaign
+from campaigns.pages.upset_campaign import DATA, registers, registers_table, units_table
+from campaigns.run_record import UPSETS, RunRecord
+from campaigns.upset_outcomes import OUTCOMES
 from lately.golden import Specification
-from lately.replay.run_record import UPSETS, RunRecord
-from lately.replay.upset_outcomes import OUTCOMES
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from pages import blocks, verification
 
-from lately.benchmarks.endurance import CASES
-from lately.replay.run_record import SOAKS
+from campaigns.endurance import CASES
+from campaigns.pages import blocks, verification
+from campaigns.run_record import SOAKS
 from lately.sim.proofs.catalogue import PROOFS
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import serial
 from capture_files import MODIFIED, RAW, ethernet, interface, ip4, ip6, packet, pcap, section, udp
 
-from lately.benchmarks.measurements import load as load_measurements
+from campaigns.measurements import load as load_measurements
 from lately.boards.link.information import Information
 from lately.boards.link.link import Link
 from lately.boards.link.protocol import (

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from lately.golden import analysis
-from lately.papers import apbf_tables
+from papers import apbf_tables
 
 DATA = Path(apbf_tables.__file__).parent / "data"
 

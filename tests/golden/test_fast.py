@@ -29,7 +29,7 @@ from lately.golden import (
     load,
     preset,
 )
-from lately.papers.gebf_runs import DoubleHashedGEBF
+from papers.gebf_runs import DoubleHashedGEBF
 
 pytest.importorskip("numba", reason="the compiled path needs numba")
 

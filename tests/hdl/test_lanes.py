@@ -10,7 +10,7 @@ from amaranth.back import rtlil
 from amaranth.lib.memory import Memory
 from amaranth.sim import Simulator
 
-from lately.benchmarks.lane_rates import drawn_streams, measure
+from campaigns.lane_rates import drawn_streams, measure
 from lately.golden import Operation, SpecificationError, from_spec, preset
 from lately.golden.hash.functions import KeyHash
 from lately.hdl.lanes.beats import SameBeatKeys, ShiftFinder

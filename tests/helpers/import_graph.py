@@ -11,8 +11,13 @@ BELOW = {
     "sim": {"golden", "hdl"},
     "boards": {"golden", "hdl"},
     "lately": {"golden", "hdl", "sim", "boards"},
+    "papers": {"golden", "hdl", "sim", "boards", "lately", "campaigns"},
+    "campaigns": {"golden", "hdl", "sim", "boards", "lately", "papers"},
 }
 """Rooms that each room may import."""
+
+OUTSIDE = ("lately", "papers", "campaigns")
+"""Folders that are packages of their own names; the others are packages in `lately`."""
 
 
 @dataclass
@@ -30,7 +35,7 @@ def scan(root):
     for room in BELOW:
         for path in sorted((root / room).rglob("*.py")):
             parts = path.relative_to(root).with_suffix("").parts
-            parts = parts if room == "lately" else ("lately", *parts)
+            parts = parts if room in OUTSIDE else ("lately", *parts)
             found[".".join(parts).removesuffix(".__init__")] = Module(path)
     for name, module in found.items():
         read_imports(name, module, found)
@@ -47,7 +52,7 @@ def read_imports(name, module, found):
             base = resolve_name(relative, package) if node.level else relative
             for alias in node.names:
                 module.imports.add(defining(f"{base}.{alias.name}", found))
-                if base.split(".")[0] == "lately" and is_private(alias.name):
+                if base.split(".")[0] in OUTSIDE and is_private(alias.name):
                     module.private.append(f"{name}: {base}.{alias.name}")
     module.imports -= {"", name}
 

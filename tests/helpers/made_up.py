@@ -1,7 +1,7 @@
 """Measurements that nobody made."""
 
-from lately.benchmarks.cases import select
-from lately.benchmarks.measurements import Measurement
+from campaigns.cases import select
+from campaigns.measurements import Measurement
 from lately.boards.flow.synthesis import SynthesisReport
 
 (CASE,) = select(["apbbf/ecp5-25k-6"])

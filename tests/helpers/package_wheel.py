@@ -13,7 +13,7 @@ def build_wheel(folder):
     """Build the wheel in a copy of the sources, as setuptools leaves files beside them."""
     copy = folder / "sources"
     copy.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
     for name in FOLDERS:
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))

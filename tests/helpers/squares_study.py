@@ -2,8 +2,8 @@
 
 from study_points import squares
 
-from lately.studies.comparison import computed
-from lately.studies.study import Outcome, Study
+from papers.studies.comparison import computed
+from papers.studies.study import Outcome, Study
 
 
 def conclude(results):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from campaigns.workers.calls import tell, wanted
 from lately.golden.errors import LatelyError
-from lately.workers.calls import tell, wanted
 
 
 def squares(point):

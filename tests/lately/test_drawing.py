@@ -5,10 +5,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from lately.studies.drawing import draw
-from lately.studies.study import Chart, Series
-from lately.studies.svg import small
-from lately.studies.thinning import TOLERANCE, thinned
+from lately.replay.drawing import Chart, Series, draw
+from lately.replay.svg import small
+from papers.studies.thinning import TOLERANCE, thinned
 
 X = np.linspace(0, 10, 2001)
 

@@ -47,6 +47,8 @@ def source_files():
     """Return what a wheel must have of the sources, by its name in the wheel."""
     for folder in FOLDERS:
         for path in (ROOT / folder).rglob("*"):
+            if folder == "sim" and path.relative_to(ROOT / folder).parts[0] in ("bench", "proofs"):
+                continue
             if path.suffix in DATA | {".py"} or path.name == "py.typed":
                 name = path.relative_to(ROOT)
                 yield name if folder == "lately" else "lately" / name

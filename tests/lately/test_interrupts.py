@@ -13,15 +13,16 @@ import pytest
 from capture_files import pcap
 from click.testing import CliRunner
 
+from campaigns import soak as soaks
+from campaigns.__main__ import main as campaigns
+from campaigns.workers import cluster
 from lately.captures.capture_reader import CaptureReader
 from lately.cli import run_commands
 from lately.cli.app import main
 from lately.cli.interrupts import handled_by, interruptible
 from lately.golden import files
-from lately.replay import soak as soaks
 from lately.sim import toolchain
 from lately.sim.proofs import catalogue
-from lately.workers import cluster
 
 deduplication = importlib.import_module("lately.dedup.deduplicate")
 planner = importlib.import_module("lately.planner.plan")
@@ -167,7 +168,8 @@ def test_soak_reports_what_is_done(monkeypatch, number):
             return {"interrupted": True, "mismatches": {}}
 
     monkeypatch.setattr(soaks, "soak", soak)
-    done = lately("bench", "soak", "--preset", "tiny", "--json", code=130)
+    done = CliRunner().invoke(campaigns, ["soak", "--preset", "tiny", "--json"])
+    assert done.exit_code == 130
     assert json.loads(done.stdout)["interrupted"] is True
 
 

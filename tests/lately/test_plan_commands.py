@@ -10,7 +10,7 @@ from lately.cli import app as cli
 from lately.golden import FilterSpec, TimedTimingSpec, WindowDictionarySpec
 from lately.hdl.build import filter_unit
 from lately.hdl.profile import HardwareProfile
-from lately.planner import Requirement, choose, cost, promise
+from lately.planner import Requirement, choose, cost
 
 SMALL = ("--window", "500", "--fpr", "0.05", "--family", "gebf")
 
@@ -208,27 +208,3 @@ def test_nothing_is_left_of_what_fails(tmp_path):
     error("--window", 10**6, "--fpr", 0.01, "--device", "ice40-up5k", "--out", toml,
           "--family", "blocked-gebf")  # fmt: skip
     assert not toml.exists()
-
-
-def test_validate_timestamps(monkeypatch, tmp_path):
-    monkeypatch.setenv("LATELY_CACHE", str(tmp_path))
-    arguments = ("validate", "--timestamps", "--points", 3, "--seed", 5, "--jobs", 1)
-    assert "3 met, 0 near, 0 undecided, 0 not met" in run(*arguments)
-
-
-def test_validate(monkeypatch, tmp_path):
-    monkeypatch.setenv("LATELY_CACHE", str(tmp_path))
-    text = run("validate", "--points", 2, "--seed", 5, "--jobs", 1)
-    assert "2 met, 0 near, 0 undecided, 0 not met, 0 copied, 0 ours alone" in text
-    found = json.loads(run("validate", "--points", 2, "--seed", 5, "--jobs", 1, "--json"))
-    assert (found["measured"], found["found"]) == (0, 2)
-
-
-def test_validate_fails(monkeypatch, tmp_path):
-    monkeypatch.setenv("LATELY_CACHE", str(tmp_path))
-    monkeypatch.setattr(promise, "broken", lambda point, result: ["too many"])
-    done = CliRunner().invoke(
-        cli.main, ["plan", "validate", "--points", "1", "--seed", "5", "--jobs", "1"]
-    )
-    assert done.exit_code == 1
-    assert done.stderr.strip().endswith(": too many")

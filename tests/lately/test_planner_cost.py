@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from pages import blocks, planner, stamped
 
-from lately.benchmarks import measurements
+from campaigns import measurements
+from campaigns.pages import blocks, planner, stamped
 from lately.boards.flow.devices import DEVICES
 from lately.boards.flow.synthesis import count_unit
 from lately.golden import FilterSpec, preset

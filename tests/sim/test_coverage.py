@@ -7,9 +7,9 @@ import json
 import pytest
 from rich.console import Console
 
+from campaigns import coverage_report
 from lately.golden import PRESETS, Operation
 from lately.hdl.profile import HardwareProfile
-from lately.sim.bench import coverage_report
 from lately.sim.bench.code_coverage import (
     Exclusion,
     Point,

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from mutants import broken
 
+from campaigns.coverage_report import CROWDED_RING
 from lately.golden import dictionary_preset
 from lately.hdl.dictionary import core, ring_core
 from lately.hdl.dictionary.column import Column
@@ -13,7 +14,6 @@ from lately.hdl.dictionary.placement import Placement
 from lately.hdl.dictionary.ring_column import RingColumn
 from lately.hdl.dictionary.ring_stash import RingStash
 from lately.hdl.dictionary.stash import Stash
-from lately.sim.bench.coverage_report import CROWDED_RING
 from lately.sim.bench.runner import SIMULATORS, run_filter_bench
 
 pytestmark = pytest.mark.rtl

@@ -5,14 +5,13 @@ import json
 import subprocess
 import sys
 from functools import partial
-from pathlib import Path
 
 import pytest
 from amaranth.hdl import Module
 from click.testing import CliRunner
 from mutants import broken
 
-from lately.cli.app import main
+from campaigns.__main__ import main
 from lately.golden import preset
 from lately.hdl.frontend import front
 from lately.hdl.frontend.front import FrontEnd
@@ -104,7 +103,7 @@ def outcome(build, method):
     "name", ["segment answers", "window in insertions", "guarantee, preset gebf-tiny"]
 )
 def test_holds(name):
-    """The rest takes longer: all of `lately prove`."""
+    """The rest takes longer: all of `python -m campaigns prove`."""
     (proof,) = proofs.select([name])
     assert run_proof(proof).proven
     for goal in proof.goals:
@@ -276,7 +275,7 @@ def test_command_proves():
 @pytest.mark.slow
 def test_command_is_silent_about_what_a_proof_leaves():
     """One that takes a part out of a unit has no use for the others."""
-    command = [Path(sys.executable).with_name("lately"), "prove", "spare in time, unit"]
+    command = [sys.executable, "-m", "campaigns", "prove", "spare in time, unit"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stderr == ""
 

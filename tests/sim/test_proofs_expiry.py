@@ -22,7 +22,7 @@ pytestmark = pytest.mark.rtl
     "name", ["window in time, times read with the clock", "limit of a window in time, k = 4, l = 8"]
 )
 def test_holds(name):
-    """Other limits take as long: all of `lately prove`."""
+    """Other limits take as long: all of `python -m campaigns prove`."""
     (proof,) = proofs.select([name])
     assert run_proof(proof).proven
     for goal in proof.goals:

@@ -24,7 +24,7 @@ def status_of(build, method):
 
 @pytest.mark.parametrize("name", ["result queue", "places, separate"])
 def test_proven(name):
-    """The rest takes longer: all of `lately prove`."""
+    """The rest takes longer: all of `python -m campaigns prove`."""
     (proof,) = (proof for proof in PROOFS if proof.name == name)
     record = run_proof(proof)
     print(f"{proof.name}: {record.status}, {proof.method}, {record.seconds:.1f} s")

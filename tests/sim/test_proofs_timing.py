@@ -41,7 +41,7 @@ pytestmark = pytest.mark.rtl
     ],
 )
 def test_holds(name):
-    """Ages of cells take longer: all of `lately prove`."""
+    """Ages of cells take longer: all of `python -m campaigns prove`."""
     (proof,) = proofs.select([name])
     assert run_proof(proof).proven
     for goal in proof.goals:

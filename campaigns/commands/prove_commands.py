@@ -1,0 +1,53 @@
+"""Command that proves properties of the hardware."""
+
+import os
+import warnings
+
+import click
+
+from lately.cli.figures import show
+from lately.cli.options import count_option, json_option
+from lately.cli.progress import progress_bar
+from lately.cli.reporting import fail_with, require
+
+
+@click.command("prove", short_help="Prove the properties that the hardware promises.")
+@click.argument("patterns", nargs=-1, metavar="[PROOF]...")
+@count_option("--jobs", None, "Proofs at a time.  [default: cores]")
+@click.option("--list", "list_proofs", is_flag=True, help="List the proofs and exit.")
+@json_option
+def prove(*, patterns: tuple[str, ...], jobs: int | None, list_proofs: bool, as_json: bool) -> None:
+    """Prove formally, for small units, each PROOF, or all properties that the hardware promises.
+
+    Proofs are unbounded unless they say otherwise: they hold for all inputs
+    and for all time. To exclude vacuous proofs, each is followed by cover
+    checks, which tell how many clock cycles away the covered states are.
+    Names may contain the wildcards * and ?.
+
+    \b
+    Examples:
+      python -m campaigns prove
+      python -m campaigns prove --list
+      python -m campaigns prove 'guarantee*' --jobs 1 --json
+    """
+    require("amaranth", "synth")
+    from amaranth.hdl import UnusedElaboratable
+
+    from lately.sim.proofs import catalogue as proofs
+
+    chosen = proofs.select(patterns)
+    if list_proofs:
+        show(as_json, [proof.name for proof in chosen], "proof-names", {"proofs": chosen})
+        return
+    # Some take a part out of a unit, and leave the rest of it.
+    warnings.simplefilter("ignore", UnusedElaboratable)
+    goals = list(proofs.with_goals(chosen))
+    with progress_bar("{task.description}", "bar", "count") as bar:
+        task = bar.add_task("proofs", total=len(goals))
+        records = proofs.prove(
+            goals,
+            jobs=jobs or os.cpu_count() or 1,
+            progress=lambda record: bar.update(task, advance=1, description=record.proof.name),
+        )
+    show(as_json, proofs.to_dict(records), "proofs", {"records": records})
+    fail_with([f"{record.proof.name}: {record.status}" for record in records if not record.proven])

@@ -1,0 +1,81 @@
+"""Command line of the programs that write pages."""
+
+import argparse
+import sys
+import warnings
+from pathlib import Path
+
+from . import (
+    boards,
+    export,
+    host,
+    lanes,
+    limits,
+    performance,
+    pictures,
+    planner,
+    readme,
+    reproduction,
+    security,
+    speed,
+    timed_pictures,
+    upset_campaign,
+    verification,
+)
+from .blocks import ROOT
+
+MODULES = (
+    boards,
+    export,
+    host,
+    lanes,
+    limits,
+    performance,
+    planner,
+    readme,
+    reproduction,
+    security,
+    speed,
+    upset_campaign,
+    verification,
+)
+PAGES = {
+    page.path.stem: page
+    for page in (
+        pictures.HARDWARE,
+        pictures.FILTERS,
+        pictures.DEDUPLICATOR,
+        timed_pictures.TIME_LIMITED,
+        timed_pictures.TIMING,
+        timed_pictures.CUCKOO,
+        *(module.PAGE for module in MODULES),
+    )
+}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Write pages, or say which of them are out of date."""
+    # Units are built for their figures alone.
+    warnings.filterwarnings("ignore", message=".* created but never used")
+    parser = argparse.ArgumentParser(prog="python -m campaigns.pages", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="only say which files are stale")
+    parser.add_argument("page", nargs="?", choices=PAGES, help="all by default")
+    parser.add_argument("files", nargs="*", type=Path, help="new measurements for the page")
+    options = parser.parse_args(arguments)
+    chosen = [PAGES[options.page]] if options.page else list(PAGES.values())
+    if options.check:
+        stale = [path for page in chosen for path in page.stale()]
+        if stale:
+            names = ", ".join(path.relative_to(ROOT).as_posix() for path in stale)
+            sys.exit(f"out of date: {names}; run python -m campaigns.pages")
+        return
+    for page in chosen:
+        if options.files:
+            if page.take is None:
+                parser.error(f"{options.page} takes no files")
+            page.take(options.files)
+        page.write()
+
+
+if __name__ == "__main__":
+    main()

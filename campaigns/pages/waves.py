@@ -1,0 +1,201 @@
+"""Timing diagrams in docs/hardware.md, from simulations of a tiny unit."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from amaranth.sim import Simulator
+
+from lately.golden import preset
+from lately.golden.operations import Operation
+from lately.hdl.ring.core import ring_core
+from lately.hdl.unit import FilterUnit
+from lately.replay.drawing import save
+from lately.replay.plots import COLOURS, blank_figure, style
+
+SPEC = preset("apbbf-tiny")
+NAMES = {
+    Operation.QUERY: "query",
+    Operation.INSERT: "insert",
+    Operation.CHECK_AND_INSERT: "check",
+}
+Trace = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Diagram:
+    """A simulation, and what is shown of it.
+
+    Attributes
+    ----------
+    requests : list of (Operation, int)
+        Operations with their keys, from cycle 0 on; the unit has been idle and is clean.
+    signals : list of str
+        Names of `record`.
+    stalled : range
+        Cycles in which no result is taken.
+    margin : int
+        Cycles that are shown before and after one in which a signal changes; the rest are left out.
+    end : int or None
+        Cycle before which the diagram ends; None for that in which all is quiet.
+    """
+
+    requests: Sequence[tuple[Operation, int]]
+    signals: Sequence[str]
+    stalled: range = range(0)
+    margin: int = 1
+    end: int | None = None
+
+    def wave_json(self) -> dict[str, Any]:
+        """Simulate, and return the diagram in the format of WaveDrom."""
+        trace = record(self.requests, self.stalled)[: self.end]
+        return wave_json(trace, self.signals, shown(trace, self.signals, self.margin))
+
+
+def record(requests: Sequence[tuple[Operation, int]], stalled: range) -> Trace:
+    """Return the values of every cycle, from the first request on until all is quiet again."""
+    core = ring_core(SPEC)
+    unit = FilterUnit(SPEC, tag_bits=8, statistics_bits=0, core=core)
+    trace: Trace = []
+
+    async def bench(ctx: Any) -> None:
+        while not ctx.get(unit.i.ready):
+            await ctx.tick()
+        await ctx.tick().repeat(4 * unit.latency)
+        number, idle = 0, 0
+        while idle < 4:
+            waiting = number < len(requests)
+            operation, key = requests[number] if waiting else (Operation.NONE, 0)
+            ctx.set(unit.i.valid, waiting)
+            ctx.set(unit.i.p.operation, operation.value)
+            ctx.set(unit.i.p.key, key)
+            ctx.set(unit.i.p.tag, number)
+            ctx.set(unit.o.ready, len(trace) not in stalled)
+            valid, ready = ctx.get(unit.i.valid), ctx.get(unit.i.ready)
+            out = ctx.get(unit.o.valid)
+            trace.append(
+                {
+                    "i.valid": valid,
+                    "i.ready": ready,
+                    "operation": NAMES.get(operation) if valid else None,
+                    "key": f"{key:02x}" if valid else None,
+                    "i tag": str(number) if valid else None,
+                    "shift": ctx.get(core.control.shift),
+                    "o.valid": out,
+                    "o.ready": ctx.get(unit.o.ready),
+                    "seen": str(ctx.get(unit.o.p.seen)) if out else None,
+                    "age": str(ctx.get(unit.o.p.age)) if out else None,
+                    "o tag": str(ctx.get(unit.o.p.tag)) if out else None,
+                }
+            )
+            number += valid and ready
+            busy = waiting or out or len(trace) <= number + unit.latency
+            idle = 0 if busy else idle + 1
+            await ctx.tick()
+
+    simulator = Simulator(unit)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    return trace
+
+
+def shown(trace: Trace, names: Iterable[str], margin: int) -> list[int]:
+    """Return the cycles in which, or near which, something changes that is no running number."""
+    steps = [name for name in names if "tag" not in name]
+    values = [[row[name] for name in steps] for row in trace]
+    changes = {0} | {n for n in range(1, len(trace)) if values[n] != values[n - 1]}
+    return [n for n in range(len(trace)) if changes & {*range(n - margin, n + margin + 1)}]
+
+
+def wave_json(trace: Trace, names: Sequence[str], cycles: Sequence[int]) -> dict[str, Any]:
+    """Lay out some cycles of a trace; a gap stands for those between them."""
+    gaps = {n for before, n in pairwise(cycles) if n != before + 1}
+    rows = [{"name": "cycle", **_lane([str(n) for n in cycles], cycles, gaps)}]
+    rows += [
+        {"name": name, **_lane([trace[n][name] for n in cycles], cycles, gaps)} for name in names
+    ]
+    return {"signal": rows}
+
+
+def _lane(values: Sequence[Any], cycles: Sequence[int], gaps: set[int]) -> dict[str, Any]:
+    wave, data = "", []
+    last: Any = object()
+    for value, cycle in zip(values, cycles, strict=True):
+        if cycle in gaps:
+            wave, last = wave + "|", object()
+        if value == last:
+            wave += "."
+        elif isinstance(value, str):
+            wave, data = wave + "=", [*data, value]
+        else:
+            wave += "x" if value is None else str(int(value))
+        last = value
+    return {"wave": wave} | ({"data": data} if data else {})
+
+
+def draw(diagram: Mapping[str, Any], path: Path) -> None:
+    """Draw a diagram in the format of WaveDrom, as far as `wave_json` uses it."""
+    rows = diagram["signal"]
+    with style():
+        figure = blank_figure(0.6 + 0.42 * len(rows[0]["wave"]), 0.3 * len(rows))
+        axes = figure.add_axes((0, 0, 1, 1))
+        axes.set_axis_off()
+        for number, row in enumerate(rows):
+            _draw_row(axes, row, -number)
+        save(figure, path, description(diagram))
+
+
+def _draw_row(axes: Any, row: Mapping[str, Any], y: float) -> None:
+    axes.text(-0.2, y, row["name"], ha="right", va="center")
+    wave, data = row["wave"], iter(row.get("data", ()))
+    level: list[tuple[float, float]] = []
+    x = 0
+    while x < len(wave):
+        end = x + 1
+        while end < len(wave) and wave[end] == ".":
+            end += 1
+        if wave[x] in "01":
+            height = y + (0.28 if wave[x] == "1" else -0.28)
+            level += [(x, height), (end, height)]
+        else:
+            level.append((x, np.nan))
+        if wave[x] == "=":
+            corners = [(x, y), (x + 0.1, y + 0.28), (end - 0.1, y + 0.28), (end, y)]
+            corners += [(end - 0.1, y - 0.28), (x + 0.1, y - 0.28), (x, y)]
+            axes.plot(*zip(*corners, strict=True), color=COLOURS["muted"], linewidth=0.9)
+            axes.text((x + end) / 2, y, next(data), ha="center", va="center", fontsize=8)
+        elif wave[x] == "|":
+            axes.text(x + 0.5, y, "\N{MIDLINE HORIZONTAL ELLIPSIS}", ha="center", va="center")
+        x = end
+    if level:
+        axes.plot(*zip(*level, strict=True), color=COLOURS["blue"], linewidth=1.4)
+
+
+def description(diagram: Mapping[str, Any]) -> str:
+    """Put a diagram into words, by which its drawing is known."""
+    return json.dumps(diagram, separators=(",", ":"))
+
+
+INSERT, QUERY, CHECK = Operation.INSERT, Operation.QUERY, Operation.CHECK_AND_INSERT
+REQUEST = ("i.valid", "i.ready", "operation", "key")
+DIAGRAMS = {
+    "operation": Diagram(
+        [(INSERT, 0x2A), (CHECK, 0x2A), (QUERY, 0x51)],
+        [*REQUEST, "o.valid", "o.ready", "seen", "o tag"],
+    ),
+    "shift": Diagram(
+        [*((INSERT, 0x10 + n) for n in range(SPEC.generation + 1)), (QUERY, 0x10), (QUERY, 0x14)],
+        [*REQUEST, "shift", "o.valid", "seen", "age"],
+    ),
+    "stall": Diagram(
+        [(QUERY, n) for n in range(100)],
+        ["i.valid", "i.ready", "i tag", "o.valid", "o.ready", "o tag"],
+        stalled=range(90),
+        end=104,
+    ),
+}

@@ -1,0 +1,212 @@
+"""Whether planned filters keep what was asked: requirements drawn at random, and measured."""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from lately.golden import FAMILIES, FilterSpec, Specification
+from lately.intervals import clopper_pearson
+from lately.planner.abilities import ABILITIES
+from lately.planner.plan import choose
+from lately.planner.requirement import Requirement, RequirementError, Span
+from lately.planner.timestamped import stamp_rates
+from papers.studies.criteria import Verdict
+from papers.studies.study import Finding, Outcome, Point, Result, Study
+
+from .planner_measurement import measure_rates, measure_trace
+from .timestamp_measurement import measure_stamp_rates, measure_stamp_trace
+
+ERROR = 1e-6
+"""Probability, at most, that a filter which keeps a rate is found not to, for each rate."""
+
+HITS = 1500
+"""False positives that are expected at the asked rate."""
+
+SMALL = {"windows": (1000, 8000), "rates": (0.02, 0.3)}
+"""Ranges that requirements are drawn from, both on a logarithmic scale.
+
+A rate is no lower than one in a window: a fill can be asked for few keys only.
+"""
+
+LARGE = {"windows": (3, 100_000), "rates": (0.003, 0.3)}
+"""Ranges likewise, for ``--large``."""
+
+
+def study(count: int, seed: int, *, large: bool = False, timestamps: bool = False) -> Study:
+    """Return the study of `count` requirements, drawn with `seed` from `SMALL` or `LARGE`.
+
+    With `timestamps`, they are such that filters with timestamps meet them.
+    """
+    return Study(
+        name="planner-promise",
+        title=f"What the planner promises, {count} requirements of seed {seed}",
+        source="docs/planner.md",
+        points=partial(points, count=count, seed=seed, large=large, timestamps=timestamps),
+        measure=measure,
+        conclude=conclude,
+    )
+
+
+def points(
+    quick: bool = False, *, count: int, seed: int, large: bool, timestamps: bool = False
+) -> list[Point]:
+    """Draw requirements that can be met; those that cannot be are drawn anew."""
+    rng = np.random.default_rng(seed)
+    drawn: list[Point] = []
+    while len(drawn) < count:
+        point = _draw(rng, LARGE if large else SMALL)
+        if timestamps:
+            point = _stamped(rng, point)
+        try:
+            spec = choose(requirement(point))
+        except RequirementError:
+            continue
+        drawn.append(point | {"spec": spec.to_dict()})
+    return drawn
+
+
+def _draw(rng: np.random.Generator, ranges: dict[str, tuple[float, float]]) -> Point:
+    window, rate, slack = (
+        math.exp(rng.uniform(math.log(low), math.log(high)))
+        for low, high in (ranges["windows"], ranges["rates"], (0.1, 1.0))
+    )
+    rate = min(max(rate, 1 / window), ranges["rates"][1])
+    family = rng.choice([*FAMILIES, ""])
+    return {
+        "window": round(window),
+        "false_positive_rate": float(f"{rate:.3g}"),
+        "slack": float(f"{slack:.3g}") if rng.random() < 0.5 else None,
+        "families": [str(family)] if family else list(FAMILIES),
+        "any_size": bool(rng.random() < 0.5),
+        "seed": int(rng.integers(1 << 31)),
+    }
+
+
+def _stamped(rng: np.random.Generator, point: Point) -> Point:
+    """Return a requirement that asks for what only timestamps can do, and often for no slack."""
+    family = str(rng.choice([family for family in ABILITIES if family not in FAMILIES]))
+    own: Point = {"families": [family], "window_per_query": True}
+    if rng.random() < 0.5 or family != "partitioned-timing":
+        own["slack"] = 0.0
+    if family == "timed-timing":
+        own["ticks"] = int(rng.integers(1, 3000))
+    return point | own
+
+
+def requirement(point: Point) -> Requirement:
+    """Return the requirement of a point; of few bits, as such filters have the least to spare."""
+    names = ("window", "false_positive_rate", "slack", "any_size", "window_per_query")
+    asked = {name: point[name] for name in names if name in point}
+    if "ticks" in point:
+        asked["span"] = Span(ticks=point["ticks"], tick=Fraction(1))
+    return Requirement(**asked, families=tuple(point["families"]), bits_only=True)
+
+
+def measure(point: Point) -> Result:
+    """Measure the specification of a point.
+
+    See `measure_rates` and `measure_trace`, `measure_stamp_rates` and `measure_stamp_trace`.
+    """
+    spec: Any = Specification.from_dict(point["spec"])
+    how: Point = {"trials": math.ceil(HITS / point["false_positive_rate"]), "seed": point["seed"]}
+    if isinstance(spec, FilterSpec):
+        predicted = [spec.worst_false_positive_rate, spec.mean_false_positive_rate]
+        rates = measure_rates(spec, **how)
+        trace = measure_trace(spec, seed=point["seed"])
+    else:
+        expected = stamp_rates(spec, requirement(point))
+        predicted = [max(expected), float(np.mean(expected))]
+        rates = measure_stamp_rates(spec, rate=predicted[0], keys=point["window"], **how)
+        trace = measure_stamp_trace(spec, seed=point["seed"])
+    return {
+        "worst": [rates.worst_hits, rates.worst_trials],
+        "mean": [rates.mean_hits, rates.mean_trials],
+        "predicted": predicted,
+        **{name: getattr(rates, name) for name in ("fills", "spread", "missed", "due")},
+        "trace": trace,
+    }
+
+
+def broken(point: Point, result: Result) -> list[str]:
+    """Tell which promises a measurement refutes, with an error probability of `ERROR` each.
+
+    That the rate is at most the asked one is refuted if as many hits would
+    have, at that rate, a probability below `ERROR` in independent trials.
+    """
+    asked = requirement(point)
+    found = []
+    for name in ("worst", "mean"):
+        hits, trials = result[name]
+        if _tail(hits, trials, asked.false_positive_rate) < ERROR:
+            found.append(f"{name} rate {hits / trials:.4g}, asked {asked.false_positive_rate:g}")
+    if result["missed"]:
+        found.append(f"{result['missed']} of {result['due']} keys of the window's edge missed")
+    trace, unit = result["trace"], "insertions" if asked.span is None else "ticks"
+    least, most = _kept(asked)
+    if trace < least:
+        found.append(f"a key kept for {trace} {unit}, asked {least}")
+    if most is not None and trace >= most:
+        found.append(f"a trace after {trace} {unit}, asked {most}")
+    return found
+
+
+def _kept(asked: Requirement) -> tuple[int, int | None]:
+    """Return after how many insertions, or ticks, a key is still reported, and no trace is left."""
+    if asked.span is not None:
+        return asked.span.ticks, math.floor((1 + (asked.slack or 0)) * asked.span.ticks) + 1
+    # A ring keeps a key for an insertion more than those that its own is one of.
+    return asked.window - bool(asked.stamped), asked.longest_trace
+
+
+def _tail(hits: int, trials: int, rate: float) -> float:
+    """Probability of as many hits or more."""
+    from scipy.special import betainc
+
+    return float(betainc(hits, trials - hits + 1, rate)) if hits else 1.0
+
+
+def conclude(measured: Sequence[tuple[Point, Result]]) -> Outcome:
+    """Put each requirement beside what was measured."""
+    findings = [_finding(point, result) for point, result in measured]
+    spread = float(np.mean([result["spread"] for _, result in measured]))
+    slack = [_slack(point, result) for point, result in measured]
+    notes = [
+        f"Fresh keys just before a shift, some {HITS} expected at the asked rate. A rate is not "
+        f"met if the exact binomial probability of as many hits is below {ERROR:g}. Hits of one "
+        f"fill vary {spread:.3f} times as much as independent ones.",
+        f"Of {len(measured)} requirements none missed a key of the window's edge."
+        if not any(result["missed"] for _, result in measured)
+        else "Keys of the window's edge were missed.",
+        f"The longest trace past the window was {max(slack):.3f} of what was asked, where slack "
+        "was." if any(slack) else "No slack was asked.",
+    ]  # fmt: skip
+    return Outcome(findings=findings, notes=notes)
+
+
+def _slack(point: Point, result: Result) -> float:
+    if not point["slack"]:
+        return 0.0
+    return float((result["trace"] - point["window"]) / (point["slack"] * point["window"]))
+
+
+def _finding(point: Point, result: Result) -> Finding:
+    hits, trials = result["worst"]
+    interval: Any = clopper_pearson(hits, trials) or (None, None)
+    failures = broken(point, result)
+    spec = point["spec"]
+    kind = "any size" if point["any_size"] else "buildable"
+    slack = "" if point["slack"] is None else f", slack {point['slack']:g}"
+    ticks = f" in {point['ticks']:,} ticks" if "ticks" in point else ""
+    return Finding(
+        what=f"{spec['family']}, {kind}, window {point['window']:,}{ticks}{slack}",
+        paper=f"at most {point['false_positive_rate']:g}",
+        ours=hits / trials,
+        low=interval[0],
+        high=interval[1],
+        verdict=Verdict.NOT_MET if failures else Verdict.MET,
+        note="; ".join(failures),
+    )

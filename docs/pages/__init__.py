@@ -1,5 +1,0 @@
-"""Write the parts of the pages that programs know: `python docs/pages [--check] [PAGE [FILE...]]`.
-
-A page is Markdown that people write, with blocks between `<!-- begin NAME -->` and `<!-- end -->`
-that are filled from the measurements in `results/`. A module here fills the blocks of one page.
-"""

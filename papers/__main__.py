@@ -1,0 +1,6 @@
+"""Command line of the studies: `python -m papers`."""
+
+from .commands import reproduce
+
+if __name__ == "__main__":
+    reproduce(prog_name="python -m papers")

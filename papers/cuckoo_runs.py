@@ -1,0 +1,197 @@
+"""Runs of the cuckoo dictionary and of the timing Bloom filter that its paper compares it with."""
+
+import math
+import statistics
+from collections.abc import Sequence
+
+import numpy as np
+
+from lately.golden.cuckoo.dictionary import CuckooDictionary
+from lately.golden.sizing import best_hashes
+from lately.golden.timestamp.timing import TimingBloomFilter
+from lately.intervals import clopper_pearson
+from lately.replay.drawing import Estimate
+
+from .real_streams import distances, real
+from .studies.comparison import POSITIVE, student
+from .studies.streams import Keys, uniform, zipf
+from .studies.study import Point, Result
+
+UNIVERSE = 100_000
+"""Keys that the synthetic streams are drawn from, as in the paper."""
+
+BEST = 0
+"""Hash functions of `timing` that are best for the different keys in a window of the stream."""
+
+_FRESH = 1 << 40
+# The dictionary is asked for more keys, as it seldom errs.
+_PATIENCE = 10
+
+Filter = CuckooDictionary | TimingBloomFilter
+"""The filters that are compared."""
+
+
+# Structures
+
+
+def dictionary(counters: int, bits: int, window: int) -> Point:
+    """Describe a dictionary with as many counters as section VI gives it.
+
+    A position has two of them, or three with a signature, and there are two tables.
+    """
+    positions = round(counters / (6 if bits else 4))
+    return {"kind": "dictionary", "positions": positions, "bits": bits, "window": window}
+
+
+def timing(counters: int, hashes: int, window: int) -> Point:
+    """Describe a timing Bloom filter of as many cells; `BEST` hashes are chosen by the stream."""
+    return {"kind": "timing", "cells": counters, "hashes": hashes, "window": window}
+
+
+def timing_bits(window: int, rate: float) -> float:
+    """Return the bits of a timing Bloom filter of the best size for a rate, keys all distinct."""
+    cells = window * math.log(1 / rate) / math.log(2) ** 2
+    return cells * (2 * window + 2).bit_length()
+
+
+def build(setup: Point, seed: int) -> Filter:
+    """Build what `dictionary` or `timing` describes."""
+    window = setup["window"]
+    if setup["kind"] == "dictionary":
+        sizes = {"positions": setup["positions"], "signature_bits": setup["bits"]}
+        return CuckooDictionary(window=window, **sizes, seed=seed)
+    # Timestamps up to 2 n, as in the dictionary.
+    sizes = {"cells": setup["cells"], "hashes": setup["hashes"], "padding": window}
+    return TimingBloomFilter(window=window, **sizes, seed=seed)
+
+
+# Streams
+
+
+def attacked(keys: Keys, window: int, seed: int) -> Keys:
+    """Replay, after each key, one of the last `window` with a probability of one half."""
+    rng = np.random.default_rng(seed)
+    stream: list[int] = []
+    for key, replay, share in zip(
+        keys.tolist(), rng.random(len(keys)) < 0.5, rng.random(len(keys)), strict=True
+    ):
+        stream.append(key)
+        if replay:
+            stream.append(stream[-1 - int(share * min(window, len(stream)))])
+    return np.array(stream, np.uint64)
+
+
+# Measurements
+
+
+def measure(point: Point) -> Result:
+    """Run the structures of a point on its stream, each from empty.
+
+    The stream is that of "z", drawn anew for each structure, or that of "real".
+    """
+    runs = []
+    for setup in point["setups"]:
+        keys = _stream(point, setup["window"])
+        if keys is None:
+            return {"runs": None}
+        if setup.get("hashes") == BEST:
+            different = _different(keys, setup["window"])
+            setup = setup | {"hashes": best_hashes(setup["cells"], different)}
+        fresh = point["fresh"] * (_PATIENCE if setup["kind"] == "dictionary" else 1)
+        runs.append(_run(build(setup, point["seed"]), keys, fresh, point["seed"]))
+    return {"runs": runs}
+
+
+def _different(keys: Keys, window: int) -> float:
+    """Return how many different keys a window has, in the mean of those that are apart."""
+    ends = range(window, len(keys) + 1, window)
+    return statistics.fmean(len(np.unique(keys[end - window : end])) for end in ends)
+
+
+def _stream(point: Point, window: int) -> Keys | None:
+    if "z" in point:
+        return zipf(2 * window + point["measured"], UNIVERSE, point["z"], point["seed"])
+    keys = real(point["real"], point["measured"])
+    if keys is not None and point["attack"]:
+        return attacked(keys, window, point["seed"])
+    return keys
+
+
+def _run(filter: Filter, keys: Keys, fresh: int, seed: int) -> Result:
+    """Check and insert a stream; after the first window, count errors and ask for fresh keys."""
+    window = filter.window
+    distance = distances(keys)
+    within = (distance > 0) & (distance <= window)
+    reported = np.empty(len(keys), np.bool_)
+    ends = [*range(window, len(keys), max(1, (len(keys) - window) // 10)), len(keys)]
+    start, hits, theory, listed = 0, 0, [], []
+    for number, end in enumerate(ends):
+        reported[start:end] = filter.check_and_insert(keys[start:end])
+        start = end
+        asked = uniform(fresh // len(ends), _FRESH, 1000 * seed + number) + np.uint64(_FRESH)
+        hits += int(filter.query(asked).sum())
+        if isinstance(filter, CuckooDictionary):
+            theory.append(filter.expected_false_positive_rate())
+            listed.append(filter.overflow)
+    absent = ~within[window:]
+    result: Result = {
+        "missed": int((within & ~reported).sum()),
+        "absent": int(absent.sum()),
+        "false": int((reported[window:] & absent).sum()),
+        "fresh": fresh // len(ends) * len(ends),
+        "hits": hits,
+        "bits": filter.storage_bits,
+    }
+    if isinstance(filter, CuckooDictionary):
+        listed_bits = filter.key_bits + (2 * window).bit_length()
+        result |= {
+            "theory": statistics.fmean(theory),
+            "bound": filter.error_bound,
+            "listed": statistics.fmean(listed),
+            "peak": filter.overflow_peak,
+            "bits": filter.storage_bits + filter.overflow_peak * listed_bits,
+        }
+    return result
+
+
+# Estimates
+
+
+def fresh_rate(runs: Sequence[Result]) -> Estimate:
+    """Return the rate at which fresh keys are reported, over the runs of all seeds.
+
+    The interval of a dictionary is Clopper and Pearson's: its live entries,
+    and with them its rate, are as good as the same for all seeds. That of a
+    timing Bloom filter is Student's where it is wider.
+    """
+    pairs = [(run["hits"], run["fresh"]) for run in runs]
+    return _pooled(pairs, exact="theory" in runs[0])
+
+
+def stream_rate(runs: Sequence[Result]) -> Estimate:
+    """Return the rate at which the stream's own keys are reported that are not in the window.
+
+    Clopper and Pearson's interval, or Student's where it is wider.
+    """
+    return _pooled([(run["false"], run["absent"]) for run in runs], exact=False)
+
+
+def _pooled(pairs: Sequence[tuple[int, int]], *, exact: bool) -> Estimate:
+    hits, trials = (sum(column) for column in zip(*pairs, strict=True))
+    interval = clopper_pearson(hits, trials)
+    if interval is None:
+        raise ValueError("pairs: must have a trial")
+    low, high = interval
+    if not exact and len(pairs) > 1 and all(pair[1] for pair in pairs):
+        _, lower, upper = student([hits / trials for hits, trials in pairs], within=POSITIVE)
+        low, high = min(low, lower), max(high, upper)
+    return hits / trials, low, high
+
+
+def ratio(above: Estimate, below: Estimate) -> Estimate:
+    """Return a quotient whose interval holds those of both.
+
+    Where nothing was counted below, the upper end of its interval stands for it.
+    """
+    value, low, high = below if below[1] > 0 else (below[2],) * 3
+    return above[0] / value, above[1] / high, above[2] / low

@@ -1,0 +1,208 @@
+"""Findings of studies, as files hold them."""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+from lately.golden.errors import LatelyError
+from lately.replay.drawing import Chart, Series
+
+from .criteria import Verdict
+from .study import Finding, Outcome
+from .thinning import thinned
+
+FORMAT = 2
+"""Version of the file format."""
+
+_FIGURES = {True: 10, False: 6}
+"""Figures of a value in the file, by whether it is computed; the page shows as many at most."""
+
+_FINDING = {"paper": "", "low": None, "high": None, "note": "", "within": None}
+_DEFAULTS = _FINDING.keys() | {"marks", "x_log", "y_log", "missing"}
+"""Members that are left out of the file where they say nothing."""
+
+
+COMPARED = (Verdict.MET, Verdict.NEAR, Verdict.UNDECIDED, Verdict.NOT_MET)
+"""Verdicts on what a paper says."""
+
+
+class ReportFileError(LatelyError, ValueError):
+    """A file holds no report of `python -m papers`, or is damaged."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A study and what it found."""
+
+    name: str
+    title: str
+    source: str
+    outcome: Outcome
+
+    @property
+    def counts(self) -> Counter[Verdict]:
+        """Findings of each verdict."""
+        return Counter(finding.verdict for finding in self.outcome.findings)
+
+
+@dataclass(frozen=True)
+class Report:
+    """Findings of studies, maybe of their `quick` form."""
+
+    quick: bool
+    entries: Sequence[Entry]
+
+    @property
+    def counts(self) -> Counter[Verdict]:
+        """Findings of each verdict."""
+        return sum((entry.counts for entry in self.entries), Counter())
+
+    @property
+    def figures(self) -> int:
+        """Number of printed figures that are compared."""
+        return sum(self.counts[verdict] for verdict in COMPARED) - self.sentences
+
+    @property
+    def sentences(self) -> int:
+        """Number of sentences that are judged by thresholds."""
+        return sum(finding.within is not None for finding in self._findings)
+
+    @property
+    def missing(self) -> list[tuple[str, str]]:
+        """Names of studies, and what of them could not be measured."""
+        return [(entry.name, text) for entry in self.entries for text in entry.outcome.missing]
+
+    @property
+    def _findings(self) -> list[Finding]:
+        return [finding for entry in self.entries for finding in entry.outcome.findings]
+
+    @property
+    def charts(self) -> list[Chart]:
+        """Charts of all studies."""
+        return [chart for entry in self.entries for chart in entry.outcome.charts]
+
+    def updated(self, other: "Report", names: Sequence[str]) -> "Report":
+        """Return the report with the studies of another in the place of those it had.
+
+        The studies are those of the given `names` that either report has, in that order.
+
+        Raises
+        ------
+        ValueError
+            If one report is of the quick form and the other is not.
+        """
+        if other.quick != self.quick:
+            forms = {True: "quick", False: "full"}
+            raise ValueError(
+                f"report: must be of the {forms[self.quick]} form, not of the {forms[other.quick]}"
+            )
+        entries = {entry.name: entry for entry in (*self.entries, *other.entries)}
+        return Report(self.quick, [entries[name] for name in names if name in entries])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON can hold."""
+        return {
+            "format": FORMAT,
+            "quick": self.quick,
+            "counts": {verdict.value: self.counts[verdict] for verdict in Verdict},
+            "studies": [_entry_to_dict(entry) for entry in self.entries],
+        }
+
+    @classmethod
+    def from_dict(cls, values: Any) -> Self:
+        """Return the report that `to_dict` told of.
+
+        Raises
+        ------
+        ValueError
+            If it did not.
+        """
+        try:
+            if values["format"] != FORMAT:
+                raise ValueError(f"format must be {FORMAT}, not {values['format']!r}")
+            return cls(bool(values["quick"]), [_entry(study) for study in values["studies"]])
+        except KeyError as error:
+            raise ValueError(f"it lacks {error}") from None
+        except (TypeError, AttributeError) as error:
+            raise ValueError(f"it is malformed: {error}") from None
+
+
+def load(path: str | os.PathLike[str]) -> Report:
+    """Read the report of a file.
+
+    Raises
+    ------
+    ReportFileError
+        If it holds none.
+    OSError
+        If it cannot be read.
+    """
+    try:
+        return Report.from_dict(json.loads(Path(path).read_bytes()))
+    except (ValueError, RecursionError) as error:
+        raise ReportFileError(
+            f"{os.fspath(path)}: must hold a report of python -m papers, but: {error}"
+        ) from None
+
+
+def text(report: Report) -> str:
+    """Return the content of the file of a report."""
+    values = report.to_dict()
+    studies = ",\n".join(_compact(study) for study in values.pop("studies"))
+    return f'{_compact(values)[:-1]},"studies":[\n{studies}\n]}}\n'
+
+
+def _compact(values: Any) -> str:
+    """Write JSON without spaces, and without members that `_entry` knows the values of."""
+    lean = _without_defaults(values)
+    return json.dumps(lean, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _without_defaults(values: Any) -> Any:
+    if isinstance(values, dict):
+        kept = {name: _without_defaults(value) for name, value in values.items()}
+        return {name: value for name, value in kept.items() if not _is_default(name, value)}
+    return [_without_defaults(value) for value in values] if isinstance(values, list) else values
+
+
+def _entry_to_dict(entry: Entry) -> dict[str, Any]:
+    names = {"name": entry.name, "title": entry.title, "source": entry.source}
+    counts = {verdict.value: count for verdict, count in entry.counts.items()}
+    findings = [*map(_rounded, entry.outcome.findings)]
+    charts = [*map(thinned, entry.outcome.charts)]
+    values = asdict(replace(entry.outcome, findings=findings, charts=charts))
+    return names | {"counts": counts} | values
+
+
+def _rounded(finding: Finding) -> Finding:
+    """Return a finding whose values have no more figures than their error leaves meaningful."""
+    figures = _FIGURES[finding.low is None]
+    ends = (finding.low, finding.high)
+    low, high = (None if end is None else float(f"{end:.{figures}g}") for end in ends)
+    return replace(finding, ours=float(f"{finding.ours:.{figures}g}"), low=low, high=high)
+
+
+def _is_default(name: str, value: Any) -> bool:
+    return name in _DEFAULTS and (value is None or value is False or value in ("", []))
+
+
+def _read(finding: dict[str, Any]) -> dict[str, Any]:
+    within = finding.get("within")
+    verdict = Verdict(finding["verdict"])
+    return {"verdict": verdict, "within": None if within is None else tuple(within)}
+
+
+def _entry(values: dict[str, Any]) -> Entry:
+    findings = [
+        Finding(**{**_FINDING, **finding, **_read(finding)}) for finding in values["findings"]
+    ]
+    charts = [
+        Chart(**{**chart, "series": [Series(**series) for series in chart["series"]]})
+        for chart in values["charts"]
+    ]
+    outcome = Outcome(findings, charts, list(values["notes"]), list(values.get("missing", ())))
+    return Entry(values["name"], values["title"], values["source"], outcome)

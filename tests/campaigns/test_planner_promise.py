@@ -1,0 +1,235 @@
+"""What the planner promises is measured, and a planner that promises too much is found out."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from campaigns import planner_measurement as measurement
+from campaigns import promise
+from campaigns.__main__ import main
+from campaigns.planner_measurement import measure_rates, measure_trace
+from lately.golden import FAMILIES, FilterSpec, from_spec, preset
+from lately.planner import Requirement, choose
+from lately.planner.abilities import ABILITIES
+from papers.studies.criteria import Verdict
+
+SEED = 20_261
+POINTS = 50
+STAMPED = ABILITIES.keys() - FAMILIES.keys()
+
+
+def failures(points):
+    found = []
+    for point in points:
+        result = promise.measure(point)
+        found += [(point, line) for line in promise.broken(point, result)]
+    return found
+
+
+@pytest.mark.statistics
+def test_fifty_requirements_are_kept():
+    """A sound planner fails here with a probability below 50 x 2 x 1e-6."""
+    points = promise.points(count=POINTS, seed=SEED, large=False)
+    print(f"seed {SEED}")
+    measured = [(point, promise.measure(point)) for point in points]
+    outcome = promise.conclude(measured)
+    print("\n".join(outcome.notes))
+    assert [f for f in outcome.findings if f.verdict is not Verdict.MET] == []
+    assert {point["spec"]["family"] for point in points} == {
+        "apbf",
+        "apbbf",
+        "gebf",
+        "blocked-gebf",
+    }
+    assert {point["any_size"] for point in points} == {False, True}
+    assert any(point["slack"] for point in points)
+    # Queries of one fill hardly share more than was reckoned with.
+    assert np.mean([result["spread"] for _, result in measured]) < 1.5
+
+
+@pytest.mark.slow
+@pytest.mark.statistics
+def test_many_requirements_are_kept():
+    print(f"seed {SEED}")
+    assert failures(promise.points(count=60, seed=SEED, large=True)) == []
+
+
+@pytest.mark.statistics
+def test_requirements_that_timestamps_meet_are_kept():
+    """A sound planner fails here with a probability below 30 x 2 x 1e-6."""
+    points = promise.points(count=30, seed=SEED, large=False, timestamps=True)
+    print(f"seed {SEED}")
+    assert failures(points) == []
+    assert {point["spec"]["family"] for point in points} == STAMPED
+    assert {point["any_size"] for point in points} == {False, True}
+    assert {point["slack"] == 0 for point in points} == {False, True}
+
+
+@pytest.mark.slow
+@pytest.mark.statistics
+def test_many_requirements_that_timestamps_meet_are_kept():
+    print(f"seed {SEED}")
+    points = promise.points(count=40, seed=SEED + 1, large=True, timestamps=True)
+    assert failures(points) == []
+
+
+@pytest.mark.statistics
+def test_a_rate_that_is_a_fifth_too_high_is_found():
+    """What a planner that takes the average for the worst is too high by, or more."""
+    drawn = promise.points(count=4, seed=SEED, large=False)
+    points = []
+    for point in drawn:
+        lax = replace(
+            promise.requirement(point | {"any_size": True}),
+            false_positive_rate=1.2 * point["false_positive_rate"],
+        )
+        spec = choose(lax)
+        if spec.worst_false_positive_rate > 1.17 * point["false_positive_rate"]:
+            points.append(point | {"spec": spec.to_dict()})
+    assert points
+    assert {line.split()[0] for _, line in failures(points)} == {"worst"}
+    assert len(failures(points)) == len(points)
+
+
+def stamped_point(family, **more):
+    point = {
+        "window": 1500, "false_positive_rate": 0.1, "slack": 0.0, "families": [family],
+        "any_size": True, "seed": 7, "window_per_query": True,
+    }  # fmt: skip
+    point |= {"ticks": 300} if family == "timed-timing" else {}
+    return point | more
+
+
+@pytest.mark.statistics
+@pytest.mark.parametrize(
+    ("family", "wrong", "found"),
+    [
+        ("window-dictionary", {"digest_bits": 13}, "worst rate"),
+        ("window-dictionary", {"window": 1499}, "a key kept for 1498 insertions, asked 1499"),
+        ("window-dictionary", {"window": 1501}, "a trace after 1500 insertions, asked 1500"),
+        ("partitioned-timing", {"hashes": 1}, "worst rate"),
+        ("partitioned-timing", {"window": 1499}, "a key kept for 1498 insertions, asked 1499"),
+        ("partitioned-timing", {"block": 2}, "a trace after 1500 insertions, asked 1500"),
+        ("timed-timing", {"hashes": 1}, "worst rate"),
+        ("timed-timing", {"span": 299}, "a key kept for 299 ticks, asked 300"),
+        ("timed-timing", {"span": 301}, "a trace after 301 ticks, asked 301"),
+    ],
+)
+def test_filters_with_timestamps_that_break_a_promise_are_found(family, wrong, found):
+    """Each by one step: a digest one bit short, a window or a span one longer or shorter."""
+    point = stamped_point(family)
+    spec = choose(promise.requirement(point))
+    assert failures([point | {"spec": spec.to_dict()}]) == []
+    broken = failures([point | {"spec": replace(spec, **wrong).to_dict()}])
+    assert any(line.startswith(found) for _, line in broken)
+
+
+def test_keys_at_the_edge_of_a_window_are_missed():
+    """Of a dictionary that gives entries up."""
+    point = stamped_point("window-dictionary")
+    spec = replace(choose(promise.requirement(point)), columns=1, stash=1)
+    result = promise.measure(point | {"spec": spec.to_dict()})
+    assert any(
+        " keys of the window's edge missed" in line for line in promise.broken(point, result)
+    )
+
+
+def test_what_is_broken_is_told():
+    point = {"window": 10, "false_positive_rate": 0.1, "slack": 0.5, "families": ["apbf"],
+             "any_size": False, "seed": 1}  # fmt: skip
+    kept = {"worst": [100, 1000], "mean": [100, 1000], "missed": 0, "due": 5, "trace": 14}
+    assert promise.broken(point, kept) == []
+    assert promise.broken(point, kept | {"worst": [0, 1000]}) == []
+    (line,) = promise.broken(point, kept | {"worst": [160, 1000]})
+    assert line == "worst rate 0.16, asked 0.1"
+    (line,) = promise.broken(point, kept | {"missed": 1})
+    assert line == "1 of 5 keys of the window's edge missed"
+    # The last trace may be one insertion before (1 + F) N, and not before the window's end.
+    (line,) = promise.broken(point, kept | {"trace": 15})
+    assert line == "a trace after 15 insertions, asked 15"
+    (line,) = promise.broken(point, kept | {"trace": 9})
+    assert line == "a key kept for 9 insertions, asked 10"
+
+
+@pytest.mark.parametrize("name", ["apbf-tiny", "gebf-tiny", "blocked-gebf-tiny", "tiny"])
+def test_trace_is_window_and_slack(name):
+    spec = replace(preset(name), key_bits=64)
+    assert measure_trace(spec, seed=3) == spec.guaranteed_window + spec.slack - 1
+
+
+def test_window_that_is_too_long_is_missed(monkeypatch):
+    """A filter of 4 x 5 insertions, asked for keys of up to 24 insertions ago."""
+    spec = FilterSpec(family="gebf", window=24, epochs=4, hashes=4, bits=5 * 4 * 256)
+    assert measure_rates(spec, trials=100, seed=1).missed == 0
+
+    def short(spec):
+        model = from_spec(spec)
+        model.generation = 5
+        model.clear()
+        return model
+
+    monkeypatch.setattr(measurement, "from_spec", short)
+    found = measure_rates(spec, trials=100, seed=1)
+    assert 0 < found.missed < found.due
+
+
+@pytest.mark.parametrize("family", ["apbf", "apbbf", "gebf", "blocked-gebf"])
+def test_rates_too_low_to_count(family):
+    """From the bits that are set, which is all that a rate of 1e-7 shows of itself."""
+    spec = choose(Requirement(window=3000, false_positive_rate=1e-7, families=(family,)))
+    rng = np.random.default_rng(SEED)
+    estimates = []
+    for seed in range(10):
+        model = from_spec(replace(spec, seed=seed))
+        count = spec.ring_segments * spec.generation
+        model.insert(rng.integers(0, 1 << 64, count, dtype=np.uint64))
+        estimates.append(model.estimated_false_positive_rate())
+    print(f"seed {SEED}: predicted {spec.worst_false_positive_rate:.3g}, found {estimates}")
+    # Few very full blocks make most of such a rate: single fills differ by half and more.
+    error = np.std(estimates, ddof=1) / np.sqrt(len(estimates))
+    assert abs(np.mean(estimates) - spec.worst_false_positive_rate) < 5 * error
+
+
+def test_trials_and_fills():
+    spec = preset("tiny")
+    spec = replace(spec, key_bits=64)
+    found = measure_rates(spec, trials=10, seed=1)
+    assert found.worst_trials >= 10
+    assert found.worst_trials == found.mean_trials
+    assert found.due == found.fills * spec.generation
+    again = measure_rates(spec, trials=10, seed=1)
+    assert found == again
+
+
+# The command
+
+
+def run(*arguments):
+    done = CliRunner().invoke(main, ["planner", *map(str, arguments)])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_validate_timestamps(monkeypatch, tmp_path):
+    monkeypatch.setenv("LATELY_CACHE", str(tmp_path))
+    arguments = ("--timestamps", "--points", 3, "--seed", 5, "--jobs", 1)
+    assert "3 met, 0 near, 0 undecided, 0 not met" in run(*arguments)
+
+
+def test_validate(monkeypatch, tmp_path):
+    monkeypatch.setenv("LATELY_CACHE", str(tmp_path))
+    text = run("--points", 2, "--seed", 5, "--jobs", 1)
+    assert "2 met, 0 near, 0 undecided, 0 not met, 0 copied, 0 ours alone" in text
+    found = json.loads(run("--points", 2, "--seed", 5, "--jobs", 1, "--json"))
+    assert (found["measured"], found["found"]) == (0, 2)
+
+
+def test_validate_fails(monkeypatch, tmp_path):
+    monkeypatch.setenv("LATELY_CACHE", str(tmp_path))
+    monkeypatch.setattr(promise, "broken", lambda point, result: ["too many"])
+    done = CliRunner().invoke(main, ["planner", "--points", "1", "--seed", "5", "--jobs", "1"])
+    assert done.exit_code == 1
+    assert done.stderr.strip().endswith(": too many")

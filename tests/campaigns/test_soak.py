@@ -1,0 +1,297 @@
+"""The long run beside golden: what it compares, and that it would notice."""
+
+import json
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from campaigns import soak
+from campaigns.__main__ import main
+from campaigns.soak_course import STALLS
+from lately.golden import FilterSpec, SpecificationError, any_preset, preset
+from lately.replay.stream_times import with_ticks
+from lately.sim import CompiledCountedTiming, CompiledUnit, compiled_unit
+from lately.sim.replay.driven import DrivenModel
+
+
+@pytest.mark.rtl
+def test_soak_compares_everything(monkeypatch):
+    monkeypatch.setattr(soak, "CHUNK", 5_000)
+    monkeypatch.setattr(soak, "MEMORY_CHUNKS", 2)
+    done = []
+    figures = soak.soak(preset("tiny"), operations=22_000, memory="portable", progress=done.append)
+    assert figures["mismatches"] == {"verdicts": 0, "ages": 0, "counters": 0, "memory_bits": 0}
+    assert figures["operations"] == sum(done) == 22_000
+    assert figures["memory_comparisons"] == 3
+    assert figures["clears"] == 5
+    assert figures["ring_turns"] > 100
+    assert all(figures["hits_by_age"])
+    assert figures["hits"] == sum(figures["hits_by_age"])
+
+
+@pytest.mark.rtl
+def test_soak_of_lanes(monkeypatch):
+    monkeypatch.setattr(soak, "CHUNK", 3_000)
+    monkeypatch.setattr("lately.sim.compiled_unit", partial(compiled_unit, optimisation=0))
+    figures = soak.soak(preset("two-lanes-tiny"), operations=6_000, memory="portable")
+    assert figures["mismatches"] == {"verdicts": 0, "ages": 0, "counters": 0, "memory_bits": 0}
+    assert figures["ring_turns"] > 3
+    with pytest.raises(SpecificationError, match="lanes: must be 1 for CompiledUnit, not 2"):
+        CompiledUnit(preset("two-lanes-tiny"))
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize(
+    ("name", "fields", "seed"),
+    [("tiny", {}, 3),
+     *(pytest.param(name, fields, seed, marks=pytest.mark.slow) for seed in range(1, 5)
+       for name, fields in [
+           ("tiny", {}), ("gebf-tiny", {}), ("siphash-tiny", {}), ("timed-tiny", {}),
+           ("two-lanes-tiny", {}), ("two-lanes-tiny", {"hash": "siphash"}), ("timing-tiny", {}),
+           ("timing-tiny", {"classes": 3}), ("timing-counted-tiny", {}), ("dictionary-tiny", {}),
+           ("dictionary-tiny", {"hash": "siphash"}), ("dictionary-ring-tiny", {})])],
+)  # fmt: skip
+def test_soak_of_drawn_hardware(name, fields, seed, monkeypatch):
+    """All options of the hardware, and all that a user can vary, are those of the seed."""
+    monkeypatch.setattr(soak, "CHUNK", 1_000)
+    monkeypatch.setattr(soak, "SILENCE", 3_000)
+    monkeypatch.setattr("campaigns.timing_soak.SILENCE", 3_000)
+    monkeypatch.setattr("lately.sim.compiled_unit", partial(compiled_unit, optimisation=0))
+    spec = replace(any_preset(name), **fields)
+    figures = soak.soak(spec, operations=6_000, seed=seed, stalls=True)
+    print(f"seed {seed}:", figures["build"], figures["course"])
+    assert set(figures["mismatches"].values()) == {0}
+
+
+SAME = dict.fromkeys(("verdicts", "ages", "statuses", "counters", "memory_bits"), 0)
+
+
+SMALL = {
+    "apbbf": {"k": 2, "l": 2, "block_bits": 8, "hashes_per_block": 2, "blocks": 16},
+    "apbf": {"k": 3, "l": 2, "slice_bits": 128},
+    "gebf": {"window": 64, "epochs": 2, "hashes": 2, "bits": 384},
+    "blocked-gebf": {"window": 64, "epochs": 2, "hashes": 2, "bits": 384, "block_bits": 8},
+}
+"""The least that may have a window in time."""
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize(
+    "spec",
+    [any_preset("tiny"), any_preset("dictionary-tiny"),
+     *(pytest.param(spec, marks=pytest.mark.slow)
+       for spec in [any_preset("two-lanes-tiny"), any_preset("timing-tiny"),
+                    any_preset("timing-counted-tiny"),
+                    FilterSpec(family="apbbf", **SMALL["apbbf"], span=40)])],
+)  # fmt: skip
+def test_soak_with_stalls(spec, monkeypatch):
+    """Pauses come before operations and before results are taken, and change no answer."""
+    monkeypatch.setattr(soak, "CHUNK", 500)
+    monkeypatch.setattr("campaigns.timing_soak.SILENCE", 500)
+    monkeypatch.setattr("lately.sim.compiled_unit", partial(compiled_unit, optimisation=0))
+    paused, drive = set(), DrivenModel._drive
+
+    def watched(unit, *beats, **pauses):
+        paused.add((pauses.get("pause_before"), pauses.get("pause_after")))
+        return drive(unit, *beats, **pauses)
+
+    monkeypatch.setattr(DrivenModel, "_drive", watched)
+    figures = soak.soak(spec, operations=6_000, memory="portable", stalls=True)
+    assert figures["stalls"]
+    assert set(figures["mismatches"].values()) == {0}
+    # Operations that a reset interrupts have none.
+    paused.discard((None, None))
+    assert {share for shares in paused for share in shares} == set(STALLS)
+    for shares in zip(*paused, strict=True):
+        assert len(set(shares)) > 1
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize(
+    ("family", "when_full"),
+    [
+        ("apbbf", "shorten"),
+        pytest.param("apbf", "overfill", marks=pytest.mark.slow),
+        pytest.param("gebf", "overfill", marks=pytest.mark.slow),
+        pytest.param("blocked-gebf", "shorten", marks=pytest.mark.slow),
+    ],
+)
+def test_soak_in_time(family, when_full, monkeypatch):
+    monkeypatch.setattr(soak, "CHUNK", 5_000)
+    spec = FilterSpec(family=family, key_bits=8, clear=8, **SMALL[family])
+    spec = with_ticks(spec, span=60, when_full=when_full)
+    figures = soak.soak(spec, operations=20_000, memory="portable")
+    assert figures["mismatches"] == SAME
+    assert figures["ring_turns"] > 100
+    assert all(figures["hits_by_age"])
+    time = figures["time"]
+    statuses = list(time["statuses"].values())
+    assert sum(statuses) == 20_000
+    assert all(statuses) == (when_full == "overfill")  # A SHIFT shortens the window in both.
+    assert time["shortened"] > 20
+    assert (time["overfilled"] > 100) == (when_full == "overfill")
+    assert time["ticks"] > 20 * spec.span
+
+
+def test_times_of_a_soak():
+    """Bursts and silences: no time, or longer than what expires, and the very ticks of that."""
+    spec = with_ticks(preset("default"), span=1000)
+    random = np.random.default_rng(1)
+    times = np.concatenate(
+        [soak._times(random, spec, 10_000, now) for now in range(0, 10**7, 10**5)]
+    )
+    gaps = np.diff(times.reshape(-1, 10_000))
+    assert (gaps >= 0).all()
+    assert (gaps == 0).mean() > 0.5
+    assert {199, 200, 201, 202, 203, 998, 999, 1000, 1001, 1002} <= set(gaps.flat)
+    assert 3000 < gaps.max() < 4500
+    assert (soak._times(random, spec, 10, 5) >= 5).all()
+
+
+@pytest.mark.rtl
+def test_soak_notices_a_status(monkeypatch, tmp_path):
+    class Faulty(CompiledUnit):
+        def perform(self, *operations, **pauses):
+            told = super().perform(*operations, **pauses)
+            if len(told.status) > 100:
+                told.status[100] ^= 1
+            return told
+
+    monkeypatch.setattr("lately.sim.compiled_unit", Faulty)
+    path = str(tmp_path / "filter.toml")
+    FilterSpec(family="apbbf", key_bits=8, clear=8, **SMALL["apbbf"]).to_toml(path)
+    arguments = ["soak", "--spec", path, "--span", "60", "--operations", "3000",
+                 "--memory", "portable"]  # fmt: skip
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 1
+    assert "mismatches: must be 0, not {'statuses': 1}" in result.stderr
+    assert "span of 60;" in result.stdout
+
+
+def test_span_of_a_soak_wrong():
+    result = CliRunner().invoke(main, ["soak", "--when-full", "shorten"])
+    assert "when_full: must not be given without a span, not 'shorten'" in result.stderr
+
+
+@pytest.mark.rtl
+def test_soak_notices(monkeypatch):
+    """One verdict, one age and one bit that differ are each reported, and the command fails."""
+
+    class Faulty(CompiledUnit):
+        def apply(self, operations, keys, **how):
+            verdicts = super().apply(operations, keys, **how)
+            if len(keys) < 102:
+                return verdicts
+            verdicts.seen[100] ^= True
+            verdicts.age[101] += 1
+            return verdicts
+
+        @property
+        def memory(self):
+            bits = super().memory.copy()
+            bits[0, 0, 0] ^= True
+            return bits
+
+    monkeypatch.setattr("lately.sim.compiled_unit", Faulty)
+    arguments = ["soak", "--preset", "tiny", "--operations", "3000",
+                 "--memory", "portable"]  # fmt: skip
+    result = CliRunner().invoke(main, [*arguments, "--json"])
+    assert result.exit_code == 1
+    figures = json.loads(result.stdout)
+    assert figures["mismatches"] == {"verdicts": 1, "ages": 1, "counters": 0, "memory_bits": 1}
+    assert (
+        "mismatches: must be 0, not {'verdicts': 1, 'ages': 1, 'memory_bits': 1}" in result.stderr
+    )
+
+
+@pytest.mark.rtl
+def test_soak_interrupted(monkeypatch):
+    monkeypatch.setattr(soak, "CHUNK", 1_000)
+    done = []
+
+    def stop(count):
+        done.append(count)
+        if len(done) == 2:
+            raise KeyboardInterrupt
+
+    figures = soak.soak(preset("tiny"), operations=10_000, memory="portable", progress=stop)
+    assert (figures["operations"], figures["interrupted"]) == (2_000, True)
+
+
+@pytest.mark.rtl
+def test_soak_of_a_dictionary(monkeypatch):
+    monkeypatch.setattr(soak, "CHUNK", 4_000)
+    figures = soak.soak(any_preset("dictionary-tiny"), operations=10_000, memory="portable")
+    kinds = ("verdicts", "ages", "statuses", "counters", "memory_cells")
+    assert figures["mismatches"] == dict.fromkeys(kinds, 0)
+    assert (figures["operations"], figures["clears"]) == (10_000, 3)
+    assert figures["hits"] > 1000
+    assert figures["uncertain"] > 0
+    json.dumps(figures)
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize(
+    ("name", "rounds"),
+    [("timing-tiny", 20), pytest.param("timing-counted-tiny", 60, marks=pytest.mark.slow)],
+)
+def test_soak_of_timing_filters(name, rounds, monkeypatch):
+    monkeypatch.setattr(soak, "CHUNK", 4_000)
+    monkeypatch.setattr("campaigns.timing_soak.SILENCE", 5_000)
+    monkeypatch.setattr("lately.sim.compiled_unit", partial(compiled_unit, optimisation=0))
+    figures = soak.soak(any_preset(name), operations=10_000, memory="ecp5")
+    kinds = {"verdicts", "ages", "oldest", "counters", "memory_cells"}
+    kinds |= {"times"} if name == "timing-tiny" else set()
+    assert figures["mismatches"] == dict.fromkeys(kinds, 0)
+    assert (figures["operations"], figures["clears"]) == (10_000, 3)
+    assert figures["hits"] > 1000
+    assert figures["expired"] > 1000
+    assert figures["rounds_of_stamps"] > rounds
+    json.dumps(figures)
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [("timing-counted-tiny", {"block": 4, "stamp_bits": 6, "classes": 2, "phase_bits": 2}),
+     pytest.param("timing-tiny", {"classes": 3}, marks=pytest.mark.slow)],
+)  # fmt: skip
+def test_soak_of_tables(name, fields, monkeypatch):
+    monkeypatch.setattr(soak, "CHUNK", 1_000)
+    monkeypatch.setattr("campaigns.timing_soak.SILENCE", 500)
+    monkeypatch.setattr("lately.sim.compiled_unit", partial(compiled_unit, optimisation=0))
+    figures = soak.soak(replace(any_preset(name), **fields), operations=6_000, memory="portable")
+    assert set(figures["mismatches"].values()) == {0}
+    assert (figures["operations"], figures["tables"]) == (6_000, 6)
+    assert 1000 < figures["hits"] < 5200
+    json.dumps(figures)
+
+
+@pytest.mark.rtl
+def test_soak_of_timing_filters_notices(monkeypatch):
+    class Faulty(CompiledCountedTiming):
+        def perform(self, *operations):
+            told = super().perform(*operations)
+            told.oldest[100] += 1
+            return told
+
+        @property
+        def memory(self):
+            cells = super().memory
+            cells[0, 3] += 1
+            return cells
+
+    monkeypatch.setattr("lately.sim.compiled_unit", partial(Faulty, optimisation=0))
+    figures = soak.soak(any_preset("timing-counted-tiny"), operations=1_000, memory="ecp5")
+    wrong = {name: count for name, count in figures["mismatches"].items() if count}
+    assert wrong == {"oldest": 1, "memory_cells": 1}
+
+
+def test_memory_of_a_soak_wrong():
+    arguments = ["soak", "--preset", "timing-tiny", "--memory", "gowin"]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 1
+    assert "memory: must be portable or ecp5 for family timed-timing" in result.stderr

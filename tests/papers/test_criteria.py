@@ -1,0 +1,168 @@
+"""Criteria of verdicts: each is met, undecided with a wide interval, and missed on both sides."""
+
+import inspect
+import math
+import re
+
+import pytest
+
+from papers.studies import criteria
+from papers.studies.criteria import (
+    DIFFERENCE,
+    Criterion,
+    Verdict,
+    above,
+    around,
+    between,
+    cut_off,
+    digits,
+    equal,
+    every,
+    exactly,
+    figure,
+    none,
+)
+
+MET, NEAR, UNDECIDED, MISSED = Verdict.MET, Verdict.NEAR, Verdict.UNDECIDED, Verdict.NOT_MET
+
+RULES = {
+    "digits": (digits("0.58"), 0.58),
+    "figure": (figure("0.58"), 0.58),
+    "figure, 0": (figure("0.0000"), 0.0),
+    "figure, negative": (figure("-0.58"), -0.58),
+    "cut_off": (cut_off("26"), 26.5),
+    "exactly": (exactly(12), 12),
+    "every": (every(4), 4),
+    "none": (none(1e-4), 0.0),
+    "equal": (equal(1), 1.0),
+    "around": (around(0.001, 0.2, 0.5), 0.0011),
+    "between": (between(65, 75), 70),
+    "above": (above(10), 100),
+}
+"""Each rule, and a value that meets it."""
+
+
+def test_every_rule_is_here():
+    made = {
+        name
+        for name, function in inspect.getmembers(criteria, inspect.isfunction)
+        if inspect.signature(function).return_annotation is Criterion
+    }
+    assert made == {name.split(",")[0] for name in RULES}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rule_is_met_and_missed_on_both_sides(name):
+    rule, value = RULES[name]
+    assert rule.judge(value) is rule.judge(value, value, value) is MET
+    least, most = rule.within
+    size = max(abs(least), abs(most), 1e-3)
+    for off in (2 * size, 1e3 * size, 1e9 * size):
+        assert rule.judge(least - off) is MISSED
+        assert rule.judge(most + off) is MISSED
+        assert rule.judge(least - off, least - 1.1 * off, least - 0.9 * off) is MISSED
+        assert rule.judge(most + off, most + 0.9 * off, most + 1.1 * off) is MISSED
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_wide_interval_decides_nothing(name):
+    rule, value = RULES[name]
+    least, most = rule.within
+    assert rule.judge(value, least, most) is MET
+    assert rule.judge(value, math.nextafter(least, -math.inf), most) is UNDECIDED
+    assert rule.judge(value, least, math.nextafter(most, math.inf)) is UNDECIDED
+    assert rule.judge(value, -1e12, 1e12) is UNDECIDED
+
+
+@pytest.mark.parametrize(
+    ("rule", "value", "ends", "verdict"),
+    [
+        # Half a unit either way, and one unit.
+        (digits("0.2"), 0.25, (), MET),
+        (digits("0.3"), 0.25, (), MET),
+        (digits("0.58"), 0.585, (), MET),
+        (digits("0.58"), 0.5851, (), NEAR),
+        (digits("0.58"), 0.595, (), NEAR),
+        (digits("0.58"), 0.5951, (), MISSED),
+        (digits("0.58"), 0.5649, (), MISSED),
+        (digits("1e-5"), 0.000012, (), MET),
+        # The interval holds the figure, or the value is the figure in its digits.
+        (figure("0.58"), 0.6, (0.57, 0.63), MET),
+        (figure("0.58"), 0.6, (0.581, 0.63), MISSED),
+        (figure("0.58"), 0.59, (0.581, 0.63), NEAR),
+        (figure("0.58"), 0.584, (0.581, 0.59), MET),
+        (figure("0.58"), 0.576, (0.57, 0.579), MET),
+        (figure("0.58"), 0.574, (0.57, 0.579), NEAR),
+        # No error of a tenth is left.
+        (figure("0.58"), 0.58, (0.522, 0.638), MET),
+        (figure("0.58"), 0.58, (0.5219, 0.638), UNDECIDED),
+        (figure("0.58"), 0.58, (0.522, 0.6381), UNDECIDED),
+        # Few digits do not excuse it.
+        (figure("1"), 1.04, (1.03, 1.05), MET),
+        (figure("1"), 1.11, (1.105, 1.12), NEAR),
+        (figure("2"), 0.4, (0.39, 0.41), MISSED),
+        (figure("0.0000"), 0.00002, (0, 0.00005), MET),
+        (figure("0.0000"), 0.00002, (0, 0.00006), UNDECIDED),
+        (figure("0.0000"), 0.0002, (0.0001, 0.0003), MISSED),
+        # One event is too many, and so are too few trials.
+        (none(1e-4), 0.0, (0, 1e-4), MET),
+        (none(1e-4), 0.0, (0, 1.1e-4), UNDECIDED),
+        (none(1e-4), 1e-9, (1e-10, 1e-8), MISSED),
+        (cut_off("26"), 26.0, (), MET),
+        (cut_off("26"), math.nextafter(27, 0), (), MET),
+        (cut_off("26"), 27.0, (), NEAR),
+        (cut_off("26"), 25.0, (), NEAR),
+        (cut_off("26"), 24.9, (), MISSED),
+        (exactly(12), 13, (), MISSED),
+        (every(4), 3, (), NEAR),
+        (every(4), 2, (), MISSED),
+        (equal(1), 1.02, (0.99, 1.05), MET),
+        (equal(1), 1.02, (1.01, 1.03), MISSED),
+        (equal(1), 1.02, (0.89, 1.15), UNDECIDED),
+        (around(0.1, 0.2, 0.5), 0.119, (0.118, 0.12), MET),
+        (around(0.1, 0.2, 0.5), 0.119, (0.117, 0.121), UNDECIDED),
+        (around(0.1, 0.2, 0.5), 0.125, (0.121, 0.129), NEAR),
+        (around(0.1, 0.2, 0.5), 0.16, (0.15, 0.17), MISSED),
+        (around(0.1, 0.2, 0.5), 0.04, (0.03, 0.05), MISSED),
+        (above(10), 10, (10, 10), MET),
+        (above(10), 15, (9.9, 20), UNDECIDED),
+        (above(10), 9, (8, 9.9), MISSED),
+    ],
+)
+def test_edges(rule, value, ends, verdict):
+    assert rule.judge(value, *ends) is verdict
+
+
+@pytest.mark.parametrize(
+    ("ranges", "message"),
+    [
+        ({"within": (0, math.inf)}, "within: must be a finite range, not (0, inf)"),
+        ({"within": (-math.inf, 0)}, "within: must be a finite range, not (-inf, 0)"),
+        ({"within": (0, math.nan)}, "within: must be a finite range, not (0, nan)"),
+        ({"within": (1, 0)}, "within: must be a finite range, not (1, 0)"),
+        ({"within": (0, 1), "near": (0, math.inf)}, "near: must be a finite range, not (0, inf)"),
+        ({"within": (0, 1), "reach": (0, 2)}, "reach: must be in (0, 1), not (0, 2)"),
+        ({"within": (0, 1), "rounded": (-1, 0)}, "rounded: must be in (0, 1), not (-1, 0)"),
+    ],
+)
+def test_range_wrong(ranges, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        Criterion(**ranges)
+
+
+@pytest.mark.parametrize("printed", ["all", "nan", "2^-5", "inf", ""])
+@pytest.mark.parametrize("rule", [digits, figure])
+def test_printed_wrong(rule, printed):
+    with pytest.raises(ValueError, match=r"^printed: must be a decimal number, not ") as error:
+        rule(printed)
+    assert str(error.value).endswith(repr(printed))
+
+
+def test_printed_0_without_decimals_wrong():
+    with pytest.raises(ValueError, match=r"^printed: must have decimals if it is 0$"):
+        figure("0")
+
+
+def test_difference_is_what_the_page_says():
+    least, most = figure("0.50000").within
+    assert (least, most) == pytest.approx((0.5 - 0.5 * DIFFERENCE, 0.5 + 0.5 * DIFFERENCE))

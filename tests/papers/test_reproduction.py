@@ -1,0 +1,694 @@
+"""Studies as the command runs them: resumed, interrupted, with dying processes; and their page."""
+
+import gc
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from click.testing import CliRunner
+from local_cluster import TESTS, LocalCluster, wait_until
+from squares_study import study
+from study_points import dying, endless, failing, squares
+
+from lately.replay.drawing import Chart, Series, draw
+from papers import commands, registry
+from papers.commands import print_reproduction
+from papers.paper import Paper
+from papers.studies import page
+from papers.studies.comparison import (
+    SHARES,
+    claim,
+    computed,
+    judge,
+    measured,
+    never,
+    over_seeds,
+    student,
+    to_digits_of,
+)
+from papers.studies.criteria import Verdict, between, exactly
+from papers.studies.records import Entry, Report, ReportFileError, load, text
+from papers.studies.reproduction import Reproduction, plan, reproduce
+from papers.studies.sources import fingerprint
+from papers.studies.store import Store, cache_directory, plain
+from papers.studies.study import Finding, Outcome
+
+PAPERS = [sys.executable, "-m", "papers"]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """One worker for all tests that need not start processes of their own."""
+    with LocalCluster(tmp_path_factory.mktemp("cluster")) as started:
+        started.worker()
+        yield started.address
+
+
+@pytest.fixture
+def log(tmp_path):
+    return tmp_path / "log"
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "store")
+
+
+def lines(log):
+    return sorted(map(int, log.read_text().split()))
+
+
+# Running
+
+
+def test_run_and_resume(log, store):
+    calls = []
+    done = reproduce([study(log)], store, jobs=2, progress=lambda *call: calls.append(call))
+    (entry,) = done.report.entries
+    (finding,) = entry.outcome.findings
+    assert (finding.ours, finding.verdict) == (14, Verdict.MET)
+    assert (done.measured, done.found, done.failures) == (4, 0, [])
+    assert calls[0] == (0, 4, {})
+    assert [*dict.fromkeys((done, total) for done, total, _ in calls)] == [(n, 4) for n in range(5)]
+    assert {name for _, _, running in calls for name in running} == {"squares"}
+    begun = lines(log)
+    assert set(begun) == {0, 1, 2, 3}  # Among several processes, a call may be made twice.
+    again = reproduce([study(log)], store)
+    assert (again.measured, again.found) == (0, 4)
+    assert again.report == done.report
+    assert lines(log) == begun
+
+
+def test_run_anew(log, store, cluster):
+    reproduce([study(log)], store, scheduler=cluster, quick=True)
+    done = reproduce([study(log)], store, scheduler=cluster, quick=True, anew=True)
+    assert (done.measured, done.found) == (2, 0)
+    assert lines(log) == [0, 0, 1, 1]
+
+
+def test_rest_of_a_run_is_measured(log, store, cluster):
+    reproduce([study(log)], store, scheduler=cluster, quick=True)
+    done = reproduce([study(log)], store, scheduler=cluster)
+    assert (done.measured, done.found) == (2, 2)
+    assert lines(log) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\xff\xfe", b"[]", b"{}", b'{"identity": null, "result": {}}', b"[" * 100_000, "list"],
+)
+def test_damaged_file_is_as_if_it_were_not_there(log, store, content, cluster):
+    first, *_ = tasks = plan(study(log), True)
+    for task in tasks:
+        store.add(task, {"square": 0, "pair": [1, 2]})
+    if content == "list":
+        content = json.dumps({"identity": first.identity, "result": [0]}).encode()
+    store.path(first).write_bytes(content)
+    assert store.find(first) is None
+    done = reproduce([study(log)], store, scheduler=cluster, quick=True)
+    assert (done.measured, done.found) == (1, 1)
+    assert lines(log) == [0]
+    assert store.find(first) == {"square": 0, "pair": [1, 2]}
+
+
+def test_result_of_another_is_not_taken(log, store):
+    (task, other) = plan(study(log), True)
+    store.add(task, {"square": 1})
+    store.path(other).write_bytes(store.path(task).read_bytes())
+    assert store.find(other) is None
+    assert store.find(replace(task, fingerprint="other")) is None
+    (foreign, _) = plan(study(log, name="others"), True)
+    assert store.find(foreign) is None
+    assert store.find(task) == {"square": 1}
+
+
+def test_dead_process_costs_a_repeat(log, store):
+    done = reproduce([study(log, dying, always=False)], store, jobs=2)
+    assert done.failures == []
+    assert done.measured == 4
+    assert set(lines(log)) == {0, 1, 2, 3}
+
+
+def test_point_whose_process_dies_again_fails(log, store):
+    others = study(log, name="others")
+    done = reproduce([study(log, dying, always=True), others], store, jobs=2)
+    assert [entry.name for entry in done.report.entries] == ["others"]
+    (failure,) = done.failures
+    assert re.match(
+        r'squares at \{"number": 2, .*: the process that measured it died twice$', failure
+    )
+    assert done.measured == 7
+    assert reproduce([study(log, dying, always=True)], store).found == 3
+
+
+def test_failure_of_a_point(log, store, cluster):
+    done = reproduce([study(log, failing)], store, scheduler=cluster)
+    assert done.report.entries == []
+    (failure,) = done.failures
+    assert failure.endswith(": no such stream")
+    assert lines(log) == [0, 1, 3]
+
+
+def test_defect_is_not_hidden(log, store, cluster):
+    with pytest.raises(ValueError, match="Out of range float values are not JSON compliant"):
+        reproduce([study(log, endless)], store, scheduler=cluster)
+
+
+def test_result_that_cannot_be_kept(log, tmp_path, cluster):
+    (tmp_path / "store").touch()
+    with pytest.raises(OSError, match="store"):
+        reproduce([study(log)], Store(tmp_path / "store"), scheduler=cluster)
+
+
+# Fingerprints
+
+
+def test_cache_directory(monkeypatch, tmp_path):
+    monkeypatch.setenv("LATELY_CACHE", str(tmp_path))
+    assert cache_directory() == tmp_path / "reproduction"
+    monkeypatch.delenv("LATELY_CACHE")
+    assert cache_directory().parts[-2:] == ("lately", "reproduction")
+
+
+@pytest.mark.parametrize("name", ["apbf", "gebf", "time_limited", "inferential", "cuckoo"])
+def test_data_of_a_paper_are_used(name):
+    data = Paper(name).data
+    titles = {study.name: study.title for study in registry.STUDIES}
+    assert {key: about["title"] for key, about in data["studies"].items()}.items() <= titles.items()
+    used = [note for about in data["studies"].values() for note in about["notes"]]
+    assert set(used) == set(data["notes"])
+    values = defaultdict(int, z=0.0)
+    for key, about in data["charts"].items():
+        texts = [about.get("name", key), about["title"], about["x"], about["y"]]
+        assert all(text.format_map(values) for text in texts)
+
+
+def test_fingerprint_is_of_all_that_is_imported():
+    from papers import apbf_figures, apbf_tables
+    from papers.studies import sources
+
+    found = sources._closure(("papers.apbf_figures", "measure_fills"))
+    assert {
+        ("papers.apbf_figures", "measure_fills"),
+        ("papers.apbf_figures", "_filled"),
+        ("papers.apbf_runs", "build"),
+        ("lately.golden.ring.apbf", ""),
+        ("lately.golden.ring.sliding", ""),
+        ("lately.golden.hash.functions", ""),
+        ("lately.golden.analysis", ""),
+    } <= found
+    modules = {module for module, _ in found}
+    assert not {"lately.cli.app", "lately.replay.run", "papers.studies.reproduction"} & modules
+    assert fingerprint(apbf_figures.measure_fills) != fingerprint(apbf_figures.measure_forgetting)
+    assert fingerprint(apbf_figures.measure_fills) != fingerprint(apbf_tables.measure_table_1)
+    assert fingerprint(partial(apbf_tables.measure_table_1)) == fingerprint(
+        apbf_tables.measure_table_1
+    )
+    points = sources._closure(("study_points", ""))
+    assert points > {("study_points", ""), ("lately.golden.errors", "")}
+
+
+def test_fingerprint_in_several_threads():
+    """CPython 3.11 counts the depth of a syntax tree for all threads together, and raises.
+
+    A garbage collection in the middle of parsing lets another thread run, as
+    one with the callbacks of a Dask worker does.
+    """
+    from papers.studies import sources
+
+    alone = fingerprint(squares)
+    for cached in (sources._closure, sources._uses, sources._tree):
+        cached.cache_clear()
+
+    def give_way(phase, info):
+        time.sleep(1e-6)
+
+    gc.callbacks.append(give_way)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            found = list(threads.map(fingerprint, [squares] * 4))
+    finally:
+        gc.callbacks.remove(give_way)
+    assert found == [alone] * 4
+
+
+def test_fingerprint_changes_with_a_source(monkeypatch):
+    from papers import apbf_figures
+    from papers.studies import sources
+
+    before = fingerprint(apbf_figures.measure_fills)
+    source = sources._source
+    monkeypatch.setattr(
+        sources,
+        "_source",
+        lambda part: source(part) + b"#" * (part[0] == "lately.golden.hash.siphash"),
+    )
+    assert fingerprint(apbf_figures.measure_fills) != before
+
+
+def test_fingerprint_leaves_out_comments_and_docstrings(tmp_path, monkeypatch):
+    from papers.studies import sources
+
+    monkeypatch.syspath_prepend(tmp_path)
+    module = '"""Of one."""\n\n\ndef measure(point):\n    {}\n    return {}\n'
+    contents = [('"""Do."""', 1), ("# Do it.", 1), ('"""Do."""', 2)]
+    found = []
+    for number, content in enumerate(contents):
+        (tmp_path / f"points_of_{number}.py").write_text(module.format(*content))
+        found.append(sources._source((f"points_of_{number}", "")))
+    assert found[0] == found[1] != found[2]
+
+
+def test_plain():
+    assert plain({"a": (1, 2.5)}) == {"a": [1, 2.5]}
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        plain({1j})
+
+
+# Names
+
+
+def test_studies_have_names_of_their_own():
+    names = [study.name for study in registry.STUDIES]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name) for name in names)
+    titles = [study.title for study in registry.STUDIES]
+    assert len(set(titles)) == len(titles)
+
+
+def test_points_differ_and_json_can_hold_them():
+    for entry in registry.STUDIES:
+        for quick in (False, True):
+            points = [json.dumps(point) for point in entry.points(quick)]
+            assert points
+            assert len(set(points)) == len(points)
+
+
+def test_select(log):
+    studies = tuple(study(log, name=name) for name in ("a-1", "a-2", "b-1"))
+    names = [entry.name for entry in registry.select(["b-1", "a-*", "a-1"], studies)]
+    assert names == ["a-1", "a-2", "b-1"]
+    assert registry.select(["all"], studies) == [*studies]
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("a-11", r"; near it: a-1, a-2$"), ("zzz", "'zzz'$"), ("c*", r"'c\*'$")]
+)
+def test_study_wrong(log, name, near):
+    studies = tuple(study(log, name=name) for name in ("a-1", "a-2", "b-x"))
+    with pytest.raises(
+        registry.UnknownStudyError, match=r"^study: must be 'all' or one that --list names, not "
+    ) as error:
+        registry.select(["a-1", name], studies)
+    assert re.search(near, str(error.value))
+
+
+# Verdicts
+
+
+def test_judge_takes_the_interval_into_account():
+    assert judge("0.58", 0.5849) is Verdict.MET
+    assert judge("0.58", 0.6) is Verdict.NOT_MET
+    assert judge("0.58", 0.6, 0.57, 0.63) is Verdict.MET
+    assert judge("0.58", 0.6, 0.5, 0.7) is Verdict.UNDECIDED
+    assert judge("", 5) is Verdict.OURS
+
+
+def test_to_digits_of():
+    assert to_digits_of("0.0000610351", 6.103515625e-05) == "0.0000610352"
+
+
+def test_student():
+    # Of five values, 2.776 standard errors.
+    mean, low, high = student([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert mean == 3
+    assert (high - 3, 3 - low) == (pytest.approx(2.776445 * (2.5 / 5) ** 0.5),) * 2
+    assert student([0.0, 0.0, 0.1], within=SHARES)[1] == 0
+    with pytest.raises(ValueError, match=r"^values: must be at least 2, not 1$"):
+        student([1.0])
+
+
+def test_findings():
+    assert over_seeds("x", "0.5", [0.49, 0.5, 0.51], note="n").verdict is Verdict.MET
+    assert over_seeds("x", "0.5", [0.4, 0.5, 0.6]).verdict is Verdict.UNDECIDED
+    assert measured("x", "", (1, 0, 2)) == Finding("x", "", 1, 0, 2, Verdict.OURS)
+    assert claim("x", "all", 4, exactly(4)) == Finding(
+        "x", "all", 4, None, None, Verdict.MET, within=(4, 4)
+    )
+    assert claim("x", "more", (2, 1, 3), between(1.5, 9)).verdict is Verdict.UNDECIDED
+
+
+def test_never():
+    few, many, some = (never("x", *counts) for counts in ((0, 100), (0, 100_000), (1, 100_000)))
+    assert (few.paper, few.ours, few.low, few.verdict) == ("0", 0, 0, Verdict.UNDECIDED)
+    assert few.high == pytest.approx(0.0362, abs=1e-4)
+    assert many.verdict is Verdict.MET
+    assert some.verdict is Verdict.NOT_MET
+    with pytest.raises(ValueError, match=r"^trials: must be at least 1, not 0$"):
+        never("x", 0, 0)
+
+
+# Page
+
+CHART = Chart(
+    name="x-figure-1",
+    title="Rates | of something",
+    x="insertions",
+    y="rate",
+    series=[
+        Series("a", [1, 2, 3], [0.1, 0.2, 0.3], [0.0, 0.1, 0.2], [0.2, 0.3, 0.4], marks=True),
+        Series("b", [1, 2, 3], [0.1, 0.2, 0.3], [0.0, 0.1, 0.2], [0.2, 0.3, 0.4]),
+        Series("b", range(1, 4), [3, 4, 5]),
+    ],
+    x_log=True,
+    y_log=True,
+)
+
+
+def report(findings=(), charts=(), notes=(), quick=False):
+    outcome = Outcome(list(findings), list(charts), list(notes))
+    return Report(quick, [Entry("x-table-1", "Some x (X, Table 1)", "Of X, Table 1", outcome)])
+
+
+def test_page_of_measured_findings():
+    shown = page.page(
+        report(
+            [
+                Finding("rate | a", "0.10", 0.123456, 0.1, 0.15, Verdict.MET),
+                Finding("share", "", 1.0, None, None, Verdict.OURS, "why\nso"),
+                Finding("order", "all", 4, None, None, Verdict.MET, within=(4, 4)),
+                Finding("more", "much", 20, 15, 25, Verdict.UNDECIDED, within=(20, 1e5)),
+                Finding("copy", "0.2", 0.2, None, None, Verdict.COPIED, "of Table 3"),
+            ],
+            [CHART],
+            ["A note."],
+        )
+    )
+    assert "| rate \\| a | 0.10 | 0.1235 | 0.1 to 0.15 | \N{EN DASH} | met |  |\n" in shown
+    dash = "\N{EN DASH}"
+    assert f"| share | {dash} | 1 | {dash} | {dash} | ours alone | why so |\n" in shown
+    assert f"| order | all | 4 | {dash} | 4 | met |  |\n" in shown
+    assert "| more | much | 20 | 15 to 25 | 20 to 100,000 | undecided |  |\n" in shown
+    assert "\n1 printed figures are compared as numbers, and 2 sentences, as" in shown
+    assert "narrow enough to exclude an error of 10% either way" in shown
+    assert "a share of 0.01% is excluded" in shown
+    assert "![Rates \\| of something](images/reproduction/x-figure-1.svg)\n\nA note.\n" in shown
+    assert (
+        "[Some x (X, Table 1)](#some-x-x-table-1) | Of X, Table 1 | 2 | 0 | 1 | 0 | 1 | 1 |"
+        in shown
+    )
+    assert "quick form" not in shown
+    assert "Not measured" not in shown
+    assert "quick form" in page.page(report(quick=True))
+
+
+def test_page_says_what_is_missing():
+    outcome = Outcome([], missing=["the rows on x, as `x.gz` is not there."])
+    shown = page.page(Report(False, [Entry("x-table-1", "X", "Of X", outcome)]))
+    assert "\nNot measured:\n\n- `x-table-1`: the rows on x, as `x.gz` is not there.\n" in shown
+
+
+def test_page_of_computed_findings():
+    values = {"a": 1.0, "b": 2.0, "c": 3.0}
+    printed = {"a": "1.00", "b": "2.5", "c": ""}
+    findings = [
+        computed(f"k = {k}: {name}", printed[name], value, note="" if name != "b" else "why")
+        for k in (1, 2)
+        for name, value in values.items()
+    ]
+    shown = page.page(report(findings))
+    assert (
+        "|  | a | b | c |\n| --- | --- | --- | --- |\n| k = 1 | 1.00 | 2.5 **2.0** | 3 |\n" in shown
+    )
+    assert "| k = 2: b | 2.5 | 2.0 | 2 | not met | why |\n" in shown
+    assert "Every printed digit is reproduced" in page.page(
+        report(
+            [f for f in findings if f.verdict is not Verdict.NOT_MET][:0]
+            + [computed(f"k = 1: {name}", "1", 1) for name in "abc"]
+        )
+    )
+
+
+def test_written_files(tmp_path):
+    given = report([computed("k: a", "1", 1.0)], [CHART])
+    names = page.write(given, tmp_path)
+    assert names == ["reproduction.md", "reproduction.json", "images/reproduction/x-figure-1.svg"]
+    before = {name: (tmp_path / name).read_bytes() for name in names}
+    assert load(tmp_path / "reproduction.json").to_dict() == given.to_dict()
+    page.write(load(tmp_path / "reproduction.json"), tmp_path)
+    assert {name: (tmp_path / name).read_bytes() for name in names} == before
+    assert sorted(os.listdir(tmp_path)) == ["images", "reproduction.json", "reproduction.md"]
+
+
+def test_studies_of_another_report_take_the_place_of_its_own():
+    def entry(name, value):
+        return Entry(name, name, name, Outcome([computed("a", "", value)]))
+
+    kept = Report(False, [entry("a", 1), entry("c", 1), entry("gone", 1)])
+    now = kept.updated(Report(False, [entry("c", 2), entry("b", 2)]), ["a", "b", "c", "d"])
+    assert [(one.name, one.outcome.findings[0].ours) for one in now.entries] == [
+        ("a", 1), ("b", 2), ("c", 2),
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match=r"^report: must be of the full form, not of the quick$"):
+        kept.updated(Report(True, []), ["a"])
+
+
+def test_figures_of_values_in_the_file():
+    """As many as the page shows of a computed value, and fewer of one that was measured."""
+    third, measured = computed("k: a", "0.33", 1 / 3), Finding("b", "", *[1 / 3] * 3, Verdict.OURS)
+    values = report([third, measured]).to_dict()["studies"][0]["findings"]
+    assert (values[0]["ours"], values[0]["low"]) == (0.3333333333, None)
+    assert [values[1][name] for name in ("ours", "low", "high")] == [0.333333] * 3
+
+
+def test_drawing(tmp_path):
+    draw(CHART, tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    draw(CHART, tmp_path / "a.pdf")
+    assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
+    with pytest.raises(
+        ValueError, match=r"^path: must end in \.svg, \.png or \.pdf, not '.*a\.jpg'"
+    ):
+        draw(CHART, tmp_path / "a.jpg")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"format": 7}, "format must be 2, not 7"),
+        ({"studies": [{}]}, "it lacks 'findings'"),
+        ({"studies": 3}, "it is malformed: 'int' object is not iterable"),
+        (None, "Expecting value: line 1 column 1"),
+    ],
+)
+def test_report_file_wrong(tmp_path, change, reason):
+    path = tmp_path / "report.json"
+    values = json.loads(text(report()))
+    path.write_text("" if change is None else json.dumps(values | change))
+    with pytest.raises(ReportFileError, match=re.escape(f"of python -m papers, but: {reason}")):
+        load(path)
+
+
+# Command
+
+
+@pytest.fixture
+def command(log, tmp_path, monkeypatch, cluster):
+    """Run the command on a study of its own, within this process but for the points."""
+    monkeypatch.setenv("LATELY_CACHE", str(tmp_path / "cache"))
+    studies = (study(log), study(log, failing, name="failing"))
+    monkeypatch.setattr(registry.select, "__defaults__", (studies,))
+
+    def run(*arguments):
+        where = () if "--jobs" in arguments else ("--scheduler", cluster)
+        return CliRunner().invoke(commands.reproduce, [*map(str, arguments), *where])
+
+    return run
+
+
+def test_command(command, log, tmp_path):
+    done = command("squares", "--jobs", 1)
+    assert done.exit_code == 0
+    assert re.search("numbers: sum of squares +14 +14 +\N{EN DASH} +met", done.stdout)
+    assert "1 met, 0 near, 0 undecided, 0 not met, 0 copied, 0 ours alone\n" in done.stdout
+    assert done.stderr == ""
+    assert os.listdir(tmp_path / "cache") == ["reproduction"]
+
+
+def test_command_json(command, tmp_path):
+    # Whatever the verdicts are, the status is 0.
+    done = command("squares", "--quick", "--json", "--out", tmp_path / "out")
+    assert (done.exit_code, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert (found["quick"], found["measured"], found["found"], found["failures"]) == (
+        True,
+        2,
+        0,
+        [],
+    )
+    assert {name: count for name, count in found["counts"].items() if count} == {"not met": 1}
+    (entry,) = found["studies"]
+    assert entry["findings"] == [
+        {
+            "what": "numbers: sum of squares",
+            "paper": "14",
+            "ours": 1.0,
+            "low": None,
+            "high": None,
+            "verdict": "not met",
+            "note": "",
+            "within": None,
+        }
+    ]
+    written = load(tmp_path / "out" / "reproduction.json")
+    assert written.to_dict()["studies"] == found["studies"]
+    assert (tmp_path / "out" / "reproduction.md").exists()
+
+
+def test_command_list(command):
+    done = command("--list")
+    assert done.exit_code == 0
+    assert re.search(r"squares +Squares +None", done.stdout)
+    assert [entry["name"] for entry in json.loads(command("--list", "--json").stdout)] == [
+        "squares",
+        "failing",
+    ]
+
+
+def test_command_reports_failures_after_the_findings(command):
+    done = command("all")
+    assert done.exit_code == 1
+    assert "1 met" in done.stdout
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("lately: error: failing at ")
+    assert line.endswith(": no such stream")
+
+
+def test_what_could_not_be_measured_is_told(capsys):
+    outcome = Outcome([], missing=["the rows on x, as `x.gz` is not there."])
+    report = Report(False, [Entry("x-table-1", "X", "Of X", outcome)])
+    print_reproduction(Reproduction(report), as_json=False)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert shown.endswith("not measured: x-table-1: the rows on x, as `x.gz` is not there.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        ((), 2, "give the name of a study, or all; --list names them"),
+        (("sqares",), 1, "not 'sqares'; near it: squares"),
+        (("all", "--jobs", "0"), 2, "0 is not in the range x>=1"),
+    ],
+)
+def test_command_wrong(command, arguments, status, message):
+    done = command(*arguments)
+    assert (done.exit_code, done.stdout) == (status, "")
+    (line,) = done.stderr.splitlines()
+    assert message in line
+
+
+def test_out_is_a_file(command, log):
+    log.touch()
+    assert command("squares", "--out", log).exit_code == 1
+    # Before anything is measured.
+    assert log.read_text() == ""
+
+
+PROGRAM = """
+import sys
+sys.path.insert(0, {tests!r})
+from squares_study import study
+from study_points import slow
+from papers import commands, registry
+registry.select.__defaults__ = ((study({log!r}, slow),),)
+commands.reproduce(["all", "--jobs", "2", "--out", {out!r}])
+"""
+
+
+@pytest.fixture
+def running(log, tmp_path):
+    """A command whose first point is kept, and whose others take long."""
+    program = PROGRAM.format(tests=TESTS, log=str(log), out=str(tmp_path / "out"))
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"LATELY_CACHE": str(tmp_path / "cache")},
+        start_new_session=True,
+    ) as process:
+        kept = tmp_path / "cache" / "reproduction" / "squares"
+        wait_until(lambda: kept.is_dir() and any(name.suffix == ".json" for name in kept.iterdir()))
+        yield process
+    assert len(os.listdir(kept)) == 1
+    wait_until(lambda: not group_is_alive(process.pid))
+
+
+def test_interrupted(running, tmp_path):
+    # As a terminal does: to all processes.
+    os.killpg(running.pid, signal.SIGINT)
+    output, errors = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert (output, errors.strip()) == (b"", b"lately: interrupted")
+    assert os.listdir(tmp_path / "out") == []
+
+
+def test_killed(running):
+    """Its processes end with it."""
+    running.kill()
+
+
+def group_is_alive(group):
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_nobody_reads(tmp_path):
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [*PAPERS, "apbf-table-1", "--json"],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"LATELY_CACHE": str(tmp_path)},
+        )
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_progress_on_a_terminal(tmp_path):
+    if sys.platform == "win32":
+        pytest.skip("a pseudo-terminal needs a POSIX system")
+    import pty
+
+    controller, terminal = pty.openpty()
+    done = subprocess.run(
+        [*PAPERS, "apbf-table-1", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=terminal,
+        env=os.environ | {"LATELY_CACHE": str(tmp_path)},
+        check=True,
+    )
+    os.close(terminal)
+    shown = b""
+    try:
+        while part := os.read(controller, 4096):
+            shown += part
+    except OSError:
+        pass  # Linux reports the closed end so.
+    os.close(controller)
+    assert b"apbf-table-1" in shown
+    assert json.loads(done.stdout)["measured"] == 1
