@@ -27,8 +27,6 @@ class DictionaryCourse(Course):
     }
     TOLD: ClassVar = {**Course.TOLD, "statuses": "status"}
     MEMORY = "memory_cells"
-    # The model does not tell what is lost while a clear is among the operations.
-    UNTOLD = ("lost",)
 
     def __init__(self, unit: Any, spec: Any, seed: int, ticks: str | None = None) -> None:
         super().__init__(unit, spec, seed, ticks)
@@ -56,6 +54,6 @@ class DictionaryCourse(Course):
 
     def _both(self, codes: NDArray[np.uint8], keys: Any) -> tuple[Any, Any]:
         windows = self._random.integers(1, self._spec.window + 1, len(codes))
-        expected = self._model.perform(codes, keys, windows)
+        expected = self._model.perform(codes, keys, None, windows)
         self._uncertain += int(expected.status.sum())
-        return self._unit.perform(codes, keys, windows, **self._pauses()), expected
+        return self._unit.perform(codes, keys, windows=windows, **self._pauses()), expected

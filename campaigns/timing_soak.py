@@ -94,8 +94,8 @@ class CountedTimingCourse(Course):
     def _performed(
         self, codes: NDArray[np.uint8], keys: Any, asked: NDArray[np.int64]
     ) -> tuple[Any, Any]:
-        found = self._unit.perform(codes, keys, asked, **self._pauses())
-        expected = self._model.perform(codes, keys, asked)
+        found = self._unit.perform(codes, keys, windows=asked, **self._pauses())
+        expected = self._model.perform(codes, keys, None, asked)
         self._now = self._model.insertions // self._spec.block
         return found, expected
 

@@ -12,7 +12,6 @@ from .cuckoo.sizes import cuckoo_error_bound as cuckoo_error_bound
 from .cuckoo.sizes import cuckoo_signature_bits as cuckoo_signature_bits
 from .cuckoo.sizes import time_decaying_space_bound as time_decaying_space_bound
 from .cuckoo.window_dictionary import WindowDictionary as WindowDictionary
-from .cuckoo.window_dictionary import WindowVerdicts as WindowVerdicts
 from .errors import LatelyError as LatelyError
 from .errors import RekeyError as RekeyError
 from .errors import SpecificationError as SpecificationError
@@ -23,14 +22,17 @@ from .hash.keys import text_keys as text_keys
 from .models import from_spec as from_spec
 from .models import load as load
 from .operations import Operation as Operation
-from .operations import Verdicts as Verdicts
+from .results import Results as Results
+from .results import TimedVerdicts as TimedVerdicts
+from .results import TimingVerdicts as TimingVerdicts
+from .results import Verdicts as Verdicts
+from .results import WindowVerdicts as WindowVerdicts
 from .ring.apbf import APBBF as APBBF
 from .ring.apbf import APBF as APBF
 from .ring.gebf import GEBF as GEBF
 from .ring.gebf import BlockedGEBF as BlockedGEBF
 from .ring.sliding import SlidingFilter as SlidingFilter
 from .ring.time_limited import TimeLimitedAPBF as TimeLimitedAPBF
-from .ring.timed_ring import TimedVerdicts as TimedVerdicts
 from .ring.timed_ring import TimeLimitedRing as TimeLimitedRing
 from .ring.turn_policy import PoolStatus as PoolStatus
 from .ring.turn_policy import TurnPolicy as TurnPolicy
@@ -55,7 +57,6 @@ from .timestamp.decisions import QueryClass as QueryClass
 from .timestamp.inferential import InferentialFilter as InferentialFilter
 from .timestamp.partitioned_timing import PartitionedTimingFilter as PartitionedTimingFilter
 from .timestamp.partitioned_timing import TimedTimingFilter as TimedTimingFilter
-from .timestamp.partitioned_timing import TimingVerdicts as TimingVerdicts
 from .timestamp.posteriors import AgePosterior as AgePosterior
 from .timestamp.timing import BlockTimingBloomFilter as BlockTimingBloomFilter
 from .timestamp.timing import TimingBloomFilter as TimingBloomFilter

@@ -62,7 +62,11 @@ class Convenience(Atomic, ABC):
 
     @abstractmethod
     def _state(self) -> State:
-        """Return the part of the filter that changes."""
+        """Return the part of the filter that changes, counters excluded."""
+
+    @abstractmethod
+    def _saved(self) -> State:
+        """Return the part of the filter that changes, with its counters."""
 
     @property
     def fill(self) -> float:
@@ -118,7 +122,7 @@ class Convenience(Atomic, ABC):
         return True
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.parameters, *self._state())
+        return _rebuild, (type(self), self.parameters, *self._saved())
 
     def __copy__(self) -> Self:
         return copy.deepcopy(self)
@@ -127,5 +131,5 @@ class Convenience(Atomic, ABC):
 def _rebuild(cls: Any, parameters: Any, numbers: Any, arrays: Any) -> Any:
     """Build a filter from its parameters and its state."""
     self = cls._build(parameters)
-    self._restore(numbers, arrays)
+    self._take_saved(numbers, arrays)
     return self

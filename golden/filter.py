@@ -16,10 +16,12 @@ from .convenience import Convenience, Options, State
 from .errors import SpecificationError, StateFileError
 from .hash.functions import KeyHash
 from .hash.keys import Key, Keys, one_or_all
-from .operations import Ages, Operation, Verdicts
+from .operations import Operation, OperationBit
+from .results import Ages, Results
 from .sizing import check_rate
 from .spec.base import Specification
 from .states import FORMATS, read_state, write_state
+from .times import Times
 
 Words = NDArray[np.uint64]
 """Checked keys, shape (n, words)."""
@@ -34,11 +36,12 @@ class Filter(Convenience):
     """Base of all models.
 
     Keys have shape (n,) for `key_bits` of 64 or fewer, else (n, words), and
-    take effect one after another. The operations stand in `CountedFilter` and
-    `TimedFilter`, whose windows are insertions and time: the latter take
-    timestamps, too. Both check their arguments and leave the rest to the steps
-    of a subclass: `_insert`, `_query`, `_check_and_insert`, and where the
-    filter knows ages, `_age` and `_age_and_insert`.
+    take effect one after another. `CountedFilter` and `TimedFilter` have the
+    operations for one kind each; their windows are insertions and time, and the
+    latter take timestamps, too. All operations check their arguments, count,
+    and leave the rest to a subclass. It implements either `_perform`, or the
+    steps `_insert`, `_query`, `_check_and_insert`, and where the filter knows
+    ages, `_age` and `_age_and_insert`. `_empty` clears the memory.
 
     The keyword arguments of a constructor are the fields of the class's
     specification, and become attributes of the same names, unless a subclass
@@ -55,6 +58,9 @@ class Filter(Convenience):
         Selects the hash functions; 0 by default.
     key_bits : int
         Width of a key; 64 by default.
+    operations, hits : int
+        Operations since construction, and the keys that they reported; `query`, `age` and the
+        like are not counted.
 
     Raises
     ------
@@ -75,7 +81,7 @@ class Filter(Convenience):
     )
     _unlocked = ("save",)
     _chooser: ClassVar[str] = "for_window(window, fpr)"
-    _counters: ClassVar[tuple[str, ...]] = ()
+    _uncompared: ClassVar[tuple[str, ...]] = ()
     _counts: ClassVar[dict[str, int | str | None]] = {}
     """Attributes that count, each with its largest value, or the attribute that holds it."""
 
@@ -86,10 +92,11 @@ class Filter(Convenience):
     query: Callable[..., Any]
     check_and_insert: Callable[..., Any]
     age: Callable[..., Any]
-    apply: Callable[..., Verdicts]
 
     seed: int
     key_bits: int
+    operations = Counter("operations")
+    hits = Counter("hits")
     _hash: KeyHash
 
     def __init_subclass__(cls) -> None:
@@ -106,12 +113,14 @@ class Filter(Convenience):
             raise TypeError(
                 f"{cls.__name__}: must have parameters by name, not {arguments[0]!r}{cls._hint()}"
             )
-        return super().__new__(cls)
+        self = super().__new__(cls)
+        self.operations = self.hits = self._inserted_keys = 0
+        return self
 
     def __init__(self, **parameters: Any) -> None:
         self._take(parameters)
         self._prepare()
-        self.clear()
+        self._empty()
 
     @classmethod
     def _signature(cls) -> list[inspect.Parameter]:
@@ -155,13 +164,13 @@ class Filter(Convenience):
         cls.__signature__.bind_partial(**options)
         try:
             return cls(**{**cls._sizes(keys, fpr), **given}, **options)
-        except (OverflowError, SpecificationError) as error:
+        except OverflowError:
+            pass
+        except SpecificationError as error:
             field = str(error).partition(":")[0]
             chosen = {*cls.specification.field_names()} - given.keys() - options.keys() - {"window"}
             # An option may be the reason for an error in another field.
-            if isinstance(error, SpecificationError) and (
-                field not in chosen or options.keys() - {"seed", "key_bits"}
-            ):
+            if field not in chosen or options.keys() - {"seed", "key_bits"}:
                 raise
         raise SpecificationError(
             f"window: must have fewer keys, or fpr must be larger, for a {cls.__name__}, "
@@ -218,38 +227,121 @@ class Filter(Convenience):
                 f"family: must be {family} for {cls.__name__}, not {spec.family!r}"
             )
 
-    @abstractmethod
+    # Operations
+
+    def perform(
+        self,
+        operations: ArrayLike,
+        keys: Keys,
+        times: ArrayLike | None = None,
+        windows: ArrayLike | None = None,
+    ) -> Results:
+        """Perform a mixed sequence of operations, one after another.
+
+        Parameters
+        ----------
+        operations : array_like of int, shape (n,)
+            Values of `Operation`.
+        keys : array_like of int
+            One key per operation, also for those that ignore it; as `insert`, with its errors.
+        times : array_like of int, shape (n,)
+            Time of each operation, if the window is a span of time; they never decrease.
+        windows : array_like of int, shape (n,) or (), optional
+            Window of each query, in filters that answer for any; by default that of the filter.
+            If a table of thresholds answers, the class of each query; by default 0.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the operations are not integers, the lengths differ, a value is not an `Operation`
+            that the filter has, or times or windows are not as required. Nothing is performed
+            then.
+        """
+        words = self._hash.check_keys(keys)
+        moments = self._checked_times(times, len(words))
+        codes = self._checked_operations(operations, len(words))
+        asked = self._checked_windows(windows, len(words))
+        results = self._perform(codes, words, moments, asked)
+        inserts = (codes & (OperationBit.INSERT | OperationBit.ALONE)) == OperationBit.INSERT
+        self._note_events(len(codes), int(np.count_nonzero(inserts)), results.seen)
+        return results
+
+    def apply(
+        self,
+        operations: ArrayLike,
+        keys: Keys,
+        times: ArrayLike | None = None,
+        windows: ArrayLike | None = None,
+    ) -> Results:
+        """Perform a mixed sequence of operations; ages are as those of `age`.
+
+        As `perform`, with its errors, but the age of every key that is not reported is -1.
+        """
+        results = self.perform(operations, keys, times, windows)
+        return results._replace(age=np.where(results.seen, results.age, -1))
+
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget everything, as the operation CLEAR. A secret that waits comes in.
+
+        The `counters` go on.
+        """
+        self._empty()
+        self._note_events(1)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Events since construction by name, as the hardware of the family counts them."""
+        return {
+            "operations": self.operations,
+            "insertions": self._inserted_keys,
+            "hits": self.hits,
+            **self._further_counters(),
+        }
+
+    def _further_counters(self) -> dict[str, int]:
+        """Return the counters that only this family has."""
+        return {}
+
+    def _note_events(
+        self, operations: int, insertions: int = 0, seen: Answers | None = None
+    ) -> None:
+        """Count operations that were performed, and the keys that they reported."""
+        self.operations += operations
+        self._inserted_keys += insertions
+        if seen is not None:
+            self.hits += int(np.count_nonzero(seen))
+
+    def _checked_times(self, times: ArrayLike | None, count: int) -> Times | None:
+        """Return the times of operations; None if the window is not a span of time."""
+        if times is not None:
+            raise ValueError(f"times: must not be given for {type(self).__name__}")
+        return None
+
+    def _checked_windows(self, windows: ArrayLike | None, count: int) -> "NDArray[np.int64] | None":
+        """Return the windows of queries; None if the filter answers for one window only."""
+        if windows is not None:
+            raise ValueError(
+                f"windows: must not be given for {type(self).__name__}, which has one window"
+            )
+        return None
 
     # Steps
 
     @abstractmethod
-    def _insert(self, *operands: Any, **options: Any) -> Any:
-        """Insert checked keys, with their timestamps if the filter is timed."""
+    def _empty(self) -> None:
+        """Clear the memory, and take the secret that waits."""
 
-    @abstractmethod
-    def _query(self, *operands: Any, **options: Any) -> Answers:
-        """Answer for checked keys; changes nothing."""
-
-    @abstractmethod
-    def _check_and_insert(self, *operands: Any, **options: Any) -> Answers:
-        """Answer for each checked key, then insert it."""
-
-    def _age(self, *operands: Any, **options: Any) -> Ages:
-        """Return ages of checked keys; changes nothing."""
-        return _least_ages(self._query(*operands))
-
-    def _age_and_insert(self, *operands: Any, **options: Any) -> Ages:
-        """Return the age of each checked key, then insert it."""
-        return _least_ages(self._check_and_insert(*operands))
-
-    def _apply(self, operations: ArrayLike, *operands: Any) -> Verdicts:
-        """Perform mixed operations on checked operands, stretch by stretch of the same."""
-        codes = self._checked_operations(operations, len(operands[0]))
+    def _perform(
+        self,
+        codes: NDArray[np.uint8],
+        keys: Words,
+        times: Times | None,
+        windows: "NDArray[np.int64] | None",
+    ) -> Results:
+        """Perform checked operations, here stretch by stretch of the same."""
         age = np.full(len(codes), -1, np.int64)
         for part in _stretches(codes):
-            cut = [operand[part] for operand in operands]
+            cut = [operand[part] for operand in (keys, times) if operand is not None]
             match codes[part.start]:
                 case Operation.QUERY:
                     age[part] = self._age(*cut)
@@ -258,8 +350,34 @@ class Filter(Convenience):
                 case Operation.CHECK_AND_INSERT:
                     age[part] = self._age_and_insert(*cut)
                 case Operation.CLEAR:
-                    self.clear()
-        return Verdicts(age >= 0, age)
+                    self._empty()
+        return Results.of(age >= 0, age, time=times)
+
+    def _performed(
+        self, operation: Operation, keys: Words, times: Times | None = None, windows: Any = None
+    ) -> Results:
+        """Perform the same operation on all keys."""
+        return self._perform(np.full(len(keys), operation, np.uint8), keys, times, windows)
+
+    def _insert(self, *operands: Any, **options: Any) -> Any:
+        """Insert checked keys, with their timestamps if the filter is timed."""
+        self._performed(Operation.INSERT, *operands)
+
+    def _query(self, *operands: Any, **options: Any) -> Answers:
+        """Answer for checked keys; changes nothing."""
+        return self._performed(Operation.QUERY, *operands).seen
+
+    def _check_and_insert(self, *operands: Any, **options: Any) -> Answers:
+        """Answer for each checked key, then insert it."""
+        return self._performed(Operation.CHECK_AND_INSERT, *operands).seen
+
+    def _age(self, *operands: Any, **options: Any) -> Ages:
+        """Return ages of checked keys; changes nothing."""
+        return _least_ages(self._query(*operands))
+
+    def _age_and_insert(self, *operands: Any, **options: Any) -> Ages:
+        """Return the age of each checked key, then insert it."""
+        return _least_ages(self._check_and_insert(*operands))
 
     def _checked_operations(self, operations: ArrayLike, count: int) -> NDArray[np.uint8]:
         codes = np.asarray(operations)
@@ -292,6 +410,20 @@ class Filter(Convenience):
     def _state(self) -> State:
         numbers = {name: getattr(self, name) for name in self._counts}
         return numbers, {name: array.copy() for name, (array, _) in self._arrays().items()}
+
+    def _saved(self) -> State:
+        """Return the part of the filter that changes, with its counters."""
+        numbers, arrays = self._state()
+        return {**numbers, "events": self.counters}, arrays
+
+    def _take_saved(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Take the result of `_saved`; errors as `_restore`. Older files have no counters."""
+        self._restore(numbers, arrays)
+        if events := numbers.get("events"):
+            for name, value in events.items():
+                require_count(name, value, least=0)
+            self.operations, self.hits = events["operations"], events["hits"]
+            self._inserted_keys = events["insertions"]
 
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Take the result of `_state`; KeyError, TypeError or ValueError if it does not fit."""
@@ -343,7 +475,7 @@ class Filter(Convenience):
                 "secrets: must be True for the hash siphash, whose state file holds them, not False"
             )
         with self._lock:
-            parameters, (numbers, arrays) = self.parameters, self._state()
+            parameters, (numbers, arrays) = self.parameters, self._saved()
         header = {
             "format": FORMATS[-1],
             "filter": type(self).__name__,
@@ -380,7 +512,7 @@ class Filter(Convenience):
             if owner is not None and issubclass(owner, cls):
                 owner._check_room(header["parameters"], arrays)
                 self = owner._build(header["parameters"])
-                self._restore(header["numbers"], arrays)
+                self._take_saved(header["numbers"], arrays)
                 return self
         except (KeyError, TypeError, ValueError, MemoryError) as error:
             raise StateFileError(f"{name}: damaged filter state: {error}") from None
@@ -401,7 +533,7 @@ class Filter(Convenience):
     def _identity(self) -> Any:
         """Return the numbers of the state that answers depend on."""
         return {
-            name: value for name, value in self._state()[0].items() if name not in self._counters
+            name: value for name, value in self._state()[0].items() if name not in self._uncompared
         }
 
     def __eq__(self, other: object) -> bool:
@@ -496,7 +628,9 @@ class CountedFilter(Filter):
             If the keys are neither integers nor text nor bytes, one is null, the shape is
             wrong, or a key does not fit into `key_bits`.
         """
-        self._insert(self._hash.check_keys(keys))
+        words = self._hash.check_keys(keys)
+        self._insert(words)
+        self._note_events(len(words), len(words))
 
     @one_or_all
     def query(self, keys: Keys) -> Answers:
@@ -513,7 +647,13 @@ class CountedFilter(Filter):
 
         Parameters, errors, result: as `query`, shape (n,).
         """
-        return self._check_and_insert(self._hash.check_keys(keys))
+        return self._checked_and_inserted(self._hash.check_keys(keys))
+
+    def _checked_and_inserted(self, keys: Words, *options: Any) -> Answers:
+        """Check and insert keys, and count."""
+        seen = self._check_and_insert(keys, *options)
+        self._note_events(len(keys), len(keys), seen)
+        return seen
 
     @one_or_all
     def age(self, keys: Keys) -> Ages:
@@ -525,24 +665,6 @@ class CountedFilter(Filter):
         Parameters, errors: as `insert`. The result is an ndarray of int64, shape (n,).
         """
         return self._age(self._hash.check_keys(keys))
-
-    def apply(self, operations: ArrayLike, keys: Keys) -> Verdicts:
-        """Perform a mixed sequence of operations, one after another.
-
-        Parameters
-        ----------
-        operations : array_like of int, shape (n,)
-            Values of `Operation`.
-        keys : array_like of int
-            One key per operation, also for those that ignore it; as `insert`, with its errors.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the operations are not integers, the lengths differ, or a value is not an
-            `Operation` that the filter has. Nothing is performed then.
-        """
-        return self._apply(operations, self._hash.check_keys(keys))
 
 
 def _upgraded(header: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ Only this module imports all of them: all its imports count for each study that 
 """
 
 import os
-from typing import overload
+from typing import cast, overload
 
 from .baselines import bloom, buffered, counting, forgetful, stable, swamp
 from .cuckoo import dictionary, window_dictionary
@@ -57,8 +57,8 @@ def from_spec(spec: Specification, **options: int) -> Filter:
     That of a ring with a `span` is a `TimeLimitedRing`. The `options` are, for
     a ring filter, its `secret`; errors as for the class.
     """
-    if isinstance(spec, FilterSpec) and spec.timed:
-        return TimeLimitedRing.from_spec(spec, **options)
+    if spec.kind == "ring" and spec.timed:
+        return TimeLimitedRing.from_spec(cast(FilterSpec, spec), **options)
     return _KINDS[spec.family].from_spec(spec, **options)
 
 

@@ -1,13 +1,6 @@
-"""Operations of a filter and their results, the same in golden and hardware."""
+"""Operations of a filter, the same in golden and hardware."""
 
 from enum import IntEnum, IntFlag
-from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
-
-Ages = NDArray[np.int64]
-"""Ages of keys, shape (n,)."""
 
 
 class OperationBit(IntFlag):
@@ -49,13 +42,3 @@ class Operation(IntEnum):
     """Forget everything and return to the first position of the ring."""
     REMOVE = OperationBit.REMOVE
     """Remove the key; only in families that can remove keys."""
-
-
-class Verdicts(NamedTuple):
-    """Results of a sequence of operations."""
-
-    seen: NDArray[np.bool_]
-    """Whether the key was reported, shape (n,); False where nothing was asked."""
-    age: Ages
-    """Least age that the key can have, in units of the filter's `age_unit`, shape (n,); -1 where
-    `seen` is False."""

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from .convenience import Options
 from .filter import Answers, Filter, Words, require_count
 from .hash.keys import Key, Keys, one_or_all
-from .operations import Ages, Verdicts
+from .results import Ages
 from .sizing import check_rate, expected_keys
 from .times import TIME_LIMIT, Times, check_now, check_timestamps
 
@@ -74,7 +74,9 @@ class TimedFilter(Filter):
             If a shape is wrong, a key does not fit into `key_bits`, or a
             timestamp is before the last. Nothing is inserted then.
         """
-        self._insert(*self._inserted(keys, timestamps))
+        words, times = self._inserted(keys, timestamps)
+        self._insert(words, times)
+        self._note_events(len(words), len(words))
 
     @one_or_all
     def query(self, keys: Keys, now: ArrayLike) -> Answers:
@@ -99,7 +101,10 @@ class TimedFilter(Filter):
 
         Parameters, errors: as `insert`; result of shape (n,) as `query`.
         """
-        return self._check_and_insert(*self._inserted(keys, timestamps))
+        words, times = self._inserted(keys, timestamps)
+        seen = self._check_and_insert(words, times)
+        self._note_events(len(words), len(words), seen)
+        return seen
 
     @one_or_all
     def age(self, keys: Keys, now: ArrayLike) -> Ages:
@@ -111,17 +116,14 @@ class TimedFilter(Filter):
         """
         return self._age(*self._asked(keys, now))
 
-    def apply(self, operations: ArrayLike, keys: Keys, timestamps: ArrayLike) -> Verdicts:
-        """Perform a mixed sequence of operations.
-
-        Parameters, errors: as `CountedFilter.apply` and `insert`, with a timestamp for
-        each operation.
-        """
-        return self._apply(operations, *self._inserted(keys, timestamps))
-
     def _inserted(self, keys: Keys, timestamps: ArrayLike) -> tuple[Words, Times]:
         checked = self._hash.check_keys(keys)
         return checked, check_timestamps(timestamps, len(checked), self._last)
+
+    def _checked_times(self, times: ArrayLike | None, count: int) -> Times:
+        if times is None:
+            raise TypeError(f"times: must be given for {type(self).__name__}")
+        return check_timestamps(times, count, self._last)
 
     def _asked(self, keys: Keys, now: ArrayLike) -> tuple[Words, Times]:
         checked = self._hash.check_keys(keys)

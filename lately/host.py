@@ -12,7 +12,8 @@ from .boards.link.protocol import MAX_PAYLOAD, SECRET_BYTES, Check, Request
 from .golden.errors import SpecificationError
 from .golden.hash.keys import check_keys
 from .golden.hash.siphash import check_secret
-from .golden.operations import Ages, Operation, Verdicts
+from .golden.operations import Operation
+from .golden.results import Ages, Verdicts
 from .golden.spec.all_presets import ALL_PRESETS
 from .golden.spec.base import Specification
 from .golden.times import Times, check_each
@@ -119,7 +120,7 @@ class Host(Session):
             If the board cannot be reached any longer. What it has performed by then is a
             beginning of the sequence.
         """
-        return Verdicts(*self.perform(operations, keys, windows, progress=progress)[:2])
+        return Verdicts.of(*self.perform(operations, keys, windows, progress=progress)[:2])
 
     def perform(
         self,

@@ -7,11 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...golden import Operation, TimeLimitedRing, from_spec
+from ...golden import Operation, from_spec
 from ...golden.hash.keys import random_keys
-from ...golden.spec import FilterSpec
-from ...golden.spec.dictionary_sizes import WindowDictionarySpec
-from ...golden.spec.timestamp import StampedPartsSpec
 from ...hdl.bus.flat import Field
 from ...hdl.interface import UnitSignature, pack
 from .design import Design
@@ -85,7 +82,7 @@ def _beats(design: Design, count: int, rng: np.random.Generator) -> Iterator[lis
             for lane in range(lanes)
         ]
         if told and rng.random() < _ALONE:
-            shifts = isinstance(design.spec, FilterSpec) and rng.random() < 0.8
+            shifts = design.spec.kind == "ring" and rng.random() < 0.8
             code = int(Operation.SHIFT if shifts else Operation.CLEAR)
             beat = (
                 [beat[0]._replace(code=code)]
@@ -98,9 +95,9 @@ def _beats(design: Design, count: int, rng: np.random.Generator) -> Iterator[lis
 def _asked_range(design: Design) -> tuple[int, int]:
     """Return the least and greatest window, or class, that a query may ask by."""
     spec = design.spec
-    if isinstance(spec, StampedPartsSpec):
-        return (1, spec.window_blocks) if spec.classes is None else (0, spec.classes - 1)
-    return 1, spec.window if isinstance(spec, WindowDictionarySpec) else 1
+    if not spec.query_field:
+        return 1, 1
+    return (1, spec.window_blocks) if spec.classes is None else (0, spec.classes - 1)
 
 
 def table_layout(design: Design) -> Any:
@@ -124,8 +121,8 @@ def bench_thresholds(design: Design) -> NDArray[np.int64]:
     design : Design
         With a `table_layout`.
     """
-    spec, layout = design.spec, table_layout(design)
-    assert isinstance(spec, StampedPartsSpec)
+    layout = table_layout(design)
+    spec: Any = design.spec
     places = np.indices(spec.table_shape)
     names = ("query_class", "age", "phase")
     address = sum(place << layout[name].offset for name, place in zip(names, places, strict=True))
@@ -141,26 +138,14 @@ def _answers(design: Design, steps: list[_Step]) -> Iterator[dict[str, int]]:
     times = np.zeros(len(steps), np.int64)
     spec = design.spec
     model: Any = from_spec(spec)
-    found: dict[str, Any] = {}
-    if isinstance(model, TimeLimitedRing):
-        seen, age, status, guaranteed, *_ = model.perform(codes, keys, times)
-        found["status"] = status
-        if "covered" in design.component.unit.signature.result.members:
-            found["covered"] = guaranteed + 1
-    elif isinstance(spec, StampedPartsSpec):
-        clock = [times] if spec.timed else []
-        if table_layout(design) is not None:
-            model.decide_by(bench_thresholds(design))
-        unit = spec.block_units if spec.classes is None else 1
-        seen, age, oldest, *_ = model.perform(codes, keys, *clock, asked * unit)
-        found["oldest"] = oldest
-    elif isinstance(spec, WindowDictionarySpec):
-        seen, age, guaranteed = model.perform(codes, keys, asked)
-        asks = codes & Operation.QUERY.value > 0
-        found["status"] = asks & (codes != Operation.CLEAR) & (asked > guaranteed)
-    else:
-        seen, age = model.apply(codes, keys)
-    found |= {"seen": seen, "age": np.maximum(age, 0)}
+    if table_layout(design) is not None:
+        model.decide_by(bench_thresholds(design))
+    unit = spec.block_units if spec.classes is None else 1
+    windows = asked * unit if spec.query_field else None
+    results = model.perform(codes, keys, times if spec.timed else None, windows)
+    signature: UnitSignature = design.component.unit.signature
+    names = signature.of_lane(signature.result, 0).members.keys() & results._fields
+    found = {name: np.maximum(getattr(results, name), 0) for name in names - {"time"}}
     for number in range(len(steps)):
         yield {name: int(values[number]) for name, values in found.items()}
 

@@ -102,8 +102,7 @@ class BitArrays(Baseline):
         """Bytes that the arrays take in this process."""
         return sum(array.nbytes for array in self._segments)
 
-    def clear(self) -> None:
-        """Forget everything."""
+    def _empty(self) -> None:
         for array in self._segments:
             array.clear()
         for name in self._counts:

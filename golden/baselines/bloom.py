@@ -36,7 +36,7 @@ class BloomFilter(BitArrays):
     """
 
     specification = BloomSpec
-    _counters = ("insertions",)
+    _uncompared = ("insertions",)
 
     bits: int
 

@@ -20,7 +20,7 @@ _LOOK_AHEAD = 64
 class _TwoFilters(BitArrays):
     """Two bit arrays with the same hash functions, of which the first is the younger."""
 
-    _counters = ("insertions", "switches")
+    _uncompared = ("insertions", "switches")
     _counts: ClassVar = {"insertions": None, "switches": None, "filled": "generation"}
 
     generation: int

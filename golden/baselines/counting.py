@@ -55,11 +55,11 @@ class CountingBloomFilter(ByteCells):
     """
 
     specification = CountingBloomSpec
-    _counters = ("overflows",)
+    _uncompared = ("overflows",)
     _counts: ClassVar = {"insertions": None, "overflows": None}
 
     window: int
-    counters: int
+    _counters: int
     counter_bits: int
     saturated: str
     overflows: int
@@ -72,21 +72,26 @@ class CountingBloomFilter(ByteCells):
     @property
     def window_false_positive_rate(self) -> float:
         """Expected false-positive rate of a full window of distinct keys, none overflowing."""
-        return bloom_rate(self.window, self.counters, self.hashes)
+        return bloom_rate(self.window, self._counters, self.hashes)
 
     def _prepare(self) -> None:
         if self.saturated not in ("kept", "decremented"):
             raise SpecificationError(
                 f"saturated: must be 'kept' or 'decremented', not {self.saturated!r}"
             )
-        self._make_hash([self.counters] * self.hashes)
+        self._make_hash([self._counters] * self.hashes)
         self._most = (1 << self.counter_bits) - 1
         self._queue = np.zeros((self.window, -(-self.key_bits // 64)), np.uint64)
 
     @property
+    def parameters(self) -> dict[str, Any]:
+        """Values from which a state file builds the filter."""
+        return {**super().parameters, "counters": self._counters}
+
+    @property
     def storage_bits(self) -> int:
         """Bits of the counters; the queue is counted by `queue_bits`, as in the GEBF paper."""
-        return self.counters * self.counter_bits
+        return self._counters * self.counter_bits
 
     @property
     def queue_bits(self) -> int:
@@ -98,9 +103,8 @@ class CountingBloomFilter(ByteCells):
         """Keys of the window, oldest first; shape (min(insertions, window), words)."""
         return ring_order(self._queue, self.insertions)
 
-    def clear(self) -> None:
-        """Forget everything, counters that are kept included."""
-        self._cells = bytearray(self.counters)
+    def _empty(self) -> None:
+        self._cells = bytearray(self._counters)
         self._queue[:] = 0
         self.insertions = self.overflows = 0
 

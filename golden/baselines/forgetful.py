@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..errors import SpecificationError
 from ..filter import Answers, Words
-from ..operations import Ages
+from ..results import Ages
 from ..ring.slices import find_runs
 from ..sizing import HASHES, shared_cells, smallest
 from ..spec.compared import ForgetfulBloomSpec
@@ -58,7 +58,7 @@ class ForgetfulBloomFilter(BitArrays):
 
     specification = ForgetfulBloomSpec
     age_unit = "generations"
-    _counters = ("insertions", "shifts")
+    _uncompared = ("insertions", "shifts")
     _counts: ClassVar = {"insertions": None, "shifts": None, "filled": "generation"}
 
     generation: int

@@ -76,8 +76,7 @@ class StableBloomFilter(ByteCells):
         """Share of the cells that are 0."""
         return float(np.mean(self._view() == 0))
 
-    def clear(self) -> None:
-        """Forget everything, and begin the random numbers anew."""
+    def _empty(self) -> None:
         self._cells = bytearray(self.cells)
         self.insertions = 0
 

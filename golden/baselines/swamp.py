@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ..filter import Answers, Words, require_count
 from ..hash.keys import Keys, one_or_all
-from ..operations import Ages
+from ..results import Ages
 from ..sizing import check_rate, smallest
 from ..spec.compared import SwampSpec
 from .bits import Baseline, append, ring_order
@@ -159,8 +159,7 @@ class Swamp(Baseline):
         """Fingerprints of the window, oldest first; shape (min(insertions, window),)."""
         return ring_order(self._buffer, self.insertions)
 
-    def clear(self) -> None:
-        """Forget everything."""
+    def _empty(self) -> None:
         self._buffer[:] = 0
         self._sorted = None
         self.insertions = 0

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from .. import compilation
 from ..filter import Answers, Words, require_count
 from ..hash.keys import Keys, one_or_all, sortable
-from ..operations import Ages
+from ..results import Ages
 from ..ring.slices import chunks
 from ..spec.cuckoo import CuckooSpec
 from .sizes import MOST_POSITIONS, cuckoo_error_bound, cuckoo_signature_bits
@@ -117,7 +117,7 @@ class CuckooDictionary(CuckooTables):
         Parameters, errors, result: as `query`, shape (n,).
         """
         window = self.checked_window(window)
-        return self._check_and_insert(self._hash.check_keys(keys), window)
+        return self._checked_and_inserted(self._hash.check_keys(keys), window)
 
     @one_or_all
     def last_update(self, keys: Keys) -> Ages:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..filter import CountedFilter
 from ..hash.functions import ConstantStream, KeyHash
-from ..operations import Ages
+from ..results import Ages
 
 WORD = (1 << 64) - 1
 """Mask of the generator of random bits."""
@@ -25,7 +25,7 @@ Name = int | tuple[int, ...]
 class CuckooTables(CountedFilter):
     """Storage of a cuckoo dictionary; built as a `CuckooDictionary`, which has the attributes."""
 
-    _counters = ("moved", "overflow_peak")
+    _uncompared = ("moved", "overflow_peak")
     _counts: ClassVar = {"insertions": None, "moved": None, "overflow_peak": None}
 
     window: int
@@ -34,8 +34,7 @@ class CuckooTables(CountedFilter):
     moves: int
     _hash: KeyHash
 
-    def clear(self) -> None:
-        """Forget everything, so that the dictionary is as it was built."""
+    def _empty(self) -> None:
         # Both tables one after the other: an entry is a timestamp and a code,
         # signature * 2 positions + address of its position in the other table.
         zeros = bytes(2 * self.positions * 8)

@@ -17,7 +17,7 @@ dictionary says for which windows its answers are exact all the same.
 
 import inspect
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,24 +29,14 @@ from ..filter import Answers, CountedFilter, Words, require_count
 from ..hash.functions import KeyHash, offset_tables, offset_terms
 from ..hash.keys import Keys, one_or_all
 from ..hash.siphash import check_secret
-from ..operations import Ages, Operation, Verdicts
+from ..operations import Operation, OperationBit
+from ..results import Ages, Results
 from ..ring.slices import chunks
 from ..spec.dictionary_sizes import WindowDictionarySpec, least_columns, least_digest_bits
 from . import window_loop as loop
 
 Windows = ArrayLike | None
 """Window of all queries, or one for each, shape (n,); None for that of the dictionary."""
-
-
-class WindowVerdicts(NamedTuple):
-    """Results of a sequence of operations, with what their answers can be relied on for."""
-
-    seen: Answers
-    """As `Verdicts`."""
-    age: Ages
-    """As `Verdicts`."""
-    guaranteed: Ages
-    """Largest window for which the answer to each is exact, shape (n,)."""
 
 
 class WindowDictionary(CountedFilter):
@@ -105,7 +95,7 @@ class WindowDictionary(CountedFilter):
 
     specification = WindowDictionarySpec
     _supported = (*CountedFilter._supported, Operation.REMOVE)
-    _counters = ("lost", "stash_peak")
+    _uncompared = ("lost", "stash_peak")
     _counts: ClassVar = {
         "insertions": 1 << 62,
         "lost": "insertions",
@@ -123,11 +113,11 @@ class WindowDictionary(CountedFilter):
 
     def __init__(self, **parameters: Any) -> None:
         secret = parameters.pop("secret", 0)
-        self._secret = self._waiting = 0
+        self._secret = self._waiting = self._all_lost = 0
         super().__init__(**parameters)
         if check_secret(secret):
             self.rekey(secret)
-            self.clear()
+            self._empty()
 
     @classmethod
     def _signature(cls) -> list[inspect.Parameter]:
@@ -260,7 +250,8 @@ class WindowDictionary(CountedFilter):
 
         Parameters, errors: as `insert` and `checked_window`. Result: ndarray of bool, shape (n,).
         """
-        return self._query(self._hash.check_keys(keys), window)
+        words = self._hash.check_keys(keys)
+        return self._query(words, self._checked_windows(window, len(words)))
 
     @one_or_all
     def check_and_insert(self, keys: Keys, window: Windows = None) -> Answers:
@@ -268,45 +259,19 @@ class WindowDictionary(CountedFilter):
 
         Parameters, errors, result: as `query`, shape (n,).
         """
-        return self._check_and_insert(self._hash.check_keys(keys), window)
+        words = self._hash.check_keys(keys)
+        return self._checked_and_inserted(words, self._checked_windows(window, len(words)))
 
     def remove(self, keys: Keys) -> None:
         """Remove keys; nothing happens for those whose digest is not there.
 
         Parameters, errors: as `insert`.
         """
-        self._perform(Operation.REMOVE, self._hash.check_keys(keys))
+        words = self._hash.check_keys(keys)
+        self._performed(Operation.REMOVE, words)
+        self._note_events(len(words))
 
-    def apply(self, operations: ArrayLike, keys: Keys, windows: Windows = None) -> Verdicts:
-        """Perform a mixed sequence of operations.
-
-        Parameters, errors: as `CountedFilter.apply` and `query`, with a window for each
-        operation.
-        """
-        return Verdicts(*self.perform(operations, keys, windows)[:2])
-
-    def perform(self, operations: ArrayLike, keys: Keys, windows: Windows = None) -> WindowVerdicts:
-        """Perform a mixed sequence of operations; return the guarantee of each answer, too.
-
-        Parameters, errors: as `apply`.
-        """
-        checked = self._hash.check_keys(keys)
-        codes = self._checked_operations(operations, len(checked))
-        each = self._checked_windows(windows, len(checked))
-        ages = np.full(len(codes), -1, np.int64)
-        guaranteed = np.zeros(len(codes), np.int64)
-        start = 0
-        for clear in [*np.flatnonzero(codes == Operation.CLEAR), len(codes)]:
-            part = slice(start, clear)
-            ages[part], guaranteed[part] = self._perform_all(codes[part], checked[part], each[part])
-            if clear < len(codes):
-                guaranteed[clear] = self.guaranteed_window
-                self.clear()
-            start = clear + 1
-        return WindowVerdicts(ages >= 0, ages, guaranteed)
-
-    def clear(self) -> None:
-        """Forget everything; a secret that waits comes in."""
+    def _empty(self) -> None:
         self._times = np.zeros(self.columns * self.rows, np.int64)
         self._held = np.zeros_like(self._times)
         self._stash_times = np.zeros(self.stash, np.int64)
@@ -330,48 +295,50 @@ class WindowDictionary(CountedFilter):
 
     # Steps
 
-    def _insert(self, keys: Words) -> None:
-        self._perform(Operation.INSERT, keys)
+    def _query(self, keys: Words, window: Any = None) -> Answers:
+        return self._performed(Operation.QUERY, keys, None, window).seen
 
-    def _query(self, keys: Words, window: Windows = None) -> Answers:
-        return self._perform(Operation.QUERY, keys, window) >= 0
-
-    def _check_and_insert(self, keys: Words, window: Windows = None) -> Answers:
-        return self._perform(Operation.CHECK_AND_INSERT, keys, window) >= 0
+    def _check_and_insert(self, keys: Words, window: Any = None) -> Answers:
+        return self._performed(Operation.CHECK_AND_INSERT, keys, None, window).seen
 
     def _age(self, keys: Words) -> Ages:
-        return self._perform(Operation.QUERY, keys)
+        return self._performed(Operation.QUERY, keys).age
 
-    def _age_and_insert(self, keys: Words) -> Ages:
-        return self._perform(Operation.CHECK_AND_INSERT, keys)
+    def _further_counters(self) -> dict[str, int]:
+        return {"lost": self._all_lost}
 
-    def _checked_windows(self, window: Windows, count: int) -> Ages:
-        if window is None or np.ndim(window) == 0:
-            asked: Any = window
+    def _checked_windows(self, windows: Windows, count: int) -> Ages:
+        if windows is None or np.ndim(windows) == 0:
+            asked: Any = windows
             return np.full(count, self.checked_window(asked))
-        windows = np.asarray(window)
-        if windows.shape != (count,):
-            raise ValueError(
-                f"window: must have shape ({count},), one per key, not {windows.shape}"
-            )
-        for value in (windows.min(), windows.max()) if count else ():
+        array = np.asarray(windows)
+        if array.shape != (count,):
+            raise ValueError(f"window: must have shape ({count},), one per key, not {array.shape}")
+        for value in (array.min(), array.max()) if count else ():
             require_count("window", value, most=self.window)
-        return windows.astype(np.int64)
+        return array.astype(np.int64)
 
-    def _perform(self, operations: Any, keys: Words, window: Windows = None) -> Ages:
-        return self._perform_all(operations, keys, window)[0]
-
-    def _perform_all(
-        self, operations: Any, keys: Words, window: Windows = None
-    ) -> tuple[Ages, Ages]:
-        """Perform operations; return ages, and the window that is guaranteed to each."""
-        codes = np.broadcast_to(np.asarray(operations, np.int64), len(keys))
-        windows = self._checked_windows(window, len(keys))
-        ages, guaranteed = np.empty((2, len(keys)), np.int64)
-        for part in chunks(len(keys)):
-            told = ages[part], guaranteed[part]
-            self._perform_part(codes[part], keys[part], windows[part], *told)
-        return ages, guaranteed
+    def _perform(
+        self,
+        codes: NDArray[np.uint8],
+        keys: Words,
+        times: Any = None,
+        windows: "Ages | None" = None,
+    ) -> Results:
+        asked = np.full(len(keys), self.window) if windows is None else windows
+        ages, covered = np.full(len(keys), -1, np.int64), np.zeros(len(keys), np.int64)
+        start = 0
+        for clear in [*np.flatnonzero(codes == Operation.CLEAR), len(codes)]:
+            for part in chunks(clear - start):
+                own = slice(start + part.start, start + part.stop)
+                answers = ages[own], covered[own]
+                self._perform_part(codes[own].astype(np.int64), keys[own], asked[own], *answers)
+            if clear < len(codes):
+                covered[clear] = self.guaranteed_window
+                self._empty()
+            start = clear + 1
+        queries = codes & (OperationBit.QUERY | OperationBit.ALONE) == OperationBit.QUERY
+        return Results.of(ages >= 0, ages, status=queries & (asked > covered), covered=covered)
 
     def _perform_part(self, codes: Ages, keys: Words, windows: Ages, *told: Ages) -> None:
         digests, rests, places = self._digests(keys)
@@ -380,14 +347,16 @@ class WindowDictionary(CountedFilter):
         )
         run: Any = _compiled() if self.compiled else loop.perform
         offsets: Any = self._offsets if self.compiled else self._offsets.tolist()
-        asked: list[Any] = [codes.copy(), digests, rests, places, windows]
+        asked: list[Any] = [codes, digests, rests, places, windows]
         kept: list[Any] = [self._times, self._held, self._stash_times, self._stash, numbers, *told]
         if not self.compiled:
             # An interpreter takes elements from these three times as fast as from arrays.
             asked = [array.tolist() for array in asked]
             kept = [memoryview(array) for array in kept]
         run(*asked, *kept[:4], self.window, self.moves or 0, offsets, *kept[4:])
+        self._all_lost -= self.lost
         self.insertions, self.lost, self.youngest_lost, self.stash_peak = numbers.tolist()
+        self._all_lost += self.lost
 
     def _digests(self, keys: Words) -> tuple[Ages, Ages, Ages]:
         """Return digests, the part that cells hold, and the cell in each column, (n, columns)."""
@@ -411,6 +380,10 @@ class WindowDictionary(CountedFilter):
         return states
 
     # State files
+
+    def _take_saved(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        super()._take_saved(numbers, arrays)
+        self._all_lost = numbers.get("events", {}).get("lost", self.lost)
 
     @property
     def _private(self) -> bool:

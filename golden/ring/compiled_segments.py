@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from ..hash.compiled_hash import CompiledHash
 from ..hash.functions import shard_rotations
-from ..operations import Ages
+from ..results import Ages
 from . import compiled_loops as loops
 from .layout import Layout
 from .position import RingPosition

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ..errors import SpecificationError
 from ..hash.functions import KeyHash
-from ..spec import FilterSpec, GuardedEpochSpec
+from ..spec import FilterSpec
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Layout:
             raise TypeError(f"partitioned: must be True or False, not {partitioned!r}")
         sizes, cells = spec.index_sizes, spec.cells
         if not partitioned:
-            if not isinstance(spec, GuardedEpochSpec):
+            if not spec.shared_cells:
                 raise SpecificationError(f"partitioned: must be True for {spec.family}, not False")
             if spec.shards > 1:
                 raise SpecificationError("partitioned: must be True for several lanes, not False")

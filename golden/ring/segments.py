@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..hash.functions import KeyHash
-from ..operations import Ages, Operation
+from ..operations import Operation
+from ..results import Ages
 from .layout import Layout
 from .position import RingPosition
 from .slices import chunks

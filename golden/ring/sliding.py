@@ -22,9 +22,10 @@ from numpy.typing import ArrayLike, NDArray
 from .. import analysis, compilation
 from ..convenience import State
 from ..errors import RekeyError, SpecificationError
-from ..filter import Answers, CountedFilter, Words, require_count
+from ..filter import CountedFilter, Words, require_count
 from ..hash.siphash import check_secret
-from ..operations import Ages, Operation, Verdicts
+from ..operations import Operation
+from ..results import Ages, Results
 from ..spec import FilterSpec, GuardedEpochSpec
 from ..spec.base import require
 from ..spec.span import TIME_FIELDS
@@ -58,10 +59,6 @@ class SlidingFilter(CountedFilter):
     Attributes
     ----------
     partitioned : bool
-    hits : int
-        Queries of `check_and_insert` and `apply` that reported a key.
-    operations : int
-        Operations of `insert`, `check_and_insert` and `apply`.
 
     Raises
     ------
@@ -93,7 +90,6 @@ class SlidingFilter(CountedFilter):
         self._prepare()
         keyed = check_secret(secret) or self._private
         self._ring = RingPosition.first(self._spec, self._checked_secret(secret) if keyed else 0)
-        self.operations = self.hits = 0
 
     def _prepare(self) -> None:
         self.seed, self.key_bits = self._spec.seed, self._spec.key_bits
@@ -138,32 +134,23 @@ class SlidingFilter(CountedFilter):
 
     # Operations
 
-    def _insert(self, keys: Words) -> None:
-        self._perform_all(Operation.INSERT, keys)
-
-    def _query(self, keys: Words) -> Answers:
-        return self._age(keys) >= 0
-
-    def _check_and_insert(self, keys: Words) -> Answers:
-        return self._perform_all(Operation.CHECK_AND_INSERT, keys).seen
+    def _perform(self, codes: NDArray[np.uint8], keys: Words, *_: Any) -> Results:
+        age = self._segments.perform(codes, keys, self._ring)
+        return Results.of(age >= 0, age)
 
     def _age(self, keys: Words) -> Ages:
-        return self._segments.perform(_repeated(Operation.QUERY, keys), keys, self._ring)
-
-    def _apply(self, operations: ArrayLike, *operands: Any) -> Verdicts:
-        (keys,) = operands
-        return self._perform(self._checked_operations(operations, len(keys)), keys)
+        return self._performed(Operation.QUERY, keys).age
 
     def shift(self) -> None:
         """Start a new generation now; as the operation SHIFT."""
-        self._perform_all(Operation.SHIFT, np.zeros((1, self._words), np.uint64))
+        self._performed(Operation.SHIFT, self._no_key)
+        self._note_events(1)
 
-    def clear(self) -> None:
-        """Forget everything; as the operation CLEAR. The counters go on.
+    def _empty(self) -> None:
+        self._performed(Operation.CLEAR, self._no_key)
 
-        All segments take the newest secret, one that waits included.
-        """
-        self._perform_all(Operation.CLEAR, np.zeros((1, self._words), np.uint64))
+    def _further_counters(self) -> dict[str, int]:
+        return {"shifts": self.shifts}
 
     @property
     def generation(self) -> int:
@@ -357,7 +344,7 @@ class SlidingFilter(CountedFilter):
         self._ring.set_numbers(numbers["ring"], insertions, shifts)
         if not all(type(number) is int and number >= 0 for number in (operations, hits)):
             raise ValueError(f"counters {operations}, {hits} do not fit the specification")
-        self.operations, self.hits = operations, hits
+        self.operations, self._inserted_keys, self.hits = operations, insertions, hits
         if self._private:
             self._ring.set_secrets(*numbers["secrets"])
         packed, shape = arrays["bits"], self._segments.bits.shape
@@ -378,23 +365,9 @@ class SlidingFilter(CountedFilter):
             )
         return check_secret(secret)
 
-    def _perform_all(self, operation: Operation, keys: Words) -> Verdicts:
-        return self._perform(_repeated(operation, keys), keys)
-
-    def _perform(self, codes: NDArray[np.uint8], keys: Words) -> Verdicts:
-        age = self._segments.perform(codes, keys, self._ring)
-        seen = age >= 0
-        self.operations += len(codes)
-        self.hits += int(seen.sum())
-        return Verdicts(seen, age)
-
     @property
-    def _words(self) -> int:
-        return -(-self.spec.key_bits // 64)
-
-
-def _repeated(operation: Operation, keys: Words) -> NDArray[np.uint8]:
-    return np.full(len(keys), operation, np.uint8)
+    def _no_key(self) -> Words:
+        return np.zeros((1, -(-self.spec.key_bits // 64)), np.uint64)
 
 
 def _segments(layout: Layout) -> "Segments | CompiledSegments":

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .. import analysis
 from ..errors import SpecificationError
 from ..filter import Answers, Words
-from ..operations import Ages
+from ..results import Ages
 from ..spec.time_limited import TimeLimitedSpec
 from ..timed_filter import TimedFilter
 from ..times import NEVER, TIME_LIMIT, Times, check_now
@@ -96,7 +96,7 @@ class TimeLimitedAPBF(TimedFilter):
 
     specification = TimeLimitedSpec
 
-    _counters = ("counters",)
+    _uncompared = ("counters",)
     _counts: ClassVar = {
         "generation": None, "insertions_left": "generation", "insertions": None, "shifts": None,
     }  # fmt: skip
@@ -127,8 +127,7 @@ class TimeLimitedAPBF(TimedFilter):
             )
         self._make_hash([1 << HASH_BITS], functions=self.k)
 
-    def clear(self) -> None:
-        """Forget everything, the rate of insertions included."""
+    def _empty(self) -> None:
         self._slices = [_empty(self._first_bits) for _ in range(self.k + self.l)]
         self._function = 0
         self._first = self._last = NEVER

@@ -1,15 +1,15 @@
 """Rings of all families whose window is a span of time: a turn policy before a ring of segments."""
 
 import inspect
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ..convenience import State
 from ..filter import Answers, Words, require_count
-from ..hash.keys import Keys
-from ..operations import Ages, Operation, Verdicts
+from ..operations import Operation
+from ..results import Ages, Results
 from ..spec import FilterSpec
 from ..spec.base import require
 from ..timed_filter import TimedFilter
@@ -23,19 +23,6 @@ from .turn_policy import PoolStatus, TurnPolicy, Turns
 _RINGS: dict[str, type[SlidingFilter]] = {
     kind.specification.family: kind for kind in (APBF, APBBF, GEBF, BlockedGEBF)
 }
-
-
-class TimedVerdicts(NamedTuple):
-    """Results of a sequence of operations with times."""
-
-    seen: NDArray[np.bool_]
-    """As `Verdicts`."""
-    age: Ages
-    """As `Verdicts`: generations since the youngest run of slices that the key matches."""
-    status: NDArray[np.uint8]
-    """`PoolStatus.code` of each answer: at its time, before the operation's effects, shape (n,)."""
-    guaranteed_span: NDArray[np.int64]
-    """Greatest age at which every key is reported in each answer, shape (n,); or -1."""
 
 
 class TimeLimitedRing(TimedFilter):
@@ -58,11 +45,6 @@ class TimeLimitedRing(TimedFilter):
     secret : int
         As for `SlidingFilter`.
 
-    Attributes
-    ----------
-    operations, hits : int
-        Operations so far, and those that reported a key, as `SlidingFilter` has them.
-
     Raises
     ------
     SpecificationError
@@ -79,11 +61,10 @@ class TimeLimitedRing(TimedFilter):
         self._ring = _RINGS[spec.family].from_spec(spec.untimed, secret=secret)
         # It turns when it is told to; so it does from the clear on.
         self._ring.generation = TIME_LIMIT
-        self._ring.clear()
+        self._ring._empty()
         self._turns = Turns(TurnPolicy.of(spec))
         self._hash = self._ring._hash
         self._last = NEVER
-        self.operations = self.hits = 0
 
     def _prepare(self) -> None:
         """Leave all to the constructor, which takes a specification."""
@@ -158,13 +139,7 @@ class TimeLimitedRing(TimedFilter):
         """
         return self._ring.fill_ratios()
 
-    def perform(self, operations: ArrayLike, keys: Keys, timestamps: ArrayLike) -> TimedVerdicts:
-        """Perform a mixed sequence of operations; return the status of each answer, too.
-
-        Parameters, errors: as `apply`.
-        """
-        words, times = self._inserted(keys, timestamps)
-        return self._perform(self._checked_operations(operations, len(words)), words, times)
+    # Operations
 
     def shift(self, now: int) -> None:
         """Start a new generation at the time `now`, as the operation SHIFT.
@@ -173,17 +148,14 @@ class TimeLimitedRing(TimedFilter):
         No later operation may be before `now`. Errors: as `status`.
         """
         times = check_now(now, 1, self._last)
-        self._perform_all(Operation.SHIFT, np.zeros((1, -(-self.key_bits // 64)), np.uint64), times)
+        self._performed(Operation.SHIFT, np.zeros((1, -(-self.key_bits // 64)), np.uint64), times)
+        self._note_events(1)
 
-    def clear(self) -> None:
-        """Forget everything, as the operation CLEAR; the counters go on.
-
-        All segments take the newest secret, and times may begin anew.
-        """
-        self._ring.clear()
+    def _empty(self) -> None:
+        # Times may begin at 0 again.
+        self._ring._empty()
         self._turns.clear()
         self._last = NEVER
-        self.operations += 1
 
     @property
     def generation(self) -> int:
@@ -203,26 +175,17 @@ class TimeLimitedRing(TimedFilter):
         require_count("generation", value)
         self._turns.generation = int(value)
 
-    def _insert(self, keys: Words, times: Times) -> None:
-        self._perform_all(Operation.INSERT, keys, times)
-
     def _query(self, keys: Words, times: Times) -> Answers:
         return self._age(keys, times) >= 0
-
-    def _check_and_insert(self, keys: Words, times: Times) -> Answers:
-        return self._perform_all(Operation.CHECK_AND_INSERT, keys, times).seen
 
     def _age(self, keys: Words, times: Times) -> Ages:
         return self._within(self._ring._age(keys), self._turns.alive(times))
 
-    def _apply(self, operations: ArrayLike, *operands: Any) -> Verdicts:
-        codes = self._checked_operations(operations, len(operands[0]))
-        return Verdicts(*self._perform(codes, *operands)[:2])
+    def _further_counters(self) -> dict[str, int]:
+        names = ("shifts", "shortened", "overfilled")
+        return {name: getattr(self._turns, name) for name in names}
 
-    def _perform_all(self, operation: Operation, keys: Words, times: Times) -> TimedVerdicts:
-        return self._perform(np.full(len(keys), operation, np.uint8), keys, times)
-
-    def _perform(self, codes: NDArray[np.uint8], keys: Words, times: Times) -> TimedVerdicts:
+    def _perform(self, codes: NDArray[np.uint8], keys: Words, times: Any, *_: Any) -> Results:
         passage = self._turns.follow(codes, times)
         self._last = self._turns.latest
         # An operation that turns is its query, a shift and its insertion.
@@ -234,11 +197,10 @@ class TimeLimitedRing(TimedFilter):
         each[begin[turned & asks]] = Operation.QUERY
         each[final[turned] - 1] = Operation.SHIFT
         each[final[turned]] = Operation.INSERT
-        found = self._ring._apply(each, np.repeat(keys, steps, axis=0)).age[begin]
+        found = self._ring._perform(each, np.repeat(keys, steps, axis=0)).age[begin]
         age = self._within(found, passage.alive)
-        self.operations += len(codes)
-        self.hits += int((age >= 0).sum())
-        return TimedVerdicts(age >= 0, age, passage.status, passage.guaranteed_span)
+        covered = passage.guaranteed_span + 1
+        return Results.of(age >= 0, age, status=passage.status, time=times, covered=covered)
 
     def _within(self, age: Ages, alive: NDArray[np.int64]) -> Ages:
         """Ages of the runs that count, -1 for the others."""
@@ -334,6 +296,7 @@ class TimeLimitedRing(TimedFilter):
         for name in ("operations", "hits"):
             check_whole(name, getattr(self, name), 0)
         self._turns.restore(numbers["turns"])
+        self._inserted_keys = self.insertions
         self._ring._restore(numbers["ring"], arrays)
         self._last = self._turns.latest
 

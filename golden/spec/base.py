@@ -9,8 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar, Self, cast
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from ..errors import SpecificationError
 from ..files import replace_file
+from ..times import check_each
 
 UNSET = cast(int, None)
 """Value of a field that is not given."""
@@ -89,6 +93,104 @@ class Specification(ABC, metaclass=_Dispatcher):
     def _hold(self, name: str, condition: bool, rule: str) -> None:
         """Refuse the value of a field unless a condition holds."""
         require(condition, name, rule, getattr(self, name))
+
+    # What the layers above read in place of the family
+
+    @property
+    def kind(self) -> str:
+        """Kind of hardware: "ring", "dictionary" or "timing"; empty if there is none."""
+        return ""
+
+    @property
+    def timed(self) -> bool:
+        """Whether the window is a span of time; else it counts insertions."""
+        return False
+
+    @property
+    def keyed(self) -> bool:
+        """Whether the hash takes a secret."""
+        return getattr(self, "hash", "h3") == "siphash"
+
+    @property
+    def lanes(self) -> int:
+        """Keys that the hardware accepts per cycle."""
+        return 1
+
+    @property
+    def classes(self) -> int | None:
+        """Classes of queries, if a table of thresholds answers; else None."""
+        return None
+
+    @property
+    def query_field(self) -> str:
+        """Field by which a query asks: "window" or "query_class"; empty if it has none."""
+        return ""
+
+    @property
+    def block_units(self) -> int:
+        """Insertions, or units of time, of one step of a query's window."""
+        return 1
+
+    @property
+    def window_blocks(self) -> int:
+        """Longest window of a query, in steps of `block_units`."""
+        raise NotImplementedError(f"family {self.family} has no windows of queries")
+
+    @property
+    def part_name(self) -> str:
+        """Word for one of the equal parts of the memory: "segment", "column" or "part"."""
+        return "part"
+
+    @property
+    def cell_name(self) -> str:
+        """Word for what the memory consists of: "bit" or "cell"."""
+        return "cell"
+
+    @property
+    def cell_shape(self) -> tuple[int, int, int]:
+        """Parts of the memory, cells of a part, and bits of a cell, as the hardware has them."""
+        raise NotImplementedError(f"family {self.family} has no hardware")
+
+    def query_numbers(self, windows: ArrayLike | None, count: int) -> NDArray[np.int64]:
+        """Return the numbers by which queries ask in hardware, shape (count,): blocks or classes.
+
+        Parameters
+        ----------
+        windows : array_like of int, shape (count,) or (), optional
+            Windows in the unit of the filter's, which is the default. If there are classes, the
+            classes of the queries, by default 0.
+        count : int
+
+        Raises
+        ------
+        TypeError, ValueError
+            If they are not integers, have another shape, or one of them is out of range or
+            a window that is no whole number of blocks. Also if queries have no `query_field`.
+        """
+        if not self.query_field:
+            if windows is not None:
+                raise ValueError(f"windows: must not be given for family {self.family}")
+            return np.zeros(count, np.int64)
+        if self.classes is not None:
+            numbers = check_each("classes", 0 if windows is None else windows, count)
+            if len(wrong := numbers[numbers >= self.classes]):
+                raise ValueError(f"classes: must be below {self.classes}, not {wrong[0]}")
+            return numbers
+        if windows is None:
+            return np.full(count, self.window_blocks)
+        most, each = self.window_blocks * self.block_units, self.block_units
+        checked = check_each("windows", windows, count)
+        for refused, rule in (
+            (checked > most, f"must be at most {most}"),
+            (checked % each != 0, f"must be multiples of {self._block_field} = {each}"),
+        ):
+            if refused.any():
+                raise ValueError(f"windows: {rule}, not {checked[refused][0]}")
+        blocks: NDArray[np.int64] = checked // each
+        return blocks
+
+    _block_field: ClassVar[str] = "block"
+    """Name of the field that holds `block_units`."""
 
     # Families
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from ..analysis import digest_false_positive_rate, stashed_entries
 from ..hash.functions import HASHES, RANGE_BITS
@@ -35,11 +35,6 @@ MOVING: Mapping[str, Any] = {"stash": 16, "moves": 64}
 class WindowDictionarySpec(Specification, family="window-dictionary"):
     """Window dictionary, with fields as `WindowDictionary` has them."""
 
-    timed: ClassVar[bool] = False
-    """Whether the window is one in time."""
-    block_units: ClassVar[int] = 1
-    """Insertions by which windows are counted."""
-
     window: int = required(most=1 << 30)
     columns: int = required(most=64)
     rows: int = required(least=2, most=1 << 30)
@@ -64,6 +59,26 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
             f"must be {low + 1} to {low + RANGE_BITS}, {low} that select one of {self.rows} rows "
             f"and 1 to {RANGE_BITS} that a cell holds",
         )
+
+    @property
+    def kind(self) -> str:
+        """Kind of hardware."""
+        return "dictionary"
+
+    @property
+    def query_field(self) -> str:
+        """Field by which a query asks."""
+        return "window"
+
+    @property
+    def part_name(self) -> str:
+        """Word for one of the equal parts of the memory."""
+        return "column"
+
+    @property
+    def cell_shape(self) -> tuple[int, int, int]:
+        """Parts of the memory, cells of a part, and bits of a cell, as the hardware has them."""
+        return self.columns, self.rows, self.cell_bits
 
     @property
     def guaranteed_window(self) -> int:

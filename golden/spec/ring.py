@@ -118,6 +118,31 @@ class FilterSpec(SpanSpecification):
     # The ring and its segments
 
     @property
+    def kind(self) -> str:
+        """Kind of hardware."""
+        return "ring"
+
+    @property
+    def part_name(self) -> str:
+        """Word for one of the equal parts of the memory."""
+        return "segment"
+
+    @property
+    def cell_name(self) -> str:
+        """Word for what the memory consists of."""
+        return "bit"
+
+    @property
+    def cell_shape(self) -> tuple[int, int, int]:
+        """Memories of bits, the bits of each, and 1."""
+        return self.segments * self.parts, self.part_bits, 1
+
+    @property
+    def shared_cells(self) -> int:
+        """Bits that hash functions share if they have no parts of their own; 0 if they cannot."""
+        return 0
+
+    @property
     @abstractmethod
     def _geometry(self) -> Geometry:
         """Shape of the ring and of its segments."""
@@ -374,11 +399,6 @@ class GuardedEpochSpec(FilterSpec):
     def npws(self) -> float:
         """1/r: the guard epoch is reported in full, and nothing older is."""
         return 1 / self.epochs
-
-    @property
-    @abstractmethod
-    def shared_cells(self) -> int:
-        """Bits of one block (of the segment without blocks), where hash functions share them."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,13 +6,10 @@ Fields that a model can derive from the others may be left out, and are then Non
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
-
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from typing import Any, cast
 
 from ..sizing import parts_rate
-from ..times import TIME_LIMIT, check_each
+from ..times import TIME_LIMIT
 from .base import Specification, optional, require, required
 
 _LONGEST = 1 << 30
@@ -72,9 +69,8 @@ class StampedPartsSpec(Specification):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_table()
-        name, unit = self._window_fields()
-        rule = f"must be a multiple of {unit} = {self.block_units}"
-        self._hold(name, self.guaranteed_window % self.block_units == 0, rule)
+        rule = f"must be a multiple of {self._block_field} = {self.block_units}"
+        self._hold(self._window_field(), self.guaranteed_window % self.block_units == 0, rule)
         least = (self.window_blocks + 2).bit_length()
         if self.stamp_bits is None:
             doubled = (2 * self.window_blocks + 1).bit_length()
@@ -99,22 +95,34 @@ class StampedPartsSpec(Specification):
 
     @classmethod
     @abstractmethod
-    def _window_fields(cls) -> tuple[str, str]:
-        """Names of the fields of the window and of a block, in one unit."""
+    def _window_field(cls) -> str:
+        """Name of the field that holds the window."""
 
-    timed: ClassVar[bool] = False
-    """Whether the window is a span of time."""
+    @property
+    def kind(self) -> str:
+        """Kind of hardware."""
+        return "timing"
+
+    @property
+    def query_field(self) -> str:
+        """Field by which a query asks."""
+        return "window" if self.classes is None else "query_class"
+
+    @property
+    def cell_shape(self) -> tuple[int, int, int]:
+        """Parts of the memory, cells of a part, and bits of a cell, as the hardware has them."""
+        return self.hashes, self.cells, self.stamp_bits
 
     @property
     def guaranteed_window(self) -> int:
         """Longest window for which a key is reported, in insertions or units of time."""
-        longest: int = getattr(self, self._window_fields()[0])
+        longest: int = getattr(self, self._window_field())
         return longest
 
     @property
     def block_units(self) -> int:
         """Insertions or units of time of a block."""
-        units: int = getattr(self, self._window_fields()[1])
+        units: int = getattr(self, self._block_field)
         return units
 
     @property
@@ -141,40 +149,6 @@ class StampedPartsSpec(Specification):
     def table_shape(self) -> tuple[int, int, int]:
         """Shape of the thresholds of a table: classes, ages and phases."""
         return self.classes or 0, self.window_blocks + 2, 1 << (self.phase_bits or 0)
-
-    def query_numbers(self, windows: ArrayLike | None, count: int) -> NDArray[np.int64]:
-        """Return what hardware is told of queries, shape (count,): windows in blocks, or classes.
-
-        Parameters
-        ----------
-        windows : array_like of int, shape (count,) or (), optional
-            In the unit of the filter's, which is the default. If there are classes, those of the
-            queries, by default 0.
-        count : int
-
-        Raises
-        ------
-        TypeError, ValueError
-            If they are not integers, have another shape, or one of them is out of range or
-            a window that is no whole number of blocks.
-        """
-        if self.classes is not None:
-            numbers = check_each("classes", 0 if windows is None else windows, count)
-            if len(wrong := numbers[numbers >= self.classes]):
-                raise ValueError(f"classes: must be below {self.classes}, not {wrong[0]}")
-            return numbers
-        if windows is None:
-            return np.full(count, self.window_blocks)
-        most, each = self.guaranteed_window, self.block_units
-        checked = check_each("windows", windows, count)
-        for wrong, rule in (
-            (checked > most, f"must be at most {most}"),
-            (checked % each != 0, f"must be multiples of {self._window_fields()[1]} = {each}"),
-        ):
-            if wrong.any():
-                raise ValueError(f"windows: {rule}, not {checked[wrong][0]}")
-        blocks: NDArray[np.int64] = checked // each
-        return blocks
 
     @property
     def shape(self) -> str:
@@ -205,8 +179,8 @@ class PartitionedTimingSpec(StampedPartsSpec, family="partitioned-timing"):
         return parts_rate(self.window + self.block - 1, self.cells, self.hashes)
 
     @classmethod
-    def _window_fields(cls) -> tuple[str, str]:
-        return "window", "block"
+    def _window_field(cls) -> str:
+        return "window"
 
     @property
     def shape(self) -> str:
@@ -221,7 +195,12 @@ class TimedTimingSpec(StampedPartsSpec, family="timed-timing"):
     span: int = required(most=TIME_LIMIT - 1)
     period: int = optional(1, most=TIME_LIMIT - 1)
 
-    timed = True
+    _block_field = "period"
+
+    @property
+    def timed(self) -> bool:
+        """Whether the window is a span of time: always."""
+        return True
 
     @property
     def mean_false_positive_rate(self) -> float:
@@ -229,8 +208,8 @@ class TimedTimingSpec(StampedPartsSpec, family="timed-timing"):
         return float(0.5**self.hashes)
 
     @classmethod
-    def _window_fields(cls) -> tuple[str, str]:
-        return "span", "period"
+    def _window_field(cls) -> str:
+        return "span"
 
 
 def timing_preset(name: str) -> StampedPartsSpec:

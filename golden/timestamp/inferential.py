@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import SpecificationError
 from ..filter import Answers, CountedFilter, Words
 from ..hash.keys import Keys, one_or_all
-from ..operations import Ages
+from ..results import Ages
 from ..spec.timestamp import InferentialSpec
 from .distinct import Reals
 from .distinct_kinds import checked_distinct, distinct_function
@@ -156,9 +156,8 @@ class InferentialFilter(CountedFilter):
         """Insertions since construction, or since `clear`."""
         return self.model.insertions
 
-    def clear(self) -> None:
-        """Forget everything."""
-        self.model.clear()
+    def _empty(self) -> None:
+        self.model._empty()
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return self.model._state()
@@ -242,7 +241,9 @@ class InferentialFilter(CountedFilter):
         posterior, costs = self._asked(
             inspect, keys, window, probabilities, false_positive, false_negative
         )
-        return minimum_penalty(posterior, **costs)
+        seen = minimum_penalty(posterior, **costs)
+        self._note_events(len(seen), len(seen), seen)
+        return seen
 
     def ages(self, keys: Keys, *, probabilities: ArrayLike | None = None) -> AgePosterior:
         """Infer the insertion age of each key (section 4); changes nothing.
@@ -270,7 +271,9 @@ class InferentialFilter(CountedFilter):
 
         Parameters, errors: as `query`.
         """
-        return self._asked(self.model._inspect_and_insert, keys, window, probabilities)[0]
+        posterior = self._asked(self.model._inspect_and_insert, keys, window, probabilities)[0]
+        self._note_events(len(posterior), len(posterior))
+        return posterior
 
     def _decide(self, evidence: Evidence) -> Answers:
         """Give the answer of least expected cost, by the filter's probability and penalties."""

@@ -12,15 +12,15 @@ of thresholds answers, as hardware looks it up: that of an inferential filter (s
 import math
 from abc import abstractmethod
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..convenience import State
 from ..filter import Answers, CountedFilter, Filter, Words
-from ..hash.keys import Keys
-from ..operations import Ages, Operation, OperationBit, Verdicts
+from ..operations import Operation, OperationBit
+from ..results import Ages, Results
 from ..ring.slices import check_whole, chunks
 from ..sizing import HASHES, parts_cells, shared_cells
 from ..spec.base import require
@@ -28,18 +28,6 @@ from ..spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, TimedTimin
 from ..timed_filter import TimedFilter
 from ..times import NEVER, TIME_LIMIT, Times, check_now
 from .timestamps import Integers
-
-
-class TimingVerdicts(NamedTuple):
-    """Results of a sequence of operations, with all that the cells show."""
-
-    seen: NDArray[np.bool_]
-    """Whether the key was reported, shape (n,); False where nothing was asked."""
-    age: Integers
-    """Age in blocks of the oldest cell of the key, the paper's lambda_x; `expired_age` if that is
-    past the filter's window; shape (n,)."""
-    oldest: Integers
-    """Cells of that age, c_x, shape (n,)."""
 
 
 class StampedParts(Filter):
@@ -66,9 +54,7 @@ class StampedParts(Filter):
     phase_bits: int | None
 
     def _prepare(self) -> None:
-        spec = self.spec
-        assert isinstance(spec, StampedPartsSpec)
-        self._stamped = spec
+        self._stamped = spec = cast(StampedPartsSpec, self.spec)
         self.stamp_bits, self.window_blocks = spec.stamp_bits, spec.window_blocks
         self.phase_bits = spec.phase_bits
         self.thresholds = np.zeros(spec.table_shape, np.uint8)
@@ -113,14 +99,14 @@ class StampedParts(Filter):
         ages = np.minimum(blocks + 1 - stamps.astype(np.int64), self.expired_age)
         return np.where(stamps == 0, self.expired_age, ages)
 
-    def clear(self) -> None:
-        """Forget everything."""
+    def _empty(self) -> None:
         self.insertions = self.shifts = 0
         self._stamps = np.zeros((self.hashes, self.cells), np.uint64)
 
     def shift(self) -> None:
         """Begin the next block now, beside the clock: every key is one block older."""
         self.shifts += 1
+        self._note_events(1)
 
     def decide_by(self, thresholds: ArrayLike) -> None:
         """Have a table answer from the next operation on; a CLEAR leaves it.
@@ -160,46 +146,36 @@ class StampedParts(Filter):
 
     # Operations
 
-    def _insert(self, keys: Words, *times: Times) -> None:
-        self._repeat(Operation.INSERT, keys, *times)
-
-    def _query(self, keys: Words, *times: Times) -> Answers:
-        return self._repeat(Operation.QUERY, keys, *times).seen
-
-    def _check_and_insert(self, keys: Words, *times: Times) -> Answers:
-        return self._repeat(Operation.CHECK_AND_INSERT, keys, *times).seen
-
     def _age(self, keys: Words, *times: Times) -> Ages:
-        return _ages_of_seen(self._repeat(Operation.QUERY, keys, *times)).age
+        results = self._performed(Operation.QUERY, keys, *times)
+        return np.where(results.seen, results.age, -1)
 
-    def _age_and_insert(self, keys: Words, *times: Times) -> Ages:
-        return _ages_of_seen(self._repeat(Operation.CHECK_AND_INSERT, keys, *times)).age
+    def _checked_windows(self, windows: ArrayLike | None, count: int) -> Integers:
+        return self._stamped.query_numbers(windows, count)
 
-    def _repeat(self, operation: Operation, keys: Words, *times: Times) -> TimingVerdicts:
-        return self._results(np.full(len(keys), operation), None, keys, *times)
-
-    def _results(
-        self, operations: ArrayLike, windows: ArrayLike | None, keys: Words, *times: Times
-    ) -> TimingVerdicts:
-        """Check operations and windows, and perform them from one CLEAR to the next."""
-        codes = self._checked_operations(operations, len(keys)).astype(np.int64)
-        asked = self._stamped.query_numbers(windows, len(keys))
+    def _perform(
+        self,
+        codes: NDArray[np.uint8],
+        keys: Words,
+        times: Times | None = None,
+        windows: "Integers | None" = None,
+    ) -> Results:
+        asked = self._checked_windows(None, len(keys)) if windows is None else windows
         ends = (np.flatnonzero(codes == Operation.CLEAR) + 1).tolist()
-        none = np.empty(0, np.int64)
-        results = [TimingVerdicts(none > 0, none, none)]
+        results = []
         for start, stop in pairwise([0, *ends, len(keys)]):
             for part in chunks(stop - start):
                 own = slice(start + part.start, start + part.stop)
-                clock = [one[own] for one in times]
-                results.append(self._perform(codes[own], asked[own], keys[own], *clock))
+                clock = () if times is None else (times[own],)
+                results.append(self._perform_part(codes[own], asked[own], keys[own], *clock))
             if stop in ends:
-                self.clear()
-        seen, age, oldest = map(np.concatenate, zip(*results, strict=True))
-        return TimingVerdicts(seen, age, oldest)
+                self._empty()
+        return Results.joined(results)
 
-    def _perform(
-        self, codes: Integers, asked: Integers, keys: Words, *times: Times
-    ) -> TimingVerdicts:
+    def _perform_part(
+        self, codes: NDArray[np.uint8], asked: Integers, keys: Words, *times: Times
+    ) -> Results:
+        """Perform operations of which only the last may be a CLEAR, without the CLEAR."""
         together = codes & OperationBit.ALONE == 0
         inserts = together & (codes & OperationBit.INSERT != 0)
         shifts = np.cumsum(codes == Operation.SHIFT)
@@ -215,7 +191,7 @@ class StampedParts(Filter):
         else:
             reported = cells >= self.thresholds[asked, oldest, phases]
         seen = together & (codes & OperationBit.QUERY != 0) & reported
-        return TimingVerdicts(seen, oldest, cells)
+        return Results.of(seen, oldest, oldest=cells, **({"time": times[0]} if times else {}))
 
     def _phases(self, inserts: Answers) -> "Integers | int":
         """Return the phase of the block that each operation finds, of which some insert."""
@@ -295,37 +271,6 @@ class PartitionedTimingFilter(StampedParts, CountedFilter):
             return 0
         return (self._before(inserts) % self.block << self.phase_bits) // self.block
 
-    def apply(
-        self, operations: ArrayLike, keys: Keys, windows: ArrayLike | None = None
-    ) -> Verdicts:
-        """Perform a mixed sequence of operations; parameters, errors: as `perform`.
-
-        Ages are those of `age`: in blocks, -1 where the key is not reported.
-        """
-        return _ages_of_seen(self.perform(operations, keys, windows))
-
-    def perform(
-        self, operations: ArrayLike, keys: Keys, windows: ArrayLike | None = None
-    ) -> TimingVerdicts:
-        """Perform a mixed sequence of operations; return all that the cells show.
-
-        Parameters
-        ----------
-        operations, keys
-            As for `CountedFilter.apply`, with its errors. SHIFT makes the present block one
-            later, whatever the insertions into it.
-        windows : array_like of int, shape (n,) or (), optional
-            Insertions that count for each query: multiples of `block`, 0 to `window`, which is
-            the default. If there are classes, the class of each query, by default 0.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the windows or classes are not integers, have another shape, or one of them is out
-            of range or no multiple of `block`. Nothing is performed then.
-        """
-        return self._results(operations, windows, self._hash.check_keys(keys))
-
 
 class TimedTimingFilter(StampedParts, TimedFilter):
     """Partitioned timing Bloom filter with a clock of time (inferential paper, section 3.2).
@@ -347,7 +292,7 @@ class TimedTimingFilter(StampedParts, TimedFilter):
     """
 
     specification = TimedTimingSpec
-    _counters = ("insertions",)
+    _uncompared = ("insertions",)
     _counts: ClassVar = {"insertions": None, "shifts": 1 << 61}
 
     period: int
@@ -362,9 +307,8 @@ class TimedTimingFilter(StampedParts, TimedFilter):
         """Expected false-positive rate while half of the cells are within the span."""
         return self._stamped.mean_false_positive_rate
 
-    def clear(self) -> None:
-        """Forget everything, the time included."""
-        super().clear()
+    def _empty(self) -> None:
+        super()._empty()
         self._last = NEVER
 
     @property
@@ -380,38 +324,6 @@ class TimedTimingFilter(StampedParts, TimedFilter):
         """Return the ages of all cells at the time `now`, as `memory`; errors as `query`."""
         return self._ages(self._stamps, check_now(now, 1, self._last) // self.period + self.shifts)
 
-    def apply(
-        self,
-        operations: ArrayLike,
-        keys: Keys,
-        timestamps: ArrayLike,
-        windows: ArrayLike | None = None,
-    ) -> Verdicts:
-        """Perform a mixed sequence of operations; parameters, errors: as `perform`.
-
-        Ages are those of `age`: in ticks, -1 where the key is not reported.
-        """
-        return _ages_of_seen(self.perform(operations, keys, timestamps, windows))
-
-    def perform(
-        self,
-        operations: ArrayLike,
-        keys: Keys,
-        timestamps: ArrayLike,
-        windows: ArrayLike | None = None,
-    ) -> TimingVerdicts:
-        """Perform a mixed sequence of operations; return all that the cells show.
-
-        Parameters
-        ----------
-        operations, keys, timestamps
-            As for `TimedFilter.apply`, with its errors. SHIFT is a tick beside the clock.
-        windows : array_like of int, shape (n,) or (), optional
-            Time that counts for each query: multiples of `period`, 0 to `span`, which is the
-            default; classes and errors as for `PartitionedTimingFilter.perform`.
-        """
-        return self._results(operations, windows, *self._inserted(keys, timestamps))
-
     def _state(self) -> State:
         numbers, arrays = super()._state()
         return numbers | {"last": self._last}, arrays
@@ -420,10 +332,6 @@ class TimedTimingFilter(StampedParts, TimedFilter):
         self._last = numbers["last"]
         check_whole("last insertion", self._last, NEVER, TIME_LIMIT - 1)
         super()._restore(numbers, arrays)
-
-
-def _ages_of_seen(verdicts: TimingVerdicts) -> Verdicts:
-    return Verdicts(verdicts.seen, np.where(verdicts.seen, verdicts.age, -1))
 
 
 def _insertions_before(cells: NDArray[np.intp], inserts: Answers) -> NDArray[np.intp]:

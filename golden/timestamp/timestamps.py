@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from .. import compilation
 from ..filter import Answers, CountedFilter, Words, require_count
 from ..hash.keys import Keys, one_or_all
-from ..operations import Ages
+from ..results import Ages
 from ..sizing import bloom_rate
 
 _CHUNK = 1 << 14
@@ -132,8 +132,7 @@ class TimestampFilter(CountedFilter):
         """Insertions since the present timestamp came, the paper's b."""
         return self.insertions % self.block
 
-    def clear(self) -> None:
-        """Forget everything."""
+    def _empty(self) -> None:
         self.insertions = 0
         self._cells = np.full(self.cells, self.expired, np.uint32)
 

@@ -214,18 +214,18 @@ def _expected(golden: Any, keys: Any, told: Results, window: int | None) -> dict
         # A class counts nothing.
         asked = window and window * (1 if golden.classes else unit)
         if isinstance(golden, TimedTimingFilter):
-            cells = golden.perform(codes, keys, told.time * unit, asked)
+            cells = golden.perform(codes, keys, told.time * unit, windows=asked)
         else:
-            cells = golden.perform(codes, keys, asked)
+            cells = golden.perform(codes, keys, windows=asked)
         return {"seen": cells.seen, "oldest_age": cells.age, "oldest": cells.oldest}
     if isinstance(golden, WindowDictionary):
-        exact = golden.perform(codes, keys, window)
-        missing = exact.guaranteed < (window or golden.window)
-        return {"seen": exact.seen, "age": exact.age, "status": missing}
+        exact = golden.perform(codes, keys, windows=window)
+        return {"seen": exact.seen, "age": exact.age, "status": exact.status}
     if isinstance(golden, TimeLimitedRing):
         ring = golden.perform(codes, keys, told.time)
         return {"seen": ring.seen, "age": ring.age, "status": ring.status}
-    return golden.apply(codes, keys)._asdict()
+    plain = golden.apply(codes, keys)
+    return {"seen": plain.seen, "age": plain.age}
 
 
 def _write(

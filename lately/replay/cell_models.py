@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..golden import Operation, from_spec
-from ..golden.operations import Ages
+from ..golden import Results, from_spec
+from ..golden.results import Ages
 
 Answers = Mapping[str, NDArray[Any]]
 """Fields of answers, shape (n,) each, among them ``seen``."""
@@ -31,7 +31,6 @@ class CellModel:
     def __init__(self, spec: Any, asked: Any = None) -> None:
         self.golden: Any = from_spec(spec)
         self._asked = asked or spec
-        self.operations = self.hits = self.insertions = 0
 
     @property
     def key_bits(self) -> int:
@@ -44,12 +43,25 @@ class CellModel:
         memory: Ages = self.golden.memory
         return memory
 
-    def _count(self, codes: NDArray[Any], seen: NDArray[np.bool_]) -> None:
-        """Count operations that were performed."""
-        inserts = np.isin(codes, (Operation.INSERT, Operation.CHECK_AND_INSERT))
-        self.operations += len(codes)
-        self.hits += int(seen.sum())
-        self.insertions += int(inserts.sum())
+    @property
+    def operations(self) -> int:
+        """Operations that were performed."""
+        return int(self.golden.counters["operations"])
+
+    @property
+    def hits(self) -> int:
+        """Operations that reported their key."""
+        return int(self.golden.counters["hits"])
+
+    @property
+    def insertions(self) -> int:
+        """Operations that inserted their key."""
+        return int(self.golden.counters["insertions"])
+
+    def perform(self, *operands: Any) -> Results:
+        """Perform operations; `operands` are those of `Filter.perform`."""
+        results: Results = self.golden.perform(*operands)
+        return results
 
 
 @dataclass(kw_only=True)

@@ -4,27 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from ..golden import Operation, WindowDictionarySpec
+from ..golden import Results, WindowDictionarySpec
 from ..golden.hash.keys import Keys
-from ..golden.operations import Ages
+from ..golden.results import Ages
 from .cell_models import CellModel, ComparedAnswers
 from .oracle import Truth, WindowOracle
-
-
-@dataclass(frozen=True)
-class DictionaryTold:
-    """What a dictionary told of operations."""
-
-    seen: NDArray[np.bool_]
-    """As `Verdicts`, shape (n,)."""
-    age: Ages
-    """As `Verdicts`, shape (n,)."""
-    status: NDArray[np.uint8]
-    """1 where keys of the window may have been missed, shape (n,)."""
-    guaranteed: Ages
-    """Largest window for which each answer is exact, shape (n,)."""
 
 
 class DictionaryModel(CellModel):
@@ -40,7 +26,11 @@ class DictionaryModel(CellModel):
         self, spec: WindowDictionarySpec, asked: WindowDictionarySpec | None = None
     ) -> None:
         super().__init__(spec, asked)
-        self.lost = 0
+
+    @property
+    def lost(self) -> int:
+        """Entries that were given up, as the hardware counts them."""
+        return int(self.golden.counters["lost"])
 
     def query(self, keys: Keys) -> Any:
         """Ask for `keys`, as `WindowDictionary.query`; counts nothing."""
@@ -70,24 +60,6 @@ class DictionaryModel(CellModel):
         """Share of the cells of each column that hold a live entry, shape (columns,)."""
         fills: NDArray[np.float64] = np.mean(self.memory[0] != 0, axis=1)
         return fills
-
-    def perform(
-        self, operations: ArrayLike, keys: Keys, windows: ArrayLike | None = None
-    ) -> DictionaryTold:
-        """Perform operations on keys, as `WindowDictionary.perform`.
-
-        `operations`, `keys` and `windows` are as there, shape (n,).
-        """
-        codes = np.asarray(operations)
-        golden = self.golden
-        asked = golden.window if windows is None else np.asarray(windows)
-        lost = golden.lost
-        told = golden.perform(codes, keys, windows)
-        queries = np.isin(codes, (Operation.QUERY, Operation.CHECK_AND_INSERT))
-        self._count(codes, told.seen)
-        self.lost += golden.lost - (0 if (codes == Operation.CLEAR).any() else lost)
-        status = (queries & (asked > told.guaranteed)).astype(np.uint8)
-        return DictionaryTold(told.seen, told.age, status, told.guaranteed)
 
 
 class DictionaryOracle(WindowOracle):
@@ -129,11 +101,11 @@ class DictionaryResult(ComparedAnswers):
     stash_peak: int = 0
     """Most entries in the stash."""
 
-    def note(self, told: DictionaryTold) -> None:
+    def note(self, told: Results) -> None:
         """Take in what the golden model `told` of some operations."""
         self.uncertain += int(told.status.sum())
-        if len(told.guaranteed):
-            self.least_guaranteed = min(self.least_guaranteed, int(told.guaranteed.min()))
+        if len(told.covered):
+            self.least_guaranteed = min(self.least_guaranteed, int(told.covered.min()))
 
     def figures(self) -> dict[str, Any]:
         """Return the figures as JSON can hold them."""

@@ -115,7 +115,7 @@ class PoolResult(SpanResult):
     def note(self, told: Any) -> None:
         """Take in what the golden model `told` of some operations."""
         self.statuses += np.bincount(told.status, minlength=len(self.statuses))
-        self.least_covered = min(self.least_covered, int(told.guaranteed_span.min()))
+        self.least_covered = min(self.least_covered, int(told.covered.min()) - 1)
 
     def finish(self, golden: Any, clock: TickCounter) -> None:
         """Take over what `golden`, the model, and `clock` counted."""

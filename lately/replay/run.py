@@ -205,7 +205,7 @@ class _Replay:
         self._unit = unit
         self._clock = clock
         self._sink = sink
-        self._windows = [] if asked == spec else [asked.guaranteed_window]
+        self._windows = None if asked == spec else asked.guaranteed_window
         self._golden, self._oracle = _models(spec, asked)
         self._course = _Course(self._golden, self._oracle)
         # Hashes of different texts, of 64 bits and unrelated to the keys.
@@ -234,18 +234,20 @@ class _Replay:
             if filter is not None:
                 filter.decide_by(table.thresholds)
         self._golden.query_class = query_class
-        self._windows = [query_class]
+        self._windows = query_class
 
     def begin_under(self, secret: int) -> None:
         """Have keys hashed under a secret, from a clear on that brings it in."""
         key = text_keys([""], key_bits=self._golden.key_bits)
-        time = [] if self._clock is None else [np.zeros(1, np.int64)]
+        time = None if self._clock is None else np.zeros(1, np.int64)
         filters: list[Any] = [self._golden, self._unit]
         for filter in filters:
             if filter is not None:
                 filter.rekey(secret)
-                perform = filter.perform if self.result.compared else filter.apply
-                perform([Operation.CLEAR], key, *time, *self._windows)
+                if self.result.compared:
+                    filter.perform([Operation.CLEAR], key, time, self._windows)
+                else:
+                    filter.apply([Operation.CLEAR], key)
 
     def perform(self, records: Sequence[Record]) -> None:
         """Check and insert the keys of some records."""
@@ -271,7 +273,7 @@ class _Replay:
         if not self.result.compared:
             return Seen(filter.check_and_insert(keys))
         codes = np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
-        return filter.perform(codes, keys, *([] if times is None else [times]), *self._windows)
+        return filter.perform(codes, keys, times, self._windows)
 
     def _answers(self, told: Any) -> Answers:
         """Return the fields of what was told that are compared."""
@@ -291,7 +293,7 @@ class _Replay:
             self._compare(records, keys, rtl, golden)
         facts = [] if times is None else [times]
         if self.result.dictionary is not None:
-            facts = [told.guaranteed]
+            facts = [told.covered]
         for part in self.result.compared:
             part.note(told)
         seen = (rtl or golden)["seen"]

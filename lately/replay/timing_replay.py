@@ -4,15 +4,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from ..golden import DecisionTable, Operation, SpecificationError
+from ..golden import DecisionTable, Operation, Results, SpecificationError
 from ..golden.hash.keys import Keys
-from ..golden.operations import Ages
+from ..golden.results import Ages
 from ..golden.spec.base import require
 from ..golden.spec.timestamp import StampedPartsSpec
 from ..golden.times import Times
-from ..golden.timestamp.partitioned_timing import TimingVerdicts
 from .cell_models import CellModel, ComparedAnswers
 from .oracle import Truth, WindowOracle
 
@@ -37,9 +36,13 @@ class TimingModel(CellModel):
         count = len(np.asarray(keys))
         longest = self._asked.guaranteed_window
         asked = longest if self.query_class is None else self.query_class
-        facts = [np.full(count, fact) for fact in (*now, asked)]
-        told: TimingVerdicts = self.golden.perform(np.full(count, Operation.QUERY), keys, *facts)
-        return told.seen
+        times = np.full(count, now[0]) if now else None
+        codes = np.full(count, Operation.QUERY)
+        found: NDArray[np.bool_] = self.golden.perform(codes, keys, times, asked).seen
+        # A query of a checkpoint counts nothing.
+        self.golden.operations -= count
+        self.golden.hits -= int(found.sum())
+        return found
 
     def memory_at(self, now: int) -> Ages:
         """Return the ages of all cells at the time `now`, if the window is one in time.
@@ -74,16 +77,6 @@ class TimingModel(CellModel):
         fills: NDArray[np.float64] = np.mean(cells <= self._asked.window_blocks, axis=1)
         return fills
 
-    def perform(self, operations: ArrayLike, keys: Any, *facts: Any) -> TimingVerdicts:
-        """Perform operations on keys, as the golden model's `perform`.
-
-        `operations`, `keys` and `facts`, which are times and windows, are as there, shape (n,).
-        """
-        codes = np.asarray(operations)
-        told: TimingVerdicts = self.golden.perform(codes, keys, *facts)
-        self._count(codes, told.seen)
-        return told
-
 
 class TimingOracle(WindowOracle):
     """Judges by the window of a timing filter; see `WindowOracle`.
@@ -117,7 +110,7 @@ class TimingResult(ComparedAnswers):
     longest_age: int
     """Age of the oldest cells that have not expired, in blocks."""
 
-    def note(self, told: TimingVerdicts) -> None:
+    def note(self, told: Results) -> None:
         """Take in what the golden model `told` of some operations."""
         self.expired += int((told.age > self.longest_age).sum())
 

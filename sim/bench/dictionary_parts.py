@@ -105,7 +105,9 @@ class DictionaryScoreboard(Scoreboard):
         """Perform a step; return the age of the key, or -1."""
         golden, lost = self.golden, self.golden.lost
         # The reference knows no window of 0, with which nothing is seen.
-        verdicts = golden.apply([step], key_array([item.key], golden.spec), [max(item.window, 1)])
+        verdicts = golden.apply(
+            [step], key_array([item.key], golden.spec), windows=[max(item.window, 1)]
+        )
         given_up = golden.lost - lost if step != Operation.CLEAR else 0
         self.counts.update(insertions=step & OperationBit.INSERT > 0, lost=given_up)
         return int(verdicts.age[0]) if item.window else -1

@@ -112,8 +112,9 @@ class TimingScoreboard(TimedScoreboard):
         performed = item.operation if clear or not alone else Operation.NONE
         keys = key_array([item.key], golden.spec)
         clock = [[time] for time in self._clock]
-        verdicts = golden.perform([performed], keys, *clock, [self._asked(item, accepted)])
-        seen, age, oldest = (int(values[0]) for values in verdicts)
+        asked = [self._asked(item, accepted)]
+        results = golden.perform([performed], keys, *clock, windows=asked)
+        seen, age, oldest = (int(getattr(results, n)[0]) for n in ("seen", "age", "oldest"))
         if alone:
             age, oldest = outcome.age, outcome.oldest
         inserts = not alone and bool(item.operation & OperationBit.INSERT)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...golden.errors import RekeyError, SpecificationError
-from ...golden.operations import Verdicts
+from ...golden.results import Results
 from ...golden.ring.layout import Layout
 from ...golden.spec import FilterSpec
 from ...golden.spec.dictionary_sizes import WindowDictionarySpec
@@ -277,7 +277,7 @@ class CompiledModel(DrivenModel):
         pause_before: float = 0.0,
         pause_after: float = 0.0,
         seed: int = 1,
-    ) -> Verdicts:
+    ) -> Results:
         """Perform a mixed sequence of operations; as the golden model's method.
 
         Parameters
@@ -316,7 +316,7 @@ class CompiledModel(DrivenModel):
         skips: NDArray[np.bool_] | None = None,
         holes: NDArray[np.bool_] | None = None,
         **pauses: Any,
-    ) -> tuple[Verdicts, NDArray[np.uint8], Times]:
+    ) -> tuple[Results, NDArray[np.uint8], Times]:
         """Perform operations at `times` as the unit has them; return statuses and times, too."""
         wanted = np.ascontiguousarray(operations, np.uint8)
         beats = Beats(wanted, self.spec.lanes, skips, holes)
@@ -325,7 +325,7 @@ class CompiledModel(DrivenModel):
         stamps[beats.places] = times
         told = self._drive(beats.alone, codes, lane_keys, stamps, **pauses)
         # Operations without a lane are in the last place, which tells nothing.
-        verdicts = Verdicts(told.seen[beats.places], told.age[beats.places].astype(np.int64))
+        verdicts = Results.of(told.seen[beats.places], told.age[beats.places].astype(np.int64))
         return verdicts, told.status[beats.places], told.time[beats.places].astype(np.int64)
 
 
@@ -376,6 +376,7 @@ class CompiledUnit(CompiledModel):
         operations: ArrayLike,
         keys: ArrayLike,
         timestamps: ArrayLike,
+        windows: None = None,
         *,
         pause_before: float = 0.0,
         pause_after: float = 0.0,
@@ -420,7 +421,7 @@ class CompiledUnit(CompiledModel):
             pause_after=pause_after,
             seed=seed,
         )
-        return TimedAnswers(*verdicts, status)
+        return TimedAnswers(*verdicts[:2], status)
 
     @property
     def ticks(self) -> int:
@@ -459,7 +460,7 @@ class CompiledUnit(CompiledModel):
             self._library.lately_period(self._unit, 0)
         # Until the last tick has had its effect.
         self.idle(TICKS_WAITING * self.profile.least_period + self.profile.longest_pause)
-        return FreeAnswers(*verdicts, status, times)
+        return FreeAnswers(*verdicts[:2], status, times)
 
 
 class CompiledLanes(CompiledModel):

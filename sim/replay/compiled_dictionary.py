@@ -84,12 +84,13 @@ class CompiledDictionary(CompiledCells):
         self, operations: ArrayLike, keys: ArrayLike, windows: ArrayLike | None = None
     ) -> DictionaryAnswers:
         """Perform a mixed sequence of operations; as `perform`."""
-        return self.perform(operations, keys, windows)
+        return self.perform(operations, keys, windows=windows)
 
     def perform(
         self,
         operations: ArrayLike,
         keys: ArrayLike,
+        times: None = None,
         windows: ArrayLike | None = None,
         **pauses: Any,
     ) -> DictionaryAnswers:

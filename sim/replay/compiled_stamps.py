@@ -261,12 +261,13 @@ class CompiledCountedTiming(CompiledStamps):
         self, operations: ArrayLike, keys: ArrayLike, windows: ArrayLike | None = None
     ) -> TimingAnswers:
         """Perform a mixed sequence of operations; as `perform`."""
-        return self.perform(operations, keys, windows)
+        return self.perform(operations, keys, windows=windows)
 
     def perform(
         self,
         operations: ArrayLike,
         keys: ArrayLike,
+        times: None = None,
         windows: ArrayLike | None = None,
         **pauses: Any,
     ) -> TimingAnswers:

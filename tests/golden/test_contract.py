@@ -12,6 +12,7 @@ from lately import golden
 from lately.golden import (
     Filter,
     Operation,
+    Results,
     Specification,
     SpecificationError,
     from_spec,
@@ -93,6 +94,41 @@ def test_apply_is_one_operation_after_another(name):
     assert verdicts.seen.tolist() == (verdicts.age >= 0).tolist()
     assert (verdicts.seen.any(), verdicts.seen.all()) == (True, False)
     assert model == twin
+
+
+@pytest.mark.parametrize("name", [*MODELS, *RINGS])
+def test_counters_are_those_of_the_operations(name, tmp_path):
+    model = build(name)
+    codes = np.array([2, 3, 0, 1, 5, 3, 3, 1], np.uint8)
+    results = model.perform(codes, [7] * 8, *times(model, 0, 8))
+    hits = int(results.seen.sum())
+    assert 2 <= hits <= 4
+    model.query([7], *times(model, 50, 1))
+    model.age([7], *times(model, 50, 1))
+    expected = {"operations": 8, "insertions": 4, "hits": hits}
+    assert {name: model.counters[name] for name in expected} == expected
+    model.insert([8], *times(model, 60, 1))
+    hits += int(model.check_and_insert([8], *times(model, 70, 1)).sum())
+    model.clear()
+    expected = {"operations": 11, "insertions": 6, "hits": hits}
+    assert {name: model.counters[name] for name in expected} == expected
+    model.save(tmp_path / "state")
+    assert load(tmp_path / "state").counters == deepcopy(model).counters == model.counters
+
+
+def test_results_are_one_record(model):
+    results = model.perform([1, 0], [1, 1], *times(model, 200, 2))
+    kinds = {name: array.dtype for name, array in results._asdict().items()}
+    assert type(results) is Results
+    assert kinds == dict.fromkeys(kinds, np.int64) | {"seen": np.bool_, "status": np.uint8}
+    assert {array.shape for array in results} == {(2,)}
+    assert not results.seen[1]
+
+
+def test_windows_of_a_filter_that_has_one(model):
+    if not model.spec.query_field:
+        with pytest.raises(ValueError, match=r"windows: must not be given for .*, which has one"):
+            model.perform([1], [1], *times(model, 200, 1), windows=[1])
 
 
 def test_ages_are_wide_and_of_a_stated_unit(model):

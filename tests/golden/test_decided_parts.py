@@ -45,7 +45,7 @@ def test_answers_are_looked_up(kind, sizes, bits):
         times = [400 * part + np.arange(400) // 3] if timed else []
         if timed:
             codes[codes == Operation.CLEAR] = Operation.NONE
-        told = model.perform(codes, keys, *times, classes)
+        told = model.perform(codes, keys, *times, windows=classes)
         due = plain.perform(codes, keys, *times)
         assert (told.age == due.age).all()
         assert (told.oldest == due.oldest).all()
@@ -69,7 +69,9 @@ def test_table_of_an_inferential_filter():
     model = PartitionedTimingFilter(**COUNTED, classes=2, phase_bits=2)
     model.decide_by(DecisionTable.of(filter_, classes, 2).thresholds)
     model.insert(np.arange(40))
-    first, second = (model.perform([1] * 60, np.arange(60), number).seen for number in (0, 1))
+    first, second = (
+        model.perform([1] * 60, np.arange(60), windows=number).seen for number in (0, 1)
+    )
     assert (model.query(np.arange(60)) == first).all()
     assert second.all() > first.all()
 
@@ -112,9 +114,9 @@ def test_table_without_classes():
 def test_classes_of_queries_wrong():
     model = PartitionedTimingFilter(**COUNTED, classes=2)
     with pytest.raises(ValueError, match=r"^classes: must be below 2, not 2$"):
-        model.perform([1, 1], [1, 2], [0, 2])
+        model.perform([1, 1], [1, 2], windows=[0, 2])
     with pytest.raises(ValueError, match=r"^classes: must be at least 0 and below .*, not -1$"):
-        model.perform([1], [1], [-1])
+        model.perform([1], [1], windows=[-1])
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_scalar_twin(model, data):
     times = np.cumsum(draw.choice([0, 0, 1, 2, 7, 100], count))
     stamps = [times] if isinstance(model, TimedTimingFilter) else []
     results = expected(twin, model, operations, keys.tolist(), windows, times.tolist())
-    verdicts = model.perform(operations, keys, *stamps, windows)
+    verdicts = model.perform(operations, keys, *stamps, windows=windows)
     for at, result in enumerate(results):
         if result is None:
             assert not verdicts.seen[at]
@@ -118,7 +118,7 @@ def test_reported_to_the_end_of_each_window_of_insertions(block):
             model = PartitionedTimingFilter(window=5 * block, block=block, **LARGE)
             model.insert([*range(100, 100 + phase), 5])
             for insertions in range(phase + 1, 7 * block):
-                seen = model.perform([1], [5], windows * block).seen[0]
+                seen = model.perform([1], [5], windows=windows * block).seen[0]
                 assert seen == (insertions < (windows + 1) * block)
                 assert seen or insertions - phase > windows * block
                 model.insert([200 + insertions])
@@ -158,9 +158,9 @@ def test_long_streams_are_cut_without_a_trace():
     windows = draw.integers(0, 9, 80_000) * 100
     whole = PartitionedTimingFilter(window=800, block=100, hashes=3, cells=1000)
     pieces = PartitionedTimingFilter(window=800, block=100, hashes=3, cells=1000)
-    verdicts = whole.perform(operations, keys, windows)
+    verdicts = whole.perform(operations, keys, windows=windows)
     cuts = [(at, at + 7777) for at in range(0, 80_000, 7777)]
-    parts = [pieces.perform(operations[a:b], keys[a:b], windows[a:b]) for a, b in cuts]
+    parts = [pieces.perform(operations[a:b], keys[a:b], windows=windows[a:b]) for a, b in cuts]
     for name in verdicts._fields:
         joined = np.concatenate([getattr(part, name) for part in parts])
         assert np.array_equal(getattr(verdicts, name), joined)
@@ -197,9 +197,9 @@ def test_false_positive_rate():
 def test_windows_wrong(windows, error, message):
     model = PartitionedTimingFilter(window=20, block=4, **LARGE)
     with pytest.raises(error, match=message):
-        model.perform([3, 3], [1, 2], windows)
+        model.perform([3, 3], [1, 2], windows=windows)
     with pytest.raises(error, match=message):
-        model.apply([3, 3], [1, 2], windows)
+        model.apply([3, 3], [1, 2], windows=windows)
     assert model.insertions == 0
 
 

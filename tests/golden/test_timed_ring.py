@@ -107,7 +107,7 @@ def test_twin(spec, seed, data):
         assert got.age.tolist() == [age for age, _, _ in expected]
         assert got.seen.tolist() == [age >= 0 for age, _, _ in expected]
         assert [STATUSES[code] for code in got.status] == [status for _, status, _ in expected]
-        assert got.guaranteed_span.tolist() == [span for _, _, span in expected]
+        assert got.covered.tolist() == [span + 1 for _, _, span in expected]
         blocks = range(spec.segment_blocks)
         assert segments_of(model) == [[s.blocks.get(b, 0) for b in blocks] for s in twin.s]
         assert not spare_of(model).any()
@@ -182,7 +182,7 @@ def test_overfill_reports_at_the_very_span_at_any_rate(family, seed):
     codes, keys, times = asked_later(bursty_times(3000, seed), 1000)
     verdicts = model.perform(codes, keys, times)
     assert verdicts.seen[codes == Operation.QUERY].all()
-    assert (verdicts.guaranteed_span == 1000).all()
+    assert (verdicts.covered == 1001).all()
     assert model.overfilled > 500
     assert model.shortened == 0
 
@@ -306,7 +306,7 @@ def test_shift_retires_a_slice_past_the_span(family):
         model.insert([7], [0])
         verdicts = model.perform([4] * 6, [0] * 6, [now] * 6)
         assert model.shortened == shortened
-        assert verdicts.guaranteed_span.tolist() == [1000] * 6
+        assert verdicts.covered.tolist() == [1001] * 6
         assert model.guaranteed_span(now) == 1000 - shortened
 
 
@@ -332,7 +332,7 @@ def test_clear_begins_anew_and_counts_on(family):
     verdicts = model.perform([2, 5, 1], [7, 7, 7], [300] * 3)
     assert verdicts.seen.tolist() == [False] * 3
     assert [STATUSES[code] for code in verdicts.status] == ["window shortened"] * 2 + ["ok"]
-    assert verdicts.guaranteed_span.tolist()[2] == 1000
+    assert verdicts.covered.tolist()[2] == 1001
     assert not model.memory.any()
     assert model == ring(family)
     model.insert([1], [70])

@@ -88,8 +88,7 @@ def test_shorter_windows_of_the_table(name, w):
         return getattr(golden, name)(**SIZES[name] | {"window": 12})
 
     def found(model):
-        windows = {"windows": [w]}
-        asked = model.apply([golden.Operation.QUERY], [KEY], **windows)
+        asked = model.apply([golden.Operation.QUERY], [KEY], windows=[w])
         return asked.seen[0]
 
     every, some = reported(build, found)

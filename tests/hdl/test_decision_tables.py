@@ -113,7 +113,8 @@ class Bench:
             codes, keys, classes = np.array(self.operations)[used == table].T
             times = np.array(self.results)[used == table, 3:].T * self.spec.block_units
             model.decide_by(self.tables[table])
-            told += zip(*model.perform(codes, keys.astype(np.uint64), *times, classes), strict=True)
+            results = model.perform(codes, keys.astype(np.uint64), *times, windows=classes)
+            told += zip(results.seen, results.age, results.oldest, strict=True)
         return np.array(told)
 
 

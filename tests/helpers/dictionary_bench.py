@@ -64,7 +64,7 @@ class Bench:
             short = code in ASKS and window > self.model.guaranteed_window
             age = -1
             if code != Operation.SHIFT:
-                age = int(self.model.apply([code], [key], [window]).age[0])
+                age = int(self.model.apply([code], [key], windows=[window]).age[0])
             due.append((age >= 0, max(age, 0), short))
         return due
 

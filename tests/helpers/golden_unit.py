@@ -83,8 +83,8 @@ class GoldenUnit:
     def apply(self, codes, keys, **_how):
         return self._wrong(self._model.apply(codes, keys))
 
-    def perform(self, codes, keys, facts, **_how):
-        return self._wrong(self._model.perform(codes, keys, facts))
+    def perform(self, codes, keys, times=None, windows=None, **_how):
+        return self._wrong(self._model.perform(codes, keys, times, windows))
 
     def _times(self, count, period):
         self.cycles += count

@@ -18,7 +18,7 @@ class RingBench(Bench):
         for code, key, window in operations:
             age = -1
             if code != Operation.SHIFT:
-                age = int(self.exact.apply([code], [key], [window]).age[0])
+                age = int(self.exact.apply([code], [key], windows=[window]).age[0])
             due.append((age >= 0, max(age, 0), False))
         assert self.exact.lost == 0
         return due

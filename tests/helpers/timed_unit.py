@@ -161,7 +161,7 @@ class Run:
             assert (got == values).all(), f"{name} at {np.flatnonzero(got != values)[:5]}"
         if "covered" in self.told[0]:
             got = np.array([told["covered"] for told in self.told])
-            values = expected.guaranteed_span + 1
+            values = expected.covered
             assert (got == values).all(), f"covered at {np.flatnonzero(got != values)[:5]}"
         self.counts = {name: self._ctx.get(getattr(self.unit, name)) for name in COUNTED}
         assert self.counts == {name: getattr(model, name) for name in COUNTED}

@@ -77,7 +77,8 @@ class Bench:
         assert len(self.verdicts) == len(self.sent)
         codes, keys, windows, times = np.array(self.sent).T
         golden = TimedTimingFilter.from_spec(self.spec)
-        expected = golden.perform(codes, keys.astype(np.uint64), times, windows)
+        results = golden.perform(codes, keys.astype(np.uint64), times, windows)
+        expected = results.seen, results.age, results.oldest
         wrong = [
             number
             for number, (got, *rest) in enumerate(zip(self.verdicts, *expected, strict=True))

@@ -97,7 +97,7 @@ class Bench:
         model = self.model
         unit = self.spec.period if self.timed else self.spec.block
         clock = [time * unit for time in times]
-        due = model.perform(performed, keys.astype(np.uint64), *clock, windows * unit)
+        due = model.perform(performed, keys.astype(np.uint64), *clock, windows=windows * unit)
         self.outcome(codes, seen, age, due)
         wrong = seen != due.seen
         with_key = np.isin(codes, HAS_KEY)

@@ -64,14 +64,14 @@ def mixed(rng, spec, count):
 def differing(golden, spec, found, codes, keys, windows):
     """Names of the results that are not those of the model at the times that were told."""
     if isinstance(spec, WindowDictionarySpec):
-        told = golden.perform(codes, keys, windows)
+        told = golden.perform(codes, keys, windows=windows)
         asks = np.isin(codes, (Operation.QUERY, Operation.CHECK_AND_INSERT))
-        expected = {"age": told.age, "status": asks & (windows > told.guaranteed)}
+        expected = {"age": told.age, "status": asks & (windows > told.covered)}
     else:
         timed = isinstance(spec, TimedTimingSpec)
         unit = spec.period if timed else spec.block
         times = [found.time * unit] if timed else []
-        told = golden.perform(codes, keys, *times, windows * unit)
+        told = golden.perform(codes, keys, *times, windows=windows * unit)
         expected = {"oldest_age": told.age, "oldest": told.oldest}
     expected["seen"] = told.seen
     return [name for name, one in expected.items() if (getattr(found, name) != one).any()]

@@ -68,7 +68,7 @@ def test_operations_match_golden(host, spec):
         codes, keys, classes = mixed(rng, spec, 700)
         found = host.perform(codes, keys, classes)
         times = [found.time * spec.block_units] if spec.timed else []
-        told = golden.perform(codes, keys, *times, classes)
+        told = golden.perform(codes, keys, *times, windows=classes)
         assert (found.seen == told.seen).all()
         assert (found.oldest_age == told.age).all()
         assert (found.oldest == told.oldest).all()

@@ -45,9 +45,9 @@ class GoldenUnit(DictionaryModel):
             cells[(..., *self.cell)] += 1
         return cells
 
-    def perform(self, operations, keys, windows=None):
+    def perform(self, operations, keys, times=None, windows=None):
         start = self.operations
-        told = super().perform(operations, keys, windows)
+        told = super().perform(operations, keys, times, windows)
         for name, index in self.faults.items():
             if index is not None and start <= index < self.operations:
                 getattr(told, name)[index - start] ^= 1
@@ -165,8 +165,8 @@ def test_missing_key_is_a_false_negative(stream, monkeypatch):
 
 
 def forgetful(perform):
-    def told(self, operations, keys, windows=None):
-        found = perform(self, operations, keys, windows)
+    def told(self, *operands):
+        found = perform(self, *operands)
         found.seen[::3] = False
         return found
 

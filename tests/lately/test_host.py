@@ -568,7 +568,9 @@ def test_flood(line):
         rounds += 1
     line.sequence = len(requests)
     verdicts = golden.apply([Operation.CHECK_AND_INSERT] * 60, keys)
-    expected = [0x80 | age if seen else 0 for seen, age in zip(*verdicts, strict=True)]
+    expected = [
+        0x80 | age if seen else 0 for seen, age in zip(verdicts.seen, verdicts.age, strict=True)
+    ]
     assert [answers[place][0] for place in range(1, 120, 2)] == expected
     counted = line.statistics()
     print(rounds, counted)

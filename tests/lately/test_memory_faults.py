@@ -346,7 +346,7 @@ class SoundBoard:
             golden.rekey(self.secret)
         times = np.arange(len(codes)) // 500 + 77
         timed = [times] if getattr(self.spec, "timed", False) else []
-        seen, age = golden.apply(codes, keys, *timed)
+        seen, age, *_ = golden.apply(codes, keys, *timed)
         return Results(seen, age, none, times, age, none)
 
 

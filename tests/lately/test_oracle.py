@@ -194,8 +194,8 @@ def test_timed_against_dictionary_and_model(family, when_full, span):
         # Each edge is met: a tick less or more would be seen.
         met |= {("covers", at) for at in elapsed[kind == GUARANTEED] - span if at == 0}
         met |= {("over", at) for at in elapsed[kind == SLACK] - span if at == 1}
-        short = told.guaranteed_span[kind == GUARANTEED] < span
-        edge = (elapsed - told.guaranteed_span)[kind == GUARANTEED][short] == 0
+        short = told.covered[kind == GUARANTEED] <= span
+        edge = (elapsed - told.covered + 1)[kind == GUARANTEED][short] == 0
         met |= {"shortened"} if edge.any() else set()
     assert met == {("covers", 0), ("over", 1)} | (
         {"shortened"} if when_full == "shorten" else set()

@@ -27,12 +27,12 @@ def drawn(spec, count, *, seed, clears=0):
 
 def assert_alike(unit, model, operations, **pauses):
     codes, keys, windows = operations
-    found = unit.perform(codes, keys, windows, **pauses)
-    expected = model.perform(codes, keys, windows)
+    found = unit.perform(codes, keys, windows=windows, **pauses)
+    expected = model.perform(codes, keys, windows=windows)
     asked = np.isin(codes, (Operation.QUERY, Operation.CHECK_AND_INSERT))
     assert np.array_equal(found.seen, expected.seen)
     assert np.array_equal(found.age, expected.age)
-    assert np.array_equal(found.status, asked & (windows > expected.guaranteed))
+    assert np.array_equal(found.status, asked & (windows > expected.covered))
     assert np.array_equal(unit.memory, model.memory)
     return found
 

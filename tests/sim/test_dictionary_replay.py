@@ -70,9 +70,9 @@ def test_like_golden_one_operation_a_clock(name, count):
     fill(unit, model)
     for stream, (codes, keys, windows, idle) in streams(spec, count).items():
         start = unit.cycles
-        ages = unit.perform(codes, keys, windows).age
+        ages = unit.perform(codes, keys, windows=windows).age
         clocks = unit.cycles - start
-        wrong = np.flatnonzero(ages != model.apply(codes, keys, windows).age)
+        wrong = np.flatnonzero(ages != model.apply(codes, keys, windows=windows).age)
         print(f"{name}, {stream}: {clocks / count:.4f} clocks an operation")
         assert not len(wrong), f"{stream}: operation {wrong[0]} of {len(wrong)}"
         assert clocks <= count * (1 + idle) + PIPELINE, stream
@@ -87,6 +87,6 @@ def test_pauses():
     unit, model = opened(spec), from_spec(spec)
     codes, keys, windows, _ = streams(spec, 20_000)["mixed"]
     start = unit.cycles
-    ages = unit.perform(codes, keys, windows, pause_before=0.3, pause_after=0.5).age
-    assert np.array_equal(ages, model.apply(codes, keys, windows).age)
+    ages = unit.perform(codes, keys, windows=windows, pause_before=0.3, pause_after=0.5).age
+    assert np.array_equal(ages, model.apply(codes, keys, windows=windows).age)
     assert unit.cycles - start > 1.4 * len(codes)

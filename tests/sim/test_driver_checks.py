@@ -8,7 +8,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 
 from lately.golden import Operation
-from lately.golden.operations import Verdicts
+from lately.golden.results import Results
 from lately.hdl.interface import UnitSignature
 from lately.hdl.verilog import TAG_BITS, TOP
 from lately.sim import ToolError
@@ -84,7 +84,7 @@ class CompiledEcho(DrivenModel):
         words = np.asarray(keys, np.uint64).reshape(-1, 1)
         told = self._drive(beats.alone, *beats.spread(codes, words, LANES),
                            np.zeros(len(codes) + LANES, np.uint64))  # fmt: skip
-        return Verdicts(told.seen[beats.places], told.age[beats.places])
+        return Results.of(told.seen[beats.places], told.age[beats.places])
 
 
 @pytest.fixture

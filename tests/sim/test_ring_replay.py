@@ -100,10 +100,10 @@ def first_wrong(spec, count=40_000):
     for stream, (codes, keys, windows, pause) in streams(spec, count).items():
         compiled.reset()
         exact = WindowDictionary.from_spec(replace(spec, stash=256))
-        expected = exact.apply(codes, keys, windows).age
+        expected = exact.apply(codes, keys, windows=windows).age
         assert exact.lost == 0
         start = compiled.cycles
-        found = compiled.perform(codes, keys, windows, pause_before=pause)
+        found = compiled.perform(codes, keys, windows=windows, pause_before=pause)
         clocks = (compiled.cycles - start) / count
         age = np.where(found.seen, found.age, -1)
         missed = (found.status > 0) & (age < 0)

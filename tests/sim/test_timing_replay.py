@@ -43,7 +43,7 @@ def perform(unit, codes, keys, windows, **pauses):
     if isinstance(unit, CompiledTiming):
         told = unit.perform_freely(codes, keys, windows, **pauses)
         return told, [told.time], unit.cycles - start
-    return unit.perform(codes, keys, windows, **pauses), [], unit.cycles - start
+    return unit.perform(codes, keys, windows=windows, **pauses), [], unit.cycles - start
 
 
 def differing(told, due):
@@ -64,7 +64,7 @@ def test_like_golden_at_full_rate(name, count, rounds):
     most = count * interval / (interval - 1) if interval else count
     for stream, (codes, keys, windows) in streams(spec, count).items():
         told, times, clocks = perform(unit, codes, keys, windows)
-        due = model.perform(codes, keys, *times, windows)
+        due = model.perform(codes, keys, *times, windows=windows)
         wrong = np.flatnonzero(differing(told, due))
         print(f"{stream}: {clocks / count:.4f} clocks an operation, {due.seen.mean():.2f} seen")
         assert not len(wrong), f"{stream}: operation {wrong[0]} of {len(wrong)}"
@@ -84,7 +84,7 @@ def test_pauses_and_clears(name):
         codes, keys, windows = streams(spec, 5_000)["mixed"]
         codes[::1000] = Operation.CLEAR
         told, times, clocks = perform(unit, codes, keys, windows, pause_before=0.3, pause_after=0.5)
-        due = model.perform(codes, keys, *times, windows)
+        due = model.perform(codes, keys, *times, windows=windows)
         with_key = codes != Operation.CLEAR
         assert not differing(told, due)[with_key].any()
         assert not told.seen[~with_key].any()
@@ -133,11 +133,11 @@ def test_ticks_of_long_blocks():
     for _ in range(3):
         codes, keys, windows = streams(spec, 3_001)["mixed"]
         codes[::500] = Operation.CLEAR
-        due = model.perform(codes, keys, windows * spec.block)
-        told = unit.perform(codes, keys, windows * spec.block)
+        due = model.perform(codes, keys, windows=windows * spec.block)
+        told = unit.perform(codes, keys, windows=windows * spec.block)
         assert not differing(told, due)[codes != Operation.CLEAR].any()
         assert np.array_equal(unit.memory, model.memory)
     unit.reset()
     assert not unit.check_and_insert(np.arange(3)).any()
     with pytest.raises(ValueError, match=r"^windows: must be multiples of block = 3, not 4"):
-        unit.perform([1], [1], 4)
+        unit.perform([1], [1], windows=4)

@@ -1,0 +1,70 @@
+"""Results of operations: one record for models, simulated units and boards."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Ages = NDArray[np.int64]
+"""Ages of keys, shape (n,)."""
+
+
+class Results(NamedTuple):
+    """Results of a sequence of operations, in arrays of shape (n,).
+
+    A field is 0 for every operation if the filter has nothing to report in it.
+    """
+
+    seen: NDArray[np.bool_]
+    """Whether the key was reported; False if the operation is no query."""
+    age: Ages
+    """Least age that the key can have, in units of the filter's `age_unit`; -1 where `seen` is
+    False. Timing filters give the age of the key's oldest cell, whether the key is reported or
+    not; an expired cell has one block more than the window."""
+    status: NDArray[np.uint8]
+    """`PoolStatus.code` of a ring whose window is a span of time. For a dictionary, 1 where the
+    window of the query is longer than `covered`, so that keys of it may be missing."""
+    oldest: NDArray[np.int64]
+    """Cells of the key that have the age of its oldest cell, in timing filters."""
+    time: NDArray[np.int64]
+    """Time of the operation, in filters whose window is a span of time. A unit reports the ticks
+    since its reset."""
+    covered: NDArray[np.int64]
+    """Ages covered: every key with an age below this number is reported. It is in units of the
+    span of a ring with a span, and in insertions of a dictionary."""
+
+    @classmethod
+    def of(cls, seen: ArrayLike, age: ArrayLike, **known: ArrayLike | None) -> Self:
+        """Build results from the fields that are `known`; the others are 0.
+
+        `seen`, `age` and all others have shape (n,).
+        """
+        held: dict[str, Any] = {"seen": np.asarray(seen, np.bool_), "age": np.asarray(age)}
+        for name in cls._fields[2:]:
+            kind = np.uint8 if name == "status" else np.int64
+            value = known.get(name)
+            count = len(held["seen"])
+            held[name] = np.zeros(count, kind) if value is None else np.asarray(value, kind)
+        return cls(**held)
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Results]") -> Self:
+        """Return the results of several `parts`, one after the other."""
+        return cls(*map(np.concatenate, zip(cls.empty(), *parts, strict=True)))
+
+    @classmethod
+    def empty(cls) -> Self:
+        """Return the results of no operations."""
+        return cls.of(np.empty(0, np.bool_), np.empty(0, np.int64))
+
+    def part(self, index: Any) -> Self:
+        """Return the results that an `index`, such as a slice, selects."""
+        return type(self)(*(array[index] for array in self))
+
+
+Verdicts: TypeAlias = Results
+"""Another name of the one record, and so are the next three."""
+TimedVerdicts: TypeAlias = Results
+TimingVerdicts: TypeAlias = Results
+WindowVerdicts: TypeAlias = Results
