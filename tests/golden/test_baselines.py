@@ -8,6 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scalar_baselines import (
+    ScalarA2Buffering,
+    ScalarBloom,
+    ScalarCountingBloom,
+    ScalarDoubleBuffering,
+    ScalarForgetful,
+    ScalarStableBloom,
+    ScalarSwamp,
+)
 
 from lately.golden import (
     A2Buffering,
@@ -25,15 +34,6 @@ from lately.golden import (
     load,
 )
 from lately.golden.baselines import bloom, buffered, counting, forgetful, stable
-from lately.golden.baselines.scalar_baselines import (
-    ScalarA2Buffering,
-    ScalarBloom,
-    ScalarCountingBloom,
-    ScalarDoubleBuffering,
-    ScalarForgetful,
-    ScalarStableBloom,
-    ScalarSwamp,
-)
 from lately.golden.states import FORMATS, read_state, write_state
 
 MODULES = (bloom, buffered, counting, forgetful, stable)

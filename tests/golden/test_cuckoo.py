@@ -6,9 +6,9 @@ import random
 import numpy as np
 import pytest
 from paths import PATHS, taking
+from scalar_cuckoo import ScalarCuckoo
 
 from lately.golden import CuckooDictionary, SpecificationError, StateFileError, load
-from lately.golden.cuckoo.scalar_cuckoo import ScalarCuckoo
 from lately.golden.cuckoo.sizes import (
     cuckoo_error_bound,
     cuckoo_signature_bits,

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paths import PATHS, chunks_of, taking
+from scalar_ring import ScalarGEBF
 from small_filters import (
     CLASSES,
     OPERATIONS,
@@ -35,7 +36,6 @@ from lately.golden import (
     preset,
 )
 from lately.golden.hash.scalar_hash import ScalarHash
-from lately.golden.ring.scalar import ScalarGEBF
 
 # Scalar twins
 

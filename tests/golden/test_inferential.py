@@ -6,12 +6,12 @@ from itertools import product
 
 import numpy as np
 import pytest
+import scalar_inferential as printed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lately.golden.timestamp import distinct as d
 from lately.golden.timestamp import posteriors
-from lately.golden.timestamp import scalar_inferential as printed
 from lately.golden.timestamp.inferential import InferentialFilter, minimum_penalty
 from lately.golden.timestamp.posteriors import age_posterior
 from lately.golden.timestamp.timestamps import Evidence

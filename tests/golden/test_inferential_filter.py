@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paths import PATHS, taking
+from scalar_inferential import Cells, ScalarInferential
+from scalar_timing import ScalarBTBF
 
 from lately.golden import (
     BlockTimingBloomFilter,
@@ -24,8 +26,6 @@ from lately.golden.states import FORMATS, read_state, write_state
 from lately.golden.timestamp import distinct as d
 from lately.golden.timestamp import timestamps
 from lately.golden.timestamp.posteriors import age_posterior
-from lately.golden.timestamp.scalar_inferential import Cells, ScalarInferential
-from lately.golden.timestamp.scalar_timing import ScalarBTBF
 
 UNIFORM = {"kind": "uniform", "universe": 300}
 SMALL = {

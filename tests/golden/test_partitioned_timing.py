@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scalar_timing import ScalarStampedParts
 
 from lately.golden import (
     Operation,
@@ -13,7 +14,6 @@ from lately.golden import (
     TimedTimingFilter,
 )
 from lately.golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
-from lately.golden.timestamp.scalar_timing import ScalarStampedParts
 
 LARGE = {"hashes": 3, "cells": 1 << 12}
 

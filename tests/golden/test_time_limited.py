@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scalar_time_limited import ScalarTimeLimitedAPBF
 
 from lately.golden import SpecificationError, StateFileError, TimeLimitedRing, load
 from lately.golden.filter import Filter
-from lately.golden.ring.scalar_time_limited import ScalarTimeLimitedAPBF
 from lately.golden.ring.slices import find_runs, test_and_set
 from lately.golden.ring.time_limited import TimeLimitedAPBF, slice_bits, slice_capacity
 from lately.golden.ring.turn_policy import PoolStatus

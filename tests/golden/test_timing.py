@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paths import PATHS, taking
+from scalar_timing import ScalarBTBF
 
 from lately.golden import SpecificationError, StateFileError, load
 from lately.golden.states import FORMATS, read_state, write_state
 from lately.golden.timestamp import timestamps as module
-from lately.golden.timestamp.scalar_timing import ScalarBTBF
 from lately.golden.timestamp.timing import BlockTimingBloomFilter, TimingBloomFilter
 from lately.intervals import clopper_pearson
 

@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 from paths import PATHS, taking
+from scalar_window_dictionary import ScalarWindowDictionary
 
 from lately.golden import (
     DICTIONARIES,
@@ -18,7 +19,6 @@ from lately.golden import (
     load,
 )
 from lately.golden.analysis import column_loads, digest_false_positive_rate, stashed_entries
-from lately.golden.cuckoo.scalar_window_dictionary import ScalarWindowDictionary
 from lately.golden.hash.functions import offset_terms
 from lately.golden.spec.dictionary_sizes import least_columns, least_digest_bits
 from lately.golden.states import write_state

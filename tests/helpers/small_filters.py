@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from hypothesis import strategies as st
 from paths import PATHS, taking
+from scalar_ring import ScalarAPBBF, ScalarAPBF, ScalarGEBF
+from scalar_time_limited import ScalarTimeLimitedRing
 
 from lately.golden import (
     APBBF,
@@ -16,8 +18,6 @@ from lately.golden import (
     from_spec,
 )
 from lately.golden.hash.scalar_hash import ScalarHash
-from lately.golden.ring.scalar import ScalarAPBBF, ScalarAPBF, ScalarGEBF
-from lately.golden.ring.scalar_time_limited import ScalarTimeLimitedRing
 
 CLASSES = {"apbf": APBF, "apbbf": APBBF, "gebf": GEBF, "blocked-gebf": BlockedGEBF}
 

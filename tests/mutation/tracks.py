@@ -26,8 +26,9 @@ def users() -> dict[str, set[str]]:
             path = found[f"lately.golden.{home}"].path
             found[f"lately.golden.{name}"] = Module(path, imports={f"lately.golden.{home}"})
             found["lately.golden"].imports.add(f"lately.golden.{name}")
-    for path in (ROOT / "tests" / "helpers").glob("*.py"):
-        found[path.stem] = Module(path)
+    for folder in ("helpers", "reference"):
+        for path in (ROOT / "tests" / folder).glob("*.py"):
+            found[path.stem] = Module(path)
     for path in (ROOT / "tests").rglob("test_*.py"):
         found[path.relative_to(ROOT).as_posix()] = Module(path)
     for name, module in found.items():

@@ -1,4 +1,4 @@
-"""Scalar twins of the time-limited filters, as `lately.golden.ring.scalar` has them of others.
+"""Scalar twins of the time-limited filters, as `scalar_ring` has them of others.
 
 One key at a time, Python integers only, the paper's notation. A slice is an
 integer, bit i of which is its bit i.
@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from math import ceil, floor, log
 from typing import Any
 
-from ..hash.scalar_hash import ScalarHash
-from .scalar import ScalarRing
+from scalar_ring import ScalarRing
+
+from lately.golden.hash.scalar_hash import ScalarHash
 
 
 @dataclass

@@ -8,8 +8,8 @@ hash functions with the array model and nothing else.
 from copy import deepcopy
 from typing import Any
 
-from ..hash.functions import ConstantStream
-from ..hash.scalar_hash import ScalarHash
+from lately.golden.hash.functions import ConstantStream
+from lately.golden.hash.scalar_hash import ScalarHash
 
 
 class ScalarCuckoo:

@@ -5,8 +5,8 @@ It shares the constants of the hash functions with the array model and nothing e
 
 from typing import Any
 
-from ..hash.functions import offset_terms
-from ..hash.scalar_hash import ScalarHash
+from lately.golden.hash.functions import offset_terms
+from lately.golden.hash.scalar_hash import ScalarHash
 
 
 class ScalarWindowDictionary:

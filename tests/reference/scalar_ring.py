@@ -12,7 +12,7 @@ one that the next segment gets, and any number may be alive.
 from abc import ABC, abstractmethod
 from typing import Any
 
-from ..hash.scalar_hash import ScalarHash
+from lately.golden.hash.scalar_hash import ScalarHash
 
 
 class ScalarRing(ABC):

@@ -6,7 +6,7 @@ nothing else.
 
 from typing import Any
 
-from ..hash.scalar_hash import ScalarHash
+from lately.golden.hash.scalar_hash import ScalarHash
 
 
 class ScalarBTBF:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, inf
 
-from .scalar_timing import ScalarBTBF
+from scalar_timing import ScalarBTBF
 
 Count = Callable[[int], float]
 """D(j): takes a number of insertions, returns a number of different keys."""

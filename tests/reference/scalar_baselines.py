@@ -8,8 +8,8 @@ functions with the array models and nothing else.
 from collections import Counter, deque
 from typing import Any
 
-from ..hash.functions import ConstantStream
-from ..hash.scalar_hash import ScalarHash
+from lately.golden.hash.functions import ConstantStream
+from lately.golden.hash.scalar_hash import ScalarHash
 
 
 class ScalarBloom:
