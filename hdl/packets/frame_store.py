@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.packets.frame_actions import Action
 from ..lanes.credits import Credits
-from ..memory.variants import CELL_MEMORIES, cell_memory
+from ..memory.variants import cell_memory
 from ..parameters import require_power_of_two
 from ..pipeline import delayed
 from ..queue import ResultQueue
@@ -76,9 +76,7 @@ class FrameStore(wiring.Component):
             )
         self._beats = size // BEAT_BYTES
         self._frames = frames
-        self.ring = cell_memory(
-            memory, depth=self._beats, width=8 * BEAT_BYTES, memories=CELL_MEMORIES
-        )
+        self.ring = cell_memory(memory, depth=self._beats, width=8 * BEAT_BYTES)
         super().__init__(
             {
                 "write": In(1),
