@@ -96,7 +96,7 @@ wheel: $(DEV) ## Build the wheel into dist
 	@$(BIN)/pip --no-input wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 clean: ## Remove what the other targets built, but not .venv
-	@rm -rf build dist docs/_build *.egg-info .*_cache .hypothesis
+	@rm -rf build dist docs/_build docs/api/generated *.egg-info .*_cache .hypothesis
 	@find $(PACKAGES) lately papers campaigns tests docs -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/pip:

@@ -1,57 +1,27 @@
 """Sphinx configuration, and what the pages take from the code."""
 
 import inspect
-import pkgutil
-import re
-from importlib import import_module
 from importlib.metadata import version as installed_version
-from pathlib import Path
 
 import click
-from sphinx.util import logging
 
 from lately.cli.app import main
 from lately.golden import PRESETS, SpecificationError, preset
 from lately.hdl.memory.variants import VARIANTS
 from lately.hdl.profile import HardwareProfile
 
-HERE = Path(__file__).parent
-
-PACKAGES = (
-    "lately",
-    "lately.cli",
-    "lately.planner",
-    "lately.replay",
-    "lately.golden",
-    "lately.golden.baselines",
-    "lately.golden.cuckoo",
-    "lately.golden.hash",
-    "lately.golden.ring",
-    "lately.golden.spec",
-    "lately.golden.timestamp",
-    "lately.hdl",
-    "lately.hdl.dictionary",
-    "lately.hdl.frontend",
-    "lately.hdl.hash",
-    "lately.hdl.lanes",
-    "lately.hdl.memory",
-    "lately.hdl.ring",
-    "lately.sim",
-    "lately.sim.bench",
-    "lately.sim.proofs",
-    "lately.sim.replay",
-    "lately.boards",
-    "lately.boards.flow",
-    "lately.boards.link",
-    "lately.boards.targets",
-)
-
 project = "Lately"
 author = "The Lately contributors"
 copyright = author
 release = version = installed_version("lately")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+]
+templates_path = ["_templates"]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = project
@@ -143,18 +113,6 @@ myst_substitutions = {
 }
 
 
-def check_reference(app):
-    """Warn of public modules that the reference leaves out."""
-    pages = "".join(page.read_text("utf-8") for page in (HERE / "api").glob("*.md"))
-    documented = set(re.findall(r"automodule:: (\S+)", pages))
-    for package in PACKAGES:
-        for module in pkgutil.iter_modules(import_module(package).__path__[:1], f"{package}."):
-            # What runs inside a simulator cannot be imported here.
-            missing = module.name not in documented and not module.name.endswith("_bench")
-            if missing and not module.ispkg:
-                logging.getLogger(__name__).warning("docs/api: %s has no automodule", module.name)
-
-
 def skip_alias(app, what, name, obj, skip, options):
     """Leave out what the docstring of a class describes already."""
     alias = (obj.__doc__ or "").startswith("Alias for field number")
@@ -171,6 +129,5 @@ def show_constructor(app, what, name, obj, options, signature, returns):
 
 def setup(app):
     """Connect the hooks."""
-    app.connect("builder-inited", check_reference)
     app.connect("autodoc-skip-member", skip_alias)
     app.connect("autodoc-process-signature", show_constructor)

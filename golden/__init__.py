@@ -9,14 +9,6 @@ from importlib import import_module, util
 from typing import Any
 
 LAZY = {
-    "baselines.bloom": ("BlockedBloomFilter", "BloomFilter", "PartitionedBloomFilter"),
-    "baselines.buffered": ("A2Buffering", "DoubleBuffering"),
-    "baselines.counting": ("CountingBloomFilter",),
-    "baselines.forgetful": ("ForgetfulBloomFilter",),
-    "baselines.stable": ("StableBloomFilter",),
-    "baselines.swamp": ("Swamp",),
-    "cuckoo.dictionary": ("CuckooDictionary",),
-    "cuckoo.sizes": ("cuckoo_error_bound", "cuckoo_signature_bits", "time_decaying_space_bound"),
     "cuckoo.window_dictionary": ("WindowDictionary",),
     "errors": ("LatelyError", "RekeyError", "SpecificationError", "StateFileError"),
     "filter": ("CountedFilter", "Filter"),
@@ -27,7 +19,6 @@ LAZY = {
     "ring.apbf": ("APBBF", "APBF"),
     "ring.gebf": ("GEBF", "BlockedGEBF"),
     "ring.sliding": ("SlidingFilter",),
-    "ring.time_limited": ("TimeLimitedAPBF",),
     "ring.timed_ring": ("TimeLimitedRing",),
     "ring.turn_policy": ("PoolStatus", "TurnPolicy", "Turns"),
     "spec.all_presets": ("ALL_PRESETS", "any_preset"),

@@ -1,16 +1,3 @@
-from .baselines.bloom import BlockedBloomFilter as BlockedBloomFilter
-from .baselines.bloom import BloomFilter as BloomFilter
-from .baselines.bloom import PartitionedBloomFilter as PartitionedBloomFilter
-from .baselines.buffered import A2Buffering as A2Buffering
-from .baselines.buffered import DoubleBuffering as DoubleBuffering
-from .baselines.counting import CountingBloomFilter as CountingBloomFilter
-from .baselines.forgetful import ForgetfulBloomFilter as ForgetfulBloomFilter
-from .baselines.stable import StableBloomFilter as StableBloomFilter
-from .baselines.swamp import Swamp as Swamp
-from .cuckoo.dictionary import CuckooDictionary as CuckooDictionary
-from .cuckoo.sizes import cuckoo_error_bound as cuckoo_error_bound
-from .cuckoo.sizes import cuckoo_signature_bits as cuckoo_signature_bits
-from .cuckoo.sizes import time_decaying_space_bound as time_decaying_space_bound
 from .cuckoo.window_dictionary import WindowDictionary as WindowDictionary
 from .errors import LatelyError as LatelyError
 from .errors import RekeyError as RekeyError
@@ -32,7 +19,6 @@ from .ring.apbf import APBF as APBF
 from .ring.gebf import GEBF as GEBF
 from .ring.gebf import BlockedGEBF as BlockedGEBF
 from .ring.sliding import SlidingFilter as SlidingFilter
-from .ring.time_limited import TimeLimitedAPBF as TimeLimitedAPBF
 from .ring.timed_ring import TimeLimitedRing as TimeLimitedRing
 from .ring.turn_policy import PoolStatus as PoolStatus
 from .ring.turn_policy import TurnPolicy as TurnPolicy

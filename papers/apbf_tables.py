@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lately.golden import analysis
-from lately.golden.baselines.swamp import SLOT_OVERHEAD, TABLE_SPARE, swamp_bits_per_element
+from papers.models.swamp import SLOT_OVERHEAD, TABLE_SPARE, swamp_bits_per_element
 
 from .apbf_runs import PAPER
 from .paper import Row

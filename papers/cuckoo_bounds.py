@@ -4,9 +4,9 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from lately.golden.cuckoo.dictionary import CuckooDictionary
-from lately.golden.cuckoo.sizes import time_decaying_space_bound
 from lately.replay.drawing import Estimate, Series
+from papers.models.cuckoo import CuckooDictionary
+from papers.models.cuckoo_sizes import time_decaying_space_bound
 
 from .cuckoo_findings import PAPER, mean_of
 from .cuckoo_runs import timing_bits

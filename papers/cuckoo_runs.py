@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lately.golden.cuckoo.dictionary import CuckooDictionary
 from lately.golden.sizing import best_hashes
 from lately.golden.timestamp.timing import TimingBloomFilter
 from lately.intervals import clopper_pearson
 from lately.replay.drawing import Estimate
+from papers.models.cuckoo import CuckooDictionary
 
 from .real_streams import distances, real
 from .studies.comparison import POSITIVE, student

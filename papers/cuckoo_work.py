@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lately.golden.cuckoo.dictionary import CuckooDictionary
 from lately.replay.drawing import Estimate, Series
+from papers.models.cuckoo import CuckooDictionary
 
 from .cuckoo_findings import LABELS, PAPER, SIGNATURE, mean_of
 from .cuckoo_runs import UNIVERSE, build, dictionary, ratio

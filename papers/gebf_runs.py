@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lately.golden import GEBF, BlockedGEBF, CountedFilter, CountingBloomFilter, StableBloomFilter
-from lately.golden.baselines.stable import stable_decrements
+from lately.golden import GEBF, BlockedGEBF, CountedFilter
 from lately.golden.ring.layout import Layout
 from lately.golden.ring.sliding import SlidingFilter
 from lately.golden.sizing import best_hashes
+from papers.models import CountingBloomFilter, StableBloomFilter
+from papers.models.stable import stable_decrements
 
 from .paper import Paper
 from .studies import streams

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from lately.golden.ring.time_limited import TimeLimitedAPBF
+from papers.models.time_limited import TimeLimitedAPBF
 
 from .paper import Paper
 from .studies.study import Point, Result

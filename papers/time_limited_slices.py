@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from lately.golden.ring.time_limited import slice_bits
 from lately.replay.drawing import Chart, Series
+from papers.models.time_limited import slice_bits
 
 from .studies.comparison import claim, computed, finding
 from .studies.criteria import between, cut_off, exactly

@@ -1,9 +1,9 @@
-"""The base of all specifications, with every family in its register."""
+"""The base of all specifications, with every family of the package in its register."""
 
-from . import compared, cuckoo, dictionary_sizes, ring, time_limited, timestamp
+from . import dictionary_sizes, ring, timestamp
 from .base import Specification
 
-MODULES = (ring, time_limited, timestamp, cuckoo, dictionary_sizes, compared)
+MODULES = (ring, timestamp, dictionary_sizes)
 """Modules that define specifications."""
 
 __all__ = ["MODULES", "Specification"]

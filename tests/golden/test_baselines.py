@@ -18,23 +18,24 @@ from scalar_baselines import (
     ScalarSwamp,
 )
 
-from lately.golden import (
+from lately.golden import Filter, SpecificationError, StateFileError, load
+from lately.golden.states import FORMATS, read_state, write_state
+from papers.models import (
     A2Buffering,
     BlockedBloomFilter,
     BloomFilter,
     CountingBloomFilter,
     DoubleBuffering,
-    Filter,
     ForgetfulBloomFilter,
     PartitionedBloomFilter,
-    SpecificationError,
     StableBloomFilter,
-    StateFileError,
     Swamp,
-    load,
+    bloom,
+    buffered,
+    counting,
+    forgetful,
+    stable,
 )
-from lately.golden.baselines import bloom, buffered, counting, forgetful, stable
-from lately.golden.states import FORMATS, read_state, write_state
 
 MODULES = (bloom, buffered, counting, forgetful, stable)
 

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lately.golden import (
+from lately.golden import SpecificationError
+from lately.golden.analysis import segment_false_positive_rate
+from papers.models import (
     A2Buffering,
     BlockedBloomFilter,
     BloomFilter,
@@ -15,11 +17,9 @@ from lately.golden import (
     DoubleBuffering,
     ForgetfulBloomFilter,
     PartitionedBloomFilter,
-    SpecificationError,
     StableBloomFilter,
 )
-from lately.golden.analysis import segment_false_positive_rate
-from lately.golden.baselines.stable import (
+from papers.models.stable import (
     stable_decrements,
     stable_false_negative_rate,
     stable_false_positive_rate,

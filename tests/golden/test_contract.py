@@ -6,7 +6,7 @@ from inspect import signature
 
 import numpy as np
 import pytest
-from every_model import MODELS, RINGS, build, times, used
+from every_model import MODELS, RINGS, build, model_class, times, used
 
 from lately import golden
 from lately.golden import (
@@ -18,6 +18,7 @@ from lately.golden import (
     from_spec,
     load,
 )
+from papers import models
 
 SHIFTING = {
     *RINGS, "APBF", "APBBF", "GEBF", "BlockedGEBF",
@@ -56,8 +57,8 @@ def one_by_one(model, operations, keys, *stamps):
 def test_every_model_is_held_to_the_contract():
     kinds = {
         name
-        for name in golden.__all__
-        if isinstance(kind := getattr(golden, name), type)
+        for name in (*golden.__all__, *models.__all__)
+        if isinstance(kind := model_class(name), type)
         and issubclass(kind, Filter)
         and kind.specification.family
     }
@@ -66,7 +67,7 @@ def test_every_model_is_held_to_the_contract():
 
 @pytest.mark.parametrize("name", MODELS)
 def test_constructor_takes_the_fields_of_the_specification(name):
-    kind = getattr(golden, name)
+    kind = model_class(name)
     taken = inspect.signature(kind).parameters
     required = {name for name, each in taken.items() if each.default is each.empty}
     assert required == set(kind.specification.required_fields())
@@ -221,7 +222,7 @@ def test_timestamps_of_mixed_operations(name):
     ],
 )
 def test_age_of_a_key(name, parameters, expected):
-    model = getattr(golden, name)(**parameters)
+    model = model_class(name)(**parameters)
     model.insert(np.arange(9))
     assert model.age([0, 99]).tolist() == [expected, -1]
     assert model.apply([3, 3], [0, 99]).age.tolist() == [expected, -1]
@@ -236,14 +237,14 @@ def test_age_of_a_key_in_generations_of_time():
 
 
 def test_equality_leaves_counters_out():
-    model = golden.BloomFilter(bits=61, hashes=2)
+    model = models.BloomFilter(bits=61, hashes=2)
     model.insert([1])
     twin = deepcopy(model)
     twin.insert([1])
     assert model == twin
     assert model.insertions != twin.insertions
-    assert model != golden.BloomFilter(bits=61, hashes=2, seed=1)
-    assert model != golden.PartitionedBloomFilter(bits=61, hashes=2)
+    assert model != models.BloomFilter(bits=61, hashes=2, seed=1)
+    assert model != models.PartitionedBloomFilter(bits=61, hashes=2)
 
 
 def test_specification(model, tmp_path):
@@ -257,11 +258,11 @@ def test_specification(model, tmp_path):
 
 
 def test_specification_of_numpy_integers():
-    model = golden.Swamp(window=np.int64(7), fingerprint_bits=9)
-    assert model.spec == golden.Swamp(window=7, fingerprint_bits=9).spec
+    model = models.Swamp(window=np.int64(7), fingerprint_bits=9)
+    assert model.spec == models.Swamp(window=7, fingerprint_bits=9).spec
 
 
 def test_specification_of_another_family():
     message = "family: must be swamp for Swamp, not 'apbf'"
     with pytest.raises(SpecificationError, match=message):
-        golden.Swamp.from_spec(golden.preset("apbf-tiny"))
+        models.Swamp.from_spec(golden.preset("apbf-tiny"))

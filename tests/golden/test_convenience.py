@@ -9,17 +9,19 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from every_model import MODELS, RINGS, used
+from every_model import MODELS, RINGS, model_class, used
 from paths import PATHS, taking
 
 import lately.golden as golden
-from lately.golden import GEBF, BloomFilter, SpecificationError
+from lately.golden import GEBF, SpecificationError
 from lately.golden.analysis import apbbf_fills, apbf_false_positive_rate
 from lately.golden.convenience import Options
 from lately.golden.ring.ring_sizes import apbbf_sizes
 from lately.golden.sizing import best_hashes, expected_keys
 from lately.golden.timed_filter import TIME_LIMIT
 from lately.golden.timestamp.timing_sizes import timing_bits
+from papers import models
+from papers.models import BloomFilter
 
 COUNTED = (
     "APBF",
@@ -55,7 +57,7 @@ WINDOWLESS = {
 
 def built(name, **options):
     """Return a small filter of a class."""
-    cls = getattr(golden, name)
+    cls = model_class(name)
     if name in WINDOWLESS:
         return cls(**WINDOWLESS[name], **options)
     if name in TIMED:
@@ -94,7 +96,7 @@ SIZES = {
 
 @pytest.mark.parametrize("name", COUNTED)
 def test_sizes_of_a_window(name):
-    spec = getattr(golden, name).for_window(20_000, 0.001).spec
+    spec = model_class(name).for_window(20_000, 0.001).spec
     assert {field: getattr(spec, field) for field in SIZES[name]} == SIZES[name]
 
 
@@ -109,14 +111,14 @@ def test_sizes_of_the_least_windows():
 def test_options_match_the_constructors():
     taken = set()
     for name in (*COUNTED, *TIMED):
-        cls = getattr(golden, name)
+        cls = model_class(name)
         taken |= inspect.signature(cls).parameters.keys() - {"span", *cls._sizes(300, 0.05)}
     assert taken == Options.__annotations__.keys()
 
 
 @pytest.mark.parametrize("name", TIMED)
 def test_longest_span(name):
-    cls = getattr(golden, name)
+    cls = model_class(name)
     assert cls.for_window(TIME_LIMIT - 1, 0.5, rate=1e-17).span == TIME_LIMIT - 1
     with pytest.raises(SpecificationError, match=f"^span: must be at most {TIME_LIMIT - 1}, not"):
         cls.for_window(TIME_LIMIT, 0.5, rate=1.0)  # Too many keys, too: the span is told first.
@@ -145,7 +147,7 @@ def test_best_hashes():
 @pytest.mark.parametrize("window", [1, 2, 10, 1000, 20_000])
 @pytest.mark.parametrize("name", COUNTED + TIMED)
 def test_window_and_rate_are_kept_by_analysis(name, window):
-    cls = getattr(golden, name)
+    cls = model_class(name)
     for fpr in (0.3, 0.01, 1e-4):
         if name in TIMED:
             model = cls.for_window(1000 * window, fpr, rate=0.001)
@@ -161,7 +163,7 @@ def test_window_and_rate_are_kept_by_analysis(name, window):
 )
 @pytest.mark.parametrize("fpr", [0.1, 0.01, 1e-4])
 def test_sizes_of_any_number_of_bits_are_no_larger_than_the_rate_asks(name, fpr):
-    model = getattr(golden, name).for_window(1000, fpr)
+    model = model_class(name).for_window(1000, fpr)
     assert 0.998 * fpr < model.window_false_positive_rate <= fpr
 
 
@@ -174,7 +176,7 @@ def window_of(model):
 @pytest.mark.parametrize("name", COUNTED + TIMED)
 def test_window_and_rate_are_kept(name):
     """Of 40,000 fresh keys, over four windows of random keys; 4 deviations of the filter."""
-    window, fpr, cls = 1500, 0.03, getattr(golden, name)
+    window, fpr, cls = 1500, 0.03, model_class(name)
     timed = name in TIMED
     model = cls.for_window(100 * window, fpr, rate=0.01) if timed else cls.for_window(window, fpr)
     rng = np.random.default_rng(5)
@@ -234,7 +236,7 @@ def test_for_window_wrong(arguments, error, message):
 )
 def test_rate_wrong(rate, error, message):
     with pytest.raises(error, match=f"^{message}$"):
-        golden.TimeLimitedAPBF.for_window(100, rate=rate)
+        models.TimeLimitedAPBF.for_window(100, rate=rate)
 
 
 @pytest.mark.parametrize(
@@ -253,7 +255,7 @@ def test_no_filter_is_large_enough(name, window, fpr):
         f"for a {name}, not {window} keys at {fpr}"
     )
     with pytest.raises(SpecificationError, match=f"^{message}$"):
-        getattr(golden, name).for_window(window, fpr)
+        model_class(name).for_window(window, fpr)
 
 
 def test_an_error_that_an_option_may_cause_names_the_field():
@@ -278,7 +280,7 @@ def test_numbers_of_other_libraries(name, arguments, parameters, message):
     chooser = "span, fpr, rate=rate" if name in TIMED else "window, fpr"
     message = rf"^{name}: {message}; {name}\.for_window\({chooser}\) chooses them$"
     with pytest.raises(TypeError, match=message):
-        getattr(golden, name)(*arguments, **parameters)
+        model_class(name)(*arguments, **parameters)
 
 
 @pytest.mark.parametrize(
@@ -287,7 +289,7 @@ def test_numbers_of_other_libraries(name, arguments, parameters, message):
         (lambda: BloomFilter(10_000), "BloomFilter: must have parameters by name, not 10000"),
         (lambda: golden.TimeLimitedRing(5), "TimeLimitedRing: must have .* by name, not 5"),
         (lambda: GEBF(spec=5), "spec: must be a specification, not 5"),
-        (lambda: golden.Swamp.from_spec(5), "spec: must be a specification, not 5"),
+        (lambda: models.Swamp.from_spec(5), "spec: must be a specification, not 5"),
     ],
 )
 def test_no_method_chooses_the_parameters(build, message):
@@ -298,7 +300,7 @@ def test_no_method_chooses_the_parameters(build, message):
 @pytest.mark.parametrize("name", WINDOWLESS)
 def test_no_window(name):
     with pytest.raises(SpecificationError, match=f"^for_window: must be .*, not {name}$"):
-        getattr(golden, name).for_window(100)
+        model_class(name).for_window(100)
 
 
 @pytest.mark.parametrize("name", [*COUNTED, *TIMED, *WINDOWLESS])
@@ -332,7 +334,7 @@ def test_repr():
     assert repr(model) == str(model) == text
     model.insert(np.arange(30_000))
     assert repr(model).endswith("KiB held, 44% filled>")
-    timed = golden.TimeLimitedAPBF.for_window(1000, 0.5, rate=1)
+    timed = models.TimeLimitedAPBF.for_window(1000, 0.5, rate=1)
     assert repr(timed).startswith("<TimeLimitedAPBF: window of 1,000 units of time, false-")
     assert repr(built("BloomFilter")) == "<BloomFilter: no window, 48.8 KiB held, 0% filled>"
 
@@ -419,7 +421,7 @@ def test_fill_agrees_with_the_memory(name, path):
 BUILDS = {
     "GEBF": lambda: GEBF.for_window(50_000),
     "APBF": lambda: golden.APBF.for_window(50_000),
-    "TimeLimitedAPBF": lambda: golden.TimeLimitedAPBF.for_window(50_000, rate=1.0),
+    "TimeLimitedAPBF": lambda: models.TimeLimitedAPBF.for_window(50_000, rate=1.0),
     "BloomFilter": lambda: BloomFilter(bits=500_000, hashes=7),
 }
 
@@ -462,7 +464,7 @@ def test_bytes_held(name, path):
 
 def large(name):
     """Return a filter of a megabyte or more."""
-    cls = getattr(golden, name)
+    cls = model_class(name)
     if name in WINDOWLESS:
         sizes = {"bits": 1 << 21, "cells": 1 << 21, "block_bits": 256}
         given = WINDOWLESS[name]

@@ -8,14 +8,15 @@ import pytest
 from paths import PATHS, taking
 from scalar_cuckoo import ScalarCuckoo
 
-from lately.golden import CuckooDictionary, SpecificationError, StateFileError, load
-from lately.golden.cuckoo.sizes import (
+from lately.golden import SpecificationError, StateFileError, load
+from lately.golden.states import write_state
+from lately.intervals import clopper_pearson
+from papers.models import CuckooDictionary
+from papers.models.cuckoo_sizes import (
     cuckoo_error_bound,
     cuckoo_signature_bits,
     time_decaying_space_bound,
 )
-from lately.golden.states import write_state
-from lately.intervals import clopper_pearson
 
 
 def twin_of(model):
@@ -95,7 +96,7 @@ def test_like_the_twin(seed):
 
 @pytest.mark.parametrize("path", PATHS)
 def test_like_the_twin_past_a_chunk(path, monkeypatch):
-    monkeypatch.setattr("lately.golden.cuckoo.dictionary._CHUNK", 7)
+    monkeypatch.setattr("papers.models.cuckoo._CHUNK", 7)
     with taking(path):
         model = CuckooDictionary(window=20, positions=12, signature_bits=2)
     twin = twin_of(model)

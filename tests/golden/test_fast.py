@@ -19,7 +19,6 @@ from lately.golden import (
     PRESETS,
     BlockedGEBF,
     BlockTimingBloomFilter,
-    CuckooDictionary,
     FilterSpec,
     Operation,
     SlidingFilter,
@@ -30,6 +29,7 @@ from lately.golden import (
     preset,
 )
 from papers.gebf_runs import DoubleHashedGEBF
+from papers.models import CuckooDictionary
 
 pytest.importorskip("numba", reason="the compiled path needs numba")
 
@@ -316,7 +316,7 @@ def test_cuckoo_dictionaries(seed, tmp_path):
 
 
 def test_cuckoo_loop_runs():
-    from lately.golden.cuckoo import compiled_cuckoo
+    from papers.models import compiled_cuckoo
 
     fast, slow = dictionaries(window=500, positions=100)
     keys = np.random.default_rng(1).integers(0, 1 << 64, 2000, np.uint64)

@@ -26,7 +26,6 @@ from lately.golden import (
     RekeyError,
     SlidingFilter,
     StateFileError,
-    Swamp,
     WindowDictionary,
     any_preset,
     from_spec,
@@ -40,6 +39,7 @@ from lately.golden.files import write_json
 from lately.golden.packets.frame_deduplicator import FrameDeduplicator
 from lately.golden.ring.position import RingPosition
 from lately.golden.states import FORMATS, read_state, write_state
+from papers.models import Swamp
 
 STATES = Path(__file__).parents[1] / "data" / "states"
 COUNTERS = ("operations", "insertions", "hits", "shifts")

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lately.golden import SpecificationError, Swamp
+from lately.golden import SpecificationError
 from lately.golden.analysis import apbbf_metrics
-from lately.golden.baselines.swamp import SLOT_OVERHEAD, TABLE_SPARE, swamp_bits_per_element
+from papers.models import Swamp
+from papers.models.swamp import SLOT_OVERHEAD, TABLE_SPARE, swamp_bits_per_element
 
 # k, l, b: bits per element of SWAMP in Table 4 of the APBF paper, read off a figure there.
 TABLE_4 = {(2, 5, 4): 32.0, (3, 8, 4): 39.8, (2, 5, 8): 48.5, (3, 8, 8): 64.6}

@@ -9,10 +9,8 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = """\
 import numpy as np
 from numpy.typing import NDArray
-from lately.golden import (
-    GEBF, CuckooDictionary, InferentialFilter, PartitionedTimingFilter, Swamp, TimeLimitedAPBF,
-    WindowDictionary, load,
-)
+from lately.golden import GEBF, InferentialFilter, PartitionedTimingFilter, WindowDictionary, load
+from papers.models import CuckooDictionary, Swamp, TimeLimitedAPBF
 
 ring = GEBF.for_window(20_000, fpr=0.01, seed=3)
 one: bool = ring.check_and_insert("a")
@@ -55,7 +53,7 @@ load("ring.npz").inset("a")  # wrong
 SETTINGS = """\
 [mypy]
 strict = True
-[mypy-lately.*]
+[mypy-lately.*,papers.*]
 follow_imports = silent
 """
 
@@ -66,6 +64,7 @@ def test_program(tmp_path):
     package.mkdir(parents=True)
     for path in (*(ROOT / "lately").iterdir(), *(ROOT / name for name in ("golden", "hdl", "sim"))):
         (package / path.name).symlink_to(path)
+    (package.parent / "papers").symlink_to(ROOT / "papers")
     (tmp_path / "program.py").write_text(PROGRAM)
     (tmp_path / "settings.ini").write_text(SETTINGS)
     result = subprocess.run(

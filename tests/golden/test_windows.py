@@ -5,8 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from every_model import model_class
 
 import lately.golden as golden
+from papers import models
 
 ROWS = {
     name: (guaranteed, forgotten)
@@ -67,7 +69,7 @@ def reported(build, found=lambda model: model.query(KEY)):
 @pytest.mark.parametrize("name", ROWS)
 def test_window_of_the_table(name):
     def build():
-        return getattr(golden, name)(**SIZES[name])
+        return model_class(name)(**SIZES[name])
 
     def trace(model):
         return model.matches([KEY]).any() if hasattr(model, "matches") else model.query(KEY)
@@ -85,7 +87,7 @@ def test_window_of_the_table(name):
 @pytest.mark.parametrize("name", ["PartitionedTimingFilter", "WindowDictionary"])
 def test_shorter_windows_of_the_table(name, w):
     def build():
-        return getattr(golden, name)(**SIZES[name] | {"window": 12})
+        return model_class(name)(**SIZES[name] | {"window": 12})
 
     def found(model):
         asked = model.apply([golden.Operation.QUERY], [KEY], windows=[w])
@@ -112,7 +114,7 @@ def test_shorter_windows_of_the_table(name, w):
     ],
 )
 def test_windows_of_other_models(name, parameters, guaranteed, last):
-    every, some = reported(lambda: getattr(golden, name)(**parameters))
+    every, some = reported(lambda: model_class(name)(**parameters))
     assert np.flatnonzero(~every)[0] - 1 == guaranteed
     assert np.flatnonzero(some)[-1] == last
 
@@ -138,7 +140,7 @@ BEYOND |= {"ForgetfulBloomFilter"}
     ),
 )
 def test_for_window(name):
-    every, _ = reported(lambda: getattr(golden, name).for_window(6, 1e-6))
+    every, _ = reported(lambda: model_class(name).for_window(6, 1e-6))
     last = np.flatnonzero(~every)[0] - 1
     assert last == (6 if name in BEYOND else 5)
 
@@ -146,7 +148,7 @@ def test_for_window(name):
 @pytest.mark.parametrize(
     "build",
     [
-        lambda: golden.TimeLimitedAPBF(k=4, l=3, span=12, capacity=50),
+        lambda: models.TimeLimitedAPBF(k=4, l=3, span=12, capacity=50),
         lambda: golden.TimedTimingFilter(span=12, period=3, cells=1 << 12, hashes=4),
     ],
 )

@@ -4,6 +4,7 @@ import numpy as np
 
 from lately import golden
 from lately.golden import FilterSpec, TimedFilter, from_spec
+from papers import models
 
 MODELS = {
     "APBF": {"k": 3, "l": 4, "slice_bits": 61},
@@ -43,11 +44,16 @@ RINGS = {
 """Specifications of rings whose window is a span of time."""
 
 
+def model_class(name):
+    """Return the class of a model, of the package or of the papers."""
+    return getattr(models, name) if name in models.__all__ else getattr(golden, name)
+
+
 def build(name):
     """Return an empty filter."""
     if name in RINGS:
         return from_spec(FilterSpec(**RINGS[name], seed=5))
-    return getattr(golden, name)(**MODELS[name], seed=5)
+    return model_class(name)(**MODELS[name], seed=5)
 
 
 def times(model, start, count):

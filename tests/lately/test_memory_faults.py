@@ -23,7 +23,6 @@ from lately.golden import (
     dictionary_preset,
     from_spec,
 )
-from lately.golden.spec.cuckoo import CuckooSpec
 from lately.hdl.build import filter_unit
 from lately.hdl.dictionary.unit import DictionaryUnit
 from lately.hdl.latencies import SECRET_LEAD
@@ -33,6 +32,7 @@ from lately.hdl.memory.segment import PortableSegmentMemory
 from lately.hdl.timing.unit import CountedTimingUnit, TimingUnit
 from lately.host import Results
 from lately.memory_faults import locate, probe
+from papers.models.specs import CuckooSpec
 
 SPECS = {
     "ring": FilterSpec(

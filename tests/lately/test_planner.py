@@ -17,7 +17,6 @@ from lately.golden import (
     Operation,
     PoolStatus,
     SpecificationError,
-    TimeLimitedAPBF,
     TimingBloomFilter,
     from_spec,
 )
@@ -30,6 +29,7 @@ from lately.planner.rates import keeps, worst_rates
 from lately.planner.requirement import Span, distinct, window_of_span
 from lately.planner.search import cheapest
 from lately.planner.timed import timed_models
+from papers.models import TimeLimitedAPBF
 
 
 def asked(window, rate, **more):

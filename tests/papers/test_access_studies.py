@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from lately.golden import APBBF, APBF, CuckooDictionary, analysis
+from lately.golden import APBBF, APBF, analysis
 from papers import apbf_accesses, apbf_accuracy, apbf_segments, cuckoo_work
 from papers.apbf_runs import PAPER, build, distinct
+from papers.models import CuckooDictionary
 from papers.studies.criteria import Verdict
 
 

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from .base import Specification, optional, required
+from lately.golden.spec.base import Specification, optional, required
+from lately.golden.times import TIME_LIMIT
 
 _BITS = 1 << 32
 
@@ -78,3 +79,24 @@ class SwampSpec(Specification, family="swamp"):
 
     window: int = required()
     fingerprint_bits: int = required(most=64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CuckooSpec(Specification, family="cuckoo"):
+    """Time-decaying cuckoo dictionary, with fields as `CuckooDictionary` has them."""
+
+    window: int = required()
+    signature_bits: int = optional(0, least=0, most=32)
+    positions: int = optional(most=1 << 30)
+    moves: int = optional()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeLimitedSpec(Specification, family="time-limited-apbf"):
+    """Time-limited APBF whose slices grow with the rate, as `TimeLimitedAPBF`."""
+
+    k: int = required()
+    l: int = required()
+    span: int = required(most=TIME_LIMIT - 1)
+    capacity: int = required()
+    slice_bits_limit: int = optional(1 << 24, least=2, most=1 << 32)

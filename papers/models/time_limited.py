@@ -8,15 +8,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import analysis
-from ..errors import SpecificationError
-from ..filter import Answers, Words
-from ..results import Ages
-from ..spec.time_limited import TimeLimitedSpec
-from ..timed_filter import TimedFilter
-from ..times import NEVER, TIME_LIMIT, Times, check_now
-from .ring_sizes import apbf_shape
-from .slices import check_whole, chunks, find_runs, test_and_set, unpacked
+from lately.golden import analysis
+from lately.golden.errors import SpecificationError
+from lately.golden.filter import Answers, Words
+from lately.golden.results import Ages
+from lately.golden.ring.ring_sizes import apbf_shape
+from lately.golden.ring.slices import check_whole, chunks, find_runs, test_and_set, unpacked
+from lately.golden.timed_filter import TimedFilter
+from lately.golden.times import NEVER, TIME_LIMIT, Times, check_now
+
+from .specs import TimeLimitedSpec
 
 HASH_BITS = 32
 """Bits of a hash value that is scaled down to the size of a slice."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compilation import jit
+from lately.golden.compilation import jit
 
 NOW, WINDOW, POSITIONS, MOVES, MOVED, PEAK, LISTED, HEAD, TAIL, NUMBERS = range(10)
 """Place in the vector that carries the dictionary through the loop; the last is its length."""

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..filter import CountedFilter
-from ..hash.functions import ConstantStream, KeyHash
-from ..results import Ages
+from lately.golden.filter import CountedFilter
+from lately.golden.hash.functions import ConstantStream, KeyHash
+from lately.golden.results import Ages
 
 WORD = (1 << 64) - 1
 """Mask of the generator of random bits."""

@@ -17,14 +17,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import compilation
-from ..filter import Answers, Words, require_count
-from ..hash.keys import Keys, one_or_all, sortable
-from ..results import Ages
-from ..ring.slices import chunks
-from ..spec.cuckoo import CuckooSpec
-from .sizes import MOST_POSITIONS, cuckoo_error_bound, cuckoo_signature_bits
-from .storage import WORD, CuckooTables, names_of
+from lately.golden import compilation
+from lately.golden.filter import Answers, Words, require_count
+from lately.golden.hash.keys import Keys, one_or_all, sortable
+from lately.golden.results import Ages
+from lately.golden.ring.slices import chunks
+
+from .cuckoo_sizes import MOST_POSITIONS, cuckoo_error_bound, cuckoo_signature_bits
+from .cuckoo_storage import WORD, CuckooTables, names_of
+from .specs import CuckooSpec
 
 _CHUNK = 1 << 15
 
@@ -219,7 +220,8 @@ class CuckooDictionary(CuckooTables):
         return self._insert_chunk(keys)
 
     def _insert_compiled(self, keys: Words) -> Ages:
-        from ..hash.compiled_hash import CompiledHash
+        from lately.golden.hash.compiled_hash import CompiledHash
+
         from . import compiled_cuckoo as loop
 
         states = CompiledHash(self._hash).states(keys, [0])[0]

@@ -6,11 +6,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import SpecificationError
-from ..filter import Answers, Words
-from ..sizing import bloom_rate, bloom_sizes
-from ..spec.compared import CountingBloomSpec
+from lately.golden.errors import SpecificationError
+from lately.golden.filter import Answers, Words
+from lately.golden.sizing import bloom_rate, bloom_sizes
+
 from .bits import ByteCells, append, ring_order
+from .specs import CountingBloomSpec
 
 _CHUNK = 1 << 14
 

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..convenience import State
-from ..filter import Answers, CountedFilter, Words
+from lately.golden.convenience import State
+from lately.golden.filter import Answers, CountedFilter, Words
 
 
 class BitArray:

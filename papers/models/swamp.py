@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..filter import Answers, Words, require_count
-from ..hash.keys import Keys, one_or_all
-from ..results import Ages
-from ..sizing import check_rate, smallest
-from ..spec.compared import SwampSpec
+from lately.golden.filter import Answers, Words, require_count
+from lately.golden.hash.keys import Keys, one_or_all
+from lately.golden.results import Ages
+from lately.golden.sizing import check_rate, smallest
+
 from .bits import Baseline, append, ring_order
+from .specs import SwampSpec
 
 TABLE_SPARE = 0.2
 """Share of a table's slots above those that are used, alpha.

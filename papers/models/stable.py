@@ -6,12 +6,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import SpecificationError
-from ..filter import Answers, Words, require_count
-from ..hash.functions import ConstantStream
-from ..sizing import check_rate
-from ..spec.compared import StableBloomSpec
+from lately.golden.errors import SpecificationError
+from lately.golden.filter import Answers, Words, require_count
+from lately.golden.hash.functions import ConstantStream
+from lately.golden.sizing import check_rate
+
 from .bits import ByteCells
+from .specs import StableBloomSpec
 
 _CHUNK = 1 << 15
 _DOWN = bytes([0, *range(255)])

@@ -6,9 +6,9 @@ IV.C and V.
 
 import math
 
-from ..errors import SpecificationError
-from ..filter import require_count
-from ..sizing import check_rate
+from lately.golden.errors import SpecificationError
+from lately.golden.filter import require_count
+from lately.golden.sizing import check_rate
 
 MOST_POSITIONS = 1 << 30
 """Positions of a table, at most."""

@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..filter import Answers, Words
-from ..ring.slices import chunks
-from ..sizing import bloom_rate, bloom_sizes
-from ..spec.compared import A2BufferingSpec, DoubleBufferingSpec
+from lately.golden.filter import Answers, Words
+from lately.golden.ring.slices import chunks
+from lately.golden.sizing import bloom_rate, bloom_sizes
+
 from .bits import BitArray, BitArrays
+from .specs import A2BufferingSpec, DoubleBufferingSpec
 
 _CHUNK = 1 << 15
 _LOOK_AHEAD = 64

@@ -9,11 +9,12 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import SpecificationError
-from ..filter import Answers, Words
-from ..ring.slices import chunks
-from ..spec.compared import BlockedBloomSpec, BloomSpec, PartitionedBloomSpec
+from lately.golden.errors import SpecificationError
+from lately.golden.filter import Answers, Words
+from lately.golden.ring.slices import chunks
+
 from .bits import BitArray, BitArrays
+from .specs import BlockedBloomSpec, BloomSpec, PartitionedBloomSpec
 
 _CHUNK = 1 << 16
 

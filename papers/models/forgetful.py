@@ -7,13 +7,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import SpecificationError
-from ..filter import Answers, Words
-from ..results import Ages
-from ..ring.slices import find_runs
-from ..sizing import HASHES, shared_cells, smallest
-from ..spec.compared import ForgetfulBloomSpec
+from lately.golden.errors import SpecificationError
+from lately.golden.filter import Answers, Words
+from lately.golden.results import Ages
+from lately.golden.ring.slices import find_runs
+from lately.golden.sizing import HASHES, shared_cells, smallest
+
 from .bits import BitArray, BitArrays
+from .specs import ForgetfulBloomSpec
 
 _CHUNK = 1 << 15
 

@@ -1,0 +1,36 @@
+"""Models of filters that no hardware matches, written from the papers.
+
+`lately.golden.from_spec` and `lately.golden.load` know them once this package is imported.
+"""
+
+from lately.golden.models import register
+
+from . import bloom, buffered, counting, cuckoo, forgetful, stable, swamp, time_limited
+from .bloom import BlockedBloomFilter, BloomFilter, PartitionedBloomFilter
+from .buffered import A2Buffering, DoubleBuffering
+from .counting import CountingBloomFilter
+from .cuckoo import CuckooDictionary
+from .cuckoo_sizes import cuckoo_error_bound, cuckoo_signature_bits, time_decaying_space_bound
+from .forgetful import ForgetfulBloomFilter
+from .stable import StableBloomFilter
+from .swamp import Swamp
+from .time_limited import TimeLimitedAPBF
+
+register(bloom, buffered, counting, stable, forgetful, swamp, cuckoo, time_limited)
+
+__all__ = [
+    "A2Buffering",
+    "BlockedBloomFilter",
+    "BloomFilter",
+    "CountingBloomFilter",
+    "CuckooDictionary",
+    "DoubleBuffering",
+    "ForgetfulBloomFilter",
+    "PartitionedBloomFilter",
+    "StableBloomFilter",
+    "Swamp",
+    "TimeLimitedAPBF",
+    "cuckoo_error_bound",
+    "cuckoo_signature_bits",
+    "time_decaying_space_bound",
+]
