@@ -69,7 +69,7 @@ performance: $(DEV) ## Measure all units and write docs/performance.md anew; tak
 
 reproduce: $(SIM) ## Measure the papers' tables and figures and write docs/reproduction.md anew
 	@$(BIN)/python -m papers all --jobs $(JOBS) --out build/reproduction
-	@$(BIN)/python -m campaigns.pages reproduction build/reproduction/reproduction.json
+	@$(BIN)/python -m campaigns.pages reproduction build/reproduction/reproduction.jsonl
 
 reproduce-quick: $(SIM) ## Measure the papers' tables and figures in their quick form
 	@$(BIN)/python -m papers all --quick --jobs $(JOBS) --out build/reproduction-quick

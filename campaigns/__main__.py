@@ -1,42 +1,207 @@
-"""Command line of the measurements: `python -m campaigns`."""
+"""Command line of the campaigns: `python -m campaigns`."""
+
+import inspect
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import click
 
-from lately.cli.reporting import OneLineErrors
+from lately.cli.options import json_option, print_json, workers
+from lately.cli.progress import parallel_bar
+from lately.cli.reporting import OneLineCommand, OneLineErrors, fail_with
+from lately.cli.tables import print_table
 
-from .commands.attack_commands import bench_attack
-from .commands.bench_commands import bench_replay, bench_soak
-from .commands.endurance_commands import bench_endurance
-from .commands.hardware_commands import bench_hardware
-from .commands.lanes_commands import bench_lanes
-from .commands.planner_commands import planner
-from .commands.prove_commands import prove
-from .commands.speed_commands import bench_dedup, bench_golden, bench_stream
-from .commands.upset_commands import bench_upsets
+from . import engine
+from .engine import Campaign, Record, complete, key
+from .options import options_of
+from .prove import prove
+from .registry import CAMPAIGNS
 
 HELP = {"help_option_names": ["-h", "--help"]}
+
+RESULTS = Path(__file__).parents[1] / "results"
+"""Folder of the recorded results of campaigns."""
+
+BUILD = Path("build", "campaigns")
+"""Folder of results of other points, below the current one."""
+
+VARYING = {"seconds", "cpu_seconds", "versions", "processor", "peak_bytes"}
+"""Figures that differ from run to run."""
 
 
 @click.group("campaigns", cls=OneLineErrors, context_settings=HELP)
 def main() -> None:
     """Measure, prove and attack the filters, and write the pages of figures."""
+    from amaranth.hdl import UnusedElaboratable
+
+    # Units are built for their figures alone.
+    warnings.simplefilter("ignore", UnusedElaboratable)
 
 
-for _command in (
-    bench_hardware,
-    bench_lanes,
-    bench_golden,
-    bench_stream,
-    bench_dedup,
-    bench_replay,
-    bench_attack,
-    bench_upsets,
-    bench_soak,
-    bench_endurance,
-    planner,
-    prove,
-):
-    main.add_command(_command)
+class OfCampaigns(OneLineErrors):
+    """Group with a command for each campaign.
+
+    Subclasses give `action`, which takes a campaign, its points and the common options.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the campaigns."""
+        return [*CAMPAIGNS]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Return the command of a campaign, or nothing."""
+        campaign = CAMPAIGNS.get(name)
+        return None if campaign is None else _command(campaign, _ACTIONS[self.name or ""])
+
+
+def _command(campaign: Campaign, action: Any) -> click.Command:
+    """Return a command with the options of a campaign and the common options."""
+    own = options_of(campaign.points)
+
+    @click.option("--anew", is_flag=True, help="Measure known points again.")
+    @click.option("--out", metavar="FILE", help="Keep the results in FILE.  [default: see run -h]")
+    @workers("Processes")
+    @json_option
+    def call(*, as_json: bool, out: str | None, anew: bool, **given: Any) -> None:
+        chosen = {option.name: given.pop(option.name) for option in own}
+        action(campaign, campaign.points(**chosen), out, as_json, anew=anew, **given)
+
+    common = click.command()(call).params
+    return OneLineCommand(
+        campaign.name,
+        callback=call,
+        params=[*own, *common],
+        help=inspect.cleandoc(campaign.about),
+        context_settings=HELP,
+    )
+
+
+@main.group("run", cls=OfCampaigns)
+def run() -> None:
+    """Measure the points of a campaign that have no result of the present state yet.
+
+    Every result is kept as soon as it is there, so an interrupted run resumes. The results of the
+    campaign's own points are in results/NAME.jsonl, those of other points in
+    build/campaigns/NAME.jsonl, unless --out names another file.
+    """
+
+
+@main.group("check", cls=OfCampaigns)
+def check() -> None:
+    """Measure points and compare them with the recorded results; fail if one is worse."""
+
+
+@main.command("list")
+@json_option
+def list_campaigns(*, as_json: bool) -> None:
+    """List the campaigns."""
+    told = [
+        {"campaign": one.name, " ": one.about.splitlines()[0], "points": len(one.points())}
+        for one in CAMPAIGNS.values()
+    ]
+    print_json(told) if as_json else print_table(told)
+
+
+@main.command("page", context_settings={"ignore_unknown_options": True})
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def page(arguments: tuple[str, ...]) -> None:
+    """Write pages of the documentation, as `python -m campaigns.pages` does."""
+    from .pages.__main__ import main as write
+
+    write([*arguments])
+
+
+def _run(
+    campaign: Campaign, points: Sequence[engine.Point], out: str | None, as_json: bool, **how: Any
+) -> None:
+    path = _path(campaign, points) if out is None else Path(out)
+    records, failures = _measured(campaign, points, path, **how)
+    _show(campaign, records, as_json)
+    fail_with([*failures, *_wrong(campaign, records)])
+
+
+def _check(
+    campaign: Campaign, points: Sequence[engine.Point], out: str | None, as_json: bool, **how: Any
+) -> None:
+    path = RESULTS / f"{campaign.name}.jsonl"
+    baseline = {key(one.point): one for one in engine.read(path)}
+    scratch = BUILD / f"{campaign.name}-check.jsonl" if out is None else Path(out)
+    records, failures = _measured(campaign, points, scratch, **how)
+    _show(campaign, records, as_json)
+    failures += _wrong(campaign, records)
+    for record in records:
+        label = campaign.label(record.point)
+        failures += [f"{label}: {line}" for line in _worse(campaign, record, baseline)]
+    fail_with(list(dict.fromkeys(failures)))
+
+
+_ACTIONS = {"run": _run, "check": _check}
+
+
+def _measured(
+    campaign: Campaign, points: Sequence[engine.Point], path: Path, **how: Any
+) -> tuple[Sequence[Record], list[str]]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with parallel_bar("Reading the sources", "points") as progress:
+        done = complete([(campaign, points, path)], progress=progress, **how)
+    return done.records[0], done.failures
+
+
+def _path(campaign: Campaign, points: Sequence[engine.Point]) -> Path:
+    own = {key(point) for point in campaign.points()}
+    folder = RESULTS if own.issuperset(map(key, points)) and RESULTS.is_dir() else BUILD
+    return folder / f"{campaign.name}.jsonl"
+
+
+def _wrong(campaign: Campaign, records: Sequence[Record]) -> list[str]:
+    return [
+        f"{campaign.label(record.point)}: {line}"
+        for record in records
+        for line in campaign.wrong(record.result)
+    ]
+
+
+def _worse(campaign: Campaign, now: Record, baseline: Mapping[str, Record]) -> list[str]:
+    before = baseline.get(key(now.point))
+    renew = f"renew it: python -m campaigns run {campaign.name}"
+    if before is None:
+        return [f"not in the baseline; {renew}"]
+    theirs, own = (one.identity.get("versions", {}) for one in (before, now))
+    other = [
+        f"{name} is {own.get(name, 'absent')}, for the baseline it was "
+        f"{theirs.get(name, 'absent')}; {renew}"
+        for name in dict.fromkeys([*own, *theirs])
+        if own.get(name) != theirs.get(name)
+    ]
+    if other:
+        return other
+    if campaign.worse is not None:
+        return [*campaign.worse(now.result, before.result)]
+    return [
+        f"{name} is {value}, baseline {before.result.get(name)}"
+        for name, value in now.result.items()
+        if name not in VARYING and value != before.result.get(name)
+    ]
+
+
+def _show(campaign: Campaign, records: Sequence[Record], as_json: bool) -> None:
+    if as_json:
+        print_json([{"point": one.point, "result": one.result} for one in records])
+    elif campaign.rows is not None:
+        print_table(campaign.rows(records))
+    else:
+        print_table([{"point": campaign.label(one.point)} | _plain(one) for one in records])
+
+
+def _plain(record: Record) -> dict[str, object]:
+    """Return the figures of a record that are numbers or texts."""
+    return {name: value for name, value in record.result.items() if not isinstance(value, dict | list)}
+
+
+main.add_command(prove)
 
 if __name__ == "__main__":
     main(prog_name="python -m campaigns")

@@ -1,119 +1,310 @@
-"""Measurement of cases: each run in a process of its own, several at a time, kept when done."""
+"""Units on devices: static timing and area after placement and routing."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, NamedTuple
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from fnmatch import fnmatchcase
+from functools import cache
+from math import ceil
+from typing import Any
 
-from lately.boards.flow.devices import device
-from lately.boards.flow.tools import TIME_LIMIT
-from lately.golden.errors import LatelyError
+from amaranth.back import rtlil
 
-from .cases import Case
-from .hardware_run import make
-from .measurements import Identity, Measurement, Store, Summary, summarise
-from .run_identity import identity
-from .workers.calls import Call
-from .workers.kept_calls import KeptCall, Progress, complete
+from lately.boards.flow.devices import Device, device, own_memory
+from lately.boards.flow.floorplan import SITES, options_for
+from lately.boards.flow.kept_netlists import cache_directory
+from lately.boards.flow.limits import unit_limit
+from lately.boards.flow.synthesis import SynthesisReport, synthesize_unit
+from lately.boards.flow.timing_harness import Harness
+from lately.boards.flow.tools import versions
+from lately.golden import Specification, any_preset
+from lately.golden.spec import APBBFSpec, APBFSpec, BlockedGEBFSpec, GEBFSpec
+from lately.golden.spec.dictionary_sizes import WindowDictionarySpec
+from lately.golden.spec.timestamp import PartitionedTimingSpec
+from lately.hdl.build import filter_unit, unit_profile
+from lately.hdl.target_clocks import levels, target_mhz
+
+from .engine import Campaign, Point, Record, Records, Result
+from .options import parse_seeds, select
+from .workers import tell
+
+SEEDS = (1, 2, 3)
+"""Seeds of the placement."""
+
+PART = 4096
+"""Bits of a block RAM of an iCE40. A part of a small ring fits one."""
+
+DEFAULT: Specification = any_preset("default")
+
+SPECS: Mapping[str, Specification] = {
+    "apbbf": DEFAULT,
+    "apbbf-span": replace(DEFAULT, span=2000),  # type: ignore[call-arg]
+    "apbbf-l3": DEFAULT.with_generations(3),  # type: ignore[attr-defined]
+    "gebf": GEBFSpec(window=20_000, epochs=8, hashes=8, bits=294_912),
+    "apbf-small": APBFSpec(k=10, l=7, slice_bits=PART),
+    "gebf-small": GEBFSpec(window=5000, epochs=8, hashes=2, bits=18 * PART),
+    "blocked-gebf-small": BlockedGEBFSpec(
+        window=5000, epochs=8, hashes=2, bits=18 * PART, block_bits=32
+    ),
+    "timing-counted-small": PartitionedTimingSpec(
+        window=700, hashes=4, cells=1024, stamp_bits=16
+    ),
+    "dictionary-300": WindowDictionarySpec(
+        window=300, columns=5, rows=256, digest_bits=20, stash=4
+    ),
+    "tiny": any_preset("tiny"),
+}  # fmt: skip
+"""Filters of units by name. Other names are presets, with or without "-default"."""
+
+UNITS: Mapping[str, Sequence[str]] = {
+    "ecp5-25k-6": ("apbbf", "apbf", "blocked-gebf", "dictionary-1000", "timing", "timing-counted",
+                   "apbbf-span", "dictionary-ring-1000", "dictionary-10000"),
+    "ecp5-85k-6": ("gebf", "large"),
+    "ecp5-25k-8": ("apbbf", "apbf", "blocked-gebf", "dictionary-1000", "timing",
+                   "timing-counted"),
+    "ecp5-85k-8": ("gebf",),
+    "ice40-hx8k": ("small", "apbf-small", "gebf-small", "blocked-gebf-small", "dictionary-300",
+                   "timing-small", "timing-counted-small"),
+    "ice40-up5k": ("small",),
+    "gowin-gw2ar-18c": ("apbbf", "apbf-small", "gebf-small", "blocked-gebf-small",
+                        "dictionary-300", "timing-small", "timing-counted-small"),
+    "gowin-gw1nr-9c": ("apbbf-l3",),
+}  # fmt: skip
+"""Every family of filters on each class of devices, by device."""
+
+LANES: Mapping[str, Sequence[str]] = {
+    "ecp5-85k-6": ("default", "two-lanes", "four-lanes"),
+    "ecp5-85k-8": ("four-lanes",),
+}
+"""Units of one and of several lanes."""
+
+TINY: Mapping[str, Sequence[str]] = {
+    "ecp5-25k-6": ("tiny", "apbf-tiny", "gebf-tiny", "blocked-gebf-tiny"),
+    "ice40-hx8k": ("tiny",),
+}
+"""Units that CI compares with the baseline."""
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """Outcome of a measurement; `found` is the number of runs that had been made before."""
+class Case:
+    """A unit on a device, with the seeds of its placements."""
 
-    summaries: list[Summary]
-    """One for each case of which a run succeeded, in the order of the cases."""
-    failures: list[str] = field(default_factory=list)
-    """Why the other runs failed, one line each."""
-    measured: int = 0
-    """Number of runs that were made now."""
-    found: int = 0
+    unit: str
+    device: str
+    group: str
+    seeds: tuple[int, ...] = SEEDS
 
     @property
-    def caveats(self) -> dict[str, str]:
-        """Caveats about figures, by device; devices without one are left out."""
-        medians = [summary.median for summary in self.summaries]
-        return {report.device: report.caveat for report in medians if report.caveat}
+    def name(self) -> str:
+        """Unit and device."""
+        return f"{self.unit}/{self.device}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return what JSON can hold."""
-        others = {name: getattr(self, name) for name in ("failures", "measured", "found")}
-        return {"cases": [summary.to_dict() for summary in self.summaries]} | others
-
-
-class Plan(NamedTuple):
-    """Runs to make, with a name each, and why the other cases cannot be measured, a line each."""
-
-    runs: dict[Identity, str]
-    failures: list[str]
+    @property
+    def spec(self) -> Specification:
+        """Filter of the unit."""
+        return unit_spec(self.unit)
 
 
-def plan(cases: Iterable[Case], seeds: Sequence[int] | None = None) -> Plan:
-    """Return the runs of cases, with `seeds` of the placement in place of the cases' own."""
-    runs: dict[Identity, str] = {}
-    failures = []
-    for case in cases:
-        try:
-            for seed in seeds or case.seeds:
-                wanted = identity(case.spec, device(case.device), seed)
-                runs.setdefault(wanted, f"{case.name} seed {seed}")
-        except LatelyError as error:
-            failures.append(f"{case.name}: {error}")
-    return Plan(runs=runs, failures=failures)
+@cache
+def unit_spec(unit: str) -> Specification:
+    """Return the filter of a unit."""
+    if unit in SPECS:
+        return SPECS[unit]
+    presets = {"apbf", "blocked-gebf", "timing", "timing-counted"}
+    return any_preset(f"{unit}-default" if unit in presets else unit)
 
 
-def measure(
-    cases: Sequence[Case],
-    store: Store,
-    *,
-    seeds: Sequence[int] | None = None,
-    jobs: int = 1,
-    scheduler: str | None = None,
-    time_limit: float = TIME_LIMIT,
-    progress: Progress | None = None,
-) -> Outcome:
-    """Measure cases, except for runs that the store has, and store every run as it ends.
+def _cases() -> Iterator[Case]:
+    for group, units in (("units", UNITS), ("lanes", LANES), ("tiny", TINY)):
+        seeds = SEEDS[:1] if group == "tiny" else SEEDS
+        for where, names in units.items():
+            yield from (Case(name, where, group, seeds) for name in names)
 
-    A run that fails does not keep the others from being made. If this is
-    interrupted, the runs under way are ended and leave nothing behind.
 
-    Parameters
-    ----------
-    cases, seeds
-        As `plan`.
-    store : Store
-        Store of finished runs.
-    jobs : int
-        Runs at a time, if there is no scheduler.
-    scheduler : str, optional
-        Address of a Dask scheduler, whose workers make the runs.
-    time_limit : float
-        Seconds after which a run of one tool is ended.
-    progress : callable, optional
-        Called whenever something happened, from several threads but by one at a time.
+CASES = {case.name: case for case in _cases()}
+"""Cases by name, group by group."""
 
-    Raises
-    ------
-    SchedulerError, MismatchError
-        If the scheduler is not there, or a worker has other hardware or tools.
-    """
-    planned = plan(cases, seeds)
 
-    def keep(outcome: dict[str, Any]) -> None:
-        store.add(Measurement.from_dict(outcome))
-
-    made = partial(make, time_limit=time_limit)
-    runs = [
-        KeptCall(Call(name, made, wanted), name, store.find(wanted) is not None, keep)
-        for wanted, name in planned.runs.items()
+def points(*, case: tuple[str, ...] = (), seeds: str = "", quick: bool = False) -> list[Point]:
+    """Return a point for each case and seed. A pattern may name a group, too."""
+    groups = {one.group for one in CASES.values()}
+    names = [
+        name
+        for pattern in case or (("tiny",) if quick else ("*",))
+        for name in (
+            [name for name, one in CASES.items() if fnmatchcase(one.group, pattern)]
+            if any(fnmatchcase(group, pattern) for group in groups)
+            else select([pattern], CASES)
+        )
     ]
-    tally = complete(runs, "runs", jobs=jobs, scheduler=scheduler, progress=progress)
-    # So that the file does not tell which ended first.
-    store.arrange(planned.runs)
-    found = [entry for wanted in planned.runs if (entry := store.find(wanted)) is not None]
-    return Outcome(
-        summaries=summarise(cases, found),
-        failures=sorted([*planned.failures, *tally.failures]),
-        measured=tally.measured,
-        found=tally.found,
+    chosen = [one for one in CASES.values() if one.name in names]
+    wanted = parse_seeds(seeds) if seeds else None
+    return [{"case": one.name, "seed": seed} for one in chosen for seed in wanted or one.seeds]
+
+
+def run(point: Point) -> Result:
+    """Synthesise, place and route a case."""
+    case = CASES[point["case"]]
+    report = synthesize_unit(
+        case.spec,
+        device=device(case.device),
+        seed=point["seed"],
+        progress=lambda stage, share: tell(stage=stage, share=share),
+        netlists=cache_directory(),
     )
+    dropped = ("device", "seed", "versions", "utilisation")
+    return {name: value for name, value in asdict(report).items() if name not in dropped}
+
+
+def identity(point: Point) -> dict[str, Any]:
+    """Return a digest of the unit as RTLIL, the options of the device, and versions of tools."""
+    case = CASES[point["case"]]
+    target = device(case.device)
+    return {
+        "rtlil": _digest(case.spec, own_memory(target, case.spec), _levels(target)),
+        "flow": flow(case.spec, target),
+        "versions": versions(target),
+    }
+
+
+def _levels(target: Device) -> int:
+    return levels(target.name, target_mhz(target.name))
+
+
+@cache
+def _digest(spec: Specification, memory: str, fast: int) -> str:
+    # The device decides whether the harness has a reset.
+    harness = Harness(filter_unit(spec, memory=memory, levels=fast), reset=False)
+    text = rtlil.convert(harness, name="top", ports=harness.ports, emit_src=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def counted_identity(spec: Specification, target: Device) -> dict[str, Any]:
+    """Return the identity of a unit that is synthesised but not placed."""
+    fast = _levels(target)
+    return {"rtlil": _digest(spec, own_memory(target, spec), fast), "flow": synthesis_flow(target)}
+
+
+def flow(spec: Specification, target: Device) -> str:
+    """Return the options of yosys and nextpnr for a unit, in one line."""
+    numbers = (str(ceil(unit_limit(target.name).mhz)), *target.pins)
+    placement = (*target.place_and_route, *numbers)
+    if target.place_and_route[1] in SITES:
+        options = options_for(target.place_and_route, shards=unit_profile(spec).lanes > 1)
+        placement = (*options, *numbers, "near places")
+    return " ".join((synthesis_flow(target), *placement))
+
+
+def synthesis_flow(target: Device) -> str:
+    """Return the options of yosys for a device, in one line."""
+    options = (*target.synthesis, target.mapping, str(target.delay_ps or ""), target.pads)
+    return " ".join(filter(None, options))
+
+
+# Summaries
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A case and its records, one for each seed."""
+
+    case: Case
+    records: Sequence[Record]
+
+    @property
+    def reports(self) -> list[SynthesisReport]:
+        """Reports in the order of their static timing."""
+        return sorted(map(report_of, self.records), key=lambda report: report.timing_mhz)
+
+    @property
+    def seeds(self) -> list[int]:
+        """Seeds in order."""
+        return sorted(record.point["seed"] for record in self.records)
+
+    @property
+    def median(self) -> SynthesisReport:
+        """Report of the median static timing. Of an even number, the lower of the two."""
+        return self.reports[(len(self.records) - 1) // 2]
+
+    @property
+    def at_limit(self) -> int:
+        """Number of seeds whose clock is limited by the vendor alone."""
+        return sum(report.fmax_mhz >= report.limit_mhz for report in self.reports)
+
+    @property
+    def earlier(self) -> bool:
+        """Whether a figure is of an earlier state of the unit."""
+        return any(record.earlier for record in self.records)
+
+
+def report_of(record: Record) -> SynthesisReport:
+    """Return the report of a record."""
+    return SynthesisReport(
+        device=CASES[record.point["case"]].device,
+        seed=record.point["seed"],
+        versions=record.identity["versions"],
+        utilisation={},
+        **record.result,
+    )
+
+
+def summarise(records: Iterable[Record], group: str = "") -> list[Summary]:
+    """Return the summaries of the cases of a group, or of all, that have records, in order."""
+    own: dict[str, list[Record]] = {}
+    for record in records:
+        own.setdefault(record.point["case"], []).append(record)
+    return [
+        Summary(case, own[name])
+        for name, case in CASES.items()
+        if name in own and case.group in (group, case.group if not group else group)
+    ]
+
+
+def rows(records: Records) -> list[dict[str, object]]:
+    """Return a row for each case."""
+    return [
+        {
+            "case": summary.case.name,
+            "seeds": len(summary.seeds),
+            "timing, MHz": f"{median.timing_mhz:.1f}",
+            "limit": f"{median.limit_mhz:g}",
+            "usable": f"{median.fmax_mhz:.1f}",
+            "M ops/s": f"{median.operations_per_second / 1e6:.1f}",
+            "cycles": median.latency_cycles,
+            "LUTs": median.lut,
+            "FFs": median.ff,
+            "block RAMs": median.bram,
+            "limited by": median.limited_by,
+        }
+        for summary in summarise(records)
+        for median in (summary.median,)
+    ]
+
+
+def worse(now: Result, before: Result) -> Iterator[str]:
+    """Yield the figures that are worse than in the baseline."""
+    mhz, baseline = (min(one["timing_mhz"], one["limit_mhz"]) for one in (now, before))
+    if mhz < baseline:
+        yield f"{mhz:.2f} MHz, baseline {baseline:.2f}"
+    for name, noun in (("lut", "LUTs"), ("ff", "flip-flops"), ("bram", "block RAMs")):
+        if now[name] > before[name]:
+            yield f"{now[name]} {noun}, baseline {before[name]}"
+
+
+HARDWARE = Campaign(
+    name="hardware",
+    about="""Measure clock frequency and area of units on devices.
+
+    Each case is synthesised, placed and routed with several seeds. A run is repeated only if the
+    unit as RTLIL, the options of the device or the tools have changed. A case fails `check` if its
+    clock is lower, or its area larger, than with the same seed in the baseline.
+    """,
+    packages=("lately.golden", "lately.hdl", "lately.boards"),
+    tools=("amaranth",),
+    points=points,
+    run=run,
+    identity=identity,
+    label=lambda point: f"{point['case']} seed {point['seed']}",
+    rows=rows,
+    worse=worse,
+)

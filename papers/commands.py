@@ -37,7 +37,7 @@ add_tables(
     "--out",
     type=OutputFolder(),
     metavar="DIR",
-    help="Write reproduction.md, reproduction.json and drawings to DIR.",
+    help="Write reproduction.md, reproduction.jsonl and drawings to DIR.",
 )
 @click.option("--list", "list_studies", is_flag=True, help="List the studies and exit.")
 @json_option
@@ -75,13 +75,13 @@ def reproduce(
         listed = [{name: getattr(study, name) for name in told} for study in studies]
         show(as_json, listed, "studies", {"studies": listed})
         return
+    from .studies.reproduction import cache_directory
     from .studies.reproduction import reproduce as run
-    from .studies.store import Store, cache_directory
 
     if out is not None:
         os.makedirs(out, exist_ok=True)
     with parallel_bar("points", "points") as progress:
-        done = run(studies, Store(cache_directory()), progress=progress, **how)
+        done = run(studies, cache_directory(), progress=progress, **how)
     if out is not None:
         page.write(done.report, out)
     print_reproduction(done, as_json)

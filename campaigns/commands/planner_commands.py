@@ -40,14 +40,13 @@ def planner(
       python -m campaigns planner --points 1000 --scheduler tcp://10.0.0.1:8786
     """
     from papers.studies.criteria import Verdict
-    from papers.studies.reproduction import reproduce
-    from papers.studies.store import Store, cache_directory
+    from papers.studies.reproduction import cache_directory, reproduce
 
     from ..promise import study
 
     with parallel_bar("points", "points") as progress:
         asked = [study(points, seed, large=large, timestamps=timestamps)]
-        done = reproduce(asked, Store(cache_directory()), progress=progress, **how)
+        done = reproduce(asked, cache_directory(), progress=progress, **how)
     print_reproduction(done, as_json)
     findings = [finding for entry in done.report.entries for finding in entry.outcome.findings]
     missed = [f"{f.what}: {f.note}" for f in findings if f.verdict is Verdict.NOT_MET]

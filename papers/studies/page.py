@@ -16,7 +16,7 @@ from .study import Finding
 
 PAGE = "reproduction.md"
 """Name of the page."""
-DATA = "reproduction.json"
+DATA = "reproduction.jsonl"
 """Name of the file that the page is written from."""
 IMAGES = Path("images", "reproduction")
 """Where the files are below the folder that is asked for."""

@@ -15,14 +15,11 @@ from .criteria import Verdict
 from .study import Finding, Outcome
 from .thinning import thinned
 
-FORMAT = 2
-"""Version of the file format."""
-
 _FIGURES = {True: 10, False: 6}
 """Figures of a value in the file, by whether it is computed; the page shows as many at most."""
 
 _FINDING = {"paper": "", "low": None, "high": None, "note": "", "within": None}
-_DEFAULTS = _FINDING.keys() | {"marks", "x_log", "y_log", "missing"}
+_DEFAULTS = _FINDING.keys() | {"marks", "x_log", "y_log", "missing", "quick"}
 """Members that are left out of the file where they say nothing."""
 
 
@@ -106,7 +103,6 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON can hold."""
         return {
-            "format": FORMAT,
             "quick": self.quick,
             "counts": {verdict.value: self.counts[verdict] for verdict in Verdict},
             "studies": [_entry_to_dict(entry) for entry in self.entries],
@@ -122,8 +118,6 @@ class Report:
             If it did not.
         """
         try:
-            if values["format"] != FORMAT:
-                raise ValueError(f"format must be {FORMAT}, not {values['format']!r}")
             return cls(bool(values["quick"]), [_entry(study) for study in values["studies"]])
         except KeyError as error:
             raise ValueError(f"it lacks {error}") from None
@@ -132,18 +126,22 @@ class Report:
 
 
 def load(path: str | os.PathLike[str]) -> Report:
-    """Read the report of a file.
+    """Read the report of a file: one study on each line.
 
     Raises
     ------
     ReportFileError
-        If it holds none.
+        If the file does not hold a report.
     OSError
-        If it cannot be read.
+        If the file cannot be read.
     """
     try:
-        return Report.from_dict(json.loads(Path(path).read_bytes()))
-    except (ValueError, RecursionError) as error:
+        studies = [json.loads(line) for line in Path(path).read_bytes().splitlines()]
+        quick = {bool(study.get("quick")) for study in studies}
+        if len(quick) > 1:
+            raise ValueError("it has studies of the quick form and of the full form")
+        return Report.from_dict({"quick": any(quick), "studies": studies})
+    except (ValueError, AttributeError, RecursionError) as error:
         raise ReportFileError(
             f"{os.fspath(path)}: must hold a report of python -m papers, but: {error}"
         ) from None
@@ -151,9 +149,10 @@ def load(path: str | os.PathLike[str]) -> Report:
 
 def text(report: Report) -> str:
     """Return the content of the file of a report."""
-    values = report.to_dict()
-    studies = ",\n".join(_compact(study) for study in values.pop("studies"))
-    return f'{_compact(values)[:-1]},"studies":[\n{studies}\n]}}\n'
+    studies = [study | {"quick": report.quick} for study in report.to_dict()["studies"]]
+    for study in studies:
+        del study["counts"]
+    return "".join(f"{_compact(study)}\n" for study in studies)
 
 
 def _compact(values: Any) -> str:

@@ -1,99 +1,82 @@
-"""Measurement of studies: independent points, in several processes, kept when done."""
+"""Measurement of studies by the engine of campaigns."""
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from pathlib import Path
+from typing import Any
 
-from campaigns.workers.calls import Call, MismatchError
-from campaigns.workers.kept_calls import KeptCall, Progress, complete
+import platformdirs
+
+from campaigns.engine import Campaign, complete, key
 
 from .records import Entry, Report
-from .sources import fingerprint, versions
-from .store import Store, Task
-from .study import Point, Result, Study
+from .study import Study
+
+PACKAGES = ("lately.golden", "papers")
+"""Packages whose sources determine the results of studies."""
+
+
+def cache_directory() -> Path:
+    """Return the folder of finished points; LATELY_CACHE overrides the user's cache folder."""
+    folder = os.environ.get("LATELY_CACHE") or platformdirs.user_cache_dir("lately")
+    return Path(folder) / "reproduction"
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """Outcome of a run."""
+    """Outcome of a run.
+
+    Attributes
+    ----------
+    report : Report
+        Of the studies all of whose points have a result.
+    failures : list of str
+        One line for each point that could not be measured.
+    measured, found : int
+        Number of points that were measured now, and that had been measured before.
+    """
 
     report: Report
-    """Studies of which all points were measured."""
     failures: list[str] = field(default_factory=list)
-    """Why the other studies could not be measured, one line for each point."""
     measured: int = 0
-    """Number of points that were measured now; `found` had been before."""
     found: int = 0
 
 
+def campaign(study: Study) -> Campaign:
+    """Return the campaign that measures the points of a study."""
+    return Campaign(
+        name=study.name,
+        about=study.title,
+        packages=PACKAGES,
+        tools=("numpy", "scipy"),
+        points=study.points,
+        run=study.measure,
+        label=lambda point: f"{study.name} at {key(point)}",
+    )
+
+
 def reproduce(
-    studies: Sequence[Study],
-    store: Store,
-    *,
-    quick: bool = False,
-    anew: bool = False,
-    jobs: int = 1,
-    scheduler: str | None = None,
-    progress: Progress | None = None,
+    studies: Sequence[Study], folder: Path, *, quick: bool = False, **how: Any
 ) -> Reproduction:
-    """Measure the points of studies, except for those that the store has, and conclude.
+    """Measure the points of studies, except known ones, and conclude.
 
-    Every result is stored as it comes, so that an interrupted run resumes
-    where it stopped. If a process dies, the point that it was measuring is
-    repeated; a point whose processes die again and again fails. The report
-    depends neither on the number of processes nor on where they run.
-
-    `quick` is the quick form of each study; with `anew` the points that the store has are measured
-    again; `jobs`, `scheduler` and `progress` are as for `complete`. Workers of a scheduler need no
-    folder in common with this process.
-
-    Raises
-    ------
-    OSError
-        If a result cannot be kept.
-    SchedulerError, MismatchError
-        If the scheduler is not there, or a worker has other sources or versions.
+    The report depends neither on the number of processes nor on where they run. The files of
+    results are in `folder`. The other options are as for `campaigns.engine.complete`.
     """
-    points = [task for study in studies for task in plan(study, quick)]
-    known = {} if anew else {id(p): r for p in points if (r := store.find(p)) is not None}
-
-    def keep(point: Task, result: Result) -> None:
-        store.add(point, result)
-        known[id(point)] = result
-
-    wanted = [
-        KeptCall(_call(point), point.label, id(point) in known, partial(keep, point))
-        for point in points
+    work = [
+        (campaign(study), study.points(quick), folder / f"{study.name}.jsonl") for study in studies
     ]
-    tally = complete(wanted, "points", jobs=jobs, scheduler=scheduler, progress=progress)
-    entries = []
-    for study in studies:
-        own = [point for point in points if point.study is study]
-        if all(id(point) in known for point in own):
-            outcome = study.conclude([(one.point, known[id(one)]) for one in own])
-            entries.append(Entry(study.name, study.title, study.source, outcome))
-    report = Report(quick=quick, entries=entries)
-    return Reproduction(report, tally.failures, tally.measured, tally.found)
-
-
-def _call(task: Task) -> Call:
-    return Call(task.study.name, _measure, (task.study.measure, task.point, task.fingerprint))
-
-
-def plan(study: Study, quick: bool) -> list[Task]:
-    """Return the points of a study that are to be measured."""
-    mark = _fingerprint(study.measure)
-    return [Task(study, point, mark) for point in study.points(quick)]
-
-
-@cache
-def _fingerprint(function: Callable[[Point], Result]) -> str:
-    return fingerprint(function)
-
-
-def _measure(order: tuple[Callable[[Point], Result], Point, str]) -> Result:
-    """Measure a point, if that would be done by the same sources as where it is wanted."""
-    measure, point, mark = order
-    if _fingerprint(measure) != mark:
-        raise MismatchError(f"other sources or versions: {', '.join(versions())} there")
-    return measure(point)
+    folder.mkdir(parents=True, exist_ok=True)
+    done = complete(work, **how)
+    entries = [
+        Entry(
+            study.name,
+            study.title,
+            study.source,
+            study.conclude([(r.point, r.result) for r in own]),
+        )
+        for study, (_, points, _), own in zip(studies, work, done.records, strict=True)
+        if len(own) == len(points)
+    ]
+    return Reproduction(Report(quick, entries), done.failures, done.measured, done.found)

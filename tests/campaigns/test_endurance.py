@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from campaigns.workers.kept_calls import Tally
 from click.testing import CliRunner
 
 from campaigns import endurance
@@ -10,7 +11,6 @@ from campaigns.__main__ import main
 from campaigns.cases import DECIDED
 from campaigns.endurance import CASES, EnduranceCase, endure, select, totals
 from campaigns.run_record import SOAKS, RunRecord
-from campaigns.workers.kept_calls import Tally
 from lately.golden import PRESETS, Specification, any_preset, preset
 
 TINY = EnduranceCase(name="tiny", spec=preset("tiny"), seeds=(1, 2))

@@ -10,6 +10,7 @@ from dataclasses import replace
 from importlib import metadata
 
 import pytest
+from campaigns.workers.calls import MismatchError
 from click.testing import CliRunner
 from local_cluster import LocalCluster
 from made_up import measurement
@@ -23,7 +24,6 @@ from campaigns.measurements import Store, load, save
 from campaigns.run_identity import identity
 from campaigns.workers import calls as graph
 from campaigns.workers import kept_calls
-from campaigns.workers.calls import MismatchError
 from lately.boards.flow.devices import device
 from lately.boards.flow.tools import DoesNotFitError, SynthesisError
 from lately.cli.options import parse_seeds

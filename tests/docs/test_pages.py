@@ -87,7 +87,7 @@ def test_sizes():
     images = [path.stat().st_size for path in blocks.IMAGES.rglob("*") if path.is_file()]
     assert sum(images) < 620_000
     # Of 36 studies: some 9,000 bytes for each, with its charts.
-    assert (blocks.RESULTS / "reproduction.json").stat().st_size < 330_000
+    assert (blocks.RESULTS / "reproduction.jsonl").stat().st_size < 330_000
 
 
 def test_timing_is_that_of_a_simulation():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from campaigns.workers.calls import tell, wanted
+from campaigns.workers import tell
 from lately.golden.errors import LatelyError
 
 
@@ -61,15 +61,4 @@ def telling(point):
     tell(stage="first", share=0.25)
     tell(stage="second", share=0.5)
     time.sleep(0.5)  # What is told after the result may be lost.
-    return point
-
-
-def abandoned(point):
-    """Go on for as long as somebody wants it, but for the first point."""
-    if point["number"]:
-        is_wanted = wanted()
-        Path(point["log"] + ".started").touch()
-        while is_wanted():
-            time.sleep(0.02)
-        Path(point["log"] + ".ended").touch()
     return point

@@ -14,8 +14,8 @@ from capture_files import pcap
 from click.testing import CliRunner
 
 from campaigns import soak as soaks
+from campaigns import workers as cluster
 from campaigns.__main__ import main as campaigns
-from campaigns.workers import cluster
 from lately.captures.capture_reader import CaptureReader
 from lately.cli import run_commands
 from lately.cli.app import main

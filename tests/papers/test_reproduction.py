@@ -1,23 +1,18 @@
 """Studies as the command runs them: resumed, interrupted, with dying processes; and their page."""
 
-import gc
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-import time
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from functools import partial
 
 import pytest
 from click.testing import CliRunner
 from local_cluster import TESTS, LocalCluster, wait_until
 from squares_study import study
-from study_points import dying, endless, failing, squares
+from study_points import failing
 
 from lately.replay.drawing import Chart, Series, draw
 from papers import commands, registry
@@ -36,10 +31,8 @@ from papers.studies.comparison import (
     to_digits_of,
 )
 from papers.studies.criteria import Verdict, between, exactly
-from papers.studies.records import Entry, Report, ReportFileError, load, text
-from papers.studies.reproduction import Reproduction, plan, reproduce
-from papers.studies.sources import fingerprint
-from papers.studies.store import Store, cache_directory, plain
+from papers.studies.records import Entry, Report, ReportFileError, load
+from papers.studies.reproduction import Reproduction, cache_directory, reproduce
 from papers.studies.study import Finding, Outcome
 
 PAPERS = [sys.executable, "-m", "papers"]
@@ -60,7 +53,7 @@ def log(tmp_path):
 
 @pytest.fixture
 def store(tmp_path):
-    return Store(tmp_path / "store")
+    return tmp_path / "store"
 
 
 def lines(log):
@@ -71,105 +64,17 @@ def lines(log):
 
 
 def test_run_and_resume(log, store):
-    calls = []
-    done = reproduce([study(log)], store, jobs=2, progress=lambda *call: calls.append(call))
+    done = reproduce([study(log)], store, jobs=2)
     (entry,) = done.report.entries
     (finding,) = entry.outcome.findings
     assert (finding.ours, finding.verdict) == (14, Verdict.MET)
     assert (done.measured, done.found, done.failures) == (4, 0, [])
-    assert calls[0] == (0, 4, {})
-    assert [*dict.fromkeys((done, total) for done, total, _ in calls)] == [(n, 4) for n in range(5)]
-    assert {name for _, _, running in calls for name in running} == {"squares"}
     begun = lines(log)
     assert set(begun) == {0, 1, 2, 3}  # Among several processes, a call may be made twice.
     again = reproduce([study(log)], store)
     assert (again.measured, again.found) == (0, 4)
     assert again.report == done.report
     assert lines(log) == begun
-
-
-def test_run_anew(log, store, cluster):
-    reproduce([study(log)], store, scheduler=cluster, quick=True)
-    done = reproduce([study(log)], store, scheduler=cluster, quick=True, anew=True)
-    assert (done.measured, done.found) == (2, 0)
-    assert lines(log) == [0, 0, 1, 1]
-
-
-def test_rest_of_a_run_is_measured(log, store, cluster):
-    reproduce([study(log)], store, scheduler=cluster, quick=True)
-    done = reproduce([study(log)], store, scheduler=cluster)
-    assert (done.measured, done.found) == (2, 2)
-    assert lines(log) == [0, 1, 2, 3]
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"\xff\xfe", b"[]", b"{}", b'{"identity": null, "result": {}}', b"[" * 100_000, "list"],
-)
-def test_damaged_file_is_as_if_it_were_not_there(log, store, content, cluster):
-    first, *_ = tasks = plan(study(log), True)
-    for task in tasks:
-        store.add(task, {"square": 0, "pair": [1, 2]})
-    if content == "list":
-        content = json.dumps({"identity": first.identity, "result": [0]}).encode()
-    store.path(first).write_bytes(content)
-    assert store.find(first) is None
-    done = reproduce([study(log)], store, scheduler=cluster, quick=True)
-    assert (done.measured, done.found) == (1, 1)
-    assert lines(log) == [0]
-    assert store.find(first) == {"square": 0, "pair": [1, 2]}
-
-
-def test_result_of_another_is_not_taken(log, store):
-    (task, other) = plan(study(log), True)
-    store.add(task, {"square": 1})
-    store.path(other).write_bytes(store.path(task).read_bytes())
-    assert store.find(other) is None
-    assert store.find(replace(task, fingerprint="other")) is None
-    (foreign, _) = plan(study(log, name="others"), True)
-    assert store.find(foreign) is None
-    assert store.find(task) == {"square": 1}
-
-
-def test_dead_process_costs_a_repeat(log, store):
-    done = reproduce([study(log, dying, always=False)], store, jobs=2)
-    assert done.failures == []
-    assert done.measured == 4
-    assert set(lines(log)) == {0, 1, 2, 3}
-
-
-def test_point_whose_process_dies_again_fails(log, store):
-    others = study(log, name="others")
-    done = reproduce([study(log, dying, always=True), others], store, jobs=2)
-    assert [entry.name for entry in done.report.entries] == ["others"]
-    (failure,) = done.failures
-    assert re.match(
-        r'squares at \{"number": 2, .*: the process that measured it died twice$', failure
-    )
-    assert done.measured == 7
-    assert reproduce([study(log, dying, always=True)], store).found == 3
-
-
-def test_failure_of_a_point(log, store, cluster):
-    done = reproduce([study(log, failing)], store, scheduler=cluster)
-    assert done.report.entries == []
-    (failure,) = done.failures
-    assert failure.endswith(": no such stream")
-    assert lines(log) == [0, 1, 3]
-
-
-def test_defect_is_not_hidden(log, store, cluster):
-    with pytest.raises(ValueError, match="Out of range float values are not JSON compliant"):
-        reproduce([study(log, endless)], store, scheduler=cluster)
-
-
-def test_result_that_cannot_be_kept(log, tmp_path, cluster):
-    (tmp_path / "store").touch()
-    with pytest.raises(OSError, match="store"):
-        reproduce([study(log)], Store(tmp_path / "store"), scheduler=cluster)
-
-
-# Fingerprints
 
 
 def test_cache_directory(monkeypatch, tmp_path):
@@ -190,88 +95,6 @@ def test_data_of_a_paper_are_used(name):
     for key, about in data["charts"].items():
         texts = [about.get("name", key), about["title"], about["x"], about["y"]]
         assert all(text.format_map(values) for text in texts)
-
-
-def test_fingerprint_is_of_all_that_is_imported():
-    from papers import apbf_figures, apbf_tables
-    from papers.studies import sources
-
-    found = sources._closure(("papers.apbf_figures", "measure_fills"))
-    assert {
-        ("papers.apbf_figures", "measure_fills"),
-        ("papers.apbf_figures", "_filled"),
-        ("papers.apbf_runs", "build"),
-        ("lately.golden.ring.apbf", ""),
-        ("lately.golden.ring.sliding", ""),
-        ("lately.golden.hash.functions", ""),
-        ("lately.golden.analysis", ""),
-    } <= found
-    modules = {module for module, _ in found}
-    assert not {"lately.cli.app", "lately.replay.run", "papers.studies.reproduction"} & modules
-    assert fingerprint(apbf_figures.measure_fills) != fingerprint(apbf_figures.measure_forgetting)
-    assert fingerprint(apbf_figures.measure_fills) != fingerprint(apbf_tables.measure_table_1)
-    assert fingerprint(partial(apbf_tables.measure_table_1)) == fingerprint(
-        apbf_tables.measure_table_1
-    )
-    points = sources._closure(("study_points", ""))
-    assert points > {("study_points", ""), ("lately.golden.errors", "")}
-
-
-def test_fingerprint_in_several_threads():
-    """CPython 3.11 counts the depth of a syntax tree for all threads together, and raises.
-
-    A garbage collection in the middle of parsing lets another thread run, as
-    one with the callbacks of a Dask worker does.
-    """
-    from papers.studies import sources
-
-    alone = fingerprint(squares)
-    for cached in (sources._closure, sources._uses, sources._tree):
-        cached.cache_clear()
-
-    def give_way(phase, info):
-        time.sleep(1e-6)
-
-    gc.callbacks.append(give_way)
-    try:
-        with ThreadPoolExecutor(4) as threads:
-            found = list(threads.map(fingerprint, [squares] * 4))
-    finally:
-        gc.callbacks.remove(give_way)
-    assert found == [alone] * 4
-
-
-def test_fingerprint_changes_with_a_source(monkeypatch):
-    from papers import apbf_figures
-    from papers.studies import sources
-
-    before = fingerprint(apbf_figures.measure_fills)
-    source = sources._source
-    monkeypatch.setattr(
-        sources,
-        "_source",
-        lambda part: source(part) + b"#" * (part[0] == "lately.golden.hash.siphash"),
-    )
-    assert fingerprint(apbf_figures.measure_fills) != before
-
-
-def test_fingerprint_leaves_out_comments_and_docstrings(tmp_path, monkeypatch):
-    from papers.studies import sources
-
-    monkeypatch.syspath_prepend(tmp_path)
-    module = '"""Of one."""\n\n\ndef measure(point):\n    {}\n    return {}\n'
-    contents = [('"""Do."""', 1), ("# Do it.", 1), ('"""Do."""', 2)]
-    found = []
-    for number, content in enumerate(contents):
-        (tmp_path / f"points_of_{number}.py").write_text(module.format(*content))
-        found.append(sources._source((f"points_of_{number}", "")))
-    assert found[0] == found[1] != found[2]
-
-
-def test_plain():
-    assert plain({"a": (1, 2.5)}) == {"a": [1, 2.5]}
-    with pytest.raises(TypeError, match="not JSON serializable"):
-        plain({1j})
 
 
 # Names
@@ -441,12 +264,12 @@ def test_page_of_computed_findings():
 def test_written_files(tmp_path):
     given = report([computed("k: a", "1", 1.0)], [CHART])
     names = page.write(given, tmp_path)
-    assert names == ["reproduction.md", "reproduction.json", "images/reproduction/x-figure-1.svg"]
+    assert names == ["reproduction.md", "reproduction.jsonl", "images/reproduction/x-figure-1.svg"]
     before = {name: (tmp_path / name).read_bytes() for name in names}
-    assert load(tmp_path / "reproduction.json").to_dict() == given.to_dict()
-    page.write(load(tmp_path / "reproduction.json"), tmp_path)
+    assert load(tmp_path / "reproduction.jsonl").to_dict() == given.to_dict()
+    page.write(load(tmp_path / "reproduction.jsonl"), tmp_path)
     assert {name: (tmp_path / name).read_bytes() for name in names} == before
-    assert sorted(os.listdir(tmp_path)) == ["images", "reproduction.json", "reproduction.md"]
+    assert sorted(os.listdir(tmp_path)) == ["images", "reproduction.jsonl", "reproduction.md"]
 
 
 def test_studies_of_another_report_take_the_place_of_its_own():
@@ -482,18 +305,17 @@ def test_drawing(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "reason"),
+    ("content", "reason"),
     [
-        ({"format": 7}, "format must be 2, not 7"),
-        ({"studies": [{}]}, "it lacks 'findings'"),
-        ({"studies": 3}, "it is malformed: 'int' object is not iterable"),
-        (None, "Expecting value: line 1 column 1"),
+        ("{}", "it lacks 'findings'"),
+        ('{"findings": 3}', "it is malformed: 'int' object is not iterable"),
+        ("x", "Expecting value: line 1 column 1"),
+        ('{"quick": true}\n{}', "it has studies of the quick form and of the full form"),
     ],
 )
-def test_report_file_wrong(tmp_path, change, reason):
-    path = tmp_path / "report.json"
-    values = json.loads(text(report()))
-    path.write_text("" if change is None else json.dumps(values | change))
+def test_report_file_wrong(tmp_path, content, reason):
+    path = tmp_path / "report.jsonl"
+    path.write_text(content)
     with pytest.raises(ReportFileError, match=re.escape(f"of python -m papers, but: {reason}")):
         load(path)
 
@@ -549,7 +371,7 @@ def test_command_json(command, tmp_path):
             "within": None,
         }
     ]
-    written = load(tmp_path / "out" / "reproduction.json")
+    written = load(tmp_path / "out" / "reproduction.jsonl")
     assert written.to_dict()["studies"] == found["studies"]
     assert (tmp_path / "out" / "reproduction.md").exists()
 
@@ -625,10 +447,10 @@ def running(log, tmp_path):
         env=os.environ | {"LATELY_CACHE": str(tmp_path / "cache")},
         start_new_session=True,
     ) as process:
-        kept = tmp_path / "cache" / "reproduction" / "squares"
-        wait_until(lambda: kept.is_dir() and any(name.suffix == ".json" for name in kept.iterdir()))
+        kept = tmp_path / "cache" / "reproduction" / "squares.jsonl"
+        wait_until(lambda: kept.exists() and kept.read_text().endswith("\n"))
         yield process
-    assert len(os.listdir(kept)) == 1
+    assert len(kept.read_text().splitlines()) == 1
     wait_until(lambda: not group_is_alive(process.pid))
 
 
@@ -667,28 +489,3 @@ def test_nobody_reads(tmp_path):
     finally:
         os.close(writer)
     assert (done.returncode, done.stderr) == (1, b"")
-
-
-def test_progress_on_a_terminal(tmp_path):
-    if sys.platform == "win32":
-        pytest.skip("a pseudo-terminal needs a POSIX system")
-    import pty
-
-    controller, terminal = pty.openpty()
-    done = subprocess.run(
-        [*PAPERS, "apbf-table-1", "--json"],
-        stdout=subprocess.PIPE,
-        stderr=terminal,
-        env=os.environ | {"LATELY_CACHE": str(tmp_path)},
-        check=True,
-    )
-    os.close(terminal)
-    shown = b""
-    try:
-        while part := os.read(controller, 4096):
-            shown += part
-    except OSError:
-        pass  # Linux reports the closed end so.
-    os.close(controller)
-    assert b"apbf-table-1" in shown
-    assert json.loads(done.stdout)["measured"] == 1

@@ -1,5 +1,6 @@
 """Studies of the APBF paper: what they are measured on, each in a small way, and what they say."""
 
+import json
 import math
 
 import numpy as np
@@ -11,7 +12,6 @@ from papers import apbf_accuracy, apbf_duplicates, apbf_figures, apbf_runs
 from papers.registry import select
 from papers.studies.criteria import Verdict
 from papers.studies.records import load
-from papers.studies.store import plain
 
 STUDIES = {study.name: study for study in select(["apbf-*"])}
 
@@ -20,7 +20,9 @@ def outcome(name, points=None):
     """Conclude a study from some points, or from all of its quick form."""
     study = STUDIES[name]
     points = study.points(True) if points is None else points
-    return study.conclude([(point, plain(study.measure(point))) for point in points])
+    return study.conclude(
+        [(point, json.loads(json.dumps(study.measure(point)))) for point in points]
+    )
 
 
 def counts(found):

@@ -1,0 +1,377 @@
+"""The engine of campaigns: independent points, measured by several processes, kept as they end.
+
+A campaign has one file of JSON lines. Lines are only appended while points are measured, so that
+an interrupt keeps every finished point. The next run resumes from the file.
+"""
+
+import hashlib
+import importlib.util
+import json
+import os
+import platform
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache, partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from lately.golden.errors import LatelyError
+from lately.golden.files import check_output, replace_file
+
+from . import workers
+from .workers import Call, Message, MismatchError
+
+Point = dict[str, Any]
+"""Parameters of a measurement, as JSON can hold them. The seed is one of them."""
+
+Result = dict[str, Any]
+"""Figures of a measurement, as JSON can hold them."""
+
+Progress = Callable[[int, int, Mapping[str, tuple[str, float]]], None]
+"""Takes the points done, all points, and stage and share done of each point in progress."""
+
+WAITING = ("waiting for workers", 0.0)
+"""Stage shown while there is no worker."""
+
+
+class RecordError(LatelyError, ValueError):
+    """A file does not hold the results of a campaign."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A measured point.
+
+    Attributes
+    ----------
+    point : dict
+    identity : dict
+        State of the sources and versions that made the result.
+    result : dict
+    earlier : bool
+        Whether the result is from an earlier state than the last run found.
+    """
+
+    point: Point
+    identity: dict[str, Any]
+    result: Result
+    earlier: bool = False
+
+
+Records = Sequence[Record]
+"""Records of a campaign."""
+
+
+def _compact(point: Point) -> str:
+    return json.dumps(point)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Campaign:
+    """A set of points that are measured independently.
+
+    Attributes
+    ----------
+    name : str
+        Name on the command line and of the file of results.
+    about : str
+        Help text. Its first line is the summary.
+    packages : tuple of str
+        Packages whose sources determine the results.
+    points : callable
+        Returns the points. Its keyword parameters are the options of the command.
+    run : callable
+        Takes a point and returns its result, the same on every call. It is a function of a
+        module, so that other processes can call it.
+    label : callable
+        Names a point.
+    tools : tuple of str
+        Distributions whose versions determine the results.
+    identity : callable, optional
+        Returns a finer identity of a point than the sources of packages.
+    wrong : callable
+        Yields a line for each failure that a result shows.
+    worse : callable, optional
+        Takes a result and the result of the baseline; yields a line for each regression. By
+        default all figures must be equal, except times.
+    rows : callable
+        Takes records; returns the rows of the table that the command prints.
+    """
+
+    name: str
+    about: str
+    packages: tuple[str, ...]
+    points: Callable[..., Sequence[Point]]
+    run: Callable[[Point], Result]
+    label: Callable[[Point], str] = _compact
+    tools: tuple[str, ...] = ("numpy",)
+    identity: Callable[[Point], dict[str, Any]] | None = None
+    wrong: Callable[[Result], Iterable[str]] = lambda result: ()
+    worse: Callable[[Result, Result], Iterable[str]] | None = None
+    rows: Callable[[Records], Sequence[Mapping[str, object]]] | None = None
+
+    def state(self) -> dict[str, Any]:
+        """Return the coarse identity: a digest of the packages, and the versions of tools."""
+        return state(self.packages, self.tools)
+
+    def identify(self, point: Point) -> dict[str, Any]:
+        """Return the state that determines the result of a point."""
+        return self.state() if self.identity is None else self.identity(point)
+
+
+@cache
+def sources(packages: tuple[str, ...]) -> str:
+    """Return a digest of the files of packages: of their relative paths and contents."""
+    digest = hashlib.sha256()
+    for package in packages:
+        spec = importlib.util.find_spec(package)
+        for folder in (spec and spec.submodule_search_locations) or ():
+            for path in sorted(Path(folder).rglob("*")):
+                if path.is_file() and "__pycache__" not in path.parts:
+                    content = hashlib.sha256(path.read_bytes()).hexdigest()
+                    digest.update(f"{package}/{path.relative_to(folder)} {content}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def state(packages: tuple[str, ...], tools: tuple[str, ...]) -> dict[str, Any]:
+    """Return a digest of packages and the versions of Python and of tools."""
+    major, minor, _ = platform.python_version_tuple()
+    versions = {"python": f"{major}.{minor}"}
+    for tool in tools:
+        with suppress(metadata.PackageNotFoundError):
+            versions[tool] = metadata.version(tool)
+    return {"sources": sources(packages), "versions": versions}
+
+
+# Files
+
+
+def key(point: Point) -> str:
+    """Return a text that is the same for equal points alone."""
+    return json.dumps(point, sort_keys=True, allow_nan=False)
+
+
+def read(path: str | os.PathLike[str]) -> list[Record]:
+    """Read a file of results. The last line may be incomplete after a crash.
+
+    Raises
+    ------
+    RecordError
+        If a line is not a record.
+    OSError
+        If the file cannot be read.
+    """
+    records = []
+    for number, line in enumerate(Path(path).read_text("utf-8").splitlines(keepends=True), 1):
+        try:
+            records.append(Record(**json.loads(line)))
+        except (ValueError, TypeError, RecursionError) as error:
+            if line.endswith("\n"):
+                message = f"{os.fspath(path)}, line {number}: must be a record, but: {error}"
+                raise RecordError(message) from None
+    return records
+
+
+def write(path: str | os.PathLike[str], records: Records) -> None:
+    """Write a file of results, whole or not at all."""
+    with replace_file(path) as file:
+        file.write("".join(map(_line, records)).encode())
+
+
+def _line(record: Record) -> str:
+    values = {name: value for name, value in vars(record).items() if name != "earlier" or value}
+    return json.dumps(values, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+class _File:
+    """Results of one campaign while its points are measured.
+
+    `present` has the identity of each wanted point, `known` the last record of each point.
+    """
+
+    def __init__(self, campaign: Campaign, points: Sequence[Point], path: Path) -> None:
+        check_output(path)
+        self._campaign = campaign
+        self._path = path
+        self.known = {key(record.point): record for record in read(path)} if path.exists() else {}
+        self.present: dict[str, dict[str, Any]] = {}
+        self.failures: list[str] = []
+        for point in points:
+            try:
+                self.present[key(point)] = campaign.identify(point)
+            except LatelyError as error:
+                self.failures.append(f"{campaign.label(point)}: {error}")
+
+    def find(self, point: Point) -> Record | None:
+        """Return the record of a point, if it is of the present state."""
+        record = self.known.get(key(point))
+        return record if record and record.identity == self.present.get(key(point)) else None
+
+    def append(self, point: Point, result: Result) -> None:
+        """Keep a result, at the end of the file."""
+        record = Record(point, self.present[key(point)], result)
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(_line(record))
+        self.known[key(point)] = record
+
+    def arrange(self) -> None:
+        """Write one line for each point, sorted by label, and mark results of earlier states."""
+        for name, identity in self.present.items():
+            if (one := self.known.get(name)) is not None:
+                earlier = one.identity != identity
+                self.known[name] = Record(one.point, one.identity, one.result, earlier)
+        if self.known:
+            label = self._campaign.label
+            write(self._path, sorted(self.known.values(), key=lambda one: label(one.point)))
+
+
+# Measurement
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Outcome of a run.
+
+    Attributes
+    ----------
+    records : list of list of Record
+        For each campaign, the records of the wanted points that have one, in the same order.
+    failures : list of str
+        One line for each point that failed.
+    measured, found : int
+        Number of points that were measured now, and that had been measured before.
+    """
+
+    records: list[list[Record]]
+    failures: list[str] = field(default_factory=list)
+    measured: int = 0
+    found: int = 0
+
+
+Work = tuple[Campaign, Sequence[Point], str | os.PathLike[str]]
+"""A campaign, the wanted points and the file of its results."""
+
+
+def complete(
+    work: Sequence[Work],
+    *,
+    jobs: int = 1,
+    scheduler: str | None = None,
+    anew: bool = False,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Measure the points without a result of the present state, and keep each as it ends.
+
+    Parameters
+    ----------
+    work : sequence of Work
+    jobs : int
+        Processes on this machine, without a scheduler.
+    scheduler : str, optional
+        Address of a Dask scheduler, whose workers measure the points.
+    anew : bool
+        Whether to measure known points again.
+    progress : callable, optional
+        Called at every event, from several threads but one at a time.
+
+    Raises
+    ------
+    SchedulerError, MismatchError
+        If the scheduler cannot be reached, or a worker has other sources or versions.
+    OSError
+        If a result cannot be kept.
+    """
+    files = [_File(campaign, points, Path(path)) for campaign, points, path in work]
+    calls: dict[Call, tuple[_File, Point]] = {}
+    found = 0
+    for (campaign, points, _), file in zip(work, files, strict=True):
+        for point in points:
+            if file.find(point) is not None and not anew:
+                found += 1
+            elif key(point) in file.present:
+                order = (campaign.run, point, campaign.packages, campaign.tools, campaign.state())
+                calls[Call(campaign.label(point), _measure, order)] = (file, point)
+    failures = [line for file in files for line in file.failures]
+    board = _Board(found + len(failures), found + len(failures) + len(calls), progress)
+    failed = len(failures)
+
+    def settle(call: Call, outcome: Any) -> None:
+        file, point = calls[call]
+        if isinstance(outcome, LatelyError):
+            failures.append(f"{call.name}: {outcome}")
+        else:
+            file.append(point, outcome)
+        board.end(call)
+
+    try:
+        hear, idle = board.hear, board.wait
+        workers.run([*calls], settle, jobs=jobs, scheduler=scheduler, hear=hear, idle=idle)
+    finally:
+        for file in files:
+            file.arrange()
+    records = [
+        [record for point in points if (record := file.find(point)) is not None]
+        for (_, points, _), file in zip(work, files, strict=True)
+    ]
+    measured = len(calls) - (len(failures) - failed)
+    return Outcome(records, sorted(failures), measured, found)
+
+
+def _measure(
+    order: tuple[
+        Callable[[Point], Result], Point, tuple[str, ...], tuple[str, ...], dict[str, Any]
+    ],
+) -> Result:
+    """Measure a point in another process, if its sources and versions are those of the client."""
+    run, point, packages, tools, wanted = order
+    if (own := state(packages, tools)) != wanted:
+        versions = ", ".join(f"{name} {version}" for name, version in own["versions"].items())
+        raise MismatchError(f"other sources or versions: {versions} there")
+    return run(point)
+
+
+class _Board:
+    """The points in progress."""
+
+    def __init__(self, done: int, total: int, progress: Progress | None) -> None:
+        self._done, self._total, self._progress = done, total, progress
+        self._running: dict[Call, tuple[str, float]] = {}
+        self._ended: set[Call] = set()
+        self._lock = threading.Lock()
+        self._show()
+
+    def hear(self, call: Call, message: Message) -> None:
+        """Note the stage of a call and its share done, from 0 to 1."""
+        with self._lock:
+            # A message may come after the result of its call.
+            if call not in self._ended:
+                self._running[call] = (message["stage"], message["share"])
+                self._show()
+
+    def wait(self) -> None:
+        """Note that there is no worker."""
+        with self._lock:
+            self._running.clear()
+            self._show({"points": WAITING})
+
+    def end(self, call: Call) -> None:
+        """Note that a call has ended."""
+        with self._lock:
+            self._done += 1
+            self._ended.add(call)
+            self._running.pop(call, None)
+            self._show()
+
+    def _show(self, running: Mapping[str, tuple[str, float]] | None = None) -> None:
+        if self._progress is not None:
+            shown = {call.name: stage for call, stage in self._running.items()}
+            self._progress(self._done, self._total, shown if running is None else running)
+
+
+__all__ = [
+    "Campaign", "Outcome", "Point", "Progress", "Record", "RecordError", "Records", "Result",
+    "complete", "key", "partial", "read", "sources", "state", "write",
+]  # fmt: skip

@@ -1,0 +1,103 @@
+"""Options of campaigns: patterns of names, seeds, and options made from a function's parameters."""
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+import click
+
+from lately.golden.errors import LatelyError
+
+HELP = {
+    "case": "Case, with wildcards * and ?; may be repeated.  [default: all]",
+    "seeds": "Seeds such as 1-5 or 1,3.  [default: those of each case]",
+    "seed": "Seed of the random keys.",
+    "quick": "Measure a few small points.",
+    "preset": "Preset of a unit; may be repeated.",
+    "spec": "Filter specification, a TOML file.",
+    "span": "Keep keys for this number of ticks, which come with the operations.",
+    "when_full": 'What gives way when a span has too many keys: "shorten" or "overfill".',
+    "operations": "Operations of each run.",
+    "rounds": "Rounds, of which the median or the fastest counts.",
+    "memory": "Variant of the memories: portable, ecp5, ice40 or gowin.",
+    "stalls": "Pause before operations and before taking results.",
+    "queries": "Queries for each rate.",
+    "upsets": "Bits that flip, each in a run of its own.",
+    "kind": "Kind of bits that flip: memory, buffer, register or counter; may be repeated.",
+    "protect": "Protection of memories: none, parity or ecc.",
+    "self_check": "Have the unit check its own state, and reset itself.",
+    "window": "Insertions to remember.",
+    "bits_per_key": "Memory for each key of the window, in bits.",
+    "keys": "Length of the stream; slow filters take the first part.",
+    "batch": "Keys of a call.",
+    "insertions": "Insertions of the stream.",
+    "model": "Golden model, as `golden` names it; may be repeated.",
+    "packets": "Packets of each tap.",
+    "trace": "Trace whose keys are a stream; may be repeated.",
+    "requirements": "Number of requirements.",
+    "large": "Draw windows of 3 to 100,000 and rates down to 0.003.",
+    "timestamps": "Draw requirements that filters with timestamps alone meet.",
+}
+"""Help of the options of campaigns, by parameter."""
+
+
+class UnknownNameError(LatelyError, ValueError):
+    """A pattern matches nothing."""
+
+
+def select(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
+    """Return the names that match a pattern, in their order; all without a pattern.
+
+    Raises
+    ------
+    UnknownNameError
+        If a pattern matches none.
+    """
+    names = list(names)
+    patterns = list(patterns) or ["*"]
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise UnknownNameError(
+                f"case: must match one of {', '.join(names)}, not {pattern!r}"
+            )
+    return [name for name in names if any(fnmatchcase(name, one) for one in patterns)]
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Return the seeds of a list such as 1-5 or 1,3, in order and each once.
+
+    Raises
+    ------
+    UsageError
+        If it is not such a list.
+    """
+    seeds: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        ends = (first, last if dash else first)
+        if not all(end.isascii() and end.isdigit() and len(end) < 10 for end in ends):
+            raise click.UsageError(f"--seeds: must be a list such as 1-5 or 1,3, not {text!r}")
+        span = range(int(ends[0]), int(ends[1]) + 1)
+        if not 1 <= len(span) <= 100:
+            raise click.UsageError(f"--seeds: must have ranges of 1 to 100 seeds, not {part!r}")
+        seeds.update(span)
+    return sorted(seeds)
+
+
+def options_of(points: Callable[..., Any]) -> Sequence[click.Option]:
+    """Return an option for each keyword parameter of a function, with its default."""
+    return [_option(name, one.default) for name, one in inspect.signature(points).parameters.items()]
+
+
+def _option(name: str, default: Any) -> click.Option:
+    values: dict[str, Any] = {"default": default, "show_default": True}
+    if isinstance(default, bool):
+        values = {"is_flag": True}
+    elif isinstance(default, int):
+        values["type"] = click.IntRange(min=0)
+    elif isinstance(default, tuple):
+        values |= {"multiple": True, "show_default": bool(default), "metavar": "NAME"}
+    else:
+        values |= {"type": str, "show_default": bool(default), "metavar": "TEXT"}
+    return click.Option([f"--{name.replace('_', '-')}", name], help=HELP[name], **values)

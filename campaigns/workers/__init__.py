@@ -1,1 +1,0 @@
-"""Calls made by several processes, here or in a cluster."""
