@@ -53,19 +53,19 @@ SECONDS ?= 10
 fuzz: tools $(DEV) ## Give parsers damaged inputs for SECONDS each; counts in build/fuzz.json
 	@$(BIN)/python tests/fuzz --seconds $(SECONDS)
 
-soak: tools $(DEV) ## Compare all units with golden for hours, a thousand million operations a ring
-	@$(BIN)/python -m campaigns endurance --jobs $(JOBS) --out results
-	@$(BIN)/python -m campaigns.pages verification results/soak.json
+soak: tools $(DEV) ## Compare all units with golden, 100 million operations each; takes an hour
+	@$(BIN)/python -m campaigns run soak --jobs $(JOBS)
+	@$(BIN)/python -m campaigns.pages verification
 
 prove: $(DEV) ## Prove what the hardware promises
 	@$(BIN)/python -m campaigns prove --jobs $(JOBS)
 
-bench-check: $(DEV) ## Hold speed and area of the tiny units against results/performance.json
-	@$(BIN)/python -m campaigns hardware --case tiny --jobs $(JOBS) --check results/performance.json
+bench-check: $(DEV) ## Compare speed and area of the tiny units with results/hardware.jsonl
+	@$(BIN)/python -m campaigns check hardware --case tiny --jobs $(JOBS)
 
-performance: $(DEV) ## Measure all units and write docs/performance.md anew; takes long
-	@$(BIN)/python -m campaigns hardware --jobs $(JOBS)
-	@$(BIN)/python -m campaigns.pages performance build/hardware/results.json
+performance: $(DEV) ## Measure all units and write docs/performance.md; takes hours
+	@$(BIN)/python -m campaigns run hardware --jobs $(JOBS)
+	@$(BIN)/python -m campaigns.pages performance
 
 reproduce: $(SIM) ## Measure the papers' tables and figures and write docs/reproduction.md anew
 	@$(BIN)/python -m papers all --jobs $(JOBS) --out build/reproduction

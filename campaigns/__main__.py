@@ -1,7 +1,6 @@
 """Command line of the campaigns: `python -m campaigns`."""
 
 import inspect
-import os
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,14 +8,14 @@ from typing import Any
 
 import click
 
-from lately.cli.options import json_option, print_json, workers
+from lately.cli.options import json_option, print_json
 from lately.cli.progress import parallel_bar
 from lately.cli.reporting import OneLineCommand, OneLineErrors, fail_with
 from lately.cli.tables import print_table
 
 from . import engine
 from .engine import Campaign, Record, complete, key
-from .options import options_of
+from .options import options_of, workers
 from .prove import prove
 from .registry import CAMPAIGNS
 
@@ -198,7 +197,9 @@ def _show(campaign: Campaign, records: Sequence[Record], as_json: bool) -> None:
 
 def _plain(record: Record) -> dict[str, object]:
     """Return the figures of a record that are numbers or texts."""
-    return {name: value for name, value in record.result.items() if not isinstance(value, dict | list)}
+    return {
+        name: value for name, value in record.result.items() if not isinstance(value, dict | list)
+    }
 
 
 main.add_command(prove)

@@ -6,23 +6,26 @@ to siphash. What he gains without knowing the constants, from verdicts alone, is
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from itertools import product
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lately import __version__
 from lately.chosen_digests import crowded_digests, dictionary_hash, keys_of_digests
-from lately.golden import FilterSpec, any_preset, from_spec, preset
+from lately.golden import FilterSpec, Operation, any_preset, from_spec, preset
 from lately.golden.hash.chosen_keys import ChosenKeys
 from lately.golden.hash.functions import STATE_BITS, KeyHash
 from lately.golden.hash.keys import random_keys
 from lately.golden.ring.layout import Layout
 from lately.golden.spec.dictionary_sizes import dictionary_preset
 from lately.golden.spec.timestamp import StampedPartsSpec
+from lately.golden.times import Times
+from lately.sim import compiled_unit
 
-from .flooding import flood
+from .engine import Campaign, Point, Records, Result
 
 Run = dict[str, Any]
 """What one attack gained on one unit; see `measure`."""
@@ -67,51 +70,29 @@ _SPREAD = 997
 _BATCH = 1 << 12
 _PROBES = 4
 
+LANES = "two-lanes"
+"""Unit of several lanes."""
+
+PROBE = 256
+"""Operations with two keys in turn. Their time shows whether the keys share a shard."""
+
+LEARNED = 8
+"""Keys of one shard that are learned."""
+
+FLOODED = ("default", "gebf-default")
+"""Units that are flooded."""
+
+SPAN = 1000
+"""Ticks of their window."""
+
+FACTORS = (2, 10)
+"""Keys of a flood for each key that there is room for. Other keys fill half of the room."""
+
 WAYS = ("h3, seed known", "h3, seed unknown", "siphash")
 """Hashes that the same keys meet."""
 
-
-def measure(
-    *,
-    queries: int = 100_000,
-    seed: int = 1,
-    progress: Callable[[str, str], None] = lambda attack, unit: None,
-) -> dict[str, Any]:
-    """Run all attacks on golden models.
-
-    Parameters
-    ----------
-    queries : int
-        Keys that are asked for each rate.
-    seed : int
-        Of all keys, seeds and secrets that are drawn.
-    progress : callable
-        Takes the name of each attack, and of a unit where it takes long, before it runs.
-
-    Returns
-    -------
-    dict
-        ``runs``, each with ``attack``, ``unit``, ``hash``, what is measured as ``figure``, its
-        value with random keys as ``usual`` and under the attack as ``attacked``, the ``cost`` of
-        the attack, and the ``false_negatives`` among keys that were guaranteed; ``queries``,
-        ``seed`` and ``version``.
-    """
-    attacks: dict[str, Callable[[int, np.random.Generator], Iterator[Run]]] = {
-        "forged": forge,
-        "filled": fill,
-        "twins": twins,
-        "crowded": crowd,
-        "difference": differences,
-        "replayed": replayed,
-        "forged cells": forge_cells,
-        "flooded": flood,
-    }
-    runs = []
-    for number, (name, attack) in enumerate(attacks.items()):
-        progress(name, "golden models")
-        found = attack(queries, np.random.default_rng([seed, number]))
-        runs += [{"attack": name} | run for run in found]
-    return {"runs": runs, "queries": queries, "seed": seed, "version": __version__}
+SPEED_WAYS = (WAYS[0], WAYS[2])
+"""Hashes of compiled units."""
 
 
 def _ways(spec: Spec, random: np.random.Generator) -> dict[str, Model]:
@@ -147,14 +128,7 @@ def _missed(model: Model, keys: Words, window: int) -> int:
 
 
 def forge(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Have strangers reported: insert keys that share all of their cells.
-
-    Parameters
-    ----------
-    queries : int
-        As for `measure`; not used, as the answers are certain.
-    random : Generator
-    """
+    """Have strangers reported: insert keys that share all of their cells."""
     for name in FORGED:
         spec = preset(name)
         others = random_keys(random, spec.window, spec.key_bits)
@@ -182,22 +156,7 @@ def forge(queries: int, random: np.random.Generator) -> Iterator[Run]:
 def covering_keys(
     spec: FilterSpec, position: int, strangers: Words, random: np.random.Generator
 ) -> Words:
-    """Return keys that set all cells of `strangers`, of shape (n,), when they are inserted.
-
-    Parameters
-    ----------
-    spec : FilterSpec
-        With the hash h3 and keys of 64 bits.
-    position : int
-        Physical segment that is the youngest.
-    strangers : ndarray of uint64, shape (n,)
-    random : Generator
-
-    Returns
-    -------
-    ndarray of uint64, shape (m n,)
-        As many keys for each stranger as 64 bits need to cover the cells of a run.
-    """
+    """Return keys that set all cells of `strangers`, of shape (n,), when they are inserted."""
     chosen = _chosen(spec)
     key_hash = Layout.of(spec, True).hash
     functions = [(position + index) % key_hash.functions for index in range(spec.run)]
@@ -210,14 +169,7 @@ def covering_keys(
 
 
 def forge_cells(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Have strangers reported by timing filters, whose hash is h3: all cells of one have one hash.
-
-    Parameters
-    ----------
-    queries : int
-        As for `forge`.
-    random : Generator
-    """
+    """Have strangers reported by timing filters, whose cells share one h3 hash."""
     for name in TIMING:
         spec = cast(StampedPartsSpec, any_preset(name))
         key_hash = KeyHash(
@@ -247,14 +199,7 @@ def forge_cells(queries: int, random: np.random.Generator) -> Iterator[Run]:
 
 
 def fill(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Set as many cells as insertions can: no two keys of a segment share one.
-
-    Parameters
-    ----------
-    queries : int
-        Random keys that are asked.
-    random : Generator
-    """
+    """Set as many cells as insertions can: no two keys of a segment share one."""
     for name in FILLED:
         spec = preset(name)
         count = spec.ring_segments * spec.generation
@@ -298,14 +243,7 @@ def _filling_keys(spec: FilterSpec, random: np.random.Generator) -> Words:
 
 
 def twins(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Ask for keys that differ from seen ones by what the fold of wide keys does not show.
-
-    Parameters
-    ----------
-    queries : int
-        Keys that are asked, at most the window.
-    random : Generator
-    """
+    """Ask for keys that differ from seen ones by what the fold of wide keys does not show."""
     for name in FORGED:
         spec = replace(preset(name), key_bits=WIDE)
         keys = random_keys(random, spec.window, WIDE)
@@ -325,14 +263,7 @@ def twins(queries: int, random: np.random.Generator) -> Iterator[Run]:
 
 
 def crowd(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Have a dictionary give up entries: insert digests that share few cells.
-
-    Parameters
-    ----------
-    queries : int
-        As for `measure`; not used, as all keys of a window are asked.
-    random : Generator
-    """
+    """Have a dictionary give up entries: insert digests that share few cells."""
     for name in DICTIONARIES:
         spec = dictionary_preset(name)
         digests, cells = crowded_digests(spec)
@@ -358,12 +289,6 @@ def differences(queries: int, random: np.random.Generator) -> Iterator[Run]:
 
     So that the search ends, all keys lie in a subspace of which the fold shows fewer than 64 bits.
     The attacker does not know it, and tries pairs of keys.
-
-    Parameters
-    ----------
-    queries : int
-        Strangers that are asked.
-    random : Generator
     """
     for bits in FOLDED:
         trials = [_use_difference(bits, queries, random) for _ in range(TRIALS)]
@@ -431,14 +356,7 @@ def _find_difference(model: Model, draw: Callable[[int], Words]) -> tuple[Words,
 
 
 def replayed(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Use false positives again that were found by asking, on a stream that comes again.
-
-    Parameters
-    ----------
-    queries : int
-        Keys that are asked at first.
-    random : Generator
-    """
+    """Use false positives again that were found by asking, on a stream that comes again."""
     spec = preset(REPLAYED)
     stream = random_keys(random, spec.window, spec.key_bits)
     asked = random_keys(random, queries, spec.key_bits)
@@ -461,3 +379,238 @@ def replayed(queries: int, random: np.random.Generator) -> Iterator[Run]:
             "cost": f"{queries / len(found):.0f} queries per stranger",
             "false_negatives": _missed(model, stream, spec.window),
         }
+
+
+# Floods of filters whose window is a time
+
+
+def flood(queries: int, random: np.random.Generator) -> Iterator[dict[str, Any]]:
+    """Insert more keys than there is room for, for the last span of two."""
+    for name, when_full, factor in product(FLOODED, ("shorten", "overfill"), FACTORS):
+        spec = replace(preset(name), span=SPAN, when_full=when_full)
+        streams = _streams(spec, factor, random)
+        asked = random_keys(random, queries, spec.key_bits)
+        secret = int.from_bytes(random.bytes(16), "little")
+        keyed = from_spec(replace(spec, hash="siphash"), secret=secret)
+        for way, model in {"h3, seed known": from_spec(spec), "siphash": keyed}.items():
+            yield {
+                "unit": f"{name}, span, {when_full}",
+                "hash": way,
+                "cost": f"{factor} times as many keys as there is room for",
+                **_flooded(model, streams, asked),
+            }
+
+
+def _flooded(model: Any, streams: list[tuple[Words, Times]], asked: Words) -> dict[str, Any]:
+    """Insert the keys of others alone, and those of a flood with them; return what they gain."""
+    shortens = model.spec.when_full == "shorten"
+    now = 2 * SPAN - 1
+    figures = []
+    for stream in (streams[:1], streams):
+        model.clear()
+        keys, times = _merged(stream)
+        model.insert(keys, times)
+        window = model.guaranteed_span(now) if shortens else SPAN
+        missed = _missed_at(model, keys, times, now, window)
+        own = streams[0][1] >= now - SPAN
+        forgotten = _missed_at(model, *streams[0], now, SPAN) / own.sum()
+        reported = model.query(asked, np.full(len(asked), now)).mean()
+        figures.append(float(forgotten if shortens else reported))
+    return {
+        "figure": "keys of the span forgotten" if shortens else "false-positive rate",
+        "usual": figures[0],
+        "attacked": figures[1],
+        "false_negatives": missed,
+        **({"guaranteed": window} if shortens else {}),
+    }
+
+
+def _streams(
+    spec: FilterSpec, factor: int, random: np.random.Generator
+) -> list[tuple[Words, Times]]:
+    """Return keys and times of others, for two spans, and of the flood, for the last of them."""
+    assert spec.generation_span is not None
+    room = spec.generation / spec.generation_span
+    streams = []
+    for rate, first in ((room / 2, 0), (factor * room, SPAN)):
+        count = int(rate * (2 * SPAN - first))
+        times = first + np.arange(count) * (2 * SPAN - first) // count
+        streams.append((random_keys(random, count, spec.key_bits), times))
+    return streams
+
+
+def _merged(streams: list[tuple[Words, Times]]) -> tuple[Words, Times]:
+    keys, times = map(np.concatenate, zip(*streams, strict=True))
+    order = np.argsort(times, kind="stable")
+    return keys[order], times[order]
+
+
+def _missed_at(model: Any, keys: Words, times: Times, now: int, window: int) -> int:
+    """Count keys, inserted at most a window ago, that are not reported."""
+    recent = keys[times >= now - window]
+    return int((~model.query(recent, np.full(len(recent), now))).sum())
+
+
+# Speed of compiled units
+
+
+def slow_lanes(queries: int, random: np.random.Generator) -> Iterator[Run]:
+    """Measure operations per cycle of lanes with all keys of one shard."""
+    for way in SPEED_WAYS:
+        yield from _one_shard_runs(LANES, way, queries // 2, random)
+
+
+def slow_dictionaries(queries: int, random: np.random.Generator) -> Iterator[Run]:
+    """Measure operations per cycle of dictionaries with digests that share few cells."""
+    for name in DICTIONARIES:
+        spec = dictionary_preset(name)
+        chosen = np.resize(keys_of_digests(spec, crowded_digests(spec)[0], random), queries // 2)
+        for way in SPEED_WAYS:
+            with _cleared(spec, way, random) as unit:
+                usual = _rate(unit, random_keys(random, len(chosen), spec.key_bits))
+                found: Run = {"attack": "crowded", "unit": f"dictionary-{name}", "hash": way}
+                yield found | _figures(usual, _rate(unit, chosen), "all operations")
+
+
+def _one_shard_runs(
+    name: str, way: str, operations: int, random: np.random.Generator
+) -> Iterator[Run]:
+    spec = preset(name)
+    found: Run = {"attack": "one shard", "unit": name, "hash": way}
+    with _cleared(spec, way, random) as unit:
+        usual = _rate(unit, random_keys(random, operations, spec.key_bits))
+        chosen = one_shard(spec, operations, random)
+        yield found | _figures(usual, _rate(unit, chosen), "all operations")
+        learned, asked = learn_shard(unit, random)
+        rate = _rate(unit, np.resize(learned, operations))
+        found |= {"attack": "one shard, by time", "queries": asked}
+        yield found | _figures(usual, rate, f"all operations, after {asked:,} queries")
+
+
+def _figures(usual: float, attacked: float, cost: str) -> Run:
+    return {
+        "figure": "operations per cycle",
+        "usual": usual,
+        "attacked": attacked,
+        "cost": cost,
+    }
+
+
+@contextmanager
+def _cleared(spec: Any, way: str, random: np.random.Generator) -> Iterator[Any]:
+    """Open a compiled unit, clear, with the hash that a way names; siphash has a secret."""
+    other = spec if way == WAYS[0] else replace(spec, hash="siphash")
+    with compiled_unit(other) as unit:
+        if other.hash == "siphash":
+            unit.rekey(int.from_bytes(random.bytes(16), "little"))
+        unit.apply([Operation.CLEAR], [0])
+        # Taken when all is clear.
+        unit.apply([Operation.QUERY], [0])
+        yield unit
+
+
+def one_shard(spec: FilterSpec, count: int, random: np.random.Generator) -> Words:
+    """Return keys of the first shard, as one draws them who knows the hash h3."""
+    key_hash = Layout.of(spec, True).hash
+    drawn = random_keys(random, 2 * spec.shards * count, spec.key_bits)
+    shards = key_hash.shard(key_hash.state(key_hash.check_keys(drawn)))
+    return drawn[shards == 0][:count]
+
+
+def learn_shard(unit: Any, random: np.random.Generator) -> tuple[Words, int]:
+    """Find keys of one shard by the time that queries take, whatever the hash is."""
+    first, *others = random_keys(random, 1 << 8, unit.spec.key_bits)
+    keys = [first]
+    # A key shares the shard with itself.
+    slow = _clocks(unit, np.full(PROBE, first))
+    queries = PROBE
+    for other in others:
+        if len(keys) == LEARNED:
+            break
+        queries += PROBE
+        if _clocks(unit, np.resize(np.array([first, other]), PROBE)) > slow - PROBE // 4:
+            keys.append(other)
+    return np.array(keys), queries
+
+
+def _rate(unit: Any, keys: Words) -> float:
+    return len(keys) / _clocks(unit, keys, Operation.CHECK_AND_INSERT)
+
+
+def _clocks(unit: Any, keys: Words, operation: Operation = Operation.QUERY) -> int:
+    before = unit.cycles
+    unit.apply(np.full(len(keys), operation, np.uint8), keys)
+    return int(unit.cycles - before)
+
+
+# The campaign
+
+ATTACKS: dict[str, Callable[[int, np.random.Generator], Iterator[Run]]] = {
+    "forged": forge,
+    "filled": fill,
+    "twins": twins,
+    "crowded": crowd,
+    "difference": differences,
+    "replayed": replayed,
+    "forged cells": forge_cells,
+    "flooded": flood,
+    "one shard": slow_lanes,
+    "crowded, compiled": slow_dictionaries,
+}
+"""Attacks by name, first on golden models, then on compiled units."""
+
+
+def points(*, queries: int = 100_000, seed: int = 1, quick: bool = False) -> list[Point]:
+    """Return a point for each attack."""
+    count = queries // 50 if quick else queries
+    return [{"attack": name, "queries": count, "seed": seed} for name in ATTACKS]
+
+
+def run(point: Point) -> Result:
+    """Make an attack.
+
+    Returns
+    -------
+    dict
+        ``runs``, each with ``attack``, ``unit``, ``hash``, what is measured as ``figure``, its
+        value with random keys as ``usual`` and under the attack as ``attacked``, the ``cost`` of
+        the attack, and the ``false_negatives`` among keys that were guaranteed.
+    """
+    name = point["attack"]
+    random = np.random.default_rng([point["seed"], [*ATTACKS].index(name)])
+    return {"runs": [{"attack": name} | found for found in ATTACKS[name](point["queries"], random)]}
+
+
+def wrong(result: Result) -> Iterator[str]:
+    """Yield a line for each filter that misses a guaranteed key."""
+    for found in result["runs"]:
+        if found.get("false_negatives"):
+            yield f"{found['unit']}: false negatives must be 0, not {found['false_negatives']}"
+
+
+def rows(records: Records) -> list[dict[str, object]]:
+    """Return a row for each attack, unit and hash."""
+    shown = ("attack", "unit", "hash", "figure", "usual", "attacked", "false_negatives", "cost")
+    return [
+        {name: found.get(name, "") for name in shown}
+        for record in records
+        for found in record.result["runs"]
+    ]
+
+
+ATTACK = Campaign(
+    name="attack",
+    about="""Attack filters with chosen keys, by what an attacker knows of their hash.
+
+    An attacker who knows the constants of the hash h3 solves for keys that have absent keys
+    reported, fill filters, and overfill dictionaries. The same keys go to filters whose hash the
+    attacker does not know. The campaign fails if a filter misses a key that it guarantees.
+    """,
+    packages=("lately.golden", "lately.hdl", "lately.sim", "campaigns"),
+    tools=("numpy", "amaranth", "verilator"),
+    points=points,
+    run=run,
+    label=lambda point: f"{point['attack']} seed {point['seed']}",
+    wrong=wrong,
+    rows=rows,
+)

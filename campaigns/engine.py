@@ -87,7 +87,7 @@ class Campaign:
         Takes a point and returns its result, the same on every call. It is a function of a
         module, so that other processes can call it.
     label : callable
-        Names a point.
+        Names a point. The file has one record for each label: a later one replaces an earlier.
     tools : tuple of str
         Distributions whose versions determine the results.
     identity : callable, optional
@@ -189,43 +189,47 @@ def _line(record: Record) -> str:
 class _File:
     """Results of one campaign while its points are measured.
 
-    `present` has the identity of each wanted point, `known` the last record of each point.
+    A file has one record for each label. `present` has the identity of each wanted point.
     """
 
     def __init__(self, campaign: Campaign, points: Sequence[Point], path: Path) -> None:
         check_output(path)
-        self._campaign = campaign
-        self._path = path
-        self.known = {key(record.point): record for record in read(path)} if path.exists() else {}
+        self._label, self._path = campaign.label, path
+        records = read(path) if path.exists() else []
+        self._known = {self._label(record.point): record for record in records}
         self.present: dict[str, dict[str, Any]] = {}
         self.failures: list[str] = []
         for point in points:
+            label = self._label(point)
             try:
-                self.present[key(point)] = campaign.identify(point)
+                self.present[label] = campaign.identify(point)
             except LatelyError as error:
-                self.failures.append(f"{campaign.label(point)}: {error}")
+                self.failures.append(f"{label}: {error}")
 
     def find(self, point: Point) -> Record | None:
         """Return the record of a point, if it is of the present state."""
-        record = self.known.get(key(point))
-        return record if record and record.identity == self.present.get(key(point)) else None
+        label = self._label(point)
+        record = self._known.get(label)
+        return record if record and self._is_present(label, record, point) else None
+
+    def _is_present(self, label: str, record: Record, point: Point) -> bool:
+        return record.point == point and record.identity == self.present.get(label)
 
     def append(self, point: Point, result: Result) -> None:
         """Keep a result, at the end of the file."""
-        record = Record(point, self.present[key(point)], result)
+        label = self._label(point)
+        self._known[label] = record = Record(point, self.present[label], result)
         with self._path.open("a", encoding="utf-8") as file:
             file.write(_line(record))
-        self.known[key(point)] = record
 
     def arrange(self) -> None:
-        """Write one line for each point, sorted by label, and mark results of earlier states."""
-        for name, identity in self.present.items():
-            if (one := self.known.get(name)) is not None:
+        """Write one line for each label, sorted, and mark results of earlier states."""
+        for label, identity in self.present.items():
+            if (one := self._known.get(label)) is not None:
                 earlier = one.identity != identity
-                self.known[name] = Record(one.point, one.identity, one.result, earlier)
-        if self.known:
-            label = self._campaign.label
-            write(self._path, sorted(self.known.values(), key=lambda one: label(one.point)))
+                self._known[label] = Record(one.point, one.identity, one.result, earlier)
+        if self._known:
+            write(self._path, [self._known[label] for label in sorted(self._known)])
 
 
 # Measurement
@@ -291,7 +295,7 @@ def complete(
         for point in points:
             if file.find(point) is not None and not anew:
                 found += 1
-            elif key(point) in file.present:
+            elif campaign.label(point) in file.present:
                 order = (campaign.run, point, campaign.packages, campaign.tools, campaign.state())
                 calls[Call(campaign.label(point), _measure, order)] = (file, point)
     failures = [line for file in files for line in file.failures]

@@ -7,7 +7,6 @@ it answered, so that a key counts from its last appearance on.
 
 import math
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -16,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -24,13 +22,25 @@ from numpy.typing import NDArray
 
 from lately.golden import APBBF, APBF, GEBF, BlockedGEBF, SlidingFilter, compilation
 
-from .machine import processor
+from .engine import Campaign, Point, Records, Result
+from .machine import peak_bytes, processor
+from .options import select
+from .workers import tell
 
 BATCH = 1 << 16
 """Keys that a golden model takes in a call."""
 
 REPEATED = 0.1
 """Share of the keys that come again within the window."""
+
+CHUNK = 1 << 20
+"""Insertions of a long stream between two rounds of queries."""
+
+PARTS = 10
+"""Parts of a long stream, each timed."""
+
+FIRST = "first answers"
+"""Point that measures imports and first answers."""
 
 Step = Callable[[Any], Sequence[bool] | NDArray[np.bool_]]
 """Checks and inserts keys, one after another."""
@@ -77,52 +87,7 @@ def draw_stream(count: int, window: int, seed: int) -> Stream:
     return Stream(window, keys[source], repeated)
 
 
-def measure(
-    *,
-    window: int = 20_000,
-    bits_per_key: int = 14,
-    keys: int = 4_000_000,
-    rounds: int = 3,
-    batch: int = BATCH,
-    seed: int = 1,
-    progress: Callable[[str, str], None] = lambda name, runs: None,
-) -> dict[str, Any]:
-    """Measure all filters in turn, in several rounds, whose medians are compared.
-
-    The window is in insertions, with `bits_per_key` of memory; the stream, drawn with a `seed`, has
-    `keys` keys, of which slow filters take the first, and a call has `batch` of them. `progress` is
-    called with the name of the next filter, and how it runs.
-
-    Returns
-    -------
-    dict
-        For each filter keys per second of CPU time (median, lowest and
-        highest), false-positive rate and false negatives; seconds to the first
-        answer; and what they were measured with.
-    """
-    stream = draw_stream(keys, window, seed)
-    contestants = [*ours(window, bits_per_key, keys), *peers(window, bits_per_key, keys)]
-    runs: dict[Contestant, list[dict[str, Any]]] = {each: [] for each in contestants}
-    for _ in range(rounds):
-        for contestant in contestants:
-            progress(contestant.name, contestant.runs)
-            runs[contestant].append(run(contestant, stream, batch))
-    return {
-        "window": window,
-        "bits_per_key": bits_per_key,
-        "keys": keys,
-        "repeated": REPEATED,
-        "rounds": rounds,
-        "batch": batch,
-        "seed": seed,
-        "runs": [_summary(each, results) for each, results in runs.items()],
-        "first_answer": first_answers(),
-        "processor": processor(),
-        "versions": _versions(),
-    }
-
-
-def run(contestant: Contestant, stream: Stream, batch: int = BATCH) -> dict[str, Any]:
+def take(contestant: Contestant, stream: Stream, batch: int = BATCH) -> dict[str, Any]:
     """Let a filter take its part of the stream, `batch` keys in a call, and check its answers.
 
     Returns
@@ -152,19 +117,6 @@ def run(contestant: Contestant, stream: Stream, batch: int = BATCH) -> dict[str,
         "fresh": int(fresh.sum()),
         "false_negatives": int((repeated & ~seen).sum()),
         "repeated": int(repeated.sum()),
-    }
-
-
-def _summary(contestant: Contestant, results: list[dict[str, Any]]) -> dict[str, Any]:
-    rates = [result["keys"] / result.pop("seconds") for result in results]
-    fresh = results[0]["fresh"]
-    return {
-        "name": contestant.name,
-        "runs": contestant.runs,
-        **results[0],
-        "false_positive_rate": results[0]["false_positives"] / fresh if fresh else None,
-        "keys_per_second": statistics.median(rates),
-        "range": [min(rates), max(rates)],
     }
 
 
@@ -378,7 +330,190 @@ def _first(environment: dict[str, str]) -> list[float]:
     return [float(word) for word in result.stdout.split()]
 
 
-def _versions() -> dict[str, str]:
-    names = ["lately", "numpy", "pyprobables", "rbloom", "fastbloom-rs"]
-    names += ["numba"] if compilation.importable() else []
-    return {name: version(name) for name in names} | {"python": platform.python_version()}
+# The campaigns
+
+
+def points(
+    *,
+    window: int = 20_000,
+    bits_per_key: int = 14,
+    keys: int = 4_000_000,
+    rounds: int = 3,
+    batch: int = BATCH,
+    seed: int = 1,
+    quick: bool = False,
+) -> list[Point]:
+    """Return a point for each filter, and one for the first answers."""
+    count = keys // 40 if quick else keys
+    names = [(one.name, one.runs) for one in _contestants(window, bits_per_key, count)]
+    how = {"window": window, "bits_per_key": bits_per_key, "keys": count, "rounds": rounds,
+           "batch": batch, "seed": seed}  # fmt: skip
+    return [{"filter": name, "runs": runs} | how for name, runs in [*names, (FIRST, "")]]
+
+
+def _contestants(window: int, bits_per_key: int, keys: int) -> list[Contestant]:
+    return [*ours(window, bits_per_key, keys), *peers(window, bits_per_key, keys)]
+
+
+def run(point: Point) -> Result:
+    """Measure keys per second of CPU time, false positives and false negatives of a filter.
+
+    Of several rounds, the median counts. All filters take the same stream in the same memory.
+    """
+    if point["filter"] == FIRST:
+        return {"first_answer": first_answers(), "processor": processor()}
+    given = _contestants(*(point[name] for name in ("window", "bits_per_key", "keys")))
+    wanted = (point["filter"], point["runs"])
+    (contestant,) = (one for one in given if (one.name, one.runs) == wanted)
+    stream = draw_stream(point["keys"], point["window"], point["seed"])
+    results = [take(contestant, stream, point["batch"]) for _ in range(point["rounds"])]
+    rates = [result["keys"] / result.pop("seconds") for result in results]
+    found = results[0]
+    rate = found["false_positives"] / found["fresh"] if found["fresh"] else None
+    return found | {
+        "false_positive_rate": rate,
+        "keys_per_second": statistics.median(rates),
+        "range": [min(rates), max(rates)],
+        "processor": processor(),
+    }
+
+
+def rows(records: Records) -> list[dict[str, object]]:
+    """Return a row for each filter."""
+    return [
+        {
+            "filter": record.point["filter"],
+            "runs": record.point["runs"],
+            "M keys/s": f"{run['keys_per_second'] / 1e6:.2f}",
+            "false positives": run["false_positive_rate"],
+            "false negatives": run["false_negatives"],
+            "bits": run["memory_bits"],
+        }
+        for record in records
+        if "keys_per_second" in (run := record.result)
+    ]
+
+
+TOOLS = ("numpy", "numba", "pyprobables", "rbloom", "fastbloom-rs")
+
+GOLDEN = Campaign(
+    name="golden",
+    about="""Time the golden models beside filters of other libraries.
+
+    All filters have the same memory and take the same stream, in which every tenth key is repeated
+    within the window. Ratios carry over to other machines; single figures do not. Use one job, so
+    that nothing else runs at the same time.
+    """,
+    packages=("lately.golden", "campaigns"),
+    tools=TOOLS,
+    points=points,
+    run=run,
+    label=lambda point: f"{point['filter']} {point['runs']}".strip(),
+    worse=lambda now, before: (),
+    rows=rows,
+)
+
+
+def stream_points(
+    *,
+    model: tuple[str, ...] = ("GEBF r=6 k=8",),
+    window: int = 20_000,
+    bits_per_key: int = 14,
+    insertions: int = 200_000_000,
+    queries: int = 20_000_000,
+    seed: int = 1,
+    quick: bool = False,
+) -> list[Point]:
+    """Return a point for each model."""
+    small = 1000 if quick else 1
+    return [
+        {"model": name, "window": window, "bits_per_key": bits_per_key,
+         "insertions": insertions // small, "queries": queries // small, "seed": seed}
+        for name in select(model, models(window, window * bits_per_key))
+    ]  # fmt: skip
+
+
+def run_stream(point: Point) -> Result:
+    """Insert and query a long stream of random keys; measure CPU time and memory of each tenth.
+
+    Half of the queries are for keys of the window, and half for keys that were never inserted.
+    """
+    window, insertions, queries = (point[name] for name in ("window", "insertions", "queries"))
+    filter = models(window, window * point["bits_per_key"])[point["model"]]()
+    filter.insert([0])  # Compile before the measurement.
+    filter.query([0])
+    before = peak_bytes()
+    began = time.process_time()
+    parts = []
+    for number in range(PARTS):
+        begin, end = (insertions * at // PARTS for at in (number, number + 1))
+        asked = queries * (number + 1) // PARTS - queries * number // PARTS
+        tell(stage=f"{begin:,} insertions", share=number / PARTS)
+        parts.append(_part(filter, window, (begin, end), asked, point["seed"]))
+    return {
+        "compiled": filter.compiled,
+        "memory_bits": filter.spec.memory_bits,
+        "cpu_seconds": time.process_time() - began,
+        "parts": parts,
+        "false_negatives": sum(part["false_negatives"] for part in parts),
+        "peak_bytes_before": before,
+        "peak_bytes": peak_bytes(),
+        "processor": processor(),
+    }
+
+
+def _part(
+    filter: SlidingFilter,
+    window: int,
+    bounds: tuple[int, int],
+    queries: int,
+    seed: int,
+) -> dict[str, Any]:
+    """Perform the insertions within `bounds`, with queries after each chunk of them."""
+    counts = ("queries_of_the_window", "queries_of_others", "false_negatives", "false_positives")
+    begin, end = bounds
+    found = {"cpu_seconds": 0.0, "insertions": end - begin} | dict.fromkeys(counts, 0)
+    recent = np.empty(0, np.uint64)
+    for start in range(begin, end, CHUNK):
+        stop = min(start + CHUNK, end)
+        random = np.random.default_rng([seed, start])
+        keys = random.integers(0, 1 << 64, stop - start, np.uint64)
+        asked = [queries * (at - begin) // (end - begin) for at in (start, stop)]
+        fresh = random.integers(0, 1 << 64, asked[1] - asked[0], np.uint64)
+        recent = np.concatenate([recent, keys])[-window:]
+        known = recent[random.integers(0, len(recent), len(fresh) - len(fresh) // 2)]
+        fresh = fresh[: len(fresh) // 2]
+        both = np.concatenate([known, fresh])
+        began = time.process_time()
+        filter.insert(keys)
+        answers = filter.query(both)
+        found["cpu_seconds"] += time.process_time() - began
+        found["queries_of_the_window"] += len(known)
+        found["queries_of_others"] += len(fresh)
+        found["false_negatives"] += int((~answers[: len(known)]).sum())
+        found["false_positives"] += int(answers[len(known) :].sum())
+    return found | {"peak_bytes": peak_bytes()}
+
+
+STREAM = Campaign(
+    name="stream",
+    about="""Insert and query a long stream; measure CPU time and memory of each tenth.
+
+    Keys are random and drawn in batches. Half of the queries are for keys of the window, all of
+    which must be reported.
+    """,
+    packages=("lately.golden", "campaigns"),
+    tools=TOOLS,
+    points=stream_points,
+    run=run_stream,
+    label=lambda point: point["model"],
+    wrong=lambda result: (
+        [f"false negatives: must be 0, not {count}"] if (count := result["false_negatives"]) else []
+    ),
+    worse=lambda now, before: (),
+    rows=lambda records: [
+        {"part": number} | part
+        for record in records
+        for number, part in enumerate(record.result["parts"], 1)
+    ],
+)

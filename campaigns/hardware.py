@@ -18,7 +18,7 @@ from lately.boards.flow.synthesis import SynthesisReport, synthesize_unit
 from lately.boards.flow.timing_harness import Harness
 from lately.boards.flow.tools import versions
 from lately.golden import Specification, any_preset
-from lately.golden.spec import APBBFSpec, APBFSpec, BlockedGEBFSpec, GEBFSpec
+from lately.golden.spec import APBFSpec, BlockedGEBFSpec, GEBFSpec
 from lately.golden.spec.dictionary_sizes import WindowDictionarySpec
 from lately.golden.spec.timestamp import PartitionedTimingSpec
 from lately.hdl.build import filter_unit, unit_profile
@@ -256,7 +256,7 @@ def summarise(records: Iterable[Record], group: str = "") -> list[Summary]:
     return [
         Summary(case, own[name])
         for name, case in CASES.items()
-        if name in own and case.group in (group, case.group if not group else group)
+        if name in own and group in ("", case.group)
     ]
 
 

@@ -1,12 +1,15 @@
-"""Options of campaigns: patterns of names, seeds, and options made from a function's parameters."""
+"""Options of campaigns: patterns of names, processes, and options of a function's parameters."""
 
 import inspect
+import os
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
+from functools import wraps
 from typing import Any
 
 import click
 
+from lately.cli.options import Command, count_option, parse_seeds, together
 from lately.golden.errors import LatelyError
 
 HELP = {
@@ -58,36 +61,40 @@ def select(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
     patterns = list(patterns) or ["*"]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
-            raise UnknownNameError(
-                f"case: must match one of {', '.join(names)}, not {pattern!r}"
-            )
+            raise UnknownNameError(f"case: must match one of {', '.join(names)}, not {pattern!r}")
     return [name for name in names if any(fnmatchcase(name, one) for one in patterns)]
 
 
-def parse_seeds(text: str) -> list[int]:
-    """Return the seeds of a list such as 1-5 or 1,3, in order and each once.
+def workers(what: str) -> Callable[[Command], Command]:
+    """Return a decorator that adds --jobs, "`what` at a time", and --scheduler.
 
-    Raises
-    ------
-    UsageError
-        If it is not such a list.
+    The command gets as `jobs` the processes to start: by default as many as there are cores.
     """
-    seeds: set[int] = set()
-    for part in text.split(","):
-        first, dash, last = part.partition("-")
-        ends = (first, last if dash else first)
-        if not all(end.isascii() and end.isdigit() and len(end) < 10 for end in ends):
-            raise click.UsageError(f"--seeds: must be a list such as 1-5 or 1,3, not {text!r}")
-        span = range(int(ends[0]), int(ends[1]) + 1)
-        if not 1 <= len(span) <= 100:
-            raise click.UsageError(f"--seeds: must have ranges of 1 to 100 seeds, not {part!r}")
-        seeds.update(span)
-    return sorted(seeds)
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def run(*, jobs: int | None, scheduler: str | None, **options: Any) -> Any:
+            if jobs is not None and scheduler is not None:
+                raise click.UsageError(
+                    "--jobs is for processes of this machine; "
+                    "the workers of a --scheduler are as many as were started"
+                )
+            return command(jobs=jobs or os.cpu_count() or 1, scheduler=scheduler, **options)
+
+        text = "Use the workers of a Dask scheduler, such as tcp://10.0.0.1:8786."
+        return together(
+            count_option("--jobs", None, f"{what}.  [default: cores]"),
+            click.option("--scheduler", metavar="ADDRESS", help=text),
+        )(run)
+
+    return decorate
 
 
 def options_of(points: Callable[..., Any]) -> Sequence[click.Option]:
     """Return an option for each keyword parameter of a function, with its default."""
-    return [_option(name, one.default) for name, one in inspect.signature(points).parameters.items()]
+    return [
+        _option(name, one.default) for name, one in inspect.signature(points).parameters.items()
+    ]
 
 
 def _option(name: str, default: Any) -> click.Option:
@@ -101,3 +108,6 @@ def _option(name: str, default: Any) -> click.Option:
     else:
         values |= {"type": str, "show_default": bool(default), "metavar": "TEXT"}
     return click.Option([f"--{name.replace('_', '-')}", name], help=HELP[name], **values)
+
+
+__all__ = ["UnknownNameError", "options_of", "parse_seeds", "select", "workers"]

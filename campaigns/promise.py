@@ -1,9 +1,7 @@
 """Whether planned filters keep what was asked: requirements drawn at random, and measured."""
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,9 +12,8 @@ from lately.planner.abilities import ABILITIES
 from lately.planner.plan import choose
 from lately.planner.requirement import Requirement, RequirementError, Span
 from lately.planner.timestamped import stamp_rates
-from papers.studies.criteria import Verdict
-from papers.studies.study import Finding, Outcome, Point, Result, Study
 
+from .engine import Campaign, Point, Records, Result
 from .planner_measurement import measure_rates, measure_trace
 from .timestamp_measurement import measure_stamp_rates, measure_stamp_trace
 
@@ -36,28 +33,21 @@ LARGE = {"windows": (3, 100_000), "rates": (0.003, 0.3)}
 """Ranges likewise, for ``--large``."""
 
 
-def study(count: int, seed: int, *, large: bool = False, timestamps: bool = False) -> Study:
-    """Return the study of `count` requirements, drawn with `seed` from `SMALL` or `LARGE`.
+def points(
+    *,
+    requirements: int = 50,
+    seed: int = 1,
+    large: bool = False,
+    timestamps: bool = False,
+    quick: bool = False,
+) -> list[Point]:
+    """Draw requirements from `SMALL` or `LARGE` until enough of them can be met.
 
     With `timestamps`, they are such that filters with timestamps meet them.
     """
-    return Study(
-        name="planner-promise",
-        title=f"What the planner promises, {count} requirements of seed {seed}",
-        source="docs/planner.md",
-        points=partial(points, count=count, seed=seed, large=large, timestamps=timestamps),
-        measure=measure,
-        conclude=conclude,
-    )
-
-
-def points(
-    quick: bool = False, *, count: int, seed: int, large: bool, timestamps: bool = False
-) -> list[Point]:
-    """Draw requirements that can be met; those that cannot be are drawn anew."""
     rng = np.random.default_rng(seed)
     drawn: list[Point] = []
-    while len(drawn) < count:
+    while len(drawn) < (5 if quick else requirements):
         point = _draw(rng, LARGE if large else SMALL)
         if timestamps:
             point = _stamped(rng, point)
@@ -106,7 +96,7 @@ def requirement(point: Point) -> Requirement:
     return Requirement(**asked, families=tuple(point["families"]), bits_only=True)
 
 
-def measure(point: Point) -> Result:
+def run(point: Point) -> Result:
     """Measure the specification of a point.
 
     See `measure_rates` and `measure_trace`, `measure_stamp_rates` and `measure_stamp_trace`.
@@ -122,13 +112,14 @@ def measure(point: Point) -> Result:
         predicted = [max(expected), float(np.mean(expected))]
         rates = measure_stamp_rates(spec, rate=predicted[0], keys=point["window"], **how)
         trace = measure_stamp_trace(spec, seed=point["seed"])
-    return {
+    result = {
         "worst": [rates.worst_hits, rates.worst_trials],
         "mean": [rates.mean_hits, rates.mean_trials],
         "predicted": predicted,
         **{name: getattr(rates, name) for name in ("fills", "spread", "missed", "due")},
         "trace": trace,
     }
+    return result | {"broken": broken(point, result)}
 
 
 def broken(point: Point, result: Result) -> list[str]:
@@ -169,22 +160,19 @@ def _tail(hits: int, trials: int, rate: float) -> float:
     return float(betainc(hits, trials - hits + 1, rate)) if hits else 1.0
 
 
-def conclude(measured: Sequence[tuple[Point, Result]]) -> Outcome:
-    """Put each requirement beside what was measured."""
-    findings = [_finding(point, result) for point, result in measured]
+def conclude(records: Records) -> list[str]:
+    """Return sentences on all measurements: spread of hits, missed keys, and the longest trace."""
+    measured = [(record.point, record.result) for record in records]
     spread = float(np.mean([result["spread"] for _, result in measured]))
-    slack = [_slack(point, result) for point, result in measured]
-    notes = [
-        f"Fresh keys just before a shift, some {HITS} expected at the asked rate. A rate is not "
-        f"met if the exact binomial probability of as many hits is below {ERROR:g}. Hits of one "
-        f"fill vary {spread:.3f} times as much as independent ones.",
-        f"Of {len(measured)} requirements none missed a key of the window's edge."
-        if not any(result["missed"] for _, result in measured)
-        else "Keys of the window's edge were missed.",
-        f"The longest trace past the window was {max(slack):.3f} of what was asked, where slack "
-        "was." if any(slack) else "No slack was asked.",
-    ]  # fmt: skip
-    return Outcome(findings=findings, notes=notes)
+    slack = max(_slack(point, result) for point, result in measured)
+    missed = sum(bool(result["missed"]) for _, result in measured)
+    return [
+        f"Hits of one fill vary {spread:.3f} times as much as independent ones.",
+        f"Of {len(measured)} requirements, {missed or 'none'} missed a key of the window's edge.",
+        f"The longest trace past the window was {slack:.3f} of the requested slack."
+        if slack
+        else "No slack was requested.",
+    ]
 
 
 def _slack(point: Point, result: Result) -> float:
@@ -193,20 +181,39 @@ def _slack(point: Point, result: Result) -> float:
     return float((result["trace"] - point["window"]) / (point["slack"] * point["window"]))
 
 
-def _finding(point: Point, result: Result) -> Finding:
+def rows(records: Records) -> list[dict[str, object]]:
+    """Return a row for each requirement."""
+    return [_row(record.point, record.result) for record in records]
+
+
+def _row(point: Point, result: Result) -> dict[str, object]:
     hits, trials = result["worst"]
-    interval: Any = clopper_pearson(hits, trials) or (None, None)
-    failures = broken(point, result)
-    spec = point["spec"]
+    low, high = clopper_pearson(hits, trials) or (0.0, 1.0)
     kind = "any size" if point["any_size"] else "buildable"
     slack = "" if point["slack"] is None else f", slack {point['slack']:g}"
     ticks = f" in {point['ticks']:,} ticks" if "ticks" in point else ""
-    return Finding(
-        what=f"{spec['family']}, {kind}, window {point['window']:,}{ticks}{slack}",
-        paper=f"at most {point['false_positive_rate']:g}",
-        ours=hits / trials,
-        low=interval[0],
-        high=interval[1],
-        verdict=Verdict.NOT_MET if failures else Verdict.MET,
-        note="; ".join(failures),
-    )
+    family = point["spec"]["family"]
+    return {
+        "requirement": f"{family}, {kind}, window {point['window']:,}{ticks}{slack}",
+        "at most": f"{point['false_positive_rate']:g}",
+        "measured": f"{hits / trials:.4g}",
+        "95 % interval": f"{low:.4g} to {high:.4g}",
+        "": "; ".join(result["broken"]) or "met",
+    }
+
+
+PLANNER = Campaign(
+    name="planner",
+    about="""Draw requirements, plan a filter for each, and measure its golden model.
+
+    The measurements are the false-positive rate, just before a shift and on average, the keys at
+    the edge of the window, and how long a key is remembered at most. The campaign fails if a
+    promise is broken.
+    """,
+    packages=("lately.golden", "lately.planner", "campaigns"),
+    tools=("numpy", "scipy"),
+    points=points,
+    run=run,
+    wrong=lambda result: result["broken"],
+    rows=rows,
+)

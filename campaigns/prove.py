@@ -5,10 +5,10 @@ import warnings
 
 import click
 
-from lately.cli.figures import show
 from lately.cli.options import count_option, json_option
 from lately.cli.progress import progress_bar
 from lately.cli.reporting import fail_with, require
+from lately.cli.tables import show
 
 
 @click.command("prove", short_help="Prove the properties that the hardware promises.")
@@ -17,7 +17,7 @@ from lately.cli.reporting import fail_with, require
 @click.option("--list", "list_proofs", is_flag=True, help="List the proofs and exit.")
 @json_option
 def prove(*, patterns: tuple[str, ...], jobs: int | None, list_proofs: bool, as_json: bool) -> None:
-    """Prove formally, for small units, each PROOF, or all properties that the hardware promises.
+    r"""Prove formally, for small units, each PROOF, or all properties that the hardware promises.
 
     Proofs are unbounded unless they say otherwise: they hold for all inputs
     and for all time. To exclude vacuous proofs, each is followed by cover

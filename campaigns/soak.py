@@ -1,23 +1,33 @@
 """Long runs of the compiled hardware beside the golden model, on mixed random operations."""
 
-import platform
+import os
 import time
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lately import __version__
-from lately.golden import FilterSpec, Operation, WindowDictionarySpec, from_spec
+from lately.golden import (
+    FilterSpec,
+    Operation,
+    Specification,
+    WindowDictionarySpec,
+    any_preset,
+    from_spec,
+)
 from lately.golden.ring.turn_policy import STATUSES
 from lately.golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
 from lately.golden.times import Times
 from lately.hdl.build import UnitSpec
+from lately.replay.stream_times import with_ticks
 
 from .dictionary_soak import DictionaryCourse
+from .engine import Campaign, Point, Records, Result
+from .options import parse_seeds, select
 from .soak_course import Course, drawn_build
 from .timing_soak import CountedTimingCourse, TimingCourse
+from .workers import tell
 
 CHUNK = 1 << 20
 """Operations between two comparisons of counters, and between two choices of keys."""
@@ -50,7 +60,7 @@ def soak(
     operations: int = 100_000_000,
     seed: int = 1,
     memory: str | None = None,
-    stalls: bool = False,
+    stalls: bool = True,
     progress: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
     """Compare the compiled hardware with the golden model for a long time.
@@ -76,33 +86,20 @@ def soak(
     from lately.sim import compiled_unit
 
     began = time.perf_counter()
-    interrupted = False
     random = np.random.default_rng([seed, BUILD])
     build = drawn_build(spec, random) if memory is None else {"memory": memory}
     with compiled_unit(spec, **build) as unit:
         course = course_kind(spec)(unit, spec, seed, build.get("ticks", usual_ticks(spec)))
         course.stalls = stalls
-        try:
-            while course.done < operations:
-                count = min(CHUNK, operations - course.done)
-                course.perform(count)
-                if course.done == operations or course.done // CHUNK % MEMORY_CHUNKS == 0:
-                    course.compare_memory()
-                if progress is not None:
-                    progress(count)
-        except KeyboardInterrupt:
-            interrupted = True
+        while course.done < operations:
+            count = min(CHUNK, operations - course.done)
+            course.perform(count)
+            if course.done == operations or course.done // CHUNK % MEMORY_CHUNKS == 0:
+                course.compare_memory()
+            if progress is not None:
+                progress(count)
         figures = course.figures()
-    return figures | {
-        "interrupted": interrupted,
-        "seed": seed,
-        "seconds": time.perf_counter() - began,
-        "spec": spec.to_dict(),
-        "memory": build["memory"],
-        "build": build,
-        "stalls": stalls,
-        "versions": software(),
-    }
+    return figures | {"seconds": time.perf_counter() - began, "build": build}
 
 
 def usual_ticks(spec: UnitSpec) -> str | None:
@@ -115,14 +112,6 @@ def usual_ticks(spec: UnitSpec) -> str | None:
     if isinstance(spec, TimedTimingSpec):
         return "tick"
     return "time" if getattr(spec, "timed", False) else None
-
-
-def software() -> dict[str, str]:
-    """Return the versions of what compiled hardware and golden model are compared with."""
-    from lately.sim.toolchain import verilator_version
-
-    versions = {"lately": __version__, "numpy": np.__version__}
-    return versions | {"python": platform.python_version(), "verilator": verilator_version()}
 
 
 def course_kind(spec: UnitSpec) -> type[Course]:
@@ -324,3 +313,122 @@ def _times(random: np.random.Generator, spec: FilterSpec, count: int, now: int) 
     wide = spec.span * 4 ** random.uniform(-4, 1, len(begins))
     gaps[begins] += np.where(random.random(len(begins)) < 0.5, near, wide)
     return now + np.floor(np.cumsum(gaps)).astype(np.int64)
+
+
+# The campaign
+
+SPAN = 1000
+"""Ticks of the cases with a window in time."""
+
+RINGS = ("default", "apbf-default", "gebf-default", "blocked-gebf-default", "siphash-default")
+
+CASES: Mapping[str, UnitSpec] = {
+    **{name: cast(UnitSpec, any_preset(name)) for name in RINGS},
+    **{
+        f"{name}-span": with_ticks(
+            cast(UnitSpec, any_preset(name)),
+            span=SPAN,
+            when_full="overfill" if name in ("apbf-default", "gebf-default") else "shorten",
+        )
+        for name in RINGS[:-1]
+    },
+    **{
+        name: cast(UnitSpec, any_preset(name))
+        for name in (
+            "two-lanes", "four-lanes", "large", "small", "dictionary-1000", "dictionary-10000",
+            "dictionary-ring-1000", "dictionary-ring-10000", "timing-small", "timing-default",
+            "timing-counted-default",
+        )
+    },
+    "timing-decided": TimedTimingSpec(span=64, hashes=4, cells=8192, classes=6),
+    "timing-counted-decided": PartitionedTimingSpec(
+        window=4096, block=512, hashes=4, cells=8192, classes=6, stamp_bits=9, phase_bits=4
+    ),
+}  # fmt: skip
+"""Filters that are compared, by name."""
+
+
+def points(
+    *,
+    case: tuple[str, ...] = (),
+    preset: tuple[str, ...] = (),
+    spec: str = "",
+    span: int = 0,
+    when_full: str = "",
+    operations: int = 100_000_000,
+    memory: str = "",
+    seeds: str = "1",
+    quick: bool = False,
+) -> list[Point]:
+    """Return a point for each filter and seed: the cases, unless presets or a file are given."""
+    filters = {name: cast(UnitSpec, any_preset(name)) for name in preset}
+    if spec:
+        filters[os.path.basename(spec)] = cast(UnitSpec, Specification.from_toml(spec))
+    if case or not filters:
+        filters |= {name: CASES[name] for name in select(case, CASES)}
+    return [
+        {
+            "case": name,
+            "spec": with_ticks(one, span=span or None, when_full=when_full or None).to_dict(),
+            "operations": operations // 1000 if quick else operations,
+            "memory": memory or None,
+            "seed": seed,
+        }
+        for name, one in filters.items()
+        for seed in parse_seeds(seeds)
+    ]
+
+
+def run(point: Point) -> Result:
+    """Compare a unit with its golden model; report the operations done."""
+    done, operations = 0, point["operations"]
+
+    def advance(count: int) -> None:
+        nonlocal done
+        done += count
+        tell(stage=f"{done:,} operations", share=done / operations)
+
+    spec = cast(UnitSpec, Specification.from_dict(point["spec"]))
+    how = {name: point[name] for name in ("operations", "seed", "memory")}
+    return soak(spec, progress=advance, **how)
+
+
+def wrong(result: Result) -> Iterator[str]:
+    """Yield the kinds of mismatches."""
+    found = {kind: count for kind, count in result["mismatches"].items() if count}
+    if found:
+        yield f"mismatches: must be 0, not {found}"
+
+
+def rows(records: Records) -> list[dict[str, object]]:
+    """Return a row for each run."""
+    return [
+        {
+            "case": record.point["case"],
+            "seed": record.point["seed"],
+            "hardware": " ".join(f"{name}={value}" for name, value in run["build"].items()),
+            **{name: run[name] for name in ("operations", "hits", "clears", "rekeys", "cycles")},
+            "mismatches": sum(run["mismatches"].values()),
+            "s": round(run["seconds"]),
+        }
+        for record in records
+        for run in (record.result,)
+    ]
+
+
+SOAK = Campaign(
+    name="soak",
+    about="""Compare compiled hardware with golden models over many mixed operations.
+
+    Verdicts, ages and statuses of all operations, counters and every bit of memory are compared.
+    The seed draws the options of the hardware, the operations, generation lengths, secrets,
+    partial beats, periods of ticks, pauses and resets.
+    """,
+    packages=("lately.golden", "lately.hdl", "lately.sim"),
+    tools=("numpy", "amaranth", "verilator"),
+    points=points,
+    run=run,
+    label=lambda point: f"{point['case']} seed {point['seed']}",
+    wrong=wrong,
+    rows=rows,
+)

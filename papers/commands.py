@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lately.cli.figures import show
-from lately.cli.options import json_option, print_json, workers
+from campaigns.options import workers
+from lately.cli.options import json_option, print_json
 from lately.cli.outputs import OutputFolder
 from lately.cli.progress import parallel_bar
 from lately.cli.reporting import OneLineCommand, fail_with
-from lately.cli.tables import add_tables, print_figures
+from lately.cli.tables import add_tables, print_figures, show
 
 from .studies import page
 

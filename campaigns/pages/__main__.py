@@ -5,52 +5,16 @@ import sys
 import warnings
 from pathlib import Path
 
-from . import (
-    boards,
-    export,
-    host,
-    lanes,
-    limits,
-    performance,
-    pictures,
-    planner,
-    readme,
-    reproduction,
-    security,
-    speed,
-    timed_pictures,
-    upset_campaign,
-    verification,
-)
+from . import drawings, planner, readme, reproduction, tables
 from .blocks import ROOT
 
-MODULES = (
-    boards,
-    export,
-    host,
-    lanes,
-    limits,
-    performance,
-    planner,
-    readme,
-    reproduction,
-    security,
-    speed,
-    upset_campaign,
-    verification,
-)
 PAGES = {
     page.path.stem: page
     for page in (
-        pictures.HARDWARE,
-        pictures.FILTERS,
-        pictures.DEDUPLICATOR,
-        timed_pictures.TIME_LIMITED,
-        timed_pictures.TIMING,
-        timed_pictures.CUCKOO,
-        *(module.PAGE for module in MODULES),
+        *drawings.PAGES, *tables.PAGES, planner.PAGE, readme.PAGE, reproduction.PAGE,
     )
-}
+}  # fmt: skip
+"""Pages by name."""
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -1,14 +1,17 @@
-"""Blocks of a page: finding them, filling them, and telling whether they are current."""
+"""Blocks of a page: how they are found and filled, and whether they are current."""
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from campaigns import engine
+from campaigns.engine import Record
+from campaigns.registry import CAMPAIGNS
 from lately.golden.files import replace_file
-from papers.studies.markdown import table
+from papers.studies import markdown
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -16,7 +19,7 @@ IMAGES = DOCS / "images"
 RESULTS = ROOT / "results"
 
 NOTHING = "\N{EN DASH}"
-"""Stands in a table where there is no value."""
+"""Cell of a table without a value."""
 
 _BLOCK = re.compile(r"(<!-- begin (\S+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
@@ -45,36 +48,38 @@ def fill(text: str, blocks: Mapping[str, str]) -> str:
 
 
 def content(text: str) -> dict[str, str]:
-    """Return what the blocks of a text hold."""
-    return {match[2]: match[0].split("\n", 1)[1].rpartition("\n<")[0].strip("\n")
-            for match in _BLOCK.finditer(text)}  # fmt: skip
+    """Return the content of the blocks of a text."""
+    return {
+        match[2]: match[0].split("\n", 1)[1].rpartition("\n<")[0].strip("\n")
+        for match in _BLOCK.finditer(text)
+    }
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page, what its blocks hold, and what else goes with it.
+    """A page with its blocks and drawings.
 
     Attributes
     ----------
     path : Path
     blocks : callable
-        Returns the text of each block by its name.
+        Returns the text of each block by name.
     drawings : callable
-        Returns, by the path of each drawing, the words that must stand in it.
+        Returns, by the path of each drawing, the words that must be in the file.
     draw : callable
         Writes the drawings.
     take : callable or None
-        Takes new measurements, given as paths, into `RESULTS`.
+        Takes paths of new measurements into `RESULTS`.
     """
 
     path: Path
-    blocks: Callable[[], dict[str, str]]
+    blocks: Callable[[], dict[str, str]] = dict
     drawings: Callable[[], dict[Path, str]] = dict
     draw: Callable[[], None] = lambda: None
     take: Callable[[list[Path]], None] | None = None
 
     def stale(self) -> list[Path]:
-        """Return the files that are not what they should be."""
+        """Return the files that are not current."""
         text = self.path.read_text("utf-8")
         wrong = [] if fill(text, self.blocks()) == text else [self.path]
         for path, words in self.drawings().items():
@@ -94,33 +99,49 @@ def write(path: Path, text: str) -> None:
         file.write(text.encode())
 
 
-def load(name: str) -> Any:
-    """Return the measurements of a file in `RESULTS`."""
-    return json.loads((RESULTS / name).read_text("utf-8"))
+def records(name: str) -> list[Record]:
+    """Return the recorded results of a campaign, in the order of its points."""
+    path, campaign = RESULTS / f"{name}.jsonl", CAMPAIGNS[name]
+    found = engine.read(path) if path.exists() else []
+    order = {campaign.label(point): number for number, point in enumerate(campaign.points())}
+    return sorted(found, key=lambda one: order.get(campaign.label(one.point), len(order)))
 
 
-def save(name: str, values: Any) -> None:
-    """Write measurements to a file in `RESULTS`."""
-    write(RESULTS / name, json.dumps(values, indent=1) + "\n")
+def load(name: str) -> list[Any]:
+    """Return the lines of a file in `RESULTS` that is not of a campaign."""
+    path = RESULTS / f"{name}.jsonl"
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-def read(paths: Iterable[Path]) -> list[Any]:
-    """Return what files in JSON hold."""
-    return [json.loads(path.read_text("utf-8")) for path in paths]
+def save(name: str, lines: Iterable[Any]) -> None:
+    """Write lines of JSON to a file in `RESULTS`."""
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    write(RESULTS / f"{name}.jsonl", text)
 
 
-def counts(values: Iterable[int]) -> list[str]:
-    """Write counts for the cells of a table."""
-    return [f"{value:,}" for value in values]
+def table(rows: Sequence[Mapping[str, object]]) -> str:
+    """Lay out rows by their columns. Numbers get separators of thousands."""
+    if not rows:
+        return ""
+    head = list(rows[0])
+    return markdown.table(head, [[cell(row[name]) for name in head] for row in rows])
 
 
-def versions(reports: Iterable[Mapping[str, str]]) -> str:
-    """Name every tool once, for each version that was at work."""
-    pairs = sorted({pair for report in reports for pair in report.items()})
+def cell(value: object) -> str:
+    """Write a value for a cell of a table."""
+    if value is None or value == "":
+        return NOTHING if value is None else ""
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def versions(found: Iterable[Mapping[str, str]]) -> str:
+    """Name every tool once for each of its versions."""
+    pairs = sorted({pair for one in found for pair in one.items()})
     return f"Versions: {', '.join(f'{tool} {version}' for tool, version in pairs)}."
 
 
-__all__ = [
-    "DOCS", "IMAGES", "NOTHING", "RESULTS", "ROOT", "Page", "content", "counts", "fill", "load",
-    "read", "save", "table", "versions", "write",
-]  # fmt: skip
+def earlier(found: Iterable[Record], what: str = "results") -> str:
+    """Say how many results are of an earlier state of the sources; nothing if none are."""
+    marked = [record.earlier for record in found]
+    count = "All" if all(marked) else f"{sum(marked):,} of {len(marked):,}"
+    return f"{count} {what} are of an earlier state of the sources.\n" * any(marked)

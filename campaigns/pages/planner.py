@@ -1,193 +1,30 @@
-"""docs/planner.md, and the fit of what LUTs and flip-flops cost to units that are synthesised.
+"""docs/planner.md: predicted and counted LUTs and flip-flops.
 
-`python -m campaigns.pages planner fit` writes results/planner.json (the counts; an interrupted
-fit resumes) and lately/planner/costs.json (the coefficients), and then the page.
+`python -m campaigns.pages planner fit` fits the coefficients in lately/planner to the results of
+`python -m campaigns run counts`, and writes the page.
 """
 
 import json
-import random
 import sys
-from dataclasses import replace
 
-import numpy as np
-
-from lately.boards.flow.devices import device
-from lately.golden import FilterSpec, SpecificationError
-from lately.hdl.profile import HardwareProfile
+from lately.golden import FilterSpec
 from lately.planner import cost
 from lately.planner.timestamp_cost import stamp_models
 
-from . import stamped
-from .blocks import DOCS, ROOT, Page, load, write
-from .fitting import least_error, measure, up
-from .performance import measurements
+from .. import cell_costs, ring_costs
+from ..counts import rows_of
+from .blocks import DOCS, ROOT, Page, earlier, records, write
 
-COUNTS = "planner.json"
 COSTS = ROOT / "lately" / "planner" / "costs.json"
 STAMP_COSTS = COSTS.with_name("timestamp_costs.json")
 
-# Fewest bits of a part of a segment.
-PART_BITS = 256
 
-# What each family of devices is counted on, the most block RAMs, and how many units.
-SAMPLES = {
-    "ice40": ("ice40-hx8k", 40, 60),
-    "gowin": ("gowin-gw2ar-18c", 56, 60),
-    "ecp5": ("ecp5-85k-6", 208, 60),
-}
-# How many units more have a window in time, and the most ticks of it.
-TIMED = 12
-MOST_TICKS = 1 << 16
-SHAPES = ((32, 2), (64, 2), (64, 4), (128, 4), (256, 8), (512, 8))
-
-
-def draw(rng):
-    """Return a specification that can be built, or None."""
-
-    def about(low, high):
-        return round(low * (high / low) ** rng.random())
-
-    key_bits = rng.choice([16, 32, 48, 64, 64, 64, 64, 104, 128])
-    family = rng.choice(["apbf", "apbbf", "gebf", "blocked-gebf"])
-    values = {"family": family, "key_bits": key_bits, "seed": 0}
-    if family == "apbf":
-        values |= {"k": about(2, 24), "l": about(1, 40), "slice_bits": 1 << rng.randint(5, 18)}
-    elif family == "apbbf":
-        block_bits, hashes = rng.choice(SHAPES)
-        values |= {"k": rng.randint(1, 4), "l": about(1, 30), "block_bits": block_bits}
-        values |= {"hashes_per_block": hashes, "blocks": 1 << rng.randint(0, 13)}
-    elif family == "gebf":
-        epochs, hashes, bits = about(1, 30), about(1, 12), 1 << rng.randint(5, 17)
-        values |= {"epochs": epochs, "hashes": hashes, "bits": (epochs + 1) * hashes * bits}
-        values |= {"window": epochs * max(4, int(bits * 0.5))}
-    else:
-        epochs, hashes = about(1, 30), rng.choice([1, 2, 4, 8])
-        block_bits = 1 << rng.randint(4, 9)
-        if hashes >= block_bits:
-            return None
-        blocks = 1 << rng.randint(0, 12)
-        values |= {"epochs": epochs, "hashes": hashes, "block_bits": block_bits}
-        values |= {"bits": (epochs + 1) * block_bits * blocks}
-        values |= {"window": epochs * max(4, int(block_bits * blocks / hashes * 0.5))}
-    try:
-        spec = FilterSpec.from_dict(values)
-        HardwareProfile(spec).check_buildable()
-    except SpecificationError:
-        return None
-    return spec
-
-
-def sample(family):
-    """Yield different specifications that fit, the same in every run."""
-    name, most, count = SAMPLES[family]
-    rng = random.Random(f"{family}0")
-    found = []
-    while len(found) < count:
-        spec = draw(rng)
-        if spec is None or spec in found:
-            continue
-        if spec.part_bits < PART_BITS or blocks(spec, device(name)) > most:
-            continue
-        found.append(spec)
-        yield name, spec
-    yield from timed(found, name, random.Random(f"{family} in time"))
-
-
-def timed(untimed, name, rng):
-    """Yield some of the specifications with a window in time."""
-    left = TIMED
-    for spec in untimed:
-        ticks = rng.randint(2 * spec.window_generations, MOST_TICKS)
-        try:
-            one = replace(spec, span=ticks, generation_span=None, when_full=None)
-            HardwareProfile(one).check_buildable()
-        except SpecificationError:
-            continue
-        if left:
-            left -= 1
-            yield name, one
-
-
-def blocks(spec, where):
-    """Return the block RAMs that are predicted for a specification of one lane."""
-    return int(cost.block_rams(*cost.of_spec(spec), where, spec.key_bits)[0])
-
-
-def units():
-    """Yield the names of devices, and the specifications that are counted on them."""
-    for family in SAMPLES:
-        yield from sample(family)
-
-
-def features(row):
-    """Return the features of a unit that was counted, by name."""
-    spec, where = FilterSpec.from_dict(row["spec"]), device(row["device"])
-    named = cost.features(*cost.of_spec(spec), where, spec.key_bits)
-    return {name: float(values[0]) for name, values in named.items()}
-
-
-def fit(rows):
-    """Fit coefficients of 0 or more, by the least largest relative error of each family of devices.
-
-    Errors are those of the units that are fitted to and of results/performance.json,
-    which are not; the deviation is that of the latter.
-    """
-    models = {}
-    for family in SAMPLES:
-        own, others = (
-            [row for row in part if device(row["device"]).family == family]
-            for part in (rows, runs())
-        )
-        models[family] = {"units": len(own)}
-        for kind in ("lut", "ff"):
-            matrix, counted = matrices(own, kind)
-            coefficients = least_error(matrix / counted[:, None])
-            errors = matrix @ coefficients / counted - 1
-            matrix, counted = matrices(others, kind)
-            held_out = matrix @ coefficients / counted - 1
-            # Digits beyond these are of the library's arithmetic.
-            shown = [float(f"{value:.6g}") for value in coefficients]
-            models[family] |= {
-                kind: dict(zip(features(own[0]), shown, strict=True)),
-                f"{kind}_error": up(max(np.abs(errors).max(), np.abs(held_out).max())),
-                f"{kind}_deviation": round(float(np.sqrt((held_out**2).mean())), 3),
-            }
-    return models
-
-
-def matrices(rows, kind):
-    """Return the features of units, shape (n, features), and what was counted, shape (n,)."""
-    named = np.array([list(features(row).values()) for row in rows])
-    return named, np.array([row[kind] for row in rows], float)
-
-
-def runs():
-    """Return the units of results/performance.json that the planner offers, each once."""
-    found = {}
-    for entry in measurements():
-        if isinstance(entry.spec, FilterSpec) and entry.spec.lanes == 1:
-            report = entry.report
-            row = {"spec": entry.spec.to_dict(), "device": report.device}
-            row |= {kind: getattr(report, kind) for kind in ("lut", "ff", "bram")}
-            found.setdefault((entry.spec, report.device), row)
-    return list(found.values())
-
-
-def predicted(row, models):
-    """Return the LUTs and flip-flops that a model has for a unit."""
-    model = models[device(row["device"]).family]
-    return {
-        kind: sum(model[kind][name] * value for name, value in features(row).items())
-        for kind in ("lut", "ff")
-    }
-
-
-def table(models):
-    """Lay out the runs of results/performance.json, predicted and measured."""
+def ring_table(models, measured):
+    """Lay out the runs of results/hardware.jsonl, predicted and measured."""
     lines = ["| unit | device | block RAMs | LUTs | predicted | | flip-flops | predicted | |"]
     lines.append("|---|---|" + "---:|" * 7)
-    for row in runs():
-        spec, figures = FilterSpec.from_dict(row["spec"]), predicted(row, models)
+    for row in ring_costs.runs(measured):
+        spec, figures = FilterSpec.from_dict(row["spec"]), ring_costs.predicted(row, models)
         window = f"{spec.span:,} ticks" if spec.timed else f"window {spec.window:,}"
         cells = [f"{spec.family}, {window}", row["device"], str(row["bram"])]
         for kind in ("lut", "ff"):
@@ -205,21 +42,47 @@ def table(models):
     return "\n".join(lines)
 
 
+def cell_table(rows, measured, models):
+    """Lay out the units that the fit is held against, predicted and counted."""
+    lines = ["| unit | device | block RAMs | LUTs | predicted | | flip-flops | predicted | |"]
+    lines.append("|---|---|" + "---:|" * 7)
+    of = [(family, named) for family in cell_costs.SAMPLES for named in cell_costs.DRAWS]
+    for row in (row for each in of for row in cell_costs.parts(rows, measured, *each)[1]):
+        figures = cell_costs.predicted(row, models)
+        cells = [cell_costs.specification(row).shape, row["device"]]
+        cells.append(str(row["bram"]))
+        for what in ("lut", "ff"):
+            error = figures[what] / row[what] - 1
+            cells += [f"{row[what]:,}", f"{figures[what]:,.0f}", f"{error:+.1%}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", "| devices | filters | fitted to | others | LUTs within | flip-flops within |"]
+    lines.append("|---|---|" + "---:|" * 4)
+    for family, named in of:
+        model = models[family][named]
+        shown = [model["units"], len(cell_costs.parts(rows, measured, family, named)[1])]
+        shown += [f"{model[f'{what}_error']:.0%}" for what in ("lut", "ff")]
+        lines.append(f"| {family} | `{named}` | {' | '.join(map(str, shown))} |")
+    return "\n".join(lines)
+
+
 def fit_all(what):
-    """Count, fit and write the coefficients."""
+    """Fit and write the coefficients."""
     if [path.name for path in what] != ["fit"]:
         sys.exit("docs/planner.md takes no measurements: python -m campaigns.pages planner fit")
-    write(COSTS, json.dumps(fit(measure(COUNTS, units())), indent=1) + "\n")
-    rows = measure(stamped.COUNTS, stamped.units())
-    write(STAMP_COSTS, json.dumps(stamped.fit(rows), indent=1) + "\n")
+    rings, cells = rows_of(records("counts"))
+    measured = records("hardware")
+    write(COSTS, json.dumps(ring_costs.fit(rings, measured), indent=1) + "\n")
+    write(STAMP_COSTS, json.dumps(cell_costs.fit(cells, measured), indent=1) + "\n")
     cost.models.cache_clear()
     stamp_models.cache_clear()
 
 
 def content():
-    """Return the parts of the page."""
-    stamps = stamped.table(load(stamped.COUNTS), stamp_models())
-    return {"residuals": table(cost.models()), "stamp-residuals": stamps}
+    """Return the blocks of the page."""
+    measured, counted = records("hardware"), records("counts")
+    cells = cell_table(rows_of(counted)[1], measured, stamp_models())
+    said = "\n\n" + earlier([*measured, *counted], "counts")
+    return {"residuals": ring_table(cost.models(), measured), "stamp-residuals": cells + said}
 
 
 PAGE = Page(DOCS / "planner.md", content, take=fit_all)

@@ -11,10 +11,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ..cases import CASES, select
-from ..measurements import Measurement, summarise
-from .blocks import ROOT, Page, counts, fill, table, write
-from .performance import before, measurements
+from ..hardware import summarise
+from . import tables
+from .blocks import ROOT, Page, fill, records, write
 
 README = ROOT / "README.md"
 PLAN = "lately plan --window 20000 --fpr 0.01 --family gebf --candidates 1"
@@ -66,23 +65,29 @@ def _fenced(text: str) -> str:
     return f"```text\n{text}```"
 
 
-def area_table(measured: list[Measurement]) -> str:
+def area_table() -> str:
     """Lay out the clock frequency and area of a few units."""
-    known = before() | {s.case.name: s.median for s in summarise(CASES, measured)}
-    rows = []
-    for case in select(UNITS):
-        report = known[case.name]
-        window, *area = counts((case.spec.window, report.lut, report.ff, report.bram))
-        rows.append([f"`{case.unit}`", case.device, window, f"{report.fmax_mhz:.0f}", *area])
-    header = ["unit", "device", "window", "usable MHz", "LUTs", "flip-flops", "block RAMs"]
-    return table(header, rows)
+    known = {summary.case.name: summary for summary in summarise(records("hardware"))}
+    shown = [known[name] for name in UNITS]
+    rows = [
+        {
+            "unit": tables.start(summary)["unit"],
+            "device": summary.case.device,
+            "window": tables.window_text(summary.case.spec),
+            "usable MHz": f"{summary.median.fmax_mhz:.0f}",
+            **tables.area(summary.median),
+        }
+        for summary in shown
+    ]
+    star = tables.STAR * any(summary.earlier for summary in shown)
+    return "\n".join(filter(None, [tables.table(rows), star]))
 
 
 def blocks() -> dict[str, str]:
     """Return what takes no long time."""
     sources = examples(README.read_text("utf-8"))
     printed = {name: example_output(source) for name, source in sources.items()}
-    return printed | {"plan": command_output(PLAN), "area": area_table(measurements())}
+    return printed | {"plan": command_output(PLAN), "area": area_table()}
 
 
 def take(names: list[Path]) -> None:

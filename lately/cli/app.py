@@ -28,7 +28,27 @@ def _show_version(context: click.Context, _option: click.Parameter, wanted: bool
         context.exit()
 
 
-@click.group("lately", cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"]})
+GROUPS = {
+    "Filter a stream": (run, dedup, tap),
+    "Build hardware": (plan, synth, export, build),
+    "Use a board": (program, host),
+}
+"""Commands in the order of use, by the headings of the help."""
+
+
+class Grouped(OneLineErrors):
+    """Group whose help lists commands under the headings of `GROUPS`."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the summary of each command under its heading."""
+        for heading, commands in GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [(one.name or "", one.get_short_help_str(80)) for one in commands]
+                )
+
+
+@click.group("lately", cls=Grouped, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--version",
     is_flag=True,
@@ -41,17 +61,5 @@ def main() -> None:
     """Tell whether a key has been seen lately: sliding-window membership in hardware."""
 
 
-_STREAMS = (run, dedup, tap)
-_HARDWARE = (plan, synth, export, build, program, host)
-for _command in (
-    run,
-    dedup,
-    tap,
-    plan,
-    synth,
-    export,
-    build,
-    program,
-    host,
-):
+for _command in (one for commands in GROUPS.values() for one in commands):
     main.add_command(_command)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import click
 
-from .figures import show
 from .interrupts import Interrupts, interruptible
 from .options import amount_option, choice_option, count_option, json_option, seed_option
 from .outputs import InputFile, OutputFile, content_source
 from .progress import replay_bar
 from .reporting import INTERRUPTED
+from .tables import show
 
 if TYPE_CHECKING:
     from ..captures.capture_reader import CaptureReader, Packets

@@ -4,7 +4,6 @@ from typing import Any
 
 import click
 
-from .figures import show
 from .options import (
     check_option,
     choice_option,
@@ -16,6 +15,7 @@ from .options import (
 )
 from .outputs import OutputFolder
 from .reporting import require
+from .tables import show
 
 FRAME_OPTIONS = {"period": "period", "longest": "longest", "store": "store", "full": "when_full"}
 """Options of a deduplicator of frames, and what its parameters are called."""

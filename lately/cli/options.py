@@ -1,14 +1,10 @@
 """Options that several commands share, and the values that they stand for."""
 
 import json
-import os
 from collections.abc import Callable, Sequence
-from functools import wraps
 from typing import TYPE_CHECKING, Any, cast
 
 import click
-
-from .outputs import OutputFolder
 
 if TYPE_CHECKING:
     from ..hdl.build import UnitSpec
@@ -53,37 +49,6 @@ seed_option = count_option("--seed", 1, "Seed of the random keys.", least=0)
 """--seed, of commands that draw keys."""
 
 
-seeds_option = click.option(
-    "--seeds", metavar="LIST", help="Such as 1-5 or 1,3.  [default: those of each case]"
-)
-"""--seeds, for `parse_seeds`, of commands that run cases."""
-
-list_cases_option = click.option(
-    "--list", "list_cases", is_flag=True, help="List the cases and exit."
-)
-"""--list, of commands that run cases."""
-
-
-def cases_option(what: str) -> Callable[[Command], Command]:
-    """Return --case, which names cases, or "`what`", by patterns."""
-    text = f"{what}, with wildcards * and ?; may be repeated.  [default: all]"
-    return click.option("--case", "patterns", multiple=True, metavar="NAME", help=text)
-
-
-def kept_runs_option(name: str) -> Callable[[Command], Command]:
-    """Return --out, a folder that keeps finished runs: by default that of a `name` in build."""
-    text = "Keep finished runs in DIR, and resume from those already there."
-    default = os.path.join("build", name)
-    return click.option(
-        "--out",
-        type=OutputFolder(),
-        default=default,
-        show_default=True,
-        metavar="DIR",
-        help=text,
-    )
-
-
 time_limit_option = amount_option(
     "--time-limit",
     "SECONDS",
@@ -118,31 +83,6 @@ check_option = click.option(
     "the filter, and tells.",
 )
 """--check, of commands that build a unit."""
-
-
-def workers(what: str) -> Callable[[Command], Command]:
-    """Return a decorator that adds --jobs, "`what` at a time", and --scheduler.
-
-    The command gets as `jobs` the processes to start: by default as many as there are cores.
-    """
-
-    def decorate(command: Command) -> Command:
-        @wraps(command)
-        def run(*, jobs: int | None, scheduler: str | None, **options: Any) -> Any:
-            if jobs is not None and scheduler is not None:
-                raise click.UsageError(
-                    "--jobs is for processes of this machine; "
-                    "the workers of a --scheduler are as many as were started"
-                )
-            return command(jobs=jobs or os.cpu_count() or 1, scheduler=scheduler, **options)
-
-        text = "Use the workers of a Dask scheduler, such as tcp://10.0.0.1:8786."
-        return together(
-            count_option("--jobs", None, f"{what}.  [default: cores]"),
-            click.option("--scheduler", metavar="ADDRESS", help=text),
-        )(run)
-
-    return decorate
 
 
 def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:

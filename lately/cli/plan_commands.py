@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .figures import show
 from .options import WHEN_FULL, count_option, json_option
 from .outputs import OutputFile
+from .tables import show
 
 if TYPE_CHECKING:
     from ..planner.requirement import Requirement

@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import click
-
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
@@ -102,7 +100,7 @@ def parallel_bar(
 ) -> Iterator[Callable[[int, int, Mapping[str, tuple[str, float]]], None]]:
     """Show the pieces of work, of a kind, that several processes do.
 
-    Yield a `campaigns.workers.kept_calls.Progress`; `waiting` is shown before its first call.
+    Yield a `campaigns.engine.Progress`; `waiting` is shown before its first call.
     """
     with progress_bar("{task.description}", "bar", "elapsed") as bar:
         whole = bar.add_task(waiting, total=None)
@@ -119,9 +117,3 @@ def parallel_bar(
                 bar.update(tasks[name], description=f"{name}: {stage}", completed=share)
 
         yield show
-
-
-def echo_stage(name: str, detail: str) -> None:
-    """Write on standard error what is measured now, where somebody can see it."""
-    if watched():
-        click.echo(f"{name}: {detail}", err=True)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .figures import show
 from .options import (
     choice_option,
     count_option,
@@ -23,6 +22,7 @@ from .outputs import InputFile, OutputFolder, content_source
 from .progress import replay_bar
 from .reporting import fail_with
 from .span_options import choose_timed_spec, span_options
+from .tables import show
 
 if TYPE_CHECKING:
     from ..hdl.build import UnitSpec

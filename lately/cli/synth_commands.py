@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .figures import show
 from .options import (
     check_option,
     choice_option,
@@ -19,6 +18,7 @@ from .options import (
 from .outputs import OutputFolder
 from .progress import stage_bar
 from .reporting import require
+from .tables import show
 
 if TYPE_CHECKING:
     from ..boards.flow.synthesis import SynthesisReport

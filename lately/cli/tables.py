@@ -2,12 +2,16 @@
 
 import os
 import tomllib
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from ..replay.texts import count_text, interval_text, rate_text, seconds_text
+from .options import print_json
+
+Figures = dict[str, Any]
+"""Figures that a command measured, as JSON can hold them."""
 
 _PATHS = [files(__package__).joinpath("tables.toml")]
 _FILTERS: dict[str, Any] = {}
@@ -25,6 +29,15 @@ def terminal() -> Any:
         # Lines for a program or a pager must not be broken to a width that nobody has.
         console.width = 160
     return console
+
+
+def show(as_json: bool, value: object, tables: str | Sequence[str], figures: Figures) -> None:
+    """Print a value as JSON with `as_json`, or else figures in one or several tables."""
+    if as_json:
+        print_json(value)
+    else:
+        for table in [tables] if isinstance(tables, str) else tables:
+            print_figures(table, figures)
 
 
 def add_tables(path: Path, **filters: Any) -> None:
@@ -120,6 +133,8 @@ def _cell(template: str, values: dict[str, Any]) -> str:
 def _environment() -> Any:
     import jinja2
 
+    from ..replay.texts import count_text, interval_text, rate_text, seconds_text
+
     environment = jinja2.Environment()
     environment.filters |= {
         "count": count_text,
@@ -135,3 +150,27 @@ def _environment() -> Any:
         "two_digits": lambda value: f"{value:.2f}" if value >= 0.1 else f"{value:.2g}",
     } | _FILTERS
     return environment
+
+
+def print_table(rows: Sequence[Mapping[str, object]]) -> None:
+    """Print rows as a table with a head; the columns are the members of the rows."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    head = list(dict.fromkeys(name for row in rows for name in row))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in head:
+        number = all(isinstance(row.get(name), int | float | None) for row in rows)
+        table.add_column(name.strip(), justify="right" if number else "left")
+    for row in rows:
+        table.add_row(*(Text(_plain(row.get(name))) for name in head))
+    terminal().print(table)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bool | None):
+        return "" if value is None else str(value)
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

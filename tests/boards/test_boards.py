@@ -16,8 +16,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 from click.testing import CliRunner
 
-from campaigns.pages import blocks
-from campaigns.pages import boards as boards_page
+from campaigns.pages import blocks, tables
 from lately.boards.flow import build as building
 from lately.boards.flow import tools
 from lately.boards.flow.build import BaudError, TimingError, build, plan_files
@@ -639,29 +638,31 @@ class Crowded(FakeFlow):
 
 
 def test_page_has_every_board_as_it_is():
-    reports = blocks.load(boards_page.DATA)
+    reports = [report for report in blocks.load("boards") if tables.is_own(report)]
     assert [report["board"] for report in reports] == list(BOARDS)
+    page = tables.boards(reports)["bitstreams"]
+    former = next((line for line in page.splitlines() if line.startswith("**Built before")), "")
     for report in reports:
         target = board(report["board"])
         assert report["fmax_mhz"] >= report["clock_mhz"] == pytest.approx(target.clock_mhz)
         present = FilterSpec.from_dict(report["spec"]) == target.spec
-        assert present == (f"`{target.name}`" not in boards_page.earlier(reports))
+        assert present == (f"`{target.name}`" not in former)
         assert report["baud"] == target.baud
 
 
 def test_page_takes_the_later_report(tmp_path, monkeypatch):
-    first, *others = blocks.load(boards_page.DATA)
-    monkeypatch.setattr(blocks, "RESULTS", tmp_path)
-    blocks.save(boards_page.DATA, [*others, first])
+    own = [report for report in blocks.load("boards") if tables.is_own(report)]
+    first, *others = own
     other = first | {"spec": any_preset("timing-small").to_dict()}
-    blocks.save(boards_page.OTHERS, [other | {"timing_mhz": 200.0}])
+    monkeypatch.setattr(blocks, "RESULTS", tmp_path)
+    blocks.save("boards", [*others, first, other | {"timing_mhz": 200.0}])
     later, another = tmp_path / "build.json", tmp_path / "another.json"
     later.write_text(json.dumps(first | {"timing_mhz": 321.09}))
     another.write_text(json.dumps(other))
-    boards_page.take([later, another])
-    assert blocks.load(boards_page.OTHERS) == [other]
-    reports = blocks.load(boards_page.DATA)
-    assert reports[1:] == others
-    page = boards_page.blocks(reports)
+    tables.take_boards([later, another])
+    reports = blocks.load("boards")
+    assert [report["board"] for report in reports] == [*BOARDS, other["board"]]
+    assert reports[-1] == other
+    page = tables.boards(reports)
     assert "| 321.1 |" in page["bitstreams"]
     assert "| timed-timing | 64 bits | 1,000 ticks |" in page["others"]

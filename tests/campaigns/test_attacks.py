@@ -1,13 +1,9 @@
 """Attacks with chosen keys: what is gained with known constants, and nothing without."""
 
-import json
-
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from campaigns import attack_hardware, attacks, flooding
-from campaigns.__main__ import main
+from campaigns import attacks
 from lately.chosen_digests import crowded_digests, keys_of_digests, rows_of
 from lately.golden import WindowDictionary, WindowDictionarySpec
 
@@ -17,7 +13,7 @@ DICTIONARY = WindowDictionarySpec(window=200, columns=3, rows=256, digest_bits=1
 
 def runs_of(attack, queries=20_000, seed=3):
     runs = list(attack(queries, np.random.default_rng(seed)))
-    assert not any(run["false_negatives"] for run in runs)
+    assert not [*attacks.wrong({"runs": runs})]
     return {(run["unit"], run["hash"]): run for run in runs}
 
 
@@ -26,7 +22,7 @@ def small(monkeypatch):
     monkeypatch.setattr(attacks, "FORGED", ("large",))
     monkeypatch.setattr(attacks, "FILLED", ("default",))
     monkeypatch.setattr(attacks, "DICTIONARIES", ("small",))
-    monkeypatch.setattr(flooding, "FLOODED", ("default",))
+    monkeypatch.setattr(attacks, "FLOODED", ("default",))
     monkeypatch.setattr(attacks, "dictionary_preset", lambda name: DICTIONARY)
     monkeypatch.setattr(attacks, "FOLDED", (12,))
     monkeypatch.setattr(attacks, "TRIALS", 2)
@@ -114,10 +110,10 @@ def test_forged_cells():
 
 def test_flooded(monkeypatch):
     """What gives way is the window, which is told, or the rate; a key that is vouched for never."""
-    monkeypatch.setattr(flooding, "FACTORS", (4,))
-    runs = runs_of(flooding.flood, queries=5_000)
+    monkeypatch.setattr(attacks, "FACTORS", (4,))
+    runs = runs_of(attacks.flood, queries=5_000)
     assert {unit for unit, _ in runs} == {
-        f"{name}, span, {how}" for name in flooding.FLOODED for how in ("shorten", "overfill")
+        f"{name}, span, {how}" for name in attacks.FLOODED for how in ("shorten", "overfill")
     }
     for (unit, way), run in runs.items():
         assert way in (KNOWN, KEYED)
@@ -125,44 +121,31 @@ def test_flooded(monkeypatch):
             assert run["usual"] == 0
             assert run["attacked"] > 0.6
             # All that is younger than the window that is told is there, and nearly all else is not.
-            assert 0.6 < run["attacked"] / (1 - run["guaranteed"] / flooding.SPAN) < 1.05
+            assert 0.6 < run["attacked"] / (1 - run["guaranteed"] / attacks.SPAN) < 1.05
         else:
             assert run["usual"] < 0.01
             assert run["attacked"] > 0.8
 
 
-def test_command(small, tmp_path):
-    out = tmp_path / "attacks.json"
-    arguments = ["attack", "--queries", "2000", "--out", str(out)]
-    done = CliRunner().invoke(main, arguments)
-    assert done.exit_code == 0, done.output
-    assert "siphash, re-keyed" in done.stdout
-    figures = json.loads(out.read_text())
-    assert {run["attack"] for run in figures["runs"]} == {
-        "forged", "filled", "twins", "crowded", "difference", "replayed", "forged cells",
-        "flooded",
-    }  # fmt: skip
-    assert (figures["queries"], figures["seed"]) == (2000, 1)
-    printed = json.loads(CliRunner().invoke(main, [*arguments, "--json"]).stdout)
-    assert printed == figures
-
-
-def test_a_missed_key_fails_the_command(small, monkeypatch):
-    monkeypatch.setattr(attacks, "_missed", lambda model, keys, window: 1)
-    done = CliRunner().invoke(main, ["attack", "--queries", "1000"])
-    assert done.exit_code == 1
-    assert done.stderr.splitlines()[-1].startswith("lately: error: false negatives: must be 0, not")
+def test_campaign(small):
+    points = attacks.points(queries=2_000)
+    assert [point["attack"] for point in points] == [*attacks.ATTACKS]
+    found = attacks.run(points[0])
+    assert {run["attack"] for run in found["runs"]} == {"forged"}
+    found["runs"][1]["false_negatives"] = 2
+    assert [*attacks.wrong(found)] == ["large: false negatives must be 0, not 2"]
 
 
 @pytest.mark.rtl
 @pytest.mark.slow
-def test_speed_of_hardware():
+def test_speed_of_hardware(monkeypatch):
     """Known constants slow lanes down; so does the time that the attacker sees, keyed or not."""
-    runs = attack_hardware.measure(
-        lanes="two-lanes-tiny", dictionaries=["ring-1000"], operations=4_000
-    )
+    monkeypatch.setattr(attacks, "LANES", "two-lanes-tiny")
+    monkeypatch.setattr(attacks, "DICTIONARIES", ("ring-1000",))
+    random = np.random.default_rng(1)
+    runs = [*attacks.slow_lanes(8_000, random), *attacks.slow_dictionaries(8_000, random)]
     rates = {(run["attack"], run["hash"]): run["attacked"] for run in runs}
-    # Of so small a unit turning the ring takes a part of the clocks.
+    # The shifts of so small a unit take a part of the cycles.
     assert min(run["usual"] for run in runs if "shard" in run["attack"]) > 1.3
     assert rates["one shard", KNOWN] < 0.9
     assert rates["one shard", KEYED] > 1.3

@@ -1,20 +1,17 @@
 """What the planner promises is measured, and a planner that promises too much is found out."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from campaigns import planner_measurement as measurement
 from campaigns import promise
-from campaigns.__main__ import main
+from campaigns.engine import Record
 from campaigns.planner_measurement import measure_rates, measure_trace
 from lately.golden import FAMILIES, FilterSpec, from_spec, preset
 from lately.planner import Requirement, choose
 from lately.planner.abilities import ABILITIES
-from papers.studies.criteria import Verdict
 
 SEED = 20_261
 POINTS = 50
@@ -24,7 +21,7 @@ STAMPED = ABILITIES.keys() - FAMILIES.keys()
 def failures(points):
     found = []
     for point in points:
-        result = promise.measure(point)
+        result = promise.run(point)
         found += [(point, line) for line in promise.broken(point, result)]
     return found
 
@@ -32,12 +29,12 @@ def failures(points):
 @pytest.mark.statistics
 def test_fifty_requirements_are_kept():
     """A sound planner fails here with a probability below 50 x 2 x 1e-6."""
-    points = promise.points(count=POINTS, seed=SEED, large=False)
+    points = promise.points(requirements=POINTS, seed=SEED, large=False)
     print(f"seed {SEED}")
-    measured = [(point, promise.measure(point)) for point in points]
-    outcome = promise.conclude(measured)
-    print("\n".join(outcome.notes))
-    assert [f for f in outcome.findings if f.verdict is not Verdict.MET] == []
+    measured = [(point, promise.run(point)) for point in points]
+    records = [Record(point, {}, result) for point, result in measured]
+    print("\n".join(promise.conclude(records)))
+    assert {row[""] for row in promise.rows(records)} == {"met"}
     assert {point["spec"]["family"] for point in points} == {
         "apbf",
         "apbbf",
@@ -54,13 +51,13 @@ def test_fifty_requirements_are_kept():
 @pytest.mark.statistics
 def test_many_requirements_are_kept():
     print(f"seed {SEED}")
-    assert failures(promise.points(count=60, seed=SEED, large=True)) == []
+    assert failures(promise.points(requirements=60, seed=SEED, large=True)) == []
 
 
 @pytest.mark.statistics
 def test_requirements_that_timestamps_meet_are_kept():
     """A sound planner fails here with a probability below 30 x 2 x 1e-6."""
-    points = promise.points(count=30, seed=SEED, large=False, timestamps=True)
+    points = promise.points(requirements=30, seed=SEED, large=False, timestamps=True)
     print(f"seed {SEED}")
     assert failures(points) == []
     assert {point["spec"]["family"] for point in points} == STAMPED
@@ -72,14 +69,14 @@ def test_requirements_that_timestamps_meet_are_kept():
 @pytest.mark.statistics
 def test_many_requirements_that_timestamps_meet_are_kept():
     print(f"seed {SEED}")
-    points = promise.points(count=40, seed=SEED + 1, large=True, timestamps=True)
+    points = promise.points(requirements=40, seed=SEED + 1, large=True, timestamps=True)
     assert failures(points) == []
 
 
 @pytest.mark.statistics
 def test_a_rate_that_is_a_fifth_too_high_is_found():
     """What a planner that takes the average for the worst is too high by, or more."""
-    drawn = promise.points(count=4, seed=SEED, large=False)
+    drawn = promise.points(requirements=4, seed=SEED, large=False)
     points = []
     for point in drawn:
         lax = replace(
@@ -131,7 +128,7 @@ def test_keys_at_the_edge_of_a_window_are_missed():
     """Of a dictionary that gives entries up."""
     point = stamped_point("window-dictionary")
     spec = replace(choose(promise.requirement(point)), columns=1, stash=1)
-    result = promise.measure(point | {"spec": spec.to_dict()})
+    result = promise.run(point | {"spec": spec.to_dict()})
     assert any(
         " keys of the window's edge missed" in line for line in promise.broken(point, result)
     )
@@ -202,34 +199,3 @@ def test_trials_and_fills():
     assert found.due == found.fills * spec.generation
     again = measure_rates(spec, trials=10, seed=1)
     assert found == again
-
-
-# The command
-
-
-def run(*arguments):
-    done = CliRunner().invoke(main, ["planner", *map(str, arguments)])
-    assert done.exit_code == 0, done.output
-    return done.stdout
-
-
-def test_validate_timestamps(monkeypatch, tmp_path):
-    monkeypatch.setenv("LATELY_CACHE", str(tmp_path))
-    arguments = ("--timestamps", "--points", 3, "--seed", 5, "--jobs", 1)
-    assert "3 met, 0 near, 0 undecided, 0 not met" in run(*arguments)
-
-
-def test_validate(monkeypatch, tmp_path):
-    monkeypatch.setenv("LATELY_CACHE", str(tmp_path))
-    text = run("--points", 2, "--seed", 5, "--jobs", 1)
-    assert "2 met, 0 near, 0 undecided, 0 not met, 0 copied, 0 ours alone" in text
-    found = json.loads(run("--points", 2, "--seed", 5, "--jobs", 1, "--json"))
-    assert (found["measured"], found["found"]) == (0, 2)
-
-
-def test_validate_fails(monkeypatch, tmp_path):
-    monkeypatch.setenv("LATELY_CACHE", str(tmp_path))
-    monkeypatch.setattr(promise, "broken", lambda point, result: ["too many"])
-    done = CliRunner().invoke(main, ["planner", "--points", "1", "--seed", "5", "--jobs", "1"])
-    assert done.exit_code == 1
-    assert done.stderr.strip().endswith(": too many")

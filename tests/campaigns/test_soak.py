@@ -6,15 +6,35 @@ from functools import partial
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from campaigns import soak
-from campaigns.__main__ import main
+from campaigns.options import UnknownNameError
 from campaigns.soak_course import STALLS
 from lately.golden import FilterSpec, SpecificationError, any_preset, preset
 from lately.replay.stream_times import with_ticks
 from lately.sim import CompiledCountedTiming, CompiledUnit, compiled_unit
 from lately.sim.replay.driven import DrivenModel
+
+
+@pytest.fixture(autouse=True)
+def silent(monkeypatch):
+    """Stages are not sent, as the points are measured in this process."""
+    monkeypatch.setattr(soak, "tell", lambda **message: None)
+
+
+def wrong(point):
+    return [*soak.wrong(soak.run(point))]
+
+
+def test_points():
+    assert [point["case"] for point in soak.points()] == [*soak.CASES]
+    assert [point["seed"] for point in soak.points(case=("default",), seeds="1-3")] == [1, 2, 3]
+    (point,) = soak.points(preset=("tiny",), span=60, quick=True)
+    assert (point["case"], point["spec"]["span"], point["operations"]) == ("tiny", 60, 100_000)
+    with pytest.raises(UnknownNameError, match=r"^case: must match one of default, .*, not 'x'$"):
+        soak.points(case=("x",))
+    with pytest.raises(SpecificationError, match="when_full: must not be given without a span"):
+        soak.points(when_full="shorten")
 
 
 @pytest.mark.rtl
@@ -163,17 +183,8 @@ def test_soak_notices_a_status(monkeypatch, tmp_path):
     monkeypatch.setattr("lately.sim.compiled_unit", Faulty)
     path = str(tmp_path / "filter.toml")
     FilterSpec(family="apbbf", key_bits=8, clear=8, **SMALL["apbbf"]).to_toml(path)
-    arguments = ["soak", "--spec", path, "--span", "60", "--operations", "3000",
-                 "--memory", "portable"]  # fmt: skip
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 1
-    assert "mismatches: must be 0, not {'statuses': 1}" in result.stderr
-    assert "span of 60;" in result.stdout
-
-
-def test_span_of_a_soak_wrong():
-    result = CliRunner().invoke(main, ["soak", "--when-full", "shorten"])
-    assert "when_full: must not be given without a span, not 'shorten'" in result.stderr
+    (point,) = soak.points(spec=path, span=60, operations=3000, memory="portable")
+    assert wrong(point) == ["mismatches: must be 0, not {'statuses': 1}"]
 
 
 @pytest.mark.rtl
@@ -196,29 +207,10 @@ def test_soak_notices(monkeypatch):
             return bits
 
     monkeypatch.setattr("lately.sim.compiled_unit", Faulty)
-    arguments = ["soak", "--preset", "tiny", "--operations", "3000",
-                 "--memory", "portable"]  # fmt: skip
-    result = CliRunner().invoke(main, [*arguments, "--json"])
-    assert result.exit_code == 1
-    figures = json.loads(result.stdout)
-    assert figures["mismatches"] == {"verdicts": 1, "ages": 1, "counters": 0, "memory_bits": 1}
-    assert (
-        "mismatches: must be 0, not {'verdicts': 1, 'ages': 1, 'memory_bits': 1}" in result.stderr
-    )
-
-
-@pytest.mark.rtl
-def test_soak_interrupted(monkeypatch):
-    monkeypatch.setattr(soak, "CHUNK", 1_000)
-    done = []
-
-    def stop(count):
-        done.append(count)
-        if len(done) == 2:
-            raise KeyboardInterrupt
-
-    figures = soak.soak(preset("tiny"), operations=10_000, memory="portable", progress=stop)
-    assert (figures["operations"], figures["interrupted"]) == (2_000, True)
+    (point,) = soak.points(preset=("tiny",), operations=3000, memory="portable")
+    assert wrong(point) == [
+        "mismatches: must be 0, not {'verdicts': 1, 'ages': 1, 'memory_bits': 1}"
+    ]
 
 
 @pytest.mark.rtl
@@ -288,10 +280,3 @@ def test_soak_of_timing_filters_notices(monkeypatch):
     figures = soak.soak(any_preset("timing-counted-tiny"), operations=1_000, memory="ecp5")
     wrong = {name: count for name, count in figures["mismatches"].items() if count}
     assert wrong == {"oldest": 1, "memory_cells": 1}
-
-
-def test_memory_of_a_soak_wrong():
-    arguments = ["soak", "--preset", "timing-tiny", "--memory", "gowin"]
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 1
-    assert "memory: must be portable or ecp5 for family timed-timing" in result.stderr

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from campaigns.pages import blocks, pictures, timed_pictures, waves
+from campaigns.pages import blocks, drawings, waves
 from campaigns.pages.__main__ import PAGES, main
 from campaigns.pages.blocks import Page, content, fill
 from lately.golden import from_spec
@@ -69,17 +69,17 @@ def test_files_for_a_page_that_takes_none(page, capsys):
 
 
 def test_results_are_whole_files():
-    assert sorted(blocks.RESULTS.glob("*.json")) == sorted(blocks.RESULTS.iterdir())
+    assert {path.suffix for path in blocks.RESULTS.iterdir()} == {".json", ".jsonl"}
 
 
 def test_generations_of_the_picture_count_as_long_as_golden_says():
     """The last of them before the silence, at its edge."""
-    keys = np.arange(timed_pictures.SILENCE.start, dtype=np.uint64)
-    ring = from_spec(timed_pictures.TIMED)
+    keys = np.arange(drawings.SILENCE.start, dtype=np.uint64)
+    ring = from_spec(drawings.TIMED)
     ring.insert(keys, keys.astype(np.int64))
-    first, last = timed_pictures.generations()[3]
+    first, last = drawings.generations()[3]
     assert (first, last) == (33, 33)
-    edge = last + timed_pictures.TIMED.span
+    edge = last + drawings.TIMED.span
     assert [ring.query(keys[-1:], [time])[0] for time in (edge, edge + 1)] == [True, False]
 
 
@@ -118,8 +118,8 @@ def test_gap_in_a_diagram():
 
 
 def test_ring_turns():
-    roles = list(pictures.roles(2, 3))
-    for generation in range(pictures.GENERATIONS):
+    roles = list(drawings.roles(2, 3))
+    for generation in range(drawings.GENERATIONS):
         ages = [age for number, _, age, _ in roles if number == generation]
         assert sorted(ages) == list(range(6))
     assert [role for _, segment, _, role in roles if segment == 5][:6] == [
@@ -130,9 +130,9 @@ def test_ring_turns():
 @pytest.mark.parametrize("cycle", [0, 2, 3])
 def test_a_tick_counts_for_operations_of_later_cycles(cycle):
     """The diagram says the same, as its rows are those of a simulated unit."""
-    before, *_ = times = timed_pictures.tick_times(cycle)
-    assert times == [before + (number > cycle) for number in range(timed_pictures.SHOWN)]
-    rows = timed_pictures.tick_diagram(cycle).splitlines()
+    before, *_ = times = drawings.tick_times(cycle)
+    assert times == [before + (number > cycle) for number in range(drawings.SHOWN)]
+    rows = drawings.tick_diagram(cycle).splitlines()
     marked = rows[3].index("^")
     assert rows[1][marked] == str(cycle)
     names = "ABCDE"

@@ -1,83 +1,61 @@
-"""docs/performance.md is what its data say, and grows with them."""
+"""docs/performance.md is what its data say."""
 
 from dataclasses import replace
 
-from made_up import measurement
+from campaigns.engine import Record
+from campaigns.hardware import CASES, points, summarise
+from campaigns.pages import drawings, tables
 
-from campaigns.cases import CASES, select
-from campaigns.measurements import summarise
-from campaigns.pages import performance
-from lately.boards.flow.synthesis import SynthesisReport, with_limits
+RESULT = {
+    "limit_mhz": 302.0, "limit": "clock tree", "lut": 1600, "ff": 1900, "bram": 32,
+    "critical_path": "from here to there", "caveat": "", "harness_lut": 48, "harness_ff": 400,
+    "lanes": 1, "latency_cycles": 24,
+}  # fmt: skip
 
 
-def measured(*groups, seeds=None):
+def measured(group, **values):
+    """Make up a record for each point of a group."""
     return [
-        measurement(case, seed=seed, timing_mhz=300.0 + seed, limit_mhz=302.0)
-        for case in CASES
-        if case.group in groups
-        for seed in seeds or case.seeds
-    ]
+        Record(
+            point, {"versions": {"yosys": "1"}},
+            RESULT | {"timing_mhz": 300.0 + point["seed"]} | values,
+        )
+        for point in points(case=(group,))
+    ]  # fmt: skip
 
 
-def test_page_has_tiny_units():
-    assert {"tiny"} <= {s.case.group for s in summarise(CASES, performance.measurements())}
+def test_at_most_120_measurements():
+    assert sum(len(case.seeds) for case in CASES.values()) <= 120
 
 
 def test_page_has_what_was_measured():
-    tiny = performance.blocks(measured("tiny"))
-    assert "apbbf" not in tiny["speed"] + tiny["area"] + tiny["paths"] + tiny["growth"]
-    whole = performance.blocks(measured("units", "tiny", "growth"))
-    clocks = "303.0 (301.0 to 305.0) | 302 | 302.0 | 4 of 5"
-    assert (
-        f"| 27,490 | 1 to 5 | {clocks} | 1,600 | 1,900 | 32 | 24 cycles, 79 ns |"
-        in (whole["speed"])
-    )
-    assert "| `apbbf` | ecp5-25k-6 | LUTs | 1,600 | 1,600 | met |" in whole["goals"]
-    assert "images/clock-area.svg" in whole["plot"]
-    assert "images/growth.svg" in whole["growth"]
+    blocks = tables.performance(measured("tiny") + measured("units"))
+    clocks = "302.0 (301.0 to 303.0) | 302 | 302.0 | 2 of 3"
+    row = f"| `apbbf` | ecp5-25k-6 | 27,490 | 1 to 3 | {clocks} | 1,600 | 1,900 | 32 | 24 cycles"
+    assert row in blocks["speed"]
+    assert "images/clock-area.svg" in blocks["plot"]
+    assert "`tiny`" not in blocks["speed"] + blocks["area"] + blocks["paths"]
+    assert blocks["tiny"].count("| `tiny` |") == 2
+    assert tables.STAR not in blocks["speed"]
 
 
-def test_page_compares_with_before():
-    (case,) = select(["apbbf/ecp5-25k-6"])
-    before = performance.load(performance.BEFORE)[case.name]
-    first, second, third = performance.blocks([measurement(case)])["before"].splitlines()[2:5]
-    assert first.startswith(f"| `apbbf` | ecp5-25k-6 | before | {before['fmax_mhz']:.1f} | 154.6 |")
-    assert second.startswith("| `apbbf` | ecp5-25k-6 | now | 330.0 | 400 | 330.0 | 1,600 | 1,900 |")
-    assert third.startswith("| `apbbf` | ecp5-25k-8 | before |")
-    report = SynthesisReport(**with_limits(before))
-    unchanged = performance.blocks([replace(measurement(case), report=report)])["before"]
-    assert "| now |" not in unchanged
+def test_page_marks_figures_of_an_earlier_state():
+    records = measured("units")
+    records[0] = replace(records[0], earlier=True)
+    speed = tables.performance(records)["speed"]
+    assert speed.count("| `apbbf`\\* |") == 1
+    assert tables.STAR in speed
 
 
 def test_page_has_each_caveat_once():
-    entries = [
-        replace(entry, report=replace(entry.report, caveat="not to be trusted"))
-        if entry.report.device.startswith("gowin")
-        else entry
-        for entry in measured("units")
-    ]
-    speed = performance.blocks(entries)["speed"]
-    assert speed.count("\n**gowin-gw1nr-9c, gowin-gw2ar-18c:** not to be trusted.\n") == 1
-
-
-def test_page_says_which_seeds():
-    speed = performance.blocks(measured("units", seeds=(1, 3)))["speed"]
-    assert "| 27,490 | 1, 3 | 301.0 (301.0 to 303.0) | 302 | 301.0 | 1 of 2 |" in speed
+    speed = tables.performance(measured("units", caveat="not to be trusted"))["speed"]
+    assert speed.count("not to be trusted.") == 1
 
 
 def test_drawing_is_known_by_its_figures(tmp_path):
-    growth = [s for s in summarise(CASES, measured("growth")) if s.case.group == "growth"]
+    units = summarise(measured("units"), "units")
     first, again = tmp_path / "first.svg", tmp_path / "again.svg"
-    performance.draw(growth, first)
-    performance.draw(growth, again)
+    drawings.draw_area(units, first)
+    drawings.draw_area(units, again)
     assert first.read_bytes() == again.read_bytes()
-    assert performance.description(growth) in first.read_text()
-
-
-def test_only_the_present_hardware_is_kept(monkeypatch):
-    monkeypatch.setattr(performance, "CASES", select(["tiny/*"]))
-    other = measured("tiny")[0]
-    (wanted, _) = performance.plan(performance.CASES).runs
-    report = replace(other.report, versions=dict(wanted.versions))
-    present = replace(other, rtlil=wanted.rtlil, flow=wanted.flow, report=report)
-    assert performance.present([present, other]) == [present]
+    assert drawings.area_words(units) in first.read_text()

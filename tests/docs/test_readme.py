@@ -27,7 +27,7 @@ def test_plan_prints_what_it_says():
 
 
 def test_area_is_what_was_measured():
-    assert content(TEXT)["area"] == readme.area_table(readme.measurements()).strip()
+    assert content(TEXT)["area"] == readme.area_table().strip()
 
 
 def test_page_is_short():

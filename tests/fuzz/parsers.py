@@ -16,7 +16,7 @@ import numpy as np
 import serial
 from capture_files import MODIFIED, RAW, ethernet, interface, ip4, ip6, packet, pcap, section, udp
 
-from campaigns.measurements import load as load_measurements
+from campaigns.engine import read as read_results
 from lately.boards.link.information import Information
 from lately.boards.link.link import Link
 from lately.boards.link.protocol import (
@@ -245,10 +245,9 @@ def _tables() -> list[bytes]:
     return [Path(_file()).read_bytes()]
 
 
-def _measurements() -> list[bytes]:
-    whole = json.loads((ROOT / "results" / "performance.json").read_text())
-    whole["measurements"] = whole["measurements"][:2]
-    return [json.dumps(whole).encode()]
+def _results() -> list[bytes]:
+    lines = (ROOT / "results" / "hardware.jsonl").read_bytes().splitlines(keepends=True)
+    return [b"".join(lines[:2])]
 
 
 # Streams
@@ -309,7 +308,7 @@ PARSERS: dict[str, Parser] = {
     "state files": Parser(in_file(load), _states),
     "state files, digest right": Parser(in_file(load), _unsealed_states, _seal_state),
     "tables of thresholds": Parser(in_file(DecisionTable.load), _tables),
-    "measurements": Parser(in_file(load_measurements), _measurements),
+    "results of campaigns": Parser(in_file(read_results), _results),
     "traces": Parser(in_file(_read_trace), _traces),
     "captures": Parser(in_file(_read_capture), _captures),
     "packets": Parser(_packet, _packets),

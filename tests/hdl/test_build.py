@@ -47,7 +47,7 @@ def test_protection_reaches_the_unit(name, protect):
 
 
 def test_block_rams():
-    """Those of the measured units: see also the cases of `python -m campaigns hardware`."""
+    """Those of the measured units: see also the cases of `python -m campaigns run hardware`."""
     names = ("default", "small", "two-lanes", "dictionary-1000", "dictionary-10000")
     assert [unit_profile(any_preset(name)).block_rams for name in names] == [32, 28, 96, 10, 30]
 

@@ -10,7 +10,7 @@ from amaranth.back import rtlil
 from amaranth.lib.memory import Memory
 from amaranth.sim import Simulator
 
-from campaigns.lane_rates import drawn_streams, measure
+from campaigns.speed import drawn_streams, lane_points, run_lanes
 from lately.golden import Operation, SpecificationError, from_spec, preset
 from lately.golden.hash.functions import KeyHash
 from lately.hdl.lanes.beats import SameBeatKeys, ShiftFinder
@@ -704,20 +704,14 @@ def test_keys_of_one_shard(unit):
     assert len(stream) / (unit.cycles - before) < 1
 
 
-def test_measure():
-    spec = replace(preset("tiny"), key_bits=64)
+def test_rates_of_streams(monkeypatch):
     streams = drawn_streams(500)
     assert len(np.unique(streams["random"])) == 500
     assert len(np.unique(streams["one key"])) == 1
     assert 0.4 < np.mean(streams["hot key"] == streams["random"][0]) < 0.6
-    figures = measure({"tiny": spec}, streams)
-    assert [run["stream"] for run in figures["runs"]] == [
-        "random",
-        "hot key",
-        "one key",
-        "one shard",
-    ]
-    for run in figures["runs"]:
+    spec = replace(preset("tiny"), key_bits=64)
+    monkeypatch.setattr("campaigns.speed.preset", lambda name: spec)
+    for point in lane_points(preset=("tiny",), trace=(), operations=500):
+        run = run_lanes(point)
         assert run["mismatches"] == 0
-        assert run["operations_per_clock"] == run["operations"] / run["clocks"]
-        assert 0 < run["operations_per_clock"] <= run["lanes"]
+        assert 0 < run["operations_per_cycle"] == run["operations"] / run["cycles"] <= 1

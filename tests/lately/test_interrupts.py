@@ -13,9 +13,7 @@ import pytest
 from capture_files import pcap
 from click.testing import CliRunner
 
-from campaigns import soak as soaks
 from campaigns import workers as cluster
-from campaigns.__main__ import main as campaigns
 from lately.captures.capture_reader import CaptureReader
 from lately.cli import run_commands
 from lately.cli.app import main
@@ -155,22 +153,6 @@ def test_plan_is_interrupted(monkeypatch, number):
     monkeypatch.setattr(planner, "plan", interrupts(number))
     done = lately("plan", "--window", 100, "--fpr", 0.01, code=130)
     assert (done.stdout, done.stderr.strip()) == ("", "lately: interrupted")
-
-
-@pytest.mark.parametrize("number", ENDING)
-def test_soak_reports_what_is_done(monkeypatch, number):
-    """Where an interrupt ends the work itself, every signal does."""
-
-    def soak(*_, **__):
-        try:
-            interrupts(number)()
-        except KeyboardInterrupt:
-            return {"interrupted": True, "mismatches": {}}
-
-    monkeypatch.setattr(soaks, "soak", soak)
-    done = CliRunner().invoke(campaigns, ["soak", "--preset", "tiny", "--json"])
-    assert done.exit_code == 130
-    assert json.loads(done.stdout)["interrupted"] is True
 
 
 def test_hang_up_leaves_no_traceback(monkeypatch, capfd):

@@ -5,8 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from campaigns import measurements
-from campaigns.pages import blocks, planner, stamped
+from campaigns import cell_costs, ring_costs
+from campaigns.counts import rows_of
+from campaigns.hardware import CASES, report_of
+from campaigns.pages.blocks import records
 from lately.boards.flow.devices import DEVICES
 from lately.boards.flow.synthesis import count_unit
 from lately.golden import FilterSpec, preset
@@ -17,12 +19,12 @@ from lately.planner import Requirement, choose, cost, plan, space
 from lately.planner.search import sized
 from lately.planner.timestamp_cost import stamp_area, stamp_models
 
-ROWS = blocks.load(planner.COUNTS)
-STAMP_ROWS = blocks.load(stamped.COUNTS)
+ROWS, STAMP_ROWS = rows_of(records("counts"))
+MEASURED = records("hardware")
 RUNS = [
-    run
-    for run in measurements.load(blocks.RESULTS / "performance.json")
-    if isinstance(run.spec, FilterSpec)
+    (spec, report_of(run))
+    for run in MEASURED
+    if isinstance(spec := CASES[run.point["case"]].spec, FilterSpec)
 ]
 
 
@@ -35,11 +37,11 @@ def predicted(spec, device):
 def test_block_rams_are_exact_in_all_runs():
     """Those of several lanes, too: a shard is a filter, and the queues of ECP5 are in LUTs."""
     assert len(RUNS) > 30
-    for run in RUNS:
-        device = DEVICES[run.report.device]
-        shard = run.spec if run.spec.lanes == 1 else HardwareProfile(run.spec).shard_spec
+    for spec, report in RUNS:
+        device = DEVICES[report.device]
+        shard = spec if spec.lanes == 1 else HardwareProfile(spec).shard_spec
         each = int(cost.block_rams(*cost.of_spec(shard), device, shard.key_bits)[0])
-        assert each * run.spec.shards == run.report.bram, run.spec
+        assert each * spec.shards == report.bram, spec
 
 
 def test_block_rams_are_exact_in_all_counts():
@@ -52,9 +54,7 @@ def test_block_rams_are_exact_in_all_counts():
 
 def test_luts_and_flip_flops_are_within_the_stated_error():
     units = [(FilterSpec.from_dict(row["spec"]), row["device"], row) for row in ROWS]
-    units += [
-        (run.spec, run.report.device, run.report.to_dict()) for run in RUNS if run.spec.lanes == 1
-    ]
+    units += [(spec, run.device, run.to_dict()) for spec, run in RUNS if spec.lanes == 1]
     for spec, name, counted in units:
         area = predicted(spec, DEVICES[name])
         assert abs(area.lut[0] / counted["lut"] - 1) <= area.lut_error, spec
@@ -69,13 +69,13 @@ def test_stated_error_is_small():
 
 
 def test_coefficients_are_those_of_the_counts():
-    fitted = planner.fit(ROWS)
+    fitted = ring_costs.fit(ROWS, MEASURED)
     for family, model in cost.models().items():
         assert model["units"] == fitted[family]["units"]
         for row in ROWS:
             if DEVICES[row["device"]].family == family:
-                anew = planner.predicted(row, fitted)
-                now = planner.predicted(row, cost.models())
+                anew = ring_costs.predicted(row, fitted)
+                now = ring_costs.predicted(row, cost.models())
                 assert anew == pytest.approx(now, rel=1e-3)
 
 
@@ -149,17 +149,17 @@ def test_device_only_counts_what_fits():
 # Filters with timestamps
 
 
-@pytest.mark.parametrize("family", stamped.SAMPLES)
-@pytest.mark.parametrize("named", stamped.DRAWS)
+@pytest.mark.parametrize("family", cell_costs.SAMPLES)
+@pytest.mark.parametrize("named", cell_costs.DRAWS)
 def test_filters_with_timestamps_are_within_the_stated_error(family, named):
     """Block RAMs are exact; units that the fit is held against are told apart."""
-    fitted, held_out = stamped.parts(STAMP_ROWS, family, named)
+    fitted, held_out = cell_costs.parts(STAMP_ROWS, MEASURED, family, named)
     model = stamp_models()[family][named]
     assert model["units"] == len(fitted)
     assert max(model["lut_error"], model["ff_error"]) <= (0.1 if family == "ecp5" else 0.2)
-    assert len(held_out) >= stamped.HELD_OUT
+    assert len(held_out) >= cell_costs.HELD_OUT
     for row in fitted + held_out:
-        spec = stamped.specification(row)
+        spec = cell_costs.specification(row)
         area = stamp_area(spec, DEVICES[row["device"]])
         assert int(area.bram[0]) == row["bram"], spec
         assert abs(area.lut[0] / row["lut"] - 1) <= area.lut_error, spec
@@ -167,14 +167,14 @@ def test_filters_with_timestamps_are_within_the_stated_error(family, named):
 
 
 def test_coefficients_of_timestamps_are_those_of_the_counts():
-    models = stamped.fit(STAMP_ROWS)
+    models = cell_costs.fit(STAMP_ROWS, MEASURED)
     for row in STAMP_ROWS:
-        anew = stamped.predicted(row, models)
-        assert anew == pytest.approx(stamped.predicted(row, stamp_models()), rel=1e-3)
+        anew = cell_costs.predicted(row, models)
+        assert anew == pytest.approx(cell_costs.predicted(row, stamp_models()), rel=1e-3)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("row", STAMP_ROWS[:: len(STAMP_ROWS) // 3][:3])
 def test_counts_of_filters_with_timestamps_are_those_of_synthesis(row):
-    found = count_unit(stamped.specification(row), device=DEVICES[row["device"]])
+    found = count_unit(cell_costs.specification(row), device=DEVICES[row["device"]])
     assert (found.lut, found.ff, found.bram) == (row["lut"], row["ff"], row["bram"])

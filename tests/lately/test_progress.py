@@ -38,8 +38,3 @@ def test_parallel_bar(terminal):
         show(0, 2, {"one": ("start", 0.0), "two": ("start", 0.0)})
         show(1, 2, {"two": ("routing", 0.5)})
     assert terminal("1 of 2 runs")
-
-
-def test_stages_are_named(terminal):
-    progress.echo_stage("a filter", "compiled")
-    assert terminal("a filter: compiled")

@@ -1,0 +1,204 @@
+"""Fit of the LUTs and flip-flops of dictionaries and timing filters to counts."""
+
+import random
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from lately.boards.flow.devices import device, own_memory
+from lately.golden import Specification, SpecificationError
+from lately.golden.spec.dictionary_sizes import (
+    MOST_COLUMNS,
+    MOST_MOVING_COLUMNS,
+    MOVING,
+    WindowDictionarySpec,
+    least_columns,
+)
+from lately.golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
+from lately.hdl.build import unit_profile
+from lately.planner.timestamp_cost import cell_tables, kind, stamp_block_rams, stamp_features
+
+from .hardware import CASES, report_of
+from .ring_costs import least_error, up
+
+
+class Sample(NamedTuple):
+    """What units of a family of devices are drawn from: least and most bits of rows and cells."""
+
+    device: str
+    block_rams: int
+    rows: tuple[int, int]
+    cells: tuple[int, int]
+    hashes: int
+
+
+SAMPLES = {
+    "ecp5": Sample("ecp5-85k-6", block_rams=208, rows=(7, 13), cells=(7, 14), hashes=16),
+    "ice40": Sample("ice40-hx8k", block_rams=32, rows=(6, 10), cells=(6, 11), hashes=8),
+    "gowin": Sample("gowin-gw2ar-18c", block_rams=46, rows=(6, 10), cells=(6, 11), hashes=8),
+}
+"""By family of devices."""
+
+# How many units of a kind are fitted to, and how many more the fit is held against.
+FITTED, HELD_OUT = 8, 4
+KEY_BITS = (16, 32, 48, 64, 64, 64, 64, 104, 128)
+
+
+def dictionary(rng, sizes, *, moves=False):
+    """Return a window dictionary of a usual load."""
+    rows = 1 << rng.randint(*sizes.rows)
+    window = round(rows * 2 ** rng.uniform(-2, 2.6))
+    most = MOST_MOVING_COLUMNS if moves else MOST_COLUMNS
+    columns = least_columns(window, rows, moves=moves) or most
+    digest = min(62, rows.bit_length() + rng.randint(1, 28))
+    stash = MOVING if moves else {"stash": rng.choice([4, 8, 8])}
+    return WindowDictionarySpec(
+        window=window, columns=columns, rows=rows, digest_bits=digest, **stash,
+        key_bits=rng.choice(KEY_BITS),
+    )  # fmt: skip
+
+
+def timing(rng, sizes, *, kind):
+    """Return a timing filter of `kind`, its cells a third to two thirds full."""
+    cells, hashes = 1 << rng.randint(*sizes.cells), rng.randint(1, sizes.hashes)
+    keys = round(cells * rng.uniform(0.3, 1.1))
+    values = {"cells": cells, "hashes": hashes, "key_bits": rng.choice(KEY_BITS)}
+    if kind is TimedTimingSpec:
+        values["span"] = rng.choice([1001, 1001, keys, rng.randint(100, 60_000)])
+    else:
+        values["block"] = 1 << rng.choice([0, 0, 1, 3, 6])
+        values["window"] = -(-keys // values["block"]) * values["block"]
+    least = kind(**values).stamp_bits
+    return kind(**values, stamp_bits=least + rng.randint(0, 3))
+
+
+DRAWS = {
+    "window-dictionary": dictionary,
+    "window-dictionary, moves": partial(dictionary, moves=True),
+    "partitioned-timing": partial(timing, kind=PartitionedTimingSpec),
+    "timed-timing": partial(timing, kind=TimedTimingSpec),
+}
+"""What draws a specification, by kind."""
+
+
+def sample(family, named):
+    """Yield different specifications of a kind for a family of devices, the same in every run.
+
+    Those that are fitted to come first.
+    """
+    sizes, found, rng = SAMPLES[family], [], random.Random(f"{named} {family}")
+    where = device(sizes.device)
+    while len(found) < FITTED + HELD_OUT:
+        try:
+            spec = DRAWS[named](rng, sizes)
+            unit_profile(spec, memory=own_memory(where, spec)).check_buildable()
+        except SpecificationError:
+            continue
+        if spec not in found and stamp_block_rams(spec, where) <= sizes.block_rams:
+            found.append(spec)
+            yield where.name, spec
+
+
+def units():
+    """Yield the names of devices, and the specifications that are counted on them."""
+    for family in SAMPLES:
+        for named in DRAWS:
+            yield from sample(family, named)
+
+
+def specification(row):
+    """Return the specification of a counted unit."""
+    return Specification.from_dict(row["spec"])
+
+
+def features(row):
+    """Return the features of a unit that was counted, by name."""
+    return stamp_features(specification(row), device(row["device"]))
+
+
+def runs(measured):
+    """Return the units of results/hardware.jsonl that the planner offers, each once."""
+    found = {}
+    for entry in measured:
+        spec, report = CASES[entry.point["case"]].spec, report_of(entry)
+        if kind(spec) in DRAWS and not getattr(spec, "classes", None):
+            row = {"spec": spec.to_dict(), "device": report.device}
+            row |= {kind: getattr(report, kind) for kind in ("lut", "ff", "bram")}
+            found.setdefault((spec, report.device), row)
+    return list(found.values())
+
+
+def parts(rows, measured, family, named):
+    """Return the rows of a kind that are fitted to, and those that the fit is held against."""
+    own, others = (
+        [
+            row
+            for row in part
+            if (device(row["device"]).family, kind(specification(row))) == (family, named)
+        ]
+        for part in (rows, runs(measured))
+    )
+    return own[:FITTED], own[FITTED:] + others
+
+
+def fit(rows, measured):
+    """Fit coefficients of 0 or more, by the least largest relative error of each kind.
+
+    Errors are those of all units, the deviation is that of those that are not fitted to.
+    """
+    return {
+        family: {named: _fitted(*parts(rows, measured, family, named)) for named in DRAWS}
+        for family in SAMPLES
+    }
+
+
+def _fitted(fitted, held_out):
+    model = {"units": len(fitted)}
+    for what in ("lut", "ff"):
+        coefficients = least_error(_relative(fitted, what))
+        errors, beyond = (_errors(rows, what, coefficients) for rows in (fitted, held_out))
+        # Digits beyond these are of the library's arithmetic.
+        shown = [float(f"{value:.6g}") for value in coefficients]
+        model |= {
+            what: dict(zip(features(fitted[0]), shown, strict=True)),
+            f"{what}_error": up(max(np.abs(errors).max(), np.abs(beyond).max())),
+            f"{what}_deviation": round(float(np.sqrt((beyond**2).mean())), 3),
+        }
+    return model
+
+
+def counted(row, what):
+    """Return what of a unit is counted, and not fitted."""
+    return cell_tables(specification(row), device(row["device"])) if what == "lut" else 0
+
+
+def _relative(rows, what):
+    """Return the features of units over all else that was found, shape (n, features)."""
+    return np.array(
+        [
+            [value / (row[what] - counted(row, what)) for value in features(row).values()]
+            for row in rows
+        ]
+    )
+
+
+def _errors(rows, what, coefficients):
+    """Return the relative errors of units, shape (n,)."""
+    rest = np.array([1 - counted(row, what) / row[what] for row in rows])
+    return (_relative(rows, what) @ coefficients - 1) * rest
+
+
+def predicted(row, models):
+    """Return the LUTs and flip-flops that a model has for a unit."""
+    model = models[device(row["device"]).family][kind(specification(row))]
+    return {
+        what: sum(model[what][name] * value for name, value in features(row).items())
+        + counted(row, what)
+        for what in ("lut", "ff")
+    }
+
+
+def is_stamped(row):
+    """Whether a counted unit is a dictionary or a timing filter."""
+    return kind(specification(row)) in DRAWS

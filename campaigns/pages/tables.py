@@ -1,0 +1,840 @@
+"""Tables of the pages that show results of campaigns."""
+
+import json
+import math
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from lately.boards.flow.devices import DEVICES
+from lately.boards.flow.limits import limits, unit_limit
+from lately.boards.flow.synthesis import SynthesisReport, with_limits
+from lately.boards.targets.catalogue import BOARDS, Board
+from lately.golden import Specification
+from lately.hdl.build import unit_profile
+from lately.hdl.bus.controlled import COUNTER_BITS
+from lately.hdl.registers import REGISTERS, Register, registers_table
+from lately.hdl.target_clocks import device_class
+from lately.intervals import clopper_pearson
+from lately.replay.texts import interval_text, rate_text
+from lately.sim.proofs.catalogue import PROOFS, with_goals
+
+from .. import soak
+from ..engine import Record
+from ..golden_speed import FIRST
+from ..hardware import Summary, summarise
+from ..upsets import OUTCOMES, label
+from . import drawings
+from .blocks import (
+    DOCS,
+    IMAGES,
+    NOTHING,
+    RESULTS,
+    ROOT,
+    Page,
+    earlier,
+    load,
+    records,
+    save,
+    table,
+    versions,
+)
+
+Row = dict[str, object]
+
+# Hardware
+
+
+def window_text(spec: Any) -> str:
+    """Return the window of a unit in insertions, or in ticks."""
+    ticks = getattr(spec, "window_blocks", None) if not getattr(spec, "window", None) else None
+    return f"{spec.window:,}" if ticks is None else f"{ticks:,} ticks"
+
+
+def seeds_text(seeds: Sequence[int]) -> str:
+    """Write seeds as a range, if they are one."""
+    whole = len(seeds) > 2 and [*seeds] == [*range(seeds[0], seeds[-1] + 1)]
+    return f"{seeds[0]} to {seeds[-1]}" if whole else ", ".join(map(str, seeds))
+
+
+def start(summary: Summary) -> Row:
+    """Return the first cells of a row: unit and device. A star marks an earlier state."""
+    return {"unit": f"`{summary.case.unit}`" + "\\*" * summary.earlier,
+            "device": summary.case.device}  # fmt: skip
+
+
+def clocks(summary: Summary) -> Row:
+    """Return cells: static timing with its range, the limit, and the usable clock, in MHz."""
+    reports, middle = summary.reports, summary.median
+    ends = f" ({reports[0].timing_mhz:.1f} to {reports[-1].timing_mhz:.1f})"
+    return {
+        "static timing": f"{middle.timing_mhz:.1f}{ends * (len(reports) > 1)}",
+        "limit": f"{middle.limit_mhz:g}",
+        "usable clock": f"{middle.fmax_mhz:.1f}",
+    }
+
+
+def area(report: SynthesisReport) -> Row:
+    """Return cells: LUTs, flip-flops and block RAMs."""
+    return {"LUTs": report.lut, "flip-flops": report.ff, "block RAMs": report.bram}
+
+
+def speed_row(summary: Summary) -> Row:
+    """Return the row of a case in the table of speed and area."""
+    report = summary.median
+    operations = report.operations_per_second / 1e6
+    return {
+        **start(summary),
+        "window": window_text(summary.case.spec),
+        "seeds": seeds_text(summary.seeds),
+        **clocks(summary),
+        "at the limit": f"{summary.at_limit} of {len(summary.reports)}",
+        **area(report),
+        "latency": f"{report.latency_cycles} cycles, {report.latency_ns:.0f} ns",
+        "M ops/s": f"{operations:.1f}",
+        "per 1,000 LUTs": f"{1000 * operations / report.lut:.1f}",
+    }
+
+
+def area_row(summary: Summary) -> Row:
+    """Return the area of a case for each segment and lane."""
+    profile, report = unit_profile(summary.case.spec), summary.median
+    counts = (report.lut, report.ff, report.bram)
+
+    def each(parts: int, digits: int) -> str:
+        return ", ".join(f"{count / parts:,.{digits}f}" for count in counts)
+
+    names = "LUTs, flip-flops, block RAMs"
+    return {
+        **start(summary),
+        "segments or columns": profile.segments,
+        f"{names} for each": each(profile.segments, 1),
+        "per lane": each(profile.lanes, 0),
+    }
+
+
+STAR = "\\* A figure of an earlier state of the unit, which has not been placed since.\n"
+
+
+def caveats(summaries: Iterable[Summary]) -> str:
+    """Write each caveat about the timing of devices once."""
+    devices: dict[str, dict[str, None]] = {}
+    for report in (summary.median for summary in summaries):
+        if report.caveat:
+            devices.setdefault(report.caveat, {})[report.device] = None
+    return "".join(f"**{', '.join(names)}:** {text}.\n\n" for text, names in devices.items())
+
+
+def performance(found: Sequence[Record]) -> dict[str, str]:
+    """Return the blocks of docs/performance.md."""
+    units, tiny = summarise(found, "units"), summarise(found, "tiny")
+    star = STAR * any(summary.earlier for summary in units + tiny)
+    return {
+        "speed": "\n".join(filter(None, [table([*map(speed_row, units)]), star, caveats(units)])),
+        "plot": drawings.image(AREA, drawings.area_words(units)) if units else "",
+        "area": table([*map(area_row, units)]),
+        "paths": table(
+            [start(s) | {"seed": s.median.seed, "path": s.median.critical_path} for s in units]
+        ),
+        "tiny": table(
+            [
+                start(s) | {"seed": seeds_text(s.seeds)} | clocks(s) | area(s.median)
+                for s in tiny
+            ]
+        ),
+        "versions": versions(record.identity["versions"] for record in found),
+    }  # fmt: skip
+
+
+AREA = IMAGES / "clock-area.svg"
+
+
+def _units() -> list[Summary]:
+    return summarise(records("hardware"), "units")
+
+
+GOAL = 1000
+"""Millions of operations per second that are the target with `GOAL_LANES` lanes."""
+
+GOAL_LANES = 4
+
+
+def lanes(measured: Sequence[Record], found: Sequence[Record]) -> dict[str, str]:
+    """Return the blocks of docs/lanes.md from operations per cycle and from placements."""
+    units = list(dict.fromkeys(record.point["unit"] for record in measured))
+    streams: dict[str, dict[str, Record]] = {}
+    for record in measured:
+        streams.setdefault(Path(record.point["stream"]).name, {})[record.point["unit"]] = record
+    rates = [
+        {"stream": name, "operations": next(iter(own.values())).result["operations"]}
+        | {f"`{unit}`": f"{own[unit].result['operations_per_cycle']:.3f}" for unit in units}
+        for name, own in streams.items()
+    ]
+    random = {unit: one.result["operations_per_cycle"] for unit, one in streams["random"].items()}
+    summaries = summarise(found, "lanes")
+    rows = []
+    for summary in summaries:
+        rate = random.get(summary.case.unit)
+        rows.append({
+            **start(summary),
+            "lanes": unit_profile(summary.case.spec).lanes,
+            "window": window_text(summary.case.spec),
+            "seeds": seeds_text(summary.seeds),
+            **clocks(summary),
+            **area(summary.median),
+            "latency": f"{summary.median.latency_cycles} cycles",
+            "M ops/s": None if rate is None else f"{summary.median.fmax_mhz * rate:,.0f}",
+        })  # fmt: skip
+    star = STAR * any(summary.earlier for summary in summaries)
+    return {
+        "rates": "\n".join(filter(None, [table(rates), earlier(measured, "rates")])),
+        "speed": "\n".join([goal(summaries, random) + "\n", table(rows), star]),
+    }
+
+
+def goal(summaries: Iterable[Summary], rates: dict[str, float]) -> str:
+    """Say on which devices the target is reached, and with how many seeds."""
+    found = []
+    for summary in summaries:
+        four = unit_profile(summary.case.spec).lanes == GOAL_LANES
+        if four and summary.case.unit in rates:
+            needed = GOAL / rates[summary.case.unit]
+            reached = sum(report.fmax_mhz >= needed for report in summary.reports)
+            verdict = "reaches it" if summary.median.fmax_mhz >= needed else "does not reach it"
+            seeds = f"{reached} of {len(summary.reports)} seeds"
+            found.append(f"on {summary.case.device} the median {verdict}, {seeds} do")
+    target = f"The target is {GOAL:,} M ops/s with {GOAL_LANES} lanes"
+    return f"{target}{': ' if found else ''}{'; '.join(found)}."
+
+
+def limits_blocks() -> dict[str, str]:
+    """Return the blocks of docs/limits.md: the limits of parts of devices, and their sources."""
+    classes = {device_class(name): name for name in DEVICES}
+    found = {name: {one.name: one for one in limits(device)} for name, device in classes.items()}
+    parts = dict.fromkeys(part for own in found.values() for part in own)
+    rows: list[Row] = [
+        {"MHz": part}
+        | {f"`{n}`": f"{own[part].mhz:g}" if part in own else NOTHING for n, own in found.items()}
+        for part in parts
+    ]
+    binding = {f"`{name}`": f"**{unit_limit(at).mhz:g}**" for name, at in classes.items()}
+    sources: dict[tuple[str, str], list[str]] = {}
+    for name, own in found.items():
+        for limit in own.values():
+            sources.setdefault((limit.name, limit.source), []).append(f"`{name}`")
+    listed: list[Row] = [
+        {"devices": ", ".join(names), "limit": part, "source": source}
+        for (part, source), names in sources.items()
+    ]
+    return {"limits": table([*rows, {"MHz": "**a unit**"} | binding]), "sources": table(listed)}
+
+
+# Boards
+
+
+def bitstream_row(report: dict[str, Any]) -> Row:
+    """Return the figures of a bitstream."""
+    spec = report["spec"]
+    return {
+        "board": f"`{report['board']}`",
+        "device": report["device"],
+        "clock": f"{report['clock_mhz']:g}",
+        "timing": f"{report['timing_mhz']:.1f}",
+        "limit": f"{report['limit_mhz']:g}",
+        "seed": report["seed"],
+        "baud": report["baud"],
+        "filter": spec["family"],
+        "keys": f"{spec['key_bits']} bits",
+        "window": f"{spec['span']:,} ticks" if spec.get("span") else f"{spec['window']:,}",
+        "LUTs": report["lut"],
+        "flip-flops": report["ff"],
+        "block RAMs": report["bram"],
+    }
+
+
+def pins(board: Board) -> str:
+    """Lay out the pins of a board."""
+
+    def pin(name: str) -> str:
+        return "`{}` {}".format(*name.split())
+
+    rows: list[Row] = [
+        {"": "serial port", " ": board.link},
+        {"": ", ".join(board.lights) or "lights",
+         " ": ", ".join(map(pin, board.lights.values())) or "none"},
+        {"": "reset", " ": pin(board.reset) if board.reset else "none"},
+        {"": "openFPGALoader", " ": f"`-b {board.loader}`"},
+    ]  # fmt: skip
+    about = f"{board.description}, as amaranth-boards has it in `{board.platform}`."
+    return f"### {board.name}\n\n{about}\n\n{table(rows)}"
+
+
+def is_own(report: dict[str, Any]) -> bool:
+    """Whether the filter of a bitstream has the family of its board's own filter."""
+    return bool(report["spec"]["family"] == BOARDS[report["board"]].spec.family)
+
+
+def boards(reports: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Return the blocks of docs/boards.md."""
+    reports = [with_limits(report) for report in reports]
+    own = [report for report in reports if is_own(report)]
+    former = [
+        f"`{report['board']}`"
+        for report in own
+        if Specification.from_dict(report["spec"]) != BOARDS[report["board"]].spec
+    ]
+    parts = [
+        table([*map(bitstream_row, own)]),
+        f"**Built before the filter had its present memories:** {', '.join(former)}.\n"
+        if former
+        else "",
+        *(f"**{one['board']}:** {one['caveat']}.\n" for one in own if one["caveat"]),
+        table(
+            [{"board": f"`{one['board']}`", "slowest path": one["critical_path"]} for one in own]
+        ),
+        versions(report["versions"] for report in own),
+    ]
+    return {
+        "others": table([bitstream_row(report) for report in reports if not is_own(report)]),
+        "bitstreams": "\n".join(filter(None, parts)),
+        "pins": "\n".join(map(pins, BOARDS.values())),
+    }
+
+
+def take_boards(paths: list[Path]) -> None:
+    """Put build reports in the place of earlier ones; drop boards that no longer exist."""
+    read = [json.loads(path.read_text("utf-8")) for path in paths]
+    known = {
+        (report["board"], is_own(report) or str(report["spec"])): {
+            name: value for name, value in report.items() if name not in ("utilisation", "files")
+        }
+        for report in [*load("boards"), *read]
+        if report["board"] in BOARDS
+    }
+    order = [*BOARDS]
+    save(
+        "boards",
+        sorted(known.values(), key=lambda one: (not is_own(one), order.index(one["board"]))),
+    )
+
+
+# Registers
+
+
+def export_rows() -> Iterator[Row]:
+    """Yield the registers of exported units, a row for each field."""
+    held = [one for one in REGISTERS if one.address is not None]
+    for one in sorted(held, key=lambda one: one.address or 0):
+        yield from field_rows(one)
+
+
+def field_rows(one: Register) -> Iterator[Row]:
+    """Yield the row of a register, or one for each of its fields."""
+    address, name = f"`{one.address:#04x}`", f"`{one.name}`"
+    if not one.fields:
+        bits = COUNTER_BITS if one.event else one.width or "as specified"
+        yield {"address": address, "register": name, "bits": str(bits),
+               "access": one.access.value, "meaning": one.meaning}  # fmt: skip
+    for field in one.fields:
+        last = field.place + field.width - 1
+        bits = f"{last}:{field.place}" if field.width > 1 else str(field.place)
+        yield {"address": address, "register": f"{name}, {field.name}", "bits": bits,
+               "access": field.access.value, "meaning": field.meaning}  # fmt: skip
+        address = ""
+
+
+def host() -> dict[str, str]:
+    """Return the blocks of docs/host.md."""
+    head = ("register", "access", "bits", "after reset", "meaning")
+    return {"registers": table([dict(zip(head, row, strict=True)) for row in registers_table()])}
+
+
+# Speed
+
+SETUP = """\
+Check-and-insert of {keys:,} random 64-bit keys on one thread, one tenth of which come again after 1
+to {window:,} insertions; {bits_per_key} bits for each key of the window. Two generations change
+places after every {window:,} insertions; of ours, a call takes {batch:,} keys. Time is CPU time,
+the median of {rounds} rounds. On {processor}, with {tools}, seed {seed}.
+
+{table}"""
+
+STREAM = """\
+{insertions:,} insertions and {queries:,} queries of a {model} of {kib:.0f} KiB, window {window:,}:
+the time of each tenth is that of all others, and memory stays where it was.
+
+{table}
+{total:.1f} s of CPU time in all, and {cpu_seconds:.1f} s with drawing the keys.
+{before:.0f} MiB of memory were taken before the first insertion, most of them by numba, and
+{peak:.0f} MiB at most. Of {known:,} queries for keys of the window {negatives} were answered
+wrongly. On {processor}, seed {seed}."""
+
+FIRSTS = {
+    "numpy": "numpy alone",
+    "compiled": "compiled, with nothing in the cache",
+    "cached": "compiled before",
+}
+
+
+def speed(measured: Sequence[Record], stream: Sequence[Record]) -> dict[str, str]:
+    """Return the blocks of docs/speed.md."""
+    (first,) = (record for record in measured if record.point["filter"] == FIRST)
+    filters = [record for record in measured if record is not first]
+    ours = {"compiled", "numpy"}
+    fastest = max(r.result["keys_per_second"] for r in filters if r.point["runs"] not in ours)
+    return {
+        "first": table([
+            {"path": FIRSTS[name], "import, s": f"{seconds[0]:.1f}",
+             "first answers, s": f"{seconds[1]:.1f}"}
+            for name, seconds in first.result["first_answer"].items()
+        ]) + earlier([first], "figures"),
+        "speed": SETUP.format(
+            **first.point,
+            processor=first.result["processor"],
+            tools=", ".join(f"{name} {v}" for name, v in first.identity["versions"].items()),
+            table=table([filter_row(record, fastest) for record in filters]),
+        ) + "\n" + earlier(filters, "figures"),
+        "stream": "\n\n".join(map(stream_text, stream)) + "\n\n" + earlier(stream, "figures"),
+    }  # fmt: skip
+
+
+def filter_row(record: Record, fastest: float) -> Row:
+    """Return the speed of a filter, also compared with the fastest of other libraries."""
+    run = record.result
+    low, high = (f"{rate / 1e6:.2f}" for rate in run["range"])
+    rate = run["false_positive_rate"]
+    return {
+        "filter": record.point["filter"],
+        "runs": record.point["runs"],
+        "M keys/s": f"{run['keys_per_second'] / 1e6:.2f} ({low} to {high})",
+        "of the fastest other": f"{run['keys_per_second'] / fastest:.2f}",
+        "false positives": None if rate is None else rate_text(rate),
+        "false negatives": run["false_negatives"],
+        "bits": run["memory_bits"],
+    }
+
+
+def stream_text(record: Record) -> str:
+    """Describe a long stream part by part."""
+    run, parts = record.result, record.result["parts"]
+    rows: list[Row] = []
+    for number, part in enumerate(parts, 1):
+        queries = part["queries_of_the_window"] + part["queries_of_others"]
+        each = part["cpu_seconds"] / (part["insertions"] + queries) * 1e9
+        rows.append({
+            "part": number, "insertions": part["insertions"], "queries": queries,
+            "CPU s": f"{part['cpu_seconds']:.2f}", "ns each": f"{each:.1f}",
+            "false negatives": part["false_negatives"],
+            "peak MiB": f"{part['peak_bytes'] / 2**20:.0f}",
+        })  # fmt: skip
+    return STREAM.format(
+        **record.point,
+        table=table(rows),
+        kib=run["memory_bits"] / 8192,
+        total=sum(part["cpu_seconds"] for part in parts),
+        cpu_seconds=run["cpu_seconds"],
+        before=run["peak_bytes_before"] / 2**20,
+        peak=run["peak_bytes"] / 2**20,
+        known=sum(part["queries_of_the_window"] for part in parts),
+        negatives=run["false_negatives"] or "none",
+        processor=run["processor"],
+    )
+
+
+# Security
+
+ATTACKS = {
+    "rates": ("forged", "forged cells", "filled", "twins"),
+    "dictionaries": ("crowded",),
+    "lanes": ("one shard", "one shard, by time"),
+    "verdicts": ("replayed",),
+    "differences": ("difference",),
+    "floods": ("flooded",),
+}
+"""Attacks of each table."""
+
+OPERATIONS = 340e6
+"""Operations per second of a fast unit, for the effort of all bits of the fold."""
+
+WINDOW = 1000
+
+DAY = 86_400
+
+
+def attacks_table(runs: Iterable[dict[str, Any]]) -> str:
+    """Lay out attacks: the effect of random keys and of chosen keys, by the hash of the filter."""
+    found: dict[tuple[str, ...], dict[str, dict[str, Any]]] = {}
+    for run in runs:
+        place = run["attack"], run["unit"], run["figure"], run["cost"]
+        found.setdefault(place, {})[run["hash"]] = run
+    hashes = dict.fromkeys(run for own in found.values() for run in own)
+    rows: list[Row] = []
+    for (attack, unit, figure, cost), own in found.items():
+        first = next(iter(own.values()))
+        rows.append({
+            "attack": f"`{attack}`", "unit": unit, "measured": figure,
+            "random keys": attack_figure(first, first["usual"]),
+            **{name: attacked(own[name]) if name in own else NOTHING for name in hashes},
+            "cost": cost,
+        })  # fmt: skip
+    return table(rows)
+
+
+def attacked(run: dict[str, Any]) -> str:
+    """Return a figure under an attack, and the window that is still exact, if there is one."""
+    window = f", window {run['guaranteed']:,}" if "guaranteed" in run else ""
+    return attack_figure(run, run["attacked"]) + window
+
+
+def attack_figure(run: dict[str, Any], value: float) -> str:
+    """Write a rate, or operations per cycle."""
+    return f"{value:.3f}" if "cycle" in run["figure"] else rate_text(value)
+
+
+def effort(runs: Iterable[dict[str, Any]]) -> str:
+    """Say how many queries all 64 bits of the fold would take, by the narrower ones measured."""
+    found = [run for run in runs if run["attack"] == "difference"]
+    logs = [math.log2(run["queries"] * WINDOW) - run["folded_bits"] for run in found]
+    pairs = 64 + sum(logs) / len(logs)
+    days = 2**pairs / WINDOW / OPERATIONS / DAY
+    return (
+        f"A fold of n bits took 2^(n {sum(logs) / len(logs):+.1f}) pairs on average, a pair being "
+        f"a query and one of the {WINDOW:,} keys of the window. By that rule, all 64 bits would "
+        f"take {days:,.0f} days of {OPERATIONS / 1e6:.0f} million queries a second beside a window "
+        f"of {WINDOW:,} keys, and {days / 100:,.0f} days beside one of {100 * WINDOW:,}. That was "
+        "computed, not run."
+    )
+
+
+def security(measured: Sequence[Record], fuzzed: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Return the blocks of docs/security.md."""
+    runs = [run for record in measured for run in record.result["runs"]]
+    every: Row = {"what is read": "all"} | {
+        head: sum(one[name] for one in fuzzed)
+        for head, name in (("inputs", "inputs"), ("of them refused", "refused"))
+    }
+    rows = [
+        {"what is read": one["parser"], "inputs": one["inputs"], "of them refused": one["refused"]}
+        for one in fuzzed
+    ]
+    tables = {
+        name: attacks_table(run for run in runs if run["attack"] in attacks)
+        for name, attacks in ATTACKS.items()
+    }
+    said = f"{effort(runs)}\n\n{earlier(measured, 'attacks')}"
+    return tables | {"effort": said, "inputs": table([*rows, every])}
+
+
+def take_fuzz(paths: list[Path]) -> None:
+    """Keep new counts of damaged inputs, as `make fuzz` writes them."""
+    for path in paths:
+        parsers = json.loads(path.read_text("utf-8"))["parsers"]
+        save("fuzz", [{"parser": name} | counts for name, counts in parsers.items()])
+
+
+# Upsets
+
+FEWEST = 50
+"""Upsets of a register for which a share is shown."""
+
+MOST = 6
+"""Registers shown of each unit."""
+
+
+def option(record: Record) -> str:
+    """Return the one option of a unit: protect, check or none."""
+    if record.point["self_check"]:
+        return "check"
+    return "" if record.point["protect"] == "none" else "protect"
+
+
+def outcome_rows(found: Iterable[Record]) -> Iterator[Row]:
+    """Yield the outcomes of upsets of units, for each kind of bits except counters."""
+    for record in found:
+        run = record.result
+        for kind in record.point["kinds"]:
+            own = {one["outcome"]: one for one in run["found"] if one["kind"] == kind}
+            struck = sum(one["silent"] + one["told"] for one in own.values())
+            if kind == "counter" or not struck:
+                continue
+            silent = own["false negative"]["silent"]
+            yield {
+                "unit": f"`{label(record.point)}`",
+                "struck": kind,
+                "bits": run["bits"][kind],
+                "upsets": struck,
+                **{
+                    name: rate_text((one["silent"] + one["told"]) / struck)
+                    for name, one in own.items()
+                },
+                "reported": sum(one["told"] for one in own.values()),
+                "silent false negatives": silent,
+                "their share, with 95 %": interval_text(clopper_pearson(silent, struck)),
+            }
+
+
+def register_rows(found: Iterable[Record]) -> Iterator[Row]:
+    """Yield the registers whose upsets cause most of the silent false negatives."""
+    for record in found:
+        groups = record.result["registers"]
+        every = sum(missed for _, _, missed, _, _ in groups.values())
+        ranked = sorted(groups.items(), key=lambda one: -one[1][2])
+        for register, (bits, struck, missed, left, _) in ranked[:MOST]:
+            yield {
+                "unit": f"`{label(record.point)}`",
+                "register": f"`{register}`",
+                "bits": bits,
+                "upsets": struck,
+                "silent false negative": rate_text(missed / struck),
+                "and something left": rate_text(left / struck),
+                "share of all": rate_text(missed / every) if every else NOTHING,
+            }
+
+
+def lasting_rows(found: Iterable[Record]) -> Iterator[Row]:
+    """Yield the registers that an upset leaves wrong so that keys or results are lost."""
+    for record in found:
+        shares = {
+            name: worst / struck
+            for name, (_, struck, _, _, worst) in record.result["registers"].items()
+            if struck >= FEWEST and worst > struck / 2
+        }
+        listed = [
+            f"`{name}` ({rate_text(share)})"
+            for name, share in sorted(shares.items(), key=lambda one: -one[1])
+        ]
+        yield {
+            "unit": f"`{label(record.point)}`",
+            "registers of which more than half of the upsets last": ", ".join(listed) or NOTHING,
+        }
+
+
+def checked_rows(found: Iterable[Record]) -> Iterator[Row]:
+    """Yield the outcomes of upsets of flip-flops in units that check themselves."""
+    for record in found:
+        for one in record.result["found"]:
+            if one["kind"] == "register":
+                yield {
+                    "unit": f"`{label(record.point)}`",
+                    "outcome": one["outcome"],
+                    "upsets": one["silent"] + one["told"],
+                    "reported": one["told"],
+                    "something left": one["lasting"],
+                }
+
+
+def upsets(found: Sequence[Record]) -> dict[str, str]:
+    """Return the blocks of docs/upset-campaign.md."""
+    plain, protected, checked = (
+        [record for record in found if option(record) == name] for name in ("", "protect", "check")
+    )
+    flips, wrong, seconds = (
+        sum(record.result[name] for record in found) for name in ("done", "mismatches", "seconds")
+    )
+    return {
+        "outcomes": table([{"outcome": name, "meaning": text} for name, text in OUTCOMES.items()]),
+        "ran": (
+            f"{len(found)} campaigns, {flips:,} upsets in {seconds / 60:.0f} minutes; without "
+            f"upsets, {wrong} results, counters or bits differ from the golden model's.\n"
+            f"{earlier(found, 'campaigns')}"
+        ),
+        "units": table([*outcome_rows(plain)]),
+        "protected": table([*outcome_rows(protected)]),
+        "checked": table([*checked_rows(checked)]),
+        "registers": table([*register_rows(plain)]),
+        "lasting": table([*lasting_rows(plain)]),
+    }
+
+
+# Verification
+
+
+def take_verification(paths: list[Path]) -> None:
+    """Take in the output of `python -m campaigns prove --json`, or a record of mutants."""
+    for path in paths:
+        values = json.loads(path.read_text("utf-8"))
+        if "modules" in values:
+            (RESULTS / "mutants.json").write_text(json.dumps(values, indent=1) + "\n")
+            continue
+        made = [proof | {"versions": values["versions"]} for proof in values["proofs"]]
+        known = {one["name"]: one for one in [*load("proofs"), *made]}
+        names = [proof.name for proof in with_goals(PROOFS)]
+        save("proofs", [known[name] for name in names if name in known])
+
+
+def proofs_table(proofs: Sequence[dict[str, Any]]) -> str:
+    """Lay out statements, and how and in what time each was proven.
+
+    Raises
+    ------
+    ValueError
+        If a proof is not on record.
+    """
+    missing = {proof.name for proof in PROOFS} - {one["name"] for one in proofs}
+    if missing:
+        raise ValueError(f"results/proofs.jsonl lacks {', '.join(sorted(missing))}")
+    goals = [one for one in proofs if one["method"].startswith("reached")]
+    rows: list[Row] = [
+        {"proof": one["name"], "what holds": one["statement"], "of": one["design"],
+         "kind": one["method"], "status": one["status"], "time": f"{one['seconds']:.0f} s"}
+        for one in proofs
+        if one not in goals
+    ]  # fmt: skip
+    reached = sum(one["status"] == "proven" for one in goals)
+    bounded = sum(one["method"].startswith("bounded") for one in proofs)
+    tools = sorted({pair for one in proofs for pair in one["versions"].items()})
+    named = ", ".join(" ".join(pair) for pair in tools)
+    total = sum(one["seconds"] for one in proofs)
+    return (
+        table(rows)
+        + f"\n{len(rows)} proofs, {bounded} of them bounded, and {len(goals)} cover checks, "
+        f"of which {reached} are reached. All in {total:.0f} s, one at a time; {named}.\n"
+    )
+
+
+def soak_row(record: Record) -> Row:
+    """Return the figures of a long run."""
+    run = record.result
+    wrong, kept = run["mismatches"], "memory_bits" if "memory_bits" in run else "memory_cells"
+    turns = run.get("ring_turns", run.get("rounds_of_stamps", 0))
+    return {
+        "case": f"`{record.point['case']}`",
+        "hardware": ", ".join(f"{name} {value}" for name, value in run["build"].items()),
+        **{name: run.get(name, 0) for name in ("operations", "hits", "shifts", "clears")},
+        "secrets": run["rekeys"],
+        "turns of the ring or rounds of stamps": turns,
+        "mismatches": ", ".join(f"{name} {count}" for name, count in wrong.items()),
+        "memory bits or cells": f"{run['memory_comparisons']} times {run[kept]:,}",
+        "time": f"{run['seconds']:.0f} s",
+    }
+
+
+def soak_table(found: Sequence[Record]) -> str:
+    """Lay out the comparisons of long runs, a line for each."""
+    order = [*soak.CASES]
+    known = [record for record in found if record.point["case"] in order]
+    said = f"{len(known)} of {len(order)} runs are on record.\n{earlier(known, 'runs')}"
+    return f"{table([*map(soak_row, known)])}\n{said}"
+
+
+def verification() -> dict[str, str]:
+    """Return the blocks of docs/verification.md."""
+    return {
+        "proofs": proofs_table(load("proofs")),
+        "mutants": mutants(json.loads((RESULTS / "mutants.json").read_text("utf-8"))["modules"]),
+        "semantic": semantic(tomllib.loads(SEMANTIC.read_text("utf-8"))["mutant"]),
+        "soak": soak_table(records("soak")),
+    }
+
+
+# Mutants
+
+SEMANTIC = ROOT / "tests" / "mutation" / "semantic.toml"
+
+BY = {"test": "a test", "proof": "a proof", "time": "running for ever"}
+"""What kills a mutant, for the header."""
+
+
+def killed_share(found: Counter[str]) -> str:
+    """Return the share of the mutants that are killed; undecided ones count as survivors."""
+    others = found.total() - found["equivalent"]
+    return f"{found['killed'] / others:.1%}" if others else NOTHING
+
+
+def room_line(room: str, modules: dict[str, Any]) -> str:
+    """Sum up the modules of a folder in a sentence, or of all folders."""
+    own = [module for path, module in modules.items() if path.startswith(room)]
+    found = Counter(one["outcome"] for module in own for one in module["tried"].values())
+    there = sum(module["mutants"] for module in own)
+    return (
+        f"{f'`{room}`' if room else 'Both'}: "
+        f"{found.total():,} tried of the {there:,} mutants of {len(own)} modules; "
+        f"{found['equivalent']} are equivalent; of the other "
+        f"{found.total() - found['equivalent']:,}, {found['killed']:,} are killed "
+        f"({killed_share(found)}), {found['survived']} survived, {found['open']} are undecided.\n"
+    )
+
+
+def module_row(path: str, module: dict[str, Any]) -> Row:
+    """Return how many mutants of a module were killed, by what, and in how long."""
+    tried = module["tried"].values()
+    found = Counter(one["outcome"] for one in tried)
+    killed = [one for one in tried if one["outcome"] == "killed"]
+    kinds = Counter(one["kind"] for one in killed)
+    return {
+        "module": f"`{path}`",
+        "mutants": module["mutants"],
+        "tried": len(tried),
+        **{f"killed by {name}": kinds[kind] for kind, name in BY.items()},
+        "equivalent": found["equivalent"],
+        "survived": found["survived"],
+        "undecided": found["open"],
+        "share killed": killed_share(found),
+        "median time of a kill": f"{median(one['seconds'] for one in killed):.0f} s"
+        if killed
+        else NOTHING,
+    }
+
+
+def mutants(modules: dict[str, Any]) -> str:
+    """Lay out the campaign of operator mutants, and all that were not killed."""
+
+    def code(text: str) -> str:
+        escaped = text.replace("|", "\\|")
+        return f"`{escaped}`" if escaped else NOTHING
+
+    left: list[Row] = [
+        {"mutant": f"`{name}`", "": one["outcome"], "source": code(one["old"]),
+         "changed to": code(one["new"]), "reason": one["by"] or NOTHING}
+        for module in modules.values()
+        for name, one in module["tried"].items()
+        if one["outcome"] != "killed"
+    ]  # fmt: skip
+    rooms = [room_line(room, modules) for room in ("golden", "hdl", "")]
+    return "\n".join([*rooms, table([module_row(*one) for one in modules.items()]), table(left)])
+
+
+def semantic(found: Sequence[dict[str, Any]]) -> str:
+    """Lay out semantic mutants by kind, and the survivors with their reasons."""
+    kinds = Counter(one["kind"] for one in found)
+    proofs = Counter(one["kind"] for one in found if one.get("killer", "").startswith("proof: "))
+    left = [one for one in found if not one.get("killer")]
+    survived = Counter(one["kind"] for one in left)
+    rows: list[Row] = [
+        {"kind": kind, "mutants": count,
+         "killed by a test": count - proofs[kind] - survived[kind],
+         "killed by a proof": proofs[kind], "survived": survived[kind]}
+        for kind, count in sorted(kinds.items())
+    ]  # fmt: skip
+    killed = len(found) - len(left)
+    lines = [table(rows), f"{killed} of {len(found)} are killed ({killed / len(found):.1%})."]
+    lines += [
+        f"- Survivor in `{one['path']}`: {one['name']}. {one.get('reason', '')}" for one in left
+    ]
+    return "\n".join(lines)
+
+
+def _page(name: str, blocks: Callable[[], dict[str, str]], **more: Any) -> Page:
+    return Page(DOCS / f"{name}.md", blocks, **more)
+
+
+PAGES = (
+    _page("boards", lambda: boards(load("boards")), take=take_boards),
+    _page("export", lambda: {"registers": table([*export_rows()])}),
+    _page("host", host),
+    _page("lanes", lambda: lanes(records("lanes"), records("hardware"))),
+    _page("limits", limits_blocks),
+    _page(
+        "performance",
+        lambda: performance(records("hardware")),
+        drawings=lambda: {AREA: drawings.area_words(units)} if (units := _units()) else {},
+        draw=lambda: drawings.draw_area(_units(), AREA),
+    ),
+    _page("security", lambda: security(records("attack"), load("fuzz")), take=take_fuzz),
+    _page("speed", lambda: speed(records("golden"), records("stream"))),
+    _page("upset-campaign", lambda: upsets(records("upsets"))),
+    _page("verification", verification, take=take_verification),
+)

@@ -1,0 +1,18 @@
+"""All campaigns, by name."""
+
+from .attacks import ATTACK
+from .counts import COUNTS
+from .golden_speed import GOLDEN, STREAM
+from .hardware import HARDWARE
+from .promise import PLANNER
+from .soak import SOAK
+from .speed import DEDUP, LANES, REPLAY
+from .upsets import UPSETS
+
+CAMPAIGNS = {
+    one.name: one
+    for one in (
+        HARDWARE, LANES, SOAK, UPSETS, ATTACK, GOLDEN, STREAM, REPLAY, DEDUP, PLANNER, COUNTS,
+    )
+}  # fmt: skip
+"""Campaigns by name."""

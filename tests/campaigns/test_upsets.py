@@ -1,0 +1,238 @@
+"""Campaigns of upsets: what is promised, how a run is judged, and that a campaign can go on."""
+
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from campaigns import upsets
+from campaigns.upsets import END, KINDS, OUTCOMES, judge, promised
+from lately.golden import Operation, SpecificationError, any_preset, preset
+from lately.golden.spec.timestamp import TimedTimingSpec
+from lately.sim import compiled_unit
+from lately.sim.replay import upset_elements
+from lately.sim.replay.upset_elements import Element
+from lately.sim.replay.upset_runs import Beheld, Outcome, Sent
+
+CHECK = Operation.CHECK_AND_INSERT
+BEATS = 20
+
+
+def sent(*operations, numbers=0):
+    """A sequence of operations on keys, as the driver takes it."""
+    codes, keys = zip(*operations, strict=True)
+    count = len(codes)
+    return Sent(
+        np.zeros(count, np.uint8),
+        np.array(codes, np.uint8) | np.uint8(0x80),
+        np.array(keys, np.uint64)[:, None],
+        np.broadcast_to(numbers, count).astype(np.uint64),
+    )
+
+
+def reported(count):
+    """Answers that report every key."""
+    return Beheld.nothing(count)._replace(seen=np.full(count, 2, np.uint8))
+
+
+def promises(spec, sequence, beheld=None):
+    beheld = reported(len(sequence.codes)) if beheld is None else beheld
+    return np.flatnonzero(promised(spec, sequence, beheld)).tolist()
+
+
+def test_promised_by_insertions():
+    spec = preset("tiny")
+    others = [(Operation.INSERT, key) for key in range(2, 10)]
+    window = spec.guaranteed_window
+    assert len(others) == window
+    # The query comes as late as it may, and one insertion later.
+    first, query = (Operation.INSERT, 1), (Operation.QUERY, 1)
+    assert promises(spec, sent(first, *others[:-1], query)) == [window]
+    assert promises(spec, sent(first, *others, query)) == []
+
+
+def test_promised_after_other_operations():
+    spec = preset("tiny")
+    first, query = (Operation.INSERT, 1), (Operation.QUERY, 1)
+    assert promises(spec, sent(first, (Operation.NONE, 1), (Operation.QUERY, 2), query)) == [3]
+    assert promises(spec, sent(first, (Operation.CLEAR, 1), query)) == []
+    assert promises(spec, sent(query, (CHECK, 1), (CHECK, 1))) == [2]
+    # What is not reported was not promised: a SHIFT came.
+    unseen = Beheld.nothing(2)._replace(seen=np.ones(2, np.uint8))
+    assert promises(spec, sent(first, query), unseen) == []
+    removal = sent(first, (Operation.REMOVE, 1), query, numbers=40)
+    assert promises(any_preset("dictionary-tiny"), removal) == []
+
+
+@pytest.mark.parametrize(("asked", "found"), [(2, [2, 4]), (1, [2]), (0, [])])
+def test_promised_by_a_window_that_is_asked_for(asked, found):
+    query = (Operation.QUERY, 1)
+    operations = [(Operation.INSERT, 1), (Operation.NONE, 0), query, (Operation.INSERT, 2), query]
+    sequence = sent(*operations, numbers=asked)
+    assert promises(any_preset("dictionary-tiny"), sequence) == found
+    assert promises(any_preset("timing-counted-tiny"), sequence) == found
+
+
+def test_promised_by_ticks():
+    spec = any_preset("timing-tiny")
+    assert isinstance(spec, TimedTimingSpec)
+    sequence = sent((Operation.INSERT, 1), (Operation.QUERY, 1), (Operation.QUERY, 1), numbers=7)
+    beheld = reported(3)._replace(time=np.array([5, 12, 13], np.uint32))
+    assert promises(spec, sequence, beheld) == [1]
+    ring = any_preset("timed-tiny")
+    numbers = [5, 5 + ring.span, 6 + ring.span]
+    assert promises(ring, sent(*[(Operation.INSERT, 1), *[(Operation.QUERY, 1)] * 2],
+                               numbers=numbers)) == [1]  # fmt: skip
+
+
+def judged(promise=(), told=False, healed=True, beats=BEATS, operation=CHECK, **changes):
+    """Judge one run in which some answers changed, of a sequence in which every second is seen."""
+    sequence = sent(*[(operation, 0)] * 40)
+    seen = np.tile(np.array([1, 2], np.uint8), 20)
+    reference = Beheld.nothing(40)._replace(seen=seen, tag=np.arange(40, dtype=np.uint8))
+    found = Beheld(*(array[None, 10 : 10 + BEATS].copy() for array in reference))
+    for name, (at, value) in changes.items():
+        getattr(found, name)[0, at] = value
+    outcome = Outcome(
+        np.array([10]), np.array([beats]), np.array([told]), np.array([healed]), found
+    )
+    due = np.zeros(40, np.bool_)
+    due[list(promise)] = True
+    ranks, tells = judge(sequence, reference, due, outcome, BEATS)
+    return list(OUTCOMES)[ranks[0]], bool(tells[0])
+
+
+def test_outcomes():
+    assert judged() == ("masked", False)
+    assert judged(told=True) == ("masked", True)
+    assert judged(healed=False) == ("latent", False)
+    assert judged(seen=(4, 2)) == ("false positive", False)
+    assert judged(seen=(5, 1)) == ("other", False)
+    assert judged(seen=(5, 1), promise=[15]) == ("false negative", False)
+    assert judged(seen=(5, 1), promise=[13, 17]) == ("other", False)
+    assert judged(seen=(5, 1), promise=[15], told=True) == ("false negative", True)
+    assert judged(seen=(4, 2), healed=False) == ("false positive", False)
+
+
+def test_ages_of_outcomes():
+    assert judged(age=(5, 3)) == ("other", False)
+    # A key that is not reported has no age, and one that is reported by mistake a wrong one.
+    assert judged(age=(4, 3)) == ("masked", False)
+    assert judged(seen=(4, 2), age=(4, 3)) == ("false positive", False)
+    for name in ("status", "time", "tag"):
+        assert judged(**{name: (4, 99)}) == ("other", False)
+    assert judged(seen=(4, 2), status=(4, 1)) == ("other", False)
+    assert judged(operation=Operation.INSERT, seen=(4, 2)) == ("other", False)
+
+
+def test_a_status_excuses_the_answer_it_comes_with():
+    assert judged(seen=(5, 1), status=(5, 1), promise=[15]) == ("false negative", True)
+    assert judged(seen=(5, 1), status=(4, 1), promise=[15]) == ("false negative", False)
+
+
+def test_results_that_are_lost():
+    assert judged(beats=BEATS - 1) == ("lost result", False)
+    every = slice(BEATS - END, BEATS)
+    half = slice(BEATS - END // 2, BEATS)
+    assert judged(tag=(every, 99)) == ("lost result", False)
+    assert judged(tag=(half, 99)) == ("other", False)
+    assert judged(tag=(slice(BEATS - END // 2 - 1, BEATS), 99)) == ("lost result", False)
+    assert judged(seen=(every, 0), promise=[29]) == ("lost result", False)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(upsets, "BATCH", 40)
+    monkeypatch.setattr(upsets, "LOAD", 200)
+    monkeypatch.setattr(upsets, "tell", lambda **message: None)
+    monkeypatch.setattr("lately.sim.compiled_unit", partial(compiled_unit, optimisation=1))
+
+
+def run(name="tiny", **options):
+    (point,) = upsets.points(preset=(name,), **options)
+    return upsets.run(point)
+
+
+@pytest.mark.rtl
+def test_campaign():
+    whole = run(upsets=100)
+    assert (whole["done"], whole["mismatches"]) == (100, 0)
+    assert sum(row["silent"] + row["told"] for row in whole["found"]) == 100
+    assert sum(whole["bits"].values()) > 1000
+    again = run(upsets=100)
+    assert again | {"seconds": 0} == whole | {"seconds": 0}
+    assert run(upsets=100, seed=2)["found"] != whole["found"]
+    memory = run(upsets=40, kind=("memory",))
+    assert {row["kind"] for row in memory["found"]} == {"memory"} == memory["bits"].keys()
+    assert [*upsets.wrong(whole | {"mismatches": 3})] == ["mismatches: must be 0, not 3"]
+
+
+def test_a_kind_without_a_bit_is_refused(monkeypatch):
+    """A campaign would pass without any upset of such a kind."""
+    struck = SimpleNamespace(elements=[Element(("top", "accepted"), 1, 1, False)], digest="")
+    unit = SimpleNamespace(upsets=struck)
+    monkeypatch.setattr("lately.sim.compiled_unit", lambda *_, **__: nullcontext(unit))
+    message = "^kind: must be one the unit has, register, not 'memory'$"
+    with pytest.raises(SpecificationError, match=message):
+        run(kind=("memory", "register"))
+
+
+def test_points_differ_in_their_labels():
+    assert KINDS == upset_elements.KINDS
+    labels = [upsets.label(point) for point in upsets.points()]
+    assert len(labels) == len({*labels}) == 33
+    assert {"tiny", "tiny parity memory buffer", "tiny check"} <= {*labels}
+    (point,) = upsets.points(preset=("tiny",), seed=2, kind=("memory",))
+    assert upsets.label(point) == "tiny memory seed 2"
+
+
+def test_tables_wrong():
+    (point,) = upsets.points(preset=("timing-tiny",))
+    tables = replace(any_preset("timing-tiny"), classes=3)
+    with pytest.raises(SpecificationError, match="classes: must not be given for upsets, not 3"):
+        upsets.run(point | {"spec": tables.to_dict()})
+
+
+def test_registers_of_one_name_are_summed_up():
+    elements = [
+        SimpleNamespace(name=name, kind=kind, bits=4)
+        for name, kind in (("core.a", "register"), ("core.a$7", "register"), ("m", "memory"))
+    ]
+    (point,) = upsets.points(preset=("tiny",))
+    tally = upsets._Tally(
+        point | {"kinds": ["register", "memory"]}, SimpleNamespace(elements=elements)
+    )
+    missed, masked = upsets.MISSED, 0
+    tally.add([0, 0, 1, 1, 2], np.array([missed, masked, missed, missed, missed]),
+              np.array([0, 0, 1, 0, 0]), np.array([1, 0, 0, 1, 0]), 0)  # fmt: skip
+    assert tally.figures()["registers"] == {"core.a": [8, 4, 2, 2, 2]}
+
+
+@pytest.mark.rtl
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in upsets.PRESETS if name != "tiny"])
+def test_campaigns_of_all_units(name, monkeypatch):
+    monkeypatch.setattr(upsets, "BATCH", 1000)
+    figures = run(name, upsets=1000, seed=3)
+    assert figures["mismatches"] == 0
+    found = {(row["kind"], row["outcome"]): row["silent"] for row in figures["found"]}
+    assert found["register", "masked"] > 100
+    assert found["register", "false negative"] > 10
+    assert found["buffer", "other"] > 0
+
+
+@pytest.mark.rtl
+@pytest.mark.slow
+@pytest.mark.parametrize("name", upsets.CHECKED)
+def test_campaigns_of_protected_units(name, monkeypatch):
+    """No upset of a memory bit loses a key or a result, the small memories' neither."""
+    monkeypatch.setattr(upsets, "BATCH", 1000)
+    figures = run(name, upsets=1000, seed=4, protect="parity")
+    assert figures["mismatches"] == 0
+    found = {(row["kind"], row["outcome"]): row["silent"] + row["told"] for row in figures["found"]}
+    assert found["memory", "masked"] > 0
+    for kind in ("memory", "buffer"):
+        assert found.get((kind, "false negative"), 0) == found.get((kind, "lost result"), 0) == 0
