@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from amaranth.sim import Simulator
 
-from lately.golden import FilterSpec, Operation, from_spec, preset
+from lately.golden import Operation, from_spec, preset
+from lately.golden.spec import GEBFSpec
 from lately.hdl.queue import ResultQueue
 from lately.hdl.ring.core import FilterCore, ring_core
 from lately.hdl.unit import FilterUnit
@@ -181,9 +182,7 @@ SPANS = IMAGES / "spans.svg"
 PART = IMAGES / "timing-part.svg"
 COLUMNS = IMAGES / "dictionary-columns.svg"
 
-TIMED = FilterSpec(
-    family="gebf", window=64, epochs=4, hashes=2, bits=640, span=40, generation_span=11
-)
+TIMED = GEBFSpec(window=64, epochs=4, hashes=2, bits=640, span=40, generation_span=11)
 """Ring of the picture of windows in time."""
 
 SILENCE = range(34, 62)
@@ -197,7 +196,7 @@ Arrow = tuple[tuple[float, float], tuple[float, float], str]
 @cache
 def generations() -> tuple[tuple[int, int], ...]:
     """Return the times of the first and last insertion of each generation, as golden has them."""
-    ring = from_spec(TIMED)
+    ring: Any = from_spec(TIMED)
     found: list[tuple[int, int]] = []
     for number, time in enumerate(INSERTIONS):
         shifts = ring.shifts
@@ -227,7 +226,7 @@ def draw_spans() -> None:
             axes.barh(number, whole - last - 1, 0.7, last + 1, color=COLOURS["green"])
         axes.barh(0, 0, color=COLOURS["blue"], label="receives insertions")
         axes.barh(0, 0, color=COLOURS["green"], label="settled, counts")
-        shade = {"color": COLOURS["grid"], "alpha": 0.5, "zorder": 0}
+        shade: dict[str, Any] = {"color": COLOURS["grid"], "alpha": 0.5, "zorder": 0}
         axes.axvspan(SILENCE.start, SILENCE.stop, label="silence", **shade)
         axes.grid(visible=False)
         axes.set_ylim(len(generations()) - 0.4, -0.6)

@@ -216,10 +216,10 @@ def limits_blocks() -> dict[str, str]:
     found = {name: {one.name: one for one in limits(device)} for name, device in classes.items()}
     parts = dict.fromkeys(part for own in found.values() for part in own)
     rows: list[Row] = [
-        {"MHz": part}
-        | {f"`{n}`": f"{own[part].mhz:g}" if part in own else NOTHING for n, own in found.items()}
+        {"MHz": part,
+         **{f"`{n}`": f"{own[part].mhz:g}" if part in own else NOTHING for n, own in found.items()}}
         for part in parts
-    ]
+    ]  # fmt: skip
     binding = {f"`{name}`": f"**{unit_limit(at).mhz:g}**" for name, at in classes.items()}
     sources: dict[tuple[str, str], list[str]] = {}
     for name, own in found.items():

@@ -123,7 +123,8 @@ def wave_json(trace: Trace, names: Sequence[str], cycles: Sequence[int]) -> dict
 
 
 def _lane(values: Sequence[Any], cycles: Sequence[int], gaps: set[int]) -> dict[str, Any]:
-    wave, data = "", []
+    wave = ""
+    data: list[str] = []
     last: Any = object()
     for value, cycle in zip(values, cycles, strict=True):
         if cycle in gaps:
