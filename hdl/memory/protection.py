@@ -6,7 +6,7 @@ from types import MappingProxyType
 from amaranth.hdl import Cat, Const, Mux
 
 from ..latencies import VOTES, check_bits
-from ..pipeline import registered
+from ..pipeline import delayed, registered
 from .copies import Copies, deviating
 from .parity import sums
 
@@ -73,7 +73,7 @@ class CellProtection:
         """
         return wrong & Const(0)
 
-    def repair(self, m, memory, read):
+    def repair(self, m, memory, read=None, *, port="b"):
         """Return the `Repair` of the cell that a sweep has read.
 
         Parameters
@@ -82,8 +82,10 @@ class CellProtection:
             Gets the registers.
         memory : Component
             As built by `memory`.
-        read : Value
-            The word of the cell is at port B.
+        read : Value, optional
+            The word of the cell is at the port; by default it may be there in each cycle.
+        port : str
+            "a" or "b".
         """
         return Repair(self, memory, Const(0))
 
@@ -102,11 +104,10 @@ class Parity(CellProtection):
         """Do as `CellProtection.lost`."""
         return wrong
 
-    def repair(self, m, memory, read):
+    def repair(self, m, memory, read=None, *, port="b"):
         """Do as `CellProtection.repair`."""
-        found = registered(m, read, "repair_found")
-        wrong = registered(m, self.wrong(m, memory, "b"), "repair_wrong", enable=found)
-        return Repair(self, memory, wrong)
+        wrong = self.wrong(m, memory, port)
+        return Repair(self, memory, _kept(m, read)(wrong, "repair_wrong"))
 
 
 class Triplication(CellProtection):
@@ -133,17 +134,24 @@ class Triplication(CellProtection):
         """Do as `CellProtection.wrong`."""
         return registered(m, Cat(memory.unlike(f"{port}_word")), f"{port}_unlike").any()
 
-    def repair(self, m, memory, read):
+    def repair(self, m, memory, read=None, *, port="b"):
         """Do as `CellProtection.repair`."""
-        keep = partial(registered, m, enable=registered(m, read, "repair_found"))
-        word = registered(m, memory.b_word, "repair_word_before", reset_less=True)
-        unlike = [registered(m, each, "repair_unlike") for each in memory.unlike("b_word")]
+        keep = _kept(m, read)
+        answer = f"{port}_word"
+        word = registered(m, getattr(memory, answer), "repair_word_before", reset_less=True)
+        unlike = [registered(m, each, "repair_unlike") for each in memory.unlike(answer)]
         return Repair(
             self,
             memory,
             keep(deviating(*unlike), "repair_copies"),
             word=keep(word, "repair_word", reset_less=True),
         )
+
+
+def _kept(m, read):
+    """Return a function that registers a value the cycle after a word, until the next word."""
+    found = None if read is None else registered(m, read, "repair_found")
+    return partial(registered, m, enable=found)
 
 
 class Repair:
@@ -167,12 +175,31 @@ class Repair:
         Its content is lost, likewise.
     """
 
+    LATENCY = 2
+    """Cycles from a word to its repair."""
+
     def __init__(self, protection, memory, copies, *, word=None):
+        self._protection = protection
         self._memory = memory
         self._copies = copies
         self._word = word
         self.wrong = copies.any()
         self.lost = protection.lost(self.wrong)
+
+    def delayed(self, m, cycles):
+        """Return the repair as it was `cycles` cycles ago.
+
+        Parameters
+        ----------
+        m : Module
+            Gets the registers.
+        cycles : int
+        """
+        copies = delayed(m, self._copies, cycles, "repair_copies_")
+        word = self._word
+        if word is not None:
+            word = delayed(m, word, cycles, "repair_word_", reset_less=True)
+        return Repair(self._protection, self._memory, copies, word=word)
 
     def value(self, repairs, value):
         """Return the value for the memory's write port.
@@ -186,7 +213,7 @@ class Repair:
         """
         return value if self._word is None else Mux(repairs, self._word, value)
 
-    def write(self, m, repairs):
+    def write(self, m, repairs, *, domain="comb"):
         """Write a copy if one differs; return whether the user writes the memory instead.
 
         Parameters
@@ -195,10 +222,13 @@ class Repair:
             Gets the connection.
         repairs : Value
             The cell is repaired in this cycle.
+        domain : str
+            "comb", or "sync" to write the copy in the next cycle.
         """
         if self._word is None:
             return repairs & self.lost
-        m.d.comb += self._memory.mend.eq(self._copies & repairs.replicate(len(self._copies)))
+        mend = self._copies & repairs.replicate(len(self._copies))
+        m.d[domain] += self._memory.mend.eq(mend)
         return Const(0)
 
 
