@@ -113,7 +113,7 @@ class DecidingCore(wiring.Component):
 
     Parameters
     ----------
-    core : StampedCore
+    core : TimingCore
     spec : StampedPartsSpec
         Blocks of insertions must be a power of two.
     classes : int

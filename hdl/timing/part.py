@@ -1,185 +1,299 @@
-"""What the parts of a timing filter have in common: their ports, and reads that meet writes."""
+"""Part of a timing filter: the cells of one hash function."""
 
-from functools import partial
+from dataclasses import dataclass
 
-from amaranth.hdl import Cat, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..latencies import PROTECTIONS, VOTES, check_bits
 from ..memory.cells import PortableCellMemory
-from ..memory.copies import OF_CELLS, Mending, protected
-from ..memory.parity import sums
-from ..pipeline import registered
-from .doubt import Doubt, NoDoubt, Parity
-from .ticks import stamp_checks
+from ..memory.protection import CELL_PROTECTIONS
+from ..pipeline import Pipeline, Staged
+from .recent import SAME_LATENCY, recent_insertion, same_address
+from .sweep_rules import BETWEEN
+from .ticks import StampSignature, constant_flags, is_at_least, joined_flags
 from .timing_profile import PART_LATENCY
 
 
-class CellPart(wiring.Component):
-    """Base of parts: cells of one hash function, each of which holds the stamp of its insertion.
+class TimingPart(wiring.Component):
+    """Cells, each of which holds the stamp of its last insertion.
 
-    A stamp is the number of its tick modulo ``2**stamp_bits``. One operation per clock, latency
-    `LATENCY` clocks.
+    A stamp is a tick modulo ``2**stamp_bits``. One access per cycle, latency `LATENCY` cycles. An
+    access is an operation, or a visit of the sweep to a cell. An operation that inserts writes the
+    present stamp. The sweep writes each cell of an age of `limit` or more with a stamp of age
+    `limit`, before the old stamp could be mistaken for a new one.
+
+    The part uses nothing that the memory leaves undefined:
+
+    - A read that comes before the write of one of the `BETWEEN` accesses ahead, or meets it, takes
+      the stamp of that access, whose age is known.
+    - A read that meets a write of the sweep answers that the cell has expired; or that its age is
+      0, if the sweep writes the cell because its content is lost.
+    - The sweep never overwrites an insertion that comes after its read.
 
     Parameters
     ----------
     cells : int
         Power of two.
     stamp_bits : int
-        Width of a cell.
+        Width of a stamp.
     limit : int
-        Age from which on a cell has expired, in ticks.
+        Age from which a cell has expired, in ticks.
+    sweep : type
+        How cells are swept: `lately.hdl.timing.sweep.PortSweep`, with which ticks must be more than
+        `BETWEEN` cycles apart, or `lately.hdl.timing.sweep.VisitSweep`.
     memory : callable
         Builds the memory; as the classes of `lately.hdl.memory.cells`.
     protect : str
-        One of `lately.hdl.latencies.PROTECTIONS`. With "parity" a cell holds that of its stamp. If
-        it is wrong, the age is 0, until the sweep gives the cell the present stamp: no younger one
-        was ever there, so no window misses the key, and in `limit` ticks the cell has expired. With
-        "ecc" there are three copies of the memory, of which most count, and the sweep writes one
-        anew that differs from the other two.
-    others
-        Further ports of the part, by name.
+        One of `lately.hdl.latencies.PROTECTIONS`. A cell whose content is lost has an age of 0
+        until the sweep writes it with the present stamp. So no window misses the key.
 
     Members
     -------
     address : In(range(cells))
     insert : In(1)
+    visit, wipe : In(1)
+        The access is a visit of the sweep; with `wipe` the cell expires, whatever it holds.
     tick : In(1)
-        A tick comes before the operation, whether there is one or not.
-    now, stamp, restamp : In(stamp_bits)
-        Of a `TickCount` that has the same ticks.
-    now_check, stamp_check, restamp_check : In(check_bits(stamp_bits))
-        With parity, of the same.
+        A tick comes before the access, whether there is one or not.
+    clean : In(1)
+        Low from the cycle after a clear until all cells are wiped.
+    stamps : In(StampSignature)
+        From a `TickCount` that has the same ticks.
     age : Out(range(limit))
         In ticks, unless expired.
     expired : Out(1)
         Whether the age is `limit` or more.
     upset : Out(1)
-        If protected: the cell that is read was found upset.
+        The protection has found the cell upset that the access reads.
     renewed : Out(1)
-        If protected: the sweep writes a cell that was found upset.
+        The sweep writes a cell that was found upset.
     """
 
     LATENCY = PART_LATENCY
 
     def __init__(
-        self,
-        *,
-        cells,
-        stamp_bits,
-        limit,
-        memory=PortableCellMemory,
-        protect="none",
-        **others,
+        self, *, cells, stamp_bits, limit, sweep, memory=PortableCellMemory, protect="none"
     ):
-        self._checked, self._voted = protect == "parity", protect == "ecc"
-        self._protected = self._checked or self._voted
-        self.memory = protected(
-            partial(
-                memory,
-                depth=cells,
-                width=stamp_bits + (check_bits(stamp_bits) if self._checked else 0),
-            ),
-            copies=PROTECTIONS[protect] if self._voted else 1,
-            **OF_CELLS,
-        )
+        self._protection = CELL_PROTECTIONS[protect]
+        checks = self._protection.check_bits(stamp_bits)
         self._bits = stamp_bits
         self._limit = limit
-        others |= dict.fromkeys(stamp_checks(self._checked), In(check_bits(stamp_bits)))
-        others |= {"upset": Out(1), "renewed": Out(1)} if self._protected else {}
+        self.memory = self._protection.memory(memory, depth=cells, width=stamp_bits + checks)
+        self.sweep = sweep(cells=cells, stamp_bits=stamp_bits, limit=limit)
+        flags = ("insert", "visit", "wipe", "tick", "clean")
         super().__init__(
             {
                 "address": In(range(cells)),
-                "insert": In(1),
-                "tick": In(1),
-                "now": In(stamp_bits),
-                "stamp": In(stamp_bits),
-                "restamp": In(stamp_bits),
+                **dict.fromkeys(flags, In(1)),
+                "stamps": In(StampSignature(stamp_bits=stamp_bits, check_bits=checks)),
                 "age": Out(range(limit)),
-                "expired": Out(1),
+                **dict.fromkeys(("expired", "upset", "renewed"), Out(1)),
             }
-            | others
         )
 
-    def _age(self, now, word):
-        stamp = word[: self._bits] if self._checked else word
-        return (now - stamp)[: self._bits]
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.memory = memory = self.memory
+        m.submodules.sweep = self.sweep
+        pipe = Pipeline(m)
+        port = WritePort(m, memory)
+        access = {
+            name: pipe.enter(
+                getattr(self, name), name, reset_less=name == "address", levels=1
+            ).settled()
+            for name in ("address", "insert", "visit", "wipe", "tick")
+        }
+        read = pipe.drive(memory, a_address=access["address"])
+        word = pipe.enter(memory.a_word, "word", stage=read + memory.LATENCY, reset_less=True)
+        operation = (access[name] for name in ("address", "insert", "tick"))
+        ticks = self.sweep.MOST_TICKS
+        known = recent_insertion(pipe, *operation, port, distance=BETWEEN, most_ticks=ticks)
+        swept = same_address(pipe, "swept", access["address"], port.address, port.sweeps)
+        swept = swept.at(known[0].stage)
+        renewed = pipe.enter(port.renews, "renews", stage=read).at(swept.stage)
+        wrong = pipe.enter(self._protection.wrong(m, memory, "a"), "wrong", stage=word.stage + 1)
+        trust = self._elaborate_trust(pipe, known, (swept, renewed), wrong)
+        age = self._elaborate_age(pipe, word)
+        due = self._elaborate_due(pipe, age, access["insert"], known, trust)
+        expired = self._elaborate_answer(m, pipe, age, known, trust)
+        pipe.leave(due, expired, latency=self.LATENCY)
+        self._elaborate_sweep(m, pipe, access, {"due": due, "expired": expired})
+        self._elaborate_write(m, port, self._elaborate_repair(m, expired.stage - word.stage))
+        return m
 
-    def _word(self, name):
-        """Return what a cell holds for the stamp of a port."""
-        stamp = getattr(self, name)
-        return Cat(stamp, getattr(self, f"{name}_check")) if self._checked else stamp
+    def _elaborate_age(self, pipe, word):
+        """Return the difference of the present stamp and the stamp of a cell."""
+        stamp = word.at(word.stage + 1)[: self._bits]
+        now = pipe.enter(self.stamps.now, "now", stage=stamp.stage)
+        return pipe.register("age", lambda now, stamp: (now - stamp)[: self._bits], now, stamp)
 
-    def _elaborate_doubt(self, m, pipe, word, port, known, dead):
-        """Return what there is to doubt of the cell that is read, two stages after its word.
+    def _elaborate_trust(self, pipe, known, swept, wrong):
+        """Return how far the word counts that was read, a stage after `known`.
 
-        Known or dead it is a stage after its word, if what was read does not count.
+        Parameters
+        ----------
+        pipe : Pipeline
+        known : tuple of Staged
+            As returned by `recent_insertion`.
+        swept : tuple of Staged
+            Whether the sweep writes the cell while it is read, and whether its content was lost.
+        wrong : Staged
+            Whether the cell is upset.
         """
-        if self._voted:
-            unlike = self._elaborate_unlike(pipe, word.stage - 1)
-            wrong = pipe.register("wrong", lambda unlike: unlike.any(), unlike)
-            return Doubt(m, self, wrong.at(word.stage + 2))
-        if not self._checked:
-            return NoDoubt()
-        added = pipe.register("sums", sums, word)
-        wrong = pipe.register("wrong", lambda sums: ~sums.xor(), added)
-        renewed = pipe.enter(port.renews, "renews", stage=1).at(dead.stage)
-        met = pipe.register(
-            "met", lambda dead, known, renewed: dead & ~known & renewed, dead, known, renewed
-        )
-        return Parity(m, self, wrong, pipe, met)
-
-    def _elaborate_unlike(self, pipe, stage):
-        """Return, a stage after a word, where its copies differ; of the second, and the third."""
-        unlike = Cat(self.memory.unlike("a_word"))
-        return pipe.enter(unlike, "unlike", stage=stage).at(stage + 1)
-
-    def _elaborate_swept(self, m, port, word, free):
-        """Return what the sweep writes, and whether it does so in all copies there are.
-
-        With parity a `word` is that of port B, a clock before its age, or two; the sweep writes if
-        the port is `free`.
-        """
-        sweep, value = self.sweep, self._word("restamp")
-        if not self._protected:
-            return value, sweep.write
-        renews = sweep.write & sweep.renew & free
-        m.d.comb += self.renewed.eq(renews)
-        if self._checked:
-            self._elaborate_renewal(m, word)
-            m.d.sync += port.renews.eq(renews)
-            return Mux(sweep.renew, self._word("stamp"), value), sweep.write
-        mending = Mending(m, self.memory, sweep.read)
-        mends = registered(m, mending.copies & renews.replicate(VOTES), "mends")
-        m.d.comb += [sweep.wrong.eq(mending.copies.any()), self.memory.mend.eq(mends)]
-        return Mux(sweep.renew, mending.word, value), sweep.write & ~sweep.renew
-
-    def _elaborate_renewal(self, m, swept):
-        """Have a cell written that the sweep finds wrong, two clocks after its word."""
-        added = registered(m, sums(swept), "swept_sums")
-        m.d.comb += self.sweep.wrong.eq(registered(m, ~added.xor(), "swept_wrong"))
-
-    def _elaborate_same(self, pipe, name, address, other, flag, *, stage=1):
-        """Return whether a flag of a stage is set and its address the operation's, two later."""
-        pairs = pipe.register(
-            f"{name}_pairs",
-            lambda here: Cat(
-                flag, (here[at : at + 2] == other[at : at + 2] for at in range(0, len(here), 2))
+        held = pipe.register("held", lambda recent, swept: ~(recent | swept), known[0], swept[0])
+        gone = pipe.register(
+            "gone",
+            lambda recent, since, swept, renewed: Mux(
+                recent, since >= self._limit, swept & ~renewed
             ),
-            address.at(stage),
+            *known,
+            *swept,
         )
-        return pipe.register(name, lambda pairs: pairs.all(), pairs)
+        met = pipe.register(
+            "met", lambda recent, swept, renewed: ~recent & swept & renewed, known[0], *swept
+        )
+        upset = wrong.at(held.stage) & held
+        lost = pipe.combine("lost", self._protection.lost, upset)
+        return Trust(trusted=held & ~lost, gone=gone, young=lost | met, upset=upset)
+
+    def _elaborate_due(self, pipe, age, insert, known, trust):
+        """Return whether the access inserts, and the cell does not hold the present stamp."""
+        zero = pipe.register(
+            "zero", lambda age: Cat(age[at : at + 4] == 0 for at in range(0, len(age), 4)), age
+        )
+        pending = pipe.register(
+            "pending",
+            lambda insert, recent, since: insert & ~(recent & (since == 0)),
+            insert,
+            *known,
+        )
+        return pipe.register(
+            "due",
+            lambda pending, trusted, zero: pending & ~(trusted & zero.all()),
+            pending,
+            trust.trusted,
+            zero,
+        )
+
+    def _elaborate_answer(self, m, pipe, age, known, trust):
+        """Drive the answer; return whether the cell has expired."""
+        low = len(self.age)
+        answer = pipe.register(
+            "answer",
+            lambda recent, since, age: Mux(recent, since, age)[:low],
+            *known,
+            age,
+            reset_less=True,
+        )
+        answer = pipe.register(
+            "reported",
+            lambda answer, young: answer & ~young.replicate(low),
+            answer,
+            trust.young,
+            reset_less=True,
+        )
+        past = pipe.register(
+            "past", lambda age: joined_flags(constant_flags(age, self._limit)), age
+        )
+        expired = pipe.register(
+            "expired",
+            lambda past, trusted, gone: is_at_least(past) & trusted | gone,
+            past,
+            trust.trusted,
+            trust.gone,
+        )
+        upset = trust.upset.at(expired.stage)
+        m.d.comb += [
+            self.age.eq(answer.value),
+            self.expired.eq(expired.value),
+            self.upset.eq(upset.value),
+        ]
+        pipe.leave(answer, expired, upset, latency=self.LATENCY)
+        return expired
+
+    def _elaborate_sweep(self, m, pipe, access, decided):
+        """Give the sweep the decided access, an operation that soon is, and its own word."""
+        sweep, stage = self.sweep, decided["due"].stage
+        soon = {name: access[name].at(stage - SAME_LATENCY) for name in ("address", "insert")}
+        decided |= {name: flag.at(stage) for name, flag in access.items() if name != "tick"}
+        m.d.comb += [
+            *(sweep.soon[name].eq(value.value) for name, value in soon.items()),
+            *(sweep.decided[name].eq(value.value) for name, value in decided.items()),
+            sweep.decided.upset.eq(self.upset),
+            sweep.clean.eq(self.clean),
+            sweep.now.eq(self.stamps.now),
+            sweep.stamp.eq(self.memory.b_word[: self._bits]),
+        ]
+
+    def _elaborate_repair(self, m, lag):
+        """Return the repair of the cell that the sweep is to write."""
+        sweep = self.sweep
+        if sweep.PORT == "a":
+            repair = self._protection.repair(m, self.memory, port="a")
+            repair = repair.delayed(m, lag - repair.LATENCY)
+        else:
+            repair = self._protection.repair(m, self.memory, sweep.read)
+        m.d.comb += [sweep.wrong.eq(repair.wrong), sweep.lost.eq(repair.lost)]
+        return repair
+
+    def _elaborate_write(self, m, port, repair):
+        """Write what the operation and the sweep have decided, a cycle later."""
+        stamps, writes = self.stamps, self.sweep.writes
+        renews = writes.repairs & repair.lost
+        value = repair.value(writes.repairs, stamps.restamp)
+        m.d.comb += self.renewed.eq(writes.repairs)
+        m.d.sync += [
+            port.address.eq(writes.address),
+            port.value.eq(Mux(writes.inserts | renews, stamps.stamp, value)),
+            port.write.eq(
+                writes.inserts | writes.sweeps | repair.write(m, writes.repairs, domain="sync")
+            ),
+            port.inserts.eq(writes.inserts),
+            port.sweeps.eq(writes.sweeps | renews),
+            port.renews.eq(renews),
+        ]
+
+
+@dataclass(frozen=True)
+class Trust:
+    """How far the word of a cell counts.
+
+    Attributes
+    ----------
+    trusted : Staged
+        The cell holds what was read.
+    gone : Staged
+        The cell has expired, whatever was read.
+    young : Staged
+        Nothing is known of the cell, whose age is therefore 0.
+    upset : Staged
+        The protection has found the cell upset.
+    """
+
+    trusted: Staged
+    gone: Staged
+    young: Staged
+    upset: Staged
 
 
 class WritePort:
-    """Registers ahead of the port that writes: of an operation, or of the sweep.
+    """Registers ahead of the port that writes.
 
     Parameters
     ----------
     m : Module
         Gets the connections.
     memory : CellMemory
+
+    Attributes
+    ----------
+    address, value, write : Signal
+        As the ports of the memory.
+    inserts, sweeps : Signal
+        An operation writes; the sweep writes.
+    renews : Signal
+        With `sweeps`: the content of the cell was lost.
     """
 
     def __init__(self, m, memory):

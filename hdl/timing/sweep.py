@@ -1,135 +1,263 @@
-"""Sweep over the cells of a part: restamps those that have expired, in clocks that are free."""
+"""Sweeps of timing filters: they write the cells that have expired, before stamps come round."""
 
-from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib import wiring
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..pipeline import registered
-from .sweep_rules import CELL_CLOCKS
+from ..memory.cells import CellMemory
+from ..pipeline import Pipeline, registered
+from .recent import same_address
+from .sweep_rules import BETWEEN
 from .ticks import constant_flags, is_at_least
 
 
-class Sweep(wiring.Component):
-    """Takes one cell after the other in hand: reads it, and writes it if expired or wrong.
+class SweepSignature(wiring.Signature):
+    """Ports of the sweep of a part.
 
-    A cell takes `CELL_CLOCKS` clocks, and one more for each in which its port is `busy` when it
-    is to read or write. It is not written if an operation has inserted into it since it was read.
+    Parameters
+    ----------
+    cells, stamp_bits : int
+        As of `lately.hdl.timing.part.TimingPart`.
 
-    After reset and `clear`, all cells are written first, one per clock; `clean` is high once
-    that is done.
+    Members
+    -------
+    decided : In(StructLayout)
+        The access whose answer is there. ``due``: its insertion must write, because the cell does
+        not hold the present stamp.
+    soon : In(StructLayout)
+        An operation that is decided some cycles later.
+    clean : In(1)
+        All cells are wiped.
+    now, stamp : In(stamp_bits)
+        The present stamp; the word of port B.
+    wrong, lost : In(1)
+        The cell that the sweep has read last is upset; its content is lost.
+    read : Out(1)
+        The word of port B belongs to the cell of the sweep.
+    writes : Out(StructLayout)
+        The write that the part makes in the next cycle: of an operation that ``inserts``, of the
+        sweep because the cell has expired (``sweeps``), or of the sweep because it is wrong.
+    """
+
+    def __init__(self, *, cells, stamp_bits):
+        address = range(cells)
+        flags = ("insert", "due", "visit", "wipe", "expired", "upset")
+        decided = data.StructLayout({"address": address, **dict.fromkeys(flags, 1)})
+        writes = {"address": address, "inserts": 1, "sweeps": 1, "repairs": 1}
+        super().__init__(
+            {
+                "decided": In(decided),
+                "soon": In(data.StructLayout({"address": address, "insert": 1})),
+                **dict.fromkeys(("clean", "wrong", "lost"), In(1)),
+                **dict.fromkeys(("now", "stamp"), In(stamp_bits)),
+                "read": Out(1),
+                "writes": Out(data.StructLayout(writes)),
+            }
+        )
+
+
+class VisitSweep(wiring.Component):
+    """Sweep whose visits take the place of operations: each reads a cell and writes it if expired.
+
+    So one port of the memory only reads, the other port only writes, and writes have the order of
+    their reads. Ticks may come in each cycle.
+
+    Parameters
+    ----------
+    cells, stamp_bits, limit
+        As of `lately.hdl.timing.part.TimingPart`.
+
+    Members
+    -------
+    See `SweepSignature`.
+    """
+
+    PORT = "a"
+    """Port at which the sweep reads."""
+    MOST_TICKS = BETWEEN
+    """Ticks that can come with as many accesses as there are between a read and its write."""
+
+    def __init__(self, *, cells, stamp_bits, limit):
+        super().__init__(SweepSignature(cells=cells, stamp_bits=stamp_bits))
+
+    def elaborate(self, platform):
+        m = Module()
+        decided, writes = self.decided, self.writes
+        m.d.comb += [
+            writes.address.eq(decided.address),
+            writes.inserts.eq(decided.insert),
+            writes.sweeps.eq(decided.visit & (decided.wipe | decided.expired)),
+            writes.repairs.eq(decided.visit & ~decided.wipe & ~decided.expired & decided.upset),
+        ]
+        return m
+
+
+class PortSweep(wiring.Component):
+    """Sweep at the port that writes: reads one cell after another there, and writes it if expired.
+
+    A cell takes `lately.hdl.timing.sweep_rules.CELL_CLOCKS` cycles, and one more for each in which
+    an operation has the port when the sweep needs it. An operation has it only if its insertion is
+    ``due``. So within a tick operations write a cell once at most, and the sweep has all cycles
+    that remain. The cell is not written if an operation has inserted into it since the sweep read
+    it; a query does not keep the sweep from a cell.
+
+    Parameters
+    ----------
+    cells, stamp_bits, limit
+        As of `lately.hdl.timing.part.TimingPart`.
+
+    Members
+    -------
+    See `SweepSignature`, and:
+
+    address : Out(range(cells))
+        The cell that the sweep has read or is about to read.
+    asks, decides : Out(1)
+        The sweep is about to read; it knows what it found.
+    restamps, touched : Out(1)
+        With `decides`: the cell has expired or is wrong; an operation has inserted into it since.
+    busy : Out(1)
+        An operation has the port.
+    """
+
+    PORT = "b"
+    """Port at which the sweep reads."""
+    MOST_TICKS = 1
+    """Ticks that can come with as many accesses as there are between a read and its write."""
+
+    def __init__(self, *, cells, stamp_bits, limit):
+        self._limit = limit
+        probes = ("asks", "decides", "restamps", "touched", "busy")
+        super().__init__(
+            {
+                **SweepSignature(cells=cells, stamp_bits=stamp_bits).members,
+                "address": Out(range(cells)),
+                **dict.fromkeys(probes, Out(1)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        pipe = Pipeline(m)
+        decided, writes = self.decided, self.writes
+        asks, leaves = Signal(init=1), Signal()
+        reads = pipe.enter(asks & ~self.busy & self.clean, "reads")
+        found, expired = self._elaborate_read(m, pipe, reads)
+        settles = registered(m, leaves, "settles")
+        touched = self._elaborate_touched(m, asks | settles)
+        repairs = self.wrong & (self.lost | ~expired)
+        turn = self.decides & ~touched & ~self.busy
+        m.d.comb += [
+            self.busy.eq(decided.due | decided.wipe),
+            self.asks.eq(asks),
+            self.restamps.eq(expired | repairs),
+            self.touched.eq(touched),
+            writes.address.eq(Mux(self.busy, decided.address, self.address)),
+            writes.inserts.eq(decided.due),
+            writes.sweeps.eq(decided.wipe | turn & expired & ~repairs),
+            writes.repairs.eq(turn & repairs),
+        ]
+        waits = self.decides & self.busy & self.restamps & ~touched
+        m.d.sync += [
+            self.decides.eq((found | waits) & self.clean),
+            leaves.eq(self.decides & ~waits),
+        ]
+        with m.If(reads.value):
+            m.d.sync += asks.eq(0)
+        with m.If(settles | ~self.clean):
+            m.d.sync += asks.eq(1)
+        with m.If(leaves):
+            m.d.sync += self.address.eq(self.address + 1)
+        return m
+
+    def _elaborate_read(self, m, pipe, reads):
+        """Return whether the cell is decided in the next cycle, and then whether it has expired."""
+        bits = len(self.now)
+        # The address comes from a register.
+        word = 1 + CellMemory.LATENCY
+        m.d.comb += self.read.eq(reads.at(word).value)
+        stamp = pipe.enter(self.stamp, "stamp", stage=word, reset_less=True, levels=1).settled()
+        now = pipe.enter(self.now, "now", stage=None)
+        age = pipe.register("age", lambda now, stamp: (now - stamp)[:bits], now, stamp,
+                            reset_less=True)  # fmt: skip
+        past = pipe.register("past", lambda age: constant_flags(age, self._limit), age)
+        found = reads.at(past.stage).value
+        return found, registered(m, is_at_least(past.value), "expired", enable=found)
+
+    def _elaborate_touched(self, m, begins):
+        """Return whether an operation inserts into the cell between its read and its write."""
+        pipe = Pipeline(m)
+        address = pipe.enter(self.soon.address, "soon")
+        same = same_address(pipe, "same", address, self.address, self.soon.insert)
+        touched = Signal()
+        m.d.sync += touched.eq((touched | same.value) & ~begins)
+        return touched
+
+
+class Visits(wiring.Component):
+    """Visits of the sweep that take the place of operations, at one cell of all parts.
+
+    After reset and `clear`, visits wipe all cells, one per cycle.
 
     Parameters
     ----------
     cells : int
         Power of two.
-    limit : int
-        Age from which on a cell has expired.
-    stamp_bits : int
-        Width of an age.
-    protect : str
-        Of the cells, one of `lately.hdl.latencies.PROTECTIONS`.
+    interval : int
+        If not 0, there is a visit in each cycle without an operation, and the sweep needs one in
+        this number of cycles.
 
     Members
     -------
-    busy : In(1)
-        The port is taken in this clock.
-    age : In(stamp_bits)
-        Of the cell that was read `READ` clocks ago.
-    wrong : In(1)
-        If protected, a clock later: it is to be written as it is wrong.
-    inserted : In(range(cells))
-        Cell of an operation that writes, or would, `AHEAD` clocks later.
-    insert : In(1)
-        Whether there is one.
+    free : In(1)
+        There is no operation.
     clear : In(1)
-    address : Out(range(cells))
-        Cell in hand.
-    write : Out(1)
-        It is to be written unless the port is busy.
-    renew : Out(1)
-        If protected, with `write`: it is, as the cell is wrong; with "ecc" only if that has not
-        expired.
-    read : Out(1)
-        With "ecc": the word of the cell in hand is there.
+    visit, wipe : Out(1)
+    cell : Out(range(cells))
+        For `lately.hdl.timing.part.TimingPart`, in the same cycle.
     clean : Out(1)
+        All cells are wiped, and none of them is still to be written.
+    late : Out(1)
+        High once in `interval` cycles: a cycle without an operation must come.
     """
 
-    CLOCKS = CELL_CLOCKS
-    READ = 4
-    """Clocks from the clock of a read to the age."""
-    WORD = 4
-    """Clock of a cell in which its word is there, if there are copies of it."""
-    AHEAD = 3
-    SETTLE, ASK, DECIDE, NEXT = 0, 1, 8, 9
-    """Clocks of a cell at which something happens."""
-
-    def __init__(self, *, cells, limit, stamp_bits, protect="none"):
-        self._cells = cells
-        self._limit = limit
-        self._protected, self._voted = protect != "none", protect == "ecc"
+    def __init__(self, *, cells, interval=0):
+        self._interval = interval
         super().__init__(
             {
-                "busy": In(1),
-                "age": In(stamp_bits),
-                "inserted": In(range(cells)),
-                "insert": In(1),
+                "free": In(1),
                 "clear": In(1),
-                "address": Out(range(cells)),
-                "write": Out(1),
+                "visit": Out(1),
+                "wipe": Out(1, init=1),
+                "cell": Out(range(cells)),
                 "clean": Out(1),
+                "late": Out(1),
             }
-            | ({"wrong": In(1), "renew": Out(1)} if self._protected else {})
-            | ({"read": Out(1)} if self._voted else {})
         )
 
     def elaborate(self, platform):
         m = Module()
-        wiping = Signal(init=1)
-        # Which clock of the cell in hand it is.
-        at = Signal(self.CLOCKS, init=1)
-        expired = Signal()
-        touched = self._elaborate_touched(m, at)
-        past = registered(m, constant_flags(self.age, self._limit), "past")
-        with m.If(at[self.DECIDE - 1]):
-            m.d.sync += expired.eq(is_at_least(past))
-        if self._protected:
-            expired |= self._elaborate_renewal(m, at, wiping, is_at_least(past))
-        restamps = expired & ~touched
-        waits = self.busy & (at[self.ASK] | at[self.DECIDE] & restamps)
-        with m.If(~waits):
-            m.d.sync += at.eq(at.rotate_left(1))
+        # A protection would find cells upset that are still to be written.
+        settling, settled = Signal(BETWEEN), Signal()
         m.d.comb += [
-            self.write.eq(wiping | at[self.DECIDE] & restamps),
-            self.clean.eq(~wiping),
+            self.visit.eq(self.wipe | (self.free & settled if self._interval else 0)),
+            self.clean.eq(~self.wipe & settled),
         ]
-        # Counted a clock after the decision, which comes late.
-        following = Signal(len(self.address) + 1)
-        m.d.comb += following.eq(self.address + 1)
-        with m.If(wiping | at[self.NEXT]):
-            m.d.sync += self.address.eq(following)
-        with m.If(wiping):
-            m.d.sync += [at.eq(1), wiping.eq(~following[-1])]
+        m.d.sync += [
+            settling.eq(Cat(self.wipe, settling)),
+            settled.eq(~Cat(self.wipe, settling).any()),
+        ]
+        with m.If(self.visit):
+            m.d.sync += self.cell.eq(self.cell + 1)
+        with m.If(self.wipe):
+            # Not the carry of that sum, which comes late.
+            m.d.sync += self.wipe.eq(~self.cell.all())
         with m.If(self.clear):
-            m.d.sync += [wiping.eq(1), self.address.eq(0)]
+            m.d.sync += [self.wipe.eq(1), self.cell.eq(0)]
+        if self._interval:
+            left = Signal(range(self._interval), init=self._interval - 1)
+            m.d.sync += [
+                left.eq(Mux(left == 0, self._interval - 1, left - 1)),
+                self.late.eq(left == 0),
+            ]
         return m
-
-    def _elaborate_renewal(self, m, at, wiping, expired):
-        """Return whether the cell in hand is written as it is wrong."""
-        renews = Signal()
-        with m.If(at[self.DECIDE - 1]):
-            m.d.sync += renews.eq(self.wrong & ~expired if self._voted else self.wrong)
-        m.d.comb += self.renew.eq(renews & ~wiping)
-        if self._voted:
-            m.d.comb += self.read.eq(at[self.WORD])
-        return renews
-
-    def _elaborate_touched(self, m, at):
-        """Return whether an operation inserts into the cell between its read and its write."""
-        here, there = self.inserted, self.address
-        pairs = Cat(here[low : low + 2] == there[low : low + 2] for low in range(0, len(here), 2))
-        pairs = registered(m, Cat(self.insert, pairs), "pairs")
-        same = registered(m, pairs.all(), "same")
-        touched = Signal()
-        # In the first clocks, what is known is of the cell before.
-        m.d.sync += touched.eq((touched | same) & ~(at[self.SETTLE] | at[self.SETTLE + 1]))
-        return touched

@@ -4,83 +4,86 @@ from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..latencies import check_bits
+from ..memory.cells import CellMemory
 from ..memory.parity import parity
 from ..parameters import require_integer
 from ..pipeline import Pipeline
+from .timing_profile import PART_LATENCY
+
+
+class StampSignature(wiring.Signature):
+    """The present tick, as the accesses have it that go through the parts.
+
+    Parameters
+    ----------
+    stamp_bits, check_bits : int
+        Width of a stamp: its tick modulo ``2**stamp_bits``; and of its parity, if it has one.
+
+    Members
+    -------
+    now : Out(stamp_bits)
+        Stamp of the access that came `TickCount.NOW` cycles ago.
+    stamp, restamp : Out(stamp_bits + check_bits)
+        For the access that came `TickCount.STAMP` cycles ago: what a cell with its stamp holds, and
+        what a cell that has expired holds.
+    """
+
+    def __init__(self, *, stamp_bits, check_bits=0):
+        word = Out(stamp_bits + check_bits)
+        super().__init__({"now": Out(stamp_bits), "stamp": word, "restamp": word})
 
 
 class TickCount(wiring.Component):
-    """Counts ticks for all parts, each of which goes with an operation, or none, and counts before.
+    """Counts the ticks for all parts. A tick comes before the access of its cycle, or before none.
 
     Parameters
     ----------
     stamp_bits : int
-        Width of a stamp: the number of its tick modulo ``2**stamp_bits``.
     limit : int
-        Age that a cell gets from the sweep.
-    checked : bool
-        Whether stamps have a parity.
+        Age of a cell that has expired.
+    check_bits : int
+        Width of the parity of a stamp, see `lately.hdl.memory.parity`; 0 without parity.
 
     Members
     -------
     tick : In(1)
-    now : Out(stamp_bits)
-        Stamp of the operation that came `NOW` clocks ago.
-    stamp, restamp : Out(stamp_bits)
-        Stamp of the one that came `STAMP` clocks ago, and one of age `limit` then.
-    now_check, stamp_check, restamp_check : Out(check_bits(stamp_bits))
-        If stamps have a parity: theirs, see `lately.hdl.memory.parity`.
+    stamps : Out(StampSignature)
     """
 
-    NOW = 4
-    STAMP = 7
+    NOW = 2 + CellMemory.LATENCY
+    STAMP = PART_LATENCY
 
-    def __init__(self, *, stamp_bits, limit, checked=False):
-        self._bits = stamp_bits
+    def __init__(self, *, stamp_bits, limit, check_bits=0):
         self._limit = limit
-        checks = dict.fromkeys(stamp_checks(checked), Out(check_bits(stamp_bits)))
-        super().__init__(
-            {
-                "tick": In(1),
-                "now": Out(stamp_bits),
-                "stamp": Out(stamp_bits),
-                "restamp": Out(stamp_bits, init=-limit % (1 << stamp_bits)),
-            }
-            | checks
-        )
+        self._check_bits = check_bits
+        stamps = StampSignature(stamp_bits=stamp_bits, check_bits=check_bits)
+        super().__init__({"tick": In(1), "stamps": Out(stamps)})
 
     def elaborate(self, platform):
         m = Module()
+        stamps = self.stamps
         pipe = Pipeline(m)
         tick = pipe.enter(self.tick, "tick")
-        for count, stage in (
-            (self.now, self.NOW), (self.stamp, self.STAMP), (self.restamp, self.STAMP)
-        ):  # fmt: skip
-            m.d.sync += count.eq(count + tick.at(stage - 1).value)
-            if f"{count.name}_check" in self.signature.members:
-                self._elaborate_check(m, count, tick.at(stage - 2).value)
+        m.d.sync += stamps.now.eq(stamps.now + tick.at(self.NOW - 1).value)
+        for name, age in (("stamp", 0), ("restamp", self._limit)):
+            count = Signal(
+                len(stamps.now), name=f"{name}_count", init=-age % (1 << len(stamps.now))
+            )
+            m.d.sync += count.eq(count + tick.at(self.STAMP - 1).value)
+            check = self._elaborate_check(m, count, tick.at(self.STAMP - 2).value)
+            m.d.comb += getattr(stamps, name).eq(Cat(count, check))
         return m
 
     def _elaborate_check(self, m, count, tick):
-        """Drive the parity of a count by one that counts a clock ahead of it, at a `tick`."""
-        ahead = Signal(self._bits, name=f"{count.name}_ahead", init=count.init)
+        """Return the parity of a count, by a count that is a cycle ahead of it."""
+        if not self._check_bits:
+            return Cat()
+        ahead = Signal.like(count, name_suffix="_ahead")
         # The first cells are wiped with it right after reset.
         odd = count.init.bit_count() & 1
-        check = Signal(check_bits(self._bits), name=f"{count.name}_parity", init=1 - odd)
+        check = Signal(self._check_bits, name=f"{count.name}_parity", init=1 - odd)
         m.d.sync += [ahead.eq(ahead + tick), check.eq(parity(ahead))]
-        m.d.comb += getattr(self, f"{count.name}_check").eq(check)
-
-
-def stamp_checks(checked):
-    """Return the names of the ports for the parities of stamps, if they have any.
-
-    Parameters
-    ----------
-    checked : bool
-        Whether they have.
-    """
-    return [f"{name}_check" for name in ("now", "stamp", "restamp")] if checked else []
+        return check
 
 
 class BlockCount(wiring.Component):

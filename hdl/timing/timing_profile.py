@@ -148,17 +148,28 @@ class TimingProfile:
         known = not isinstance(self.memory, str) or self.memory in CELL_VARIANTS
         rule = f"must be {' or '.join(CELL_VARIANTS)} {named}"
         require(known, "memory", rule, self.memory)
-        if isinstance(spec, PartitionedTimingSpec):
-            check_rest(spec)
+        self.check_sweep()
+        if self.counted:
             even = spec.block & (spec.block - 1) == 0 or not self.decides
             require(even, "block", "must be a power of two for tables", spec.block)
-        else:
-            check_elision(spec, clocks=self.least_period)
         rule = f"must be at most {MOST_PARTS} in hardware"
         require(spec.hashes <= MOST_PARTS, "hashes", rule, spec.hashes)
         rule = f"must be at most {MOST_WORDS // spec.hashes} for {spec.hashes} hashes in hardware"
         require(spec.hashes * spec.cells <= MOST_WORDS, "cells", rule, spec.cells)
         self._check_block_rams()
+
+    def check_sweep(self) -> None:
+        """Refuse a filter whose sweep would come too late.
+
+        Raises
+        ------
+        SpecificationError
+            As `check_rest` if the clock counts insertions, otherwise as `check_elision`.
+        """
+        if isinstance(self.spec, PartitionedTimingSpec):
+            check_rest(self.spec)
+        else:
+            check_elision(self.spec, clocks=self.least_period)
 
     def _check_block_rams(self) -> None:
         spec, most = self.spec, BLOCK_KINDS["ecp5"].bits

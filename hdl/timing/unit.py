@@ -13,7 +13,7 @@ from ..interface import PERIOD_BITS
 from ..latencies import DEFAULT_LEVELS, TIMING_TICKS, VOTES
 from ..parameters import require_integer
 from ..unit_shell import UnitShell
-from .core import CountedTimingCore, TimingCore
+from .core import TimingCore
 from .decision_tables import DecidingCore
 from .ticks import BlockCount
 from .timing_profile import TimingProfile
@@ -26,7 +26,7 @@ class StampedUnit(UnitShell):
 
     Parameters
     ----------
-    core : StampedCore
+    core : TimingCore
     options
         As for `UnitShell`.
     """
@@ -179,7 +179,7 @@ class TimingUnit(StampedUnit):
         time_bits = spec.stamp_bits if time_bits is None else time_bits
         require_integer("Time bits", time_bits, least=1)
         super().__init__(
-            TimingCore(spec, clocks=least, memory=memory, levels=levels, protect=protect),
+            TimingCore(spec, memory=memory, levels=levels, protect=protect),
             tag_bits=tag_bits,
             statistics_bits=statistics_bits,
             result_time_bits=time_bits,
@@ -222,7 +222,7 @@ class CountedTimingUnit(StampedUnit):
     spec : PartitionedTimingSpec
         What to build; must pass `TimingProfile.check_buildable`.
     memory : str or type
-        As for `CountedTimingCore`.
+        As for `TimingCore`.
     tag_bits, statistics_bits, levels, protect, check
         As for `TimingUnit`.
 
@@ -260,7 +260,7 @@ class CountedTimingUnit(StampedUnit):
         check=False,
     ):
         self._check(spec, memory, levels, protect)
-        core = CountedTimingCore(spec, memory=memory, levels=levels, protect=protect)
+        core = TimingCore(spec, memory=memory, levels=levels, protect=protect)
         super().__init__(core, tag_bits=tag_bits, statistics_bits=statistics_bits, check=check)
 
     def _elaborate_core(self, m, control):

@@ -15,7 +15,6 @@ from ...golden import Operation, PartitionedTimingSpec
 from ...golden.operations import OperationBit
 from ...golden.spec.timestamp import StampedPartsSpec
 from ...hdl.latencies import TICKS_WAITING
-from ...hdl.timing.sweep import Sweep
 from ...hdl.timing.sweep_rules import BETWEEN, rest_interval
 from .coverage import Collector, Ports
 from .shell_coverage import shell_points
@@ -173,15 +172,16 @@ class TimingSampler:
 class PartClock(NamedTuple):
     """Values at the ports of the first part, and of its memory and sweep, in one clock.
 
-    `at`, `expired`, `touched` and `busy` are of a sweep that has a port of its own; `sweeps` and
-    `wipes` of one that takes a clock as an operation does.
+    `hand` is the cell of the sweep. `sweeps` and `wipes` are of a sweep whose visits take the place
+    of operations; the others are of a sweep at a port of the memory.
     """
 
     address: int
     written: int | None
     hand: int
-    at: int = 0
-    expired: bool = False
+    asks: bool = False
+    decides: bool = False
+    restamps: bool = False
     touched: bool = False
     busy: bool = False
     wipes: bool = False
@@ -248,17 +248,16 @@ class PartSampler:
     ) -> None:
         if self._sweep_wrote:
             self._met(reads, part.written)
-        ask, decide = (part.at >> step & 1 for step in (Sweep.ASK, Sweep.DECIDE))
-        if ask:
+        if part.asks:
             self._queried = False
         queries = reads is not None and not reads[0] & OperationBit.INSERT
         self._queried |= queries and reads is not None and reads[1] == part.hand
-        restamps = bool(decide) and part.expired and not part.touched
+        restamps = part.decides and part.restamps and not part.touched
         if not part.wipes:
-            if part.busy and (ask or restamps):
-                self._sample("sweep waits", "to read" if ask else "to write")
-            elif decide:
-                name = "still young" if not part.expired else "called off"
+            if part.busy and (part.asks or restamps):
+                self._sample("sweep waits", "to read" if part.asks else "to write")
+            elif part.decides:
+                name = "still young" if not part.restamps else "called off"
                 self._sample("sweep of a cell", "restamped" if restamps else name)
                 if restamps and self._queried:
                     self._sample("sweep of a cell", "restamped though queried")
@@ -290,20 +289,13 @@ def read_part(dut, *, counted: bool) -> PartClock:
     memory = part.memory
     written = int(memory.write__addr.value) if memory.write__en.value else None
     address = int(part.address.value)
+    wipes = not part.clean.value
     if counted:
-        sweeps, wipes = bool(part.sweep.value), bool(part.wipe.value)
-        return PartClock(address, written, int(part.swept.value), sweeps=sweeps, wipes=wipes)
+        return PartClock(address, written, address, sweeps=bool(part.visit.value), wipes=wipes)
     sweep = part.sweep
-    return PartClock(
-        address,
-        written,
-        hand=int(sweep.address.value),
-        at=int(sweep.at.value),
-        expired=bool(sweep.expired.value),
-        touched=bool(sweep.touched.value),
-        busy=bool(sweep.busy.value),
-        wipes=bool(sweep.wiping.value),
-    )
+    seen = {name: bool(getattr(sweep, name).value)
+            for name in ("asks", "decides", "restamps", "touched", "busy")}  # fmt: skip
+    return PartClock(address, written, hand=int(sweep.address.value), wipes=wipes, **seen)
 
 
 def _nothing(length: int) -> deque[Any]:

@@ -5,15 +5,15 @@ from typing import Any
 
 from amaranth.hdl import Assume, Cat, Const, Mux, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
+from amaranth.lib import wiring
 
 from ...golden.spec.timestamp import PartitionedTimingSpec
 from ...hdl.memory.cells import PortableCellMemory
 from ...hdl.memory.ecp5 import ECP5CellMemory
 from ...hdl.pipeline import delayed, registered
-from ...hdl.timing.elide import ElidePart
 from ...hdl.timing.oldest import OldestCell
-from ...hdl.timing.rest import RestPart, RestSweep
-from ...hdl.timing.sweep import Sweep
+from ...hdl.timing.part import TimingPart
+from ...hdl.timing.sweep import PortSweep, Visits, VisitSweep
 from ...hdl.timing.sweep_rules import BETWEEN, elision_need
 from ...hdl.timing.ticks import BlockCount, TickCount
 from ...hdl.timing.unit import CountedTimingUnit
@@ -64,27 +64,32 @@ class Aged(Harness):
 
     PROTECT = "none"
     MEMORY: Any = Undefined
+    INTERVAL = 0
+    """Cycles of which the sweep gets one; 0 if it has a port."""
 
-    def __init__(self, *, part, cells, stamp_bits, limit, goal=None):
-        shape = {"cells": cells, "stamp_bits": stamp_bits, "limit": limit}
-        self._unit = part(**shape, memory=self.MEMORY, protect=self.PROTECT)
-        self._ticks = TickCount(stamp_bits=stamp_bits, limit=limit)
-        self._limit = limit
+    def __init__(self, *, part, sweep, visits, goal=None):
+        cells, stamp_bits, self._limit = 2, 3, 2
+        shape = {"cells": cells, "stamp_bits": stamp_bits, "limit": self._limit}
+        self._unit = part(**shape, sweep=sweep, memory=self.MEMORY, protect=self.PROTECT)
+        self._visits = visits(cells=cells, interval=self.INTERVAL)
+        self._ticks = TickCount(stamp_bits=stamp_bits, limit=self._limit)
         super().__init__({}, goal=goal)
 
     def build(self, m):
         m.submodules.part = part = self._unit
         m.submodules.ticks = ticks = self._ticks
+        m.submodules.visits = visits = self._visits
         cell, ready = Signal.like(part.address), Signal()
         address = AnySeq(len(cell))
         m.d.comb += [
             cell.eq(AnyConst(len(cell))),
-            part.address.eq(address),
+            part.address.eq(Mux(visits.visit, visits.cell, address)),
             ticks.tick.eq(part.tick),
-            *(getattr(part, name).eq(getattr(ticks, name)) for name in ("now", "stamp", "restamp")),
+            *(getattr(part, name).eq(getattr(visits, name)) for name in ("visit", "wipe", "clean")),
         ]
-        clean, asks = self._elaborate_operations(m, ready)
-        m.d.sync += ready.eq(ready | clean)
+        wiring.connect(m, ticks.stamps, part.stamps)
+        asks = self._elaborate_operations(m, ready)
+        m.d.sync += ready.eq(ready | visits.clean)
         self._elaborate_age(m, asks & ready & (part.address == cell))
         return cell
 
@@ -112,16 +117,16 @@ class PartAnswers(Aged):
     And operations write the cell once a tick at most, as the sweep has the other clocks.
     """
 
-    def __init__(self, *, part=ElidePart, clocks=11, goal=None):
+    def __init__(self, *, part=TimingPart, sweep=PortSweep, visits=Visits, clocks=11, goal=None):
         self._clocks = clocks
-        super().__init__(part=part, cells=2, stamp_bits=3, limit=2, goal=goal)
+        super().__init__(part=part, sweep=sweep, visits=visits, goal=goal)
 
     def build(self, m):
         cell = super().build(m)
         self.require(~self._written_again(m, cell))
 
     def _elaborate_operations(self, m, ready):
-        """Drive insertions and ticks; return whether cells are wiped, and all operations asked."""
+        """Drive insertions and ticks; return whether the access is an operation."""
         part, last = self._unit, self._clocks - 1
         since = Signal(range(self._clocks), init=last)
         m.d.comb += [
@@ -129,11 +134,11 @@ class PartAnswers(Aged):
             part.tick.eq(AnySeq(1) & (since == last)),
         ]
         m.d.sync += since.eq(Mux(part.tick, 0, since + (since != last)))
-        return part.clean, Const(1)
+        return Const(1)
 
     def _written_again(self, m, cell):
         """Return whether an operation writes the cell that one has written in this tick."""
-        memory, stamp = self._unit.memory, registered(m, self._ticks.stamp, "stamp")
+        memory, stamp = self._unit.memory, registered(m, self._ticks.stamps.stamp, "stamp")
         writes = memory.write & (memory.b_address == cell) & (memory.value == stamp)
         written = Signal()
         before = written & ~delayed(m, self._unit.tick, TickCount.STAMP + 1, "ticked")
@@ -147,28 +152,26 @@ class RestAnswers(Aged):
     A tick comes with the last of `block` insertions.
     """
 
-    def __init__(self, *, part=RestPart, sweep=RestSweep, block=3, interval=3, goal=None):
-        self._sweep = sweep(cells=2, interval=interval)
+    INTERVAL = 3
+
+    def __init__(self, *, part=TimingPart, sweep=VisitSweep, visits=Visits, block=3, goal=None):
         self._blocks = BlockCount(block=block)
-        self._interval = interval
-        super().__init__(part=part, cells=2, stamp_bits=3, limit=2, goal=goal)
+        super().__init__(part=part, sweep=sweep, visits=visits, goal=goal)
 
     def _elaborate_operations(self, m, ready):
-        part = self._unit
-        m.submodules.sweep = sweep = self._sweep
+        part, interval = self._unit, self.INTERVAL
         m.submodules.blocks = blocks = self._blocks
         valid, insert = Signal(), Signal()
-        busy = Signal(range(self._interval))
+        busy = Signal(range(interval))
         m.d.comb += [
-            valid.eq(AnySeq(1) & ready & (busy != self._interval - 1)),
+            valid.eq(AnySeq(1) & ready & (busy != interval - 1)),
             insert.eq(valid & AnySeq(1)),
-            sweep.free.eq(~valid),
+            self._visits.free.eq(~valid),
             blocks.insert.eq(insert),
             part.insert.eq(insert),
-            *(getattr(part, name).eq(getattr(sweep, name)) for name in ("sweep", "wipe", "swept")),
         ]
         m.d.sync += [busy.eq(Mux(valid, busy + 1, 0)), part.tick.eq(blocks.tick)]
-        return sweep.clean, valid
+        return valid
 
 
 class SweepInTime(Harness):
@@ -178,7 +181,7 @@ class SweepInTime(Harness):
     for, and by then it has been written if it had expired and none has inserted into it.
     """
 
-    def __init__(self, *, sweep=Sweep, cells=2, clocks=8, goal=None):
+    def __init__(self, *, sweep=PortSweep, cells=2, clocks=8, goal=None):
         self._sweep = sweep(cells=cells, limit=2, stamp_bits=3)
         self._cells, self._clocks = cells, clocks
         self._ticks = -(-elision_need(cells) // (clocks - cells))
@@ -186,22 +189,24 @@ class SweepInTime(Harness):
 
     def build(self, m):
         m.submodules.sweep = sweep = self._sweep
-        own, expired, age = Signal.like(sweep.address), Signal(), AnySeq(len(sweep.age))
+        own, expired, stamp = Signal.like(sweep.address), Signal(), AnySeq(len(sweep.stamp))
         here = sweep.address == own
-        read = delayed(m, here, sweep.READ, "read")
+        soon = sweep.soon
         m.d.comb += [
             own.eq(AnyConst(len(own))),
             expired.eq(AnyConst(1)),
-            sweep.age.eq(age),
-            Assume(~read | ((age >= 2) == expired)),
-            sweep.insert.eq(AnySeq(1)),
-            sweep.inserted.eq(AnySeq(len(sweep.inserted))),
-            Assume(~sweep.insert | (sweep.inserted != own)),
+            sweep.clean.eq(1),
+            sweep.stamp.eq(stamp),
+            # The present stamp is 0.
+            Assume(~(sweep.read & here) | (((-stamp)[: len(stamp)] >= 2) == expired)),
+            soon.insert.eq(AnySeq(1)),
+            soon.address.eq(AnySeq(len(soon.address))),
+            Assume(~soon.insert | (soon.address != own)),
         ]
         written = Signal()
-        left = registered(m, sweep.clean & here, "before") & ~here
-        m.d.sync += written.eq(Mux(here, written | sweep.write & ~sweep.busy, 0))
-        self.require(~left | ~sweep.clean | (written == expired))
+        left = registered(m, here, "before") & ~here
+        m.d.sync += written.eq(Mux(here, written | sweep.writes.sweeps, 0))
+        self.require(~left | (written == expired))
         self.reach("an expired cell is written", left & written)
         self._elaborate_lap(m, here, left)
 
@@ -210,13 +215,13 @@ class SweepInTime(Harness):
         sweep = self._sweep
         at, taken = Signal(range(self._clocks)), Signal(range(self._cells + 1))
         tick = at == self._clocks - 1
-        m.d.comb += sweep.busy.eq(AnySeq(1) & (taken != self._cells))
+        m.d.comb += sweep.decided.due.eq(AnySeq(1) & (taken != self._cells))
         m.d.sync += [
             at.eq(Mux(tick, 0, at + 1)),
             taken.eq(Mux(tick, 0, taken + sweep.busy)),
         ]
         since = Signal(range(self._ticks + 2))
-        m.d.sync += since.eq(Mux(left | ~sweep.clean, 0, since + (tick & (since <= self._ticks))))
+        m.d.sync += since.eq(Mux(left, 0, since + (tick & (since <= self._ticks))))
         self.require(since <= self._ticks)
         self.reach("a lap takes half of the ticks", left & (since == self._ticks // 2))
 
@@ -260,10 +265,10 @@ class RestSweepInTime(Harness):
 
     def build(self, m):
         m.submodules.unit = unit = self._unit
-        (part,) = unit._core.parts
-        own = Signal.like(part.swept)
+        (part,), visits = unit._core.parts, unit._core.visits
+        own = Signal.like(visits.cell)
         m.d.comb += own.eq(AnyConst(len(own)))
-        visit = part.sweep & (part.swept == own)
+        visit = visits.visit & (visits.cell == own)
         _require_lap(self, m, visit, part.tick, clocks=BETWEEN, most=self._spec.sweep_blocks)
         self.reach("the input rests for the sweep", unit._core.late)
 

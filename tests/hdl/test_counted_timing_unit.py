@@ -14,34 +14,19 @@ from lately.golden import (
     SpecificationError,
     timing_preset,
 )
-from lately.hdl.timing import core
-from lately.hdl.timing.core import CountedTimingCore
-from lately.hdl.timing.rest import RestPart
+from lately.hdl.timing import core, part, recent, timing_profile
+from lately.hdl.timing.part import TimingPart
+from lately.hdl.timing.sweep import VisitSweep
 from lately.hdl.timing.sweep_rules import BETWEEN, check_rest, rest_interval
 from lately.hdl.timing.ticks import BlockCount
 from lately.hdl.timing.unit import CountedTimingUnit
 
-NONE, QUERY, INSERT, CHECK, CLEAR, SHIFT = (
-    Operation[name] for name in ("NONE", "QUERY", "INSERT", "CHECK_AND_INSERT", "CLEAR", "SHIFT")
+NONE, QUERY, INSERT, CHECK = (
+    Operation[name] for name in ("NONE", "QUERY", "INSERT", "CHECK_AND_INSERT")
 )
 SPEC = timing_preset("counted-tiny")
 """A tick an insertion; stamps come round every 128 insertions; one clock in 6 is the sweep's."""
 TIGHT = PartitionedTimingSpec(window=5, hashes=1, cells=4, stamp_bits=5, key_bits=8, seed=1)
-
-
-@pytest.mark.parametrize(
-    ("seed", "block", "idle", "stall"),
-    [(0, 1, 0, 0), (1, 3, 0.5, 0.5),
-     *(pytest.param(*case, marks=pytest.mark.slow)
-       for case in [(2, 1, 0.9, 0), (3, 2, 0, 0.9), (4, 1, 0, 0.5), (5, 7, 0, 0)])],
-)  # fmt: skip
-def test_random_operations(seed, block, idle, stall):
-    print("seed", seed)
-    spec = replace(SPEC, window=20 * block, block=block)
-    operations = random_operations(seed, 700, keys=(4, 60, 1000)[seed % 3], window=20)
-    operations[300], operations[301] = (CLEAR, 5, 0), (QUERY, operations[299][1], 20)
-    operations[500:503] = [(CLEAR, 5, 0), (CLEAR, 5, 0), (SHIFT, 5, 0)]
-    Bench(spec, seed=seed, idle=idle, stall=stall).run(operations)
 
 
 @pytest.mark.parametrize(
@@ -92,14 +77,6 @@ def streams(window=5):
     return mixed, quiet, each_distance(window)
 
 
-def test_one_clock_in_so_many_is_the_sweep_s():
-    interval = rest_interval(TIGHT)
-    assert interval == 4
-    for operations in streams()[:2]:
-        bench = Bench(TIGHT).run(operations)
-        assert len(operations) < bench.clocks <= len(operations) * interval / (interval - 1) + 8
-
-
 def wrong(operations, spec=TIGHT):
     """Whether a stream finds an error."""
     try:
@@ -110,27 +87,27 @@ def wrong(operations, spec=TIGHT):
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("module", "piece", "old", "new"),
     [
-        *(("same.append(self._elaborate_same(pipe, f\"same{distance}\", address, there, flag))",
-           f"same.append(self._elaborate_same(pipe, f\"same{{distance}}\", address, there, "
-           f"flag & (distance != {distance})))") for distance in (1, BETWEEN)),
-        ("before + tick.at(2).value", "before"),
-        ("Mux(known, since >= limit, dead)", "dead & ~known"),
-        ("Mux(known, since >= limit, dead)", "known & (since >= limit)"),
-        ("sweep & (expired.value | wipe)", "sweep & wipe"),
-        ("sweep & (expired.value | wipe)", "sweep"),
-        ("expired.value | wipe", "expired.value"),
+        *((part, recent.recent_insertion, "address, other, flag))",
+           f"address, other, flag & (ahead != {distance})))") for distance in (1, BETWEEN)),
+        (part, recent.recent_insertion, "(passed + tick)", "(tick + 0)"),
+        (core, TimingPart, "recent, since >= self._limit, swept & ~renewed",
+         "recent & 0, 0, swept & ~recent"),
+        (core, TimingPart, "since >= self._limit, swept & ~renewed", "since >= self._limit, 0"),
+        (core, VisitSweep, "(decided.wipe | decided.expired)", "decided.wipe"),
+        (core, VisitSweep, "decided.visit & (decided.wipe | decided.expired)", "decided.visit"),
+        (core, VisitSweep, "decided.wipe | decided.expired", "decided.expired"),
     ],
 )  # fmt: skip
-def test_part_without_a_cure_is_found(monkeypatch, old, new):
-    monkeypatch.setattr(CountedTimingCore, "PART", broken(RestPart, old, new))
+def test_part_without_a_cure_is_found(monkeypatch, module, piece, old, new):
+    monkeypatch.setattr(module, piece.__name__, broken(piece, old, new))
     short = replace(TIGHT, window=2)
     assert any(wrong(each, spec) for spec in (TIGHT, short) for each in streams(2))
 
 
 def test_sweep_at_half_its_pace_is_found(monkeypatch):
-    monkeypatch.setattr(core, "rest_interval", lambda spec: 2 * rest_interval(spec))
+    monkeypatch.setattr(timing_profile, "rest_interval", lambda spec: 2 * rest_interval(spec))
     assert wrong(streams()[1])
 
 
@@ -142,21 +119,6 @@ def test_rule_at_its_edge():
         check_rest(replace(spec, window=15))
     for operations in streams(14)[:2]:
         Bench(spec).run(operations)
-
-
-def test_reported_at_exactly_the_window():
-    """Of blocks of one insertion, a window of w reports the last w and no more."""
-    operations = []
-    for between in range(8):
-        operations += [(INSERT, 100, 0), *[(INSERT, at, 0) for at in range(between)]]
-        operations += [(QUERY, 100, window) for window in range(6)]
-    roomy = replace(TIGHT, hashes=3, cells=64, stamp_bits=9)
-    bench = Bench(roomy).run(operations)
-    pairs = zip(bench.sent, bench.results, strict=True)
-    asked = [(window, *result) for (code, _, window), result in pairs if code == QUERY]
-    assert [seen for _, seen, *_ in asked] == [
-        between < window for between in range(8) for window in range(6)
-    ]
 
 
 def test_blocks():

@@ -21,26 +21,15 @@ from lately.hdl.latencies import CONTROL_LAG
 from lately.hdl.memory.cells import PortableCellMemory
 from lately.hdl.memory.delay import DelayLine
 from lately.hdl.memory.ecp5 import ECP5CellMemory
-from lately.hdl.timing.core import CountedTimingCore, TimingCore
-from lately.hdl.timing.elide import ElidePart
+from lately.hdl.timing import part, recent
+from lately.hdl.timing.core import TimingCore
 from lately.hdl.timing.oldest import OldestCell
-from lately.hdl.timing.sweep import Sweep
+from lately.hdl.timing.part import TimingPart
+from lately.hdl.timing.sweep import PortSweep, Visits
 from lately.hdl.timing.sweep_rules import BETWEEN, check_elision, elision_need
 from lately.hdl.timing.ticks import constant_flags, is_at_least
 
 SEED = 20261123
-
-
-def broken_sweep(old, new):
-    """Return a part whose sweep has a piece of its source replaced."""
-    sweep = broken(Sweep, old, new)
-
-    class Broken(ElidePart):
-        def __init__(self, *, cells, stamp_bits, limit, memory):
-            super().__init__(cells=cells, stamp_bits=stamp_bits, limit=limit, memory=memory)
-            self.sweep = sweep(cells=cells, limit=limit, stamp_bits=stamp_bits)
-
-    return Broken
 
 
 # The core
@@ -81,7 +70,7 @@ def test_reported_at_exactly_the_window_and_after_any_silence():
 
 
 def test_clear():
-    core = TimingCore(SPEC, clocks=CLOCKS, memory=GarbageMemory)
+    core = TimingCore(SPEC, memory=GarbageMemory)
 
     async def stream(ctx, bench):
         for key in range(40):
@@ -105,10 +94,8 @@ def test_clear():
 def test_an_upset_is_told_with_the_ages_of_the_one_operation_that_reads_it(
     counted, operation, protect
 ):
-    if counted:
-        core = CountedTimingCore(timing_preset("counted-tiny"), protect=protect)
-    else:
-        core = TimingCore(SPEC, clocks=CLOCKS, memory=GarbageMemory, protect=protect)
+    spec = timing_preset("counted-tiny") if counted else SPEC
+    core = TimingCore(spec, memory=GarbageMemory, protect=protect)
     bench = Bench(core, SPEC)
     memory = core.parts[0].memory
     words = (memory.copies[0] if protect == "ecc" else memory).words.data
@@ -219,9 +206,9 @@ async def each_distance(ctx, bench):
         await bench.rest(ctx, 3 * bench.clocks)
 
 
-def found(stream, kind=ElidePart, **shape):
+def found(stream, **options):
     """Return how many answers are wrong."""
-    return len(PartBench(kind=kind, **shape).run(stream).errors)
+    return len(PartBench(**options).run(stream).errors)
 
 
 def test_hazard_1_read_before_a_write():
@@ -229,16 +216,20 @@ def test_hazard_1_read_before_a_write():
 
 
 @pytest.mark.parametrize("distance", range(1, BETWEEN + 1))
-def test_hazard_1_without_its_cure(distance):
-    lost = f'f"same{{number}}", address, other, flag & (number != {distance})'
-    assert found(each_distance, broken(ElidePart, 'f"same{number}", address, other, flag', lost))
+def test_hazard_1_without_its_cure(monkeypatch, distance):
+    lost = f'f"same{{ahead}}", address, other, flag & (ahead != {distance})'
+    defect = broken(recent.recent_insertion, 'f"same{ahead}", address, other, flag', lost)
+    monkeypatch.setattr(part, "recent_insertion", defect)
+    assert found(each_distance)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"), [("same & ~ticked", "same"), ("~fresh, age[0]", "0, age[0]")]
-)
-def test_hazard_1_with_a_tick_between(old, new):
-    assert found(each_distance, broken(ElidePart, old, new))
+def test_hazard_1_with_a_tick_between(monkeypatch):
+    assert found(
+        each_distance, part=broken(TimingPart, "Mux(recent, since, age)", "Mux(recent, 0, age)")
+    )
+    defect = broken(recent.recent_insertion, "(passed + tick)", "(tick + 0)")
+    monkeypatch.setattr(part, "recent_insertion", defect)
+    assert found(each_distance)
 
 
 def ask_swept(insert_at=(), clocks=100 * 64):
@@ -257,7 +248,8 @@ def ask_swept(insert_at=(), clocks=100 * 64):
 
 def test_hazard_2_read_meets_the_write_of_the_sweep():
     assert found(ask_swept([3])) == 0
-    assert found(ask_swept([3]), broken(ElidePart, "port.sweeps)", "Const(0))"))
+    defect = broken(TimingPart, "port.address, port.sweeps)", "port.address, port.sweeps & 0)")
+    assert found(ask_swept([3]), part=defect)
 
 
 @pytest.mark.parametrize("clock", range(13))
@@ -266,8 +258,8 @@ def test_hazard_3_insertion_while_the_cell_is_in_hand(clock):
 
 
 def test_hazard_3_without_its_cure():
-    kind = broken_sweep("expired & ~touched", "expired")
-    assert any(found(ask_swept([clock]), kind) for clock in range(13))
+    sweep = broken(PortSweep, "self.decides & ~touched & ~self.busy", "self.decides & ~self.busy")
+    assert any(found(ask_swept([clock]), sweep=sweep) for clock in range(13))
 
 
 def test_hazard_4_queries_do_not_keep_the_sweep_from_a_cell():
@@ -277,7 +269,7 @@ def test_hazard_4_queries_do_not_keep_the_sweep_from_a_cell():
             await bench.access(ctx, 5)
 
     assert found(stream) == 0
-    assert found(stream, broken_sweep("Cat(self.insert, pairs)", "Cat(pairs, 1)"))
+    assert found(stream, sweep=broken(PortSweep, "self.soon.insert)", "1)"))
 
 
 def test_hazard_6_cells_are_written_after_reset():
@@ -287,7 +279,7 @@ def test_hazard_6_cells_are_written_after_reset():
         await bench.read_all(ctx)
 
     assert found(stream) == 0
-    assert found(stream, broken_sweep("wiping = Signal(init=1)", "wiping = Signal()"))
+    assert found(stream, visits=broken(Visits, "Out(1, init=1)", "Out(1)"))
 
 
 def test_writes_that_are_not_needed_would_take_the_sweep_s_clocks():
@@ -301,7 +293,9 @@ def test_writes_that_are_not_needed_would_take_the_sweep_s_clocks():
                 await bench.access(ctx, 0)
 
     assert found(stream, clocks=36) == 0
-    assert found(stream, broken(ElidePart, "open & ~(held & zero.all())", "open"), clocks=36)
+    assert found(
+        stream, part=broken(TimingPart, "pending & ~(trusted & zero.all())", "pending"), clocks=36
+    )
 
 
 # What is beside the parts
@@ -358,7 +352,7 @@ def test_comparison_with_a_constant(least):
 def test_specification_wrong(fields, clocks, message):
     spec = TimedTimingSpec(**{"span": 20, "hashes": 2, "cells": 16, "stamp_bits": 5} | fields)
     with pytest.raises(SpecificationError, match=message):
-        TimingCore(spec, clocks=clocks)
+        check_elision(spec, clocks=clocks)
 
 
 def test_parameters_of_memory_and_tree_wrong():

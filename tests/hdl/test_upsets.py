@@ -26,7 +26,7 @@ from lately.hdl.memory.copies import Copies, deviating
 from lately.hdl.memory.segment import PortableSegmentMemory
 from lately.hdl.profile import HardwareProfile
 from lately.hdl.queue import ResultQueue
-from lately.hdl.timing.sweep import Sweep
+from lately.hdl.timing.sweep import PortSweep
 from lately.hdl.timing.sweep_rules import CELL_CLOCKS, rest_interval
 from lately.sim import compiled_unit
 
@@ -229,15 +229,18 @@ def test_the_sweep_writes_what_a_copy_has_lost(kind):
 @pytest.mark.parametrize("protect", ["parity", "ecc"])
 def test_the_sweep_restamps_what_has_expired(protect, expired):
     """The age of a cell with a wrong parity is any; that of copies that differ is known."""
-    sweep = Sweep(cells=4, limit=5, stamp_bits=4, protect=protect)
+    sweep = PortSweep(cells=4, limit=5, stamp_bits=4)
+    lost = protect == "parity"
 
     async def stream(ctx):
-        await ctx.tick().until(sweep.clean)
-        ctx.set(sweep.age, 5 if expired else 4)
+        ctx.set(sweep.clean, 1)
+        ctx.set(sweep.now, 5 if expired else 4)
         ctx.set(sweep.wrong, 1)
-        await ctx.tick().repeat(2 * sweep.CLOCKS)
-        *_, renew = await ctx.tick().sample(sweep.renew).until(sweep.write)
-        assert renew == (protect == "parity" or not expired)
+        ctx.set(sweep.lost, lost)
+        await ctx.tick().repeat(2 * CELL_CLOCKS)
+        writes = sweep.writes
+        *_, repairs = await ctx.tick().sample(writes.repairs).until(writes.sweeps | writes.repairs)
+        assert repairs == (lost or not expired)
 
     simulate(sweep, stream)
 

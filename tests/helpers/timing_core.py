@@ -90,7 +90,7 @@ class Bench:
 
 def simulate(stream, *, spec=SPEC, clocks=CLOCKS, core=None):
     """Run a stream, a coroutine that takes context and bench, and return the bench."""
-    core = core or TimingCore(spec, clocks=clocks, memory=GarbageMemory)
+    core = core or TimingCore(spec, memory=GarbageMemory)
     bench = Bench(core, spec, clocks=clocks)
 
     async def testbench(ctx):

@@ -2,11 +2,13 @@
 
 from collections import deque
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
 from amaranth.sim import Simulator
 from garbage_memory import GarbageMemory
 
-from lately.hdl.timing.elide import ElidePart
+from lately.hdl.timing.part import TimingPart
+from lately.hdl.timing.sweep import PortSweep, Visits
 from lately.hdl.timing.ticks import TickCount
 
 LIMIT, STAMP_BITS = 21, 5
@@ -21,11 +23,14 @@ class PartBench:
     compared : int
     """
 
-    def __init__(self, *, cells=16, clocks=64, kind=ElidePart):
-        self.part = kind(cells=cells, stamp_bits=STAMP_BITS, limit=LIMIT, memory=GarbageMemory)
+    def __init__(self, *, cells=16, clocks=64, part=TimingPart, sweep=PortSweep, visits=Visits):
+        shape = {"cells": cells, "stamp_bits": STAMP_BITS, "limit": LIMIT}
+        self.part = part(**shape, sweep=sweep, memory=GarbageMemory)
+        self.visits = visits(cells=cells)
+        self.address = Signal.like(self.part.address)
         self.cells, self.clocks = cells, clocks
         self.until, self.now, self.last = clocks, 0, {}
-        self.due = deque([None] * (ElidePart.LATENCY - 1))
+        self.due = deque([None] * (TimingPart.LATENCY - 1))
         self.errors, self.compared = [], 0
 
     def age(self, cell):
@@ -38,7 +43,7 @@ class PartBench:
         tick = self.until == 0
         if tick:
             self.until, self.now = self.clocks, self.now + 1
-        ctx.set(self.part.address, cell)
+        ctx.set(self.address, cell)
         ctx.set(self.part.insert, insert)
         ctx.set(self.part.tick, tick)
         self.due.append(self.age(cell) if asks else None)
@@ -66,7 +71,7 @@ class PartBench:
         """Run a coroutine that takes context and bench; return the bench."""
 
         async def testbench(ctx):
-            while not ctx.get(self.part.clean):
+            while not ctx.get(self.visits.clean):
                 await ctx.tick()
             await stream(ctx, self)
             await self.rest(ctx, 8)
@@ -74,13 +79,14 @@ class PartBench:
         ticks = TickCount(stamp_bits=STAMP_BITS, limit=LIMIT)
         m = Module()
         m.submodules.part, m.submodules.ticks = self.part, ticks
+        m.submodules.visits = visits = self.visits
+        wiring.connect(m, ticks.stamps, self.part.stamps)
         m.d.comb += [
             ticks.tick.eq(self.part.tick),
-            *(
-                getattr(self.part, name).eq(getattr(ticks, name))
-                for name in ("now", "stamp", "restamp")
-            ),
-        ]
+            self.part.address.eq(Mux(visits.visit, visits.cell, self.address)),
+            *(getattr(self.part, name).eq(getattr(visits, name))
+              for name in ("visit", "wipe", "clean")),
+        ]  # fmt: skip
         simulator = Simulator(m)
         simulator.add_clock(1e-6)
         simulator.add_testbench(testbench)

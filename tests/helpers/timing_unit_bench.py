@@ -122,7 +122,7 @@ class Bench:
         """Take the age of each cell, as the golden model's memory has them, and the counters."""
         spec, core = self.spec, self.unit._core
         codes, limit = 1 << spec.stamp_bits, spec.window_blocks + 1
-        self.now = now = ctx.get(self.unit.time if self.timed else core.ticks.now)
+        self.now = now = ctx.get(self.unit.time if self.timed else core.ticks.stamps.now)
         self.memory = [
             [min((now - ctx.get(copies_of(part.memory)[0].data[cell])) % codes, limit)
              for cell in range(spec.cells)]

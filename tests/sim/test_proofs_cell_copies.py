@@ -1,14 +1,10 @@
 """Proofs of cells in three copies, and that mending one that disturbs operations is found out."""
 
-from functools import partial
-
 import pytest
 from mutants import broken
 
 from lately.hdl.dictionary import cell_checks, column
-from lately.hdl.timing.elide import ElidePart
-from lately.hdl.timing.part import CellPart
-from lately.hdl.timing.rest import RestPart
+from lately.hdl.memory import protection
 from lately.sim.proofs import catalogue as proofs
 from lately.sim.proofs import cell_copies
 from lately.sim.proofs.cell_copies import (
@@ -36,27 +32,20 @@ def status(build, clocks=34):
     return record.status
 
 
-MENDS = "mending.copies & renews.replicate(VOTES)"
-
-
+@pytest.mark.parametrize("harness", [CopiedPart, CopiedRest])
 @pytest.mark.parametrize(
     ("old", "new"),
     [
         # Copies are written that have lost nothing.
-        (MENDS, "renews.replicate(VOTES)"),
-        # What reads the cell meanwhile takes it for one that has expired.
-        ("mending.word, value), sweep.write & ~sweep.renew", "mending.word, value), sweep.write"),
+        ("self._copies & repairs.replicate(len(self._copies))", "repairs.replicate(VOTES)"),
+        # An operation that reads the cell meanwhile takes it for an expired one.
+        ("return Const(0)\n\n\nCELL_PROTECTIONS", "return repairs\n\n\nCELL_PROTECTIONS"),
     ],
 )
-def test_part_that_mends_too_much_is_found_out(old, new):
-    changed = {"_elaborate_swept": broken(CellPart, old, new)._elaborate_swept}
-    assert status(partial(CopiedPart, part=type("Broken", (ElidePart,), changed))) == "failed"
-
-
-def test_part_swept_in_free_clocks_that_mends_too_much_is_found_out():
-    old = "copies.at(self.LATENCY).value & renews.replicate(VOTES)"
-    part = broken(RestPart, old, "renews.replicate(VOTES)")
-    assert status(partial(CopiedRest, part=part)) == "failed"
+def test_part_that_repairs_too_much_is_found_out(monkeypatch, harness, old, new):
+    repair = broken(protection.Repair, old, new)
+    monkeypatch.setattr(protection, "Repair", repair)
+    assert status(harness, 40) == "failed"
 
 
 @pytest.mark.parametrize(

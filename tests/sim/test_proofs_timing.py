@@ -5,12 +5,11 @@ from functools import partial
 import pytest
 from mutants import broken
 
-from lately.hdl.timing import core
+from lately.hdl.timing import core, part, recent, timing_profile
 from lately.hdl.timing.decision_tables import DecidingCore
-from lately.hdl.timing.elide import ElidePart
 from lately.hdl.timing.oldest import OldestCell
-from lately.hdl.timing.rest import RestPart, RestSweep
-from lately.hdl.timing.sweep import Sweep
+from lately.hdl.timing.part import TimingPart
+from lately.hdl.timing.sweep import PortSweep, Visits, VisitSweep
 from lately.hdl.timing.sweep_rules import rest_interval
 from lately.hdl.timing.unit import CountedTimingUnit
 from lately.hdl.unit_shell import UnitShell
@@ -62,50 +61,63 @@ def status(build):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        # A read meets the write of an operation, or comes before one of another tick.
-        ("(port.address, port.inserts)", "(port.address, Const(0))"),
-        ("same & ~ticked", "same"),
-        # It meets that of the sweep.
-        ("port.sweeps)", "Const(0))"),
-        # What is there already is written again.
-        ("open & ~(held & zero.all())", "open"),
+        # A read comes before a write of another tick.
+        ("Mux(recent, since, age)", "Mux(recent, 0, age)"),
+        # A read meets the write of the sweep.
+        ("port.address, port.sweeps)", "port.address, port.sweeps & 0)"),
+        # An operation writes again what is there already.
+        ("pending & ~(trusted & zero.all())", "pending"),
     ],
 )
 def test_part_without_a_cure_is_found_out(old, new):
-    assert status(partial(PartAnswers, part=broken(ElidePart, old, new))) == "failed"
+    assert status(partial(PartAnswers, part=broken(TimingPart, old, new))) == "failed"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        # An insertion comes while the cell is in hand.
-        ("expired & ~touched", "expired"),
-        ("(touched | same) &", "same &"),
+        # A read meets the write of an operation.
+        ("port.address, port.inserts", "port.address, port.inserts & 0"),
+        # A tick between two accesses is missed.
+        ("(passed + tick)", "(tick + 0)"),
+    ],
+)
+@pytest.mark.parametrize(("harness", "clocks"), [(PartAnswers, 40), (RestAnswers, 48)])
+def test_recent_insertion_that_is_missed_is_found_out(monkeypatch, harness, clocks, old, new):
+    defect = broken(recent.recent_insertion, old, new)
+    monkeypatch.setattr(part, "recent_insertion", defect)
+    assert proof_of(harness, Bounded(clocks)).status == "failed"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # An operation inserts between the read of the sweep and its write.
+        ("self.decides & ~touched & ~self.busy", "self.decides & ~self.busy"),
+        ("(touched | same.value) &", "same.value &"),
         # Cells are as reset has left them.
-        ("wiping = Signal(init=1)", "wiping = Signal()"),
+        ('"wipe": Out(1, init=1)', '"wipe": Out(1)'),
     ],
 )
 def test_sweep_without_a_cure_is_found_out(old, new):
-    class Broken(ElidePart):
-        def __init__(self, *, cells, stamp_bits, limit, **others):
-            super().__init__(cells=cells, stamp_bits=stamp_bits, limit=limit, **others)
-            self.sweep = broken(Sweep, old, new)(cells=cells, limit=limit, stamp_bits=stamp_bits)
-
-    assert status(partial(PartAnswers, part=Broken)) == "failed"
+    name, kind = ("visits", Visits) if "wipe" in old else ("sweep", PortSweep)
+    assert status(partial(PartAnswers, **{name: broken(kind, old, new)})) == "failed"
 
 
 @pytest.mark.parametrize(
     ("old", "new"),
     [
         # Expired cells are never written.
-        ("self.write.eq(wiping | at[self.DECIDE] & restamps)", "self.write.eq(wiping)"),
-        # A cell is left out where its port is busy.
-        ("wiping | at[self.NEXT]", "wiping | at[self.NEXT] & ~self.busy"),
+        ("decided.wipe | turn & expired & ~repairs", "decided.wipe"),
+        # The sweep leaves out a cell while its port is busy, or every other cell.
+        ("leaves.eq(self.decides & ~waits)", "leaves.eq(self.decides)"),
+        ("self.address + 1", "self.address + 2"),
     ],
 )
 def test_sweep_that_leaves_cells_out_is_found_out(old, new):
-    record = proof_of(partial(SweepInTime, sweep=broken(Sweep, old, new)), Unbounded(100))
+    record = proof_of(partial(SweepInTime, sweep=broken(PortSweep, old, new)), Unbounded(100))
     assert record.status == "failed"
 
 
@@ -115,12 +127,13 @@ def test_sweep_that_leaves_cells_out_is_found_out(old, new):
         # A lap of the sweep alone, without the operations before its last write.
         (rest_interval, "spec.block - BETWEEN - 1)", "spec.block)"),
         # Once all are wiped every other cell is left out, or all while operations come.
-        (RestSweep, "self.swept + 1", "self.swept + Mux(self.wipe, 1, 2)"),
-        (RestSweep, "self.late.eq(left == 0)", "self.late.eq(0)"),
+        (Visits, "self.cell + 1", "self.cell + Mux(self.wipe, 1, 2)"),
+        (Visits, "self.late.eq(left == 0)", "self.late.eq(0)"),
     ],
 )
 def test_sweep_in_free_clocks_that_comes_too_late_is_found_out(monkeypatch, component, old, new):
-    monkeypatch.setattr(core, component.__name__, broken(component, old, new))
+    module = timing_profile if component is rest_interval else core
+    monkeypatch.setattr(module, component.__name__, broken(component, old, new))
     assert proof_of(RestSweepInTime, Bounded(100)).status == "failed"
 
 
@@ -135,18 +148,15 @@ def test_unit_that_does_not_rest_for_its_sweep_is_found_out():
 @pytest.mark.parametrize(
     ("component", "old", "new"),
     [
-        # An operation before is overlooked, or the ticks since.
-        (RestPart, "range(1, BETWEEN + 1)", "range(1, BETWEEN)"),
-        (RestPart, "before + tick.at(2).value", "before"),
         # Expired cells are never written.
-        (RestPart, "sweep & (expired.value | wipe)", "sweep & wipe"),
+        (VisitSweep, "(decided.wipe | decided.expired)", "decided.wipe"),
         # Operations come before all cells are wiped.
-        (RestSweep, "self.wipe.eq(~self.swept.all())", "self.wipe.eq(0)"),
-        (RestSweep, "settling = Signal(BETWEEN + 1)", "settling = Signal(1)"),
+        (Visits, "self.wipe.eq(~self.cell.all())", "self.wipe.eq(0)"),
+        (Visits, "Signal(BETWEEN), Signal()", "Signal(1), Signal()"),
     ],
 )
 def test_part_swept_in_free_clocks_without_a_cure_is_found_out(component, old, new):
-    name = "sweep" if component is RestSweep else "part"
+    name = "visits" if component is Visits else "sweep"
     harness = partial(RestAnswers, **{name: broken(component, old, new)})
     assert proof_of(harness, Bounded(48)).status == "failed"
 

@@ -7,9 +7,8 @@ import pytest
 from mutants import broken
 
 from lately.golden import timing_preset
-from lately.hdl.timing.core import CountedTimingCore, TimingCore
-from lately.hdl.timing.elide import ElidePart
-from lately.hdl.timing.rest import RestPart
+from lately.hdl.timing import core, part, recent
+from lately.hdl.timing.sweep import VisitSweep
 from lately.sim.bench.runner import SIMULATORS, run_filter_bench
 
 pytestmark = pytest.mark.rtl
@@ -69,21 +68,23 @@ def test_bench_with_inverted_garbage(ticks, tmp_path, capfd):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("ticks", "part", "old", "new", "testcase"),
+    ("ticks", "module", "piece", "old", "new", "testcase"),
     [
         # A tick between two operations; a write that is under way; cells that expire.
-        ("tick", ElidePart, "same & ~ticked", "same", "every_distance_between_equal_keys"),
-        ("tick", ElidePart, "address, other, flag)", "address, other, flag & (number != 4))",
-         "every_distance_between_keys_of_one_cell"),
-        ("insertions", RestPart, "before + tick.at(2).value", "before",
+        ("tick", part, recent.recent_insertion, "(passed + tick)", "(tick + 0)",
          "every_distance_between_equal_keys"),
-        ("insertions", RestPart, "sweep & (expired.value | wipe)", "sweep & wipe",
+        ("tick", part, recent.recent_insertion, "address, other, flag))",
+         "address, other, flag & (ahead != 4)))", "every_distance_between_keys_of_one_cell"),
+        ("insertions", part, recent.recent_insertion, "(passed + tick)", "(tick + 0)",
+         "every_distance_between_equal_keys"),
+        ("insertions", core, VisitSweep, "(decided.wipe | decided.expired)", "decided.wipe",
          "no_silence_brings_a_key_back"),
     ],
 )  # fmt: skip
-def test_broken_part_is_found(ticks, part, old, new, testcase, tmp_path, monkeypatch, capfd):
-    core = TimingCore if part is ElidePart else CountedTimingCore
-    monkeypatch.setattr(core, "PART", broken(part, old, new))
+def test_broken_part_is_found(
+    ticks, module, piece, old, new, testcase, tmp_path, monkeypatch, capfd
+):
+    monkeypatch.setattr(module, piece.__name__, broken(piece, old, new))
     outcomes = run(ticks, "icarus", tmp_path, memory="ecp5", testcase=testcase)
     assert outcomes == {testcase: False}
     log = (tmp_path / "icarus.log").read_text()

@@ -3,7 +3,6 @@
 import pytest
 
 from lately.golden import Operation, timing_preset
-from lately.hdl.timing.sweep import Sweep
 from lately.sim.bench.coverage import Collector, Ports
 from lately.sim.bench.shell_coverage import ShellSampler, shell_points
 from lately.sim.bench.timing_coverage import PartClock, PartSampler, TimingSampler, points
@@ -151,21 +150,20 @@ def part(spec, clocks, point):
 
 CELL = int(cells_of(TIMED, [0])[0, 0])
 NOWHERE = PartClock(CELL, None, CELL)
-DECIDES = 1 << Sweep.DECIDE
 
 
 @pytest.mark.parametrize(
     ("options", "what"),
     [
         ({}, {"still young": 1}),
-        ({"expired": True}, {"restamped": 1}),
-        ({"expired": True, "touched": True}, {"called off": 1}),
-        ({"expired": True, "busy": True}, {}),
-        ({"expired": True, "wipes": True}, {}),
+        ({"restamps": True}, {"restamped": 1}),
+        ({"restamps": True, "touched": True}, {"called off": 1}),
+        ({"restamps": True, "busy": True}, {}),
+        ({"restamps": True, "wipes": True}, {}),
     ],
 )
 def test_cell_in_hand(options, what):
-    decides = PartClock(CELL, None, CELL, at=DECIDES, **options)
+    decides = PartClock(CELL, None, CELL, decides=True, **options)
     assert part(TIMED, [(IDLE, decides)], "sweep of a cell") == what
     waits = part(TIMED, [(IDLE, decides)], "sweep waits")
     assert waits == ({"to write": 1} if "busy" in options else {})
@@ -173,7 +171,7 @@ def test_cell_in_hand(options, what):
 
 @pytest.mark.parametrize(("code", "kind"), [(QUERY, "query"), (INSERT, "insertion")])
 def test_read_that_meets_the_sweep(code, kind):
-    decides = PartClock(CELL, None, CELL, at=DECIDES, expired=True)
+    decides = PartClock(CELL, None, CELL, decides=True, restamps=True)
     clocks = [(accept(code), NOWHERE), (IDLE, decides), (IDLE, PartClock(CELL, CELL, CELL))]
     point = "read in the clock in which the sweep writes"
     assert part(TIMED, clocks, point) == {kind: 1}

@@ -1,0 +1,89 @@
+"""Insertions into the cell of an access that the access does not find in the memory yet."""
+
+from functools import partial
+
+from amaranth.hdl import Cat, Const, Mux
+
+SAME_LATENCY = 2
+"""Cycles of `same_address`."""
+
+
+def same_address(pipe, name, address, other, flag):
+    """Return whether an address equals another one that counts, `SAME_LATENCY` stages later.
+
+    Parameters
+    ----------
+    pipe : Pipeline
+    name : str
+        Name of the register.
+    address : Staged
+    other, flag : Value
+        The other address and whether it counts, in the cycle of `address`.
+    """
+    pairs = pipe.register(
+        f"{name}_pairs",
+        lambda here: Cat(
+            flag, (here[at : at + 2] == other[at : at + 2] for at in range(0, len(here), 2))
+        ),
+        address,
+    )
+    return pipe.register(name, lambda pairs: pairs.all(), pairs)
+
+
+def recent_insertion(pipe, address, insert, tick, port, *, distance, most_ticks):
+    """Return whether one of the accesses before an access inserts into its cell.
+
+    Parameters
+    ----------
+    pipe : Pipeline
+    address, insert, tick : Staged
+        Of the access, in the cycle of its read. Its tick comes before its insertion.
+    port : WritePort
+        Has the insertion of the access that is `distance` ahead.
+    distance : int
+        Accesses that count.
+    most_ticks : int
+        Ticks that can come with as many accesses.
+
+    Returns
+    -------
+    recent : Staged
+        Whether one of them inserts into the cell.
+    since : Staged
+        Ticks since the last of these insertions, of the same stage.
+    """
+    recent, since, passed = [], [], Const(0)
+    for ahead in range(1, distance + 1):
+        other, flag = port.address, port.inserts
+        if ahead < distance:
+            stage = address.stage + ahead
+            other, flag = address.at(stage).value, insert.at(stage).value
+        recent.append(same_address(pipe, f"same{ahead}", address, other, flag))
+        # The tick of the access itself, and the ticks of the accesses between.
+        count = partial(_counted, passed, most_ticks)
+        ticks = pipe.register(f"passed{ahead}", count, tick.at(address.stage + 1))
+        since.append(ticks)
+        passed = ticks.value
+    for size in (2, distance):
+        groups = [slice(at, at + size) for at in range(0, len(recent), size)]
+        since = [_last(pipe, recent[group], since[group]) for group in groups]
+        recent = [pipe.register("recent", lambda *flags: Cat(flags).any(), *recent[group])
+                  for group in groups]  # fmt: skip
+    return recent[0], since[0]
+
+
+def _counted(passed, most, tick):
+    return (passed + tick)[: most.bit_length()]
+
+
+def _last(pipe, recent, since):
+    """Return the ticks since the last of some accesses that insert, a stage later."""
+
+    def chosen(*values):
+        flags, ticks = values[: len(recent)], values[len(recent) :]
+        result = ticks[-1]
+        for flag, one in list(zip(flags, ticks, strict=True))[-2::-1]:
+            result = Mux(flag, one, result)
+        return result
+
+    return pipe.register("since", chosen, *recent, *since, reset_less=True)
