@@ -1,48 +1,81 @@
-"""Parts of the cocotb benches: driver, monitor, scoreboard.
+"""Driver, monitor and scoreboard of the cocotb bench, the same for every unit.
 
-Signals are driven after the rising edge and sampled at the falling one, so
-that every simulator sees the same values at the next rising edge.
+Signals are driven after the rising edge and sampled at the falling edge, so that every simulator
+sees the same values at the next rising edge.
 """
 
 import random
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import numpy as np
 from cocotb.triggers import FallingEdge, RisingEdge
 from cocotb.utils import get_sim_time
-from numpy.typing import NDArray
 
-from ...golden import Operation, from_spec
-from ...golden.spec.base import Specification
-from ...hdl.interface import UnitSignature
-from ...hdl.memory.map import MemoryMap, PhysicalMemory, cell_memories
-from ...hdl.verilog import TAG_BITS
-from ..netlist import instance_name
+from ...golden import Operation
+from ...golden.operations import OperationBit
+from ...hdl.interface import UnitSignature, unpack
+from .reference import Item, Reference
 
+MAX_WAIT = 10_000
+"""Cycles for which an operation is offered at most."""
 
-class Item(NamedTuple):
-    """One operation as the bench sends it. `operation` may be a value that is undefined."""
+IDLE_BEAT = [code for code in range(8) if code not in (Operation.SHIFT, Operation.CLEAR)]
+"""Codes that do nothing before the lanes of a beat."""
 
-    operation: int
-    key: int
-    tag: int
+IDLE_LANE = [0, *(code for code in range(8) if code & OperationBit.ALONE)]
+"""Codes that do nothing in one of several lanes."""
 
 
-class Outcome(NamedTuple):
-    """One result as the unit delivers it; `age` is 0 where `seen` is False."""
+class Beat(NamedTuple):
+    """Operations that the unit accepts in one cycle: SHIFT, CLEAR or NONE, then a lane each."""
 
-    seen: bool
-    age: int
-    tag: int
+    alone: int
+    lanes: tuple[Item | None, ...]
+
+
+@dataclass(frozen=True)
+class Performed:
+    """An operation, and the fields of its result; None for SHIFT and CLEAR before the lanes.
+
+    Attributes
+    ----------
+    item, outcome : dict
+        Fields of request and result.
+    accepted, delivered : float
+        Times of both, in ns.
+    wait, held : int
+        Cycles in which the operation, and the result, was offered and not taken.
+    time : int
+        Ticks before the operation.
+    facts : dict
+        As `Reference.facts`, after the operation.
+    """
+
+    item: Item
+    outcome: dict[str, int] | None
+    accepted: float
+    delivered: float
+    wait: int = 0
+    held: int = 0
+    time: int = 0
+    facts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def operation(self) -> int:
+        """Code of the operation."""
+        return self.item["operation"]
+
+    @property
+    def seen(self) -> bool:
+        """Whether the key was reported."""
+        return bool(self.outcome and self.outcome["seen"])
 
 
 @dataclass
 class Stalls:
-    """Decides in which clocks a side of the bench pauses.
+    """Decides in which cycles a side of the bench pauses.
 
     Attributes
     ----------
@@ -59,19 +92,19 @@ class Stalls:
         self._random = random.Random(self.seed)
 
     def __call__(self) -> bool:
-        """Whether to pause in this clock."""
+        """Whether to pause in this cycle."""
         return self._random.random() < self.probability
 
 
 class Pattern(Stalls):
-    """Pauses of given lengths in turn, with one clock between them.
+    """Pauses of given lengths in turn, with one cycle between them.
 
     Attributes
     ----------
     lengths : sequence of int
-        In clocks, each at least 1.
+        In cycles, each at least 1.
     rounds : int
-        How often all have been made.
+        Number of times that all pauses have been made.
     """
 
     def __init__(self, lengths: Sequence[int]) -> None:
@@ -82,7 +115,7 @@ class Pattern(Stalls):
         self._left = lengths[0]
 
     def __call__(self) -> bool:
-        """Whether to pause in this clock."""
+        """Whether to pause in this cycle."""
         if self._left:
             self._left -= 1
             return True
@@ -92,97 +125,182 @@ class Pattern(Stalls):
         return False
 
 
-PATIENCE = 10_000
-"""Clocks for which an operation is offered at most."""
+class Scoreboard:
+    """Compares each result with the golden model.
 
-
-class Driver:
-    """Sends operations to the unit's input stream.
+    The reference performs an operation when the result arrives, because some results say at which
+    tick the operation took effect.
 
     Attributes
     ----------
-    accepted : list of Item
-        What the unit took, in order; beats of several lanes are `lately.sim.bench.beats.Beat`.
+    reference : Reference
+    compared : int
+        Beats whose results were compared.
+    performed : list of Performed
+        All operations since the last reset.
+    """
+
+    def __init__(self, reference: Reference) -> None:
+        self.reference = reference
+        self.compared = 0
+        self.performed: list[Performed] = []
+        self._expected: deque[tuple[Beat, float, int]] = deque()
+
+    def expect(self, beat: Beat, wait: int) -> None:
+        """Expect the results of an accepted beat that was offered for `wait` cycles before."""
+        self._expected.append((beat, get_sim_time("ns"), wait))
+
+    def compare(self, outcomes: list[dict[str, int] | None], held: int) -> None:
+        """Compare the results of a beat, which waited for `held` cycles, with the reference."""
+        number, now = self.compared, get_sim_time("ns")
+        assert self._expected, f"result {number}: expected none, got {outcomes}"
+        beat, accepted, wait = self._expected.popleft()
+        if beat.alone != Operation.NONE:
+            turn = {"operation": beat.alone, "key": 0}
+            self.reference.perform(turn, {}, accepted)
+            self._keep(turn, None, accepted, now, wait, held)
+        for item, outcome in zip(beat.lanes, outcomes, strict=True):
+            due: dict[str, int] | None = None
+            if item is not None:
+                due = self.reference.perform(item, outcome or {}, accepted)
+            # A field that means nothing is not due.
+            shown = outcome if due is None or outcome is None else {n: outcome[n] for n in due}
+            assert shown == due, f"result {number}: expected {due}, got {outcome}"
+            if item is not None:
+                self._keep(item, outcome, accepted, now, wait, held)
+        self.compared += 1
+
+    def _keep(self, item: Item, outcome: dict[str, int] | None, *when: Any) -> None:
+        reference = self.reference
+        self.performed.append(Performed(item, outcome, *when, reference.now, reference.facts()))
+
+    def forget(self) -> None:
+        """Start again, as the unit does at reset."""
+        self._expected.clear()
+        self.performed.clear()
+        self.compared = 0
+        self.reference.reset()
+
+    @property
+    def outstanding(self) -> int:
+        """Beats whose results are expected and have not arrived."""
+        return len(self._expected)
+
+
+class Driver:
+    """Sends beats to the unit's input stream.
+
+    Everything that the unit must ignore is drawn at random: the payload while nothing is offered,
+    the request of an empty lane, and the code that does nothing.
+
+    Attributes
+    ----------
+    accepted : int
+        Beats that the unit took.
     waits : list of int
-        Clocks that each accepted operation was offered in vain before.
+        Cycles that each of them was offered before without being taken.
     times : list of float
         When each was accepted, in ns.
     """
 
-    def __init__(self, dut, signature: UnitSignature, scoreboard: "Scoreboard") -> None:
+    def __init__(
+        self, dut, signature: UnitSignature, scoreboard: Scoreboard, *, seed: int
+    ) -> None:
         self._dut = dut
         self._signature = signature
         self._scoreboard = scoreboard
+        self._random = random.Random(seed)
         self._offers = True
-        self.accepted: list[Any] = []
+        self.forget()
+        self.release()
+
+    def forget(self) -> None:
+        """Start again, as the unit does at reset."""
+        self.accepted = 0
         self.waits: list[int] = []
         self.times: list[float] = []
-        self.release()
 
     def release(self) -> None:
         """Offer nothing."""
+        if self._offers:
+            self._dut.i__payload.value = self._random.getrandbits(self._signature.request.size)
         self._set_valid(False)
 
     def _set_valid(self, valid: bool) -> None:
-        # A write takes as long as the rest of a clock.
+        # A write takes as long as the rest of a cycle.
         if valid != self._offers:
             self._dut.i__valid.value = int(valid)
         self._offers = valid
 
-    def _pack(self, item: Any) -> int:
-        return self._signature.pack_request([item._asdict()])
+    def _pack(self, beat: Beat) -> int:
+        if self._signature.lanes == 1:
+            return self._signature.pack_request(beat.lanes)
+        lane = self._signature.of_lane(self._signature.request, 0)
+        requests = []
+        for item in beat.lanes:
+            if item is None:
+                request = unpack(lane, self._random.getrandbits(lane.size)) | {"valid": 0}
+            else:
+                request = dict(item)
+                if item["operation"] == Operation.NONE:
+                    request["operation"] = self._random.choice(IDLE_LANE)
+            requests.append(request)
+        return self._signature.pack_request(
+            requests, alone=beat.alone or self._random.choice(IDLE_BEAT)
+        )
 
-    async def send(self, items: Sequence[Any], *, stalls: Stalls | None = None) -> None:
-        """Offer operations one after another until all are accepted; must start after an edge."""
+    async def send(self, beats: Sequence[Beat], *, stalls: Stalls | None = None) -> None:
+        """Offer beats one after another until all are accepted; must start after an edge."""
         stalls = stalls or Stalls()
         clk, ready = self._dut.clk, self._dut.i__ready
-        for item in items:
+        for beat in beats:
             while stalls():
                 self.release()
                 await RisingEdge(clk)
-            self._dut.i__payload.value = self._pack(item)
+            self._dut.i__payload.value = self._pack(beat)
             self._set_valid(True)
             wait = 0
             await FallingEdge(clk)
             while not ready.value:
                 wait += 1
-                assert wait < PATIENCE, f"{len(self.accepted)}: not taken in {wait} clocks"
+                assert wait < MAX_WAIT, f"{self.accepted}: not taken in {wait} cycles"
                 await FallingEdge(clk)
-            self.accepted.append(item)
+            self.accepted += 1
             self.waits.append(wait)
             self.times.append(get_sim_time("ns"))
-            self._scoreboard.expect(item)
+            self._scoreboard.expect(beat, wait)
             await RisingEdge(clk)
         self.release()
 
 
 class Monitor:
-    """Takes results from the unit's output stream, for ever; one that waits must not change.
+    """Takes results from the unit's output stream; a result that waits must not change.
 
     Attributes
     ----------
-    outcomes : list of Outcome
-        What was delivered, in order; of several lanes a tuple of `Outcome`, or of None where
-        there is none.
     times : list of float
-        When each was delivered, in ns.
+        When the results of each beat were delivered, in ns.
     held : int
-        Clocks in which a result waited.
+        Cycles in which a result waited.
+    stalls : Stalls
     """
 
-    def __init__(self, dut, signature: UnitSignature, scoreboard: "Scoreboard") -> None:
+    def __init__(self, dut, signature: UnitSignature, scoreboard: Scoreboard) -> None:
         self._dut = dut
         self._signature = signature
         self._scoreboard = scoreboard
-        self.outcomes: list[Any] = []
+        self.forget()
+        self._dut.o__ready.value = 0
+
+    def forget(self) -> None:
+        """Start again, without pauses."""
         self.times: list[float] = []
         self.held = 0
         self.stalls = Stalls()
-        self._dut.o__ready.value = 0
 
     async def run(self) -> None:
-        """Take results, pausing as `stalls` says."""
-        waiting, ready = None, False
+        """Take results without end, pausing as `stalls` says."""
+        waiting, ready, held = None, False, 0
         dut = self._dut
         clk, valid, rst = dut.clk, dut.o__valid, dut.rst
         while True:
@@ -195,151 +313,16 @@ class Monitor:
             if payload is None and waiting is None:
                 continue
             if rst.value:
-                waiting = None
+                waiting, held = None, 0
                 continue
-            number = len(self.outcomes)
             unchanged = waiting is None or payload == waiting
+            number = self._scoreboard.compared
             assert unchanged, f"result {number} changed while it waited: {payload}"
             waiting = None if ready else payload
-            self.held += not ready
-            if ready and payload is not None:
-                self.outcomes.append(self.decode(payload))
+            if not ready:
+                held += 1
+                self.held += 1
+            elif payload is not None:
                 self.times.append(get_sim_time("ns"))
-                self._scoreboard.compare(self.outcomes[-1])
-
-    def decode(self, payload: int) -> Any:
-        """Take a result apart."""
-        outcomes = tuple(
-            Outcome(bool(lane["seen"]), lane["age"], lane["tag"]) if lane else None
-            for lane in self._signature.unpack_result(payload)
-        )
-        return outcomes if self._signature.lanes > 1 else outcomes[0]
-
-
-class Scoreboard:
-    """Holds the unit against the golden model.
-
-    Attributes
-    ----------
-    golden : Filter
-        Reference; performs each operation when the unit accepts it.
-    compared : int
-        Results that were compared.
-    """
-
-    def __init__(self, spec: Specification) -> None:
-        self._expected: deque[Any] = deque()
-        self.golden: Any = from_spec(spec)
-        self.compared = 0
-        self._secrets: deque[tuple[float, int]] = deque()
-
-    def rekey(self, time: float, secret: int) -> None:
-        """Give the reference a secret before the first operation accepted from `time` on, in ns."""
-        self._secrets.append((time, secret))
-
-    def expect(self, item: Any) -> None:
-        """Perform an accepted operation on the reference, and expect its result."""
-        self._expected.append(self.perform(item))
-
-    def perform(self, item: Any) -> Any:
-        """Perform an accepted operation on the reference."""
-        while self._secrets and get_sim_time("ns") >= self._secrets[0][0]:
-            self.golden.rekey(self._secrets.popleft()[1])
-        known = item.operation in list(Operation)
-        operation = item.operation if known else Operation.NONE
-        verdicts = self.golden.apply([operation], key_array([item.key], self.golden.spec))
-        seen = bool(verdicts.seen[0])
-        return Outcome(seen, int(verdicts.age[0]) if seen else 0, item.tag)
-
-    def compare(self, outcome: Outcome | tuple[Outcome | None, ...]) -> None:
-        """Hold a result against the oldest that is expected."""
-        assert self._expected, f"result {self.compared}: expected none, got {outcome}"
-        expected = self._expected.popleft()
-        assert outcome == expected, f"result {self.compared}: expected {expected}, got {outcome}"
-        self.compared += 1
-
-    def forget(self) -> None:
-        """Start again, as the unit does at reset."""
-        self._expected.clear()
-        self._secrets.clear()
-        self.compared = 0
-        self.golden = self._renewed()
-
-    def _renewed(self) -> Any:
-        """Return the reference as it is after a reset, which reads the programmed length."""
-        golden = from_spec(self.golden.spec)
-        golden.generation = self.golden.generation
-        golden.clear()
-        golden.operations = 0
-        return golden
-
-    @property
-    def outstanding(self) -> int:
-        """Results that are expected and have not come."""
-        return len(self._expected)
-
-
-def key_array(keys: Sequence[int], spec: Specification) -> NDArray[np.uint64]:
-    """Bring integers into the form in which golden takes keys."""
-    words = -(-spec.key_bits // 64)
-    mask = (1 << 64) - 1
-    rows = [[key >> 64 * word & mask for word in range(words)] for key in keys]
-    array = np.array(rows, np.uint64)
-    return array if words > 1 else array[:, 0]
-
-
-def read_memory(dut, memories: MemoryMap, *, netlist: bool = False) -> NDArray[np.bool_]:
-    """Read all memories of a unit; shape as golden's `memory`.
-
-    In a netlist only explicit block RAMs are found.
-    """
-    return memories.gather(lambda memory: _bits(dut, memory, netlist))
-
-
-def read_cells(
-    dut, path: Sequence[str], *, variant: str, depth: int, width: int, netlist: bool = False
-) -> NDArray[np.int64]:
-    """Read a memory of cells; shape (depth,).
-
-    Parameters
-    ----------
-    path : sequence of str
-        Names of the submodules on the way to it, and its own.
-    variant : str
-        Variant of the memory.
-    depth, width : int
-        As for `lately.hdl.memory.map.cell_memories`.
-    netlist : bool
-        As for `read_memory`.
-    """
-    blocks = cell_memories(variant, depth=depth, width=width)
-    own = [replace(block, path=(*path, *block.path)) for block in blocks]
-    bits = np.hstack([_bits(dut, block, netlist) for block in own])[:, :width]
-    return bits @ (np.int64(1) << np.arange(width))
-
-
-def _bits(dut, memory: PhysicalMemory, netlist: bool) -> NDArray[np.bool_]:
-    """Return the bits of a memory, shape (words, width)."""
-    if netlist:
-        holder = dut[instance_name(memory.path)]
-    else:
-        holder = reduce(lambda handle, name: handle[name], memory.path, dut)
-    words = _words(holder) if memory.cell else holder
-    values = [int(words[word].value) for word in range(memory.words)]
-    return np.array(
-        [[value >> bit & 1 for bit in range(memory.width)] for value in values], np.bool_
-    )
-
-
-def _words(block_ram):
-    """Find the array in a model of a block RAM: ours, or the one that yosys has for iCE40."""
-    ours = block_ram._get("words")
-    return block_ram.memory if ours is None else ours
-
-
-def tagged(operations: Sequence[tuple[int, int]]) -> list[Item]:
-    """Number (operation, key) pairs through their tags."""
-    return [
-        Item(operation, key, index % (1 << TAG_BITS))
-        for index, (operation, key) in enumerate(operations)
-    ]
+                self._scoreboard.compare(self._signature.unpack_result(payload), held)
+                held = 0

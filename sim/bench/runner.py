@@ -8,18 +8,17 @@ import shutil
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import cocotb_tools.config
 from amaranth.back import verilog
 from cocotb_tools.runner import get_runner
 
-from ...golden.spec import FilterSpec
+from ...golden.compilation import VARIABLE
 from ...golden.spec.base import Specification
-from ...golden.spec.dictionary_sizes import WindowDictionarySpec
-from ...golden.spec.timestamp import StampedPartsSpec, TimedTimingSpec
 from ...hdl.memory.variants import segment_memory
-from ...hdl.verilog import TOP, unit_verilog
+from ...hdl.verilog import TOP, time_options, unit_verilog
 from ..netlist import unit_netlist
 from ..toolchain import (
     PRECOMPILED_HEADER_FLAG,
@@ -30,6 +29,8 @@ from ..toolchain import (
     shared_runtime,
     verilator_environment,
 )
+from .testplan import PLAN
+from .unit import Settings
 
 SIMULATORS = ("verilator", "icarus")
 """Simulators that a bench runs under."""
@@ -55,14 +56,11 @@ def run_filter_bench(
     simulator: str,
     directory: Path,
     *,
-    seed: int = 1,
-    memory: str = "portable",
-    ticks: str = "tick",
     testcase: str | None = None,
     coverage: bool = False,
-    inverted: bool = False,
+    **options: Any,
 ) -> dict[str, bool]:
-    """Run the bench of a unit: of a ring filter, a timing filter or a dictionary.
+    """Run the test plan on a unit of any family.
 
     Parameters
     ----------
@@ -72,22 +70,18 @@ def run_filter_bench(
         One of `SIMULATORS`.
     directory : Path
         Working folder; its build is reused.
-    seed : int
-        Seed of all random choices.
-    memory : str
-        Variant of the memories; explicit block RAMs are simulated
-        with models of their own, which answer with garbage what vendors leave undefined.
-    ticks : str
-        Where those of a window in time come from, as for `lately.hdl.unit.FilterUnit`, or those of
-        a timing filter, as for `lately.hdl.timing.unit.TimingUnit`.
     testcase : str, optional
         Regular expression of the tests to run; all by default.
     coverage : bool
-        Collect what the tests reach: functional bins in `FUNCTIONAL`, and lines and toggles in
-        `COUNTS`, both in the folder; Verilator only. The counters of the unit are
-        then `COVERED_STATISTICS_BITS` wide, so that they wrap within a test.
-    inverted : bool
-        The garbage of block RAMs is the inverse of what they hold, not random.
+        Collect what the tests reach: situations in `FUNCTIONAL`, and lines and toggles in `COUNTS`,
+        both in the folder; Verilator only. The counters of the unit are then
+        `COVERED_STATISTICS_BITS` wide, so that they wrap within a test.
+    options
+        ``seed`` of all random choices; whether the garbage of block RAMs is ``inverted``, that is
+        the inverse of what they hold, not random; ``ticks``, as for
+        `lately.hdl.verilog.time_options`; and others of the unit, such as ``memory``. Explicit
+        block RAMs are simulated with models of their own, which answer with garbage what vendors
+        leave undefined.
 
     Returns
     -------
@@ -99,22 +93,20 @@ def run_filter_bench(
     ToolError
         If the simulator is missing.
     """
-    directory.mkdir(parents=True, exist_ok=True)
-    spec.to_toml(directory / "spec.toml")
+    run, unit = _split(options), unit_options(spec, **options)
+    memory = unit.get("memory", "portable")
+    text = unit_verilog(
+        spec, statistics_bits=COVERED_STATISTICS_BITS if coverage else 32, **_timed(unit)
+    )
+    environment = _environment(spec, directory, run["seed"], unit)
     return run_bench(
-        unit_verilog(
-            spec,
-            memory=memory,
-            statistics_bits=COVERED_STATISTICS_BITS if coverage else 32,
-            ticks=ticks,
-            time_bits=BENCH_TIME_BITS,
-        ),
-        _modules(*_benches(spec, ticks)),
+        text,
+        _modules(spec, unit),
         simulator,
         directory,
-        environment=_unit_environment(spec, directory, seed, memory, ticks)
+        environment=environment
         | ({"LATELY_COVERAGE": str(directory / FUNCTIONAL)} if coverage else {}),
-        models=models(memory, inverted=inverted),
+        models=models(memory, inverted=run["inverted"]),
         testcase=testcase,
         coverage=coverage,
     )
@@ -126,76 +118,87 @@ def run_netlist_bench(
     directory: Path,
     *,
     synthesis: Sequence[str],
-    seed: int = 1,
-    memory: str = "portable",
-    ticks: str = "tick",
     testcase: str | None = None,
-    inverted: bool = False,
+    **options: Any,
 ) -> dict[str, bool]:
-    """Run the bench of a unit on its netlist, made of the cells of a family.
+    """Run the test plan on the netlist of a unit, made of the cells of a device family.
 
-    The cells are simulated with the models that yosys brings along, explicit
-    block RAMs that have none with those of `lately.sim.toolchain`. The bits of memory
-    are compared where a variant of explicit block RAMs holds them; the
-    portable memory has no place of its own in a netlist, and its bits show in
-    the verdicts only.
+    The cells are simulated with the models that yosys brings along, explicit block RAMs that have
+    none with those of `lately.sim.toolchain`. The bits of memory are compared where a variant of
+    explicit block RAMs holds them; the portable memory has no place of its own in a netlist, and
+    its bits show in the results only.
 
     Parameters
     ----------
     synthesis : sequence of str
         yosys pass and its options, as `lately.boards.flow.devices.Device` has them.
-    spec, simulator, directory, seed, memory, ticks, testcase, inverted
+    spec, simulator, directory, testcase, options
         As `run_filter_bench`, and so are result and errors.
     """
-    netlist = unit_netlist(
-        spec,
-        synthesis,
-        memory=memory,
-        directory=directory,
-        ticks=ticks,
-        time_bits=BENCH_TIME_BITS,
-    )
+    run, unit = _split(options), unit_options(spec, **options)
+    netlist = unit_netlist(spec, synthesis, directory=directory, **_timed(unit))
     (directory / "cells.v").write_text(netlist.cells)
-    spec.to_toml(directory / "spec.toml")
     return run_bench(
         netlist.text,
-        _modules(*_benches(spec, ticks)),
+        _modules(spec, unit),
         simulator,
         directory,
-        environment=_unit_environment(spec, directory, seed, memory, ticks)
-        | {"LATELY_NETLIST": "1"},
-        models=[directory / "cells.v", *cell_models(*netlist.unmodelled, inverted=inverted)],
+        environment=_environment(spec, directory, run["seed"], unit) | {"LATELY_NETLIST": "1"},
+        models=[
+            directory / "cells.v", *cell_models(*netlist.unmodelled, inverted=run["inverted"])
+        ],
         testcase=testcase,
-    )
+    )  # fmt: skip
 
 
-def _benches(spec: Specification, ticks: str) -> list[str]:
+def unit_options(spec: Specification, *, ticks: str = "tick", **options: Any) -> dict[str, Any]:
+    """Return the options of a unit under test.
+
+    Parameters
+    ----------
+    spec : Specification
+    ticks : str
+        As for `lately.hdl.verilog.time_options`; units without ticks take none.
+    options
+        Others.
+    """
+    return time_options(spec, ticks=ticks, time_bits=BENCH_TIME_BITS) | options
+
+
+def planned(spec: Specification, **options: Any) -> set[str]:
+    """Return the tests of the plan that a unit has to pass; parameters as `unit_options`."""
+    traits = Settings(spec, unit_options(spec, **options)).traits
+    return {name for name, row in PLAN.items() if row.applies(traits)}
+
+
+def _split(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the options of a run out of those of the unit."""
+    return {name: options.pop(name, default) for name, default in (("seed", 1), ("inverted", 0))}
+
+
+def _timed(unit: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a unit as `unit_verilog` takes them, which has its own default."""
+    return {"ticks": "tick", "time_bits": BENCH_TIME_BITS} | unit
+
+
+def _modules(spec: Specification, unit: dict[str, Any]) -> list[str]:
     """Return the modules whose tests a unit has to pass."""
-    if isinstance(spec, StampedPartsSpec):
-        return ["timing_bench" if spec.classes is None else "deciding_bench"]
-    if isinstance(spec, WindowDictionarySpec):
-        return ["dictionary_bench"]
-    assert isinstance(spec, FilterSpec)
-    if spec.lanes > 1:
-        return ["lane_bench"]
-    benches = ["filter_bench"]
-    if spec.timed:
-        # Generations end by number alone while no tick comes, and what is full is retired.
-        counts = ticks == "tick" and spec.when_full == "shorten"
-        return [*(benches if counts else []), "timed_bench"]
-    return [*benches, "secret_bench"] if spec.hash == "siphash" else benches
+    traits = Settings(spec, unit).traits
+    names = (row.module for row in PLAN.values() if row.applies(traits))
+    return [f"{__package__}.{name}" for name in dict.fromkeys(names)]
 
 
-def _unit_environment(
-    spec: Specification, directory: Path, seed: int, memory: str, ticks: str
+def _environment(
+    spec: Specification, directory: Path, seed: int, unit: dict[str, Any]
 ) -> dict[str, str]:
-    timed = (isinstance(spec, FilterSpec) and spec.timed) or isinstance(spec, TimedTimingSpec)
-    time = {"ticks": ticks, "time_bits": BENCH_TIME_BITS} if timed else {}
+    directory.mkdir(parents=True, exist_ok=True)
+    spec.to_toml(directory / "spec.toml")
     return {
-        "LATELY_TIME": json.dumps(time),
         "LATELY_SPEC": str(directory / "spec.toml"),
         "LATELY_SEED": str(seed),
-        "LATELY_MEMORY": memory,
+        "LATELY_UNIT": json.dumps(unit),
+        # For one operation at a time, an interpreter takes no longer than compiled loops.
+        VARIABLE: "0",
     }
 
 
@@ -228,7 +231,7 @@ def run_segment_bench(
     )
     return run_bench(
         verilog.convert(component, name=TOP, emit_src=False),
-        _modules("segment_bench"),
+        [f"{__package__}.segment_bench"],
         simulator,
         directory,
         environment={
@@ -239,10 +242,6 @@ def run_segment_bench(
         },
         models=models(memory, inverted=inverted),
     )
-
-
-def _modules(*benches: str) -> list[str]:
-    return [f"{__package__}.{bench}" for bench in benches]
 
 
 def run_bench(
@@ -312,7 +311,7 @@ def run_bench(
             results_xml=str(results),
             plusargs=[f"+verilator+seed+{environment['LATELY_SEED']}"],
             # All that is imported would be rewritten, which takes longer than most benches.
-            extra_env=environment | {"COCOTB_REWRITE_ASSERTION_FILES": "*_bench.py"},
+            extra_env=environment | {"COCOTB_REWRITE_ASSERTION_FILES": "*contract.py *_bench.py"},
             test_filter=testcase,
             log_file=directory / f"{simulator}.log",
         )

@@ -1,6 +1,5 @@
 """Runs coroutines of the cocotb benches without a simulator, beside a unit in Python."""
 
-import importlib
 import sys
 from collections.abc import Iterator
 
@@ -105,23 +104,6 @@ class Clock:
 
     def start(self):
         pass
-
-
-def load_bench(monkeypatch, name):
-    """Import a bench again, for the unit that the environment names; undone with `monkeypatch`."""
-    package = importlib.import_module(BENCHES)
-    for known in [one for one in sys.modules if one.startswith(f"{BENCHES}.")]:
-        monkeypatch.delitem(sys.modules, known)
-        monkeypatch.delattr(package, known.rpartition(".")[2], raising=False)
-    return importlib.import_module(f"{BENCHES}.{name}")
-
-
-def forget_benches():
-    """Forget what `load_bench` imported, before what was there is put back."""
-    package = importlib.import_module(BENCHES)
-    for known in [one for one in sys.modules if one.startswith(f"{BENCHES}.")]:
-        del sys.modules[known]
-        vars(package).pop(known.rpartition(".")[2], None)
 
 
 def use(monkeypatch, clockwork, **others):

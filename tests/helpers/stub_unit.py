@@ -1,9 +1,7 @@
 """A unit in Python at the ports that a bench drives, with golden's answers and maybe one fault."""
 
-import copy
 import logging
 from collections import deque
-from types import SimpleNamespace
 
 import numpy as np
 from amaranth.hdl import Shape
@@ -12,6 +10,7 @@ from amaranth.lib.wiring import Out
 from lately.golden import Operation
 from lately.golden.operations import OperationBit
 from lately.hdl.interface import pack, unpack
+from lately.sim.bench.reference import reference
 
 LATENCY = 6
 
@@ -19,51 +18,44 @@ LATENCY = 6
 class Port:
     """A port of the unit."""
 
-    def __init__(self, width):
+    def __init__(self, width, value=0):
         self._width = width
-        self.value = 0
+        self.value = value
 
     def __len__(self):
         return self._width
 
 
 class StubUnit:
-    """Answers as the scoreboard expects, less its fault, which is one of these.
+    """Answers as golden does, except for its fault from `arm` on, which is one of these.
 
     ``field NAME``, of the result numbered `at`; ``missing``, ``surplus`` or ``swapped``, in its
     place; ``changes`` or ``withdrawn``, while a result waits; ``port NAME``, a counter or another
     output; ``memory``, a bit or a cell; ``no cells``, which are all empty; ``no tick``, of which
     the first is lost; ``no clear``, ``no secret`` and ``no swap``, which have no effect.
-
-    Parameters
-    ----------
-    signature : UnitSignature
-    lead : int
-        Cycles from a secret's acceptance to the first operation that it applies to.
-    entry : layout, optional
-        Of tables.
     """
 
-    def __init__(self, signature, *, fault="", at=-1, lead=0, entry=None):
-        self._signature = signature
-        self._members = dict(signature.members.items())
-        self._lead = lead
-        self._entry = entry
-        self.fault, self._at = fault, at
+    def __init__(self, settings, *, lead, fault="", at=-1):
+        self._signature = settings.unit.signature
+        self._members = dict(self._signature.members.items())
+        self.reference = reference(settings.spec, self._signature)
+        self._lead, self._armed, self._at = lead, "", at
+        self._fault = fault
         self._log = logging.getLogger("stub")
         self._queue = deque()
         self._kept = None
-        self._clock = self._waited = 0
-        # Until `begin`, nothing is accepted.
-        self.board = None
+        self._cycle = self._waited = 0
         self.results = 0
-        self.done = False
+        self._forget_tables()
 
-    def begin(self, board):
-        """Answer as a copy of a scoreboard does."""
-        self.board = copy.deepcopy(board)
-        if self._entry is not None:
-            shape = self.board.golden.spec.table_shape
+    def arm(self):
+        """Let the fault come; the results are counted from here on."""
+        self._armed, self._at = self._fault, self._at + self.results
+        return self._at
+
+    def _forget_tables(self):
+        if "table" in self._members:
+            shape = self.reference.spec.table_shape
             self._banks, self._answers = [np.zeros(shape, np.int64) for _ in range(2)], 0
 
     def __getattr__(self, name):
@@ -72,73 +64,65 @@ class StubUnit:
         head, _, part = name.partition("__")
         member = self._members.get(head)
         if member is not None and member.is_port and member.flow == Out:
-            return self._told(name, Shape.cast(member.shape).width)
+            return self._output(name, Shape.cast(member.shape).width)
         width = 1
         if part == "payload":
             width = Shape.cast(member.signature.members["payload"].shape).width
         elif member is not None and member.is_port:
             width = Shape.cast(member.shape).width
-        port = Port(width)
-        port.value = int(part == "ready")
-        setattr(self, name, port)
-        return port
+        setattr(self, name, Port(width, int(part == "ready")))
+        return getattr(self, name)
 
     @property
     def table__ready(self):
-        port = Port(1)
-        port.value = int(not self.swap.value)
-        return port
+        return Port(1, int(not self.swap.value))
 
-    def _told(self, name, width):
-        board, golden = self.board, self.board.golden
-        if name == "covered":
-            value = golden.guaranteed_span(board.now) + 1
-        elif name == "guaranteed":
-            value = golden.guaranteed_window
-        else:
-            value = board.counts[name] if hasattr(board, "counts") else getattr(golden, name)
-        port = Port(width)
-        port.value = int(value) + (self.fault == f"port {name}")
-        return port
+    def _output(self, name, width):
+        # A unit with moves that gives nothing up.
+        idle = {"lost": 0, "guaranteed": getattr(self.reference.spec, "window", 0)}
+        value = (idle | self.reference.outputs)[name]
+        return Port(width, int(value) + (self._armed == f"port {name}"))
 
     def edge(self, now):
         """Take what the ports have, and show what comes next."""
-        self._clock += 1
-        ports = self.__dict__
+        self._cycle += 1
+        ports, golden = self.__dict__, self.reference
+        if "generation" in self._members:
+            golden.generation = golden.golden.generation = max(int(self.generation.value), 1)
         if self.rst.value:
             self._queue.clear()
-            self._kept, self._waited = None, 0
-            if self.board is not None:
-                self.board.forget()
-        elif self.board is not None:
-            if "generation" in self._members:
-                self.board.golden.generation = int(self.generation.value)
+            self._kept, self._waited, self.results = None, 0, 0
+            golden.reset()
+            self._forget_tables()
+        else:
             if "tick" in ports and self.tick.value and not self._fails("no tick"):
-                self.board.now += 1
-            secret = "secret__valid" in ports and self.secret__valid.value
-            if secret and self.fault != "no secret":
-                self.board.rekey(now + 10 * self._lead, self.secret__payload.value)
+                golden.now += 1
+            if (
+                "secret__valid" in ports and self.secret__valid.value
+                and self._armed != "no secret"
+            ):  # fmt: skip
+                golden.rekey(now + 10 * self._lead, self.secret__payload.value)
             if self.o__valid.value and self.o__ready.value:
                 self._queue.popleft()
                 self._waited = 0
             if self.i__valid.value:
                 self._accept(now)
-            self._take_table(now)
+            if "table" in self._members:
+                self._take_table(now)
         self._show()
 
     def _take_table(self, now):
-        if self._entry is None:
-            return
         if self.table__valid.value and not self.swap.value:
-            entry = unpack(self._entry, self.table__payload.value)
-            place = (entry["query_class"], entry["age"], entry["phase"])
-            self._banks[1 - self._answers][place] = entry["least"]
-        if self.swap.value and self.fault != "no swap":
+            entry = self._members["table"].signature.members["payload"].shape
+            fields = unpack(entry, self.table__payload.value)
+            place = (fields["query_class"], fields["age"], fields["phase"])
+            self._banks[1 - self._answers][place] = fields["least"]
+        if self.swap.value and self._armed != "no swap":
             self._answers = 1 - self._answers
-            self.board.swap(now, self._banks[self._answers])
+            self.reference.swap(now, self._banks[self._answers])
 
     def _show(self):
-        shown = bool(self._queue) and self._queue[0][0] <= self._clock
+        shown = bool(self._queue) and self._queue[0][0] <= self._cycle
         payload = self._queue[0][1] if shown else 0
         if shown:
             self._waited += 1
@@ -150,96 +134,91 @@ class StubUnit:
 
     def _fails(self, fault):
         """Whether the unit fails in that way now, for the first time."""
-        now = self.fault == fault and not self.done
-        self.done |= now
-        return now
+        fails = self._armed == fault
+        self._armed = "" if fails else self._armed
+        return fails
 
     def _accept(self, now):
         request = unpack(self._signature.request, self.i__payload.value)
-        payload = self._packed(self._answer(request, now))
+        payload = self._answer(request, now)
         mine = self.results == self._at
         self.results += 1
-        if mine and self.fault == "missing":
+        if mine and self._armed == "missing":
             return
-        if mine and self.fault == "swapped":
+        if mine and self._armed == "swapped":
             self._kept = payload
             return
-        payloads = [payload] * (1 + (mine and self.fault == "surplus"))
+        payloads = [payload] * (1 + (mine and self._armed == "surplus"))
         if self._kept is not None:
             payloads.append(self._kept)
             self._kept = None
-        self._queue += [(self._clock + LATENCY, one) for one in payloads]
+        self._queue += [(self._cycle + LATENCY, one) for one in payloads]
 
     def _answer(self, request, now):
-        board = self.board
-        if "lanes" in request:
-            alone = request["alone"]
-            turn = Operation(alone) if alone in (Operation.SHIFT, Operation.CLEAR) else 0
-            lanes = [self._item(one) if one.pop("valid") else None for one in request["lanes"]]
-            for lane in lanes:
-                if lane is not None and lane.operation & OperationBit.ALONE:
-                    lane.operation = Operation.NONE
-            item = SimpleNamespace(turn=self._turn(turn), lanes=lanes)
-        else:
-            item = self._item(request)
-            item.operation = self._turn(item.operation)
-        if hasattr(board, "answered"):
-            nothing = SimpleNamespace(age=0, oldest=0)
-            return board._answer(item, now, nothing)
-        board.expect(item)
-        return board._expected.pop()
-
-    def _turn(self, code):
-        clears = code == Operation.CLEAR and self.fault == "no clear"
-        return Operation.NONE if clears else code
-
-    @staticmethod
-    def _item(fields):
-        return SimpleNamespace(**fields)
-
-    def _packed(self, outcome):
-        if self._signature.lanes == 1:
-            return pack(self._signature.result, self._fields(outcome))
-        lanes = [{"valid": 1} | self._fields(one) if one else {} for one in outcome]
-        if self.results == self._at and self.fault == "field valid":
+        if "lanes" not in request:
+            return pack(self._signature.result, self._fields(request, now))
+        if request["alone"] in (Operation.SHIFT, Operation.CLEAR):
+            self._fields({"operation": request["alone"], "key": 0}, now)
+        lanes = []
+        for lane in request["lanes"]:
+            if lane["operation"] & OperationBit.ALONE:
+                lane["operation"] = int(Operation.NONE)
+            lanes.append({"valid": 1} | self._fields(lane, now) if lane["valid"] else {})
+        if self.results == self._at and self._armed == "field valid":
             lanes[0] = {} if lanes[0] else {"valid": 1}
         return pack(self._signature.result, {"lanes": lanes})
 
-    def _fields(self, outcome):
+    def _fields(self, item, now):
+        """Fields of a result, one of which may be wrong."""
+        if item["operation"] == Operation.CLEAR and self._armed == "no clear":
+            item = item | {"operation": int(Operation.NONE)}
         layout = self._signature.of_lane(self._signature.result, 0)
-        names = {name for name, _ in layout}
-        fields = {name: int(value) for name, value in outcome._asdict().items() if name in names}
-        if self.results == self._at:
-            kind, _, name = self.fault.partition(" ")
-            if kind == "field" and name != "valid":
-                # A time that goes back; the others have to be right as they are.
-                fields[name] = fields[name] - 1 & 0xFF if name == "time" else fields[name] ^ 1
+        times = 1 << (layout["time"].width if "time" in layout.members else 0)
+        shown = dict.fromkeys((name for name in layout.members if name != "valid"), 0)
+        shown |= {"time": self.reference.now % times} if "time" in shown else {}
+        due = self.reference.perform(item, shown, now)
+        fields = {name: int(value) for name, value in (shown | due).items() if name in shown}
+        kind, _, name = self._armed.partition(" ")
+        if self.results == self._at and kind == "field" and name != "valid":
+            # A time that goes back; the others have to be right as they are.
+            fields[name] = fields[name] - 1 & 0xFF if name == "time" else fields[name] ^ 1
         return fields
 
-    def memory(self, *_arguments, **_options):
+
+class StubMemory:
+    """Memory of a `StubUnit`, in the place of `lately.sim.bench.memory.UnitMemory`."""
+
+    readable = True
+
+    def __init__(self, unit, *_arguments, **_options):
+        self._unit = unit
+
+    @property
+    def _wrong(self):
+        return self._unit._armed == "memory"
+
+    def bits(self):
         """Bits of a ring, as golden's."""
-        bits = self.board.golden.memory.copy()
-        if self.fault == "memory":
-            bits.flat[-1] ^= True
+        bits = self._unit.reference.golden.memory.copy()
+        bits.flat[-1] ^= self._wrong
         return bits
 
-    def cells(self, _dut, path, **_options):
+    def cells(self, path, **_shape):
         """Words of the cells of a part of a timing filter, or of a column of a dictionary."""
-        board, spec = self.board, self.board.golden.spec
-        wrong = self.fault == "memory" and int(path[-2][-1]) == 0
-        number = int(path[-2].lstrip("abcdefghijklmnopqrstuvwxyz"))
+        reference = self._unit.reference
+        spec, number = reference.spec, int(path[-2].lstrip("abcdefghijklmnopqrstuvwxyz"))
+        wrong = self._wrong and number == 0
         if hasattr(spec, "stamp_bits"):
-            ages = np.array(board.memory[number])
+            ages = np.array(reference.ages[number])
             if wrong:
                 ages[-1] = 0 if ages[-1] else 1
-            return (board.block - ages) % (1 << spec.stamp_bits)
-        distance, rest = board.golden.memory[:, number]
-        live, numbers = distance > 0, 1 << spec.timestamp_bits
-        if self.fault == "no cells":
+            return (reference.block - ages) % (1 << spec.stamp_bits)
+        distance, rest = reference.golden.memory[:, number]
+        live = distance > 0
+        if self._unit._armed == "no cells":
             return np.zeros_like(distance)
-        cells = ((board.counts["insertions"] - distance) % numbers << 1) + 1
-        cells = (cells | rest << 1 + spec.timestamp_bits) * live
+        numbers = (reference.counts["insertions"] - distance) % (1 << spec.timestamp_bits)
+        cells = ((numbers << 1) + 1 | rest << 1 + spec.timestamp_bits) * live
         if wrong:
-            row = int(np.flatnonzero(live)[0])
-            cells[row] ^= 1 << 1 + spec.timestamp_bits
+            cells[int(np.flatnonzero(live)[0])] ^= 1 << 1 + spec.timestamp_bits
         return cells

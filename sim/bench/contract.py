@@ -1,0 +1,369 @@
+"""Sentences of the contract that every unit keeps, or every unit with the inputs that they name.
+
+Each test is a sentence of `testplan.toml`. `ring_contract` and others have what the units of one
+family promise beside these.
+"""
+
+import itertools
+from typing import Any
+
+import cocotb
+import numpy as np
+from cocotb.triggers import ClockCycles
+
+from ...golden import Operation
+from ...hdl.latencies import TICKS_WAITING
+from .parts import Pattern, Stalls
+from .testplan import sentence
+from .unit import PERIOD_NS, UnitUnderTest
+
+NONE, QUERY, INSERT, CHECK, SHIFT, CLEAR, REMOVE = (
+    Operation[name]
+    for name in ("NONE", "QUERY", "INSERT", "CHECK_AND_INSERT", "SHIFT", "CLEAR", "REMOVE")
+)  # fmt: skip
+
+QUEUE = 66
+"""More results than the queue of a unit of one lane holds."""
+
+
+# What tests have in common
+
+
+def pool(bench: UnitUnderTest) -> tuple[np.ndarray, np.ndarray]:
+    """Return keys, and the cell of each in each part, shape (parts, keys)."""
+    keys = np.arange(min(1 << bench.spec.key_bits, 1 << 12))
+    return keys, bench.reference.cells_of(keys.tolist())
+
+
+def apart(bench: UnitUnderTest) -> list[int]:
+    """Return keys of which no two share a cell."""
+    taken: list[set[int]] = []
+    found = []
+    for key, cells in enumerate(pool(bench)[1].T.tolist()):
+        taken = taken or [set() for _ in cells]
+        if not any(cell in held for cell, held in zip(cells, taken, strict=True)):
+            found.append(key)
+            for cell, held in zip(cells, taken, strict=True):
+                held.add(cell)
+    return found
+
+
+def sharing(bench: UnitUnderTest) -> tuple[int, int]:
+    """Return two keys that share as many cells as any do, that of the first part among them."""
+    keys, cells = pool(bench)
+    # Entries of a dictionary that have all cells in common have one digest.
+    most = len(cells) - ("dictionary" in bench.settings.traits)
+    for shared in range(most, 0, -1):
+        _, first, met = np.unique(cells[:shared], axis=1, return_index=True, return_counts=True)
+        for start in first[met > 1]:
+            same = (cells[:shared] == cells[:shared, [start]]).all(axis=0)
+            same[start] = False
+            others = same & (cells != cells[:, [start]]).any(axis=0) if most < len(cells) else same
+            if others.any():
+                return int(keys[start]), int(keys[others][0])
+    raise AssertionError("no two keys share a cell")
+
+
+async def grow_older(bench: UnitUnderTest, count: int, other: int) -> None:
+    """Let all keys become `count` units of age older; by insertions of a key, if these count."""
+    traits = bench.settings.traits
+    if "ring" in traits:
+        await bench.send(*[(SHIFT, 0)] * count)
+    elif "ticks" in traits:
+        await bench.settle()
+        await bench.passage.go_on(count)
+        await bench.settle()
+    else:
+        await bench.send(*[(INSERT, other)] * (count * getattr(bench.spec, "block", 1)))
+
+
+def most_rests(bench: UnitUnderTest, count: int) -> int:
+    """Return the cycles for which a unit may rest while it accepts `count` operations at best."""
+    if "moves" in bench.settings.traits:
+        from ...hdl.dictionary.dictionary_figures import PATIENCE, RECOVERY
+
+        return PATIENCE * (1 + count // RECOVERY)
+    if interval := getattr(bench.profile, "rest_interval", 0):
+        return count // (interval - 1) + 1
+    # The first operations of a time may wait until time has gone on.
+    return 40 if bench.settings.ticks == "time" else 0
+
+
+# All units
+
+
+@sentence()
+async def accepts_an_operation_every_cycle(bench: UnitUnderTest) -> None:
+    bench.passage.flow(lambda: bench.passage.period)
+    draw = bench.random
+    codes = (NONE, QUERY, INSERT, *[CHECK] * 3, *[REMOVE] * (bench.codes > 8))
+    count = 3 * bench.reference.round_length
+    operations = [(draw.choice(codes), bench.any_key()) for _ in range(count)]
+    await bench.send(*operations)
+    waits = bench.driver.waits
+    rests = most_rests(bench, len(operations))
+    assert sum(waits) <= rests, f"paused {sum(waits)} cycles, and not {rests} at most"
+    if interval := getattr(bench.profile, "rest_interval", 0):
+        assert max(waits) == 1, "rested for longer than a cycle"
+        places = [at for at, wait in enumerate(waits) if wait]
+        assert {after - at for at, after in itertools.pairwise(places)} == {interval - 1}
+
+
+@sentence()
+async def latency_is_as_specified(bench: UnitUnderTest) -> None:
+    poll = getattr(bench.unit, "poll", 1)
+    if bench.signature.lanes == 1:
+        await bench.send(*[(CHECK, bench.key()) for _ in range(60)])
+    else:
+        # As much later each time as brings the beat to every cycle between two looks.
+        for _ in range(poll):
+            await bench.send((QUERY, bench.key()))
+            await ClockCycles(bench.dut.clk, 10 * poll + 1)
+    await bench.finish()
+    pairs = zip(bench.driver.times, bench.monitor.times, strict=True)
+    latencies = {(delivered - accepted) / PERIOD_NS for accepted, delivered in pairs}
+    expected = bench.unit.latency
+    assert all(expected <= one < expected + poll for one in latencies), f"{latencies} cycles"
+
+
+@sentence(pauses=["none", "both", "input", "output"])
+async def random_operations(bench: UnitUnderTest, pauses: str) -> None:
+    into, out = {"none": (0, 0), "both": (0.5, 0.5), "input": (0.9, 0), "output": (0, 0.9)}[pauses]
+    bench.monitor.stalls = Stalls(out, bench.settings.seed + 1)
+    bench.passage.flow()
+    # Pauses make many cycles of few operations.
+    items = bench.mixture(250 if max(into, out) > 0.5 else 800)
+    await bench.send(*items, stalls=bench.stalls(into), gaps=0.3)
+    await bench.settle()
+    assert bool(bench.monitor.held) == bool(out), "no result waited, or one did"
+
+
+@sentence()
+async def every_pair_of_operations(bench: UnitUnderTest) -> None:
+    bench.passage.flow()
+    pairs = itertools.product(range(bench.codes), repeat=2)
+    await bench.send(*[(code, bench.key()) for pair in pairs for code in pair])
+
+
+@sentence()
+async def same_key_back_to_back(bench: UnitUnderTest) -> None:
+    operations: list[Any] = []
+    for _ in range(60):
+        operations += [(CHECK, bench.key())] * bench.random.randrange(1, 5)
+    await bench.send(*operations)
+
+
+async def at_every_distance(bench: UnitUnderTest, first: int, second: int) -> None:
+    """Insert one key and ask for another 1, 2, 3, ... operations later, with others between."""
+    others = [key for key in range(32) if key not in (first, second)]
+    for distance in range(1, min(bench.unit.latency, 24) + 2):
+        for between in (NONE, QUERY, INSERT):
+            fillers = [(between, bench.random.choice(others)) for _ in range(distance - 1)]
+            await bench.send(
+                (CLEAR, 0), (INSERT, first), *fillers, (CHECK, second), *fillers, (QUERY, first)
+            )
+
+
+@sentence()
+async def every_distance_between_equal_keys(bench: UnitUnderTest) -> None:
+    key = bench.key()
+    await at_every_distance(bench, key, key)
+
+
+@sentence()
+async def every_distance_between_keys_of_one_cell(bench: UnitUnderTest) -> None:
+    if "ring" in bench.settings.traits:
+        # A generation that holds all of them, so that they meet in the youngest segment.
+        await bench.set_generation(2 * bench.spec.generation - 1)
+    await at_every_distance(bench, *sharing(bench))
+
+
+@sentence()
+async def every_age_is_reported(bench: UnitUnderTest) -> None:
+    other, key, *_ = apart(bench)
+    ages = len(bench.signature.of_lane(bench.signature.result, 0)["age"].shape)
+    for age in range(ages + 1):
+        await bench.send((CLEAR, 0), (INSERT, key))
+        await grow_older(bench, age, other)
+        await bench.send(*[(QUERY, key)] * (QUEUE if age < 4 else 10))
+    await bench.finish()
+    asked = [one.outcome for one in bench.asked()]
+    # The ticks of a period go on while the bench waits; a block of one insertion ends with it.
+    least = int(getattr(bench.spec, "block", 0) == 1)
+    found = {one["age"] for one in asked if one and (one["seen"] or "oldest" in one)}
+    assert bench.settings.ticks == "period" or found == {*range(least, ages)}, f"ages {found}"
+
+
+@sentence()
+async def windows_of_queries_are_exact(bench: UnitUnderTest) -> None:
+    other, key, *_ = apart(bench)
+    await bench.send((INSERT, key))
+    for age in range(bench.window + 3):
+        near = {min(max(age + more, 0), bench.window) for more in (-1, 0, 1)}
+        await bench.send(*[(QUERY, key, window) for window in sorted(near | {0, bench.window})])
+        await grow_older(bench, 1, other)
+    await bench.settle()
+    beyond = int("dictionary" in bench.settings.traits)
+    for one in bench.asked():
+        assert one.outcome is not None
+        inside = one.outcome["age"] + beyond <= one.item["window"]
+        # A dictionary gives no age of a key that it does not report.
+        assert one.seen == inside or (beyond and not one.seen), f"{one.outcome} of {one.item}"
+
+
+@sentence()
+async def pauses_of_every_length(bench: UnitUnderTest) -> None:
+    bench.passage.flow()
+    rounds, blocked = (8, 150) if bench.signature.lanes == 1 else (3, bench.profile.lane_slots + 32)
+    await bench.perform_with_pauses(
+        lambda: bench.beats([(CHECK, bench.key()) for _ in range(90)]),
+        Pattern([*[*range(1, 10)] * rounds, blocked]),
+        unpaused=3,
+    )
+
+
+@sentence()
+async def blocked_output_stops_the_input(bench: UnitUnderTest) -> None:
+    slots = getattr(bench.profile, "lane_slots", 0) if bench.signature.lanes > 1 else 75
+    count = (2 * slots + 50) * bench.signature.lanes
+    items = bench.beats([(CHECK, bench.key()) for _ in range(count)])
+    accepted = await bench.perform_blocked(items, cycles=4 * slots)
+    assert bench.unit.latency <= accepted <= 2 * slots, f"accepted {accepted} without an outlet"
+
+
+@sentence()
+async def clear_forgets_everything(bench: UnitUnderTest) -> None:
+    bench.passage.flow()
+    for count in (1, 2, 5):
+        keys = [bench.any_key() for _ in range(min(2 * max(bench.window, 20), 150))]
+        await bench.send(*[(INSERT, key) for key in keys], *[(CLEAR, 0)] * count)
+        sent = bench.driver.accepted
+        await bench.send(*[(QUERY, key) for key in keys])
+        wait = bench.driver.waits[sent]
+        longest = bench.profile.longest_pause
+        assert 0 < wait <= longest or bench.signature.lanes > 1, f"paused {wait} cycles"
+        await bench.settle()
+        if "tables" not in bench.settings.traits:
+            assert not any(one.seen for one in bench.performed[-len(keys) :]), "a key survived"
+        await bench.send(*[(INSERT, key) for key in keys])
+
+
+@sentence()
+async def reset_in_mid_stream(bench: UnitUnderTest) -> None:
+    latency = bench.unit.latency
+    for cut in (1, latency // 2, latency + 3, 3 * latency):
+        bench.monitor.stalls = Stalls(0.3, bench.settings.seed)
+        bench.passage.flow(lambda: bench.random.choice((1, bench.passage.period)))
+        items = bench.beats(bench.mixture(500), gaps=0.2)
+        await bench.interrupt(items, cycles=bench.profile.longest_pause + cut)
+    await bench.send(*[(CHECK, bench.key()) for _ in range(60)])
+
+
+# Units that take secrets
+
+
+@sentence()
+async def secret_applies_from_the_next_clear(bench: UnitUnderTest) -> None:
+    for _ in range(3):
+        await bench.settle()
+        await bench.load_secret()
+        await ClockCycles(bench.dut.clk, max(bench.secret_lead, 1))
+        await bench.send(*[(CHECK, bench.key()) for _ in range(4 * bench.signature.lanes)])
+        await bench.send((CLEAR, 0), *[(CHECK, bench.key()) for _ in range(60)])
+
+
+@sentence()
+async def secret_at_every_distance_from_a_clear(bench: UnitUnderTest) -> None:
+    for distance in range(12):
+        keys = [(CHECK, key) for key in range(5)]
+        sending = cocotb.start_soon(bench.send(*keys, (CLEAR, 0), *keys))
+        await ClockCycles(bench.dut.clk, 1 + distance)
+        await bench.load_secret()
+        await sending
+        await bench.settle()
+
+
+# Units with ticks
+
+
+@sentence()
+async def no_silence_brings_a_key_back(bench: UnitUnderTest) -> None:
+    other, *keys = apart(bench)
+    longest = getattr(bench.spec, "window_blocks", None) or bench.spec.span
+    stamps = 1 << getattr(bench.spec, "stamp_bits", 5)
+    await bench.send(*[(INSERT, key) for key in keys])
+    for silence in (longest + 1, stamps - longest - 1, 1, stamps, 4 * stamps):
+        await bench.settle()
+        if bench.settings.ticks:
+            await bench.passage.go_on(silence)
+        else:
+            await grow_older(bench, silence, other)
+        await bench.settle()
+        await bench.send(*[(QUERY, key) for key in keys])
+    await bench.settle()
+    assert not any(one.seen for one in bench.asked()), "a key came back"
+
+
+@sentence(pause=[0.0, 0.9, 0.98])
+async def time_never_closes_the_input(bench: UnitUnderTest, pause: float) -> None:
+    bench.passage.flow(lambda: bench.passage.period)
+    operations = [(CHECK, bench.any_key()) for _ in range(int((1 - pause) * 2000))]
+    await bench.send(*operations, stalls=bench.stalls(pause))
+    assert not any(bench.driver.waits), "the unit paused"
+    await bench.settle()
+    assert bench.reference.now > 2
+
+
+@sentence()
+async def ticks_that_come_close_wait(bench: UnitUnderTest) -> None:
+    period = bench.passage.period
+    for count in (2, TICKS_WAITING + 1, 5):
+        await bench.send((SHIFT, 0), (INSERT, bench.key()))
+        for _ in range(count):
+            await bench.passage.tick()
+        for _ in range((count + 2) * period // 4):
+            await bench.send((CHECK, bench.key()))
+            await ClockCycles(bench.dut.clk, 4)
+        await ClockCycles(bench.dut.clk, bench.profile.longest_pause)
+
+
+@sentence()
+async def tick_at_every_distance_from_a_clear(bench: UnitUnderTest) -> None:
+    period = bench.passage.period
+    for distance in range(2 * period + bench.unit.latency):
+        pulse = cocotb.start_soon(bench.passage.tick(after=1 + distance))
+        keys = [bench.key() for _ in range(6)]
+        await bench.send(*[(INSERT, key) for key in keys], (CLEAR, 0))
+        await bench.send(*[(CHECK, key) for key in keys])
+        await pulse
+        await ClockCycles(bench.dut.clk, period)
+
+
+@sentence()
+async def ticks_come_at_the_period(bench: UnitUnderTest) -> None:
+    least = bench.passage.period
+    for period in (least + 1, 5 * least, 0, least):
+        bench.dut.period.value = period
+        await ClockCycles(bench.dut.clk, 5 * least + 1)
+        await bench.send((QUERY, 0))
+        await ClockCycles(bench.dut.clk, 20 * least - 1)
+        await bench.send((QUERY, 0))
+        await bench.settle()
+        before, after = (one.time for one in bench.performed[-2:])
+        expected = 20 * least / max(period, least)
+        assert abs(after - before - expected) < 1, f"{after - before} ticks, not {expected}"
+
+
+# Units whose generations have a programmable length
+
+
+@sentence()
+async def generation_is_programmable(bench: UnitUnderTest) -> None:
+    longest = (1 << len(bench.dut.generation)) - 1
+    least = bench.unit.minimum_generation
+    for length in (bench.generation, least, least + 1, 1, 2, longest, longest - 1):
+        # Set while the unit is idle, so that unit and reference agree on the moment.
+        await bench.set_generation(length)
+        await bench.send(*[(CHECK, bench.key()) for _ in range(2 * longest + 1)])
+        if "window in time" in bench.settings.traits:
+            await bench.passage.go_on(bench.spec.generation_span)

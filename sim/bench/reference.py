@@ -1,0 +1,472 @@
+"""The golden model of a unit, one operation at a time.
+
+`Reference` serves every unit whose model answers alone for an operation. Families whose answers
+depend on more than the model's own state have a subclass each, found through `reference`.
+"""
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...golden import Operation, from_spec
+from ...golden.hash.functions import KeyHash, offset_terms
+from ...golden.operations import OperationBit
+from ...golden.ring.layout import Layout
+from ...golden.spec.base import Specification
+from ...hdl.interface import UnitSignature
+
+Item = dict[str, int]
+"""Fields of a request; its ``operation`` may be undefined."""
+
+Cells = NDArray[np.int64]
+"""Cell of each key in each part of the memory, shape (parts, keys)."""
+
+
+class Reference:
+    """Golden model of a unit; performs each operation at the time that unit or request says.
+
+    Attributes
+    ----------
+    spec : Specification
+    golden : Filter
+    now : int
+        Ticks so far; results and requests have its low bits.
+    generation : int
+        Length of generations, if it can be programmed.
+    records : bool
+        Whether `facts` are collected, which takes time.
+    still : bool
+        Whether time stands still while outputs and memory are compared.
+    """
+
+    FACTS: tuple[str, ...] = ()
+    """Attributes of the model that functional coverage looks at."""
+
+    def __init__(self, spec: Specification, signature: UnitSignature) -> None:
+        self.spec: Any = spec
+        self.signature = signature
+        self.records, self.still = False, True
+        self._lane = signature.of_lane(signature.result, 0)
+        self._times = 1 << (self._lane["time"].width if "time" in self._lane.members else 0)
+        self.generation: int = getattr(spec, "generation", 0)
+        self._secrets: deque[tuple[float, int]] = deque()
+        self.reset()
+
+    @property
+    def round_length(self) -> int:
+        """Insertions after which something in the unit repeats."""
+        return 600
+
+    def reset(self) -> None:
+        """Start again, as the unit does at reset."""
+        self.golden: Any = self._model()
+        self.now = 0
+        self._secrets.clear()
+
+    def _model(self) -> Any:
+        return from_spec(self.spec)
+
+    def rekey(self, time: float, secret: int) -> None:
+        """Load a secret before the first operation that is accepted from `time` on, in ns."""
+        self._secrets.append((time, secret))
+
+    def perform(self, item: Item, told: Item, accepted: float) -> dict[str, int]:
+        """Perform an operation; return the fields of its result that mean something.
+
+        Parameters
+        ----------
+        item : dict
+            Fields of the request.
+        told : dict
+            Fields of the unit's own result.
+        accepted : float
+            When the unit accepted the operation, in ns.
+        """
+        while self._secrets and accepted >= self._secrets[0][0]:
+            self.golden.rekey(self._secrets.popleft()[1])
+        if "time" in told:
+            self._pass(item, told["time"])
+        due = self._answer(item, told, accepted)
+        if "time" in told:
+            due["time"] = self.now % self._times
+        return due | {"tag": item.get("tag", 0)}
+
+    def _pass(self, item: Item, time: int) -> None:
+        """Let time go on to that of the result, or of the request if it carries one."""
+        passed = (item.get("time", time) - self.now) % self._times
+        # An earlier time of a request counts as the time that has been reached.
+        self.now += 0 if "time" in item and 2 * passed >= self._times else passed
+
+    def _answer(self, item: Item, told: Item, accepted: float) -> dict[str, int]:
+        """Perform an operation; return what it shows of its key."""
+        known = item["operation"] in list(Operation)
+        return self._performed(item["operation"] if known else Operation.NONE, item["key"])
+
+    def _performed(self, operation: int, key: int, **windows: Any) -> dict[str, int]:
+        """Perform an operation of the model; return its results but the time."""
+        times = {"times": [self.now * getattr(self.spec, "period", 1)]} if self._times > 1 else {}
+        results = self.golden.perform([operation], self.keys([key]), **times, **windows)
+        names = [name for name in self._lane.members if name in results._fields and name != "time"]
+        due = {name: int(getattr(results, name)[0]) for name in names}
+        # A key that is not reported has no age, except where its cells have.
+        return due | {"age": max(due["age"], 0)} if "age" in due else due
+
+    def keys(self, keys: Sequence[int]) -> NDArray[np.uint64]:
+        """Return integers in the form in which golden takes keys."""
+        words = -(-self.spec.key_bits // 64)
+        mask = (1 << 64) - 1
+        rows = [[key >> 64 * word & mask for word in range(words)] for key in keys]
+        array = np.array(rows, np.uint64)
+        return array if words > 1 else array[:, 0]
+
+    def facts(self) -> dict[str, int]:
+        """Return what functional coverage looks at, or nothing if it is not collected."""
+        if not self.records:
+            return {}
+        return {name: int(getattr(self.golden, name)) for name in self.FACTS} | self._facts()
+
+    def _facts(self) -> dict[str, int]:
+        return {}
+
+    @property
+    def outputs(self) -> dict[str, int]:
+        """Values of the counters, and of other outputs of the unit."""
+        counters, members = self.golden.counters, self.signature.members
+        return {name: value for name, value in counters.items() if name in members}
+
+    def check_outputs(self, dut) -> None:
+        """Compare the outputs of the unit, which wrap around, with those of golden."""
+        for name, value in self.outputs.items():
+            port = getattr(dut, name)
+            found, expected = int(port.value), value % (1 << len(port))
+            assert found == expected, f"{name}: expected {expected}, got {found}"
+
+    def check_memory(self, memory: Any) -> None:
+        """Compare the memory of the unit, a `lately.sim.bench.memory.UnitMemory`, with golden's."""
+
+    def cells_of(self, keys: Sequence[int]) -> Cells:
+        """Return the cells of keys; the families that have none share no cells."""
+        return np.array([keys])
+
+
+class RingReference(Reference):
+    """Ring of segments, by number or in time."""
+
+    FACTS = ("shifts", "insertions")
+
+    @property
+    def round_length(self) -> int:
+        """Insertions after which each segment has been the youngest."""
+        return int(self.spec.segments * self.generation)
+
+    def _model(self) -> Any:
+        golden = from_spec(self.spec)
+        golden.generation = self.generation
+        # The first generation has the programmed length, too.
+        golden.clear()
+        golden.operations = 0
+        return golden
+
+    def _facts(self) -> dict[str, int]:
+        counters = self.golden.counters
+        return {name: counters[name] for name in ("shortened", "overfilled") if name in counters}
+
+    @property
+    def outputs(self) -> dict[str, int]:
+        """Counters of the model, and the ticks that are covered."""
+        ticks = self.still and "covered" in self.signature.members
+        covered = {"covered": self.golden.guaranteed_span(self.now) + 1} if ticks else {}
+        return super().outputs | covered
+
+    def check_memory(self, memory: Any) -> None:
+        """Compare all bits."""
+        differing = np.argwhere(memory.bits() != self.golden.memory)
+        assert len(differing) == 0, f"memory differs at {differing[0]} and {len(differing)} bits"
+
+    def cells_of(self, keys: Sequence[int]) -> Cells:
+        """Return indices in the segments that a new filter writes first, hash by hash."""
+        states = self._hash.state(self._hash.check_keys(self.keys(keys)))
+        functions = range(min(self.spec.run, self.spec.hash_functions))
+        return np.concatenate([self._hash.indices(states, function) for function in functions])
+
+    def shards_of(self, keys: Sequence[int]) -> NDArray[np.int64]:
+        """Return the shard of each key."""
+        shards = self._hash.shard(self._hash.state(self._hash.check_keys(self.keys(keys))))
+        return np.asarray(shards, np.int64)
+
+    @property
+    def _hash(self) -> KeyHash:
+        return Layout.of(self.spec, partitioned=True).hash
+
+
+class TimingReference(Reference):
+    """Timing filter, whose clock counts ticks or insertions.
+
+    Attributes
+    ----------
+    tables : list of ndarray
+        All tables that answered, in order; before the first one every key is reported, which the
+        first element of the list stands for.
+    """
+
+    def reset(self) -> None:
+        """Start again, as the unit does at reset."""
+        super().reset()
+        self.tables = [np.zeros(self.spec.table_shape, np.int64)] if self._decides else []
+        self._swaps: list[float] = []
+        # Blocks that ended before the last clear, if the clock counts insertions.
+        self._ended = self._table = 0
+
+    @property
+    def _decides(self) -> bool:
+        return self.spec.classes is not None
+
+    @property
+    def _counted(self) -> bool:
+        return not self.spec.timed
+
+    @property
+    def _unit(self) -> int:
+        """Insertions or times in a block."""
+        return int(self.spec.block if self._counted else self.spec.period)
+
+    @property
+    def block(self) -> int:
+        """Number of the present block since reset, as the unit counts them."""
+        if self._counted:
+            return self._ended + int(self.golden.insertions // self._unit)
+        return self.now
+
+    def swap(self, time: float, thresholds: NDArray[np.int64]) -> None:
+        """Have operations that are accepted after a time, in ns, answered by a table."""
+        self.tables.append(thresholds.copy())
+        self._swaps.append(time)
+
+    def _answer(self, item: Item, told: Item, accepted: float) -> dict[str, int]:
+        clear = item["operation"] == Operation.CLEAR
+        alone = bool(item["operation"] & OperationBit.ALONE)
+        if clear:
+            self._ended = self.block
+        if self._decides:
+            self._table = bisect_left(self._swaps, accepted)
+            self.golden.decide_by(self.tables[self._table])
+            limit = item.get("query_class", 0)
+        else:
+            limit = min(item["window"], self.spec.window_blocks) * self._unit
+        # Neither a SHIFT nor an undefined operation does anything in a unit.
+        operation = item["operation"] if clear or not alone else Operation.NONE
+        due = self._performed(operation, item["key"], windows=[limit])
+        return {"seen": due["seen"]} if alone else due
+
+    def _facts(self) -> dict[str, int]:
+        table = {"table": self._table, "phase": self.golden.phase} if self._decides else {}
+        return {"block": self.block, **table}
+
+    @property
+    def ages(self) -> Any:
+        """Ages of all cells now, as golden's `memory`."""
+        golden = self.golden
+        return golden.memory if self._counted else golden.memory_at(self.now * self._unit)
+
+    def check_memory(self, memory: Any) -> None:
+        """Compare the ages of all cells, while time stands still."""
+        if not self.still:
+            return
+        spec, core = self.spec, ["core", "core"] if self._decides else ["core"]
+        for number, expected in enumerate(self.ages):
+            path = (*core, f"part{number}", "memory")
+            stamps = memory.cells(path, depth=spec.cells, width=spec.stamp_bits)
+            ages = (self.block - stamps) % (1 << spec.stamp_bits)
+            ages = np.minimum(ages, spec.window_blocks + 1)
+            assert ages.tolist() == expected.tolist(), f"memory differs in part {number}"
+
+    def cells_of(self, keys: Sequence[int]) -> Cells:
+        """Return the cell in each part."""
+        spec = self.spec
+        key_hash = KeyHash(
+            key_bits=spec.key_bits, sizes=spec.index_sizes, functions=1, seed=spec.seed
+        )
+        return np.array(key_hash.indices(key_hash.state(key_hash.check_keys(self.keys(keys))), 0))
+
+
+class DictionaryReference(Reference):
+    """Dictionary, whose codes are sums of bits, performed one after the other."""
+
+    FACTS = ("insertions", "lost", "stashed", "guaranteed_window")
+
+    @property
+    def round_length(self) -> int:
+        """Insertions after which timestamps repeat."""
+        return int(1 << self.spec.timestamp_bits)
+
+    def _model(self) -> Any:
+        golden = from_spec(self.spec)
+        # For one operation at a time an interpreter takes no longer.
+        golden.compiled = False
+        # Operations of the model beyond one for each of the unit.
+        self._more = 0
+        return golden
+
+    def _answer(self, item: Item, told: Item, accepted: float) -> dict[str, int]:
+        window = item.get("window", self.spec.window)
+        # The reference knows no window of 0, with which nothing is seen.
+        windows = {"windows": [min(max(window, 1), self.spec.window)]}
+        codes = steps(item["operation"]) or (Operation.NONE,)
+        guaranteed, hits = self.golden.guaranteed_window, self.golden.hits
+        first, *_ = [self._performed(code, item["key"], **windows) for code in codes]
+        self._more += len(codes) - 1
+        if not window:
+            self.golden.hits = hits
+            first |= {"seen": 0, "age": 0}
+        return first | {"status": int(asks(item["operation"]) and window > guaranteed)}
+
+    @property
+    def outputs(self) -> dict[str, int]:
+        """Counters, and the window that is guaranteed."""
+        counters = super().outputs
+        counters["operations"] -= self._more
+        return counters | {"guaranteed": self.golden.guaranteed_window}
+
+    def _live_cells(self, memory: Any) -> NDArray[np.int64]:
+        """Return age plus 1 and rest of the live entry in each cell, as golden's `memory`."""
+        spec = self.spec
+        shape = {"depth": spec.rows, "width": spec.cell_bits}
+        paths = [("core", f"column{number}", "memory") for number in range(spec.columns)]
+        cells = np.stack([memory.cells(path, **shape) for path in paths])
+        number = self.golden.counters["insertions"]
+        distances = (number - (cells >> 1)) % (1 << spec.timestamp_bits)
+        live = (cells & 1 > 0) & (distances <= spec.window)
+        return np.stack([distances * live, (cells >> 1 + spec.timestamp_bits) * live])
+
+    def check_memory(self, memory: Any) -> None:
+        """Compare all live cells."""
+        found = self._live_cells(memory)
+        for number, expected in enumerate(self.golden.memory.swapaxes(0, 1)):
+            right = found[:, number].tolist() == expected.tolist()
+            assert right, f"memory differs in column {number}"
+
+    def cells_of(self, keys: Sequence[int]) -> Cells:
+        """Return the row in each column."""
+        low, rest = self._parts_of(keys)
+        spec = self.spec
+        columns = offset_terms(
+            columns=spec.columns, row_bits=spec.row_bits, rest_bits=spec.rest_bits, seed=spec.seed
+        )
+        rows = np.repeat(low[None], spec.columns, axis=0)
+        for row, terms in zip(rows, columns, strict=True):
+            for bit, added in enumerate(terms):
+                for term in added:
+                    row ^= (rest >> term & 1) << bit
+        return rows
+
+    def _parts_of(self, keys: Sequence[int]) -> tuple[Cells, Cells]:
+        """Return row and rest of the digests of keys, before a secret is loaded."""
+        spec = self.spec
+        key_hash = KeyHash(
+            key_bits=spec.key_bits, sizes=[spec.rows, 1 << spec.rest_bits], functions=1,
+            seed=spec.seed, hash=spec.hash,
+        )  # fmt: skip
+        states = key_hash.state(key_hash.check_keys(self.keys(keys)), 0)
+        low, rest = (np.asarray(part, np.int64) for part in key_hash.indices(states, 0))
+        return low, rest
+
+    def digests_of(self, keys: Sequence[int]) -> Cells:
+        """Return the digest of each key."""
+        low, rest = self._parts_of(keys)
+        return rest << self.spec.row_bits | low
+
+
+class MovingDictionaryReference(DictionaryReference):
+    """Exact list of digests, for a dictionary with moves.
+
+    The entry that the unit gives up, if any, depends on cycles. So a query may miss its key where
+    the status says that the window is not guaranteed.
+
+    Attributes
+    ----------
+    missed : int
+        Keys that were missed with such a status.
+    unsure : int
+        Results with such a status.
+    """
+
+    STASH = 256
+    """Entries of the stash of the model, so that the model gives nothing up."""
+
+    def _model(self) -> Any:
+        self.missed = self.unsure = self._more = 0
+        golden = from_spec(replace(self.spec, stash=self.STASH))
+        golden.compiled = False
+        return golden
+
+    def _answer(self, item: Item, told: Item, accepted: float) -> dict[str, int]:
+        due = super()._answer(item, told, accepted)
+        if asks(item["operation"]) and told.get("status"):
+            self.unsure += 1
+            due["status"] = 1
+            if due["seen"] and not told["seen"]:
+                self.missed += 1
+                self.golden.hits -= 1
+                due |= {"seen": 0, "age": 0}
+        return due
+
+    def _facts(self) -> dict[str, int]:
+        return {"missed": self.missed, "unsure": self.unsure}
+
+    @property
+    def outputs(self) -> dict[str, int]:
+        """Counters that no pace of the unit decides."""
+        found = super().outputs
+        return {name: found[name] for name in ("operations", "insertions", "hits")}
+
+    def check_outputs(self, dut) -> None:
+        """Compare counters; a unit that gave nothing up must not say that answers are unsure."""
+        super().check_outputs(dut)
+        self._guaranteed = int(dut.guaranteed.value)
+        # A narrow counter may have come round.
+        if not dut.lost.value and len(dut.lost) > 8:
+            assert self._guaranteed == self.spec.window, f"{self._guaranteed} guaranteed, no loss"
+            assert not self.unsure, f"{self.unsure} unsure results without a loss"
+
+    def check_memory(self, memory: Any) -> None:
+        """Compare the entries in all cells; as many as the stash holds may be on their way."""
+        there = {*map(tuple, self.golden.entries_of(self._live_cells(memory)).tolist())}
+        due = {*map(tuple, self.golden.entries.tolist())}
+        assert there <= due, f"memory differs: {len(there - due)} entries that golden has not"
+        away = sum(age <= self._guaranteed for _, age in due - there)
+        assert away <= self.spec.stash, f"memory differs: {away} entries in no cell"
+
+
+def steps(code: int) -> tuple[Operation, ...]:
+    """Return the operations of a dictionary that a code makes, none if it is undefined."""
+    bits = OperationBit(code)
+    if bits & OperationBit.ALONE:
+        return (Operation.CLEAR,) if code == Operation.CLEAR else ()
+    if bits & OperationBit.REMOVE:
+        before = (Operation.QUERY,) if bits & OperationBit.QUERY else ()
+        return (*before, Operation.REMOVE)
+    return (Operation(code),)
+
+
+def asks(code: int) -> bool:
+    """Whether an operation asks for its key."""
+    bits = OperationBit(code)
+    return bool(bits & OperationBit.QUERY) and not bits & OperationBit.ALONE
+
+
+def reference(spec: Specification, signature: UnitSignature) -> Reference:
+    """Return the reference of a unit, chosen by what its signature has."""
+    lane = signature.of_lane(signature.result, 0).members
+    kind: type[Reference] = Reference
+    if "oldest" in lane:
+        kind = TimingReference
+    elif "generation" in signature.members:
+        kind = RingReference
+    elif signature.of_lane(signature.request, 0)["operation"].width > 3:
+        kind = MovingDictionaryReference if getattr(spec, "moves", None) else DictionaryReference
+    return kind(spec, signature)

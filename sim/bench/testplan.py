@@ -1,0 +1,111 @@
+"""The test plan: each sentence of the contract of units, with its test and the units that have it.
+
+The plan is data, `testplan.toml`. A test of a bench is an ordinary coroutine, registered by
+`sentence` for the units that the plan names.
+"""
+
+import functools
+import os
+import tomllib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+import cocotb
+
+from .unit import Settings, UnitUnderTest
+
+MODULES = ("contract", "ring_contract", "lane_contract", "timing_contract", "dictionary_contract")
+"""Modules of this package that hold tests; each name is also a heading of the plan."""
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence of the contract.
+
+    Attributes
+    ----------
+    test : str
+        Name of its test, which the module of this package called `module` has.
+    text : str
+    families : tuple of str
+        Units that it is about, each by traits with commas between them; or "all".
+    """
+
+    module: str
+    test: str
+    text: str
+    families: tuple[str, ...]
+
+    def applies(self, traits: frozenset[str]) -> bool:
+        """Whether a unit with these traits has to pass the test."""
+        return any(
+            family == "all" or traits.issuperset(family.split(", ")) for family in self.families
+        )
+
+
+def _read() -> dict[str, Sentence]:
+    text = files(__package__).joinpath("testplan.toml").read_text("utf-8")
+    return {
+        test: Sentence(module, test, row["sentence"], tuple(row["families"]))
+        for module, rows in tomllib.loads(text).items()
+        for test, row in rows.items()
+    }
+
+
+PLAN = _read()
+"""All sentences, by the names of their tests."""
+
+
+def sentence(**parameters: Any) -> Callable[[Callable[..., Awaitable[None]]], Any]:
+    """Register a test of the plan, if it is for the unit that the environment names.
+
+    The test gets a unit out of reset, and everything is compared at its end.
+
+    Parameters
+    ----------
+    parameters
+        As for `cocotb.parametrize`.
+    """
+
+    def register(function: Callable[..., Awaitable[None]]) -> Any:
+        row = PLAN[function.__name__]
+        function.__doc__ = row.text
+        if "LATELY_SPEC" not in os.environ or not row.applies(_settings().traits):
+            return function
+
+        @functools.wraps(function)
+        async def test(dut, **values: Any) -> None:
+            await check(function, dut, _settings(), **values)
+
+        return cocotb.test()(cocotb.parametrize(**parameters)(test) if parameters else test)
+
+    return register
+
+
+@functools.cache
+def _settings() -> Settings:
+    return Settings.of_environment()
+
+
+async def check(
+    function: Callable[..., Awaitable[None]], dut, settings: Settings, **values: Any
+) -> None:
+    """Run a test on a unit, and compare everything at its end."""
+    bench = await UnitUnderTest.start(dut, settings)
+    await function(bench, **values)
+    await bench.finish()
+    if settings.coverage:
+        from .coverage import collect
+
+        collect(bench)
+
+
+def table() -> list[str]:
+    """Return the plan as a table in Markdown."""
+    lines = ["| sentence | test | units |", "|---|---|---|"]
+    lines += [
+        f"| {row.text} | `{row.test}` | {'; '.join(row.families)} |" for row in PLAN.values()
+    ]
+    return lines

@@ -1,0 +1,482 @@
+"""The unit that the bench drives: brought out of reset, with its reference, time and checks.
+
+The environment names the specification (LATELY_SPEC, a TOML file), the seed of all random choices
+(LATELY_SEED), the options of the unit (LATELY_UNIT, in JSON), whether the design is a netlist
+(LATELY_NETLIST), and a file to which the situations are added that the tests bring about
+(LATELY_COVERAGE).
+"""
+
+import json
+import os
+import random
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Self
+
+import cocotb
+from amaranth.hdl import UnusedElaboratable
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
+from cocotb.utils import get_sim_time
+
+from ...golden import Operation, Specification
+from ...golden.operations import OperationBit
+from ...hdl.build import filter_unit, unit_profile
+from ...hdl.verilog import TAG_BITS
+from .memory import UnitMemory
+from .parts import Beat, Driver, Monitor, Pattern, Performed, Scoreboard, Stalls
+from .passage import Passage, Tables
+from .reference import Item, Reference, reference
+
+PERIOD_NS = 10
+
+LOADED = 50
+"""Cycles from the first operation to the second reset."""
+
+# Units are built for their figures only.
+warnings.filterwarnings("ignore", category=UnusedElaboratable)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Unit under test, as the environment names it.
+
+    Attributes
+    ----------
+    spec : Specification
+    options : dict
+        Of the unit: ``memory``, and ``ticks`` and ``time_bits`` where there are ticks.
+    seed : int
+    netlist : bool
+    coverage : str
+        File for the situations; empty if they are not counted.
+    """
+
+    spec: Any
+    options: dict[str, Any] = field(default_factory=dict)
+    seed: int = 1
+    netlist: bool = False
+    coverage: str = ""
+
+    @classmethod
+    def of_environment(cls) -> Self:
+        """Read the environment."""
+        return cls(
+            spec=Specification.from_toml(os.environ["LATELY_SPEC"]),
+            options=json.loads(os.environ["LATELY_UNIT"]),
+            seed=int(os.environ["LATELY_SEED"]),
+            netlist=os.environ.get("LATELY_NETLIST", "0") == "1",
+            coverage=os.environ.get("LATELY_COVERAGE", ""),
+        )
+
+    @cached_property
+    def unit(self) -> Any:
+        """The unit, for its figures."""
+        return filter_unit(self.spec, tag_bits=TAG_BITS, **self.options)
+
+    @property
+    def memory(self) -> str:
+        """Variant of the memories."""
+        return str(self.options.get("memory", "portable"))
+
+    @property
+    def ticks(self) -> str:
+        """Source of the ticks; empty if there are none."""
+        return str(self.options.get("ticks", ""))
+
+    @cached_property
+    def traits(self) -> frozenset[str]:
+        """What sentences of the contract depend on, read from the signature of the unit."""
+        signature, spec = self.unit.signature, self.spec
+        lane = signature.of_lane(signature.result, 0).members
+        request = signature.of_lane(signature.request, 0)
+        ring, rekeys = "generation" in signature.members, getattr(spec, "rekey", False)
+        by_number = ring and ("status" not in lane or (
+            self.ticks == "tick" and spec.when_full == "shorten"))  # fmt: skip
+        found = {
+            "one lane": signature.lanes == 1,
+            "several lanes": signature.lanes > 1,
+            "ring": ring,
+            "generations by number": by_number,
+            "window in time": ring and "status" in lane,
+            "timing filter": "oldest" in lane,
+            "queries with windows": "window" in request.members,
+            "clock of insertions": "oldest" in lane and not self.ticks,
+            "tables": "table" in signature.members,
+            "dictionary": request["operation"].width > 3,
+            "moves": bool(getattr(spec, "moves", None)),
+            "no moves": not getattr(spec, "moves", None),
+            "secret": "secret" in signature.members,
+            "re-keying": rekeys,
+            "one secret": "secret" in signature.members and not rekeys,
+            "ticks": bool(self.ticks),
+            self.ticks: True,
+        }
+        return frozenset(name for name, holds in found.items() if holds)
+
+
+class Requests:
+    """Operations for a unit, drawn at random or laid out in beats.
+
+    Attributes
+    ----------
+    settings : Settings
+    spec, signature
+        Of the unit.
+    random : Random
+    passage : Passage
+        The time of the unit.
+    """
+
+    passage: Passage
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.spec, self.signature = settings.spec, settings.unit.signature
+        self.random = random.Random(settings.seed)
+
+    @property
+    def window(self) -> int:
+        """Longest window of a query."""
+        spec = self.spec
+        return int(getattr(spec, "window_blocks", 0) or getattr(spec, "window", 0) or 0)
+
+    def key(self) -> int:
+        """Return a random key, often one of a few."""
+        few = self.random.random() < 0.5
+        return self.random.randrange(min(1 << self.spec.key_bits, 24 if few else 1 << 64))
+
+    def any_key(self) -> int:
+        """Return a random key of all."""
+        return self.random.randrange(1 << self.spec.key_bits)
+
+    @property
+    def codes(self) -> int:
+        """Number of the codes of operations, the undefined ones included."""
+        return 1 << self.signature.of_lane(self.signature.request, 0)["operation"].width
+
+    def item(self, operation: int, key: int, window: int | None = None) -> Item:
+        """Return the fields of a request: a random tag, and the longest window by default."""
+        fields = {"operation": int(operation), "key": key}
+        request = self.signature.of_lane(self.signature.request, 0).members
+        draw = self.random.randrange
+        if "tag" in request:
+            fields["tag"] = draw(1 << TAG_BITS)
+        if "window" in request:
+            fields["window"] = self.window if window is None else window
+        if "query_class" in request:
+            fields["query_class"] = draw(self.spec.classes)
+        if "time" in request:
+            fields["time"] = self.passage.time % (1 << request["time"].width)
+        return fields
+
+    def mixture(self, count: int) -> Iterator[Item]:
+        """Yield operations of all kinds on a few keys or many, now and then on one alone."""
+        draw = self.random
+        removes = (8, 8, 9, 10, 11) if self.codes > 8 else ()
+        kinds = (0, 1, 1, 2, 2, *[3] * 8, *removes)
+        alone = [code for code in range(self.codes) if code & OperationBit.ALONE]
+        keys, hot, share = 1 << self.spec.key_bits, 0, 0.0
+        for _ in range(count):
+            if draw.random() < 0.02:
+                keys = min(draw.choice((3, 20, 60, 1 << 64)), 1 << self.spec.key_bits)
+                hot, share = draw.randrange(keys), draw.choice((0, 0.5, 1))
+            code = draw.choice(alone) if draw.random() < 0.02 else draw.choice(kinds)
+            key = hot if draw.random() < share else draw.randrange(keys)
+            self.passage.step()
+            yield self.item(code, key, draw.randint(0, self.window))
+
+    def beats(self, operations: Iterable[Any], *, gaps: float = 0.0) -> list[Beat]:
+        """Lay operations out in beats, with some lanes empty; SHIFT and CLEAR begin a beat.
+
+        Parameters
+        ----------
+        operations : iterable
+            Items, or the arguments of `item`.
+        gaps : float
+            Share of the lanes that stay empty.
+        """
+        lanes, found = self.signature.lanes, []
+        alone, held = int(Operation.NONE), []
+
+        def end() -> None:
+            nonlocal alone
+            if held or alone:
+                found.append(Beat(alone, (*held, *[None] * (lanes - len(held)))))
+            alone = Operation.NONE
+            held.clear()
+
+        for one in operations:
+            item = one if isinstance(one, dict) else self.item(*one)
+            if lanes > 1 and item["operation"] in (Operation.SHIFT, Operation.CLEAR):
+                end()
+                alone = item["operation"]
+                continue
+            if lanes > 1 and item["operation"] & OperationBit.ALONE:
+                item["operation"] = int(Operation.NONE)
+            while len(held) < lanes - 1 and gaps and self.random.random() < gaps:
+                held.append(None)
+            held.append(item)
+            if len(held) == lanes:
+                end()
+        end()
+        return found
+
+
+class UnitUnderTest(Requests):
+    """A unit with its driver, monitor and scoreboard.
+
+    Attributes
+    ----------
+    dut : handle
+    unit : Component
+        As it was built, for its figures.
+    scoreboard, driver, monitor
+    reference : Reference
+    tables : Tables
+        Tables of answers, if the unit takes any.
+    generation : int
+        Programmed length of a generation, for a ring.
+    """
+
+    def __init__(self, dut, settings: Settings) -> None:
+        super().__init__(settings)
+        self.dut = dut
+        self.unit = settings.unit
+        self.reference: Any = reference(self.spec, self.signature)
+        self.reference.records = bool(settings.coverage)
+        # The ticks of a period go on while outputs and cells are read.
+        self.reference.still = "period" not in settings.traits
+        self.scoreboard = Scoreboard(self.reference)
+        self.driver = Driver(dut, self.signature, self.scoreboard, seed=settings.seed + 3)
+        self.monitor = Monitor(dut, self.signature, self.scoreboard)
+        self.passage = Passage(self)
+        self.tables = Tables(self)
+        self.memory = UnitMemory(
+            dut, self.unit, variant=settings.memory, netlist=settings.netlist
+        )
+        self.secrets: list[float] = []
+        self._checked = False
+        if "ring" in settings.traits:
+            # The length at which operations can come one per cycle.
+            self.generation = max(self.spec.generation, self.unit.minimum_generation)
+        dut._log.info("seed %d", settings.seed)
+
+    # Figures
+
+    @cached_property
+    def profile(self) -> Any:
+        """Figures of the unit."""
+        names = ("memory", "organisation", "levels")
+        options = {name: value for name, value in self.settings.options.items() if name in names}
+        return unit_profile(self.spec, **options)
+
+    @property
+    def settled(self) -> int:
+        """Cycles after reset, or after the last result, until all that is cleared is clear."""
+        lanes = "several lanes" in self.settings.traits
+        return int(self.profile.longest_pause + (5 if lanes else 1) * self.unit.latency)
+
+    @property
+    def secret_lead(self) -> int:
+        """Cycles from a secret's acceptance to the first operation that it applies to."""
+        traits = self.settings.traits
+        return int(self.unit.SECRET_LEAD) if traits & {"several lanes", "re-keying"} else -1
+
+    # Operations
+
+    async def send(self, *operations: Any, stalls: Stalls | None = None, gaps: float = 0.0) -> None:
+        """Send operations, as `beats` takes them; starts and ends after an edge."""
+        self._checked = False
+        await self.driver.send(self.beats(operations, gaps=gaps), stalls=stalls)
+
+    def stalls(self, probability: float) -> Stalls:
+        """Return pauses of the input."""
+        return Stalls(probability, self.settings.seed + 2)
+
+    @property
+    def performed(self) -> list[Performed]:
+        """Operations since the last reset whose results have come."""
+        return self.scoreboard.performed
+
+    def asked(self) -> list[Performed]:
+        """Return the operations of `performed` that ask for their key, and no more."""
+        return [one for one in self.performed if one.operation == Operation.QUERY]
+
+    # Reset
+
+    @classmethod
+    async def start(cls, dut, settings: Settings) -> Self:
+        """Start the clock, reset the unit twice, and wait until it is clear.
+
+        Operations flow before the second reset, so that memories hold what no test has written.
+        """
+        bench = cls(dut, settings)
+        bench.passage.stop()
+        if "ring" in settings.traits:
+            dut.generation.value = bench.reference.generation = bench.generation
+        bench.scoreboard.forget()
+        dut.rst.value = 1
+        Clock(dut.clk, PERIOD_NS, unit="ns", impl="gpi").start()
+        streams = [name for name in ("i", "secret", "table") if name in bench.signature.members]
+        # Icarus runs an `always @*` only when an input changes, so every input has to.
+        for level in (1, 0):
+            for stream in streams:
+                payload = getattr(dut, f"{stream}__payload")
+                payload.value = -level % (1 << len(payload))
+                getattr(dut, f"{stream}__valid").value = level
+            if "table" in streams:
+                dut.swap.value = 0
+            await ClockCycles(dut.clk, 2)
+        dut.rst.value = 0
+        cocotb.start_soon(bench.monitor.run())
+        await bench._load()
+        await ClockCycles(dut.clk, bench.settled)
+        if "table" in streams:
+            await bench.tables.begin()
+        return bench
+
+    async def _load(self) -> None:
+        """Reset the unit in mid-stream: ticks wait, and a secret and tables are being loaded."""
+        dut, monitor = self.dut, self.monitor
+        monitor.stalls = Stalls(0.2, self.settings.seed)
+        self.passage.flow(lambda: self.random.choice((1, self.passage.period)))
+        if "tables" in self.settings.traits:
+            await self.tables.begin()
+        items = self.beats(self.mixture(self.settled + LOADED), gaps=0.1)
+        sending = cocotb.start_soon(self.driver.send(items))
+        while not self.driver.accepted:
+            await RisingEdge(dut.clk)
+        loading = None
+        if "secret" in self.settings.traits:
+            loading = cocotb.start_soon(self.load_secret(self.random.getrandbits(128)))
+        await ClockCycles(dut.clk, LOADED)
+        if loading is not None:
+            loading.cancel()
+            dut.secret__valid.value = 0
+        await self.cut(sending)
+        self.monitor.forget()
+
+    async def interrupt(self, items: Sequence[Beat], *, cycles: int) -> int:
+        """Reset the unit when it was sent items for some cycles; return what it had accepted."""
+        sending = cocotb.start_soon(self.driver.send(items))
+        await ClockCycles(self.dut.clk, cycles)
+        return await self.cut(sending)
+
+    async def cut(self, sending: cocotb.task.Task) -> int:
+        """Reset the unit while it is sent items; return what it had accepted."""
+        sending.cancel()
+        self.driver.release()
+        accepted = self.driver.accepted
+        self.dut.rst.value = 1
+        self.passage.forget()
+        await RisingEdge(self.dut.clk)
+        self.dut.rst.value = 0
+        self.driver.forget()
+        self.tables.forget()
+        self.scoreboard.forget()
+        return accepted
+
+    # Settings at run time
+
+    async def set_generation(self, length: int) -> None:
+        """Program the generation length; counts from the next generation on."""
+        await self.settle()
+        self.dut.generation.value = self.generation = length
+        least = self.unit.minimum_generation if "several lanes" in self.settings.traits else 1
+        self.reference.generation = self.reference.golden.generation = max(length, least)
+        await ClockCycles(self.dut.clk, self.unit.GENERATION_LEAD)
+
+    async def load_secret(self, secret: int | None = None) -> int:
+        """Load a secret, drawn by default, when the unit takes it; starts and ends after an edge.
+
+        The reference has it for the operations to which it applies; returns the secret.
+        """
+        dut = self.dut
+        secret = self.random.getrandbits(128) if secret is None else secret
+        dut.secret__payload.value = secret
+        dut.secret__valid.value = 1
+        await FallingEdge(dut.clk)
+        for _ in range(10_000):
+            if dut.secret__ready.value:
+                break
+            await FallingEdge(dut.clk)
+        else:
+            raise AssertionError("no secret is taken")
+        now = get_sim_time("ns")
+        self.secrets.append(now)
+        self.reference.rekey(now + self.secret_lead * PERIOD_NS, secret)
+        await RisingEdge(dut.clk)
+        dut.secret__valid.value = 0
+        return secret
+
+    # Checks
+
+    async def settle(self) -> None:
+        """Wait until all results have come and nothing is under way; ends after an edge."""
+        await RisingEdge(self.dut.clk)
+        for _ in range(1000):
+            if not self.scoreboard.outstanding:
+                break
+            await ClockCycles(self.dut.clk, 20)
+        await ClockCycles(self.dut.clk, self.settled)
+
+    async def finish(self) -> None:
+        """Check that nothing is missing, and that time, outputs and memory equal golden's."""
+        if self._checked:
+            return
+        board, traits = self.scoreboard, self.settings.traits
+        if "ticks" in traits:
+            await RisingEdge(self.dut.clk)
+            await self.passage.stand_still()
+            await self.send((Operation.QUERY, self.key()))
+        await self.settle()
+        await FallingEdge(self.dut.clk)
+        assert board.outstanding == 0, f"{board.outstanding} results are missing"
+        sent = self.driver.accepted
+        assert board.compared == sent, f"sent {sent}, compared {board.compared}"
+        self.passage.check()
+        self.reference.check_outputs(self.dut)
+        if self.memory.readable:
+            self.reference.check_memory(self.memory)
+        else:
+            self.dut._log.warning("a netlist of the portable memory: its bits are not compared")
+        self._checked = True
+        await RisingEdge(self.dut.clk)
+
+    async def perform(self, *operations: Any, stalls: Stalls | None = None) -> None:
+        """Send operations, and check what comes as `finish` does."""
+        await self.send(*operations, stalls=stalls)
+        await self.finish()
+
+    async def perform_with_pauses(
+        self, items: Callable[[], Sequence[Beat]], taking: Pattern, *, unpaused: int
+    ) -> None:
+        """Send new items with pauses of each length, then without; take results with others."""
+        self.monitor.stalls = taking
+        for length in range(1, 10):
+            await self.driver.send(items(), stalls=Pattern([length]))
+        for _ in range(unpaused):
+            await self.driver.send(items())
+        assert taking.rounds > 1, "the output did not pause in all ways"
+        self.monitor.stalls = Stalls()
+        await self.finish()
+
+    async def perform_blocked(self, items: Sequence[Beat], *, cycles: int) -> int:
+        """Send items while nobody takes results for some cycles; return what was accepted then.
+
+        After a reset with all slots taken, the unit has to accept as many again.
+        """
+        self.monitor.stalls = Stalls(1.0)
+        before = await self.interrupt(items, cycles=cycles)
+        await ClockCycles(self.dut.clk, self.settled)
+        sending = cocotb.start_soon(self.driver.send(items))
+        await ClockCycles(self.dut.clk, cycles)
+        accepted = self.driver.accepted
+        assert accepted == before, f"accepted {before} operations, and {accepted} after a reset"
+        self.monitor.stalls = Stalls()
+        await sending
+        await self.finish()
+        return accepted
