@@ -63,7 +63,7 @@ class UnitCoverage:
     failed : list of str
         Tests that failed.
     functional : dict
-        Counts by point and bin.
+        Goal and count of each situation.
     modules : dict
         Tallies by module and kind.
     reasons : dict
@@ -80,14 +80,13 @@ class UnitCoverage:
         return sum((kinds[kind] for kinds in self.modules.values()), Tally())
 
     @property
-    def bins(self) -> tuple[int, int]:
-        """Bins that were hit, and all bins."""
-        every = sum(len(bins) for bins in self.functional.values())
-        return every - len(missed(self.functional)), every
+    def situations(self) -> tuple[int, int]:
+        """Situations that reached their goals, and all of them."""
+        return len(self.functional) - len(missed(self.functional)), len(self.functional)
 
     @property
     def passed(self) -> bool:
-        """Whether all tests passed, all bins were hit and enough of the code was reached."""
+        """Whether all tests passed, all situations came about and enough code was reached."""
         enough = all(self.total(kind).percent >= TARGET for kind in KINDS)
         return enough and not self.failed and not missed(self.functional)
 
@@ -96,7 +95,7 @@ class UnitCoverage:
         return {
             "failed": self.failed,
             "functional": self.functional,
-            "missed_bins": missed(self.functional),
+            "missed_situations": missed(self.functional),
             "modules": {
                 name: {kind: _tally_json(kinds[kind]) for kind in KINDS}
                 for name, kinds in self.modules.items()
@@ -154,12 +153,12 @@ def _share(counted: Tally) -> str:
 
 
 def _unit_table(units: dict[str, UnitCoverage]) -> Table:
-    numbers = ("bins hit", *KINDS, *(f"excluded {kind}" for kind in KINDS))
+    numbers = ("situations", *KINDS, *(f"excluded {kind}" for kind in KINDS))
     table = _table("Coverage of the benches", "unit", *numbers)
     for name, unit in units.items():
         totals = [unit.total(kind) for kind in KINDS]
         excluded = (f"{counted.excluded:,}" for counted in totals)
-        table.add_row(name, "{} of {}".format(*unit.bins), *map(_share, totals), *excluded)
+        table.add_row(name, "{} of {}".format(*unit.situations), *map(_share, totals), *excluded)
     return table
 
 
@@ -184,7 +183,7 @@ def _reason_table(units: dict[str, UnitCoverage]) -> Table:
 
 
 def _open_ends(unit: UnitCoverage) -> list[tuple[str, list[str]]]:
-    ends = [("failed tests", unit.failed), ("bins never hit", missed(unit.functional))]
+    ends = [("failed tests", unit.failed), ("situations missed", missed(unit.functional))]
     ends += [(f"{kind} not reached", unit.total(kind).missed) for kind in KINDS]
     return [(what, names) for what, names in ends if names]
 

@@ -20,6 +20,7 @@ from lately.hdl.registers import REGISTERS, Register, registers_table
 from lately.hdl.target_clocks import device_class
 from lately.intervals import clopper_pearson
 from lately.replay.texts import interval_text, rate_text
+from lately.sim.bench.testplan import PLAN
 from lately.sim.proofs.catalogue import PROOFS, with_goals
 
 from .. import soak
@@ -665,6 +666,14 @@ def take_verification(paths: list[Path]) -> None:
         save("proofs", [known[name] for name in names if name in known])
 
 
+def testplan_table() -> str:
+    """Lay out the sentences of the contract of units, with their tests."""
+    return table(
+        [{"sentence": one.text, "test": f"`{one.test}`", "units": "; ".join(one.families)}
+         for one in PLAN.values()]
+    )  # fmt: skip
+
+
 def proofs_table(proofs: Sequence[dict[str, Any]]) -> str:
     """Lay out statements, and how and in what time each was proven.
 
@@ -723,6 +732,7 @@ def soak_table(found: Sequence[Record]) -> str:
 def verification() -> dict[str, str]:
     """Return the blocks of docs/verification.md."""
     return {
+        "testplan": testplan_table(),
         "proofs": proofs_table(load("proofs")),
         "mutants": mutants(json.loads((RESULTS / "mutants.json").read_text("utf-8"))["modules"]),
         "semantic": semantic(tomllib.loads(SEMANTIC.read_text("utf-8"))["mutant"]),

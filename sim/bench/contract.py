@@ -74,7 +74,7 @@ async def grow_older(bench: UnitUnderTest, count: int, other: int) -> None:
         await bench.passage.go_on(count)
         await bench.settle()
     else:
-        await bench.send(*[(INSERT, other)] * (count * getattr(bench.spec, "block", 1)))
+        await bench.send(*[(INSERT, other)] * (count * bench.spec.block_units))
 
 
 def most_rests(bench: UnitUnderTest, count: int) -> int:
@@ -289,7 +289,7 @@ async def secret_at_every_distance_from_a_clear(bench: UnitUnderTest) -> None:
 @sentence()
 async def no_silence_brings_a_key_back(bench: UnitUnderTest) -> None:
     other, *keys = apart(bench)
-    longest = getattr(bench.spec, "window_blocks", None) or bench.spec.span
+    longest = bench.spec.window_blocks if bench.spec.query_field else bench.spec.span
     stamps = 1 << getattr(bench.spec, "stamp_bits", 5)
     await bench.send(*[(INSERT, key) for key in keys])
     for silence in (longest + 1, stamps - longest - 1, 1, stamps, 4 * stamps):

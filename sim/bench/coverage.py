@@ -168,22 +168,23 @@ def _results(settings: Any) -> Iterator[Situation]:
     # A block of one insertion ends with it.
     least = int(getattr(spec, "block", 0) == 1)
     for age in range(least, len(lane["age"].shape)):
-        shown = "oldest" in lane.members
         yield Situation(
             f"age {age}",
             lambda moment, age=age: (
-                moment.outcome.get("age") == age and (shown or moment.now.seen)
+                moment.outcome.get("age") == age and (moment.now.seen or "oldest" in moment.outcome)
             ),
         )
     if "oldest" in lane.members:
         for count in range(1, spec.hashes + 1):
             yield Situation(f"oldest cells: {count}", _equals("oldest", count))
     if "window" in signature.of_lane(signature.request, 0).members:
-        longest = getattr(spec, "window_blocks", 0) or spec.window
+        longest = spec.window_blocks
         for name, window in (("0", 0), ("the longest", longest)):
             yield Situation(
                 f"window of a query: {name}",
-                lambda moment, window=window: moment.queries and moment.now.item["window"] == window,
+                lambda moment, window=window: (
+                    moment.queries and moment.now.item["window"] == window
+                ),
             )
         for more in (0, 1):
             yield Situation(
@@ -220,7 +221,7 @@ def _ring(settings: Any) -> Iterator[Situation]:
 def _timed(settings: Any) -> Iterator[Situation]:
     """Ticks between operations."""
     spec = settings.spec
-    longest = getattr(spec, "window_blocks", 0) or spec.span
+    longest = spec.window_blocks if spec.query_field else spec.span
 
     def passed(moment: Moment) -> int:
         return moment.now.time - moment.last.time if moment.last else 0

@@ -203,9 +203,7 @@ class Driver:
         When each was accepted, in ns.
     """
 
-    def __init__(
-        self, dut, signature: UnitSignature, scoreboard: Scoreboard, *, seed: int
-    ) -> None:
+    def __init__(self, dut, signature: UnitSignature, scoreboard: Scoreboard, *, seed: int) -> None:
         self._dut = dut
         self._signature = signature
         self._scoreboard = scoreboard

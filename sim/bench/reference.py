@@ -109,7 +109,7 @@ class Reference:
 
     def _performed(self, operation: int, key: int, **windows: Any) -> dict[str, int]:
         """Perform an operation of the model; return its results but the time."""
-        times = {"times": [self.now * getattr(self.spec, "period", 1)]} if self._times > 1 else {}
+        times = {"times": [self.now * self.spec.block_units]} if self._times > 1 else {}
         results = self.golden.perform([operation], self.keys([key]), **times, **windows)
         names = [name for name in self._lane.members if name in results._fields and name != "time"]
         due = {name: int(getattr(results, name)[0]) for name in names}
@@ -227,19 +227,10 @@ class TimingReference(Reference):
         return self.spec.classes is not None
 
     @property
-    def _counted(self) -> bool:
-        return not self.spec.timed
-
-    @property
-    def _unit(self) -> int:
-        """Insertions or times in a block."""
-        return int(self.spec.block if self._counted else self.spec.period)
-
-    @property
     def block(self) -> int:
         """Number of the present block since reset, as the unit counts them."""
-        if self._counted:
-            return self._ended + int(self.golden.insertions // self._unit)
+        if not self.spec.timed:
+            return self._ended + int(self.golden.insertions // self.spec.block_units)
         return self.now
 
     def swap(self, time: float, thresholds: NDArray[np.int64]) -> None:
@@ -257,7 +248,7 @@ class TimingReference(Reference):
             self.golden.decide_by(self.tables[self._table])
             limit = item.get("query_class", 0)
         else:
-            limit = min(item["window"], self.spec.window_blocks) * self._unit
+            limit = min(item["window"], self.spec.window_blocks) * self.spec.block_units
         # Neither a SHIFT nor an undefined operation does anything in a unit.
         operation = item["operation"] if clear or not alone else Operation.NONE
         due = self._performed(operation, item["key"], windows=[limit])
@@ -271,7 +262,11 @@ class TimingReference(Reference):
     def ages(self) -> Any:
         """Ages of all cells now, as golden's `memory`."""
         golden = self.golden
-        return golden.memory if self._counted else golden.memory_at(self.now * self._unit)
+        return (
+            golden.memory
+            if not self.spec.timed
+            else golden.memory_at(self.now * self.spec.block_units)
+        )
 
     def check_memory(self, memory: Any) -> None:
         """Compare the ages of all cells, while time stands still."""

@@ -100,12 +100,3 @@ async def check(
         from .coverage import collect
 
         collect(bench)
-
-
-def table() -> list[str]:
-    """Return the plan as a table in Markdown."""
-    lines = ["| sentence | test | units |", "|---|---|---|"]
-    lines += [
-        f"| {row.text} | `{row.test}` | {'; '.join(row.families)} |" for row in PLAN.values()
-    ]
-    return lines

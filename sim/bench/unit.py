@@ -28,7 +28,7 @@ from ...hdl.verilog import TAG_BITS
 from .memory import UnitMemory
 from .parts import Beat, Driver, Monitor, Pattern, Performed, Scoreboard, Stalls
 from .passage import Passage, Tables
-from .reference import Item, Reference, reference
+from .reference import Item, reference
 
 PERIOD_NS = 10
 
@@ -141,7 +141,7 @@ class Requests:
     def window(self) -> int:
         """Longest window of a query."""
         spec = self.spec
-        return int(getattr(spec, "window_blocks", 0) or getattr(spec, "window", 0) or 0)
+        return int(spec.window_blocks if spec.query_field else getattr(spec, "window", 0) or 0)
 
     def key(self) -> int:
         """Return a random key, often one of a few."""
@@ -254,9 +254,7 @@ class UnitUnderTest(Requests):
         self.monitor = Monitor(dut, self.signature, self.scoreboard)
         self.passage = Passage(self)
         self.tables = Tables(self)
-        self.memory = UnitMemory(
-            dut, self.unit, variant=settings.memory, netlist=settings.netlist
-        )
+        self.memory = UnitMemory(dut, self.unit, variant=settings.memory, netlist=settings.netlist)
         self.secrets: list[float] = []
         self._checked = False
         if "ring" in settings.traits:
@@ -269,7 +267,7 @@ class UnitUnderTest(Requests):
     @cached_property
     def profile(self) -> Any:
         """Figures of the unit."""
-        names = ("memory", "organisation", "levels")
+        names = ("memory", "levels")
         options = {name: value for name, value in self.settings.options.items() if name in names}
         return unit_profile(self.spec, **options)
 

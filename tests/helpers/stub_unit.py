@@ -217,7 +217,7 @@ class StubMemory:
         live = distance > 0
         if self._unit._armed == "no cells":
             return np.zeros_like(distance)
-        numbers = (reference.counts["insertions"] - distance) % (1 << spec.timestamp_bits)
+        numbers = (reference.golden.counters["insertions"] - distance) % (1 << spec.timestamp_bits)
         cells = ((numbers << 1) + 1 | rest << 1 + spec.timestamp_bits) * live
         if wrong:
             cells[int(np.flatnonzero(live)[0])] ^= 1 << 1 + spec.timestamp_bits

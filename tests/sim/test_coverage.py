@@ -3,13 +3,14 @@
 import dataclasses
 import io
 import json
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
 from campaigns import coverage_report
-from lately.golden import PRESETS, Operation
-from lately.hdl.profile import HardwareProfile
+from lately.golden import PRESETS, Operation, any_preset
 from lately.sim.bench.code_coverage import (
     Exclusion,
     Point,
@@ -19,197 +20,120 @@ from lately.sim.bench.code_coverage import (
     tally,
     unescaped,
 )
-from lately.sim.bench.coverage import Collector, Ports, Sampler, merged, missed, points, run_bin
+from lately.sim.bench.coverage import collect, count, merged, missed
+from lately.sim.bench.parts import Performed
+from lately.sim.bench.runner import unit_options
+from lately.sim.bench.unit import Settings
 
 SPEC = PRESETS["tiny"]
-PROFILE = HardwareProfile(SPEC)
-
-
-@pytest.fixture
-def collector():
-    return Collector(points(SPEC))
-
-
-@pytest.fixture
-def sampler(collector):
-    made = Sampler(SPEC, collector)
-    made.clock(Ports(rst=True, generation=SPEC.generation))
-    return made
-
-
-def accept(operation, key=0, **ports):
-    ports = {"generation": SPEC.generation} | ports
-    return Ports(offered=True, ready=True, operation=operation, key=key, **ports)
-
-
-def hit(collector, point):
-    return {name: count for name, count in collector.counts[point].items() if count}
-
-
-IDLE = Ports(ready=True, generation=SPEC.generation)
-CLOSED = Ports(offered=True, generation=SPEC.generation)
-
-
-def test_nothing_is_hit_at_first(collector):
-    assert len(missed(collector.counts)) == sum(len(bins) for bins in points(SPEC).values())
-
-
-def test_unknown_value_counts_for_nothing(collector):
-    collector.sample("age of a hit", 99)
-    collector.sample("no such point", 0)
-    assert not hit(collector, "age of a hit")
-
-
-@pytest.mark.parametrize(
-    ("clocks", "name"),
-    [(1, "1"), (2, "2"), (3, "3 to 7"), (7, "3 to 7"), (8, "8 or more"), (99, "8 or more")],
+CHECK, QUERY, INSERT, CLEAR, SHIFT = (
+    Operation[name] for name in ("CHECK_AND_INSERT", "QUERY", "INSERT", "CLEAR", "SHIFT")
 )
-def test_run_bin(clocks, name):
-    assert run_bin(clocks) == name
 
 
-def test_secret_points_with_siphash_only():
-    keyed = points(PRESETS["siphash-tiny"])
-    assert keyed.keys() - points(SPEC).keys() == {
-        "clocks from a secret to an operation",
-        "while a secret waits",
-    }
+def performed(operation, key=0, at=0, outcome=None, facts=None, **fields):
+    """An operation that was accepted in the cycle `at`."""
+    shown = {"seen": 0, "age": 0, "tag": 0} | (outcome or {})
+    item = {"operation": int(operation), "key": key, "tag": 0, "window": 0} | fields
+    time = shown.get("time", 0)
+    return Performed(item, shown, 10 * at, 0, time=time, facts=facts or {})
 
 
-def test_pairs(collector, sampler):
-    for code in (1, 7, 7):
-        sampler.clock(accept(code))
-    assert hit(collector, "operation pairs") == {"QUERY, code 7": 1, "code 7, code 7": 1}
+def hit(spec, *operations, secrets=(), **options):
+    """Names of the situations that operations bring about."""
+    counts = count(Settings(spec, unit_options(spec, **options)), operations, [*secrets])
+    return {name for name, row in counts.items() if row["count"]}
 
 
-def test_pairs_do_not_reach_across_a_reset(collector, sampler):
-    sampler.clock(accept(1))
-    sampler.clock(Ports(rst=True, generation=SPEC.generation))
-    sampler.clock(accept(1))
-    assert not hit(collector, "operation pairs")
+def test_nothing_is_hit_without_operations():
+    counts = count(Settings(SPEC), [], [])
+    assert missed(counts) == [*counts]
+    assert len(counts) > 90
 
 
-def test_phase_and_automatic_shift(collector, sampler):
-    for _ in range(SPEC.generation):
-        sampler.clock(accept(Operation.INSERT))
-    sampler.clock(accept(Operation.CHECK_AND_INSERT))
-    assert hit(collector, "automatic shift") == {"CHECK_AND_INSERT": 1}
-    sampler.clock(accept(Operation.SHIFT))
-    sampler.clock(accept(Operation.SHIFT))
-    assert hit(collector, "phase of a forced shift") == {"0": 1, "1": 1}
+def test_pairs():
+    found = hit(SPEC, performed(1), performed(7, at=1), performed(7, at=2))
+    assert {"QUERY, then code 7", "code 7, then code 7"} <= found
+    assert "code 7, then QUERY" not in found
 
 
-def test_spare(collector, sampler):
-    sampler.clock(accept(Operation.CLEAR))
-    for _ in range(PROFILE.clear_cycles):
-        sampler.clock(CLOSED)
-    sampler.clock(accept(Operation.SHIFT))
-    assert hit(collector, "spare") == {"CLEAR, clean": 1, "SHIFT, clean": 1}
-    sampler.clock(accept(Operation.CLEAR))
-    assert hit(collector, "spare")["CLEAR, not clean"] == 1
+@pytest.mark.parametrize("distance", [1, 5, 10])
+def test_query_of_an_inserted_key(distance):
+    other = performed(QUERY, 8, at=distance)
+    found = hit(SPEC, performed(INSERT, 7), performed(QUERY, 7, at=distance))
+    assert f"query of a key inserted {distance} cycles before" in found
+    assert not [name for name in hit(SPEC, performed(INSERT, 7), other) if "inserted" in name]
 
 
-@pytest.mark.parametrize("clocks", [1, 5, PROFILE.latency + 1])
-def test_distance_of_a_key(collector, sampler, clocks):
-    sampler.clock(accept(Operation.INSERT, 7))
-    for _ in range(clocks - 1):
-        sampler.clock(IDLE)
-    sampler.clock(accept(Operation.QUERY, 7))
-    found = hit(collector, "clocks between an insertion and a query of its key")
-    assert found == {str(clocks): 1}
-    assert not hit(collector, "clocks between an insertion and a query of its cell")
+def test_pauses():
+    one = replace(performed(1), wait=3, held=9)
+    assert {"operation waits, cycles: 3 to 7", "result waits, cycles: 8 or more"} <= hit(SPEC, one)
 
 
-def test_distance_too_large(collector, sampler):
-    sampler.clock(accept(Operation.INSERT, 7))
-    for _ in range(PROFILE.latency + 1):
-        sampler.clock(IDLE)
-    sampler.clock(accept(Operation.QUERY, 7))
-    assert not hit(collector, "clocks between an insertion and a query of its key")
+def test_ages_are_those_of_keys_that_are_seen():
+    assert "age 1" in hit(SPEC, performed(1, outcome={"seen": 1, "age": 1}))
+    assert "age 1" not in hit(SPEC, performed(1, outcome={"seen": 0, "age": 1}))
 
 
-def test_distance_of_a_cell(collector, sampler):
-    for key in range(1, 256):
-        sampler.clock(Ports(rst=True, generation=SPEC.generation))
-        sampler.clock(accept(Operation.INSERT, 0))
-        sampler.clock(accept(Operation.QUERY, key))
-    # One of 8 cells of one of 4 blocks, in either of two parts.
-    found = hit(collector, "clocks between an insertion and a query of its cell")
-    assert 255 / 64 < found["1"] < 255 / 4
+def test_turns():
+    one = performed(CHECK, facts={"shifts": 0})
+    found = hit(
+        SPEC, one, performed(CHECK, facts={"shifts": 1}), performed(SHIFT), performed(CLEAR)
+    )
+    assert {"CHECK_AND_INSERT turns the ring", "CLEAR behind a turn"} <= found
 
 
-def test_ages_of_hits_that_are_taken(collector, sampler):
-    sampler.clock(Ports(valid=True, seen=True, age=1, taken=False))
-    sampler.clock(Ports(valid=True, seen=True, age=1, taken=True))
-    sampler.clock(Ports(valid=True, seen=False, age=0, taken=True))
-    assert hit(collector, "age of a hit") == {"1": 1}
-    assert hit(collector, "clocks without o.ready") == {"1": 1}
+def test_time():
+    timed = PRESETS["timed-tiny"]
+    later = performed(1, at=1, outcome={"time": 13})
+    found = hit(timed, performed(CLEAR), later, performed(1, at=9, outcome={"time": 40}))
+    assert {"silence longer than the window", "tick right behind a CLEAR"} <= found
+    assert {"tick between operations of consecutive cycles", "silence longer than two windows"} <= (
+        found
+    )
 
 
-def test_gaps(collector, sampler):
-    sampler.clock(IDLE)
-    sampler.clock(accept(1))
-    sampler.clock(IDLE)
-    sampler.clock(IDLE)
-    sampler.clock(accept(1))
-    assert hit(collector, "clocks without i.valid") == {"2": 1}
+def test_windows_and_oldest_cells():
+    spec = any_preset("timing-tiny")
+    outcome = {"seen": 1, "age": 3, "oldest": 2, "time": 0}
+    found = hit(spec, performed(QUERY, outcome=outcome, window=4))
+    assert {"age 3", "oldest cells: 2", "window of a query: the age and 1"} <= found
 
 
-@pytest.mark.parametrize(
-    ("operation", "reason"),
-    [
-        (Operation.QUERY, "results wait"),
-        (Operation.SHIFT, "after SHIFT"),
-        (Operation.CLEAR, "after CLEAR"),
-    ],
-)
-def test_input_closed(collector, sampler, operation, reason):
-    sampler.clock(accept(operation))
-    for _ in range(3):
-        sampler.clock(CLOSED)
-    sampler.clock(accept(1))
-    assert hit(collector, "input closed") == {reason: 1}
-    waits = hit(collector, "clocks closed for waiting results")
-    assert waits == ({"3 to 7": 1} if reason == "results wait" else {})
+def test_dictionary():
+    spec = any_preset("dictionary-tiny")
+    facts = [{"lost": 0, "stashed": 4, "guaranteed_window": 40},
+             {"lost": 1, "stashed": 3, "guaranteed_window": 0}]  # fmt: skip
+    found = hit(spec, *(performed(9, outcome={"seen": n, "status": n}, facts=facts[n])
+                        for n in (0, 1)))  # fmt: skip
+    assert {"removal of a key", "removal of nothing", "entry is given up", "status 1",
+            "entry leaves the stash", "guaranteed window falls"} <= found  # fmt: skip
 
 
-def test_one_at_a_time(collector, sampler):
-    sampler.clock(accept(Operation.SHIFT, generation=1))
-    sampler.clock(accept(6, generation=1))
-    sampler.clock(accept(Operation.SHIFT))
-    assert hit(collector, "one at a time") == {"begins": 1, "ends": 1}
-    assert hit(collector, "operations one at a time") == {"SHIFT": 1, "code 6": 1}
+def test_tables():
+    spec = dataclasses.replace(any_preset("timing-tiny"), classes=2)
+    one = performed(QUERY, facts={"table": 1, "phase": 0}, query_class=1)
+    assert {"class 1", "phase 0", "one table loaded"} <= hit(spec, one)
 
 
 def test_secret():
-    spec = PRESETS["siphash-tiny"]
-    collector = Collector(points(spec))
-    sampler = Sampler(spec, collector)
-    sampler.clock(Ports(rst=True, generation=spec.generation))
-    sampler.clock(accept(1))
-    sampler.clock(accept(1, secret=5))
-    sampler.clock(accept(Operation.SHIFT))
-    for _ in range(3):
-        sampler.clock(accept(1))
-    sampler.clock(accept(Operation.CLEAR))
-    found = hit(collector, "clocks from a secret to an operation")
-    assert found == {str(clocks): 1 for clocks in range(-1, 5)}
-    # The shift comes before the secret is heeded.
-    assert hit(collector, "while a secret waits") == {"CLEAR": 1}
+    found = hit(PRESETS["siphash-tiny"], performed(1, at=3), secrets=[10])
+    assert "operation 2 cycles behind a secret" in found
 
 
-def test_merged():
-    runs = [{"a": {"x": 1, "y": 0}}, {"a": {"x": 2, "y": 0}, "b": {"z": 0}}]
-    assert merged(runs) == {"a": {"x": 3, "y": 0}, "b": {"z": 0}}
-    assert missed(merged(runs)) == ["a: y", "b: z"]
+def test_goals():
+    run = {"a": {"goal": 3, "count": 2}}
+    assert missed(run) == ["a"]
+    assert missed(merged([run, run])) == []
 
 
-def test_add_to_a_file(collector, tmp_path):
-    collector.sample("age of a hit", 1)
-    for _ in range(2):
-        collector.add_to(tmp_path / "functional.json")
-    counts = json.loads((tmp_path / "functional.json").read_text())
-    assert counts["age of a hit"] == {"0": 0, "1": 2, "2": 0}
+def test_situations_of_a_test_are_added_to_a_file(tmp_path):
+    path = tmp_path / "situations.json"
+    settings = Settings(SPEC, coverage=str(path))
+    bench = SimpleNamespace(settings=settings, performed=[performed(1), performed(1)], secrets=[])
+    for times in (1, 2):
+        collect(bench)
+        assert json.loads(path.read_text())["QUERY, then QUERY"]["count"] == times
 
 
 def test_unescaped():
@@ -270,7 +194,7 @@ def test_exclusion_of_still_bits(monkeypatch, rises, excluded):
 
 
 def test_report():
-    counts = {"a": {"x": 1, "y": 0}}
+    counts = {"x": {"goal": 1, "count": 1}, "y": {"goal": 1, "count": 0}}
     lines = Tally(reached=9, missed=["issue: 3 if"])
     unit = coverage_report.UnitCoverage(
         failed=[], functional=counts, modules={"issue": {"lines": lines, "toggles": Tally()}},
@@ -281,7 +205,7 @@ def test_report():
     text = out.getvalue()
     assert "1 of 2" in text
     assert "90.0 % of 10" in text
-    assert "bins never hit: a: y" in text
+    assert "situations missed: y" in text
     assert "lines not reached: issue: 3 if" in text
     assert not unit.passed
     assert unit.as_json()["total"]["lines"] == {
@@ -289,7 +213,7 @@ def test_report():
     }  # fmt: skip
     whole = dataclasses.replace(
         unit,
-        functional={"a": {"x": 1}},
+        functional={"x": {"goal": 1, "count": 1}},
         modules={"issue": {"lines": Tally(reached=1), "toggles": Tally()}},
     )
     assert whole.passed

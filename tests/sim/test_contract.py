@@ -1,0 +1,204 @@
+"""The test plan on units of every family, under two simulators; broken units fail it."""
+
+import ast
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from mutants import broken
+
+from lately.golden import PRESETS, FilterSpec, any_preset, preset
+from lately.hdl.dictionary import core as dictionary_core
+from lately.hdl.dictionary import ring_core
+from lately.hdl.dictionary.column import Column
+from lately.hdl.dictionary.placement import Placement
+from lately.hdl.dictionary.ring_column import RingColumn
+from lately.hdl.dictionary.ring_stash import RingStash
+from lately.hdl.dictionary.stash import Stash
+from lately.hdl.lanes import unit as lanes
+from lately.hdl.lanes.collector import Collector
+from lately.hdl.lanes.unit import LaneUnit
+from lately.hdl.timing.core import CountedTimingCore, TimingCore
+from lately.hdl.timing.elide import ElidePart
+from lately.hdl.timing.rest import RestPart
+from lately.sim.bench.runner import SIMULATORS, planned, run_filter_bench
+from lately.sim.bench.testplan import MODULES, PLAN
+
+SEED = 20260807
+LANES = preset("two-lanes-tiny")
+CROWDED = replace(any_preset("dictionary-ring-tiny"),
+                  window=60, columns=2, rows=16, digest_bits=8, stash=4)  # fmt: skip
+TABLES = replace(any_preset("timing-tiny"), classes=2)
+UNITS = {
+    **{name: PRESETS[name] for name in ("apbbf-tiny", "apbf-tiny", "gebf-tiny", "siphash-tiny",
+                                        "blocked-gebf-tiny", "two-lanes-tiny", "four-lanes-tiny")},
+    # Several words and parts, a key wider than the hash state, and a run of three.
+    "apbbf-wide": FilterSpec(family="apbbf", k=3, l=4, block_bits=32, hashes_per_block=4,
+                             blocks=16, key_bits=104, seed=7, clear=16),
+    # A key of two words of the hash; a secret without re-keying; and one for all lanes.
+    "gebf-rekey": replace(PRESETS["gebf-tiny"], hash="siphash", rekey=True, key_bits=70),
+    "blocked-gebf-siphash": replace(PRESETS["blocked-gebf-tiny"], hash="siphash"),
+    "lanes-siphash": replace(LANES, hash="siphash"),
+    "timed-tiny": PRESETS["timed-tiny"],
+    "timed-overfill": replace(PRESETS["timed-tiny"], when_full="overfill"),
+    "timed-gebf": replace(PRESETS["gebf-tiny"], window=48, generation=None, bits=192, span=12),
+    **{name: any_preset(name) for name in ("timing-tiny", "timing-counted-tiny",
+                                           "dictionary-tiny", "dictionary-ring-tiny")},
+    "timing-tables": TABLES,
+    "timing-counted-tables": replace(any_preset("timing-counted-tiny"), classes=3, block=4,
+                                     stamp_bits=5, phase_bits=2),
+    "dictionary-siphash": replace(any_preset("dictionary-tiny"), hash="siphash"),
+    "dictionary-crowded": CROWDED,
+}  # fmt: skip
+"""Units of every family."""
+
+SOME = "random_operations/pauses=both|every_pair|clear_forgets|reset_in|blocked_output|latency"
+QUICK = {
+    ("apbbf-tiny", "verilator"): None,
+    ("gebf-tiny", "icarus"): "forced_shift|short|generation_is|every_age|" + SOME,
+    ("gebf-rekey", "icarus"): "secret_(c|app)|same_key_back_to_back",
+    ("blocked-gebf-siphash", "icarus"): "secret_",
+    ("two-lanes-tiny", "icarus"): "turn|lane|one_key|latency|clear_forgets|pauses=both",
+    ("lanes-siphash", "icarus"): "secret_comes_in_with_a_clear_at_full_rate/into=0.0",
+    ("timed-tiny", "icarus"): "bursts|end=number|come_close|whole_span|latency",
+    ("timing-tiny", "icarus"): "every_distance|come_close|no_silence|" + SOME,
+    ("timing-counted-tiny", "icarus"): "accepts_an|every_distance_between_keys|windows_of|" + SOME,
+    ("timing-tables", "icarus"): "swap_between|answers_are.*into=0.5",
+    ("dictionary-tiny", "icarus"): "every_distance|removed|losses|windows_of|" + SOME,
+    ("dictionary-crowded", "icarus"): "every_distance_between_keys|pauses=both",
+}
+"""Runs of every day, with the tests of each. Icarus starts at once; Verilator compiles for long.
+In a long run all units run the whole plan under both."""
+
+LONG = [
+    *((name, simulator, {}) for name in UNITS for simulator in SIMULATORS),
+    *(("timed-tiny", simulator, {"ticks": ticks})
+      for simulator in SIMULATORS for ticks in ("period", "time")),
+    *((name, "icarus", {"ticks": ticks})
+      for name in ("timed-overfill", "timed-gebf") for ticks in ("period", "time")),
+    *((name, "verilator", {"ticks": "period"}) for name in ("timing-tiny", "timing-tables")),
+    *((name, "icarus", {"memory": memory})
+      for name in ("apbbf-tiny", "timed-tiny") for memory in ("ecp5", "ice40", "gowin")),
+    *((name, "icarus", {"memory": "ecp5", "inverted": inverted})
+      for name in ("timing-tiny", "timing-counted-tiny", "dictionary-tiny", "dictionary-crowded")
+      for inverted in (False, True)),
+]  # fmt: skip
+
+
+def check(name, simulator, folder, testcase=None, **options):
+    """Run tests of the plan, and compare their names with the plan."""
+    outcomes = run_filter_bench(
+        UNITS[name], simulator, folder, seed=SEED, testcase=testcase, **options
+    )
+    print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
+    ran = {test.partition("/")[0] for test in outcomes}
+    assert ran
+    options.pop("inverted", None)
+    assert testcase or ran == planned(UNITS[name], **options)
+    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize(("name", "simulator"), QUICK)
+def test_unit(name, simulator, tmp_path, capfd):
+    """With memories that answer with garbage, where there are cells."""
+    garbage = {"memory": "ecp5"} if name.startswith(("timing", "dictionary")) else {}
+    check(name, simulator, tmp_path, QUICK[name, simulator], **garbage)
+
+
+@pytest.mark.slow
+@pytest.mark.rtl
+@pytest.mark.parametrize(
+    ("name", "simulator", "options"), LONG, ids=lambda one: "-".join(map(str, one.values()))
+    if isinstance(one, dict) else one,
+)  # fmt: skip
+def test_whole_plan(name, simulator, options, tmp_path, capfd):
+    check(name, simulator, tmp_path, **options)
+
+
+def test_every_sentence_has_a_test_and_every_test_a_sentence():
+    folder = Path(__file__).parents[2] / "sim" / "bench"
+    found = {
+        (path.stem, node.name)
+        for path in folder.glob("*contract.py")
+        for node in ast.parse(path.read_text("utf-8")).body
+        if isinstance(node, ast.AsyncFunctionDef) and node.decorator_list
+    }
+    assert found == {(row.module, row.test) for row in PLAN.values()}
+    assert {module for module, _ in found} == {*MODULES}
+
+
+def test_every_sentence_is_for_some_unit_of_the_long_run():
+    ran = set()
+    for name, _, options in LONG:
+        options = {key: value for key, value in options.items() if key != "inverted"}
+        ran |= planned(UNITS[name], **options)
+    assert ran == {*PLAN}
+
+
+WRONG = r"result \d+: expected |memory differs|lost: expected|guaranteed"
+BROKEN = {
+    # Of lanes: a verdict, an answer that is lost, a payload that changes, and a beat too early.
+    "verdict": (lanes, Collector, " | (kept.known & kept.query)", "", LANES, "one_key_flows",
+                WRONG),
+    "answer": (lanes, Collector, "queue.valid_next.eq(coming.value)",
+               "queue.valid_next.eq(coming.value & (answer.lanes[0].tag != 77))",
+               LANES, "hot_key", WRONG),
+    "payload": (lanes, LaneUnit, "self.o.p.eq(collector.o.p)",
+                "self.o.p.eq(collector.o.p.as_value() & self.o.ready.as_signed())",
+                LANES, "reset_in_mid_stream", r"result \d+ changed while it waited"),
+    "beat": (lanes, LaneUnit, "pace.all()", "pace[:2].all()", UNITS["lanes-siphash"],
+             "secret_comes_in_with_a_clear_at_full_rate/into=0.0", WRONG),
+    # Of dictionaries: an operation under way, an erasure called off, and entries that expire.
+    "digest": (dictionary_core, Placement, "mine = acts & self.same[distance - 1]",
+               "mine = acts & 0", UNITS["dictionary-tiny"], "removed_and_inserted", WRONG),
+    "erasure": (dictionary_core, Column, "erase.eq(flight[-1] & expired & ~touched)",
+                "erase.eq(flight[-1] & expired)", UNITS["dictionary-tiny"],
+                "insertions_into_the_rows", WRONG),
+    "sweep": (dictionary_core, Column, "erase.eq(flight[-1] & expired & ~touched)", "erase.eq(0)",
+              UNITS["dictionary-tiny"], "entries_expire", WRONG),
+    "loss": (dictionary_core, Stash, "self.lost.eq(later & (gone < self._spec.window))",
+             "self.lost.eq(0)", UNITS["dictionary-tiny"], "losses_are_reported", WRONG),
+    # Of moves: an exchange although an operation is under way; an entry given up in silence.
+    "exchange": (ring_core, RingColumn, "may.eq(self.asks & self.granted & ~fails & ~self._ended)",
+                 "may.eq(self.asks & self.granted & ~self._ended)", CROWDED,
+                 "random_operations/pauses=both", WRONG),
+    "silence": (ring_core, RingStash, "(self._valid & oldest & ~self._match).any()", "0",
+                CROWDED, "moves_report", WRONG),
+    # Of timing filters: a tick between two operations, a write under way, cells that expire.
+    "tick": (TimingCore, ElidePart, "same & ~ticked", "same", UNITS["timing-tiny"],
+             "tick_between", WRONG),
+    "write": (TimingCore, ElidePart, "address, other, flag)",
+              "address, other, flag & (number != 4))", UNITS["timing-tiny"],
+              "every_distance_between_keys", WRONG),
+    "block": (CountedTimingCore, RestPart, "before + tick.at(2).value", "before",
+              UNITS["timing-counted-tiny"], "every_distance_between_equal", WRONG),
+    "stamps": (CountedTimingCore, RestPart, "sweep & (expired.value | wipe)", "sweep & wipe",
+               UNITS["timing-counted-tiny"], "no_silence", WRONG),
+}  # fmt: skip
+"""Where a component is looked up, the component, what is taken out and put in, the unit, the test
+of the plan that fails, and its message."""
+
+
+@pytest.mark.parametrize("defect", BROKEN)
+def test_defect_can_be_made(defect):
+    """Also those of a long run, which must not have been left behind by a change of the source."""
+    _, component, old, new, *_ = BROKEN[defect]
+    assert broken(component, old, new) is not component
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize("defect", [
+    pytest.param(defect, marks=() if defect in ("verdict", "digest") else pytest.mark.slow)
+    for defect in BROKEN
+])  # fmt: skip
+def test_broken_unit_fails(defect, tmp_path, monkeypatch, capfd):
+    home, component, old, new, spec, testcase, message = BROKEN[defect]
+    name = "PART" if isinstance(home, type) else component.__name__
+    monkeypatch.setattr(home, name, broken(component, old, new))
+    memory = {"memory": "portable" if spec.lanes > 1 else "ecp5"}
+    outcomes = run_filter_bench(spec, "icarus", tmp_path, seed=SEED, testcase=testcase, **memory)
+    assert [*outcomes.values()] == [False] * len(outcomes), outcomes
+    log = (tmp_path / "icarus.log").read_text()
+    assert re.search(message, log), log
