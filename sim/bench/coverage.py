@@ -7,6 +7,7 @@ from the signature of the unit, so that a new family has them at once.
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,7 +52,7 @@ class Moment:
     @property
     def outcome(self) -> Mapping[str, int]:
         """Fields of the result; none for SHIFT and CLEAR of a beat."""
-        return self.now.outcome or {}
+        return self.now.outcome
 
     @property
     def queries(self) -> bool:
@@ -68,6 +69,11 @@ class Moment:
     def cycles(self) -> int:
         """Cycles from the acceptance before."""
         return cycles(self.last, self.now) if self.last else 0
+
+    @property
+    def passed(self) -> int:
+        """Ticks since the operation before."""
+        return self.now.time - self.last.time if self.last else 0
 
     def changed(self, fact: str) -> int:
         """Return by how much a fact has grown with the operation."""
@@ -126,39 +132,43 @@ def code_name(code: int) -> str:
     return Operation(code).name if code in list(Operation) else f"code {code}"
 
 
-def _follows(first: int, second: int) -> Callable[[Moment], bool]:
-    return lambda moment: (
-        moment.now.operation == second
-        and moment.last is not None and moment.last.operation == first
-    )  # fmt: skip
+def each(
+    name: str, values: Iterable[Any], predicate: Callable[[Moment, Any], bool]
+) -> Iterator[Situation]:
+    """Yield a row for each value: the name with the value in it, and the predicate of the value."""
+    for value in values:
+        shown = code_name(value) if isinstance(value, Operation) else value
+        yield Situation(name.format(shown), partial(_holds, predicate, value))
 
 
-def _within(value: Callable[[Moment], int], least: int, most: int) -> Callable[[Moment], bool]:
-    return lambda moment: least <= value(moment) <= most
+def _holds(predicate: Callable[[Moment, Any], bool], value: Any, moment: Moment) -> bool:
+    return predicate(moment, value)
 
 
 def _streams(settings: Any) -> Iterator[Situation]:
     """Operations and pauses at the two streams."""
     signature = settings.unit.signature
-    codes = 1 << signature.of_lane(signature.request, 0)["operation"].width
     if signature.lanes == 1:
-        for first in range(codes):
-            for second in range(codes):
+        codes = range(1 << signature.request["operation"].width)
+        for first in codes:
+            for second in codes:
                 name = f"{code_name(first)}, then {code_name(second)}"
-                yield Situation(name, _follows(first, second))
-    for name, run in RUNS.items():
-        yield Situation(f"result waits, cycles: {name}", _within(lambda m: m.now.held, *run))
-        yield Situation(f"no operation, cycles: {name}", _within(lambda m: m.gap, *run))
-        yield Situation(f"operation waits, cycles: {name}", _within(lambda m: m.now.wait, *run))
-    for distance in range(1, min(settings.unit.latency, 24) + 1):
-        yield Situation(
-            f"query of a key inserted {distance} cycles before",
-            lambda moment, distance=distance: moment.queries and moment.inserted(distance),
-        )
+                yield from each(name, [second], partial(_follows, first))
+    for name, (least, most) in RUNS.items():
+        run = [range(least, most + 1)]
+        yield from each(f"result waits, cycles: {name}", run, lambda m, run: m.now.held in run)
+        yield from each(f"no operation, cycles: {name}", run, lambda m, run: m.gap in run)
+        yield from each(f"operation waits, cycles: {name}", run, lambda m, run: m.now.wait in run)
+    yield from each(
+        "query of a key inserted {} cycles before",
+        range(1, min(settings.unit.latency, 24) + 1),
+        lambda m, distance: m.queries and m.inserted(distance),
+    )
 
 
-def _equals(field: str, value: int) -> Callable[[Moment], bool]:
-    return lambda moment: moment.outcome.get(field) == value
+def _follows(first: int, moment: Moment, second: int) -> bool:
+    last = moment.last
+    return moment.now.operation == second and last is not None and last.operation == first
 
 
 def _results(settings: Any) -> Iterator[Situation]:
@@ -167,133 +177,106 @@ def _results(settings: Any) -> Iterator[Situation]:
     lane = signature.of_lane(signature.result, 0)
     # A block of one insertion ends with it.
     least = int(getattr(spec, "block", 0) == 1)
-    for age in range(least, len(lane["age"].shape)):
-        yield Situation(
-            f"age {age}",
-            lambda moment, age=age: (
-                moment.outcome.get("age") == age and (moment.now.seen or "oldest" in moment.outcome)
-            ),
-        )
+    yield from each(
+        "age {}",
+        range(least, len(lane["age"].shape)),
+        lambda m, age: m.outcome.get("age") == age and (m.now.seen or "oldest" in m.outcome),
+    )
     if "oldest" in lane.members:
-        for count in range(1, spec.hashes + 1):
-            yield Situation(f"oldest cells: {count}", _equals("oldest", count))
+        counts = range(1, spec.hashes + 1)
+        yield from each("oldest cells: {}", counts, lambda m, n: m.outcome.get("oldest") == n)
+    statuses = [0, 1] if "status" in lane.members else []
+    if "window in time" in settings.traits and spec.when_full == "overfill":
+        statuses = [0, 2]
+    yield from each("status {}", statuses, lambda m, status: m.outcome.get("status") == status)
     if "window" in signature.of_lane(signature.request, 0).members:
-        longest = spec.window_blocks
-        for name, window in (("0", 0), ("the longest", longest)):
-            yield Situation(
-                f"window of a query: {name}",
-                lambda moment, window=window: (
-                    moment.queries and moment.now.item["window"] == window
-                ),
-            )
-        for more in (0, 1):
-            yield Situation(
-                f"window of a query: the age and {more}",
-                lambda moment, more=more: (
-                    moment.now.seen and moment.now.item["window"] == moment.outcome["age"] + more
-                ),
-            )
+        yield from each(
+            "window of a query: {}",
+            (0, spec.window_blocks),
+            lambda m, window: m.queries and m.now.item["window"] == window,
+        )
+        yield from each(
+            "window of a query: the age and {}",
+            (0, 1),
+            lambda m, more: m.now.seen and m.now.item["window"] == m.outcome["age"] + more,
+        )
 
 
 def _ring(settings: Any) -> Iterator[Situation]:
     """Turns of a ring."""
-    for code in (Operation.INSERT, Operation.CHECK_AND_INSERT, Operation.SHIFT):
-        yield Situation(
-            f"{code.name} turns the ring",
-            lambda moment, code=code: moment.now.operation == code and moment.changed("shifts") > 0,
-        )
-    for code in (Operation.SHIFT, Operation.CLEAR):
-        yield Situation(
-            f"{code.name} behind a turn",
-            lambda moment, code=code: (
-                moment.now.operation == code
-                and any(one.operation == Operation.SHIFT for one in moment.before[-2:])
-            ),
-        )
+    shift, clear = Operation.SHIFT, Operation.CLEAR
+    yield from each(
+        "{} turns the ring",
+        (Operation.INSERT, Operation.CHECK_AND_INSERT, shift),
+        lambda m, code: m.now.operation == code and m.changed("shifts") > 0,
+    )
+    yield from each(
+        "{} right behind a SHIFT",
+        (shift, clear),
+        lambda m, code: m.now.operation == code and shift in {o.operation for o in m.before[-2:]},
+    )
     if "window in time" in settings.traits:
-        shortens = settings.spec.when_full == "shorten"
-        fact = "shortened" if shortens else "overfilled"
-        yield Situation(f"window is {fact}", lambda moment: moment.changed(fact) > 0)
-        for status in (0, 1 if shortens else 2):
-            yield Situation(f"status {status}", _equals("status", status))
+        fact = "shortened" if settings.spec.when_full == "shorten" else "overfilled"
+        yield from each("window is {}", [fact], lambda m, fact: m.changed(fact) > 0)
 
 
 def _timed(settings: Any) -> Iterator[Situation]:
     """Ticks between operations."""
     spec = settings.spec
     longest = spec.window_blocks if spec.query_field else spec.span
-
-    def passed(moment: Moment) -> int:
-        return moment.now.time - moment.last.time if moment.last else 0
-
-    for name, least in (("the window", longest + 1), ("two windows", 2 * longest)):
-        yield Situation(f"silence longer than {name}", _within(passed, least, 1 << 30))
+    yield from each(
+        "silence longer than {} ticks", (longest, 2 * longest), lambda m, ticks: m.passed > ticks
+    )
+    carried = settings.ticks == "time"
     yield Situation(
         "tick between operations of consecutive cycles",
-        lambda moment: passed(moment) > 0 and (moment.cycles == 1 or settings.ticks == "time"),
+        lambda m: m.passed > 0 and (m.cycles == 1 or carried),
     )
-    yield Situation(
-        "tick right behind a CLEAR",
-        lambda moment: (
-            passed(moment) > 0
-            and moment.last is not None and moment.last.operation == Operation.CLEAR
-        ),
-    )  # fmt: skip
+    yield from each(
+        "tick right behind a {}",
+        [Operation.CLEAR],
+        lambda m, code: m.passed > 0 and m.last is not None and m.last.operation == code,
+    )
 
 
 def _dictionary(settings: Any) -> Iterator[Situation]:
     """Removals, losses, and the guaranteed window."""
-    for name, seen in (("of a key", True), ("of nothing", False)):
-        yield Situation(
-            f"removal {name}",
-            lambda moment, seen=seen: (
-                moment.now.operation == Operation.QUERY | Operation.REMOVE
-                and moment.now.seen == seen
-            ),
-        )
-    for status in (0, 1):
-        yield Situation(f"status {status}", _equals("status", status))
+    removal = Operation.QUERY | Operation.REMOVE
+    yield from each(
+        "removal of a key that is there: {}",
+        (True, False),
+        lambda m, there: m.now.operation == removal and m.now.seen == there,
+    )
     if "moves" in settings.traits:
         yield Situation("key is missed, and the status says so", lambda m: m.changed("missed") > 0)
         return
-    yield Situation("entry is given up", lambda moment: moment.changed("lost") > 0)
-    yield Situation("entry goes to the stash", lambda moment: moment.changed("stashed") > 0)
-    yield Situation("entry leaves the stash", lambda moment: moment.changed("stashed") < 0)
-    for name, sign in (("falls", -1), ("grows", 1)):
-        yield Situation(
-            f"guaranteed window {name}",
-            lambda moment, sign=sign: sign * moment.changed("guaranteed_window") > 0,
-        )
+    yield Situation("entry is given up", lambda m: m.changed("lost") > 0)
+    for fact in ("stashed", "guaranteed_window"):
+        yield from each(f"{fact} grows", [fact], lambda m, fact: m.changed(fact) > 0)
+        yield from each(f"{fact} falls", [fact], lambda m, fact: m.changed(fact) < 0)
 
 
 def _secrets() -> Iterator[Situation]:
     """Operations about the acceptance of a secret."""
-    for distance in range(-4, 5):
-        yield Situation(
-            f"operation {distance} cycles behind a secret",
-            lambda moment, distance=distance: any(
-                round((moment.now.accepted - time) / PERIOD_NS) == distance
-                for time in moment.secrets
-            ),
-        )
+    yield from each(
+        "operation {} cycles behind a secret",
+        range(-4, 5),
+        lambda m, distance: any(
+            round((m.now.accepted - time) / PERIOD_NS) == distance for time in m.secrets
+        ),
+    )
 
 
 def _tables(settings: Any) -> Iterator[Situation]:
     """Classes, phases, and tables that answer."""
     classes, _, phases = settings.spec.table_shape
-    for number in range(classes):
-        yield Situation(
-            f"class {number}",
-            lambda moment, number=number: (
-                moment.queries and moment.now.item.get("query_class", 0) == number
-            ),
-        )
-    for phase in range(phases):
-        yield Situation(
-            f"phase {phase}", lambda moment, phase=phase: moment.now.facts["phase"] == phase
-        )
-    for name, numbers in (("no table", (0, 0)), ("one table", (1, 1)), ("others", (2, 1 << 30))):
-        yield Situation(f"{name} loaded", _within(lambda m: m.now.facts["table"], *numbers))
+    yield from each(
+        "class {}",
+        range(classes),
+        lambda m, number: m.queries and m.now.item.get("query_class", 0) == number,
+    )
+    yield from each("phase {}", range(phases), lambda m, phase: m.now.facts["phase"] == phase)
+    yield from each("tables so far: {}", range(4), lambda m, count: m.now.facts["table"] == count)
 
 
 def count(settings: Any, performed: Iterable[Performed], secrets: list[float]) -> Counts:

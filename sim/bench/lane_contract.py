@@ -133,11 +133,11 @@ async def secret_comes_in_with_a_clear_at_full_rate(bench: UnitUnderTest, into: 
     golden, spec, lanes = bench.reference.golden, bench.spec, bench.signature.lanes
     beats = [
         beat(bench, *[(CHECK, bench.key())] * lanes, alone=NONE if number % 20 else CLEAR)
-        for number in range(220)
+        for number in range(300)
     ]
     sending = cocotb.start_soon(bench.driver.send(beats, stalls=bench.stalls(into)))
     pauses = []
-    for _ in range(4):
+    for _ in range(3):
         loads = get_sim_time("ns")
         secret = await bench.load_secret()
         loaded = get_sim_time("ns")

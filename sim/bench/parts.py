@@ -8,7 +8,7 @@ import random
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from cocotb.triggers import FallingEdge, RisingEdge
 from cocotb.utils import get_sim_time
@@ -37,7 +37,7 @@ class Beat(NamedTuple):
 
 @dataclass(frozen=True)
 class Performed:
-    """An operation, and the fields of its result; None for SHIFT and CLEAR before the lanes.
+    """An operation, and the fields of its result; none for SHIFT and CLEAR before the lanes.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Performed:
     """
 
     item: Item
-    outcome: dict[str, int] | None
+    outcome: dict[str, int]
     accepted: float
     delivered: float
     wait: int = 0
@@ -70,7 +70,7 @@ class Performed:
     @property
     def seen(self) -> bool:
         """Whether the key was reported."""
-        return bool(self.outcome and self.outcome["seen"])
+        return bool(self.outcome.get("seen"))
 
 
 @dataclass
@@ -158,7 +158,7 @@ class Scoreboard:
         if beat.alone != Operation.NONE:
             turn = {"operation": beat.alone, "key": 0}
             self.reference.perform(turn, {}, accepted)
-            self._keep(turn, None, accepted, now, wait, held)
+            self.performed.append(Performed(turn, {}, accepted, now, wait, held, *self._state))
         for item, outcome in zip(beat.lanes, outcomes, strict=True):
             due: dict[str, int] | None = None
             if item is not None:
@@ -166,13 +166,14 @@ class Scoreboard:
             # A field that means nothing is not due.
             shown = outcome if due is None or outcome is None else {n: outcome[n] for n in due}
             assert shown == due, f"result {number}: expected {due}, got {outcome}"
-            if item is not None:
-                self._keep(item, outcome, accepted, now, wait, held)
+            if item is not None and outcome is not None:
+                when = (accepted, now, wait, held)
+                self.performed.append(Performed(item, outcome, *when, *self._state))
         self.compared += 1
 
-    def _keep(self, item: Item, outcome: dict[str, int] | None, *when: Any) -> None:
-        reference = self.reference
-        self.performed.append(Performed(item, outcome, *when, reference.now, reference.facts()))
+    @property
+    def _state(self) -> tuple[int, dict[str, int]]:
+        return self.reference.now, self.reference.facts()
 
     def forget(self) -> None:
         """Start again, as the unit does at reset."""

@@ -61,7 +61,6 @@ async def query_of_the_shifting_operation_sees_the_old_ring(bench: UnitUnderTest
     await bench.settle()
     turning, after = bench.performed[-2:]
     assert turning.seen, "the key was lost within the window"
-    assert after.outcome is not None
     assert after.outcome["age"] == 0, "the insertion did not follow the shift"
 
 

@@ -198,8 +198,9 @@ class Requests:
         gaps : float
             Share of the lanes that stay empty.
         """
-        lanes, found = self.signature.lanes, []
-        alone, held = int(Operation.NONE), []
+        lanes, alone = self.signature.lanes, int(Operation.NONE)
+        found: list[Beat] = []
+        held: list[Item | None] = []
 
         def end() -> None:
             nonlocal alone

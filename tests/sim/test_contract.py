@@ -53,20 +53,20 @@ UNITS = {
 }  # fmt: skip
 """Units of every family."""
 
-SOME = "random_operations/pauses=both|every_pair|clear_forgets|reset_in|blocked_output|latency"
+SOME = "random_operations/pauses=both|clear_forgets|reset_in|blocked_output|latency"
 QUICK = {
     ("apbbf-tiny", "verilator"): None,
-    ("gebf-tiny", "icarus"): "forced_shift|short|generation_is|every_age|" + SOME,
+    ("gebf-tiny", "icarus"): "forced_shift|short|generation_is|every_age|every_pair|" + SOME,
     ("gebf-rekey", "icarus"): "secret_(c|app)|same_key_back_to_back",
     ("blocked-gebf-siphash", "icarus"): "secret_",
-    ("two-lanes-tiny", "icarus"): "turn|lane|one_key|latency|clear_forgets|pauses=both",
+    ("two-lanes-tiny", "icarus"): "company=others|combination|one_key|latency|pauses=both",
     ("lanes-siphash", "icarus"): "secret_comes_in_with_a_clear_at_full_rate/into=0.0",
     ("timed-tiny", "icarus"): "bursts|end=number|come_close|whole_span|latency",
-    ("timing-tiny", "icarus"): "every_distance|come_close|no_silence|" + SOME,
-    ("timing-counted-tiny", "icarus"): "accepts_an|every_distance_between_keys|windows_of|" + SOME,
+    ("timing-tiny", "icarus"): "between_keys|come_close|no_silence|" + SOME,
+    ("timing-counted-tiny", "icarus"): "accepts_an|windows_of|" + SOME,
     ("timing-tables", "icarus"): "swap_between|answers_are.*into=0.5",
-    ("dictionary-tiny", "icarus"): "every_distance|removed|losses|windows_of|" + SOME,
-    ("dictionary-crowded", "icarus"): "every_distance_between_keys|pauses=both",
+    ("dictionary-tiny", "icarus"): "=cell|removed_and|losses|windows_of|" + SOME,
+    ("dictionary-crowded", "icarus"): "pauses=both",
 }
 """Runs of every day, with the tests of each. Icarus starts at once; Verilator compiles for long.
 In a long run all units run the whole plan under both."""
