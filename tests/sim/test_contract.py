@@ -19,9 +19,10 @@ from lately.hdl.dictionary.stash import Stash
 from lately.hdl.lanes import unit as lanes
 from lately.hdl.lanes.collector import Collector
 from lately.hdl.lanes.unit import LaneUnit
-from lately.hdl.timing.core import CountedTimingCore, TimingCore
-from lately.hdl.timing.elide import ElidePart
-from lately.hdl.timing.rest import RestPart
+from lately.hdl.timing import core as timing_core
+from lately.hdl.timing import part
+from lately.hdl.timing.recent import recent_insertion
+from lately.hdl.timing.sweep import VisitSweep
 from lately.sim.bench.runner import SIMULATORS, planned, run_filter_bench
 from lately.sim.bench.testplan import MODULES, PLAN
 
@@ -167,14 +168,14 @@ BROKEN = {
     "silence": (ring_core, RingStash, "(self._valid & oldest & ~self._match).any()", "0",
                 CROWDED, "moves_report", WRONG),
     # Of timing filters: a tick between two operations, a write under way, cells that expire.
-    "tick": (TimingCore, ElidePart, "same & ~ticked", "same", UNITS["timing-tiny"],
+    "tick": (part, recent_insertion, "(passed + tick)", "(tick + 0)", UNITS["timing-tiny"],
              "tick_between", WRONG),
-    "write": (TimingCore, ElidePart, "address, other, flag)",
-              "address, other, flag & (number != 4))", UNITS["timing-tiny"],
+    "write": (part, recent_insertion, "address, other, flag))",
+              "address, other, flag & (ahead != 4)))", UNITS["timing-tiny"],
               "every_distance_between_keys", WRONG),
-    "block": (CountedTimingCore, RestPart, "before + tick.at(2).value", "before",
+    "block": (part, recent_insertion, "(passed + tick)", "(tick + 0)",
               UNITS["timing-counted-tiny"], "every_distance_between_equal", WRONG),
-    "stamps": (CountedTimingCore, RestPart, "sweep & (expired.value | wipe)", "sweep & wipe",
+    "stamps": (timing_core, VisitSweep, "(decided.wipe | decided.expired)", "decided.wipe",
                UNITS["timing-counted-tiny"], "no_silence", WRONG),
 }  # fmt: skip
 """Where a component is looked up, the component, what is taken out and put in, the unit, the test
@@ -195,8 +196,7 @@ def test_defect_can_be_made(defect):
 ])  # fmt: skip
 def test_broken_unit_fails(defect, tmp_path, monkeypatch, capfd):
     home, component, old, new, spec, testcase, message = BROKEN[defect]
-    name = "PART" if isinstance(home, type) else component.__name__
-    monkeypatch.setattr(home, name, broken(component, old, new))
+    monkeypatch.setattr(home, component.__name__, broken(component, old, new))
     memory = {"memory": "portable" if spec.lanes > 1 else "ecp5"}
     outcomes = run_filter_bench(spec, "icarus", tmp_path, seed=SEED, testcase=testcase, **memory)
     assert [*outcomes.values()] == [False] * len(outcomes), outcomes
