@@ -5,8 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lately.golden import Operation
-from lately.replay.dictionary_replay import DictionaryModel
+from lately.golden import Operation, from_spec
 
 from .soak_course import Course
 
@@ -32,8 +31,8 @@ class DictionaryCourse(Course):
         super().__init__(unit, spec, seed, ticks)
         self._uncertain = 0
 
-    def _new_model(self) -> DictionaryModel:
-        return DictionaryModel(self._spec)
+    def _new_model(self) -> Any:
+        return from_spec(self._spec)
 
     def compare_memory(self) -> None:
         """Compare all cells."""

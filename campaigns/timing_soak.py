@@ -5,8 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lately.golden import Operation
-from lately.replay.timing_replay import TimingModel
+from lately.golden import Operation, from_spec
 
 from .soak_course import Course
 
@@ -58,8 +57,8 @@ class CountedTimingCourse(Course):
     def _held(self) -> int:
         return int(self._spec.hashes * self._spec.cells)
 
-    def _new_model(self) -> TimingModel:
-        return TimingModel(self._spec)
+    def _new_model(self) -> Any:
+        return from_spec(self._spec)
 
     def _interrupt(self) -> None:
         super()._interrupt()
@@ -72,7 +71,7 @@ class CountedTimingCourse(Course):
             shape, most = self._spec.table_shape, self._spec.hashes + 1
             table = self._random.integers(0, most + 1, shape)
             self._unit.decide_by(table)
-            self._model.golden.decide_by(table)
+            self._model.decide_by(table)
             self._tables += 1
 
     def _asked(self, count: int) -> NDArray[np.int64]:
@@ -96,7 +95,7 @@ class CountedTimingCourse(Course):
     ) -> tuple[Any, Any]:
         found = self._unit.perform(codes, keys, windows=asked, **self._pauses())
         expected = self._model.perform(codes, keys, None, asked)
-        self._now = self._model.insertions // self._spec.block
+        self._now = self._model.counters["insertions"] // self._spec.block
         return found, expected
 
 

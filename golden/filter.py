@@ -280,6 +280,25 @@ class Filter(Convenience):
         results = self.perform(operations, keys, times, windows)
         return results._replace(age=np.where(results.seen, results.age, -1))
 
+    def look_up(
+        self, keys: Keys, times: ArrayLike | None = None, windows: ArrayLike | None = None
+    ) -> Results:
+        """Return the results of queries; changes nothing, counters included.
+
+        Parameters, errors: as `perform`.
+        """
+        words = self._hash.check_keys(keys)
+        moments = self._checked_times(times, len(words))
+        asked = self._checked_windows(windows, len(words))
+        return self._performed(Operation.QUERY, words, moments, asked)
+
+    def differing_cells(self, memory: NDArray[Any]) -> int:
+        """Return in how many bits or cells the `memory` of hardware differs from that of the model.
+
+        Its shape is that of the model's `memory`.
+        """
+        return int((memory != self.memory).sum())
+
     def clear(self) -> None:
         """Forget everything, as the operation CLEAR. A secret that waits comes in.
 

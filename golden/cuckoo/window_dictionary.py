@@ -188,6 +188,30 @@ class WindowDictionary(CountedFilter):
         live = sum(int((self._distances(times) <= window).sum()) for times in self._all_times)
         return live / 2.0**self.digest_bits
 
+    def estimated_false_positive_rate(self, window: int | None = None) -> float:
+        """Return `expected_false_positive_rate`, by the name that rings have for it.
+
+        The `window` is that of the query.
+        """
+        return self.expected_false_positive_rate(window)
+
+    def fill_ratios(self) -> NDArray[np.float64]:
+        """Share of the cells of each column that hold a live entry, shape (columns,)."""
+        fills: NDArray[np.float64] = np.mean(self.memory[0] != 0, axis=1)
+        return fills
+
+    def differing_cells(self, memory: Ages) -> int:
+        """Return in how many cells the `memory` of hardware differs, as `Filter`.
+
+        With moves: how many of its entries the model does not have, wherever; and how many it
+        lacks, beyond as many as the stash may hold. Its shape is that of `memory`.
+        """
+        if not self.moves:
+            return int((memory != self.memory).any(axis=0).sum())
+        found = {tuple(entry) for entry in self.entries_of(memory).tolist()}
+        due = {tuple(entry) for entry in self.entries.tolist()}
+        return len(found - due) + max(0, len(due - found) - self.stash)
+
     @property
     def stashed(self) -> int:
         """Live entries in the stash."""

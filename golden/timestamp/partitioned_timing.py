@@ -85,6 +85,38 @@ class StampedParts(Filter):
         """
         return self._ages(self._stamps, np.int64(self._last_block + self.shifts))
 
+    def fill_ratios(self, *now: int, window: int | None = None) -> NDArray[np.float64]:
+        """Share of the cells of each part that are within a window, shape (hashes,).
+
+        They are those at the time `now`, if the clock counts time, and at the last insertion
+        otherwise. The `window` is that of the filter if it is None.
+        """
+        blocks = self.window_blocks if window is None else window // self._stamped.block_units
+        fills: NDArray[np.float64] = np.mean(self._memory_at(*now) <= blocks, axis=1)
+        return fills
+
+    def estimated_false_positive_rate(self, *now: int, window: int | None = None) -> float:
+        """Probability that a fresh key is reported, from the ages of all cells.
+
+        Parameters: as `fill_ratios`. If a table answers, `window` is the class of the query.
+        """
+        if self.classes is None:
+            return float(np.prod(self.fill_ratios(*now, window=window)))
+        cells = self._memory_at(*now)
+        # Of each number of cells that have an age, while none is older.
+        chances = np.ones((self.expired_age + 1, 1))
+        for part in cells:
+            share = np.bincount(part, minlength=len(chances))[:, None] / len(part)
+            fewer, more = np.pad(chances, ((0, 0), (0, 1))), np.pad(chances, ((0, 0), (1, 0)))
+            chances = fewer * (np.cumsum(share, axis=0) - share) + more * share
+        least = self.thresholds[window or 0, :, self.phase][:, None]
+        oldest = np.arange(chances.shape[1])
+        return float(chances[(oldest > 0) & (oldest >= least)].sum())
+
+    def _memory_at(self, *now: int) -> Integers:
+        """Return the ages of all cells, at a time if the clock counts time."""
+        return self.memory
+
     @property
     @abstractmethod
     def _last_block(self) -> int:
@@ -323,6 +355,9 @@ class TimedTimingFilter(StampedParts, TimedFilter):
     def memory_at(self, now: int) -> Integers:
         """Return the ages of all cells at the time `now`, as `memory`; errors as `query`."""
         return self._ages(self._stamps, check_now(now, 1, self._last) // self.period + self.shifts)
+
+    def _memory_at(self, *now: int) -> Integers:
+        return self.memory_at(*now) if now else self.memory
 
     def _state(self) -> State:
         numbers, arrays = super()._state()

@@ -6,13 +6,15 @@ here, and the memories themselves take their shape from here. Nothing of Amarant
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...golden.spec import FilterSpec
-from ..latencies import BANK_COLUMNS, BLOCK_CLEAR_BITS, PROTECTIONS, memory_shape
+from ...golden.spec.base import Specification
+from ..latencies import BANK_COLUMNS, BANK_ROWS, BLOCK_CLEAR_BITS, PROTECTIONS, memory_shape
 
 
 class BlockKind(NamedTuple):
@@ -77,6 +79,10 @@ class PhysicalMemory:
     shard: int = 0
 
 
+Read = Callable[[PhysicalMemory], NDArray[np.bool_]]
+"""Returns the bits of a memory, shape (words, width), lowest bit first."""
+
+
 class Place(NamedTuple):
     """Where a cell lies: number of the memory, word, and lowest bit; integers or arrays."""
 
@@ -94,11 +100,13 @@ class MemoryMap:
     memories : tuple of PhysicalMemory
         By shard, segment, part, row and column, as far as they are divided so.
     segments, parts, cells : int
-        Cells are numbered as in the golden model's `memory`, whose shape this is.
+        Shape of the bits. In a ring, cells of one bit are numbered as in the golden model's
+        `memory`. In the other filters, `parts` are the bits of a cell, lowest first.
     find : callable
-        Takes segment, part and cell, integers or arrays; returns the `Place`.
-    cell_bits : int
-        Bits of a cell: 1 in the filters of bits, more where a cell holds a timestamp.
+        Takes segment, part and cell, integers or arrays; returns the `Place` of the bit.
+    decode : callable
+        Takes the bits, as `gather` returns them, and the present time or number of insertions;
+        returns the golden model's `memory`.
     """
 
     memories: tuple[PhysicalMemory, ...]
@@ -106,10 +114,22 @@ class MemoryMap:
     parts: int
     cells: int
     find: Callable[[Any, Any, Any], Place]
-    cell_bits: int = 1
+    decode: Callable[[NDArray[np.bool_], int], NDArray[Any]] = lambda bits, now: bits
 
-    def gather(self, read: Callable[[PhysicalMemory], NDArray[np.bool_]]) -> NDArray[Any]:
-        """Return all cells, read from the memories.
+    def view(self, read: Read, now: int = 0) -> NDArray[Any]:
+        """Return what the memories hold as the golden model's `memory`.
+
+        Parameters
+        ----------
+        read : callable
+            As for `gather`.
+        now : int
+            Ticks or blocks that have passed, of a timing filter; insertions, of a dictionary.
+        """
+        return self.decode(self.gather(read), now)
+
+    def gather(self, read: Read) -> NDArray[np.bool_]:
+        """Return all bits, read from the memories.
 
         Parameters
         ----------
@@ -118,8 +138,7 @@ class MemoryMap:
 
         Returns
         -------
-        ndarray, shape (segments, parts, cells)
-            Of bool if a cell has one bit, of uint64 otherwise.
+        ndarray of bool, shape (segments, parts, cells)
         """
         words = max(memory.words for memory in self.memories)
         width = max(memory.width for memory in self.memories)
@@ -127,13 +146,11 @@ class MemoryMap:
         for number, memory in enumerate(self.memories):
             held[number, : memory.words, : memory.width] = read(memory)
         cells = np.arange(self.cells)
-        found = np.zeros((self.segments, self.parts, self.cells), np.uint64)
+        found = np.zeros((self.segments, self.parts, self.cells), np.bool_)
         for segment, part in np.ndindex(self.segments, self.parts):
             place = self.find(segment, part, cells)
-            for bit in range(self.cell_bits):
-                bits = held[place.memory, place.word, place.bit + bit].astype(np.uint64)
-                found[segment, part] |= bits << np.uint64(bit)
-        return found.astype(np.bool_) if self.cell_bits == 1 else found
+            found[segment, part] = held[place.memory, place.word, place.bit]
+        return found
 
     def copied(self, copies: int) -> "MemoryMap":
         """Return the map of as many copies as there are, whose cells are those of the first.
@@ -295,8 +312,85 @@ def separate_map(spec: FilterSpec, variant: str) -> MemoryMap:
     return MemoryMap(memories, spec.segments, spec.parts, spec.part_bits, find)
 
 
+def cell_map(spec: Specification, variant: str) -> MemoryMap:
+    """Return the map of a dictionary's or timing filter's cells, without parity bits.
+
+    Parameters
+    ----------
+    spec : Specification
+    variant : str
+        One of `CELL_VARIANTS`.
+    """
+    parts, cells, bits = spec.cell_shape
+    if variant == "portable":
+        columns, blocks = bits, (PhysicalMemory(("words",), cells, bits),)
+    else:
+        columns, kind = cell_columns(cells), BLOCK_KINDS[variant]
+        blocks = tuple(
+            PhysicalMemory((f"block{number}",), BANK_ROWS, kind.width, kind.cell)
+            for number in range(-(-bits // columns))
+        )
+
+    def find(part: Any, bit: Any, cell: Any) -> Place:
+        block, within = divmod(bit, columns)
+        number = part * len(blocks) + block
+        if variant == "portable":
+            return Place(number, cell, within)
+        # Cells of less than a byte leave the ninth bits of bytes alone.
+        whole = BANK_COLUMNS if columns >= 9 else BANK_COLUMNS // 9 * 8
+        low = cell * columns % whole + within
+        return Place(number, cell * columns // whole, low if columns >= 9 else low + low // 8)
+
+    core = ("core",) if spec.classes is None else ("core", "core")
+    memories = tuple(
+        replace(block, path=(*core, f"{spec.part_name}{part}", "memory", *block.path))
+        for part in range(parts)
+        for block in blocks
+    )
+    decode = partial(decoded_entries if spec.kind == "dictionary" else decoded_ages, spec)
+    return MemoryMap(memories, parts, bits, cells, find, decode)
+
+
+def decoded_ages(spec: Any, bits: NDArray[np.bool_], now: int) -> NDArray[np.int64]:
+    """Return the ages of a timing filter's cells after `now` ticks, shape (hashes, cells).
+
+    Parameters
+    ----------
+    spec : StampedPartsSpec
+    bits : ndarray of bool, shape (hashes, stamp_bits, cells)
+    now : int
+    """
+    ages = np.uint64(now) - _numbers(bits) & np.uint64((1 << spec.stamp_bits) - 1)
+    return np.minimum(ages, spec.window_blocks + 1).astype(np.int64)
+
+
+def decoded_entries(spec: Any, bits: NDArray[np.bool_], now: int) -> NDArray[np.int64]:
+    """Return the entries of a dictionary after `now` insertions, shape (2, columns, rows).
+
+    They are the age plus 1 and the rest of the live entry in each cell, or 0.
+
+    Parameters
+    ----------
+    spec : WindowDictionarySpec
+    bits : ndarray of bool, shape (columns, cell_bits, rows)
+    now : int
+    """
+    rest = 1 + spec.timestamp_bits
+    times = _numbers(bits[:, 1:rest]).astype(np.int64)
+    distances = (now - times) % (1 << spec.timestamp_bits)
+    live = bits[:, 0] & (distances <= spec.window)
+    return np.stack([distances * live, _numbers(bits[:, rest:]).astype(np.int64) * live])
+
+
+def _numbers(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Return the numbers whose bits are along the middle axis, lowest first."""
+    values = np.uint64(1) << np.arange(bits.shape[1], dtype=np.uint64)
+    numbers: NDArray[np.uint64] = np.tensordot(values, bits.astype(np.uint64), axes=(0, 1))
+    return numbers
+
+
 def memory_map(
-    spec: FilterSpec,
+    spec: Specification,
     *,
     memory: str = "portable",
     protect: str = "none",
@@ -305,11 +399,15 @@ def memory_map(
 
     Parameters
     ----------
-    spec : FilterSpec
+    spec : Specification
+        Of a family with hardware.
     memory, protect : str
-        As for `lately.hdl.unit.FilterUnit`.
+        As for `lately.hdl.build.filter_unit`.
     """
-    return separate_map(spec, memory).copied(PROTECTIONS[protect])
+    if spec.kind == "ring":
+        return separate_map(cast(FilterSpec, spec), memory).copied(PROTECTIONS[protect])
+    # Parity is part of a cell.
+    return cell_map(spec, memory).copied(PROTECTIONS[protect] if protect == "ecc" else 1)
 
 
 def floorplan_groups(memories: Iterable[PhysicalMemory]) -> tuple[tuple[str, ...], ...]:

@@ -26,7 +26,7 @@ from ..golden import (
 )
 from ..golden.hash.keys import text_keys
 from ..host import Host, Results, preset_of
-from ..replay.timing_replay import check_table
+from ..replay.stream_times import check_table
 from ..replay.traces import Trace
 from ..session import HostError
 from .interrupts import interruptible
@@ -56,7 +56,7 @@ def golden_model(
         If the board does not tell which filter it has, takes a secret and there is none, or
         needs the times of operations that are skipped.
     SpecificationError
-        As `lately.replay.timing_replay.check_table`.
+        As `lately.replay.stream_times.check_table`.
     """
     if skip and board.information.timed:
         raise click.UsageError(

@@ -424,7 +424,7 @@ def stream(
     """
     from ..golden import DecisionTable
     from ..golden.files import replace_file
-    from ..replay.timing_replay import check_table
+    from ..replay.stream_times import check_table
     from ..replay.traces import open_trace
     from .board_stream import begin, golden_model, perform
 

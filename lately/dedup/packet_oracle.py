@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ..golden import FilterSpec
 from ..golden.times import Times
 from ..intervals import clopper_pearson
-from ..replay.oracle import FRESH, LastInsertions, TimedOracle
+from ..replay.oracle import FRESH, LastInsertions, Oracle
 
 _TOGETHER = 1 << 18
 
@@ -78,7 +78,7 @@ class PacketOracle:
 
     def __post_init__(self) -> None:
         self._last = LastInsertions(2)
-        self._turns = TimedOracle(self.spec)
+        self._turns = Oracle(self.spec)
         self._number = 0
         self._waiting: list[tuple[Any, ...]] = []
 

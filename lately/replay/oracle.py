@@ -1,7 +1,7 @@
 """Exact answer to 'seen lately?': what a sliding-window filter approximates."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,13 +9,16 @@ from numpy.typing import NDArray
 from ..golden.hash.keys import sortable
 from ..golden.operations import Operation
 from ..golden.ring.turn_policy import TurnPolicy, Turns
-from ..golden.spec import FilterSpec
+from ..golden.spec.base import Specification
 from ..golden.times import Times
 
 GUARANTEED, SLACK, FRESH = 0, 1, 2
 """Classes of queries: the filter must report the key, may still have a trace of it, has none."""
 CLASSES = ("guaranteed", "slack", "fresh")
 """Names of the classes, by number."""
+
+
+_EVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -36,168 +39,49 @@ class Truth:
 
 
 class Oracle:
-    """Remembers the last insertion of every key.
+    """Remembers the last insertion of every key, and judges each operation by it.
 
-    Insertion number n, from 1, belongs to generation ``(n - 1) // generation``;
-    the shift takes place at the insertion that begins a generation, so the
-    query of check-and-insert number n + 1 meets the state after n insertions.
-    A key is guaranteed as long as the generation of its last insertion and
-    that of the last insertion of any are at most `window_generations` apart,
-    and without a trace from `ring_segments` on. Memory grows with the number
-    of distinct keys.
-    """
+    A key is guaranteed for as long as the filter of the specification must report it, and without
+    a trace once the filter can report it only by error.
 
-    def __init__(self, spec: FilterSpec) -> None:
-        self.insertions = 0
-        self._window = spec.window
-        self._generation = spec.generation
-        self._guaranteed = spec.window_generations
-        self._traceless = spec.ring_segments
-        self._last = LastInsertions(1)
+    - A ring that counts insertions: insertion number n, from 1, belongs to generation
+      ``(n - 1) // generation``. The shift takes place at the insertion that begins a generation,
+      so the query of check-and-insert number n + 1 meets the state after n insertions. A key is
+      guaranteed if the generation of its last insertion and the generation of the last insertion
+      of any are at most `window_generations` apart, and without a trace from `ring_segments` on.
+    - A ring with a span: a key is guaranteed for the span, or as much of it as is still covered.
+      A trace is left as long as one of the segments that it was written to counts: k generations
+      write to the youngest of these, and it counts for the span after the last of their
+      insertions, unless it is retired before. `Turns` decides when generations end, and it does
+      not depend on keys.
+    - A dictionary or timing filter: a key is guaranteed within the window, of a dictionary within
+      as much of it as is covered, and without a trace once its block is further back from the
+      present block than the window.
 
-    @property
-    def distinct_keys(self) -> int:
-        """Different keys inserted so far."""
-        return len(self._last)
-
-    def check_and_insert(self, keys: NDArray[np.uint64]) -> Truth:
-        """Judge each operation by the insertions before it, then insert its key.
-
-        Keys have shape (n,), or (n, words) if they are wide.
-        """
-        number = self.insertions + 1 + np.arange(len(keys), dtype=np.int64)
-        previous = self._last.exchange(sortable(keys), number[:, None])
-        self.insertions += len(keys)
-        return self._judge(number, previous[:, 0])
-
-    @property
-    def present(self) -> tuple[int, ...]:
-        """What a filter is told for a query now: nothing."""
-        return ()
-
-    def traceless(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Tell which keys the filter can report only by error; shapes as for `check_and_insert`."""
-        now = np.full(len(keys), self.insertions + 1, np.int64)
-        return self._judge(now, self._last.find(sortable(keys))[:, 0]).kind == FRESH
-
-    def _judge(self, number: NDArray[np.int64], previous: NDArray[np.int64]) -> Truth:
-        known = previous > 0
-        # The last insertion of any is the operation before this one.
-        ages = (number - 2) // self._generation - (previous - 1) // self._generation
-        age = np.where(known, ages, -1)
-        distance = np.where(known, number - previous, 0)
-        kind = kinds(known & (age <= self._guaranteed), known & (age < self._traceless))
-        return Truth(distance, age, kind, known & (distance <= self._window))
-
-
-class TimedOracle:
-    """Remembers the last insertion of every key, and judges by time, in ticks.
-
-    A key is guaranteed for the span after its last insertion, or as much of it as a filter
-    that shortens its window still covers. A trace of it is left as long as one of the segments
-    that it was written to counts: k generations write to the youngest of these, and it counts
-    for the span after the last of their insertions, unless it is retired before. When
-    generations end does not depend on keys, so it is that of `Turns`.
-
-    Attributes
-    ----------
-    insertions : int
-    now : int
-        Tick of the last operation.
-    """
-
-    def __init__(self, spec: FilterSpec) -> None:
-        self.insertions = self.now = 0
-        self._span = spec.span
-        self._turns = Turns(TurnPolicy.of(spec))
-        self._last = LastInsertions(3)
-
-    @property
-    def distinct_keys(self) -> int:
-        """Different keys inserted so far."""
-        return len(self._last)
-
-    def check_and_insert(self, keys: NDArray[np.uint64], times: Times) -> Truth:
-        """Judge each operation by the insertions before it, then insert its key.
-
-        Keys are as for `Oracle`; the times, in ticks, have shape (n,) and never decrease.
-        """
-        number = self.insertions + 1 + np.arange(len(keys), dtype=np.int64)
-        shifts = self._turns.shifts
-        codes = np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
-        passage = self._turns.follow(codes, times)
-        generation = shifts + np.cumsum(passage.turned)
-        facts = np.stack([number, times, generation], axis=1)
-        previous = self._last.exchange(sortable(keys), facts)
-        self.insertions += len(keys)
-        if len(times):
-            self.now = int(times[-1])
-        # The query comes before the turn.
-        asked = np.stack([number, times, generation - passage.turned], axis=1)
-        return self._judge(asked, previous, passage.alive, passage.guaranteed_span)
-
-    @property
-    def present(self) -> tuple[int, ...]:
-        """What a filter is told for a query now: the time."""
-        return (self.now,)
-
-    def traceless(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Tell which keys the filter can report only by error, at the time of the last operation.
-
-        Shapes as for `check_and_insert`.
-        """
-        asked = np.array([[self.insertions + 1, self.now, self._turns.shifts]])
-        alive = self._turns.alive(asked[:, 1])
-        guaranteed = np.array([self._turns.guaranteed_span(self.now)])
-        return self._judge(asked, self._last.find(sortable(keys)), alive, guaranteed).kind == FRESH
-
-    def _judge(
-        self,
-        asked: NDArray[np.int64],
-        previous: NDArray[np.int64],
-        alive: NDArray[np.int64],
-        guaranteed: Times,
-    ) -> Truth:
-        """Compare what is asked with the insertion before: number, time and generation of each."""
-        known = previous[:, 0] > 0
-        distance, elapsed, age = (asked - previous).T
-        distance, elapsed, age = (
-            np.where(known, distance, 0),
-            np.where(known, elapsed, -1),
-            np.where(known, age, -1),
-        )
-        kind = kinds(known & (elapsed <= guaranteed), known & (age < alive))
-        return Truth(distance, age, kind, known & (elapsed <= self._span), elapsed)
-
-
-class WindowOracle:
-    """Remembers the last insertion of every key, and judges by a window that ends with a block.
-
-    A key is guaranteed within the window, and without a trace once its block is further back from
-    the present one than the blocks of the window.
+    Memory grows with the number of distinct keys.
 
     Parameters
     ----------
-    window : int
-        In insertions, or in units of time.
-    block : int
-        Of which a block has so many; at least 1.
-    timed : bool
-        Whether these are units of time.
+    spec : Specification
+        Of a family with hardware.
 
     Attributes
     ----------
     insertions : int
     now : int
-        Time of the last operation, if the window is one in time.
+        Tick of the last operation, if the window is a span of time.
     """
 
-    def __init__(self, window: int, *, block: int = 1, timed: bool = False) -> None:
+    def __init__(self, spec: Specification) -> None:
         self.insertions = self.now = 0
-        self._window = window
-        self._block = block
-        self._timed = timed
-        self._last = LastInsertions(2)
+        # A family's fields are known to its own branches alone.
+        self._spec: Any = spec
+        self._ring = spec.kind == "ring"
+        self._turns = Turns(TurnPolicy.of(self._spec)) if self._ring and spec.timed else None
+        self._last = LastInsertions(3)
+        self._window = self._spec.guaranteed_window
+        if self._ring:
+            self._window = self._spec.span if spec.timed else self._spec.window
 
     @property
     def distinct_keys(self) -> int:
@@ -206,56 +90,102 @@ class WindowOracle:
 
     @property
     def present(self) -> tuple[int, ...]:
-        """What a filter is told for a query now: the time, if the window is one in time."""
-        return (self.now,) if self._timed else ()
+        """What a filter is given for a query now: the time, if the window is a span of time."""
+        return (self.now,) if self._spec.timed else ()
 
-    def traceless(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Tell which of the `keys` are reported only by error, shape (n,).
-
-        They have shape (n,), or (n, words) if they are wide.
-        """
-        moment = self.now if self._timed else self.insertions
-        asked = np.array([[self.insertions + 1, moment]])
-        return self._judge(asked, self._last.find(sortable(keys)), None).kind == FRESH
-
-    def _exchange(
+    def check_and_insert(
         self,
         keys: NDArray[np.uint64],
         times: Times | None = None,
-        guaranteed: NDArray[np.int64] | None = None,
+        covered: NDArray[np.int64] | None = None,
     ) -> Truth:
-        """Judge each operation by the insertions before it, then insert its key."""
+        """Judge each operation by the insertions before it, then insert its key.
+
+        Parameters
+        ----------
+        keys : ndarray of uint64, shape (n,), or (n, words) if they are wide
+        times : ndarray of int64, shape (n,)
+            In ticks, if the window is a span of time; they never decrease.
+        covered : ndarray of int64, shape (n,)
+            `lately.golden.Results.covered` of a dictionary.
+        """
         number = self.insertions + 1 + np.arange(len(keys), dtype=np.int64)
-        asked = np.stack([number, number - 1 if times is None else times], axis=1)
-        previous = self._last.exchange(sortable(keys), asked)
+        moments = number - 1 if times is None else times
+        asked = self._rows(number, moments)
+        inserted, limits = asked, self._limits(covered)
+        if self._turns is not None:
+            before = self._turns.shifts
+            codes = np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
+            passage = self._turns.follow(codes, moments)
+            inserted = asked.copy()
+            inserted[:, 2] = before + np.cumsum(passage.turned)
+            # The query comes before the turn.
+            asked[:, 2] = inserted[:, 2] - passage.turned
+            limits = Limits(passage.guaranteed_span, _EVER, passage.alive - 1)
+        elif self._ring:
+            inserted = asked.copy()
+            inserted[:, 2] = (number - 1) // self._spec.generation
+        previous = self._last.exchange(sortable(keys), inserted)
         self.insertions += len(keys)
         if times is not None and len(times):
             self.now = int(times[-1])
-        return self._judge(asked, previous, guaranteed)
+        return self._judge(asked, previous, limits)
+
+    def traceless(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Return which keys the filter can report only by error now, shape (n,).
+
+        The `keys` have shape (n,), or (n, words) if they are wide.
+        """
+        number = np.array([self.insertions + 1])
+        moments = np.array([self.now]) if self._spec.timed else number - 1
+        asked, limits = self._rows(number, moments), self._limits(None)
+        if self._turns is not None:
+            asked[:, 2] = self._turns.shifts
+            span = np.array([self._turns.guaranteed_span(self.now)])
+            limits = Limits(span, _EVER, self._turns.alive(moments) - 1)
+        return self._judge(asked, self._last.find(sortable(keys)), limits).kind == FRESH
+
+    def _rows(self, number: NDArray[np.int64], moments: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the number, the moment and the block or generation of operations, shape (n, 3).
+
+        A moment is a time, or the insertions before.
+        """
+        # A generation of a ring is that of the insertion before.
+        each = self._spec.generation if self._ring else self._spec.block_units
+        steps = (number - 2 if self._ring else moments) // each
+        return np.stack([number, moments, steps], axis=1)
+
+    def _limits(self, covered: NDArray[np.int64] | None) -> "Limits":
+        if self._ring:
+            return Limits(_EVER, self._spec.window_generations, self._spec.ring_segments - 1)
+        sure = self._window if covered is None else np.minimum(self._window, covered)
+        return Limits(sure, _EVER, self._spec.window_blocks)
 
     def _judge(
-        self,
-        asked: NDArray[np.int64],
-        previous: NDArray[np.int64],
-        guaranteed: NDArray[np.int64] | None,
+        self, asked: NDArray[np.int64], previous: NDArray[np.int64], limits: "Limits"
     ) -> Truth:
-        """Compare what is asked with the insertion before: number and moment of each.
-
-        A moment is a time, or the insertions before an operation.
-        """
+        """Compare operations with the insertions before them, both as `_rows` returns them."""
         known = previous[:, 0] > 0
-        distance, elapsed = (asked - previous).T
-        blocks = asked[:, 1] // self._block - previous[:, 1] // self._block
-        held = known & (blocks <= self._window // self._block)
-        repeat = known & (elapsed <= self._window)
-        kind = kinds(repeat if guaranteed is None else repeat & (elapsed <= guaranteed), held)
+        distance, elapsed, age = (asked - previous).T
+        sure = known & (elapsed <= limits.elapsed) & (age <= limits.age)
         return Truth(
-            np.where(known, distance, 0),
-            np.where(known, blocks, -1),
-            kind,
-            repeat,
-            np.where(known, elapsed, -1) if self._timed else None,
+            distance=np.where(known, distance, 0),
+            age=np.where(known, age, -1),
+            kind=kinds(sure, known & (age <= limits.held)),
+            repeat=known & (elapsed <= self._window),
+            elapsed=np.where(known, elapsed, -1) if self._spec.timed else None,
         )
+
+
+class Limits(NamedTuple):
+    """Ages up to which a key is guaranteed, or may have a trace; numbers, or of shape (n,)."""
+
+    elapsed: Any
+    """Insertions, or ticks, since its insertion, up to which it is guaranteed."""
+    age: Any
+    """Generations since then, up to which it is guaranteed."""
+    held: Any
+    """Generations or blocks since then, up to which a trace may be left."""
 
 
 class LastInsertions:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..golden import FilterSpec
 from ..golden.files import replace_file
 from ..intervals import clopper_pearson
 from .hover import Mark, with_marks
@@ -245,9 +244,9 @@ def _grouped(checkpoints: list[Checkpoint]) -> list[list[Checkpoint]]:
 
 
 def _draw_fills(axes: "Axes", result: RunResult) -> list[Mark]:
-    spec = result.spec
+    spec: Any = result.spec
     last = result.checkpoints[-1].fill_ratios
-    if ring := isinstance(spec, FilterSpec):
+    if ring := spec.kind == "ring":
         turned, run = spec.ring_segments * spec.generation, spec.run
     else:
         turned, run = 0 if spec.timed else spec.guaranteed_window, len(last)
@@ -316,7 +315,7 @@ def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> list[Mar
         window = end = spec.guaranteed_window
         ends = [(f"window {window:,} ", window, "right", "green")]
     # What a ring in time leaves of keys past its span depends on the stream.
-    if spec.slack and not (result.span and isinstance(spec, FilterSpec)):
+    if spec.slack and not (result.span and spec.kind == "ring"):
         end += spec.slack
         ends.append((" slack", end, "left", "orange"))
     for axes in (upper, lower):

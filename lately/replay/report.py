@@ -39,7 +39,7 @@ def class_rows(result: RunResult) -> list[dict[str, Any]]:
         ("inside the guaranteed window", "up to 100%" if result.decided else "100%"),
         (
             "past it, after entries were given up"
-            if result.dictionary
+            if result.spec.kind == "dictionary"
             else "past it, a trace may be left",
             "up to 100%",
         ),

@@ -1,22 +1,19 @@
 """Counts of a replayed stream, and the figures that follow from them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import __version__
 from ..durations import NANOSECONDS
-from ..golden import FilterSpec
+from ..golden import FilterSpec, Results
 from ..golden.ring.turn_policy import STATUSES
 from ..hdl.build import UnitSpec
 from ..intervals import clopper_pearson
-from .cell_models import ComparedAnswers
-from .dictionary_replay import DictionaryResult
 from .oracle import FRESH, GUARANTEED, SLACK
-from .stream_times import TickCounter
-from .timing_replay import TimingResult
 
 PROBE_SEED = 20130101
 """Seed of the random keys that the false-positive rate is measured with."""
@@ -60,26 +57,79 @@ class Mismatch:
     golden: bool
 
 
-@dataclass(kw_only=True)
-class SpanResult(ComparedAnswers):
-    """What a run of a filter with a span met; times are in nanoseconds.
+COMPARED: Mapping[str, tuple[str, ...]] = {
+    "ring": ("status",),
+    "dictionary": ("age", "status"),
+    "timing": ("age", "oldest"),
+}
+"""Fields of `lately.golden.Results` that are compared, beside `seen`, by the kind of filter."""
 
-    `span`, in ticks of `tick`, is that of the filter; `late`, `missing` and `latest` are those of
-    a `TickCounter`.
+_NAMES = {"status": "statuses", "age": "ages", "oldest": "oldest cells"}
+
+
+@dataclass(kw_only=True)
+class Reported:
+    """What the golden model reported, and where a unit's results differ in more than `seen`.
+
+    `least_covered` is the least `lately.golden.Results.covered`; `expired` counts the keys of which
+    a cell had expired. `mismatches` is None without RTL; `first_mismatch` is the first operation,
+    from 0, of these.
     """
 
-    FIELDS: ClassVar[tuple[str, ...]] = ()
-    NAMES = "times"
+    spec: Any
+    mismatches: int | None
+    first_mismatch: int | None = None
+    statuses: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(STATUSES), np.int64))
+    """Operations by their status, shape (3,)."""
+    least_covered: int
+    expired: int = 0
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Fields that are compared beside `seen`."""
+        spec = self.spec
+        return COMPARED[spec.kind] if spec.timed or spec.kind != "ring" else ()
+
+    def note(self, results: Results) -> None:
+        """Take in the `results` of the golden model for some operations."""
+        if not len(results.seen):
+            return
+        self.statuses += np.bincount(results.status, minlength=len(self.statuses))
+        self.least_covered = min(self.least_covered, int(results.covered.min()))
+        if self.spec.kind == "timing":
+            self.expired += int((results.age > self.spec.window_blocks).sum())
+
+    def compare(self, start: int, rtl: Results, golden: Results) -> None:
+        """Compare results of operations from `start` on, of `rtl` and `golden`."""
+        differ = [getattr(rtl, name) != getattr(golden, name) for name in self.fields]
+        others = np.flatnonzero(np.any(differ, axis=0)) if differ else np.empty(0, np.intp)
+        self.mismatches = (self.mismatches or 0) + len(others)
+        if len(others) and self.first_mismatch is None:
+            self.first_mismatch = start + int(others[0])
+
+    def failures(self) -> list[str]:
+        """Return the messages of what failed."""
+        if not self.mismatches:
+            return []
+        names = " and ".join(_NAMES[name] for name in self.fields)
+        return [
+            f"{names}: must equal golden's, not differ in {self.mismatches} "
+            f"answers; the first is operation {self.first_mismatch}"
+        ]
+
+
+@dataclass(kw_only=True)
+class Span:
+    """A window in time: the `span` of the filter, in ticks of `tick` nanoseconds.
+
+    `late`, `missing` and `latest` are those of a `lately.replay.stream_times.TickCounter`.
+    """
 
     span: int
     tick: int
     late: int = 0
     latest: int = 0
     missing: int = 0
-
-    def finish(self, golden: Any, clock: TickCounter) -> None:
-        """Take over what `golden`, the model, and `clock` counted."""
-        self.late, self.latest, self.missing = clock.late, clock.latest, clock.missing
 
     def figures(self) -> dict[str, Any]:
         """Return the figures as JSON can hold them; keys younger than `seconds` are reported."""
@@ -91,59 +141,6 @@ class SpanResult(ComparedAnswers):
             "latest_seconds": self.latest / NANOSECONDS,
             "missing_times": self.missing,
         }
-
-
-@dataclass(kw_only=True)
-class PoolResult(SpanResult):
-    """The same of a ring, whose generations may have too many insertions.
-
-    `when_full` is that of the filter; `shortened` and `overfilled` are counters of the golden
-    model. `least_covered` is the least age, in ticks, up to which all keys were reported in some
-    answer; -1 if none was.
-    """
-
-    FIELDS = ("status",)
-    NAMES = "statuses"
-
-    when_full: str
-    least_covered: int
-    statuses: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(STATUSES), np.int64))
-    """Answers by the code of their status, shape (3,)."""
-    shortened: int = 0
-    overfilled: int = 0
-
-    def note(self, told: Any) -> None:
-        """Take in what the golden model `told` of some operations."""
-        self.statuses += np.bincount(told.status, minlength=len(self.statuses))
-        self.least_covered = min(self.least_covered, int(told.covered.min()) - 1)
-
-    def finish(self, golden: Any, clock: TickCounter) -> None:
-        """Take over what `golden`, the model, and `clock` counted."""
-        super().finish(golden, clock)
-        self.shortened, self.overfilled = golden.shortened, golden.overfilled
-
-    def figures(self) -> dict[str, Any]:
-        """Return the figures as JSON can hold them."""
-        names = [status.value for status in STATUSES]
-        return super().figures() | {
-            "when_full": self.when_full,
-            "statuses": dict(zip(names, self.statuses.tolist(), strict=True)),
-            "status_mismatches": self.answer_mismatches,
-            "least_covered_ticks": self.least_covered,
-            "shortened": self.shortened,
-            "overfilled": self.overfilled,
-        }
-
-
-def span_result(spec: Any, tick: int, **fields: Any) -> SpanResult:
-    """Return what a run of a filter of a `spec` with a span is to meet, with ticks of `tick`.
-
-    The `fields` are those of `ComparedAnswers`.
-    """
-    if isinstance(spec, FilterSpec):
-        fields |= {"when_full": spec.when_full, "least_covered": spec.span}
-        return PoolResult(span=spec.span, tick=tick, **fields)
-    return SpanResult(span=spec.span, tick=tick, **fields)
 
 
 @dataclass(kw_only=True)
@@ -163,12 +160,11 @@ class RunResult:
     """Name, format, key and compression of the trace."""
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros((3, 2), np.int64))
     """Operations by class (`oracle.CLASSES`) and verdict (0 not seen, 1 seen), shape (3, 2)."""
-    span: SpanResult | None = None
+    span: Span | None = None
     """None if the window counts insertions."""
-    dictionary: DictionaryResult | None = None
-    """None if the filter is no dictionary."""
-    timing: TimingResult | None = None
-    """None if it is no timing filter."""
+    reported: Reported = field(init=False)
+    counters: dict[str, int] = field(default_factory=dict)
+    """Counters of the golden model at the end, and of a dictionary ``stash_peak``."""
     distance_edges: NDArray[np.int64] = field(init=False)
     distances: NDArray[np.int64] = field(init=False)
     """Repetitions at any distance, by bin of `distance_edges` and verdict, shape (bins, 2)."""
@@ -196,12 +192,10 @@ class RunResult:
 
     def __post_init__(self) -> None:
         self.distance_edges = distance_edges(self.asked)
+        spec: Any = self.spec
+        most = spec.span + 1 if spec.kind == "ring" and spec.timed else spec.guaranteed_window
+        self.reported = Reported(spec=spec, mismatches=self.mismatches, least_covered=most)
         self.distances = np.zeros((len(self.distance_edges) - 1, 2), np.int64)
-
-    @property
-    def compared(self) -> list[ComparedAnswers]:
-        """What is compared of answers beside their verdicts."""
-        return [part for part in (self.span, self.dictionary, self.timing) if part is not None]
 
     @property
     def operations(self) -> int:
@@ -211,7 +205,7 @@ class RunResult:
     @property
     def decided(self) -> bool:
         """Whether a table of thresholds answers, which may miss keys where that costs less."""
-        return getattr(self.spec, "classes", None) is not None
+        return self.spec.classes is not None
 
     @property
     def predicted(self) -> float | None:
@@ -233,12 +227,11 @@ class RunResult:
                 f"{first.index}, key {first.text!a} ({first.key:#x}): "
                 f"RTL {first.rtl}, golden {first.golden}"
             )
-        for part in self.compared:
-            failures += part.failures()
+        failures += self.reported.failures()
         if self.memory_mismatches:
             failures.append(
                 f"memory: must equal golden's, not differ in {self.memory_mismatches} "
-                + ("bits" if isinstance(self.spec, FilterSpec) else "cells")
+                f"{self.spec.cell_name}s"
             )
         for name, (rtl, golden) in self.counter_mismatches.items():
             failures.append(f"counter {name}: RTL must equal golden {golden}, not {rtl}")
@@ -254,9 +247,8 @@ class RunResult:
             "source": self.source,
             "spec": self.spec.to_dict(),
             "query_window": None if self.asked == self.spec else self.asked.guaranteed_window,
-            "span": self.span and self.span.figures(),
-            "dictionary": self.dictionary and self.dictionary.figures(),
-            "timing": self.timing and self.timing.figures(),
+            **dict.fromkeys(("span", "dictionary", "timing")),
+            **self._kind_figures(),
             "operations": self.operations,
             "cycles": self.cycles,
             "cycles_per_operation": (
@@ -295,6 +287,34 @@ class RunResult:
                 for index in filled
             ],
         }
+
+    def _kind_figures(self) -> dict[str, Any]:
+        """Return the figures that only this kind of filter has, each kind under its name."""
+        told, counters, kind = self.reported, self.counters, self.spec.kind
+        found: dict[str, Any] = {}
+        if self.span is not None:
+            found["span"] = self.span.figures()
+        if self.span is not None and kind == "ring":
+            names = [status.value for status in STATUSES]
+            found["span"] |= {
+                "when_full": getattr(self.asked, "when_full", None),
+                "statuses": dict(zip(names, told.statuses.tolist(), strict=True)),
+                "status_mismatches": told.mismatches,
+                "least_covered_ticks": told.least_covered - 1,
+                "shortened": counters.get("shortened", 0),
+                "overfilled": counters.get("overfilled", 0),
+            }
+        elif kind == "dictionary":
+            found[kind] = {
+                "lost": counters.get("lost", 0),
+                "least_guaranteed": told.least_covered,
+                "uncertain": int(told.statuses[1:].sum()),
+                "stash_peak": counters.get("stash_peak", 0),
+                "age_mismatches": told.mismatches,
+            }
+        if kind == "timing":
+            found[kind] = {"expired": told.expired, "age_mismatches": told.mismatches}
+        return found
 
     def _verdict_figures(self) -> dict[str, Any]:
         fresh, fresh_seen = self.counts[FRESH].sum(), self.counts[FRESH, 1]
@@ -338,8 +358,8 @@ def distance_edges(spec: UnitSpec) -> NDArray[np.int64]:
     """
     regular = np.unique(np.rint(2 ** (np.arange(4 * 62 + 1) / 4)).astype(np.int64))
     window = spec.guaranteed_window
-    if isinstance(spec, FilterSpec) and spec.timed:
-        last = [spec.span]
+    if spec.kind == "ring" and spec.timed:
+        last = [cast(FilterSpec, spec).span]
     else:
         last = [window, window + spec.slack]
     ends = np.array(last) + 1

@@ -7,25 +7,21 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from secrets import randbits
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ..golden import DecisionTable, Operation, WindowDictionarySpec, from_spec
+from ..golden import DecisionTable, Operation, Results, from_spec
 from ..golden.errors import SpecificationError
 from ..golden.hash.keys import random_keys, text_keys
 from ..golden.hash.siphash import SECRET_BITS
-from ..golden.spec.base import require
-from ..golden.spec.timestamp import StampedPartsSpec, TimedTimingSpec
+from ..golden.spec.base import Specification, require
 from ..golden.times import Times
 from ..hdl.build import UnitSpec, unit_profile
-from .cell_models import Answers
-from .dictionary_replay import DictionaryModel, DictionaryOracle, DictionaryResult
-from .oracle import Oracle, TimedOracle, Truth, places
-from .result import PROBE_SEED, Checkpoint, Mismatch, RunResult, span_result
-from .stream_times import TickCounter, with_window
-from .timing_replay import TimingModel, TimingOracle, TimingResult, check_table
+from .oracle import Oracle, Truth, places
+from .result import PROBE_SEED, Checkpoint, Mismatch, RunResult, Span
+from .stream_times import TickCounter, check_table, with_window
 from .traces import Record, Trace, TraceError
 
 ENGINES = ("rtl", "golden")
@@ -40,14 +36,12 @@ _TICKING_CHUNK = 1 << 10
 _SHORT = 1 << 20
 _FIRST_SPACING = 64
 _CHECKPOINTS = 256
-_COUNTERS = ("operations", "insertions", "hits", "shifts", "shortened", "overfilled", "lost")
 
 
 class Unit(Protocol):
     """Compiled hardware, or what stands in for it.
 
-    With a span, and of a dictionary or timing filter, it also has `perform`; if tables of
-    thresholds answer, `decide_by`.
+    If tables of thresholds answer, it also has `decide_by`; if the hash takes a secret, `rekey`.
     """
 
     @property
@@ -59,30 +53,29 @@ class Unit(Protocol):
         """Counters of the hardware."""
 
     @property
-    def memory(self) -> NDArray[np.bool_]:
-        """Bits of the segments, as `SlidingFilter.memory`."""
+    def memory(self) -> NDArray[Any]:
+        """Contents of the memory, as the golden model's."""
 
-    def check_and_insert(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Query and insert keys one after another, as `SlidingFilter.check_and_insert`."""
+    def perform(
+        self, operations: ArrayLike, keys: ArrayLike, times: Any = None, windows: Any = None
+    ) -> Results:
+        """Perform operations, as `lately.golden.Filter.perform`."""
 
 
 Engine = Callable[[Any], AbstractContextManager[Unit]]
 """Makes the unit that a specification describes, for as long as the context lasts."""
 
 
-class Seen(NamedTuple):
-    """Answers of which nothing but the verdicts is compared, of shape (n,)."""
-
-    seen: NDArray[np.bool_]
-
-
 @dataclass(frozen=True)
-class Verdicts:
-    """Answers of the engine, `seen` of shape (n,), to the records from operation `start` on."""
+class Judged:
+    """Results of the engine for the records from operation `start` on, with what is true of them.
+
+    The `results` and the `truth` have arrays of shape (n,).
+    """
 
     start: int
     records: Sequence[Record]
-    seen: NDArray[np.bool_]
+    results: Results
     truth: Truth
 
 
@@ -98,7 +91,7 @@ def run(
     secret: int | None = None,
     limit: int | None = None,
     progress: Callable[[RunResult, float | None], None] | None = None,
-    sink: Callable[[Verdicts], None] | None = None,
+    sink: Callable[[Judged], None] | None = None,
 ) -> RunResult:
     """Check and insert every key of a stream, and judge every verdict.
 
@@ -144,18 +137,17 @@ def run(
         raise ValueError(f"limit: must be at least 1, not {limit}")
     clock = _clock(trace, spec, tick)
     asked = with_window(spec, query_window)
-    keyed = getattr(spec, "hash", "h3") == "siphash"
-    if secret is not None and not keyed:
+    if secret is not None and not spec.keyed:
         raise SpecificationError("secret: must not be given for a filter without siphash")
-    if keyed and secret is None:
+    if spec.keyed and secret is None:
         secret = randbits(SECRET_BITS)
     check_table(spec, table, query_class)
     _check_engine(engine, spec)
     began = time.perf_counter()
-    chunk = _TICKING_CHUNK if isinstance(spec, TimedTimingSpec) else _CHUNK
+    chunk = _TICKING_CHUNK if spec.timed and spec.kind == "timing" else _CHUNK
     records = trace.read(chunk if limit is None else min(chunk, limit))
     # In time, an operation may take as many clocks as pass before it.
-    short = not getattr(spec, "timed", False) and _is_short(trace, len(records), limit)
+    short = not spec.timed and _is_short(trace, len(records), limit)
     began -= time.perf_counter()
     with _open_unit(engine, spec, short=short) as unit:
         replay = _Replay(trace, spec, asked, unit, clock, sink)
@@ -199,15 +191,15 @@ class _Replay:
         asked: UnitSpec,
         unit: Unit | None,
         clock: TickCounter | None,
-        sink: Callable[[Verdicts], None] | None,
+        sink: Callable[[Judged], None] | None,
     ) -> None:
         self._trace = trace
         self._unit = unit
         self._clock = clock
         self._sink = sink
         self._windows = None if asked == spec else asked.guaranteed_window
-        self._golden, self._oracle = _models(spec, asked)
-        self._course = _Course(self._golden, self._oracle)
+        self._golden, self._oracle = from_spec(cast(Specification, spec)), Oracle(asked)
+        self._course = _Checkpoints(self._golden, self._oracle, asked)
         # Hashes of different texts, of 64 bits and unrelated to the keys.
         self._texts = np.empty(0, np.int64)
         self.done = 0
@@ -219,35 +211,27 @@ class _Replay:
             | {"key": list(trace.key), "time": trace.time},
             mismatches=None if unit is None else 0,
         )
-        none: dict[str, Any] = {"answer_mismatches": self.result.mismatches}
-        if isinstance(spec, WindowDictionarySpec):
-            self.result.dictionary = DictionaryResult(least_guaranteed=spec.window, **none)
-        elif isinstance(spec, StampedPartsSpec):
-            self.result.timing = TimingResult(longest_age=spec.window_blocks, **none)
         if clock is not None:
-            self.result.span = span_result(asked, clock.tick, **none)
+            self.result.span = Span(span=cast(Any, asked).span, tick=clock.tick)
 
     def decide_by(self, table: DecisionTable, query_class: int) -> None:
         """Have a table answer, and all queries be of a class."""
-        filters: list[Any] = [self._golden.golden, self._unit]
-        for filter in filters:
-            if filter is not None:
-                filter.decide_by(table.thresholds)
-        self._golden.query_class = query_class
-        self._windows = query_class
+        for filter in self._both:
+            filter.decide_by(table.thresholds)
+        self._windows = self._course.window = query_class
 
     def begin_under(self, secret: int) -> None:
         """Have keys hashed under a secret, from a clear on that brings it in."""
         key = text_keys([""], key_bits=self._golden.key_bits)
         time = None if self._clock is None else np.zeros(1, np.int64)
-        filters: list[Any] = [self._golden, self._unit]
-        for filter in filters:
-            if filter is not None:
-                filter.rekey(secret)
-                if self.result.compared:
-                    filter.perform([Operation.CLEAR], key, time, self._windows)
-                else:
-                    filter.apply([Operation.CLEAR], key)
+        for filter in self._both:
+            filter.rekey(secret)
+            filter.perform([Operation.CLEAR], key, time)
+
+    @property
+    def _both(self) -> list[Any]:
+        """Golden model and hardware, as far as there is any."""
+        return [self._golden] if self._unit is None else [self._golden, self._unit]
 
     def perform(self, records: Sequence[Record]) -> None:
         """Check and insert the keys of some records."""
@@ -258,49 +242,39 @@ class _Replay:
         place, new = places(self._texts, hashes)
         self._texts = np.insert(self._texts, place[new], hashes[new])
         # In one piece: the hardware's pipeline is drained after each.
-        rtl = None if self._unit is None else self._answers(self._ask(self._unit, keys, times))
+        rtl = None if self._unit is None else self._ask(self._unit, keys, times)
         start = 0
         while start < len(records):
             stop = min(len(records), start + self._course.due - self.done)
             part = slice(start, stop)
             moments = None if times is None else times[part]
-            own = rtl and {name: told[part] for name, told in rtl.items()}
+            own = rtl and rtl.part(part)
             self._perform_part(records[part], keys[part], moments, own)
             start = stop
 
-    def _ask(self, filter: Any, keys: NDArray[np.uint64], times: Times | None) -> Any:
-        """Check and insert keys; return what the filter told."""
-        if not self.result.compared:
-            return Seen(filter.check_and_insert(keys))
+    def _ask(self, filter: Any, keys: NDArray[np.uint64], times: Times | None) -> Results:
+        """Check and insert keys."""
         codes = np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
-        return filter.perform(codes, keys, times, self._windows)
-
-    def _answers(self, told: Any) -> Answers:
-        """Return the fields of what was told that are compared."""
-        names = {"seen"}.union(*(part.FIELDS for part in self.result.compared))
-        return {name: getattr(told, name) for name in names}
+        results: Results = filter.perform(codes, keys, times, self._windows)
+        return results
 
     def _perform_part(
         self,
         records: Sequence[Record],
         keys: NDArray[np.uint64],
         times: Times | None,
-        rtl: Answers | None,
+        rtl: Results | None,
     ) -> None:
-        told = self._ask(self._golden, keys, times)
-        golden = self._answers(told)
+        golden = self._ask(self._golden, keys, times)
         if rtl is not None:
             self._compare(records, keys, rtl, golden)
-        facts = [] if times is None else [times]
-        if self.result.dictionary is not None:
-            facts = [told.covered]
-        for part in self.result.compared:
-            part.note(told)
-        seen = (rtl or golden)["seen"]
-        truth = self._oracle.check_and_insert(keys, *facts)
-        self._count(truth, seen)
+        self.result.reported.note(golden)
+        found = golden if rtl is None else rtl
+        covered = golden.covered if self.result.spec.kind == "dictionary" else None
+        truth = self._oracle.check_and_insert(keys, times, covered)
+        self._count(truth, found.seen)
         if self._sink is not None:
-            self._sink(Verdicts(self.done, records, seen, truth))
+            self._sink(Judged(self.done, records, found, truth))
         self.done += len(records)
         if self.done == self._course.due:
             self._course.mark(self.done, self.result.repeats)
@@ -309,10 +283,10 @@ class _Replay:
         self,
         records: Sequence[Record],
         keys: NDArray[np.uint64],
-        rtl: Answers,
-        golden: Answers,
+        rtl: Results,
+        golden: Results,
     ) -> None:
-        differing = np.flatnonzero(rtl["seen"] != golden["seen"])
+        differing = np.flatnonzero(rtl.seen != golden.seen)
         self.result.mismatches = (self.result.mismatches or 0) + len(differing)
         if len(differing) and self.result.first_mismatch is None:
             at = int(differing[0])
@@ -321,11 +295,10 @@ class _Replay:
                 index=self.done + at,
                 text=records[at][0],
                 key=sum(int(word) << 64 * place for place, word in enumerate(words)),
-                rtl=bool(rtl["seen"][at]),
-                golden=bool(golden["seen"][at]),
+                rtl=bool(rtl.seen[at]),
+                golden=bool(golden.seen[at]),
             )
-        for part in self.result.compared:
-            part.compare(self.done, rtl, golden)
+        self.result.reported.compare(self.done, rtl, golden)
 
     def _count(self, truth: Truth, seen: NDArray[np.bool_]) -> None:
         result = self.result
@@ -349,13 +322,13 @@ class _Replay:
         """Take over what is known at the end."""
         if self.result.span is not None and self._clock is not None:
             self._check_times(self._clock)
-            self.result.span.finish(self._golden, self._clock)
+            for name in ("late", "latest", "missing"):
+                setattr(self.result.span, name, getattr(self._clock, name))
         self._course.mark(self.done, self.result.repeats)
         result = self.so_far(seconds)
-        result.shifts = self._golden.shifts
-        if result.dictionary is not None:
-            result.dictionary.lost = self._golden.lost
-            result.dictionary.stash_peak = self._golden.golden.stash_peak
+        counters = self._golden.counters
+        result.counters = {**counters, "stash_peak": getattr(self._golden, "stash_peak", 0)}
+        result.shifts = counters.get("shifts", 0)
         result.distinct_keys = self._oracle.distinct_keys
         result.distinct_texts = max(len(self._texts), result.distinct_keys)
         result.malformed_lines = self._trace.rejects.count
@@ -363,15 +336,11 @@ class _Replay:
         if self._unit is not None:
             result.cycles = self._unit.cycles
             counted = self._unit.statistics
-            for name in filter(counted.__contains__, _COUNTERS):
-                pair = int(counted[name]), int(getattr(self._golden, name))
+            for name in filter(counted.__contains__, counters):
+                pair = int(counted[name]), counters[name]
                 if pair[0] != pair[1]:
                     result.counter_mismatches[name] = pair
-            if result.dictionary is None:
-                differing = self._unit.memory != self._golden.memory
-                result.memory_mismatches = int(differing.sum())
-            else:
-                result.memory_mismatches = self._golden.differing_cells(self._unit.memory)
+            result.memory_mismatches = self._golden.differing_cells(self._unit.memory)
         return result
 
     def _check_times(self, clock: TickCounter) -> None:
@@ -382,15 +351,17 @@ class _Replay:
             )
 
 
-class _Course:
+class _Checkpoints:
     """Checkpoints at even distances, in a stream whose length nobody knows.
 
     When there are too many, every second one is dropped and the distance doubled.
     """
 
-    def __init__(self, golden: Any, oracle: Any) -> None:
+    def __init__(self, golden: Any, oracle: Oracle, asked: UnitSpec) -> None:
         self._golden = golden
         self._oracle = oracle
+        # Window, or class, of the queries.
+        self.window = asked.guaranteed_window if asked.query_field else None
         self._random = np.random.default_rng(PROBE_SEED)
         self._spacing = _FIRST_SPACING
         self.checkpoints: list[Checkpoint] = []
@@ -403,13 +374,17 @@ class _Course:
         keys = random_keys(self._random, PROBES, self._golden.key_bits)
         keys = keys[self._oracle.traceless(keys)]
         now = self._oracle.present
+        times = np.full(len(keys), now[0]) if now else None
+        windows = {} if self.window is None else {"window": self.window}
         self.checkpoints.append(
             Checkpoint(
                 operations=operations,
                 repeats=repeats,
                 probes=len(keys),
-                probe_hits=int(self._golden.query(keys, *now).sum()),
-                estimated_false_positive_rate=self._golden.estimated_false_positive_rate(*now),
+                probe_hits=int(self._golden.look_up(keys, times, self.window).seen.sum()),
+                estimated_false_positive_rate=self._golden.estimated_false_positive_rate(
+                    *now, **windows
+                ),
                 fill_ratios=self._golden.fill_ratios(),
             )
         )
@@ -417,15 +392,6 @@ class _Course:
             self.checkpoints = self.checkpoints[1::2]
             self._spacing *= 2
         self.due = operations + self._spacing
-
-
-def _models(spec: UnitSpec, asked: Any) -> tuple[Any, Any]:
-    """Return golden model and oracle; `asked` has the window that queries ask for."""
-    if isinstance(spec, WindowDictionarySpec):
-        return DictionaryModel(spec, asked), DictionaryOracle(asked)
-    if isinstance(spec, StampedPartsSpec):
-        return TimingModel(spec, asked), TimingOracle(asked)
-    return from_spec(spec), (TimedOracle if asked.timed else Oracle)(asked)
 
 
 def _is_short(trace: Trace, count: int, limit: int | None) -> bool:

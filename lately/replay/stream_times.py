@@ -16,9 +16,8 @@ from ..durations import (
     time_text,
     whole_nanoseconds,
 )
-from ..golden import FilterSpec, SpecificationError, WindowDictionarySpec
+from ..golden import DecisionTable, SpecificationError
 from ..golden.spec.base import require
-from ..golden.spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, TimedTimingSpec
 from ..golden.times import TIME_LIMIT, Times
 from ..hdl.build import UnitSpec
 from .trace_formats import TraceError
@@ -51,7 +50,7 @@ def with_span(
     SpecificationError
         If one of them is missing, one too many, or the filter cannot be.
     """
-    if isinstance(spec, FilterSpec | TimedTimingSpec) and spec.timed:
+    if spec.timed:
         rule = f"must be given, or --span, for a filter whose span is {spec.span:,} ticks"
         require(tick is not None or span is not None, "tick", rule, None)
         rule = f"must be given without --tick for a filter whose span is {spec.span:,} ticks"
@@ -81,7 +80,7 @@ def with_ticks(spec: UnitSpec, **fields: Any) -> UnitSpec:
     """
     given = {name: value for name, value in fields.items() if value is not None}
     for name, value in given.items():
-        if not isinstance(spec, FilterSpec):
+        if spec.kind != "ring":
             rule = f"must not be given for family {spec.family}"
             raise SpecificationError(f"{name}: {rule}, not {value!r}")
         rule = f"must not be given for a filter whose span is {spec.span} ticks"
@@ -108,13 +107,12 @@ def with_window(spec: UnitSpec, window: int | None) -> UnitSpec:
         return spec
     name = "query_window"
     rule = "must not be given for a filter whose queries have classes"
-    require(getattr(spec, "classes", None) is None, name, rule, window)
+    require(spec.classes is None, name, rule, window)
     most = spec.guaranteed_window
     require(1 <= window <= most, name, f"must be 1 to {most}, the window of the filter", window)
-    if isinstance(spec, TimedTimingSpec):
-        return replace(spec, span=window)
-    if isinstance(spec, WindowDictionarySpec | PartitionedTimingSpec):
-        return replace(spec, window=window)
+    if spec.query_field:
+        field: dict[str, Any] = {"span" if spec.timed else "window": window}
+        return replace(spec, **field)
     rule = f"must not be given for family {spec.family}, which answers for one window"
     raise SpecificationError(f"{name}: {rule}, not {window!r}")
 
@@ -142,7 +140,7 @@ def query_window(spec: UnitSpec, text: str, tick: int | None) -> int:
     if tick is not None:
         name = "query_window"
         ticks = span_ticks(whole_nanoseconds(name, time_seconds(text, name)), tick)
-        each = spec.block_units if isinstance(spec, StampedPartsSpec) else 1
+        each = spec.block_units
         return -(-ticks // each) * each
     digits = text.isascii() and text.isdigit() and len(text) < 19
     require(digits, "query_window", "must be a number of insertions", text)
@@ -151,6 +149,28 @@ def query_window(spec: UnitSpec, text: str, tick: int | None) -> int:
 
 def _text(nanoseconds: int) -> str:
     return time_text(Fraction(nanoseconds, NANOSECONDS))
+
+
+def check_table(spec: Any, table: DecisionTable | None, query_class: int) -> None:
+    """Refuse a `table`, or a class of queries, `query_class`, by which a `spec` has no answers.
+
+    Raises
+    ------
+    SpecificationError
+        If there is none for a filter with classes or one for another, it is that of another filter,
+        or there is no such class.
+    """
+    classes = spec.classes
+    if classes is None:
+        if table is not None:
+            raise SpecificationError("table: must not be given for a filter without classes")
+        return
+    if table is None:
+        raise SpecificationError(f"table: must be given for a filter whose classes are {classes}")
+    # What insertions a tick has, the table alone knows.
+    block = None if spec.timed else spec.block_units
+    table.check_fits(hashes=spec.hashes, bits=spec.phase_bits, shape=spec.table_shape, block=block)
+    require(0 <= query_class < classes, "query_class", f"must be below {classes}", query_class)
 
 
 class TickCounter:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from ..durations import time_text
-from ..golden import FilterSpec, WindowDictionarySpec
 from ..hdl.build import UnitSpec
 
 _NOTHING = "\N{EN DASH}"
@@ -35,11 +34,9 @@ def seconds_text(seconds: float) -> str:
 
 def held(spec: UnitSpec) -> str:
     """Say what of the memory of a filter of a `spec` keys fill."""
-    return "bits set" if isinstance(spec, FilterSpec) else "cells in use"
+    return "bits set" if spec.cell_name == "bit" else "cells in use"
 
 
 def part_name(spec: UnitSpec) -> str:
     """Say what the memory of a filter of a `spec` consists of."""
-    if isinstance(spec, FilterSpec):
-        return "segment"
-    return "column" if isinstance(spec, WindowDictionarySpec) else "part"
+    return spec.part_name

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 from ..durations import NANOSECONDS
 from .oracle import CLASSES
-from .run import Verdicts
+from .run import Judged
 
 COLUMNS = ("index", "timestamp", "key", "seen", "class", "distance")
 """Operation from 0; seconds since the epoch or blank; text; verdict; what the oracle
@@ -18,7 +18,7 @@ _GROUP_ROWS = 1 << 16
 
 
 @contextmanager
-def open_verdicts(file: BinaryIO, form: str) -> Iterator[Callable[[Verdicts], None]]:
+def open_verdicts(file: BinaryIO, form: str) -> Iterator[Callable[[Judged], None]]:
     """Yield a function that appends verdicts to a file, which stays open.
 
     The `form` is 'csv' or 'parquet'.
@@ -36,10 +36,10 @@ def open_verdicts(file: BinaryIO, form: str) -> Iterator[Callable[[Verdicts], No
         text.detach()
 
 
-def _rows(verdicts: Verdicts) -> Iterator[tuple[Any, ...]]:
+def _rows(verdicts: Judged) -> Iterator[tuple[Any, ...]]:
     columns = zip(
         verdicts.records,
-        verdicts.seen.tolist(),
+        verdicts.results.seen.tolist(),
         verdicts.truth.kind.tolist(),
         verdicts.truth.distance.tolist(),
         strict=True,
@@ -57,7 +57,7 @@ def _time_text(time: int | None) -> str:
 
 
 @contextmanager
-def _open_parquet(file: BinaryIO) -> Iterator[Callable[[Verdicts], None]]:
+def _open_parquet(file: BinaryIO) -> Iterator[Callable[[Judged], None]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -70,7 +70,7 @@ def _open_parquet(file: BinaryIO) -> Iterator[Callable[[Verdicts], None]]:
             writer.write_table(pa.concat_tables(waiting))
             waiting.clear()
 
-    def append(verdicts: Verdicts) -> None:
+    def append(verdicts: Judged) -> None:
         waiting.append(pa.table(_arrays(pa, verdicts), schema))
         # Each write becomes a row group, and small ones make a file slow.
         if sum(table.num_rows for table in waiting) >= _GROUP_ROWS:
@@ -81,14 +81,14 @@ def _open_parquet(file: BinaryIO) -> Iterator[Callable[[Verdicts], None]]:
         flush()
 
 
-def _arrays(pa: Any, verdicts: Verdicts) -> dict[str, Any]:
+def _arrays(pa: Any, verdicts: Judged) -> dict[str, Any]:
     texts, times = zip(*verdicts.records, strict=True)
     distance = verdicts.truth.distance
     values = (
         range(verdicts.start, verdicts.start + len(texts)),
         pa.array([None if time is None else time / NANOSECONDS for time in times], pa.float64()),
         [_valid(text) for text in texts],
-        verdicts.seen,
+        verdicts.results.seen,
         [CLASSES[kind] for kind in verdicts.truth.kind],
         pa.array(distance, mask=distance == 0),
     )

@@ -1,48 +1,42 @@
 """Compiled replay: a unit as generated Verilog, verilated to a library and driven from arrays."""
 
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any
 
 import numpy as np
+from amaranth.back import verilog
 from numpy.typing import ArrayLike, NDArray
 
 from ...golden.errors import RekeyError, SpecificationError
+from ...golden.hash.keys import check_keys
+from ...golden.operations import Operation
 from ...golden.results import Results
-from ...golden.ring.layout import Layout
-from ...golden.spec import FilterSpec
-from ...golden.spec.dictionary_sizes import WindowDictionarySpec
-from ...golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
+from ...golden.spec.base import Specification, require
 from ...golden.times import Times, check_timestamps
-from ...hdl.build import UnitSpec
-from ...hdl.interface import UnitSignature
-from ...hdl.lanes.unit import LaneUnit
-from ...hdl.latencies import DEFAULT_LEVELS, GENERATION_LEAD, PAUSE, TICKS_WAITING
-from ...hdl.memory.map import PhysicalMemory, memory_map
+from ...golden.timestamp.decisions import packed_entries
+from ...hdl.build import filter_unit, unit_profile
+from ...hdl.latencies import CONTROL_LAG, GENERATION_LEAD, PAUSE, SECRET_LEAD, TICKS_WAITING
+from ...hdl.memory.map import MemoryMap, PhysicalMemory, memory_map
 from ...hdl.parameters import require_integer
-from ...hdl.profile import HardwareProfile
-from ...hdl.registers import Holder, counters
-from ...hdl.unit import FilterUnit
-from ...hdl.verilog import LONGEST_SILENCE, TAG_BITS, TOP, time_options, unit_verilog
-from .beats import Beats
-from .compiled_dictionary import CompiledDictionary
-from .compiled_stamps import CompiledCountedTiming, CompiledTiming
+from ...hdl.registers import REGISTERS
+from ...hdl.verilog import LONGEST_SILENCE, TAG_BITS, TOP, time_options
 from .driven import DRIVER, DrivenModel, Progress, counter_macro
 from .model import cached_model, defines
 
+_IDLE = 1 << 20
+
 
 def compiled_model(
-    spec: FilterSpec,
-    memory: str = "portable",
-    protect: str = "none",
+    unit: Any,
+    memories: MemoryMap,
     *,
-    ticks: str = "time",
-    levels: int = DEFAULT_LEVELS,
-    check: bool = False,
+    memory: str = "portable",
     inverted: bool = False,
     optimisation: int = 3,
     upsets: bool = False,
 ) -> Path:
-    """Return the compiled model of a filter unit, built now if it is not in the cache.
+    """Return the compiled model of a unit, built now if it is not in the cache.
 
     The cache is keyed by the generated Verilog, the driver and the version of
     Verilator, so that a change to any of them builds anew. A model appears in
@@ -50,17 +44,13 @@ def compiled_model(
 
     Parameters
     ----------
-    spec : FilterSpec
-    memory, protect : str
-        As for `lately.hdl.unit.FilterUnit`; explicit block RAMs are simulated with the models
-        that answer with garbage what vendors leave undefined.
-    ticks, levels, check
-        As for `lately.hdl.unit.FilterUnit`.
-    inverted : bool
-        Whether garbage is the inverse of what was there, and not at random.
-    optimisation : int
-        As for `lately.sim.toolchain.verilate`.
-    upsets : bool
+    unit : Component
+    memories : MemoryMap
+        Where its memories are.
+    memory, inverted
+        As for `lately.sim.replay.model.cached_model`. Explicit block RAMs are simulated with
+        models that answer with garbage where a data sheet promises nothing.
+    optimisation, upsets
         As for `lately.sim.replay.model.cached_model`.
 
     Raises
@@ -68,16 +58,13 @@ def compiled_model(
     ToolError
         If a tool is missing or fails.
     SpecificationError
-        If the hardware cannot hold the specification, or as `lately.sim.replay.model.cached_model`.
+        As `lately.sim.replay.model.cached_model`.
     """
-    unit = unit_verilog(
-        spec, memory=memory, protect=protect, check=check, ticks=ticks, levels=levels
-    )
     return cached_model(
-        unit,
+        verilog.convert(unit, name=TOP, emit_src=False),
         top=TOP,
         driver=DRIVER,
-        header=unit_header(spec, memory, protect, ticks=ticks, check=check),
+        header=unit_header(unit, memories),
         memory=memory,
         inverted=inverted,
         optimisation=optimisation,
@@ -85,70 +72,52 @@ def compiled_model(
     )
 
 
-def unit_header(
-    spec: FilterSpec,
-    memory: str = "portable",
-    protect: str = "none",
-    *,
-    ticks: str = "time",
-    check: bool = False,
-) -> str:
+def unit_header(unit: Any, memories: MemoryMap) -> str:
     """Return the header that describes a unit to the driver.
 
     Parameters
     ----------
-    spec : FilterSpec
-    memory, protect, ticks : str
-    check : bool
-        As for `lately.hdl.unit.FilterUnit`.
+    unit : Component
+    memories : MemoryMap
     """
-    held = memory_map(spec, memory=memory, protect=protect)
-    paths = ((TOP, *one.path, *(["words"] if one.cell else [])) for one in held.memories)
+    paths = ((TOP, *one.path, *(["words"] if one.cell else [])) for one in memories.memories)
     rows = " ".join(
         f"MEMORY({number}, {'__DOT__'.join(path)})" for number, path in enumerate(paths)
     )
+    ports = unit.signature.members
     return defines(
-        *UnitSignature.from_spec(
-            spec, tag_bits=TAG_BITS, **time_options(spec, ticks=ticks)
-        ).macros(),
+        *unit.signature.macros(),
         f"MEMORIES {rows}",
-        counter_macro(unit_counters(spec, protect, check=check)),
-        *(["KEYED"] if spec.hash == "siphash" else []),
+        counter_macro(unit_counters(unit)),
+        *(["KEYED"] if "secret" in ports else []),
+        *(["DECIDING"] if "table" in ports else []),
     )
 
 
-def unit_counters(spec: FilterSpec, protect: str = "none", *, check: bool = False) -> list[str]:
+def unit_counters(unit: Any) -> list[str]:
     """Return the names of the counters that a unit has.
 
     Parameters
     ----------
-    spec : FilterSpec
-    protect : str
-    check : bool
-        As for `lately.hdl.unit.FilterUnit`.
+    unit : Component
     """
-    held = counters(Holder.UNIT) + (counters(Holder.WINDOW) if spec.timed else [])
-    held += counters(Holder.PROTECTION) if protect != "none" else []
-    return [register.name for register in held] + ["alarms"] * check
+    names = [register.name for register in REGISTERS if register.event]
+    return [name for name in (*names, "alarms") if name in unit.signature.members]
 
 
-class CompiledModel(DrivenModel):
-    """A filter unit in compiled simulation, clocked only while it is asked something.
+class CompiledUnit(DrivenModel):
+    """The unit of a specification in compiled simulation, clocked only while it has work.
 
     Parameters
     ----------
-    spec : FilterSpec
-        What to build.
-    memory, protect : str
-        Variant and protection of the memory, as for `FilterUnit`.
-    ticks : str
-        Where the ticks of a window in time come from, as for `FilterUnit`.
-    levels : int
-        As for `FilterUnit`.
-    check : bool
-        Whether the unit watches its own state, as for `FilterUnit`.
-    inverted : bool
-        As for `compiled_model`.
+    spec : Specification
+        Of any family with hardware.
+    memory : str
+        Variant of the memories, as for `lately.hdl.build.filter_unit`.
+    ticks : str, optional
+        Source of the ticks of a window in time, as for the unit. By default "time", and "tick" for
+        a timing filter. With "period" the unit makes ticks by itself, so that only
+        `perform_freely` is of use.
     optimisation : int
         Level of the C++ compiler: 0 for up to a million operations, of which compiling takes
         longer than performing them.
@@ -156,65 +125,75 @@ class CompiledModel(DrivenModel):
         Called with the number of operations done since the last call.
     upsets : bool
         Whether bits can be flipped, as for `DrivenModel`.
+    options
+        ``inverted``, as for `compiled_model`; ``protect``, ``levels`` and ``check``, as for
+        `lately.hdl.build.filter_unit`.
+
+    Attributes
+    ----------
+    spec : Specification
+    profile
+        Figures of the unit.
 
     Raises
     ------
     ToolError
         If a tool is missing or fails.
     SpecificationError
-        If the hardware cannot hold the specification, or has none of `LANES`.
+        If the hardware cannot hold the specification.
     """
-
-    LANES: tuple[int, ...]
-    """Lanes that the unit may have."""
-
-    UNIT: type[FilterUnit] | type[LaneUnit]
-    """Component that is simulated."""
 
     def __init__(
         self,
-        spec: FilterSpec,
+        spec: Specification,
         *,
         memory: str = "portable",
-        protect: str = "none",
-        ticks: str = "time",
-        levels: int = DEFAULT_LEVELS,
-        check: bool = False,
-        inverted: bool = False,
+        ticks: str | None = None,
         optimisation: int = 3,
         progress: Progress | None = None,
         upsets: bool = False,
+        **options: Any,
     ) -> None:
-        if spec.lanes not in self.LANES:
-            raise SpecificationError(
-                f"lanes: must be {' or '.join(map(str, self.LANES))} for {type(self).__name__}, "
-                f"not {spec.lanes}"
-            )
-        self.spec = spec
-        build: Any = {"memory": memory, "protect": protect}
-        self.profile = HardwareProfile(spec, **build, levels=levels)
-        self._ticks = ticks
-        self._map = memory_map(spec, **build)
-        self._hash = Layout.of(spec, partitioned=True).hash
-        how: Any = {"check": check, "inverted": inverted, "upsets": upsets, "ticks": ticks}
+        # A family's fields are known to the unit alone.
+        self.spec: Any = spec
+        self._source = ticks or ("tick" if spec.kind == "timing" else "time")
+        how: Any = {"inverted": options.pop("inverted", False), "optimisation": optimisation}
+        timing = time_options(spec, ticks=self._source)
+        unit = filter_unit(spec, tag_bits=TAG_BITS, memory=memory, **timing, **options)
+        self._map = memory_map(spec, memory=memory, protect=options.get("protect", "none"))
+        shape = {name: options[name] for name in ("levels", "protect") if name in options}
+        self.profile: Any = unit_profile(spec, memory=memory, **shape)
+        ports = unit.signature.members
+        self._has_generation = "generation" in ports
         super().__init__(
-            compiled_model(spec, **build, **how, levels=levels, optimisation=optimisation),
+            compiled_model(unit, self._map, memory=memory, upsets=upsets, **how),
             lanes=spec.lanes,
-            counters=unit_counters(spec, protect, check=check),
-            keyed=spec.hash == "siphash",
+            counters=unit_counters(unit),
+            keyed="secret" in ports,
+            deciding="table" in ports,
             latency=self.profile.latency,
             progress=progress,
             upsets=upsets,
         )
+        self._secret_lead = getattr(unit, "SECRET_LEAD", SECRET_LEAD)
         self.reset()
 
+    # Settings
+
     def reset(self) -> None:
-        """Reset the unit and its generation length, which clears its memory. Counts one cycle."""
-        self._library.lately_generation(self._unit, self.spec.generation)
+        """Reset the unit, its generation length and its time, which clears its memory."""
+        # The greatest time so far, and what the unit was given for it.
+        self._reached = self._given = 0
+        # Blocks that are complete, and insertions into the present one.
+        self._blocks = self._of_block = 0
+        if self._has_generation:
+            self._library.lately_generation(self._unit, self.spec.generation)
         self._library.lately_reset(self._unit)
+        if not self._has_generation:
+            self.idle(self.profile.longest_pause)
 
     def set_generation(self, generation: int) -> None:
-        """Drive the generation length, in insertions; it counts from the next shift on.
+        """Drive the generation length of a ring, in insertions; it counts from the next shift on.
 
         Raises
         ------
@@ -245,278 +224,214 @@ class CompiledModel(DrivenModel):
             If the secret is not an integer of 128 bits.
         """
         # Until what is under way has had its effect.
-        if not self._load_secret(self.spec.hash, secret, self.profile.latency + PAUSE):
+        hash = getattr(self.spec, "hash", "h3")
+        if not self._load_secret(hash, secret, self.profile.latency + PAUSE):
             raise RekeyError("rekey: must come when all segments of the ring have one secret")
-        self.idle(self.UNIT.SECRET_LEAD)
+        self.idle(self._secret_lead)
+
+    def decide_by(self, thresholds: ArrayLike) -> None:
+        """Load a table, and have it answer from the next operation on; as the golden model's.
+
+        Parameters
+        ----------
+        thresholds : array_like of int, shape (classes, ages, 2**phase_bits)
+
+        Raises
+        ------
+        ToolError
+            If the unit does not take them.
+        """
+        self._load_table(packed_entries(thresholds, self.spec.hashes))
+
+    # State
 
     @property
-    def memory(self) -> NDArray[np.bool_]:
-        """Bits of all physical segments, once the spare is clear; as the golden model's.
+    def ticks(self) -> int:
+        """Ticks that came to the port since reset, fewer than the time has after a long silence."""
+        return int(self._library.lately_ticks(self._unit))
 
-        Returns
-        -------
-        ndarray of bool, shape (segments, parts, part_bits)
+    @property
+    def memory(self) -> NDArray[Any]:
+        """Contents of the memory, once the spare is clear; as the golden model's.
+
+        That of a timing filter with a clock of ticks is as `memory_at` after so many `ticks`.
         """
         # An operation of several lanes may wait for a shard.
         rounds = 1 if self.spec.lanes == 1 else 2
-        self.idle(rounds * (2 * self.profile.latency + self.profile.clear_cycles))
+        self.idle(rounds * (2 * self._latency + getattr(self.profile, "clear_cycles", 0)))
         numbers = {memory.path: number for number, memory in enumerate(self._map.memories)}
 
         def read(memory: PhysicalMemory) -> NDArray[np.bool_]:
             return self._read(numbers[memory.path], memory.words, memory.width)
 
-        return self._map.gather(read)
+        now = 0
+        if self.spec.kind == "timing":
+            now = self.ticks if self.spec.timed else self._blocks
+        elif self.spec.kind == "dictionary":
+            now = self.statistics["insertions"]
+        return self._map.view(read, now)
 
-    def apply(
-        self,
-        operations: ArrayLike,
-        keys: ArrayLike,
-        *,
-        skips: NDArray[np.bool_] | None = None,
-        holes: NDArray[np.bool_] | None = None,
-        pause_before: float = 0.0,
-        pause_after: float = 0.0,
-        seed: int = 1,
-    ) -> Results:
-        """Perform a mixed sequence of operations; as the golden model's method.
-
-        Parameters
-        ----------
-        operations : array_like of int, shape (n,)
-        keys : array_like of int
-            As for `SlidingFilter.apply`.
-        skips, holes : ndarray of bool, shape (n,), optional
-            Operations before which the rest of the beat, or a lane, stays empty; as for `Beats`.
-        pause_before, pause_after : float
-            Shares of the cycles in which no beat is offered, and no answer taken.
-        seed : int
-            Seed of the pauses.
-
-        Raises
-        ------
-        ToolError
-            If there are not as many results as operations.
-        """
-        return self._perform(
-            operations,
-            keys,
-            skips=skips,
-            holes=holes,
-            pause_before=pause_before,
-            pause_after=pause_after,
-            seed=seed,
-        )[0]
-
-    def _perform(
-        self,
-        operations: ArrayLike,
-        keys: ArrayLike,
-        times: ArrayLike = 0,
-        *,
-        skips: NDArray[np.bool_] | None = None,
-        holes: NDArray[np.bool_] | None = None,
-        **pauses: Any,
-    ) -> tuple[Results, NDArray[np.uint8], Times]:
-        """Perform operations at `times` as the unit has them; return statuses and times, too."""
-        wanted = np.ascontiguousarray(operations, np.uint8)
-        beats = Beats(wanted, self.spec.lanes, skips, holes)
-        codes, lane_keys = beats.spread(wanted, self._hash.check_keys(keys), self.spec.lanes)
-        stamps = np.zeros(len(codes) + 1, np.uint64)
-        stamps[beats.places] = times
-        told = self._drive(beats.alone, codes, lane_keys, stamps, **pauses)
-        # Operations without a lane are in the last place, which tells nothing.
-        verdicts = Results.of(told.seen[beats.places], told.age[beats.places].astype(np.int64))
-        return verdicts, told.status[beats.places], told.time[beats.places].astype(np.int64)
-
-
-class TimedAnswers(NamedTuple):
-    """Results of a unit whose window is one in time."""
-
-    seen: NDArray[np.bool_]
-    """As `Verdicts`."""
-    age: NDArray[np.int64]
-    """As `Verdicts`."""
-    status: NDArray[np.uint8]
-    """Code of the `PoolStatus` of each answer, shape (n,)."""
-
-
-class FreeAnswers(NamedTuple):
-    """Results of a unit to which ticks come by themselves."""
-
-    seen: NDArray[np.bool_]
-    """As `Verdicts`."""
-    age: NDArray[np.int64]
-    """As `Verdicts`."""
-    status: NDArray[np.uint8]
-    """As `TimedAnswers`."""
-    time: Times
-    """Ticks before each operation since reset, shape (n,)."""
-
-
-class CompiledUnit(CompiledModel):
-    """A filter unit of one lane in compiled simulation; see `CompiledModel`.
-
-    If its window is one in time, operations without times come at the time that was reached.
-    """
-
-    LANES = (1,)
-    UNIT = FilterUnit
-
-    # The greatest time so far, and what the unit was told for it.
-    _reached = 0
-    _told = 0
-
-    def reset(self) -> None:
-        """Reset the unit, its generation length and its time. Counts one cycle."""
-        super().reset()
-        self._reached = self._told = 0
+    # Operations
 
     def perform(
         self,
         operations: ArrayLike,
         keys: ArrayLike,
-        timestamps: ArrayLike,
-        windows: None = None,
-        *,
-        pause_before: float = 0.0,
-        pause_after: float = 0.0,
-        seed: int = 1,
-    ) -> TimedAnswers:
-        """Perform a mixed sequence of operations at times; as `TimeLimitedRing.perform`.
+        times: ArrayLike | None = None,
+        windows: ArrayLike | None = None,
+        **how: Any,
+    ) -> Results:
+        """Perform a mixed sequence of operations; as the golden model's method.
 
-        A silence may be of any length: the unit is told of none above
-        `lately.hdl.verilog.LONGEST_SILENCE`, which is longer than any span.
+        Without times, operations come at the time that was reached. A silence may be of any
+        length: a ring gets none above `lately.hdl.verilog.LONGEST_SILENCE`, and a timing filter no
+        more ticks than those in which all cells expire, each `least_period` cycles long.
 
         Parameters
         ----------
-        operations, timestamps : array_like of int, shape (n,)
-        keys : array_like of int
-            As for `SlidingFilter.apply`.
-        pause_before, pause_after, seed
-            As for `apply`.
+        operations, times : array_like of int, shape (n,)
+        keys, windows : array_like of int
+            As for `lately.golden.Filter.perform`.
+        how
+            ``pause_before`` and ``pause_after``: shares of the cycles in which no beat is offered,
+            and no result taken; and their ``seed``. ``skips`` and ``holes``, as for `Beats`.
 
         Raises
         ------
         ToolError
             If there are not as many results as operations.
         SpecificationError
-            If the window counts insertions.
+            If there are times, and the window counts insertions, or the unit makes its ticks.
         ValueError
-            If the timestamps decrease, or one is before that which was reached.
+            If the times decrease, or one is before that which was reached.
         """
-        if not self.spec.timed:
-            raise SpecificationError("span: must be given for operations with times, but is not")
-        if self._ticks != "time":
-            raise SpecificationError(f"ticks: must be time for given times, not {self._ticks}")
-        times = check_timestamps(timestamps, len(np.asarray(operations)), self._reached)
-        gaps = np.minimum(np.diff(times, prepend=self._reached), LONGEST_SILENCE)
-        told = self._told + np.cumsum(gaps)
-        if len(times):
-            self._reached, self._told = int(times[-1]), int(told[-1])
-        verdicts, status, _ = self._perform(
-            operations,
-            keys,
-            told,
-            pause_before=pause_before,
-            pause_after=pause_after,
-            seed=seed,
-        )
-        return TimedAnswers(*verdicts[:2], status)
-
-    @property
-    def ticks(self) -> int:
-        """Ticks that came to the port since reset."""
-        return int(self._library.lately_ticks(self._unit))
+        codes = np.ascontiguousarray(operations, np.uint8)
+        words = check_keys(keys, self.spec.key_bits)
+        asked = self.spec.query_numbers(windows, len(codes))
+        if times is not None:
+            times = self._checked_times(times, len(codes))
+            if self.spec.kind == "timing":
+                return self._perform_ticking(codes, words, asked, times, **how)
+            gaps = np.minimum(np.diff(times, prepend=self._reached), LONGEST_SILENCE)
+            asked = self._given + np.cumsum(gaps)
+            if len(times):
+                self._reached, self._given = int(times[-1]), int(asked[-1])
+        results = self._send(codes, words, asked, **how)
+        if self.spec.kind == "timing" and not self.spec.timed:
+            self._count_blocks(codes)
+        return results
 
     def perform_freely(
         self,
         operations: ArrayLike,
         keys: ArrayLike,
+        windows: ArrayLike | None = None,
         *,
-        period: int,
+        period: int | None = None,
         silence: int = 0,
-        **pauses: Any,
-    ) -> FreeAnswers:
+        **how: Any,
+    ) -> Results:
         """Perform operations while ticks come to the port, or from the unit's own counter.
 
         Parameters
         ----------
-        operations, keys, pauses
-            As for `apply`.
-        period : int
-            Cycles from one tick to the next. A unit that counts them itself goes on.
+        operations, keys, windows, how
+            As for `perform`.
+        period : int, optional
+            Cycles from one tick to the next, by default the least. A unit that counts them itself
+            goes on.
         silence : int
             Cycles without an operation afterwards, in which ticks come.
 
-        Raises
-        ------
-        ToolError
-            If there are not as many results as operations.
+        Errors: as `perform`.
         """
-        self._library.lately_period(self._unit, period)
-        verdicts, status, times = self._perform(operations, keys, **pauses)
+        codes = np.ascontiguousarray(operations, np.uint8)
+        words = check_keys(keys, self.spec.key_bits)
+        asked = self.spec.query_numbers(windows, len(codes))
+        self._library.lately_period(self._unit, period or self.profile.least_period)
+        results = self._send(codes, words, asked, **how)
         self.idle(silence)
-        if self._ticks == "tick":
+        self._end_ticks()
+        return results
+
+    def pass_ticks(self, ticks: int) -> None:
+        """Let ticks come one after another, as close as they may, without an operation.
+
+        Parameters
+        ----------
+        ticks : int
+        """
+        period = self.profile.least_period
+        self._library.lately_period(self._unit, period)
+        # In parts, so that an interrupt is heard between them.
+        for done in range(0, ticks * period, _IDLE):
+            self.idle(min(_IDLE, ticks * period - done))
+        self._end_ticks()
+
+    def _end_ticks(self) -> None:
+        """End the ticks at the port, and wait until the last one has had its effect."""
+        if self._source == "tick":
             self._library.lately_period(self._unit, 0)
-        # Until the last tick has had its effect.
-        self.idle(TICKS_WAITING * self.profile.least_period + self.profile.longest_pause)
-        return FreeAnswers(*verdicts[:2], status, times)
+        lag = CONTROL_LAG
+        if self.spec.kind == "ring":
+            lag = TICKS_WAITING * self.profile.least_period + self.profile.longest_pause
+        self.idle(lag)
+
+    def _checked_times(self, times: ArrayLike, count: int) -> Times:
+        require(self.spec.timed, "span", "must be given for operations with times", None)
+        if self._source == "period" or (self.spec.kind == "ring" and self._source != "time"):
+            raise SpecificationError(f"ticks: must not be {self._source} for given times")
+        return check_timestamps(times, count, self._reached)
+
+    def _perform_ticking(
+        self, codes: NDArray[np.uint8], keys: Any, asked: Any, times: Times, **how: Any
+    ) -> Results:
+        """Perform operations of a timing filter, with the ticks of its times between them."""
+        each = self.spec.block_units
+        gaps = np.diff(times // each, prepend=self._reached // each)
+        starts = np.union1d(np.flatnonzero(gaps), [0])
+        parts = []
+        for start, stop in pairwise([*starts.tolist(), len(codes)]):
+            if start < stop and gaps[start]:
+                self.pass_ticks(int(min(gaps[start], self.spec.window_blocks + 1)))
+            own = slice(start, stop)
+            parts.append(self._send(codes[own], keys[own], asked[own], **how))
+        if len(times):
+            self._reached = int(times[-1])
+        return Results.joined(parts)
+
+    def _count_blocks(self, codes: NDArray[np.uint8]) -> None:
+        """Count the blocks that are complete; with a CLEAR a block begins."""
+        inserts = np.isin(codes, (Operation.INSERT, Operation.CHECK_AND_INSERT))
+        for number, part in enumerate(np.split(inserts, np.flatnonzero(codes == Operation.CLEAR))):
+            held = 0 if number else self._of_block
+            blocks, self._of_block = divmod(held + int(part.sum()), self.spec.block_units)
+            self._blocks += blocks
 
 
-class CompiledLanes(CompiledModel):
-    """A unit of several lanes in compiled simulation; see `CompiledModel`."""
-
-    LANES = (2, 4)
-    UNIT = LaneUnit
-
-
-Compiled = (
-    CompiledUnit | CompiledLanes | CompiledDictionary | CompiledTiming | CompiledCountedTiming
-)
-"""Units in compiled simulation."""
-
-
-@overload
-def compiled_unit(spec: FilterSpec, **options: Any) -> CompiledUnit | CompiledLanes: ...
-
-
-@overload
-def compiled_unit(spec: UnitSpec, **options: Any) -> Compiled: ...
-
-
-def compiled_unit(spec: UnitSpec, **options: Any) -> Compiled:
-    """Open the unit for a specification: `CompiledUnit`, or `CompiledLanes` for several lanes.
-
-    Of a dictionary, `CompiledDictionary`; of timing filters `CompiledTiming` and
-    `CompiledCountedTiming`.
+def compiled_unit(spec: Specification, **options: Any) -> CompiledUnit:
+    """Open the unit of a specification in compiled simulation.
 
     Parameters
     ----------
-    spec : UnitSpec
+    spec : Specification
     options
-        As for the classes.
+        As for `CompiledUnit`.
     """
-    if isinstance(spec, WindowDictionarySpec):
-        return CompiledDictionary(spec, **options)
-    if isinstance(spec, TimedTimingSpec):
-        return CompiledTiming(spec, **options)
-    if isinstance(spec, PartitionedTimingSpec):
-        return CompiledCountedTiming(spec, **options)
-    kind = CompiledUnit if spec.lanes == 1 else CompiledLanes
-    return kind(spec, **options)
+    return CompiledUnit(spec, **options)
 
 
 def replay(
-    spec: FilterSpec, keys: ArrayLike, *, progress: Progress | None = None
+    spec: Specification, keys: ArrayLike, *, progress: Progress | None = None
 ) -> tuple[NDArray[np.bool_], int]:
     """Check and insert keys in the compiled unit of a specification.
 
     Parameters
     ----------
-    spec : FilterSpec
+    spec : Specification
         What to build.
     keys : array_like of int
-        As for `SlidingFilter.check_and_insert`.
+        As for the golden model's `check_and_insert`.
     progress : callable, optional
         Called with the number of operations done since the last call.
 

@@ -4,7 +4,7 @@ import ctypes
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,9 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from ...golden.errors import SpecificationError
 from ...golden.hash.siphash import check_secret
 from ...golden.operations import Operation
+from ...golden.results import Results
 from ..toolchain import ToolError
+from .beats import Beats
 from .model import Closable, Signatures, load_model
-from .upset_runs import UPSET_SIGNATURES, Sent, Upsets
+from .raw_results import RawResults
+from .upset_runs import UPSET_SIGNATURES, SentBeats, Upsets
 
 DRIVER = Path(__file__).with_name("driver.cpp")
 """Source of the driver."""
@@ -37,28 +40,6 @@ def counter_macro(names: Sequence[str]) -> str:
     """
     counts = " ".join(f"COUNTER({number}, {name})" for number, name in enumerate(names))
     return f"COUNTERS {counts}"
-
-
-class Answers(Protocol):
-    """Results of operations, some of which queried."""
-
-    @property
-    def seen(self) -> NDArray[np.bool_]:
-        """Whether each key was reported, shape (n,)."""
-
-
-class Told(NamedTuple):
-    """What a unit told of each lane of each beat, shape (n + 1,) each.
-
-    The last of each is as nothing told it. What the unit does not tell is 0.
-    """
-
-    seen: NDArray[np.bool_]
-    age: NDArray[np.int32]
-    """-1 where the key was not seen, unless the unit tells `oldest`."""
-    status: NDArray[np.uint8]
-    oldest: NDArray[np.uint16]
-    time: NDArray[np.uint32]
 
 
 class DrivenModel(Closable):
@@ -156,11 +137,11 @@ class DrivenModel(Closable):
     def interrupt(self, operations: ArrayLike, keys: ArrayLike, beats: int) -> None:
         """Perform operations, and reset the unit when some `beats` of them have their results.
 
-        `operations` and `keys` are as for `apply`.
+        `operations` and `keys` are as for `perform`.
         """
         self._interrupted = beats
         try:
-            self.apply(operations, keys)
+            self.perform(operations, keys)
         finally:
             self._interrupted = None
         self.reset()
@@ -170,11 +151,21 @@ class DrivenModel(Closable):
         """Reset the unit."""
 
     @abstractmethod
-    def apply(self, operations: ArrayLike, keys: ArrayLike) -> Answers:
+    def perform(
+        self, operations: ArrayLike, keys: ArrayLike, *operands: Any, **how: Any
+    ) -> Results:
         """Perform a mixed sequence of `operations` on `keys`; as the golden model's method.
 
         Both have shape (n,), or the keys (n, words) if they are wide.
         """
+
+    def apply(self, operations: ArrayLike, keys: ArrayLike, *operands: Any, **how: Any) -> Results:
+        """Perform operations on keys; as the golden model's method.
+
+        As `perform`, but the age of every key that is not reported is -1.
+        """
+        results = self.perform(operations, keys, *operands, **how)
+        return results._replace(age=np.where(results.seen, results.age, -1))
 
     def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
         """Query and insert keys, a beat per cycle; as the golden model's method.
@@ -194,7 +185,7 @@ class DrivenModel(Closable):
             If there are not as many results as operations.
         """
         count = len(np.asarray(keys))
-        return self.apply(np.full(count, Operation.CHECK_AND_INSERT, np.uint8), keys).seen
+        return self.perform(np.full(count, Operation.CHECK_AND_INSERT, np.uint8), keys).seen
 
     def _load_secret(self, hash: str, secret: int, settle: int) -> bool:
         """Offer a secret for a `hash` after so many cycles; return whether the unit takes it."""
@@ -220,6 +211,27 @@ class DrivenModel(Closable):
         bits = held[:, :, None] >> np.arange(64, dtype=np.uint64) & np.uint64(1)
         return bits.reshape(words, -1)[:, :width] > 0
 
+    def _send(
+        self,
+        codes: NDArray[np.uint8],
+        keys: NDArray[np.uint64],
+        numbers: NDArray[np.int64],
+        *,
+        skips: NDArray[np.bool_] | None = None,
+        holes: NDArray[np.bool_] | None = None,
+        **pauses: Any,
+    ) -> Results:
+        """Send operations, each with its time, window or class, and take their results."""
+        beats = Beats(codes, self._lanes, skips, holes)
+        lane_codes, lane_keys = beats.spread(codes, keys, self._lanes)
+        spread = np.zeros(len(lane_codes) + 1, np.uint64)
+        spread[beats.places] = numbers
+        raw = self._drive(beats.alone, lane_codes, lane_keys, spread, **pauses)
+        # Operations without a lane are in the last place, which has no result.
+        found = raw.part(beats.places)._asdict()
+        del found["tag"]
+        return Results.of(**found)
+
     def _drive(
         self,
         alone: NDArray[np.uint8],
@@ -230,24 +242,18 @@ class DrivenModel(Closable):
         pause_before: float = 0.0,
         pause_after: float = 0.0,
         seed: int = 1,
-    ) -> Told:
-        """Have the driver send beats; return what the unit tells of them.
+    ) -> RawResults:
+        """Have the driver send beats; return their results, and one more without a result.
 
         Beats are the operation before their lanes, `alone`; and of each lane the code, the key and
         the time or window.
         """
         self._library.lately_begin(self._unit, seed)
         if self.upsets is not None:
-            self.upsets.begin(Sent(alone, codes, keys, numbers))
-        count = len(codes) + 1
-        told = Told(
-            np.zeros(count, np.bool_),
-            np.full(count, -1, np.int32),
-            np.zeros(count, np.uint8),
-            np.zeros(count, np.uint16),
-            np.zeros(count, np.uint32),
-        )
-        results = np.array([array.ctypes.data for array in told], np.uintp)
+            self.upsets.begin(SentBeats(alone, codes, keys, numbers))
+        told = RawResults.nothing(len(codes) + 1)
+        told.age.fill(-1)
+        results = np.array([array.ctypes.data for array in told[:-1]], np.uintp)
         sent = (alone, codes, keys, numbers, results)
         pointers = [array.ctypes.data for array in sent]
         pauses = (round(256 * pause_before), round(256 * pause_after))
@@ -263,7 +269,8 @@ class DrivenModel(Closable):
                 reason = "one of another" if failed < 0 else f"none in {failed} cycles"
                 raise ToolError(f"replay: expected one result per operation, found {reason}")
             if self._progress is not None:
-                self._progress(int((codes[start * self._lanes : enough * self._lanes] > 0).sum()))
+                done = codes[start * self._lanes : enough * self._lanes], alone[start:enough]
+                self._progress(sum(int(np.count_nonzero(part)) for part in done))
         return told
 
 

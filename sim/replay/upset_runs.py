@@ -2,12 +2,13 @@
 
 import ctypes
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .model import Signatures
+from .raw_results import RawResults
 from .upset_elements import Element, named_elements
 
 _FOREVER = (1 << 64) - 1
@@ -33,7 +34,7 @@ UPSET_SIGNATURES = _signatures()
 """What the driver offers besides, of a model in which bits can be flipped."""
 
 
-class Sent(NamedTuple):
+class SentBeats(NamedTuple):
     """A sequence of beats, as the driver takes it."""
 
     alone: NDArray[np.uint8]
@@ -46,31 +47,6 @@ class Sent(NamedTuple):
     """Time of each operation, or the window that it asks for."""
 
 
-class Beheld(NamedTuple):
-    """What a unit told of each lane of each beat, in the order in which beats came, shape (n,).
-
-    What the unit does not tell is 0, and so is all of a lane without a result.
-    """
-
-    seen: NDArray[np.uint8]
-    """1 for a result that does not report its key, 2 for one that does."""
-    age: NDArray[np.int32]
-    status: NDArray[np.uint8]
-    oldest: NDArray[np.uint16]
-    time: NDArray[np.uint32]
-    tag: NDArray[np.uint8]
-
-    @classmethod
-    def nothing(cls, *shape: int) -> Self:
-        """Return arrays of a shape in which nothing has been told."""
-        kinds = (np.uint8, np.int32, np.uint8, np.uint16, np.uint32, np.uint8)
-        return cls(*(np.zeros(shape, kind) for kind in kinds))
-
-    def part(self, index: Any) -> Self:
-        """Return what an index selects of each array."""
-        return type(self)(*(array[index] for array in self))
-
-
 class Upset(NamedTuple):
     """A bit that flips, between two clocks."""
 
@@ -81,7 +57,7 @@ class Upset(NamedTuple):
     bit: int
 
 
-class Outcome(NamedTuple):
+class UpsetOutcomes(NamedTuple):
     """What came of upsets, shape (n,) each, and shape (n, lanes times beats) of what was beheld."""
 
     first: NDArray[np.int64]
@@ -92,7 +68,7 @@ class Outcome(NamedTuple):
     """Whether the unit told of a fault of its own."""
     healed: NDArray[np.bool_]
     """Whether registers and memories were at the end as without it, but for counters."""
-    beheld: Beheld
+    beheld: RawResults
 
 
 class Upsets:
@@ -121,18 +97,18 @@ class Upsets:
         self.digest = Path(library._name).stem
         self.elements: list[Element] = named_elements(library.lately_elements().decode())
 
-    def begin(self, sent: Sent) -> None:
+    def begin(self, sent: SentBeats) -> None:
         """Keep the state of the unit, and the sequence that it is about to perform.
 
         Parameters
         ----------
-        sent : Sent
+        sent : SentBeats
         """
         self._library.lately_save(self._unit, _BEGIN)
         self._sent = sent
 
     @property
-    def sent(self) -> Sent:
+    def sent(self) -> SentBeats:
         """The sequence."""
         return self._sent
 
@@ -146,7 +122,7 @@ class Upsets:
         """Whether the unit tells of a fault of its own, or has counted one."""
         return bool(self._library.lately_told(self._unit))
 
-    def reference(self, clocks: int, *marks: int) -> tuple[Beheld, list[int]]:
+    def reference(self, clocks: int, *marks: int) -> tuple[RawResults, list[int]]:
         """Perform the sequence again as it was performed.
 
         Parameters
@@ -158,7 +134,7 @@ class Upsets:
 
         Returns
         -------
-        beheld : Beheld
+        beheld : RawResults
         marks : list of int
             Clocks until so many beats had been answered.
         """
@@ -166,7 +142,7 @@ class Upsets:
         self._states = np.zeros(clocks, np.uint64)
         library.lately_save(unit, _END)
         library.lately_restore(unit, _BEGIN)
-        beheld = Beheld.nothing(self.beats * self._lanes)
+        beheld = RawResults.nothing(self.beats * self._lanes)
         begun, came, passed = library.lately_cycles(unit), 0, [0]
         for mark in (*marks, self.beats):
             left = beheld.part(slice(came * self._lanes, None))
@@ -175,7 +151,7 @@ class Upsets:
         library.lately_restore(unit, _END)
         return beheld, passed[1:-1]
 
-    def strike(self, upsets: list[Upset], *, beats: int, patience: int) -> Outcome:
+    def strike(self, upsets: list[Upset], *, beats: int, patience: int) -> UpsetOutcomes:
         """Flip bits, each in a run of its own that is otherwise as `reference`, which was called.
 
         Parameters
@@ -188,7 +164,7 @@ class Upsets:
             Clocks after which no more results are awaited.
         """
         count, library, unit = len(upsets), self._library, self._unit
-        beheld = Beheld.nothing(count, beats * self._lanes)
+        beheld = RawResults.nothing(count, beats * self._lanes)
         first, came = np.zeros((2, count), np.int64)
         told, healed = np.zeros((2, count), np.bool_)
         library.lately_restore(unit, _BEGIN)
@@ -206,14 +182,14 @@ class Upsets:
             healed[number] = library.lately_state(unit) == self._states[at]
             library.lately_restore(unit, _STRUCK)
         library.lately_restore(unit, _END)
-        return Outcome(first, came - first, told, healed, beheld)
+        return UpsetOutcomes(first, came - first, told, healed, beheld)
 
     def _follow(
         self,
         enough: int,
         clocks: int,
         patience: int,
-        beheld: Beheld | None = None,
+        beheld: RawResults | None = None,
         states: NDArray[np.uint64] | None = None,
     ) -> int:
         """Go on until so many beats are answered in all, or for so many clocks; return how many."""

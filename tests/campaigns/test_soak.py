@@ -10,9 +10,9 @@ import pytest
 from campaigns import soak
 from campaigns.options import UnknownNameError
 from campaigns.soak_course import STALLS
-from lately.golden import FilterSpec, SpecificationError, any_preset, preset
+from lately.golden import FilterSpec, any_preset, preset
 from lately.replay.stream_times import with_ticks
-from lately.sim import CompiledCountedTiming, CompiledUnit, compiled_unit
+from lately.sim import CompiledUnit, compiled_unit
 from lately.sim.replay.driven import DrivenModel
 
 
@@ -59,8 +59,6 @@ def test_soak_of_lanes(monkeypatch):
     figures = soak.soak(preset("two-lanes-tiny"), operations=6_000, memory="portable")
     assert figures["mismatches"] == {"verdicts": 0, "ages": 0, "counters": 0, "memory_bits": 0}
     assert figures["ring_turns"] > 3
-    with pytest.raises(SpecificationError, match="lanes: must be 1 for CompiledUnit, not 2"):
-        CompiledUnit(preset("two-lanes-tiny"))
 
 
 @pytest.mark.rtl
@@ -264,9 +262,9 @@ def test_soak_of_tables(name, fields, monkeypatch):
 
 @pytest.mark.rtl
 def test_soak_of_timing_filters_notices(monkeypatch):
-    class Faulty(CompiledCountedTiming):
-        def perform(self, *operations):
-            told = super().perform(*operations)
+    class Faulty(CompiledUnit):
+        def perform(self, *operations, **how):
+            told = super().perform(*operations, **how)
             told.oldest[100] += 1
             return told
 

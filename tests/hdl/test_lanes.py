@@ -33,7 +33,7 @@ from lately.hdl.memory import paged
 from lately.hdl.memory.paged import PagedMemory, address_maps
 from lately.hdl.profile import HardwareProfile
 from lately.hdl.unit import FilterUnit
-from lately.sim import CompiledLanes
+from lately.sim import CompiledUnit
 from lately.sim.replay import driven
 from lately.sim.replay.beats import Beats
 
@@ -471,7 +471,7 @@ KEYED = replace(preset("two-lanes-tiny"), hash="siphash")
     ],
 )
 def unit(request):
-    with CompiledLanes(request.param, optimisation=0) as opened:
+    with CompiledUnit(request.param, optimisation=0) as opened:
         yield opened
 
 
@@ -596,7 +596,7 @@ def test_secrets():
     """A secret is that of everything from the next clear on, in the clear's own beat too."""
     draw = np.random.default_rng(SEED)
     golden = from_spec(KEYED)
-    with CompiledLanes(KEYED, optimisation=0) as unit:
+    with CompiledUnit(KEYED, optimisation=0) as unit:
         for secret in (1, (1 << 128) - 1, 0x0F0E0D0C0B0A09080706050403020100, 0):
             unit.rekey(secret)
             golden.rekey(secret)
@@ -613,7 +613,7 @@ def test_secrets():
 @pytest.mark.parametrize("key_bits", [8, pytest.param(256, marks=pytest.mark.slow)])
 def test_siphash_keeps_the_rate(key_bits):
     """However long the hash takes, beats are taken in almost every cycle."""
-    with CompiledLanes(replace(KEYED, key_bits=key_bits), optimisation=0) as unit:
+    with CompiledUnit(replace(KEYED, key_bits=key_bits), optimisation=0) as unit:
         unit.idle(1000)
         before = unit.cycles
         keys = np.random.default_rng(SEED).integers(0, 256, 4000)

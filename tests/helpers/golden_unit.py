@@ -2,13 +2,8 @@
 
 import numpy as np
 
-from lately.golden import WindowDictionarySpec, from_spec
-from lately.golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
+from lately.golden import from_spec
 from lately.hdl.build import unit_profile
-from lately.replay.dictionary_replay import DictionaryModel
-from lately.replay.timing_replay import TimingModel
-from lately.sim.replay.compiled import FreeAnswers
-from lately.sim.replay.compiled_stamps import TimingAnswers
 
 AT = 40
 """Operation of each call whose answer is wrong."""
@@ -34,10 +29,7 @@ class GoldenUnit:
         pass
 
     def _new_model(self):
-        if isinstance(self.spec, WindowDictionarySpec):
-            return DictionaryModel(self.spec)
-        timing = isinstance(self.spec, (TimedTimingSpec, PartitionedTimingSpec))
-        return TimingModel(self.spec) if timing else from_spec(self.spec)
+        return from_spec(self.spec)
 
     def interrupt(self, _codes, _keys, _beats):
         if self._fault != "no reset":
@@ -54,12 +46,11 @@ class GoldenUnit:
 
     def decide_by(self, table):
         if self._fault != "no table":
-            self._model.golden.decide_by(table)
+            self._model.decide_by(table)
 
     @property
     def statistics(self):
-        names = ["operations", "insertions", "hits", "shifts", "shortened", "overfilled", "lost"]
-        counts = {name: getattr(self._model, name) for name in names if hasattr(self._model, name)}
+        counts = self._model.counters
         kind, _, name = self._fault.partition(" ")
         if kind == "counter":
             counts[name] += 1
@@ -67,7 +58,7 @@ class GoldenUnit:
 
     @property
     def memory(self):
-        timed = isinstance(self.spec, TimedTimingSpec)
+        timed = self.spec.timed and self.spec.kind == "timing"
         now = self.ticks * self.spec.period if timed else 0
         memory = np.array(self._model.memory_at(now) if timed else self._model.memory)
         if self._fault == "memory":
@@ -104,6 +95,4 @@ class GoldenUnit:
         told = self._model.perform(codes, keys, times * unit, *asked)
         self.ticks += silence // period
         self.cycles += silence
-        if asked:
-            return self._wrong(TimingAnswers(told.seen, told.age, told.oldest, times))
-        return self._wrong(FreeAnswers(told.seen, told.age, told.status, times))
+        return self._wrong(told._replace(time=times))

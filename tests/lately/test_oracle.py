@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lately.golden import FilterSpec, Operation, from_spec
 from lately.intervals import clopper_pearson
-from lately.replay.oracle import CLASSES, FRESH, GUARANTEED, SLACK, Oracle, TimedOracle
+from lately.replay.oracle import CLASSES, FRESH, GUARANTEED, SLACK, Oracle
 
 
 def filter_spec(*, k=2, l=3, generation=4, window=None):
@@ -171,7 +171,7 @@ def test_timed_against_dictionary_and_model(family, when_full, span):
     met = set()
     for seed in range(4):
         keys, times = timed_stream(seed, span, keys=[9, 30, 90, 200][seed])
-        scalar, oracle, model = DictTimedOracle(spec), TimedOracle(spec), from_spec(spec)
+        scalar, oracle, model = DictTimedOracle(spec), Oracle(spec), from_spec(spec)
         expected = [scalar.check_and_insert(*pair) for pair in zip(keys, times, strict=True)]
         parts = np.array_split(np.arange(len(keys)), 5)
         truths = [oracle.check_and_insert(keys[part], times[part]) for part in parts]
@@ -207,7 +207,7 @@ def test_timed_against_dictionary_and_model(family, when_full, span):
 @pytest.mark.parametrize(("after", "expected"), [(100, GUARANTEED), (101, FRESH)])
 def test_a_key_alone_at_the_edge_of_the_span(family, when_full, after, expected):
     spec = FilterSpec(family=family, span=100, when_full=when_full, **TIMED[family])
-    oracle = TimedOracle(spec)
+    oracle = Oracle(spec)
     oracle.check_and_insert(np.array([7], np.uint64), np.array([3]))
     truth = oracle.check_and_insert(np.array([7], np.uint64), np.array([3 + after]))
     assert (truth.kind[0], truth.elapsed[0], truth.repeat[0]) == (expected, after, after <= 100)
@@ -217,7 +217,7 @@ def test_a_key_alone_at_the_edge_of_the_span(family, when_full, after, expected)
 @pytest.mark.parametrize(("after", "traceless"), [(100, False), (101, True)])
 def test_a_trace_ends_with_the_last_generation_that_writes_it(family, after, traceless):
     spec = FilterSpec(family=family, span=100, when_full="overfill", **TIMED[family])
-    oracle = TimedOracle(spec)
+    oracle = Oracle(spec)
     key, other = np.array([7], np.uint64), np.array([8], np.uint64)
     # One insertion at a time, of which every one begins a generation.
     times = np.arange(spec.run) * spec.generation_span

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from run_unit import engine
 
 from lately.golden import (
     FilterSpec,
@@ -21,7 +22,7 @@ from lately.golden import (
 from lately.golden.hash.keys import text_keys
 from lately.hdl.profile import HardwareProfile
 from lately.replay import run as run_module
-from lately.replay.oracle import FRESH, GUARANTEED, Oracle, TimedOracle
+from lately.replay.oracle import FRESH, GUARANTEED, Oracle
 from lately.replay.plots import picture
 from lately.replay.report import html
 from lately.replay.result import distance_edges
@@ -35,64 +36,6 @@ SMALL = FilterSpec(family="apbbf", k=2, l=4, block_bits=64, hashes_per_block=4, 
 MS = 10**6
 TIMED = replace(SMALL, span=100)
 OVERFILLED = replace(TIMED, when_full="overfill")
-
-
-class GoldenUnit:
-    """Stands in for compiled hardware; wrong where it is told to be."""
-
-    def __init__(self, spec, *, flips=(), extra_shifts=0, upset=(), statuses=(), extra=None):
-        self._upset = upset
-        self._statuses = statuses
-        self._extra = extra or {}
-        self._filter = from_spec(spec)
-        self._flips = flips
-        self._extra_shifts = extra_shifts
-        self.calls = []
-
-    @property
-    def cycles(self):
-        return self._filter.operations + 20 * len(self.calls)
-
-    @property
-    def statistics(self):
-        names = ("operations", "insertions", "hits", "shifts")
-        counters = {name: getattr(self._filter, name) for name in [*names, *self._extra]}
-        counters["shifts"] += self._extra_shifts
-        return counters | {name: counters[name] + more for name, more in self._extra.items()}
-
-    @property
-    def memory(self):
-        memory = self._filter.memory
-        for place in self._upset:
-            memory[place] ^= True
-        return memory
-
-    def check_and_insert(self, keys):
-        start = self._filter.operations
-        seen = self._filter.check_and_insert(keys)
-        for index in self._flips:
-            if start <= index < start + len(keys):
-                seen[index - start] ^= True
-        self.calls.append(len(keys))
-        return seen
-
-    def perform(self, operations, keys, times, windows=None):
-        start = self._filter.operations
-        told = self._filter.perform(operations, keys, times)
-        for indices, answers in ((self._flips, told.seen), (self._statuses, told.status)):
-            for index in indices:
-                if start <= index < start + len(keys):
-                    answers[index - start] ^= 1
-        self.calls.append(len(keys))
-        return told
-
-
-def engine(**faults):
-    @contextmanager
-    def open_unit(spec):
-        yield GoldenUnit(spec, **faults)
-
-    return open_unit
 
 
 @pytest.fixture
@@ -246,10 +189,10 @@ def test_sink_gets_every_verdict(stream):
     verdicts = []
     result = perform(stream, engine="golden", sink=verdicts.append)
     assert [part.start for part in verdicts] == list(
-        np.cumsum([0] + [len(part.seen) for part in verdicts[:-1]])
+        np.cumsum([0] + [len(part.records) for part in verdicts[:-1]])
     )
     keys = text_keys([text for part in verdicts for text, _ in part.records], key_bits=64)
-    seen = np.concatenate([part.seen for part in verdicts])
+    seen = np.concatenate([part.results.seen for part in verdicts])
     assert (seen == from_spec(SMALL).check_and_insert(keys)).all()
     assert sum(part.truth.repeat.sum() for part in verdicts) == result.repeats
 
@@ -268,7 +211,7 @@ def test_hardware_that_agrees(stream):
 
 def test_hardware_that_differs(stream):
     lines = stream.read_text().split()
-    result = perform(stream, engine=engine(flips=[4321, 5000]))
+    result = perform(stream, engine=engine(seen=[4321, 5000]))
     assert result.mismatches == 2
     first = result.first_mismatch
     assert (first.index, first.text) == (4321, lines[4321])
@@ -283,14 +226,14 @@ def test_hardware_that_differs(stream):
 def test_false_negative_fails(stream):
     truth = Oracle(SMALL).check_and_insert(text_keys(stream.read_text().split(), key_bits=64))
     missed = int(np.flatnonzero(truth.repeat)[7])
-    result = perform(stream, engine=engine(flips=[missed]))
+    result = perform(stream, engine=engine(seen=[missed]))
     assert result.false_negatives == 1
     assert result.repeats_found == result.repeats - 1
     assert "false negatives: must be 0, not 1" in result.failures()
 
 
 def test_counters_that_differ(stream):
-    result = perform(stream, engine=engine(extra_shifts=1))
+    result = perform(stream, engine=engine(counters={"shifts": 1}))
     assert result.failures() == [
         f"counter shifts: RTL must equal golden {result.shifts}, not {result.shifts + 1}"
     ]
@@ -364,7 +307,7 @@ def test_keys_are_hashed_under_the_secret(timed_stream, spec):
     for secret in (SECRET, SECRET, SECRET + 1, None, None):
         told = []
         perform(timed_stream, spec, tick=tick, engine="golden", secret=secret,
-                sink=lambda part, told=told: told.extend(part.seen))  # fmt: skip
+                sink=lambda part, told=told: told.extend(part.results.seen))  # fmt: skip
         verdicts.append(told)
     first, same, *others = verdicts
     assert first == same
@@ -393,9 +336,30 @@ def test_secret_wrong(stream, name):
 
 
 def test_memory_that_differs_fails(stream):
-    result = perform(stream, engine=engine(upset=[(0, 1, 2), (3, 0, 7)]))
+    result = perform(stream, engine=engine(cells=[(0, 1, 2), (3, 0, 7)]))
     assert result.figures()["memory_mismatches"] == 2
     assert result.failures() == ["memory: must equal golden's, not differ in 2 bits"]
+
+
+ANSWERS = "must equal golden's, not differ in 1 answers; the first is operation"
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "fields"),
+    [("dictionary-1000", "ages and statuses", ("age", "status")),
+     ("timing-counted-default", "ages and oldest cells", ("age", "oldest"))],
+)  # fmt: skip
+def test_faults_of_cells_are_told(stream, name, names, fields):
+    spec = any_preset(name)
+    faults = {field: [17 + 1000 * at] for at, field in enumerate(fields)}
+    for field, at in faults.items():
+        (failure,) = perform(stream, spec, engine=engine(**{field: at})).failures()
+        assert failure == f"{names}: {ANSWERS} {at[0]}"
+    place = (0, 1, 3) if spec.kind == "dictionary" else (1, 3)
+    (failure,) = perform(stream, spec, engine=engine(cells=[place])).failures()
+    assert failure == "memory: must equal golden's, not differ in 1 cells"
+    (failure,) = perform(stream, spec, engine=engine(counters={"hits": 2})).failures()
+    assert re.fullmatch(r"counter hits: RTL must equal golden \d+, not \d+", failure)
 
 
 # Windows in time
@@ -428,7 +392,7 @@ def operations(path, tick, key_bits=64):
 def test_figures_of_a_span_against_a_plain_count(timed_stream, spec):
     result = perform(timed_stream, spec, engine="golden", tick=10 * MS)
     keys, ticks = operations(timed_stream, 10 * MS)
-    truth, model = TimedOracle(spec).check_and_insert(keys, ticks), from_spec(spec)
+    truth, model = Oracle(spec).check_and_insert(keys, ticks), from_spec(spec)
     told = model.perform([3] * len(keys), keys, ticks)
     figures = result.figures()
     for name, kind in (("guaranteed", GUARANTEED), ("stale", 1), ("fresh", FRESH)):
@@ -485,8 +449,7 @@ def test_span_independent_of_chunks(timed_stream, monkeypatch):
 
 
 def test_hardware_of_a_span_that_agrees(timed_stream):
-    extra = {"shortened": 0, "overfilled": 0}
-    result = perform(timed_stream, TIMED, engine=engine(extra=extra), tick=10 * MS)
+    result = perform(timed_stream, TIMED, engine=engine(), tick=10 * MS)
     assert result.failures() == []
     assert result.figures()["span"]["status_mismatches"] == 0
     assert result.mismatches == result.memory_mismatches == 0
@@ -494,13 +457,13 @@ def test_hardware_of_a_span_that_agrees(timed_stream):
 
 def test_hardware_of_a_span_that_differs(timed_stream):
     faults = {
-        "statuses": [70, 4000],
-        "flips": [71],
-        "upset": [(0, 1, 2)],
-        "extra": {"shortened": 1},
+        "status": [70, 4000],
+        "seen": [71],
+        "cells": [(0, 1, 2)],
+        "counters": {"shortened": 1},
     }
     result = perform(timed_stream, TIMED, engine=engine(**faults), tick=10 * MS)
-    shortened = result.span.shortened
+    shortened = result.counters["shortened"]
     assert result.failures()[1:4] == [
         "statuses: must equal golden's, not differ in 2 answers; the first is operation 70",
         "memory: must equal golden's, not differ in 1 bits",
@@ -515,17 +478,16 @@ def test_hardware_of_a_span_that_differs(timed_stream):
     "name", ["operations", "insertions", "hits", "shifts", "shortened", "overfilled"]
 )
 def test_each_counter_is_compared(timed_stream, name):
-    extra = dict.fromkeys(("shortened", "overfilled"), 0) | {name: 1}
-    result = perform(timed_stream, TIMED, engine=engine(extra=extra), tick=10 * MS)
+    result = perform(timed_stream, TIMED, engine=engine(counters={name: 1}), tick=10 * MS)
     (message,) = result.failures()
     assert re.fullmatch(rf"counter {name}: RTL must equal golden \d+, not \d+", message)
 
 
 def test_false_negative_within_the_span_fails(timed_stream):
     keys, ticks = operations(timed_stream, 10 * MS)
-    truth = TimedOracle(TIMED).check_and_insert(keys, ticks)
+    truth = Oracle(TIMED).check_and_insert(keys, ticks)
     missed = int(np.flatnonzero(truth.kind == GUARANTEED)[-1])
-    result = perform(timed_stream, TIMED, engine=engine(flips=[missed]), tick=10 * MS)
+    result = perform(timed_stream, TIMED, engine=engine(seen=[missed]), tick=10 * MS)
     assert result.false_negatives == 1
     assert "false negatives: must be 0, not 1" in result.failures()
 
@@ -635,7 +597,7 @@ def test_report_escapes(tmp_path):
 
 
 def test_report_says_what_failed(stream):
-    page = html(perform(stream, engine=engine(flips=[10])))
+    page = html(perform(stream, engine=engine(seen=[10])))
     assert 'class="state bad">mismatches: must be 0, not 1' in page
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from lately.golden import Operation, dictionary_preset, from_spec
 from lately.hdl.dictionary.dictionary_figures import swept_per_row
-from lately.sim import CompiledDictionary
+from lately.sim import CompiledUnit
 from lately.sim.toolchain import cell_models
 
 CODES = (Operation.QUERY, Operation.INSERT, Operation.CHECK_AND_INSERT, Operation.REMOVE)
@@ -54,7 +54,7 @@ def fill(unit, model):
 
 def opened(spec):
     # Long runs are worth it.
-    return CompiledDictionary(spec, memory="ecp5", optimisation=2 if spec.window > 100 else 0)
+    return CompiledUnit(spec, memory="ecp5", optimisation=2 if spec.window > 100 else 0)
 
 
 @pytest.mark.rtl

@@ -8,12 +8,10 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 
 from lately.golden import Operation
-from lately.golden.results import Results
 from lately.hdl.interface import UnitSignature
 from lately.hdl.verilog import TAG_BITS, TOP
 from lately.sim import ToolError
 from lately.sim.replay import driven
-from lately.sim.replay.beats import Beats
 from lately.sim.replay.driven import DRIVER, DrivenModel, counter_macro
 from lately.sim.replay.model import cached_model, defines
 
@@ -78,13 +76,10 @@ class CompiledEcho(DrivenModel):
     def reset(self):
         self._library.lately_reset(self._unit)
 
-    def apply(self, operations, keys):
+    def perform(self, operations, keys):
         codes = np.asarray(operations, np.uint8)
-        beats = Beats(codes, LANES)
         words = np.asarray(keys, np.uint64).reshape(-1, 1)
-        told = self._drive(beats.alone, *beats.spread(codes, words, LANES),
-                           np.zeros(len(codes) + LANES, np.uint64))  # fmt: skip
-        return Results.of(told.seen[beats.places], told.age[beats.places])
+        return self._send(codes, words, np.zeros(len(codes), np.int64))
 
 
 @pytest.fixture
@@ -98,7 +93,7 @@ def unit(monkeypatch):
 def perform(unit, fault=0, beat=0, beats=BEATS):
     keys = np.full(LANES * beats, 99)
     keys[LANES * beat] = fault or 99
-    unit.apply(np.full(len(keys), Operation.QUERY), keys)
+    unit.perform(np.full(len(keys), Operation.QUERY), keys)
 
 
 OTHER = r"^replay: expected one result per operation, found one of another$"

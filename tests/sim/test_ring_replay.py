@@ -12,7 +12,7 @@ from lately.golden.spec.dictionary_sizes import MOST_MOVING_COLUMNS, MOVING, lea
 from lately.hdl.dictionary import ring_core, unit
 from lately.hdl.dictionary.dictionary_figures import PATIENCE, RECOVERY
 from lately.hdl.dictionary.ring_core import RingCore
-from lately.sim.replay.compiled_dictionary import CompiledDictionary
+from lately.sim import CompiledUnit
 
 pytestmark = [pytest.mark.rtl, pytest.mark.slow]
 
@@ -23,7 +23,7 @@ CODES = (Operation.QUERY, Operation.INSERT, Operation.CHECK_AND_INSERT, Operatio
 def test_random_keys_take_one_clock_each_and_none_is_lost(name):
     """Seed 4; no entry is kept past its time, to seem young again."""
     count, spec = 1_000_000, dictionary_preset(name)
-    unit, model = CompiledDictionary(spec), WindowDictionary.from_spec(spec)
+    unit, model = CompiledUnit(spec), WindowDictionary.from_spec(spec)
     keys = np.random.default_rng(4).integers(0, 1 << 63, count, np.uint64)
     codes = np.full(count, Operation.CHECK_AND_INSERT)
     before = unit.cycles
@@ -50,7 +50,7 @@ def test_columns_as_full_as_they_are_planned_lose_nothing(columns):
         if least_columns(window, rows, moves=True) == columns
     )
     spec = WindowDictionarySpec(window=window, columns=columns, rows=rows, digest_bits=24, **MOVING)
-    compiled = CompiledDictionary(spec, optimisation=1)
+    compiled = CompiledUnit(spec, optimisation=1)
     keys = np.random.default_rng(4).integers(0, 1 << 63, count, np.uint64)
     start = compiled.cycles
     compiled.perform(np.full(count, Operation.CHECK_AND_INSERT), keys)
@@ -96,7 +96,7 @@ def streams(spec, count):
 
 def first_wrong(spec, count=40_000):
     """Return the stream with an answer that the unit vouches for and an exact list denies."""
-    compiled = CompiledDictionary(spec, memory="ecp5", optimisation=1)
+    compiled = CompiledUnit(spec, memory="ecp5", optimisation=1)
     for stream, (codes, keys, windows, pause) in streams(spec, count).items():
         compiled.reset()
         exact = WindowDictionary.from_spec(replace(spec, stash=256))
@@ -125,7 +125,7 @@ def test_overfull_cells_cost_few_clocks():
     spec = WindowDictionarySpec(
         window=240, columns=3, rows=64, digest_bits=20, stash=16, moves=64, key_bits=32
     )
-    compiled = CompiledDictionary(spec)
+    compiled = CompiledUnit(spec)
     exact = WindowDictionary.from_spec(replace(spec, stash=256))
     keys, codes = np.arange(count) % 240, np.full(count, Operation.CHECK_AND_INSERT)
     start = compiled.cycles
