@@ -20,7 +20,7 @@ from lately.golden.ring.turn_policy import STATUSES
 from lately.golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
 from lately.golden.times import Times
 from lately.hdl.build import UnitSpec
-from lately.replay.stream_times import with_ticks
+from lately.planner.choice import with_ticks
 
 from .dictionary_soak import DictionaryCourse
 from .engine import Campaign, Point, Records, Result

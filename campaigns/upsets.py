@@ -80,13 +80,13 @@ def judge(
 
     Parameters
     ----------
-    sent : Sent
+    sent : SentBeats
         What was sent to the unit.
-    reference : Beheld
+    reference : RawResults
         What it told without an upset.
     promised : ndarray of bool, shape (lanes times beats,)
         Results that must report their key.
-    outcome : Outcome
+    outcome : UpsetOutcomes
         Of upsets.
     beats : int
         Results that were due after each.
@@ -204,9 +204,9 @@ def promised(spec: UnitSpec, sent: Any, beheld: Any) -> NDArray[np.bool_]:
     Parameters
     ----------
     spec : UnitSpec
-    sent : Sent
+    sent : SentBeats
         What was sent to the unit.
-    beheld : Beheld
+    beheld : RawResults
         What the unit told without an upset. A key that it does not report is not promised: a SHIFT
         or a status had ended its window.
 

@@ -2,13 +2,12 @@
 
 import json
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
     from ..hdl.build import UnitSpec
-    from ..planner.requirement import Span
 
 Command = Callable[..., Any]
 """Function that click makes a command of."""
@@ -116,47 +115,23 @@ def trace_options(command: Command) -> Command:
     )(command)
 
 
-def choose_unit(
-    spec: str | None,
-    preset: str | None,
-    window: int | None = None,
-    fpr: float | None = None,
-    span: "Span | None" = None,
-) -> "UnitSpec":
-    """Return the filter that the options ask for, the default preset if they ask for none.
+def choose(**request: Any) -> "tuple[UnitSpec, int | None]":
+    """Return the filter that the options ask for, and the nanoseconds of its ticks if it has any.
 
-    It is of any family that has hardware. One that is sized is a ring, and has the ``span``, if it
-    is given; ``window`` are the keys within it then.
-
-    Raises
-    ------
-    UsageError
-        If the options contradict each other.
-    LatelyError
-        If there is no such filter.
+    The `request` has the fields of `lately.planner.choice.Request`. Errors: as
+    `lately.planner.choice.choice`, but UsageError if the options contradict each other.
     """
-    sized = window is not None or fpr is not None
-    if (spec is not None) + (preset is not None) + sized > 1:
-        raise click.UsageError("give one of --spec, --preset, or --window with --fpr, not several")
-    if sized and (window is None or fpr is None):
-        given, missing = ("--fpr", "--window") if window is None else ("--window", "--fpr")
-        raise click.UsageError(f"{given} needs {missing}")
-    from ..golden import FAMILIES, Specification, any_preset
-    from ..hdl.build import unit_kind
+    from ..planner.choice import ContradictionError, Request, choice
 
-    if spec is not None:
-        chosen = Specification.from_toml(spec)
-        unit_kind(chosen)
-        return cast("UnitSpec", chosen)
-    if window is not None and fpr is not None:
-        from ..planner import Requirement, choose
+    try:
+        return choice(Request(**request))
+    except ContradictionError as error:
+        raise click.UsageError(str(error)) from None
 
-        # Only a ring can shorten its window if a span has more keys.
-        rings = tuple(FAMILIES)
-        return choose(
-            Requirement(window=window, false_positive_rate=fpr, span=span, families=rings)
-        )
-    return cast("UnitSpec", any_preset(preset or "default"))
+
+def choose_unit(spec: str | None, preset: str | None) -> "UnitSpec":
+    """Return the filter of a `spec` file or a `preset`; as `choose`."""
+    return choose(spec=spec, preset=preset)[0]
 
 
 def parse_seeds(text: str) -> list[int]:

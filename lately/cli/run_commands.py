@@ -11,6 +11,7 @@ import click
 
 from .options import (
     choice_option,
+    choose,
     count_option,
     filter_options,
     json_option,
@@ -21,7 +22,7 @@ from .options import (
 from .outputs import InputFile, OutputFolder, content_source
 from .progress import replay_bar
 from .reporting import fail_with
-from .span_options import choose_timed_spec, span_options
+from .span_options import span_options
 from .tables import show
 
 if TYPE_CHECKING:
@@ -121,9 +122,10 @@ def run(
       zcat keys.gz | lately run - --engine golden --limit 100000 --json
       lately run queries.csv --preset large --watch
     """
-    chosen, unit = choose_timed_spec(
-        spec, preset, window, fpr, span=span, tick=tick, rate=rate, when_full=when_full
-    )
+    chosen, unit = choose(
+        spec=spec, preset=preset, window=window, fpr=fpr, span=span, tick=tick, rate=rate,
+        when_full=when_full,
+    )  # fmt: skip
     from ..golden import DecisionTable
     from ..replay import stream_times
     from ..replay.report import class_rows

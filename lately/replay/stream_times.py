@@ -2,18 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from ..durations import (
-    NANOSECONDS,
-    default_tick,
     span_ticks,
-    tick_of_span,
     time_seconds,
-    time_text,
     whole_nanoseconds,
 )
 from ..golden import DecisionTable, SpecificationError
@@ -21,72 +16,6 @@ from ..golden.spec.base import require
 from ..golden.times import TIME_LIMIT, Times
 from ..hdl.build import UnitSpec
 from .trace_formats import TraceError
-
-
-def with_span(
-    spec: UnitSpec, span: int | None, tick: int | None, when_full: str | None = None
-) -> tuple[UnitSpec, int | None]:
-    """Give a filter a window in real time.
-
-    It has as many ticks as `lately.durations.span_ticks` tells.
-
-    Parameters
-    ----------
-    spec : UnitSpec
-        If it has a span, in ticks, the tick is `tick`, or as long as `span` needs it.
-    span, tick : int, optional
-        In nanoseconds, at least 1. By default there is no span, and a tick is `default_tick`.
-    when_full : str, optional
-        As in `spec`, for a filter without a span.
-
-    Returns
-    -------
-    spec : UnitSpec
-    tick : int or None
-        In nanoseconds; None if insertions are counted.
-
-    Raises
-    ------
-    SpecificationError
-        If one of them is missing, one too many, or the filter cannot be.
-    """
-    if spec.timed:
-        rule = f"must be given, or --span, for a filter whose span is {spec.span:,} ticks"
-        require(tick is not None or span is not None, "tick", rule, None)
-        rule = f"must be given without --tick for a filter whose span is {spec.span:,} ticks"
-        require(tick is None or span is None, "span", rule, span and _text(span))
-        tick = tick or tick_of_span(span or 0, spec.span)
-        return with_ticks(spec, when_full=when_full), tick
-    if span is None:
-        require(tick is None, "tick", "must not be given without a span", tick and _text(tick))
-        return with_ticks(spec, when_full=when_full), None
-    tick = tick or default_tick(span)
-    return with_ticks(spec, span=span_ticks(span, tick), when_full=when_full), tick
-
-
-def with_ticks(spec: UnitSpec, **fields: Any) -> UnitSpec:
-    """Give a filter a window in time, or none.
-
-    Parameters
-    ----------
-    spec : UnitSpec
-    **fields
-        Those of a specification with a span, in ticks, or None.
-
-    Raises
-    ------
-    SpecificationError
-        If the filter has a span already, there is none, or it cannot be.
-    """
-    given = {name: value for name, value in fields.items() if value is not None}
-    for name, value in given.items():
-        if spec.kind != "ring":
-            rule = f"must not be given for family {spec.family}"
-            raise SpecificationError(f"{name}: {rule}, not {value!r}")
-        rule = f"must not be given for a filter whose span is {spec.span} ticks"
-        require(not spec.timed, name, rule, value)
-        require("span" in given, name, "must not be given without a span", value)
-    return replace(spec, **given)
 
 
 def with_window(spec: UnitSpec, window: int | None) -> UnitSpec:
@@ -145,10 +74,6 @@ def query_window(spec: UnitSpec, text: str, tick: int | None) -> int:
     digits = text.isascii() and text.isdigit() and len(text) < 19
     require(digits, "query_window", "must be a number of insertions", text)
     return int(text)
-
-
-def _text(nanoseconds: int) -> str:
-    return time_text(Fraction(nanoseconds, NANOSECONDS))
 
 
 def check_table(spec: Any, table: DecisionTable | None, query_class: int) -> None:

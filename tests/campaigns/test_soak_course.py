@@ -11,7 +11,7 @@ from campaigns import soak
 from campaigns.soak_course import build_options, drawn_build
 from lately.golden import any_preset
 from lately.golden.compilation import VARIABLE
-from lately.replay.stream_times import with_ticks
+from lately.planner.choice import with_ticks
 
 
 @dataclass(frozen=True)

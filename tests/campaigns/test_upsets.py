@@ -14,8 +14,9 @@ from lately.golden import Operation, SpecificationError, any_preset, preset
 from lately.golden.spec.timestamp import TimedTimingSpec
 from lately.sim import compiled_unit
 from lately.sim.replay import upset_elements
+from lately.sim.replay.raw_results import RawResults
 from lately.sim.replay.upset_elements import Element
-from lately.sim.replay.upset_runs import Beheld, Outcome, Sent
+from lately.sim.replay.upset_runs import SentBeats, UpsetOutcomes
 
 CHECK = Operation.CHECK_AND_INSERT
 BEATS = 20
@@ -25,7 +26,7 @@ def sent(*operations, numbers=0):
     """A sequence of operations on keys, as the driver takes it."""
     codes, keys = zip(*operations, strict=True)
     count = len(codes)
-    return Sent(
+    return SentBeats(
         np.zeros(count, np.uint8),
         np.array(codes, np.uint8) | np.uint8(0x80),
         np.array(keys, np.uint64)[:, None],
@@ -35,7 +36,7 @@ def sent(*operations, numbers=0):
 
 def reported(count):
     """Answers that report every key."""
-    return Beheld.nothing(count)._replace(seen=np.full(count, 2, np.uint8))
+    return RawResults.nothing(count)._replace(seen=np.full(count, 2, np.uint8))
 
 
 def promises(spec, sequence, beheld=None):
@@ -61,7 +62,7 @@ def test_promised_after_other_operations():
     assert promises(spec, sent(first, (Operation.CLEAR, 1), query)) == []
     assert promises(spec, sent(query, (CHECK, 1), (CHECK, 1))) == [2]
     # What is not reported was not promised: a SHIFT came.
-    unseen = Beheld.nothing(2)._replace(seen=np.ones(2, np.uint8))
+    unseen = RawResults.nothing(2)._replace(seen=np.ones(2, np.uint8))
     assert promises(spec, sent(first, query), unseen) == []
     removal = sent(first, (Operation.REMOVE, 1), query, numbers=40)
     assert promises(any_preset("dictionary-tiny"), removal) == []
@@ -92,11 +93,11 @@ def judged(promise=(), told=False, healed=True, beats=BEATS, operation=CHECK, **
     """Judge one run in which some answers changed, of a sequence in which every second is seen."""
     sequence = sent(*[(operation, 0)] * 40)
     seen = np.tile(np.array([1, 2], np.uint8), 20)
-    reference = Beheld.nothing(40)._replace(seen=seen, tag=np.arange(40, dtype=np.uint8))
-    found = Beheld(*(array[None, 10 : 10 + BEATS].copy() for array in reference))
+    reference = RawResults.nothing(40)._replace(seen=seen, tag=np.arange(40, dtype=np.uint8))
+    found = RawResults(*(array[None, 10 : 10 + BEATS].copy() for array in reference))
     for name, (at, value) in changes.items():
         getattr(found, name)[0, at] = value
-    outcome = Outcome(
+    outcome = UpsetOutcomes(
         np.array([10]), np.array([beats]), np.array([told]), np.array([healed]), found
     )
     due = np.zeros(40, np.bool_)

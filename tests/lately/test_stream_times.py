@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lately.golden import SpecificationError, preset
-from lately.replay.stream_times import TickCounter, with_span
+from lately.planner.choice import with_span
+from lately.replay.stream_times import TickCounter
 from lately.replay.traces import TraceError
 
 MS = 10**6

@@ -1,0 +1,187 @@
+"""The filter that a request describes: a file, a preset, or a size for a window."""
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, cast
+
+from ..durations import (
+    NANOSECONDS,
+    default_tick,
+    span_ticks,
+    tick_of_span,
+    time_seconds,
+    time_text,
+    whole_nanoseconds,
+)
+from ..golden import FAMILIES, Specification, any_preset
+from ..golden.errors import LatelyError, SpecificationError
+from ..golden.spec.base import require
+from ..golden.spec.span import WHEN_FULL
+from ..hdl.build import UnitSpec, unit_kind
+
+
+class ContradictionError(LatelyError):
+    """Parts of a request contradict each other."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What a user asks of a filter, each part None if it is not given.
+
+    Attributes
+    ----------
+    spec, preset : str, optional
+        Path of a TOML file, or name of a preset; by default the preset "default".
+    window, fpr : optional
+        Insertions, or keys within the span, and false-positive rate of a ring that is sized.
+    span, tick : str, optional
+        Times, such as "50ms".
+    rate : float, optional
+        Keys per second, in place of `window`.
+    when_full : str, optional
+        One of `lately.golden.spec.span.WHEN_FULL`.
+    """
+
+    spec: str | None = None
+    preset: str | None = None
+    window: int | None = None
+    fpr: float | None = None
+    span: str | None = None
+    tick: str | None = None
+    rate: float | None = None
+    when_full: str | None = None
+
+    @property
+    def sized(self) -> bool:
+        """Whether the filter is sized for a window and a rate."""
+        return self.window is not None or self.fpr is not None or self.rate is not None
+
+    def check(self) -> None:
+        """Refuse parts that contradict each other, with a `ContradictionError`."""
+        if self.rate is not None and (self.span is None or self.window is not None):
+            raise ContradictionError("--rate needs --span, and is in place of --window")
+        if self.rate is not None and self.fpr is None:
+            raise ContradictionError("--rate needs --fpr")
+        if (self.spec is not None) + (self.preset is not None) + self.sized > 1:
+            raise ContradictionError(
+                "give one of --spec, --preset, or --window with --fpr, not several"
+            )
+        keys = self.window if self.rate is None else self.rate
+        if self.sized and (keys is None or self.fpr is None):
+            given, missing = ("--fpr", "--window") if keys is None else ("--window", "--fpr")
+            raise ContradictionError(f"{given} needs {missing}")
+
+
+def choice(request: Request) -> tuple[UnitSpec, int | None]:
+    """Return the filter that a request describes, and the nanoseconds of its ticks if it has any.
+
+    It is of any family that has hardware. A filter that is sized is a ring.
+
+    Raises
+    ------
+    ContradictionError
+        If parts of the request contradict each other.
+    LatelyError
+        If there is no such filter.
+    """
+    request.check()
+    span, tick = (_nanoseconds(name, getattr(request, name)) for name in ("span", "tick"))
+    if not request.sized:
+        return with_span(_named(request), span, tick, request.when_full)
+    from . import Requirement, choose
+    from .requirement import Span
+
+    # Only a ring can shorten its window if a span has more keys.
+    asked: dict[str, Any] = {"false_positive_rate": request.fpr, "families": tuple(FAMILIES)}
+    if span is None:
+        chosen = choose(Requirement(window=cast(int, request.window), **asked))
+        return with_span(chosen, None, tick, request.when_full)
+    tick = tick or default_tick(span)
+    seconds, period = (Fraction(time, NANOSECONDS) for time in (span, tick))
+    time = Span.of(seconds, period, when_full=request.when_full or WHEN_FULL[0])
+    rate = request.rate
+    keys = time.keys(float((request.window or 0) / seconds) if rate is None else rate)
+    return choose(Requirement(window=keys, span=time, **asked)), tick
+
+
+def _named(request: Request) -> UnitSpec:
+    """Return the filter of a file or a preset."""
+    if request.spec is None:
+        return cast(UnitSpec, any_preset(request.preset or "default"))
+    found = Specification.from_toml(request.spec)
+    unit_kind(found)
+    return cast(UnitSpec, found)
+
+
+def _nanoseconds(name: str, text: str | None) -> int | None:
+    return None if text is None else whole_nanoseconds(name, time_seconds(text, name))
+
+
+def with_span(
+    spec: UnitSpec, span: int | None, tick: int | None, when_full: str | None = None
+) -> tuple[UnitSpec, int | None]:
+    """Give a filter a window in real time.
+
+    It has as many ticks as `lately.durations.span_ticks` tells.
+
+    Parameters
+    ----------
+    spec : UnitSpec
+        If it has a span, in ticks, the tick is `tick`, or as long as `span` needs it.
+    span, tick : int, optional
+        In nanoseconds, at least 1. By default there is no span, and a tick is `default_tick`.
+    when_full : str, optional
+        As in `spec`, for a filter without a span.
+
+    Returns
+    -------
+    spec : UnitSpec
+    tick : int or None
+        In nanoseconds; None if insertions are counted.
+
+    Raises
+    ------
+    SpecificationError
+        If one of them is missing, one too many, or the filter cannot be.
+    """
+    if spec.timed:
+        rule = f"must be given, or --span, for a filter whose span is {spec.span:,} ticks"
+        require(tick is not None or span is not None, "tick", rule, None)
+        rule = f"must be given without --tick for a filter whose span is {spec.span:,} ticks"
+        require(tick is None or span is None, "span", rule, span and _text(span))
+        tick = tick or tick_of_span(span or 0, spec.span)
+        return with_ticks(spec, when_full=when_full), tick
+    if span is None:
+        require(tick is None, "tick", "must not be given without a span", tick and _text(tick))
+        return with_ticks(spec, when_full=when_full), None
+    tick = tick or default_tick(span)
+    return with_ticks(spec, span=span_ticks(span, tick), when_full=when_full), tick
+
+
+def with_ticks(spec: UnitSpec, **fields: Any) -> UnitSpec:
+    """Give a filter a window in time, or none.
+
+    Parameters
+    ----------
+    spec : UnitSpec
+    **fields
+        Those of a specification with a span, in ticks, or None.
+
+    Raises
+    ------
+    SpecificationError
+        If the filter has a span already, there is none, or it cannot be.
+    """
+    given = {name: value for name, value in fields.items() if value is not None}
+    for name, value in given.items():
+        if spec.kind != "ring":
+            rule = f"must not be given for family {spec.family}"
+            raise SpecificationError(f"{name}: {rule}, not {value!r}")
+        rule = f"must not be given for a filter whose span is {spec.span} ticks"
+        require(not spec.timed, name, rule, value)
+        require("span" in given, name, "must not be given without a span", value)
+    return replace(spec, **given)
+
+
+def _text(nanoseconds: int) -> str:
+    return time_text(Fraction(nanoseconds, NANOSECONDS))
