@@ -22,7 +22,7 @@ extensions = [
     "sphinx.ext.napoleon",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "README.md"]
 html_theme = "furo"
 html_title = project
 
