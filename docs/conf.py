@@ -1,7 +1,9 @@
 """Sphinx configuration, and what the pages take from the code."""
 
 import inspect
+import sys
 from importlib.metadata import version as installed_version
+from pathlib import Path
 
 import click
 
@@ -9,6 +11,10 @@ from lately.cli.app import main
 from lately.golden import PRESETS, SpecificationError, preset
 from lately.hdl.memory.variants import VARIANTS
 from lately.hdl.profile import HardwareProfile
+
+sys.path.append(str(Path(__file__).parent))
+
+from import_picture import import_table, picture
 
 project = "Lately"
 author = "The Lately contributors"
@@ -106,6 +112,8 @@ def command_help():
 
 
 myst_substitutions = {
+    "import_picture": f"```{{raw}} html\n{picture()}\n```",
+    "import_table": import_table(),
     "command_help": command_help(),
     "latency": latency_table(["apbf-default", "apbbf-default", "gebf-default"]),
     "presets": preset_table(),

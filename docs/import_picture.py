@@ -58,7 +58,9 @@ def picture() -> str:
     """Return the picture as SVG."""
     graph = imports()
     level = levels(graph)
-    rows = [[name for name in PARTS if level[name] == one] for one in range(max(level.values()) + 1)]
+    rows = [
+        [name for name in PARTS if level[name] == one] for one in range(max(level.values()) + 1)
+    ]
     wide = max(map(len, rows)) * (WIDTH + GAP)
     place = {
         name: (wide * (number + 1) / (len(row) + 1), (len(rows) - index) * (HEIGHT + GAP) - GAP)

@@ -89,6 +89,24 @@ def test_nothing_imports_papers_campaigns_benches_or_proofs(modules):
     assert wrong == []
 
 
+def test_folders_point_one_way(modules):
+    """Sub-folders of a room, boards among them, import each other without circles."""
+    graph = {}
+    for name, module in modules.items():
+        here = folder(name)
+        for other in module.imports:
+            there = folder(other)
+            if here and there and here != there and room(name) == room(other):
+                graph.setdefault(here, set()).add(there)
+    assert circles(graph) == []
+
+
+def folder(name):
+    """Return the sub-folder of a room that a module is in; nothing if in none."""
+    parts = name.removeprefix("lately.").split(".")
+    return ".".join(parts[:2]) if len(parts) > 2 else ""
+
+
 def test_tests_mirror_the_rooms(modules):
     wrong = []
     for path in sorted((ROOT / "tests").rglob("test_*.py")):

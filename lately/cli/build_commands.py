@@ -93,7 +93,7 @@ def build(
         "seeds": parse_seeds(seeds) if seeds else None,
     }
     require("amaranth", "synth")
-    from ..boards.flow.build import build as build_board
+    from ..boards.targets.build import build as build_board
 
     flow |= {"directory": out or _default_directory(target), "clock_mhz": clock}
     with stage_bar("synthesis") as progress:

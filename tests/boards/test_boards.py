@@ -17,11 +17,11 @@ from amaranth.sim import Simulator
 from click.testing import CliRunner
 
 from campaigns.pages import blocks, tables
-from lately.boards.flow import build as building
 from lately.boards.flow import tools
-from lately.boards.flow.build import BaudError, TimingError, build, plan_files
 from lately.boards.flow.limits import LimitError
 from lately.boards.flow.pll import LIMITS, TOLERANCE, ClockError, filter_range, find_setting
+from lately.boards.targets import build as building
+from lately.boards.targets.build import BaudError, TimingError, build, plan_files
 from lately.boards.targets.catalogue import BOARDS, PINS_FILE, UnknownBoardError, board
 from lately.boards.targets.top import Startup
 from lately.cli.app import main

@@ -64,7 +64,7 @@ def refused(module, extra, *texts):
 NO_COMMANDS = "lately: error: the command line needs its extra: pip install '.[cli]'"
 
 IMPORTS = """
-import lately.boards.flow.build
+import lately.boards.targets.build
 import lately.replay.run
 import lately.sim.board
 import lately.sim.proofs.catalogue

@@ -19,15 +19,15 @@ from ...hdl.bus.controlled import COUNTER_BITS
 from ...hdl.packets.deduplicator import Deduplicator
 from ...hdl.target_clocks import GMII_HZ, levels
 from ..export.design import release
+from ..flow.devices import own_memory
+from ..flow.limits import block_ports, lowest_limit, unit_limit
+from ..flow.pll import ClockError, Setting, find_setting
+from ..flow.synthesis import Placement, check_fit, count_resources, placement, slowest_clock
+from ..flow.tools import TIME_LIMIT, Flow, Progress, keep_files
 from ..link.frame_link import FrameLink
 from ..link.link import Link
-from ..targets.catalogue import PINS_FILE, Board
-from ..targets.top import BoardTop
-from .devices import own_memory
-from .limits import block_ports, lowest_limit, unit_limit
-from .pll import ClockError, Setting, find_setting
-from .synthesis import Placement, check_fit, count_resources, placement, slowest_clock
-from .tools import TIME_LIMIT, Flow, Progress, keep_files
+from .catalogue import PINS_FILE, Board
+from .top import BoardTop
 
 REPORT_FILE, FILTER_FILE = "build.json", "filter.toml"
 """Names of the files with the report and the filter, beside the bitstream."""
