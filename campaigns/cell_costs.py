@@ -4,10 +4,8 @@ import random
 from functools import partial
 from typing import NamedTuple
 
-import numpy as np
-
 from lately.boards.flow.devices import device, own_memory
-from lately.golden import Specification, SpecificationError
+from lately.golden import SpecificationError
 from lately.golden.spec.dictionary_sizes import (
     MOST_COLUMNS,
     MOST_MOVING_COLUMNS,
@@ -17,10 +15,9 @@ from lately.golden.spec.dictionary_sizes import (
 )
 from lately.golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
 from lately.hdl.build import unit_profile
-from lately.planner.timestamp_cost import cell_tables, kind, stamp_block_rams, stamp_features
+from lately.planner.requirement import PLANNER_FAMILIES
 
-from .hardware import CASES, report_of
-from .ring_costs import least_error, up
+from .cost_fit import fitted, model, runs
 
 
 class Sample(NamedTuple):
@@ -95,7 +92,8 @@ def sample(family, named):
             unit_profile(spec, memory=own_memory(where, spec)).check_buildable()
         except SpecificationError:
             continue
-        if spec not in found and stamp_block_rams(spec, where) <= sizes.block_rams:
+        blocks = PLANNER_FAMILIES[spec.family].block_rams(spec, where)
+        if spec not in found and blocks <= sizes.block_rams:
             found.append(spec)
             yield where.name, spec
 
@@ -107,98 +105,22 @@ def units():
             yield from sample(family, named)
 
 
-def specification(row):
-    """Return the specification of a counted unit."""
-    return Specification.from_dict(row["spec"])
-
-
-def features(row):
-    """Return the features of a unit that was counted, by name."""
-    return stamp_features(specification(row), device(row["device"]))
-
-
-def runs(measured):
-    """Return the units of results/hardware.jsonl that the planner offers, each once."""
-    found = {}
-    for entry in measured:
-        spec, report = CASES[entry.point["case"]].spec, report_of(entry)
-        if kind(spec) in DRAWS and not getattr(spec, "classes", None):
-            row = {"spec": spec.to_dict(), "device": report.device}
-            row |= {kind: getattr(report, kind) for kind in ("lut", "ff", "bram")}
-            found.setdefault((spec, report.device), row)
-    return list(found.values())
-
-
 def parts(rows, measured, family, named):
     """Return the rows of a kind that are fitted to, and those that the fit is held against."""
     own, others = (
-        [
-            row
-            for row in part
-            if (device(row["device"]).family, kind(specification(row))) == (family, named)
-        ]
-        for part in (rows, runs(measured))
+        [row for row in part if model(row) == (family, named)] for part in (rows, runs(measured))
     )
     return own[:FITTED], own[FITTED:] + others
 
 
 def fit(rows, measured):
-    """Fit coefficients of 0 or more, by the least largest relative error of each kind.
-
-    Errors are those of all units, the deviation is that of those that are not fitted to.
-    """
+    """Fit a model of each kind for each family of devices."""
     return {
-        family: {named: _fitted(*parts(rows, measured, family, named)) for named in DRAWS}
+        family: {named: fitted(*parts(rows, measured, family, named)) for named in DRAWS}
         for family in SAMPLES
-    }
-
-
-def _fitted(fitted, held_out):
-    model = {"units": len(fitted)}
-    for what in ("lut", "ff"):
-        coefficients = least_error(_relative(fitted, what))
-        errors, beyond = (_errors(rows, what, coefficients) for rows in (fitted, held_out))
-        # Digits beyond these are of the library's arithmetic.
-        shown = [float(f"{value:.6g}") for value in coefficients]
-        model |= {
-            what: dict(zip(features(fitted[0]), shown, strict=True)),
-            f"{what}_error": up(max(np.abs(errors).max(), np.abs(beyond).max())),
-            f"{what}_deviation": round(float(np.sqrt((beyond**2).mean())), 3),
-        }
-    return model
-
-
-def counted(row, what):
-    """Return what of a unit is counted, and not fitted."""
-    return cell_tables(specification(row), device(row["device"])) if what == "lut" else 0
-
-
-def _relative(rows, what):
-    """Return the features of units over all else that was found, shape (n, features)."""
-    return np.array(
-        [
-            [value / (row[what] - counted(row, what)) for value in features(row).values()]
-            for row in rows
-        ]
-    )
-
-
-def _errors(rows, what, coefficients):
-    """Return the relative errors of units, shape (n,)."""
-    rest = np.array([1 - counted(row, what) / row[what] for row in rows])
-    return (_relative(rows, what) @ coefficients - 1) * rest
-
-
-def predicted(row, models):
-    """Return the LUTs and flip-flops that a model has for a unit."""
-    model = models[device(row["device"]).family][kind(specification(row))]
-    return {
-        what: sum(model[what][name] * value for name, value in features(row).items())
-        + counted(row, what)
-        for what in ("lut", "ff")
     }
 
 
 def is_stamped(row):
     """Whether a counted unit is a dictionary or a timing filter."""
-    return kind(specification(row)) in DRAWS
+    return model(row)[1] in DRAWS

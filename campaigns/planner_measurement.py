@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,11 @@ from lately.golden import (
     FilterSpec,
     LatelyError,
     Operation,
-    SlidingFilter,
+    PartitionedTimingSpec,
+    TimedTimingSpec,
     from_spec,
 )
+from lately.planner.requirement import PLANNER_FAMILIES
 
 SHARED = 0.1
 """What the variance of hits gains, about, by queries of one fill: it is a little more or less full.
@@ -23,8 +25,14 @@ Of independent queries of a rate P it would be P (1 - P); a fill of a window of 
 k bits in a run has a rate whose variance is some P**2 k / (4 N).
 """
 
+EDGES = 16
+"""Insertions at the end of a fill, after each of which the oldest key is queried, at least."""
+
 _KEYS = 1 << 16
 """Keys that are handed to a model at a time, about."""
+
+_LOOKED_AT = 6
+"""Blocks or ticks about the end of a window after which two filters are compared."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,22 +64,80 @@ class Rates:
     spread: float
 
 
-def measure_rates(spec: FilterSpec, *, trials: int, seed: int) -> Rates:
+def measure_rates(
+    spec: Any, *, trials: int, seed: int, rate: float | None = None, keys: int = 0
+) -> Rates:
     """Count how often fresh keys are reported by a filter that is full of distinct keys.
 
-    Between one fill and the next the whole ring takes new keys. In the last
-    generation of each fill, keys of just ``spec.window`` insertions ago are
-    asked for too, one after every insertion. The `seed` also replaces that of the hash. There are
-    `trials` fresh keys at the worst moment, rounded up to whole fills, and as many at any.
+    Between one fill and the next the whole filter takes new keys. At the end of each fill, the
+    oldest key of the window is queried after each of the last insertions; of a window in time, all
+    keys are. The worst moment is the end of a generation, of a block or of a tick.
+
+    Parameters
+    ----------
+    spec : FilterSpec, WindowDictionarySpec or StampedPartsSpec
+    trials : int
+        Fresh keys at the worst moment, rounded up to whole fills; as many come at any moment.
+    seed : int
+        Replaces the seed of the hash, too.
+    rate : float, optional
+        Expected at the worst moment; by default the rate of the specification.
+    keys : int
+        Insertions of a span, for a window in time.
     """
-    course = Course(
-        first=spec.ring_segments * spec.generation,
-        between=(spec.ring_segments - 1) * spec.generation,
-        length=spec.generation,
-        window=spec.window,
+    own = replace(spec, seed=seed)
+    rate = spec.worst_false_positive_rate if rate is None else rate
+    if isinstance(own, TimedTimingSpec):
+        return _measure_timed(own, rate, keys, trials, seed)
+    if isinstance(own, FilterSpec):
+        touched, turn = own.run * own.parts, own.ring_segments * own.generation
+        course = Course(turn, turn - own.generation, own.generation, own.window)
+    else:
+        touched, block = PLANNER_FAMILIES[own.family].memories(own), _block(own)
+        # Each fill is an insertion short of a whole block.
+        whole = -(-own.window // block) * block + block
+        length = -(-EDGES // block) * block
+        course = Course(first=2 * whole - 1, between=whole, length=length, window=own.window - 1)
+    queries = fresh_queries(own.window, touched, rate)
+    return measure_course(from_spec(own), course, queries, trials, seed)
+
+
+def _block(spec: Any) -> int:
+    return spec.block if isinstance(spec, PartitionedTimingSpec) else 1
+
+
+def _measure_timed(spec: TimedTimingSpec, rate: float, keys: int, trials: int, seed: int) -> Rates:
+    """Fill the ticks of the span and the present one evenly; then let all of them expire."""
+    model: Any = from_spec(spec)
+    rng, ticks = np.random.default_rng(seed), spec.window_blocks + 1
+    queries = fresh_queries(keys, spec.hashes, rate)
+    fills = max(2, -(-trials // queries))
+    times = np.arange(keys) * ticks // keys
+    half = keys - np.count_nonzero(times == ticks - 1) // 2
+    worst, mean, missed = [], 0, 0
+    for fill in range(fills):
+        start = 2 * ticks * fill
+        now, own = start + ticks - 1, fresh_keys(rng, keys)
+        model.insert(own[:half], start + times[:half])
+        mean += int(model.query(fresh_keys(rng, queries), now).sum())
+        model.insert(own[half:], start + times[half:])
+        worst.append(int(model.query(fresh_keys(rng, queries), now).sum()))
+        missed += int((~model.query(own, now)).sum())
+    return _rates(worst, mean, missed, queries=queries, due=fills * keys)
+
+
+def _rates(worst: list[int], mean: int, missed: int, *, queries: int, due: int) -> Rates:
+    trials = len(worst) * queries
+    return Rates(
+        worst_hits=sum(worst),
+        worst_trials=trials,
+        mean_hits=mean,
+        mean_trials=trials,
+        fills=len(worst),
+        missed=missed,
+        due=due,
+        spread=spread(worst, queries),
     )
-    queries = fresh_queries(spec.window, spec.run * spec.parts, spec.worst_false_positive_rate)
-    return measure_course(from_spec(replace(spec, seed=seed)), course, queries, trials, seed)
 
 
 class Course(NamedTuple):
@@ -117,16 +183,7 @@ def measure_course(
         mean += found[1]
         missed += found[2]
         recent = found[3]
-    return Rates(
-        worst_hits=sum(worst),
-        worst_trials=fills * queries,
-        mean_hits=mean,
-        mean_trials=fills * queries,
-        fills=fills,
-        missed=missed,
-        due=fills * course.length,
-        spread=spread(worst, queries),
-    )
+    return _rates(worst, mean, missed, queries=queries, due=fills * course.length)
 
 
 def spread(hits: Sequence[int], queries: int) -> float:
@@ -149,46 +206,72 @@ def fresh_queries(window: int, bits: int, rate: float) -> int:
     return max(1, int(min(few, window)))
 
 
-def measure_trace(spec: FilterSpec, *, seed: int) -> int:
-    """Return the most insertions after which a key can still be reported.
+def measure_trace(spec: Any, *, seed: int) -> int:
+    """Return the most insertions, or ticks, after which a key can still be reported.
 
-    A key comes as the first one of a generation, which is when it is kept
-    longest; all others are one key. It can be reported for as long as a bit
-    in the ring is other than in a filter that never had it. The `seed` replaces that of the hash.
+    A key comes as the first one of a generation or a block, which is when it is kept
+    longest; all others are one key. It can be reported for as long as a bit or a cell differs from
+    those of a filter that never had it. The `seed` replaces the seed of the hash.
 
     Raises
     ------
     LatelyError
-        If it changes no bit, in any of the pairs of keys that are tried.
+        If it changes nothing, in any of the pairs of keys that are tried.
     """
     rng = np.random.default_rng(seed)
+    last_difference = _last_insertion
+    if isinstance(spec, FilterSpec):
+        last_difference = _last_shift
+    elif isinstance(spec, TimedTimingSpec):
+        last_difference = _last_tick
     for attempt in range(100):
-        model, twin = (from_spec(replace(spec, seed=seed + attempt)) for _ in range(2))
-        key, other = fresh_keys(rng, 2)
-        others = np.full(spec.generation, other)
-        for filter, first in ((model, key), (twin, other)):
-            for _ in range(spec.ring_segments):
-                filter.insert(others)
-            filter.insert([first])
-        last = _last_difference(model, twin, others)
+        own = replace(spec, seed=seed + attempt)
+        last = last_difference(own, [from_spec(own) for _ in range(2)], *fresh_keys(rng, 2))
         if last is not None:
             return last
-    raise LatelyError(f"no two keys apart in a filter of {spec.memory_bits} bits")
+    raise LatelyError(f"no two keys apart in a filter of {spec.storage_bits} bits")
 
 
-def _last_difference(
-    model: SlidingFilter, twin: SlidingFilter, others: NDArray[np.uint64]
-) -> int | None:
-    """Return when two filters differed last, in insertions since they did first.
+def _last_shift(spec: Any, filters: list[Any], key: Any, other: Any) -> int | None:
+    """Return when two rings differed last, just before a shift, in insertions."""
+    others, last = np.full(spec.generation, other), None
+    for model, first in zip(filters, (key, other), strict=True):
+        for _ in range(spec.ring_segments):
+            model.insert(others)
+        model.insert([first])
+    for shifts in range(1, spec.ring_segments + 3):
+        for model in filters:
+            model.insert(others[1:] if shifts == 1 else others)
+        if not np.array_equal(*(model.memory for model in filters)):
+            last = shifts * spec.generation - 1
+    return last
 
-    They are looked at just before each shift, which is all that can clear a bit.
-    """
-    last = None
-    for shifts in range(1, model.spec.ring_segments + 3):
-        for filter in (model, twin):
-            filter.insert(others[1:] if shifts == 1 else others)
-        if not np.array_equal(model.memory, twin.memory):
-            last = shifts * model.spec.generation - 1
+
+def _last_insertion(spec: Any, filters: list[Any], key: Any, other: Any) -> int | None:
+    """Return when two filters differed last, at the end of a block, in insertions."""
+    block, last = _block(spec), None
+    for model, first in zip(filters, (key, other), strict=True):
+        model.insert([other] * block)
+        model.insert([first])
+    # Blocks are whole after as many insertions.
+    after = max(0, max(0, spec.window // block - 2) * block + block - 2)
+    for number in range(_LOOKED_AT):
+        for model in filters:
+            model.insert([other] * (block if number else after))
+        if np.array_equal(*(model.memory for model in filters)):
+            break
+        last = after + number * block
+    return last
+
+
+def _last_tick(spec: Any, filters: list[Any], key: Any, other: Any) -> int | None:
+    """Return when two filters differed last, in ticks."""
+    for model, newest in zip(filters, (key, other), strict=True):
+        model.insert([other, newest], [0, 0])
+    last, first = None, max(0, spec.window_blocks - 2)
+    for tick in range(first, first + _LOOKED_AT):
+        if not np.array_equal(*(model.memory_at(tick * spec.period) for model in filters)):
+            last = tick
     return last
 
 

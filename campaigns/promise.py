@@ -6,16 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from lately.golden import FAMILIES, FilterSpec, Specification
+from lately.golden import FAMILIES, Specification
 from lately.intervals import clopper_pearson
-from lately.planner.abilities import ABILITIES
 from lately.planner.plan import choose
-from lately.planner.requirement import Requirement, RequirementError, Span
-from lately.planner.timestamped import stamp_rates
+from lately.planner.requirement import PLANNER_FAMILIES, Requirement, RequirementError, Span
 
 from .engine import Campaign, Point, Records, Result
 from .planner_measurement import measure_rates, measure_trace
-from .timestamp_measurement import measure_stamp_rates, measure_stamp_trace
 
 ERROR = 1e-6
 """Probability, at most, that a filter which keeps a rate is found not to, for each rate."""
@@ -78,7 +75,7 @@ def _draw(rng: np.random.Generator, ranges: dict[str, tuple[float, float]]) -> P
 
 def _stamped(rng: np.random.Generator, point: Point) -> Point:
     """Return a requirement that asks for what only timestamps can do, and often for no slack."""
-    family = str(rng.choice([family for family in ABILITIES if family not in FAMILIES]))
+    family = str(rng.choice([family for family in PLANNER_FAMILIES if family not in FAMILIES]))
     own: Point = {"families": [family], "window_per_query": True}
     if rng.random() < 0.5 or family != "partitioned-timing":
         own["slack"] = 0.0
@@ -97,27 +94,18 @@ def requirement(point: Point) -> Requirement:
 
 
 def run(point: Point) -> Result:
-    """Measure the specification of a point.
-
-    See `measure_rates` and `measure_trace`, `measure_stamp_rates` and `measure_stamp_trace`.
-    """
+    """Measure the specification of a point; see `measure_rates` and `measure_trace`."""
     spec: Any = Specification.from_dict(point["spec"])
-    how: Point = {"trials": math.ceil(HITS / point["false_positive_rate"]), "seed": point["seed"]}
-    if isinstance(spec, FilterSpec):
-        predicted = [spec.worst_false_positive_rate, spec.mean_false_positive_rate]
-        rates = measure_rates(spec, **how)
-        trace = measure_trace(spec, seed=point["seed"])
-    else:
-        expected = stamp_rates(spec, requirement(point))
-        predicted = [max(expected), float(np.mean(expected))]
-        rates = measure_stamp_rates(spec, rate=predicted[0], keys=point["window"], **how)
-        trace = measure_stamp_trace(spec, seed=point["seed"])
+    trials = math.ceil(HITS / point["false_positive_rate"])
+    worst, mean = PLANNER_FAMILIES[spec.family].rates(spec, requirement(point))
+    how: Point = {"trials": trials, "seed": point["seed"], "keys": point["window"]}
+    rates = measure_rates(spec, rate=worst, **how)
     result = {
         "worst": [rates.worst_hits, rates.worst_trials],
         "mean": [rates.mean_hits, rates.mean_trials],
-        "predicted": predicted,
+        "predicted": [worst, mean],
         **{name: getattr(rates, name) for name in ("fills", "spread", "missed", "due")},
-        "trace": trace,
+        "trace": measure_trace(spec, seed=point["seed"]),
     }
     return result | {"broken": broken(point, result)}
 
@@ -150,7 +138,7 @@ def _kept(asked: Requirement) -> tuple[int, int | None]:
     if asked.span is not None:
         return asked.span.ticks, math.floor((1 + (asked.slack or 0)) * asked.span.ticks) + 1
     # A ring keeps a key for an insertion more than those that its own is one of.
-    return asked.window - bool(asked.stamped), asked.longest_trace
+    return asked.window - asked.able[0].exact_window, asked.longest_trace
 
 
 def _tail(hits: int, trials: int, rate: float) -> float:

@@ -3,15 +3,15 @@
 import random
 from dataclasses import replace
 
-import numpy as np
-from scipy.optimize import linprog
-
 from lately.boards.flow.devices import device
 from lately.golden import FilterSpec, SpecificationError
 from lately.hdl.profile import HardwareProfile
-from lately.planner import cost
+from lately.planner.requirement import PLANNER_FAMILIES
 
-from .hardware import CASES, report_of
+from .cost_fit import fitted, model, runs
+
+# The rings have one cost model.
+RING = PLANNER_FAMILIES["apbf"]
 
 # Fewest bits of a part of a segment.
 PART_BITS = 256
@@ -73,7 +73,7 @@ def sample(family):
         spec = draw(rng)
         if spec is None or spec in found:
             continue
-        if spec.part_bits < PART_BITS or blocks(spec, device(name)) > most:
+        if spec.part_bits < PART_BITS or RING.block_rams(spec, device(name)) > most:
             continue
         found.append(spec)
         yield name, spec
@@ -95,91 +95,17 @@ def timed(untimed, name, rng):
             yield name, one
 
 
-def blocks(spec, where):
-    """Return the block RAMs that are predicted for a specification of one lane."""
-    return int(cost.block_rams(*cost.of_spec(spec), where, spec.key_bits)[0])
-
-
 def units():
     """Yield the names of devices, and the specifications that are counted on them."""
     for family in SAMPLES:
         yield from sample(family)
 
 
-def features(row):
-    """Return the features of a unit that was counted, by name."""
-    spec, where = FilterSpec.from_dict(row["spec"]), device(row["device"])
-    named = cost.features(*cost.of_spec(spec), where, spec.key_bits)
-    return {name: float(values[0]) for name, values in named.items()}
-
-
 def fit(rows, measured):
-    """Fit coefficients of 0 or more, by the least largest relative error of each family of devices.
-
-    Errors are those of the units that are fitted to and of results/hardware.jsonl,
-    which are not; the deviation is that of the latter.
-    """
-    models = {}
-    for family in SAMPLES:
-        own, others = (
-            [row for row in part if device(row["device"]).family == family]
-            for part in (rows, runs(measured))
-        )
-        models[family] = {"units": len(own)}
-        for kind in ("lut", "ff"):
-            matrix, counted = matrices(own, kind)
-            coefficients = least_error(matrix / counted[:, None])
-            errors = matrix @ coefficients / counted - 1
-            matrix, counted = matrices(others, kind)
-            held_out = matrix @ coefficients / counted - 1
-            # Digits beyond these are of the library's arithmetic.
-            shown = [float(f"{value:.6g}") for value in coefficients]
-            models[family] |= {
-                kind: dict(zip(features(own[0]), shown, strict=True)),
-                f"{kind}_error": up(max(np.abs(errors).max(), np.abs(held_out).max())),
-                f"{kind}_deviation": round(float(np.sqrt((held_out**2).mean())), 3),
-            }
-    return models
-
-
-def matrices(rows, kind):
-    """Return the features of units, shape (n, features), and what was counted, shape (n,)."""
-    named = np.array([list(features(row).values()) for row in rows])
-    return named, np.array([row[kind] for row in rows], float)
-
-
-def runs(measured):
-    """Return the units of results/hardware.jsonl that the planner offers, each once."""
-    found = {}
-    for entry in measured:
-        spec, report = CASES[entry.point["case"]].spec, report_of(entry)
-        if isinstance(spec, FilterSpec) and spec.lanes == 1:
-            row = {"spec": spec.to_dict(), "device": report.device}
-            row |= {kind: getattr(report, kind) for kind in ("lut", "ff", "bram")}
-            found.setdefault((spec, report.device), row)
-    return list(found.values())
-
-
-def predicted(row, models):
-    """Return the LUTs and flip-flops that a model has for a unit."""
-    model = models[device(row["device"]).family]
+    """Fit one model of rings for each family of devices; measured units are held out."""
+    others = [row for row in runs(measured) if model(row)[1] == "ring"]
     return {
-        kind: sum(model[kind][name] * value for name, value in features(row).items())
-        for kind in ("lut", "ff")
-    }
-
-
-def least_error(matrix):
-    """Return coefficients of 0 or more whose sums, shape (n,), differ least from 1 at worst."""
-    ones = np.ones((len(matrix), 1))
-    found = linprog(
-        [0] * matrix.shape[1] + [1],
-        A_ub=np.block([[matrix, -ones], [-matrix, -ones]]),
-        b_ub=np.concatenate([ones, -ones]),
-    )
-    return found.x[:-1]
-
-
-def up(error):
-    """Round up to a whole percentage."""
-    return float(np.ceil(error * 100) / 100)
+        family: fitted(*([row for row in part if model(row)[0] == family]
+                         for part in (rows, others)))
+        for family in SAMPLES
+    }  # fmt: skip

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 from ..golden import FilterSpec
 from ..planner.requirement import Requirement, RequirementError, Span
-from ..planner.search import Sized, by_cost, sized
+from ..planner.rings import by_cost, sized
 from ..replay.stream_times import default_tick
 
 SLACK = 0.25
@@ -42,9 +42,7 @@ def dedup_spec(span: int, window: int, fpr: float) -> tuple[FilterSpec, int]:
         window=room, false_positive_rate=fpr, span=time, slack=SLACK, bits_only=True
     )
     found = sized("gebf", asked)
-    few = found.shapes.ring_segments < MOST_SEGMENTS
-    fitting = by_cost(Sized(found.shapes[few], found.number[few], found.most[few]), asked)
-    best = next(fitting, None)
+    best = next(by_cost(found[found.shapes.ring_segments < MOST_SEGMENTS], asked), None)
     if best is None:
         raise RequirementError(f"window: must be met by a filter, but none has a {asked.text()}")
     return best.spec, tick

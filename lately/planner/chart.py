@@ -31,10 +31,10 @@ def front_chart(plan: Plan) -> Chart:
         cost = f"Share of {device.name}, block RAMs and LUTs added"
     series = []
     for family in asked.able:
-        own = [candidate for candidate in plan.front if candidate.spec.family == family]
+        own = [candidate for candidate in plan.front if candidate.family is family]
         if own:
             rates = [candidate.worst_rate for candidate in own]
-            series.append(Series(family, [one.cost for one in own], rates, marks=True))
+            series.append(Series(family.name, [one.cost for one in own], rates, marks=True))
     chosen = plan.chosen
     at = [chosen.cost], [chosen.worst_rate]
     return Chart(

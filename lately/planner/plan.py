@@ -5,32 +5,29 @@ from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Any
 
-import numpy as np
-
-from ..golden import FilterSpec, analysis
-from ..golden.analysis import bloom_accesses
-from ..golden.spec.timestamp import PartitionedTimingSpec, StampedPartsSpec
-from ..hdl.build import UnitSpec, unit_profile
-from ..hdl.profile import HardwareProfile
+from ..hdl.build import unit_profile
 from ..hdl.target_clocks import limit_mhz
-from ..hdl.timing.sweep_rules import rest_interval
-from . import cost
-from .abilities import ABILITIES, Abilities
-from .binding import Binding, bindings
+from .cost import models
 from .failure import explain
-from .requirement import Requirement, Span
-from .search import Found, by_cost, sized
-from .timestamp_cost import StampSpec, memories, stamp_models
-from .timestamped import StampFound, stamp_bindings, timestamped
+from .requirement import (
+    PLANNER_FAMILIES,
+    Binding,
+    Found,
+    PlannerFamily,
+    Requirement,
+    Span,
+)
 
 POOL = 60
-"""Cheapest shapes of a family among which alternatives are looked for."""
+"""Cheapest filters of a family among which alternatives are looked for."""
 
 ALTERNATIVES = 3
-"""Candidates of a family that are told of, if it is not said how many."""
+"""Candidates of a family that are listed by default."""
 
 FRONT = (1.0, 0.3, 0.1, 0.03, 0.01, 0.001)
-"""Shares of the asked rate at which the front is drawn."""
+"""Shares of the required rate at which the front is drawn."""
+
+_ANSWERED = ("window_per_query", "exact_age", "remove")
 
 
 @dataclass(frozen=True)
@@ -39,10 +36,9 @@ class Candidate:
 
     Attributes
     ----------
-    spec : FilterSpec, WindowDictionarySpec or StampedPartsSpec
+    spec : Specification
     cost : float
-        Memories of 16 kbit; if only bits count, bits; on a device, the shares of its block RAMs and
-        LUTs, added.
+        As of `Found`.
     worst_rate, mean_rate : float
         Expected false-positive rates, keys distinct: at the worst moment, and on average.
     bits : int
@@ -50,26 +46,25 @@ class Candidate:
     memories : int or None
         Memories of 16 kbit that hold them; None if sizes are any.
     slack : float
-        Insertions past the asked window after which no trace is left, in windows; with a span,
+        Insertions past the required window after which no trace is left, in windows; with a span,
         ticks past it, in spans, while none passes without an insertion.
     accesses : float
-        Segments that a query of a fresh key looks at one after another
-        (APBF, section 5.4), at the worst moment; hardware looks at all at once. Of filters with
-        timestamps, the cells.
+        Memories that a query of a fresh key reads one after another at the worst moment; hardware
+        reads all at once.
     latency : int or None
-        Clocks of the hardware; None if sizes are any.
+        Cycles of the hardware; None if sizes are any.
     limit_mhz : float or None
-        On a device: the highest clock that the vendor allows the unit.
-    clock_share : float
-        Share of the clocks in which an operation can be accepted, at least; of a dictionary, but
-        for keys that always write one column.
+        On a device: the highest clock frequency that the vendor allows the unit.
     area : dict of str to int, or None
         On a device: ``bram``, and ``lut`` and ``ff`` as predicted.
     bindings : list of Binding
         Constraints that keep the next smaller filters from meeting the requirement.
+    cycle_share : float
+        Least share of cycles in which an operation can be accepted; of a dictionary, except for
+        keys that always write one column.
     """
 
-    spec: FilterSpec | StampSpec
+    spec: Any
     cost: float
     worst_rate: float
     mean_rate: float
@@ -81,34 +76,33 @@ class Candidate:
     limit_mhz: float | None
     area: dict[str, int] | None
     bindings: list[Binding]
-    clock_share: float = 1.0
+    cycle_share: float = 1.0
 
     @property
-    def abilities(self) -> Abilities:
-        """Abilities of its family."""
-        return ABILITIES[self.spec.family]
+    def family(self) -> PlannerFamily:
+        """Its family."""
+        return PLANNER_FAMILIES[self.spec.family]
 
     @property
     def most_operations(self) -> float | None:
         """On a device: operations per second at the highest clock that the vendor allows."""
-        return self.limit_mhz and self.limit_mhz * 1e6 * self.clock_share
+        return self.limit_mhz and self.limit_mhz * 1e6 * self.cycle_share
 
     @property
     def merits(self) -> tuple[float, ...]:
         """Figures of which less is better."""
         accesses = self.accesses if self.latency is None else self.latency
-        # Entries that move take fewer block RAMs and more logic, of a lower clock.
+        # Entries that move take fewer block RAMs and more logic, with a lower clock frequency.
         return (self.cost, self.slack, accesses, bool(getattr(self.spec, "moves", None)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON can hold."""
-        spec = self.spec
         return {
-            "spec": spec.to_dict(),
+            "spec": self.spec.to_dict(),
             "cost": self.cost,
             "worst_false_positive_rate": self.worst_rate,
             "mean_false_positive_rate": self.mean_rate,
-            "guaranteed_window": spec.guaranteed_window,
+            "guaranteed_window": self.spec.guaranteed_window,
             "slack": self.slack,
             "bits": self.bits,
             "memories": self.memories,
@@ -117,12 +111,9 @@ class Candidate:
             "limit_mhz": self.limit_mhz,
             "most_operations_per_second": self.most_operations,
             "area": self.area,
-            **{name: getattr(self.abilities, name) for name in _ANSWERED},
+            **{name: getattr(self.family, name) for name in _ANSWERED},
             "binds": [asdict(binding) for binding in self.bindings],
         }
-
-
-_ANSWERED = ("window_per_query", "exact_age", "remove")
 
 
 @dataclass(frozen=True)
@@ -135,9 +126,8 @@ class Plan:
     candidates : list of Candidate
         Cheapest first.
     front : list of Candidate
-        The cheapest of each family at the asked rate and at lower ones, of
-        which none is both dearer and worse than another of its family. Empty
-        if it was not asked for.
+        The cheapest of each family at the required rate and at lower ones, without those that
+        another of their family beats in cost and rate. Empty by default.
     """
 
     requirement: Requirement
@@ -150,30 +140,32 @@ class Plan:
         return self.candidates[0]
 
     @property
-    def stamped(self) -> bool:
-        """Whether any of them has timestamps, and answers tell more than those of rings."""
-        return any(not isinstance(one.spec, FilterSpec) for one in self.candidates)
+    def shows_answers(self) -> bool:
+        """Whether some candidates answer more than the least that every family does."""
+        return any(one.family.answers != PlannerFamily.answers for one in self.candidates)
 
     @property
     def errors(self) -> tuple[float, float]:
         """Largest relative errors of predicted LUTs and flip-flops, of these candidates."""
-        found = [_errors(one.spec, self.requirement) for one in self.candidates]
-        return max(lut for lut, _ in found), max(ff for _, ff in found)
+        device = self.requirement.device
+        assert device is not None
+        fits = [models()[device.family][one.family.model(one.spec)] for one in self.candidates]
+        return max(fit["lut_error"] for fit in fits), max(fit["ff_error"] for fit in fits)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON can hold."""
-        asked = self.requirement
+        required = self.requirement
         return {
             "requirement": {
-                "window": asked.window,
-                "false_positive_rate": asked.false_positive_rate,
-                "slack": asked.slack,
-                "span": asked.span and _span(asked.span),
-                **{name: getattr(asked, name) for name in _ANSWERED},
-                "families": list(asked.families),
-                "device": asked.device.name if asked.device else None,
-                "any_size": asked.any_size,
-                "bits_only": asked.bits_only,
+                "window": required.window,
+                "false_positive_rate": required.false_positive_rate,
+                "slack": required.slack,
+                "span": required.span and _span(required.span),
+                **{name: getattr(required, name) for name in _ANSWERED},
+                "families": list(required.families),
+                "device": required.device.name if required.device else None,
+                "any_size": required.any_size,
+                "bits_only": required.bits_only,
             },
             "candidates": [candidate.to_dict() for candidate in self.candidates],
             "chosen": self.chosen.to_dict(),
@@ -192,7 +184,7 @@ def plan(
     """Find the cheapest specifications that meet a requirement.
 
     Of a family there are at most as many `alternatives`: the cheapest, and dearer ones with less
-    slack or latency (accesses, if sizes are any) than all before. The `front` tells what lower
+    slack or latency (accesses, if sizes are any) than all before. The `front` shows what lower
     rates cost, too.
 
     Raises
@@ -203,7 +195,7 @@ def plan(
     """
     candidates = []
     for family in requirement.able:
-        pool = islice(_by_cost(family, requirement), POOL)
+        pool = islice(family.search(requirement), POOL)
         candidates += _alternatives(pool, requirement, alternatives)
     if not candidates:
         raise explain(requirement)
@@ -211,41 +203,21 @@ def plan(
     return Plan(requirement, candidates, _front(requirement) if front else [])
 
 
-def choose(requirement: Requirement) -> UnitSpec:
+def choose(requirement: Requirement) -> Any:
     """Return the cheapest specification that meets a requirement; errors as for `plan`."""
-    found: list[Found | StampFound] = []
-    for family in requirement.able:
-        found += islice(_by_cost(family, requirement), 1)
+    found = [one for family in requirement.able for one in islice(family.search(requirement), 1)]
     if not found:
         raise explain(requirement)
     return min(found, key=lambda one: _order(one, requirement)).spec
 
 
-def _order(one: Found | StampFound | Candidate, requirement: Requirement) -> tuple[float, ...]:
+def _order(one: Found | Candidate, requirement: Requirement) -> tuple[float, ...]:
     """Return the figures by which filters of different families are compared."""
-    return one.cost, _bits(one.spec, requirement), _memories(one.spec)
+    family = PLANNER_FAMILIES[one.spec.family]
+    return one.cost, family.bits(one.spec, requirement), family.memories(one.spec)
 
 
-def _bits(spec: FilterSpec | StampSpec, requirement: Requirement) -> int:
-    if requirement.any_size and isinstance(spec, FilterSpec):
-        return spec.memory_bits
-    return spec.storage_bits
-
-
-def _by_cost(family: str, requirement: Requirement) -> Iterable[Found | StampFound]:
-    """Return what meets a requirement, cheapest first."""
-    if family in requirement.rings:
-        return by_cost(sized(family, requirement), requirement)
-    return timestamped(family, requirement)
-
-
-def _memories(spec: FilterSpec | StampSpec) -> int:
-    return spec.segments * spec.parts if isinstance(spec, FilterSpec) else memories(spec)
-
-
-def _alternatives(
-    pool: Iterable[Found | StampFound], requirement: Requirement, count: int
-) -> list[Candidate]:
+def _alternatives(pool: Iterable[Found], requirement: Requirement, count: int) -> list[Candidate]:
     """Return the cheapest, and those that beat all cheaper ones in something else."""
     kept: list[Candidate] = []
     for found in pool:
@@ -254,101 +226,49 @@ def _alternatives(
             kept.append(new)
         if len(kept) == count:
             break
-    return [replace(new, bindings=_bindings(new.spec, requirement)) for new in kept]
-
-
-def _bindings(spec: FilterSpec | StampSpec, requirement: Requirement) -> list[Binding]:
-    bind: Any = bindings if isinstance(spec, FilterSpec) else stamp_bindings
-    found: list[Binding] = bind(spec, requirement)
-    return found
+    return [replace(new, bindings=new.family.bindings(new.spec, requirement)) for new in kept]
 
 
 def _dominates(old: Candidate, new: Candidate) -> bool:
     return all(a <= b for a, b in zip(old.merits, new.merits, strict=True))
 
 
-def describe(found: Found | StampFound, requirement: Requirement) -> Candidate:
-    """Return the figures of a specification, but for what binds it."""
-    if isinstance(found, StampFound):
-        return _describe_stamped(found, requirement)
+def describe(found: Found, requirement: Requirement) -> Candidate:
+    """Return the figures of a specification, without what binds it."""
     spec, device = found.spec, requirement.device
-    area = None
-    if device is not None:
-        figures = cost.area(found.shapes, np.array([found.part_size]), device, spec.key_bits)
-        area = _rounded(figures)
-    fills = spec.segment_false_positive_rates(phase=1.0)
+    family = PLANNER_FAMILIES[spec.family]
+    worst, mean = family.rates(spec, requirement)
+    profile = None if requirement.any_size else unit_profile(spec)
+    area = None if device is None else family.area(spec, device)
     return Candidate(
         spec=spec,
         cost=found.cost,
-        worst_rate=spec.worst_false_positive_rate,
-        mean_rate=spec.mean_false_positive_rate,
-        bits=_bits(spec, requirement),
-        memories=None if requirement.any_size else HardwareProfile(spec).block_rams,
-        slack=_slack(spec),
-        accesses=analysis.apbf_accesses(spec.run, spec.window_generations, "false", fills=fills),
-        latency=None if requirement.any_size else HardwareProfile(spec).latency,
+        worst_rate=worst,
+        mean_rate=mean,
+        bits=family.bits(spec, requirement),
+        memories=None if profile is None else profile.block_rams,
+        slack=family.slack(spec, requirement),
+        accesses=family.accesses(spec, requirement),
+        latency=None if profile is None else profile.latency,
         limit_mhz=None if device is None else limit_mhz(device.name),
-        area=area,
+        area=None if area is None else area.rounded(),
         bindings=[],
+        cycle_share=1.0 if profile is None else family.cycle_share(spec),
     )
-
-
-def _describe_stamped(found: StampFound, requirement: Requirement) -> Candidate:
-    spec, device = found.spec, requirement.device
-    rest, accesses = 0, float(memories(spec))
-    if isinstance(spec, StampedPartsSpec):
-        fill = min(found.worst_rate ** (1 / spec.hashes), 1 - 1e-12)
-        accesses = bloom_accesses(spec.hashes, "false", fill)
-    if isinstance(spec, PartitionedTimingSpec) and not requirement.any_size:
-        rest = rest_interval(spec)
-    return Candidate(
-        spec=spec,
-        cost=found.cost,
-        worst_rate=found.worst_rate,
-        mean_rate=found.mean_rate,
-        bits=_bits(spec, requirement),
-        memories=None if requirement.any_size else unit_profile(spec).block_rams,
-        slack=found.slack,
-        accesses=accesses,
-        latency=None if requirement.any_size else unit_profile(spec).latency,
-        limit_mhz=None if device is None else limit_mhz(device.name),
-        area=None if found.area is None else _rounded(found.area),
-        bindings=[],
-        clock_share=1 - 1 / rest if rest else 1.0,
-    )
-
-
-def _errors(spec: FilterSpec | StampSpec, requirement: Requirement) -> tuple[float, float]:
-    device = requirement.device
-    assert device is not None
-    if isinstance(spec, FilterSpec):
-        model = cost.models()[device.family]
-    else:
-        model = stamp_models()[device.family][spec.family]
-    return model["lut_error"], model["ff_error"]
-
-
-def _rounded(area: cost.Area) -> dict[str, int]:
-    return {name: round(float(getattr(area, name)[0])) for name in ("bram", "lut", "ff")}
-
-
-def _slack(spec: FilterSpec) -> float:
-    if spec.timed:
-        return spec.run * (spec.generation_span - 1) / spec.span
-    return (spec.guaranteed_window + spec.slack) / spec.window - 1
 
 
 def _front(requirement: Requirement) -> list[Candidate]:
-    kept: dict[str, list[Candidate]] = {family: [] for family in requirement.able}
+    kept: dict[str, list[Candidate]] = {family.name: [] for family in requirement.able}
     for share in FRONT:
         lower = replace(requirement, false_positive_rate=requirement.false_positive_rate * share)
         for family, ones in kept.items():
-            ones += [describe(one, requirement) for one in islice(_by_cost(family, lower), 1)]
+            cheapest = islice(PLANNER_FAMILIES[family].search(lower), 1)
+            ones += [describe(one, requirement) for one in cheapest]
     return [one for ones in kept.values() for one in _undominated(ones)]
 
 
 def _undominated(ones: list[Candidate]) -> list[Candidate]:
-    """Drop what another one beats in cost and rate, or equals."""
+    """Drop candidates that another one beats in cost and rate, or equals."""
     kept: list[Candidate] = []
     for one in sorted(ones, key=lambda candidate: (candidate.cost, candidate.worst_rate)):
         if not kept or one.worst_rate < kept[-1].worst_rate:

@@ -1,18 +1,19 @@
-"""Requirements of a filter."""
+"""What is required of a filter, and how a family answers: the planner knows no more of either."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Self
+from typing import Any, ClassVar, NamedTuple, Self
 
-from ..boards.flow.devices import Device
+from ..boards.flow.devices import Device, own_memory
 from ..durations import NANOSECONDS, default_tick, span_ticks, time_text
-from ..golden import FAMILIES
-from ..golden.errors import LatelyError
+from ..golden.errors import LatelyError, SpecificationError
 from ..golden.spec.span import WHEN_FULL
 from ..golden.times import TIME_LIMIT
-from .abilities import ABILITIES, OPTIONS
+from ..hdl.build import unit_profile
+from ..hdl.target_clocks import limit_mhz
+from .cost import Area, predicted
 
 
 class RequirementError(LatelyError, ValueError):
@@ -26,8 +27,15 @@ LARGEST_WINDOW = 1 << 32
 """In insertions."""
 
 SLACK_IN_TIME = 1.0
-"""Bound of the slack of a span, if none is asked for: without one, a key could be reported for
-several spans at a low rate."""
+"""Default bound of the slack of a span: without it, a key could be reported for several spans."""
+
+OPTIONS: Mapping[str, str] = {
+    "exact_window": "a slack of 0",
+    "window_per_query": "a window for each query",
+    "exact_age": "exact ages",
+    "remove": "removal",
+}
+"""Abilities that not every family has, in words, by their name in `PlannerFamily`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,10 +113,10 @@ class Requirement:
     span : Span or None
         Time for which a key must be reported, in place of a number of insertions.
     window_per_query, exact_age, remove : bool
-        Whether each query must be able to ask for a shorter window; an answer must tell how many
+        Whether each query must be able to give a shorter window; an answer must say how many
         insertions ago the key came, and not only about how many; keys must be removable.
     families : tuple of str
-        Families of `lately.planner.abilities.ABILITIES` that may be chosen.
+        Families of `PLANNER_FAMILIES` that may be chosen.
     device : Device or None
         Device that the filter must fit.
     any_size : bool
@@ -135,7 +143,7 @@ class Requirement:
     window_per_query: bool = False
     exact_age: bool = False
     remove: bool = False
-    families: tuple[str, ...] = tuple(ABILITIES)
+    families: tuple[str, ...] = field(default_factory=lambda: tuple(PLANNER_FAMILIES))
     device: Device | None = None
     any_size: bool = False
     bits_only: bool = False
@@ -152,7 +160,12 @@ class Requirement:
             rule = "a fraction of the window, 0 or more"
             _require(0 <= slack < math.inf, "slack", rule, f"{slack:g}")
         for family in self.families:
-            _require(family in ABILITIES, "family", f"one of {', '.join(ABILITIES)}", family)
+            _require(
+                family in PLANNER_FAMILIES,
+                "family",
+                f"one of {', '.join(PLANNER_FAMILIES)}",
+                family,
+            )
         _require(len(self.families) > 0, "family", "one at least", "none")
         if self.device is not None and self.any_size:
             raise RequirementError(
@@ -172,36 +185,20 @@ class Requirement:
         return self.device is None and not (self.bits_only or self.any_size)
 
     @property
-    def able(self) -> tuple[str, ...]:
-        """Families that may be chosen and can do all that is asked."""
+    def able(self) -> "tuple[PlannerFamily, ...]":
+        """Families that may be chosen and can do all that is required."""
         unit = "insertions" if self.span is None else "time"
         return tuple(
             family
-            for family in self.families
-            if unit in ABILITIES[family].counts
-            and all(getattr(ABILITIES[family], name) for name in self.special)
+            for family in (PLANNER_FAMILIES[name] for name in self.families)
+            if unit in family.counts and all(getattr(family, name) for name in self.special)
         )
 
     @property
     def special(self) -> tuple[str, ...]:
-        """What is asked that not every family can do, as names of `OPTIONS`."""
-        asked = {
-            "exact_window": self.slack == 0,
-            "window_per_query": self.window_per_query,
-            "exact_age": self.exact_age,
-            "remove": self.remove,
-        }
-        return tuple(name for name in OPTIONS if asked[name])
-
-    @property
-    def rings(self) -> tuple[str, ...]:
-        """Those of them that are rings of segments."""
-        return tuple(family for family in self.able if family in FAMILIES)
-
-    @property
-    def stamped(self) -> tuple[str, ...]:
-        """Those of them whose cells hold timestamps."""
-        return tuple(family for family in self.able if family not in FAMILIES)
+        """Required abilities that not every family has, as names of `OPTIONS`."""
+        wanted = {"exact_window": self.slack == 0}
+        return tuple(name for name in OPTIONS if wanted.get(name) or getattr(self, name, False))
 
     @property
     def longest_trace(self) -> int | None:
@@ -246,5 +243,222 @@ def window_of_span(span: Fraction, rate: float) -> int:
 
 def distinct(families: Sequence[str]) -> tuple[str, ...]:
     """Return the families that are named, each once and in the order of all; all if none is."""
-    known = tuple(f for f in ABILITIES if f in families or not families)
-    return known + tuple(f for f in families if f not in ABILITIES)
+    known = tuple(f for f in PLANNER_FAMILIES if f in families or not families)
+    return known + tuple(f for f in families if f not in PLANNER_FAMILIES)
+
+
+# Families
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A smaller filter, and the constraint that it breaks.
+
+    Attributes
+    ----------
+    field, value : str, int
+        Parameter that is smaller: a field of the specification, or ``cells``.
+    constraint, reached : str, float
+        One of `CONSTRAINTS`, and its figure in the smaller filter.
+    """
+
+    field: str
+    value: int
+    constraint: str
+    reached: float
+
+    def __str__(self) -> str:
+        # Four digits, so that what is just above a round figure shows it.
+        rate = f"{100 * self.reached:.4g}%" if self.reached >= 1e-4 else f"{self.reached:.3e}"
+        text = CONSTRAINTS[self.constraint].format(rate=rate, reached=self.reached)
+        return f"{self.field} {self.value:,}: {text}"
+
+
+CONSTRAINTS: Mapping[str, str] = {
+    # Its rate, its slack in windows, its bits to zero per cycle.
+    "rate": "rate {rate}",
+    "slack": "slack {reached:.3g}",
+    "clearing": "not cleared in time",
+    # Entries in its stash on average, its share of insertions that find no cell, and the cycles of
+    # which its sweep needs one.
+    "stash": "{reached:.3g} in the stash",
+    "moves": "{rate} find no cell",
+    "sweep": "not swept in time",
+}
+"""Constraints that a smaller filter may break, and their text."""
+
+
+class Found(NamedTuple):
+    """A specification that meets a requirement, and its cost."""
+
+    spec: Any
+    cost: float
+    """Memories of 16 kbit; if only bits count, bits; on a device, the sum of shares of its block
+    RAMs and LUTs."""
+
+
+class PlannerFamily:
+    """Plans the filters of one family.
+
+    A family must have `specs` and `rates`. It has costs on a device if ``costs.json`` has its
+    `model`. Each `spec` is of the family's own class.
+
+    Parameters
+    ----------
+    name : str
+        Of the family, as its specifications have it.
+
+    Attributes
+    ----------
+    exact_window, window_per_query, exact_age, remove : bool
+        Whether a key can be forgotten just when its window ends; each query has a window of its
+        own; answers say exactly how many insertions ago a key came; keys can be removed.
+    counts : tuple of str
+        Units of its windows: "insertions", "time" or both.
+    answers : str
+        Abilities in few words, with the unit of ages.
+    limit : str
+        Clause that explains why the rate cannot be lower in hardware.
+    """
+
+    exact_window: ClassVar[bool] = False
+    window_per_query: ClassVar[bool] = False
+    exact_age: ClassVar[bool] = False
+    remove: ClassVar[bool] = False
+    counts: ClassVar[tuple[str, ...]] = ("insertions", "time")
+    answers: ClassVar[str] = "age in generations"
+    limit: ClassVar[str] = ""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def specs(self, requirement: Requirement) -> Iterable[Any]:
+        """Yield candidates that keep the rate and the slack."""
+        raise NotImplementedError
+
+    def rates(self, spec: Any, requirement: Requirement) -> tuple[float, float]:
+        """Return the expected rates of `spec`, keys distinct: at worst, and on average."""
+        raise NotImplementedError
+
+    def slack(self, spec: Any, requirement: Requirement) -> float:
+        """Return how long `spec` has a trace past the required window, in windows."""
+        return 0.0
+
+    def memories(self, spec: Any) -> int:
+        """Return the number of memories of `spec`, of which less is better at the same cost."""
+        return 1
+
+    def bits(self, spec: Any, requirement: Requirement) -> int:
+        """Return the bits of the memory of `spec`."""
+        return int(spec.storage_bits)
+
+    def accesses(self, spec: Any, requirement: Requirement) -> float:
+        """Return the memories of `spec` that software reads for a fresh key, one after another."""
+        return float(self.memories(spec))
+
+    def cycle_share(self, spec: Any) -> float:
+        """Return the least share of cycles in which the hardware of `spec` accepts an operation."""
+        return 1.0
+
+    def bindings(self, spec: Any, requirement: Requirement) -> list[Binding]:
+        """Return what breaks for each parameter of `spec` that can be one step smaller.
+
+        A smaller filter that breaks nothing is left out: it is not cheaper, or a candidate itself.
+        """
+        return []
+
+    # Cost
+
+    def model(self, spec: Any) -> str:
+        """Return the name of the model of `spec` in ``costs.json``."""
+        return self.name
+
+    def features(self, spec: Any, device: Device) -> Mapping[str, Any]:
+        """Return what LUTs and flip-flops of `spec` are counted by."""
+        return {}
+
+    def block_rams(self, spec: Any, device: Device) -> int:
+        """Return the block RAMs that `spec` takes of a device; exact."""
+        return unit_profile(spec, memory=own_memory(device, spec)).block_rams
+
+    def luts(self, spec: Any, device: Device) -> int:
+        """Return the LUTs of `spec` that no coefficient stands for."""
+        return 0
+
+    def area(self, spec: Any, device: Device) -> Area | None:
+        """Predict what `spec` takes of a device; None if there is no model of it."""
+        blocks, luts = self.block_rams(spec, device), self.luts(spec, device)
+        return predicted(self.model(spec), device, self.features(spec, device), blocks, luts)
+
+    # Search
+
+    def search(self, requirement: Requirement, *, fitting: bool = True) -> Iterator[Found]:
+        """Yield the filters that meet a requirement, cheapest first.
+
+        Ties go to fewer bits, then to fewer memories, then to the lower rate. If `fitting`, only
+        filters that fit on the device count.
+        """
+        device, found = requirement.device, []
+        for spec in self.specs(requirement):
+            if not buildable(spec, requirement):
+                continue
+            cost = float(spec.storage_bits)
+            if device is not None:
+                area = self.area(spec, device)
+                if area is None or (fitting and not area.fits(device)[0]):
+                    continue
+                cost = float(area.share(device)[0])
+            elif requirement.counts_memories:
+                cost = float(unit_profile(spec).block_rams)
+            worst = self.rates(spec, requirement)[0]
+            found.append(((cost, spec.storage_bits, self.memories(spec), worst), spec))
+        found.sort(key=lambda one: one[0])
+        yield from (Found(spec, rank[0]) for rank, spec in found)
+
+    def lowest_rate(self, requirement: Requirement) -> float | None:
+        """Return a rate that can be met and is about the lowest, whatever rate is required.
+
+        On a device, of filters that fit. None if no filter has the window and the slack.
+        """
+        low, high, best = 0, _TENTHS, None
+        while high - low > 1:
+            middle = (low + high) // 2
+            lower = replace(requirement, false_positive_rate=10.0 ** (-middle / 10))
+            rates = [self.rates(one.spec, lower)[0] for one in self.search(lower)]
+            low, high, best = (middle, high, min(rates)) if rates else (low, middle, best)
+        return best
+
+    def least_slack(self, requirement: Requirement) -> float | None:
+        """Return the least slack of filters with the required window; None if there are none."""
+        return 0.0
+
+
+_TENTHS = 3000
+"""Tenths of decades of the lowest rate that is looked for."""
+
+
+def buildable(spec: Any, requirement: Requirement) -> bool:
+    """Return whether there is hardware of `spec` in time on the device, if that is required."""
+    if requirement.any_size:
+        return True
+    device = requirement.device
+    memory = "portable" if device is None else own_memory(device, spec)
+    profile = unit_profile(spec, memory=memory)
+    try:
+        profile.check_buildable()
+    except SpecificationError:
+        return False
+    return in_time(profile, requirement)
+
+
+def in_time(profile: Any, requirement: Requirement) -> bool:
+    """Return whether ticks of the span are far enough apart for hardware of a `profile`."""
+    span, device = requirement.span, requirement.device
+    if span is None or device is None:
+        return True
+    period: int = profile.least_period
+    return period <= span.tick * Fraction(limit_mhz(device.name) * 1e6)
+
+
+PLANNER_FAMILIES: dict[str, PlannerFamily] = {}
+"""Families that are planned, by name: those of `lately.planner.families`."""

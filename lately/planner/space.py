@@ -10,14 +10,11 @@ from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..golden import FilterSpec
 from ..hdl.latencies import TIMED_GENERATION
+from .cost import Bools, Ints
 from .requirement import Requirement, Span
-
-Ints = NDArray[np.int64]
-"""Integers of many filters, shape (n,)."""
 
 GENERATIONS = (*range(1, 33), *(m << e for e in range(1, 6) for m in range(17, 33)))
 """l of an APBF, r of a GEBF: every one up to 32, then 16 to an octave, up to 1024."""
@@ -102,6 +99,11 @@ class Shapes:
     def blocked(self) -> bool:
         """Whether a key has its bits in one block of each segment."""
         return self.family in BLOCK_BITS
+
+    @property
+    def partitioned(self) -> bool:
+        """Whether each segment has hash functions of its own."""
+        return self.family in ("apbf", "apbbf")
 
     @property
     def block_cells(self) -> Ints:
@@ -199,7 +201,7 @@ def clear_width(shapes: Shapes, size: Ints) -> Ints:
     return 1 << np.ceil(np.log2(np.maximum(needed, 1))).astype(np.int64)
 
 
-def too_large(shapes: Shapes, size: Ints, requirement: Requirement) -> NDArray[np.bool_]:
+def too_large(shapes: Shapes, size: Ints, requirement: Requirement) -> Bools:
     """Whether the models cannot have the size, or the hardware cannot if it is asked for.
 
     What is larger than a size that is too large is so too. Sizes and result: as for `part_bits`.

@@ -8,7 +8,7 @@ import numpy as np
 from ..golden.sizing import bloom_rate
 from ..golden.spec import APBFSpec
 from ..golden.timestamp.timing_sizes import timing_bits, timing_sizes
-from .rates import worst_rates
+from .rates import lower_bounds
 from .requirement import Requirement
 from .space import shapes
 
@@ -59,7 +59,7 @@ def _growing(requirement: Requirement) -> TimedModel | None:
         return None
     slices = np.ceil(found.run * found.generation / math.log(2)).astype(np.int64)
     bits = slices * found.ring_segments
-    meets = worst_rates(found, slices) <= requirement.false_positive_rate
+    meets = lower_bounds(found, slices) <= requirement.false_positive_rate
     for index in sorted(np.flatnonzero(meets), key=lambda i: (bits[i], found.run[i])):
         k, l, g = (int(a[index]) for a in (found.run, found.generations, found.generation))
         spec = APBFSpec(k=k, l=l, slice_bits=int(slices[index]), generation=g)

@@ -11,11 +11,11 @@ from campaigns.engine import Record
 from campaigns.planner_measurement import measure_rates, measure_trace
 from lately.golden import FAMILIES, FilterSpec, from_spec, preset
 from lately.planner import Requirement, choose
-from lately.planner.abilities import ABILITIES
+from lately.planner.requirement import PLANNER_FAMILIES
 
 SEED = 20_261
 POINTS = 50
-STAMPED = ABILITIES.keys() - FAMILIES.keys()
+STAMPED = PLANNER_FAMILIES.keys() - FAMILIES.keys()
 
 
 def failures(points):

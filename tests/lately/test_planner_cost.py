@@ -5,93 +5,83 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from campaigns import cell_costs, ring_costs
+from campaigns import cell_costs, cost_fit, ring_costs
 from campaigns.counts import rows_of
 from campaigns.hardware import CASES, report_of
 from campaigns.pages.blocks import records
 from lately.boards.flow.devices import DEVICES
 from lately.boards.flow.synthesis import count_unit
-from lately.golden import FilterSpec, preset
+from lately.golden import FilterSpec, Specification, preset
 from lately.hdl.build import unit_profile
 from lately.hdl.latencies import STATUS_BITS, stamp_bits
 from lately.hdl.profile import HardwareProfile
 from lately.planner import Requirement, choose, cost, plan, space
-from lately.planner.search import sized
-from lately.planner.timestamp_cost import stamp_area, stamp_models
+from lately.planner.requirement import PLANNER_FAMILIES
+from lately.planner.ring_cost import area, features, of_spec
+from lately.planner.rings import sized
 
-ROWS, STAMP_ROWS = rows_of(records("counts"))
+RINGS, STAMPED = rows_of(records("counts"))
+ROWS = [*RINGS, *STAMPED]
 MEASURED = records("hardware")
 RUNS = [
     (spec, report_of(run))
     for run in MEASURED
     if isinstance(spec := CASES[run.point["case"]].spec, FilterSpec)
 ]
+MODELS = [(family, named) for family, models in cost.models().items() for named in models]
 
 
-def predicted(spec, device):
-    if not isinstance(spec, FilterSpec):
-        return stamp_area(spec, device)
-    return cost.area(*cost.of_spec(spec), device, spec.key_bits)
+def predicted(row):
+    spec, device = Specification.from_dict(row["spec"]), DEVICES[row["device"]]
+    return PLANNER_FAMILIES[spec.family].area(spec, device)
 
 
-def test_block_rams_are_exact_in_all_runs():
+def test_block_rams_are_exact_in_all_runs_of_rings():
     """Those of several lanes, too: a shard is a filter, and the queues of ECP5 are in LUTs."""
     assert len(RUNS) > 30
     for spec, report in RUNS:
-        device = DEVICES[report.device]
         shard = spec if spec.lanes == 1 else HardwareProfile(spec).shard_spec
-        each = int(cost.block_rams(*cost.of_spec(shard), device, shard.key_bits)[0])
+        each = PLANNER_FAMILIES["gebf"].block_rams(shard, DEVICES[report.device])
         assert each * spec.shards == report.bram, spec
 
 
-def test_block_rams_are_exact_in_all_counts():
-    assert len(ROWS) >= 100
-    for row in ROWS:
-        spec, device = FilterSpec.from_dict(row["spec"]), DEVICES[row["device"]]
-        found = cost.block_rams(*cost.of_spec(spec), device, spec.key_bits)
-        assert int(found[0]) == row["bram"], spec
-
-
-def test_luts_and_flip_flops_are_within_the_stated_error():
-    units = [(FilterSpec.from_dict(row["spec"]), row["device"], row) for row in ROWS]
-    units += [(spec, run.device, run.to_dict()) for spec, run in RUNS if spec.lanes == 1]
-    for spec, name, counted in units:
-        area = predicted(spec, DEVICES[name])
-        assert abs(area.lut[0] / counted["lut"] - 1) <= area.lut_error, spec
-        assert abs(area.ff[0] / counted["ff"] - 1) <= area.ff_error, spec
-
-
-def test_stated_error_is_small():
-    for model in cost.models().values():
-        print(model["units"], model["lut_error"], model["ff_error"])
-        assert model["lut_error"] <= 0.2
-        assert model["ff_error"] <= 0.2
+@pytest.mark.parametrize(("family", "named"), MODELS)
+def test_units_are_within_the_stated_error(family, named):
+    """Block RAMs are exact. The fit is also held against units that it was not fitted to."""
+    model = cost.models()[family][named]
+    counted = [row for row in ROWS if cost_fit.model(row) == (family, named)]
+    held_out = [row for row in cost_fit.runs(MEASURED) if cost_fit.model(row) == (family, named)]
+    print(model["units"], len(held_out), model["lut_error"], model["ff_error"])
+    assert len(counted) >= model["units"] >= cell_costs.FITTED
+    assert max(model["lut_error"], model["ff_error"]) <= 0.2
+    for row in counted + held_out:
+        area = predicted(row)
+        assert int(area.bram[0]) == row["bram"], row["spec"]
+        assert abs(area.lut[0] / row["lut"] - 1) <= area.lut_error, row["spec"]
+        assert abs(area.ff[0] / row["ff"] - 1) <= area.ff_error, row["spec"]
 
 
 def test_coefficients_are_those_of_the_counts():
-    fitted = ring_costs.fit(ROWS, MEASURED)
-    for family, model in cost.models().items():
-        assert model["units"] == fitted[family]["units"]
-        for row in ROWS:
-            if DEVICES[row["device"]].family == family:
-                anew = ring_costs.predicted(row, fitted)
-                now = ring_costs.predicted(row, cost.models())
-                assert anew == pytest.approx(now, rel=1e-3)
+    rings, cells = ring_costs.fit(RINGS, MEASURED), cell_costs.fit(STAMPED, MEASURED)
+    models = {family: {"ring": ring, **cells[family]} for family, ring in rings.items()}
+    for row in ROWS:
+        again = cost_fit.predicted(row, models)
+        assert again == pytest.approx(cost_fit.predicted(row, cost.models()), rel=1e-3)
 
 
 @pytest.mark.slow
-def test_counts_are_those_of_synthesis():
-    for row in ROWS[:: len(ROWS) // 3]:
-        found = count_unit(FilterSpec.from_dict(row["spec"]), device=DEVICES[row["device"]])
-        assert (found.lut, found.ff, found.bram) == (row["lut"], row["ff"], row["bram"])
+@pytest.mark.parametrize("row", ROWS[:: len(ROWS) // 6])
+def test_counts_are_those_of_synthesis(row):
+    found = count_unit(Specification.from_dict(row["spec"]), device=DEVICES[row["device"]])
+    assert (found.lut, found.ff, found.bram) == (row["lut"], row["ff"], row["bram"])
 
 
 @pytest.mark.parametrize("span", [None, 2000])
 def test_places_of_results_are_those_of_the_unit(span):
-    """The latency that decides on them is reckoned twice, in arrays and for one."""
+    """The latency that decides on them is computed twice, in arrays and for one."""
     for name in ("default", "large", "apbf-default", "gebf-default", "blocked-gebf-default"):
         spec = replace(preset(name), span=span)
-        named = cost.features(*cost.of_spec(spec), DEVICES["ecp5-85k-6"], spec.key_bits)
+        named = features(*of_spec(spec), DEVICES["ecp5-85k-6"], spec.key_bits)
         width = cost.TAG_BITS + 1 + (spec.window_generations).bit_length()
         width += STATUS_BITS + stamp_bits(span) if span else 0
         places = 1 << (HardwareProfile(spec).latency + 10).bit_length()
@@ -105,12 +95,12 @@ def test_what_is_larger_costs_no_less(family, name):
     requirement = Requirement(window=20_000, false_positive_rate=0.01)
     shapes = space.shapes(family, requirement)
     shapes = shapes[:: max(1, len(shapes) // 200)]
-    sizes = space.sizes(False)[1:14]
+    grids = [np.full(len(shapes), n) for n in space.sizes(False)[1:14]]
     shares = np.array(
         [
-            cost.area(shapes, np.full(len(shapes), n), DEVICES[name], 64).share(DEVICES[name])
-            for n in sizes
-            if not space.too_large(shapes, np.full(len(shapes), n), requirement).all()
+            area(shapes, sizes, DEVICES[name], 64).share(DEVICES[name])
+            for sizes in grids
+            if not space.too_large(shapes, sizes, requirement).all()
         ]
     )
     assert (np.diff(shares, axis=0) >= -1e-12).all()
@@ -122,7 +112,7 @@ def test_what_is_chosen_for_a_device_fits(name):
     found = plan(Requirement(window=2000, false_positive_rate=0.05, device=device))
     for candidate in found.candidates:
         unit_profile(candidate.spec).check_buildable()
-        area = predicted(candidate.spec, device)
+        area = candidate.family.area(candidate.spec, device)
         assert int(area.bram[0]) == candidate.area["bram"] <= device.bram
         assert area.lut[0] * (1 + area.lut_error) <= device.lut
         assert area.ff[0] * (1 + area.ff_error) <= device.ff
@@ -132,49 +122,14 @@ def test_what_is_chosen_for_a_device_fits(name):
 
 def test_block_rams_of_the_device_decide():
     """Fewer and larger memories where block RAMs are large."""
-    asked = Requirement(window=20_000, false_positive_rate=0.05)
-    bits = choose(replace(asked, bits_only=True))
-    ecp5 = choose(replace(asked, device=DEVICES["ecp5-25k-6"]))
+    required = Requirement(window=20_000, false_positive_rate=0.05)
+    bits = choose(replace(required, bits_only=True))
+    ecp5 = choose(replace(required, device=DEVICES["ecp5-25k-6"]))
     assert ecp5.segments * ecp5.parts < bits.segments * bits.parts
     assert ecp5.storage_bits >= bits.storage_bits
 
 
 def test_device_only_counts_what_fits():
-    asked = Requirement(window=2000, false_positive_rate=0.05, device=DEVICES["ice40-up5k"])
-    free = sized("apbf", replace(asked, device=None))
-    fitting = sized("apbf", asked)
-    assert len(fitting.shapes) < len(free.shapes)
-
-
-# Filters with timestamps
-
-
-@pytest.mark.parametrize("family", cell_costs.SAMPLES)
-@pytest.mark.parametrize("named", cell_costs.DRAWS)
-def test_filters_with_timestamps_are_within_the_stated_error(family, named):
-    """Block RAMs are exact; units that the fit is held against are told apart."""
-    fitted, held_out = cell_costs.parts(STAMP_ROWS, MEASURED, family, named)
-    model = stamp_models()[family][named]
-    assert model["units"] == len(fitted)
-    assert max(model["lut_error"], model["ff_error"]) <= (0.1 if family == "ecp5" else 0.2)
-    assert len(held_out) >= cell_costs.HELD_OUT
-    for row in fitted + held_out:
-        spec = cell_costs.specification(row)
-        area = stamp_area(spec, DEVICES[row["device"]])
-        assert int(area.bram[0]) == row["bram"], spec
-        assert abs(area.lut[0] / row["lut"] - 1) <= area.lut_error, spec
-        assert abs(area.ff[0] / row["ff"] - 1) <= area.ff_error, spec
-
-
-def test_coefficients_of_timestamps_are_those_of_the_counts():
-    models = cell_costs.fit(STAMP_ROWS, MEASURED)
-    for row in STAMP_ROWS:
-        anew = cell_costs.predicted(row, models)
-        assert anew == pytest.approx(cell_costs.predicted(row, stamp_models()), rel=1e-3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("row", STAMP_ROWS[:: len(STAMP_ROWS) // 3][:3])
-def test_counts_of_filters_with_timestamps_are_those_of_synthesis(row):
-    found = count_unit(cell_costs.specification(row), device=DEVICES[row["device"]])
-    assert (found.lut, found.ff, found.bram) == (row["lut"], row["ff"], row["bram"])
+    required = Requirement(window=2000, false_positive_rate=0.05, device=DEVICES["ice40-up5k"])
+    free = sized("apbf", replace(required, device=None))
+    assert len(sized("apbf", required).shapes) < len(free.shapes)

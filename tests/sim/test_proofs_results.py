@@ -22,7 +22,7 @@ def status_of(build, method):
     return record.status
 
 
-@pytest.mark.parametrize("name", ["result queue", "places, separate"])
+@pytest.mark.parametrize("name", ["result queue", "places"])
 def test_proven(name):
     """The rest takes longer: all of `python -m campaigns prove`."""
     (proof,) = (proof for proof in PROOFS if proof.name == name)

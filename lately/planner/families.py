@@ -1,0 +1,16 @@
+"""The families that the planner chooses from: one entry is all that it knows of a family."""
+
+from .requirement import PlannerFamily
+from .rings import Ring
+from .stamped import CountedTiming, Dictionary, TimedTiming
+
+PLANNED: tuple[PlannerFamily, ...] = (
+    Ring("apbf"),
+    Ring("apbbf"),
+    Ring("gebf"),
+    Ring("blocked-gebf"),
+    Dictionary("window-dictionary"),
+    CountedTiming("partitioned-timing"),
+    TimedTiming("timed-timing"),
+)
+"""Families in the order of `lately plan`."""

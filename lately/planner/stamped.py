@@ -1,0 +1,362 @@
+"""Families whose cells hold timestamps, dictionaries and timing filters: all sizes are tried."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from ..boards.flow.devices import Device
+from ..boards.flow.inference import INFERRED, Inferred, inferred_memory
+from ..golden.analysis import bloom_accesses, stashed_entries
+from ..golden.errors import SpecificationError
+from ..golden.sizing import HASHES, parts_cells, parts_rate
+from ..golden.spec.dictionary_sizes import (
+    MOST_MOVED,
+    MOST_STASHED,
+    MOVING,
+    WindowDictionarySpec,
+    least_columns,
+    least_digest_bits,
+)
+from ..golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
+from ..hdl.build import unit_profile
+from ..hdl.latencies import ACCEPT_LAG, PAGE_WORDS, ceil_log, hash_latency
+from ..hdl.target_clocks import levels, target_mhz
+from ..hdl.timing.sweep_rules import rest_interval
+from .cost import TAG_BITS, WITHOUT_LUT_MEMORY
+from .requirement import Binding, PlannerFamily, Requirement, buildable
+
+MOST_DEPTH = 1 << 14
+"""Cells of a memory in hardware, at most: the bits of a block RAM of an ECP5."""
+
+MOST_ROWS = 1 << 30
+"""Rows of a golden dictionary, at most."""
+
+LEAST_REST = 16
+"""Cycles of which the sweep of a timing filter that counts insertions takes one, at least."""
+
+MOST_STAMP_BITS = 64
+"""Bits of a stamp, at most."""
+
+_MOMENTS = 33
+"""Moments of a block at which rates are taken, at most."""
+
+_ROWS_PER_KEY = 32
+"""Rows that are tried, to a key of the window, at most: more of them save no column."""
+
+_LEAST_SHARE = 1e-12
+"""Share of the cells that may be touched from which on there are not too many cells."""
+
+
+class Stamped(PlannerFamily, ABC):
+    """Filters with memories of cells, each of which holds a timestamp."""
+
+    exact_window = window_per_query = True
+
+    @abstractmethod
+    def cells(self, spec: Any) -> tuple[int, int, list[range]]:
+        """Return words and width of each memory of `spec`, and the bits that each port reads."""
+
+    @abstractmethod
+    def result_bits(self, spec: Any) -> tuple[int, ...]:
+        """Return the widths of a verdict of `spec`, and of the time with it."""
+
+    @abstractmethod
+    def own_features(self, spec: Any) -> dict[str, int]:
+        """Return the features of `spec` that other families do not have."""
+
+    def waiting(self, spec: Any, profile: Any) -> Iterator[tuple[int, int]]:
+        """Yield words and width of memories of `spec`, by its `profile`, in which windows wait."""
+        yield from ()
+
+    def features(self, spec: Any, device: Device) -> dict[str, float]:
+        """Return what LUTs and flip-flops of `spec` are counted by."""
+        profile = _profile(spec, device)
+        depth = hash_latency(spec.key_bits, levels=profile.levels)
+        named = {
+            "unit": 1,
+            "key bits": spec.key_bits,
+            "registers of the hash": depth * spec.key_bits,
+            "places of results": _places(profile) * (TAG_BITS + sum(self.result_bits(spec))),
+            **self.own_features(spec),
+        }
+        return {name: float(value) for name, value in named.items()}
+
+    def block_rams(self, spec: Any, device: Device) -> int:
+        """Return the block RAMs of the cells of `spec`, and on iCE40 those of small memories."""
+        if device.family not in INFERRED:
+            return super().block_rams(spec, device)
+        blocks = self.memories(spec) * self._inferred(spec, device).blocks
+        if device.family == WITHOUT_LUT_MEMORY:
+            profile = _profile(spec, device)
+            results = [(_places(profile), width) for width in (TAG_BITS, *self.result_bits(spec))]
+            for depth, width in (*results, *self.waiting(spec, profile)):
+                how: Any = {"reads": [range(width)], "new": True}
+                blocks += inferred_memory(device.family, depth=depth, width=width, **how).blocks
+        return blocks
+
+    def luts(self, spec: Any, device: Device) -> int:
+        """Return the LUTs of the cells of `spec`, if yosys puts cells there."""
+        inferred = device.family in INFERRED
+        return self.memories(spec) * self._inferred(spec, device).tables if inferred else 0
+
+    def _inferred(self, spec: Any, device: Device) -> Inferred:
+        """Return what each memory of cells takes where yosys chooses its block RAMs."""
+        depth, width, reads = self.cells(spec)
+        return inferred_memory(device.family, depth=depth, width=width, reads=reads)
+
+
+def _profile(spec: Any, device: Device) -> Any:
+    return unit_profile(spec, levels=levels(device.name, target_mhz(device.name)))
+
+
+def _places(profile: Any) -> int:
+    """Places in the result queue, which the latency takes."""
+    return 1 << int(ceil_log(2, profile.latency + ACCEPT_LAG + 1))
+
+
+class Dictionary(Stamped):
+    """Window dictionaries: one for each number of rows, with moves and without."""
+
+    exact_age = remove = True
+    counts = ("insertions",)
+    answers = "exact age, any window, remove"
+
+    def specs(self, requirement: Requirement) -> Iterator[WindowDictionarySpec]:
+        """Yield the fewest columns for each number of rows."""
+        window = requirement.window
+        if window > MOST_ROWS:
+            return
+        least = least_digest_bits(window, requirement.false_positive_rate)
+        most = min(_ROWS_PER_KEY * window, MOST_ROWS if requirement.any_size else MOST_DEPTH)
+        for bits in range(1, most.bit_length()):
+            for moves in (False, True):
+                columns = least_columns(window, 1 << bits, moves=moves)
+                try:
+                    if columns is not None:
+                        yield WindowDictionarySpec(
+                            window=window,
+                            columns=columns,
+                            rows=1 << bits,
+                            digest_bits=max(least, bits + 1),
+                            key_bits=requirement.key_bits,
+                            seed=requirement.seed,
+                            **(MOVING if moves else {}),
+                        )
+                except SpecificationError:
+                    # Digests that are too long for so few rows.
+                    pass
+
+    def rates(self, spec: WindowDictionarySpec, requirement: Requirement) -> tuple[float, float]:
+        """Return the only rate twice."""
+        return spec.mean_false_positive_rate, spec.mean_false_positive_rate
+
+    def memories(self, spec: WindowDictionarySpec) -> int:
+        """Return the columns."""
+        return spec.columns
+
+    def model(self, spec: WindowDictionarySpec) -> str:
+        """Return a name that says whether entries move."""
+        return f"{self.name}, moves" if spec.moves else self.name
+
+    def cells(self, spec: WindowDictionarySpec) -> tuple[int, int, list[range]]:
+        """The sweep reads whether a cell is used, and its time; with moves all of it."""
+        whole = range(spec.cell_bits)
+        swept = whole if spec.moves else range(1 + spec.timestamp_bits)
+        return spec.rows, spec.cell_bits, [whole, swept]
+
+    def result_bits(self, spec: WindowDictionarySpec) -> tuple[int, ...]:
+        """Return the width of a verdict."""
+        return (2 + (spec.window - 1).bit_length(),)
+
+    def own_features(self, spec: WindowDictionarySpec) -> dict[str, int]:
+        """Return bits of columns and stash."""
+        return {
+            "digest bits": spec.digest_bits,
+            "columns": spec.columns,
+            "row bits of columns": spec.columns * spec.row_bits,
+            "rest bits of columns": spec.columns * spec.rest_bits,
+            "time bits of columns": spec.columns * spec.timestamp_bits,
+            "bits of the stash": spec.stash * (spec.digest_bits + spec.timestamp_bits),
+        }
+
+    def bindings(self, spec: WindowDictionarySpec, requirement: Requirement) -> list[Binding]:
+        """Return what breaks with a shorter digest, a column less, and half the rows."""
+        found = []
+        if spec.digest_bits - 1 > spec.row_bits:
+            rate = replace(spec, digest_bits=spec.digest_bits - 1).mean_false_positive_rate
+            if rate > requirement.false_positive_rate:
+                found.append(Binding("digest_bits", spec.digest_bits - 1, "rate", rate))
+        for name, columns, rows in (
+            ("columns", spec.columns - 1, spec.rows),
+            ("rows", spec.columns, spec.rows // 2),
+        ):
+            if columns > bool(spec.moves) and rows:
+                less = columns if name == "columns" else rows
+                stashed = stashed_entries(spec.window, columns=columns, rows=rows)
+                if spec.moves and (share := stashed / spec.window) > MOST_MOVED:
+                    found.append(Binding(name, less, "moves", share))
+                elif not spec.moves and stashed > MOST_STASHED:
+                    found.append(Binding(name, less, "stash", stashed))
+        return found
+
+
+class Timing(Stamped):
+    """Timing filters: those of all numbers of hashes."""
+
+    @abstractmethod
+    def keys(self, spec: Any, requirement: Requirement) -> tuple[int, int]:
+        """Return the keys in `spec` at the beginning and the end of a block or a tick."""
+
+    def rates(self, spec: Any, requirement: Requirement) -> tuple[float, float]:
+        """Return the rates of `spec` at the end of a block or a tick, and over one."""
+        rates = self.moments(spec, requirement)
+        return float(max(rates)), float(np.mean(rates))
+
+    def moments(self, spec: Any, requirement: Requirement) -> list[float]:
+        """Return the rates of `spec` at moments of a block or a tick, at its end last."""
+        first, last = self.keys(spec, requirement)
+        moments = np.linspace(first, last, min(_MOMENTS, last - first + 1)).round().astype(int)
+        return [parts_rate(keys, spec.cells, spec.hashes) for keys in moments.tolist()]
+
+    def memories(self, spec: Any) -> int:
+        """Return the parts of `spec`."""
+        return int(spec.hashes)
+
+    def accesses(self, spec: Any, requirement: Requirement) -> float:
+        """Return the cells of `spec` that a query reads at the worst moment."""
+        worst = self.rates(spec, requirement)[0]
+        fill = min(worst ** (1 / spec.hashes), 1 - 1e-12)
+        return bloom_accesses(spec.hashes, "false", fill)
+
+    def cells(self, spec: Any) -> tuple[int, int, list[range]]:
+        """Both ports of `spec` read whole stamps."""
+        return spec.cells, spec.stamp_bits, [range(spec.stamp_bits)] * 2
+
+    def result_bits(self, spec: Any) -> tuple[int, ...]:
+        """Return the width of a verdict of `spec`."""
+        return (1 + (spec.window_blocks + 1).bit_length() + spec.hashes.bit_length(),)
+
+    def waiting(self, spec: Any, profile: Any) -> Iterator[tuple[int, int]]:
+        """Windows wait for hash and cells of `spec`, as long as its `profile` says."""
+        left = profile.latency_terms["hash"] + profile.latency_terms["cells"]
+        while (cycles := min(left, PAGE_WORDS + 1)) > 1:
+            yield cycles - 1, spec.window_blocks.bit_length()
+            left -= cycles
+
+    def own_features(self, spec: Any) -> dict[str, int]:
+        """Return bits of parts of `spec`."""
+        return {
+            "window bits": spec.window_blocks.bit_length(),
+            "parts": spec.hashes,
+            "address bits of parts": spec.hashes * (spec.cells.bit_length() - 1),
+            "stamp bits of parts": spec.hashes * spec.stamp_bits,
+            "age bits of parts": spec.hashes * spec.window_blocks.bit_length(),
+        }
+
+    def bindings(self, spec: Any, requirement: Requirement) -> list[Binding]:
+        """Return what breaks of `spec` with fewer cells, or a hash less."""
+        found = []
+        fewer = spec.cells - 1 if requirement.any_size else spec.cells // 2
+        for name, less in (("cells", fewer), ("hashes", spec.hashes - 1)):
+            if less > 0:
+                changed: dict[str, Any] = {name: less}
+                rate = self.rates(replace(spec, **changed), requirement)[0]
+                if rate > requirement.false_positive_rate:
+                    found.append(Binding(name, less, "rate", rate))
+        return found
+
+
+class CountedTiming(Timing):
+    """Timing filters whose clock counts insertions, of all blocks."""
+
+    counts = ("insertions",)
+    answers = "age in blocks, any window"
+
+    def specs(self, requirement: Requirement) -> Iterator[PartitionedTimingSpec]:
+        """Yield filters with the shortest stamps that leave the sweep its time."""
+        block = 1
+        while block <= requirement.window:
+            window = -(-requirement.window // block) * block
+            longest = requirement.longest_trace
+            if longest is None or window + block - 1 <= longest:
+                for parts in _parts(window + block - 1, requirement):
+                    spec = PartitionedTimingSpec(window=window, block=block, **parts)
+                    yield from _shortest(
+                        spec,
+                        (window // block + 2).bit_length(),
+                        lambda one: requirement.any_size or rest_interval(one) >= LEAST_REST,
+                    )
+            block *= 2
+
+    def keys(self, spec: PartitionedTimingSpec, requirement: Requirement) -> tuple[int, int]:
+        """Return the keys of the window, and those with its slack."""
+        return spec.window, spec.window + spec.slack
+
+    def slack(self, spec: PartitionedTimingSpec, requirement: Requirement) -> float:
+        """Return the rest of the last block."""
+        return (spec.window + spec.slack) / requirement.window - 1
+
+    def cycle_share(self, spec: PartitionedTimingSpec) -> float:
+        """Return the share of cycles that the sweep leaves."""
+        return 1 - 1 / rest_interval(spec)
+
+    def cells(self, spec: PartitionedTimingSpec) -> tuple[int, int, list[range]]:
+        """One port reads whole stamps."""
+        return spec.cells, spec.stamp_bits, [range(spec.stamp_bits)]
+
+    def bindings(self, spec: PartitionedTimingSpec, requirement: Requirement) -> list[Binding]:
+        """Return what breaks with fewer cells, a hash less, or shorter stamps."""
+        found = super().bindings(spec, requirement)
+        if not requirement.any_size:
+            bits = spec.stamp_bits - 1
+            least = (spec.window_blocks + 2).bit_length()
+            rest = rest_interval(replace(spec, stamp_bits=bits)) if bits >= least else 0
+            found.append(Binding("stamp_bits", bits, "sweep", float(rest)))
+        return found
+
+
+class TimedTiming(Timing):
+    """Timing filters whose window is a span of time."""
+
+    counts = ("time",)
+    answers = "age in ticks, any window"
+
+    def specs(self, requirement: Requirement) -> Iterator[TimedTimingSpec]:
+        """Yield filters with the shortest stamps of which there is hardware in time."""
+        span = requirement.span
+        assert span is not None
+        for parts in _parts(requirement.window, requirement):
+            spec = TimedTimingSpec(span=span.ticks, **parts)
+            yield from _shortest(spec, spec.stamp_bits, lambda one: buildable(one, requirement))
+
+    def keys(self, spec: TimedTimingSpec, requirement: Requirement) -> tuple[int, int]:
+        """Return the keys of the span's ticks, and those with the present tick."""
+        ticks, last = spec.window_blocks, requirement.window
+        return last * ticks // (ticks + 1), last
+
+    def result_bits(self, spec: TimedTimingSpec) -> tuple[int, ...]:
+        """Return the width of a verdict, and of the time."""
+        return (*super().result_bits(spec), spec.stamp_bits)
+
+
+def _shortest(spec: Any, least: int, suits: Callable[[Any], bool]) -> Iterator[Any]:
+    """Yield the filter with the shortest stamps of `least` bits or more that suit, if any do."""
+    longer = (replace(spec, stamp_bits=bits) for bits in range(least, MOST_STAMP_BITS + 1))
+    yield from islice(filter(suits, longer), 1)
+
+
+def _parts(keys: int, requirement: Requirement) -> Iterator[dict[str, int]]:
+    """Yield numbers of hashes, with the fewest cells of a part that keep the rate, and the keys."""
+    key = {"key_bits": requirement.key_bits, "seed": requirement.seed}
+    for hashes in HASHES:
+        if requirement.false_positive_rate ** (1 / hashes) < _LEAST_SHARE:
+            continue
+        cells = parts_cells(keys, requirement.false_positive_rate, hashes)
+        if not requirement.any_size:
+            cells = 1 << (cells - 1).bit_length()
+        if cells <= (MOST_ROWS if requirement.any_size else MOST_DEPTH):
+            yield {"hashes": hashes, "cells": cells, **key}
