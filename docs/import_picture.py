@@ -91,6 +91,6 @@ def picture() -> str:
 def import_table() -> str:
     """Return the direct imports of each folder as a table."""
     graph = imports()
-    rows = [f"| `{name}` | {', '.join(f'`{one}`' for one in sorted(graph[name])) or '–'} |"
+    rows = [f"| `{name}` | {', '.join(f'`{one}`' for one in sorted(graph[name])) or 'nothing'} |"
             for name in PARTS]  # fmt: skip
     return "\n".join(["| folder | imports |", "| --- | --- |", *rows])
