@@ -21,14 +21,33 @@ from ..memory.map import BLOCK_KINDS, CELL_VARIANTS, cell_columns
 COUNTERS = ("operations", "insertions", "hits", "lost")
 """Counters of a unit."""
 
-HAZARDS = 8
+COMPARISON = 2
+"""Cycles in which the row of an operation is compared with the rows of the operations ahead."""
+
+WORD = 2
+"""Cycles from the address of a memory of cells to its word."""
+
+MATCH = WORD + 2
+"""Cycles from the read of its cells to what the columns answer an operation."""
+
+DECISION = MATCH + 2
+"""Cycles from the read to the decision where the operation writes."""
+
+WRITE = DECISION + 2
+"""Cycles from the read to the write."""
+
+HAZARDS = WRITE
 """Operations before one that have not written yet, or just write, when it reads."""
 
-DECISION = 6
-"""Clocks from the address of a column's memory to the decision where an operation writes."""
+STASH_HAZARDS = 3
+"""Operations before one that may change the stash while that looks for its digest."""
 
-ANSWER = 13
-"""Clocks from that address to the verdict."""
+VERDICT = 3
+"""Cycles from the distances of a digest in its column and in the stash to the verdict."""
+
+ANSWER = WRITE + 2 + VERDICT
+"""Cycles from the read to the verdict; the stash looks for the digest until two cycles after the
+write."""
 
 LEAST_WINDOW = 16
 """Shortest window: longer than what is under way, so that nothing of it has expired."""
@@ -36,19 +55,34 @@ LEAST_WINDOW = 16
 MOST_SWEPT_PER_ROW = 24
 """Most insertions to each row of the sweep, so that a late one keeps its margin."""
 
-LATE_ROWS = 4
-"""Rows by which the sweep of a column may be late until the input rests for a clock a row; twice
-as many, until it is closed."""
+SWEEP_BACKLOG = 4
+"""Rows by which the sweep of a column may be late until the input stalls for a cycle per row; twice
+as many, until the input is closed."""
 
-PATIENCE = 64
-"""Clocks for which the input of a ring rests, at most, until its stash has room again."""
+MAX_STALL = 64
+"""Most cycles for which the input stalls, if entries move, until the stash has room again."""
 
-RECOVERY = 1024
-"""Clocks until it may rest anew. Power of two."""
+STALL_PERIOD = 1024
+"""Cycles until the input may stall again. Power of two."""
+
+BEHIND_ROWS = SWEEP_BACKLOG // 2
+"""Rows by which the sweep of a column may be late until no more entries come there: fewer than
+those with which the input stalls."""
+
+WATCHED = 3
+"""Cycles from an entry's arrival in a column until operations are compared with its row."""
+
+KNOWN = 3
+"""Cycles from the word of a cell to its digest, and whether it is within the window."""
+
+EARLIEST = WATCHED + 1 + WORD + KNOWN + 2
+"""Least cycles from an entry's arrival to its exchange: one until the sweep has left the port, and
+two in which the entry waits for its write. An operation that was in flight when the entry came has
+been compared with its row by then, on leaving, `HAZARDS` cycles after its read."""
 
 
 def crowded_stash(spec: WindowDictionarySpec) -> int:
-    """Return with how many entries in its stash the input of a ring rests: three quarters.
+    """Return with how many entries in the stash the input stalls, if entries move: three quarters.
 
     Parameters
     ----------
@@ -58,9 +92,9 @@ def crowded_stash(spec: WindowDictionarySpec) -> int:
 
 
 def rows_latency(spec: WindowDictionarySpec, *, levels: int = DEFAULT_LEVELS) -> int:
-    """Return the clocks from a key to the addresses of its cells, at the memories.
+    """Return the cycles from a key to the addresses of its cells, at the memories.
 
-    One for the digest, one for the rows, and two in which they are compared.
+    One for the digest, one for the rows, and those in which they are compared.
 
     Parameters
     ----------
@@ -68,7 +102,7 @@ def rows_latency(spec: WindowDictionarySpec, *, levels: int = DEFAULT_LEVELS) ->
     levels : int
         As for `lately.hdl.latencies.hash_latency`.
     """
-    return max(CONTROL_LAG, hash_latency(spec.key_bits, spec.hash, levels=levels)) + 4
+    return max(CONTROL_LAG, hash_latency(spec.key_bits, spec.hash, levels=levels)) + 2 + COMPARISON
 
 
 def swept_per_row(spec: WindowDictionarySpec) -> int:

@@ -1,25 +1,22 @@
-"""Where operations write: as if each had seen what those before it, still under way, will write."""
+"""Decides where operations write, as if each had seen the writes of all operations ahead."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..pipeline import registered
-from .column import Column
-from .dictionary_figures import DECISION, HAZARDS
-
-READ = Column.LATENCY
-"""Clocks from the address of the cells to what they tell."""
+from ..pipeline import Pipeline, registered
+from .cells import lowest
+from .dictionary_figures import DECISION, HAZARDS, MATCH
 
 GROUP = 5
-"""Columns of which the first free one is found in one level of look-up tables."""
+"""Columns among which one level of LUTs finds the first free one."""
 
 NEAR_BITS = HAZARDS.bit_length()
-"""Low bits of the numbers of insertions, in which those under way differ."""
+"""Low bits of the numbers of insertions, in which the operations in flight differ."""
 
 
 class Knowledge(data.StructLayout):
-    """What an operation has learned from those before it since it read its cells.
+    """What an operation knows about its cells, from its read and from the operations ahead.
 
     Parameters
     ----------
@@ -35,7 +32,7 @@ class Knowledge(data.StructLayout):
                 # Cell that holds the digest, if that is known.
                 "hit": columns,
                 "known": 1,
-                # Whether an operation under way wrote it, and the number of that.
+                # Whether an operation in flight wrote that cell, and its number.
                 "near": 1,
                 "time": NEAR_BITS,
             }
@@ -43,99 +40,109 @@ class Knowledge(data.StructLayout):
 
 
 class Placement(wiring.Component):
-    """Decides for one operation a clock which cell it writes, if any.
+    """Decides for one operation per cycle which cell it writes, if any.
 
-    An insertion writes the cell that holds its digest, else the first free one, else it goes to
-    the stash; a removal empties the cell that holds its digest.
+    An insertion writes the cell that holds its digest, otherwise the first free cell, otherwise it
+    goes to the stash. A removal empties the cell that holds its digest.
 
-    An operation is decided `DECISION` clocks after the address of its cells, and writes two
-    clocks later. It tells all behind it, up to those that have their address when it writes:
-    the memory does not show them what. They put it over what they read, nearest last.
+    An operation comes in the cycle in which its cells are read. It is decided `DECISION` cycles
+    later and written two cycles after that. It reports its decision to all operations behind it, up
+    to those whose cells are read when it writes: the memory does not show them the write. These
+    put the decisions over what they read, the nearest last.
 
     Parameters
     ----------
     columns : int
-    further
-        Further members.
 
     Members
     -------
-    same : In(HAZARDS)
-        Bit k - 1: whether the operation k clocks ago had the digest of the one that is
-        `DECISION` + 1 - k clocks behind its address, and not ahead of it.
-    same_rows : In
-        The same for the cells in each column.
-    match, free : In(columns)
-        What the columns tell of the operation `Column.LATENCY` clocks behind its address.
     insert, remove : In(1)
-        What the operation does that is decided.
     number : In(NEAR_BITS)
-        Its number, the low bits.
-    fills, empties : Out(columns)
-        Cell that the operation fills, or empties, which was decided the clock before.
-    filled : Out(1)
-        There is one that it fills.
-    acts : Out(1)
-        It inserts or removes.
+        Low bits of its number.
+    same : In(HAZARDS)
+        Bit k - 1: whether the operation k cycles before had its digest.
+    same_rows : In
+        Likewise its row, in each column.
+    match, free : In(columns)
+        From the columns, `MATCH` cycles later.
     hit : Out(1)
-        A column holds its digest.
-    push : Out(1)
-        The operation that was decided two clocks before goes to the stash.
+        A column holds its digest; `LATENCY` cycles later.
+    writes : Out(columns)
+        Cell that it fills or empties; likewise.
+    fills, pushes : Out(1)
+        It fills a cell; it goes to the stash; likewise.
+    acts, push : Out(1)
+        It inserts or removes; it goes to the stash; a cycle later.
     near : Out(1)
-        The cell that holds its digest was written by an operation that was under way,
-        `near_distance` insertions before.
+        An operation in flight wrote the cell that holds its digest, `near_distance` insertions
+        before; a cycle later.
     near_distance : Out(NEAR_BITS)
     """
 
-    def __init__(self, *, columns, **further):
+    LATENCY = DECISION + 1
+
+    def __init__(self, *, columns):
         self._columns = columns
         super().__init__(
             {
-                "same": In(HAZARDS),
-                "same_rows": In(data.ArrayLayout(columns, HAZARDS)),
-                "match": In(columns),
-                "free": In(columns),
                 "insert": In(1),
                 "remove": In(1),
                 "number": In(NEAR_BITS),
-                "fills": Out(columns),
-                "empties": Out(columns),
-                "filled": Out(1),
-                "acts": Out(1),
+                "same": In(HAZARDS),
+                "same_rows": In(data.ArrayLayout(HAZARDS, columns)),
+                "match": In(columns),
+                "free": In(columns),
                 "hit": Out(1),
+                "writes": Out(columns),
+                "fills": Out(1),
+                "pushes": Out(1),
+                "acts": Out(1),
                 "push": Out(1),
                 "near": Out(1),
                 "near_distance": Out(NEAR_BITS),
             }
-            | further
         )
+        self._fills, self._empties = (Signal(columns, name=name) for name in ("filled", "emptied"))
+        self._acts = Signal(name="decided_acts")
 
     def elaborate(self, platform):
         m = Module()
-        layout = Knowledge(columns=self._columns)
-        inserts, number = Signal(), Signal(NEAR_BITS)
-        m.d.sync += [inserts.eq(self.insert), number.eq(self.number)]
-        tells = [self.fills, self.empties, self.acts, inserts, number]
-        told_before = [registered(m, each, "told_before") for each in tells]
-        state = self._told(m, layout.const({}), HAZARDS, told_before)
+        pipe = Pipeline(m)
+        insert, remove, number = (
+            pipe.enter(getattr(self, name), name).at(DECISION).value
+            for name in ("insert", "remove", "number")
+        )
+        self._same = pipe.enter(self.same, "same", reset_less=True)
+        self._same_rows = pipe.enter(self.same_rows, "same_rows", reset_less=True)
+        inserts = registered(m, insert, "decided_insert")
+        number = registered(m, number, "decided_number")
+        reports = [self._fills, self._empties, self._acts, inserts, number]
+        reports_before = [registered(m, each, "report_before") for each in reports]
+        state = Knowledge(columns=self._columns).const({})
+        state = self._informed(m, state, HAZARDS, reports_before)
         for stage in range(DECISION):
-            if stage == READ:
+            if stage == MATCH:
                 state = self._merged(state)
-            told = self._told(m, state, DECISION + 1 - stage, tells)
-            state = registered(m, told, f"knowledge{stage + 1}")
-        held = registered(m, told.hit.any(), "held")
-        told = self._told(m, state, 1, tells)
-        time = registered(m, told.time, "near_time")
+            known = self._informed(m, state, DECISION + 1 - stage, reports)
+            state = registered(m, known, f"knowledge{stage + 1}")
+        held = registered(m, known.hit.any(), "held")
+        known = self._informed(m, state, 1, reports)
+        same = self._same.at(DECISION).value[0]
+        self._elaborate_decision(m, known, insert, remove, Mux(self._acts & same, self.fills, held))
+        # The next operation, if it inserts the same digest, will write the same cell.
+        absorbed = (same & insert).replicate(self._columns)
+        m.d.comb += self.writes.eq((self._fills & ~absorbed) | self._empties)
+        time = registered(m, known.time, "near_time")
         m.d.sync += [
-            self.push.eq(inserts & ~self.filled),
-            self.near.eq(registered(m, told.near, "nearby")),
+            self.acts.eq(self._acts),
+            self.push.eq(self.pushes),
+            self.near.eq(registered(m, known.near, "nearby")),
             self.near_distance.eq(number - time),
         ]
-        self._elaborate_decision(m, told, Mux(self.acts & self.same[0], self.filled, held))
         return m
 
     def _merged(self, state):
-        """Put what was read under what was told."""
+        """Put what was read under what was reported."""
         return data.View(
             Knowledge(columns=self._columns),
             Cat(
@@ -148,42 +155,34 @@ class Placement(wiring.Component):
             ),
         )
 
-    def _told(self, m, state, distance, tells):
-        """Return what is known with what the operation tells that was `distance` clocks before."""
-        fills, empties, acts, inserts, number = tells
-        told = Signal(state.shape(), name=f"told{distance}")
-        mine = acts & self.same[distance - 1]
-        rows = self.same_rows[distance - 1]
+    def _informed(self, m, state, distance, reports):
+        """Return a state with what the operation `distance` cycles before reports."""
+        fills, empties, acts, inserts, number = reports
+        known = Signal(state.shape(), name=f"informed{distance}")
+        stage = max(0, DECISION + 1 - distance)
+        mine = acts & self._same.at(stage).value[distance - 1]
+        same_rows = self._same_rows.at(stage).value
+        rows = Cat(same_rows[column][distance - 1] for column in range(self._columns))
         m.d.comb += [
-            told.written.eq(state.written | ((fills | empties) & rows)),
-            told.free.eq((state.free | (empties & rows)) & ~(fills & rows)),
-            told.hit.eq(Mux(mine, fills, state.hit)),
-            told.known.eq(state.known | mine),
-            told.near.eq(Mux(mine, inserts, state.near)),
-            told.time.eq(Mux(mine, number, state.time)),
+            known.written.eq(state.written | ((fills | empties) & rows)),
+            known.free.eq((state.free | (empties & rows)) & ~(fills & rows)),
+            known.hit.eq(Mux(mine, fills, state.hit)),
+            known.known.eq(state.known | mine),
+            known.near.eq(Mux(mine, inserts, state.near)),
+            known.time.eq(Mux(mine, number, state.time)),
         ]
-        return told
+        return known
 
-    def _elaborate_decision(self, m, told, hit):
-        inserts, removes = (each.replicate(self._columns) for each in (self.insert, self.remove))
-        # The digest is held in no column, if not hit, so that no choice is needed at the end.
-        placed = (self.insert & ~hit).replicate(self._columns)
+    def _elaborate_decision(self, m, known, insert, remove, hit):
+        inserts, removes = (each.replicate(self._columns) for each in (insert, remove))
+        # If the digest is not hit, no column holds it: so nothing is chosen at the end.
+        placed = (insert & ~hit).replicate(self._columns)
+        first = lowest(known.free, group=GROUP)
         m.d.sync += [
-            self.fills.eq((told.hit & inserts) | (self._first(told.free) & placed)),
-            self.empties.eq(told.hit & removes),
-            self.filled.eq(self.insert & (hit | told.free.any())),
-            self.acts.eq(self.insert | self.remove),
+            self._fills.eq((known.hit & inserts) | (first & placed)),
+            self._empties.eq(known.hit & removes),
+            self._acts.eq(insert | remove),
+            self.fills.eq(insert & (hit | known.free.any())),
             self.hit.eq(hit),
+            self.pushes.eq(insert & ~hit & ~known.free.any()),
         ]
-
-    def _first(self, free):
-        """Return the lowest bit that is set, in groups so that few tables follow each other."""
-        before, first = Const(0), []
-        for low in range(0, self._columns, GROUP):
-            group = free[low : low + GROUP]
-            first += [
-                bit & ~group[:at].any() & ~before if at else bit & ~before
-                for at, bit in enumerate(group)
-            ]
-            before = before | group.any()
-        return Cat(first)

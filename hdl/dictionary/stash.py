@@ -1,215 +1,200 @@
 """Stash of a dictionary: whole digests that found no cell."""
 
-from functools import reduce
-from operator import or_
-
-from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..pipeline import registered
-
-STASH_HAZARDS = 3
-"""Operations before one that may change the stash while its digest is looked for."""
+from ..pipeline import Pipeline, registered
+from .cells import Entry, agreeing_pairs, selected_later
+from .dictionary_figures import STASH_HAZARDS
+from .moves import Crowd, ExchangeSignature, Offers
+from .places import OldestPlace, SparePlace, turn_bits
 
 
 class Stash(wiring.Component):
     """Places for digests, each with the number of its insertion.
 
-    One operation a clock: an insertion or removal takes its digest out, and
-    one that is pushed goes to a free place, else in place of the oldest entry,
-    which is told to be lost if it has not expired. Expired entries are dropped
-    in time, one place looked at after the other.
+    One operation per cycle: an insertion or removal takes its digest out. An insertion that is
+    pushed goes to a free place, otherwise in place of an entry, which is reported as lost if it has
+    not expired: the oldest, or if entries move any that no column holds. The stash looks at one
+    place after another, and drops its entry once that has expired for all operations to come.
 
     Parameters
     ----------
     spec : WindowDictionarySpec
-    further
-        Further members.
+        With moves, its stash has more places than there are columns.
 
     Members
     -------
-    asked : In
-        Digest of the operation that is performed `STASH_HAZARDS` clocks later.
-    same : In(STASH_HAZARDS)
-        Bit k - 1: whether the operation that is performed k clocks later has the digest of
-        that which is performed.
-    acts, push : In(1)
-        What is performed: it inserts or removes; it goes to the stash.
     digest, number : In
-        Its digest; the number of its insertion, modulo 2**T.
+        Of the operation that is performed `STASH_HAZARDS` cycles later; its number modulo 2**T.
+    same : In(STASH_HAZARDS)
+        Bit k - 1: whether it has the digest of the operation k cycles before.
+    acts, push : In(1)
+        The operation that is performed inserts or removes; it goes to the stash.
     clear : In(1)
         All places become free.
     hit : Out(1)
-        A place held the digest, the clock before; it may have expired.
+        A place held the digest, a cycle later; its entry may have expired.
     distance : Out
-        Number less that of the place, two clocks before.
+        Number less that of the entry, two cycles later.
     lost : Out(1)
-        An entry that had not expired was displaced, three clocks before.
+        An entry that had not expired was displaced, three cycles later.
     lost_distance : Out
         Number less that of the entry, likewise.
+    exchange : Out(ExchangeSignature)
+        If entries move: the entries that it offers to columns, and those that come back.
+    crowded : Out(1)
+        If entries move: as of `Crowd`.
+
+    Attributes
+    ----------
+    valid : Signal
+        Places in use.
+    entries : list of View
+        Their entries.
     """
 
-    def __init__(self, *, spec, **further):
+    def __init__(self, *, spec):
         self._spec = spec
-        time = spec.timestamp_bits
+        self._moves = bool(spec.moves)
+        places, time = spec.stash, spec.timestamp_bits
+        self.place = (SparePlace if spec.moves else OldestPlace)(places=places)
+        self.valid = Signal(places)
+        self.entries = [Signal(Entry(spec=spec), name=f"entry{at}") for at in range(places)]
+        inputs = {"digest": spec.digest_bits, "number": time, "same": STASH_HAZARDS}
+        inputs |= dict.fromkeys(("acts", "push", "clear"), 1)
+        outputs = {"hit": 1, "distance": time, "lost": 1, "lost_distance": time}
+        moves = {"exchange": Out(ExchangeSignature(spec=spec)), "crowded": Out(1)}
         super().__init__(
-            {
-                "asked": In(spec.digest_bits),
-                "same": In(STASH_HAZARDS),
-                "acts": In(1),
-                "push": In(1),
-                "digest": In(spec.digest_bits),
-                "number": In(time),
-                "clear": In(1),
-                "hit": Out(1),
-                "distance": Out(time),
-                "lost": Out(1),
-                "lost_distance": Out(time),
-            }
-            | further
+            {name: In(shape) for name, shape in inputs.items()}
+            | {name: Out(shape) for name, shape in outputs.items()}
+            | (moves if spec.moves else {})
         )
-        places = spec.stash
-        self._valid = Signal(places)
-        self._digests = [Signal(spec.digest_bits, name=f"digest{at}") for at in range(places)]
-        self._times = [Signal(time, name=f"time{at}") for at in range(places)]
-        self._match = Signal(places)
-        self._written = Signal(places)
-        self._taken = Signal(places)
-        self._wrote = Signal(places)
-        self._changed = Signal(places)
 
     def elaborate(self, platform):
         m = Module()
-        oldest = self._oldest(m)
-        chosen, displaces = self._choice(oldest)
+        places = self._spec.stash
+        pipe = Pipeline(m)
+        digest = pipe.enter(self.digest, "digest", reset_less=True)
+        number = pipe.enter(self.number, "number", reset_less=True).at(STASH_HAZARDS).value
+        match, written, taken = (
+            Signal(places, name=name) for name in ("match", "written", "taken")
+        )
+        self._elaborate_match(m, pipe, digest, match, written, taken)
+        # The place that the stash looks at; its entry is known two cycles later.
+        turn = Signal(turn_bits(places), init=1)
+        m.d.sync += turn.eq(turn.rotate_left(1))
+        entries = [entry.as_value() for entry in self.entries]
+        looked = selected_later(m, turn[:places], entries, "looked")
+        looked = registered(m, data.View(Entry(spec=self._spec), looked), "looked_entry")
+        stale = Signal(places)
+        held = self._elaborate_offers(m, turn, looked, written, stale) if self._moves else 0
+        m.submodules.place = place = self.place
         m.d.comb += [
-            self._taken.eq(self._match & self.acts.replicate(self._spec.stash)),
-            self._written.eq(chosen & self.push.replicate(self._spec.stash)),
+            taken.eq(match & self.acts.replicate(places)),
+            written.eq(place.place & self.push.replicate(places)),
+            place.valid.eq(self.valid),
+            place.match.eq(match),
+            place.taken.eq(taken),
+            place.push.eq(self.push),
+            place.held.eq(held),
+            place.turn.eq(turn),
         ]
-        m.d.sync += [
-            self._wrote.eq(self._written),
-            self._changed.eq(self._written | self._taken),
-        ]
-        self._elaborate_match(m)
-        self._elaborate_places(m, self._elaborate_expiry(m))
-        self._elaborate_answer(m, displaces, oldest)
+        expired = Signal(places)
+        own = Cat(digest.at(STASH_HAZARDS).value, number)
+        changed = self._elaborate_places(m, own, written, taken, expired)
+        m.d.sync += stale.eq(changed | place.candidate)
+        lately = registered(m, changed, "lately")
+        m.d.comb += expired.eq(self._elaborate_expiry(m, turn, looked.time, number, lately))
+        self._elaborate_answer(m, match, number)
         return m
 
-    def _choice(self, oldest):
-        """Return the place to which a digest is pushed, and whether that displaces another."""
-        held = self._match.any()
-        return Mux(held, self._match, oldest), (self._valid & oldest).any() & ~held
-
-    def _elaborate_places(self, m, expired):
-        """Change the places as the operation that is performed does."""
-        m.d.sync += self._valid.eq(
-            ((self._valid & ~self._taken & ~expired) | self._written)
-            & ~self.clear.replicate(self._spec.stash)
+    def _elaborate_match(self, m, pipe, digest, match, written, taken):
+        """Find the place of a digest, in three cycles, in which operations ahead change places."""
+        pairs = [
+            registered(m, agreeing_pairs(entry.digest, digest.value), f"pairs{at}")
+            for at, entry in enumerate(self.entries)
+        ]
+        equal = Cat(each.all() for each in pairs) & registered(m, self.valid, "was_valid")
+        same = pipe.enter(self.same, "same")
+        changed = written | taken
+        changed_before, written_before = (
+            registered(m, value, f"{name}_before")
+            for name, value in (("changed", changed), ("written", written))
         )
-        for at, (digest, time) in enumerate(zip(self._digests, self._times, strict=True)):
-            with m.If(self._written[at]):
-                m.d.sync += [digest.eq(self.digest), time.eq(self.number)]
 
-    def _elaborate_match(self, m):
-        """Find the digest that is asked, in three clocks; what is performed meanwhile changes it.
+        def after(match, changed, written, same):
+            return (match & ~changed) | (written & same.replicate(len(match)))
 
-        In the last, of operations one and two clocks ahead, of which the latter has been performed.
-        """
-        pairs = [Signal(-(-self._spec.digest_bits // 2), name=f"pairs{at}")
-                 for at in range(self._spec.stash)]  # fmt: skip
-        valid, found = Signal(self._spec.stash), Signal(self._spec.stash)
-        for digest, equal in zip(self._digests, pairs, strict=True):
-            m.d.sync += equal.eq(
-                Cat(digest[low : low + 2] == self.asked[low : low + 2]
-                    for low in range(0, len(digest), 2))
-            )  # fmt: skip
-        equal = Cat(each.all() for each in pairs) & valid
-        second, third = (registered(m, self.same[at], f"same_{at}") for at in (1, 2))
-        m.d.sync += [
-            valid.eq(self._valid),
-            found.eq(self._told(equal, self._changed, self._wrote, third)),
+        equal = after(equal, changed_before, written_before, same.at(1).value[2])
+        equal = registered(m, equal, "equal")
+        equal = after(equal, changed_before, written_before, same.at(2).value[1])
+        m.d.sync += match.eq(after(equal, changed, written, same.at(2).value[0]))
+
+    def _elaborate_offers(self, m, turn, looked, written, stale):
+        """Offer the entry that was looked at; return the places that columns hold."""
+        exchange = self.exchange
+        held = registered(m, exchange.held, "holding")
+        m.submodules.offers = offers = Offers(spec=self._spec)
+        m.submodules.crowd = crowd = Crowd(spec=self._spec)
+        m.d.comb += [
+            offers.turn.eq(turn),
+            offers.valid.eq(self.valid),
+            offers.held.eq(held),
+            offers.written.eq(written),
+            offers.push.eq(self.push),
+            offers.takes.eq(exchange.takes),
+            offers.stale.eq(stale),
+            exchange.offers.eq(offers.offers),
+            exchange.place.eq(offers.place),
+            exchange.entry.eq(looked),
+            exchange.stale.eq(stale),
+            crowd.valid.eq(self.valid),
+            self.crowded.eq(crowd.crowded),
         ]
-        found = self._told(found, self._changed, self._wrote, second)
-        changed = self._written | self._taken
-        m.d.sync += self._match.eq(self._told(found, changed, self._written, self.same[0]))
+        return held
 
-    def _told(self, match, changed, written, same):
-        """Return a match with what another operation changes, and writes, of the same digest."""
-        return (match & ~changed) | (written & same.replicate(self._spec.stash))
-
-    def _oldest(self, m):
-        """Return which place was written least recently; those that became free come first."""
+    def _elaborate_places(self, m, own, written, taken, expired):
+        """Change the places; return those that change."""
         places = self._spec.stash
-        # older[i][j]: place i was written before place j.
-        older = {(i, j): Signal(name=f"older{i}_{j}") for j in range(places) for i in range(j)}
-        for (i, j), flag in older.items():
-            with m.If(self._written[i]):
-                m.d.sync += flag.eq(0)
-            with m.Elif(self._written[j] | self._taken[i]):
-                m.d.sync += flag.eq(1)
-            with m.Elif(self._taken[j]):
-                m.d.sync += flag.eq(0)
-        return Cat(
-            Cat(older[at, other] if at < other else ~older[other, at]
-                for other in range(places) if other != at).all()
-            for at in range(places)
-        )  # fmt: skip
+        exchanged, returns, entry = Const(0, places), Const(0, places), own
+        if self._moves:
+            exchange = self.exchange
+            exchanged = exchange.exchanged & exchange.exchanges.replicate(places)
+            returns = exchanged & exchange.evicted_valid.replicate(places)
+            entry = Mux(exchange.exchanges, exchange.evicted.as_value(), own)
+        removed = taken | expired | exchanged
+        m.d.sync += self.valid.eq((self.valid & ~removed) | written | returns)
+        with m.If(self.clear):
+            m.d.sync += self.valid.eq(0)
+        for at, place in enumerate(self.entries):
+            with m.If(written[at] | exchanged[at]):
+                m.d.sync += place.eq(entry)
+        return removed | written | self.clear.replicate(places)
 
-    def _elaborate_expiry(self, m):
-        """Return the places whose entries have expired for all operations to come."""
-        places = self._spec.stash
-        looked = Signal(places, init=1)
-        time = Signal.like(self.number)
-        distance = Signal.like(self.number)
-        expired = Signal()
-        kept = Signal()
-        phase = Signal(4, init=1)
-        m.d.sync += [
-            phase.eq(phase.rotate_left(1)),
-            time.eq(selected(looked, self._times)),
-            distance.eq(self.number - time),
-            expired.eq((distance > self._spec.window) & phase[2]),
-            # What was written since its time was taken stays.
-            kept.eq((kept & ~phase[1]) | (looked & self._wrote).any()),
-        ]
-        with m.If(phase[3]):
-            m.d.sync += looked.eq(looked.rotate_left(1))
-        return looked & ~self._wrote & (expired & ~kept).replicate(places)
+    def _elaborate_expiry(self, m, turn, time, number, lately):
+        """Return which place's entry has expired for all operations to come."""
+        distance = registered(m, (number - time)[: len(number)], "looked_distance")
+        expired = registered(m, distance > self._spec.window, "looked_expired")
+        # Places that have not changed since they were looked at.
+        place = registered(m, turn[: self._spec.stash], "at")
+        for cycle in range(3):
+            place = registered(m, place & ~lately, f"at{cycle}")
+        gone = place & expired.replicate(len(place)) & ~lately
+        return registered(m, gone, "gone_place") & ~lately
 
-    def _elaborate_times(self, m, least):
-        """Return the times of the match and of the place `least`, the clock before."""
-        time, oldest = Signal.like(self.number), Signal.like(self.number)
+    def _elaborate_answer(self, m, match, number):
+        times = [entry.time for entry in self.entries]
+        time = selected_later(m, match, times, "matching_time")
+        displaced = selected_later(m, self.place.candidate, times, "candidate_time")
+        displaces = registered(m, self.push & self.place.displaces, "displaces")
+        displaces = registered(m, displaces, "displaced")
+        number, bits = registered(m, number, "own_number"), len(number)
+        gone = registered(m, (number - displaced)[:bits], "displaced_distance")
         m.d.sync += [
-            time.eq(selected(self._match, self._times)),
-            oldest.eq(selected(least, self._times)),
-        ]
-        return time, oldest
-
-    def _elaborate_answer(self, m, displaces, least):
-        m.d.sync += self.hit.eq(self._match.any())
-        time, oldest = self._elaborate_times(m, least)
-        number, displaced, later = Signal.like(self.number), Signal(), Signal()
-        gone = Signal.like(self.number)
-        m.d.sync += [
-            number.eq(self.number),
+            self.hit.eq(match.any()),
             self.distance.eq(number - time),
-            displaced.eq(self.push & displaces),
-            later.eq(displaced),
-            gone.eq(number - oldest),
-            self.lost.eq(later & (gone < self._spec.window)),
+            self.lost.eq(displaces & (gone < self._spec.window)),
             self.lost_distance.eq(gone),
         ]
-
-
-def selected(one_hot, values):
-    """Return the one of some values whose bit is set, or 0.
-
-    Parameters
-    ----------
-    one_hot : Value
-    values : sequence of Value
-    """
-    return reduce(
-        or_, (value & bit.replicate(len(value)) for bit, value in zip(one_hot, values, strict=True))
-    )

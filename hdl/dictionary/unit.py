@@ -6,7 +6,6 @@ from ..pipeline import Pipeline
 from ..unit_shell import UnitShell
 from .core import DictionaryCore
 from .dictionary_figures import check_buildable, check_protection
-from .ring_core import RingCore
 
 
 class DictionaryUnit(UnitShell):
@@ -18,9 +17,9 @@ class DictionaryUnit(UnitShell):
     gives one result, in order, `latency` clocks after its acceptance if the results before it
     have been taken.
 
-    With moves fewer columns are enough, see `lately.hdl.dictionary.ring_core.RingCore`. Verdicts
-    and ages are golden's while nothing is given up; when something is depends on the pace of the
-    operations. The input rests also while the stash is nearly full, for a clock in 16 at most.
+    With moves fewer columns are enough, see `DictionaryCore`. Verdicts and ages are golden's while
+    no entry is given up. The pace of the operations decides which entries are given up. The input
+    also stalls while the stash is nearly full, for one cycle in 16 at most.
 
     `i.ready` also falls after a CLEAR and after reset, for as many clocks as there are rows and
     some more. SHIFT does nothing.
@@ -84,9 +83,8 @@ class DictionaryUnit(UnitShell):
         if protect != "none":
             self.COUNTERS = {**self.COUNTERS, "upsets": "upset"}
         bits = spec.window.bit_length()
-        core = RingCore if spec.moves else DictionaryCore
         super().__init__(
-            core(spec=spec, memory=memory, levels=levels, protect=protect),
+            DictionaryCore(spec=spec, memory=memory, levels=levels, protect=protect),
             tag_bits=tag_bits,
             statistics_bits=statistics_bits,
             outputs={"guaranteed": bits},

@@ -80,9 +80,9 @@ async def grow_older(bench: UnitUnderTest, count: int, other: int) -> None:
 def most_rests(bench: UnitUnderTest, count: int) -> int:
     """Return the cycles for which a unit may rest while it accepts `count` operations at best."""
     if "moves" in bench.settings.traits:
-        from ...hdl.dictionary.dictionary_figures import PATIENCE, RECOVERY
+        from ...hdl.dictionary.dictionary_figures import MAX_STALL, STALL_PERIOD
 
-        return PATIENCE * (1 + count // RECOVERY)
+        return MAX_STALL * (1 + count // STALL_PERIOD)
     if interval := getattr(bench.profile, "rest_interval", 0):
         return count // (interval - 1) + 1
     # The first operations of a time may wait until time has gone on.

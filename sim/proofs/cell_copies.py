@@ -1,11 +1,7 @@
 """What is proven of cells in three copies, whatever one of them gives, and while that is mended."""
 
-from functools import partial
-
 from amaranth.hdl._ast import AnySeq
 
-from ...hdl.latencies import VOTES
-from ...hdl.memory.copies import OF_CELLS, protected
 from . import ring_exchanges
 from .dictionary import ColumnAnswers
 from .formal import Bounded, Proof
@@ -21,11 +17,6 @@ class UnreliableCells(Unreliable, Undefined):
 
     def _read(self, m, read, write):
         return self.told(super()._read(m, read, write))
-
-
-def three_copies(**shape):
-    """Return a memory of cells in three copies."""
-    return protected(partial(UnreliableCells, **shape), copies=VOTES, **OF_CELLS)
 
 
 def watch(harness, m, memory):
@@ -67,7 +58,7 @@ class CopiedColumn(ColumnAnswers):
     """A column of a dictionary, with cells in three copies."""
 
     PROTECT = "ecc"
-    MEMORY = staticmethod(three_copies)
+    MEMORY = UnreliableCells
 
     def _inserts(self):
         # Not always: otherwise no entry is within the window for as long as the sweep takes.
@@ -82,7 +73,7 @@ class CopiedRing(ring_exchanges.ExchangeAnswers):
     """A column of a ring, with cells in three copies."""
 
     PROTECT = "ecc"
-    MEMORY = staticmethod(three_copies)
+    MEMORY = UnreliableCells
 
     def build(self, m):
         super().build(m)

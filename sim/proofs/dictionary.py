@@ -7,18 +7,16 @@ from amaranth.hdl import Assume, Cat, Const, Mux, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
 
 from ...golden.spec.dictionary_sizes import WindowDictionarySpec
-from ...hdl.dictionary.cell_checks import Cell
 from ...hdl.dictionary.column import Column
 from ...hdl.dictionary.core import DictionaryCore
-from ...hdl.dictionary.dictionary_figures import ANSWER, DECISION
+from ...hdl.dictionary.dictionary_figures import COMPARISON, MATCH, WORD
+from ...hdl.dictionary.dictionary_figures import WRITE as WRITING
+from ...hdl.dictionary.digest import DigestRows
 from ...hdl.latencies import CONTROL_LAG
 from ...hdl.pipeline import delayed, registered
 from .formal import Bounded, Proof
 from .harness import Harness
 from .timing import Undefined
-
-WRITING = DECISION + 2
-"""Clocks from the address of an operation's cells to its write."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +27,7 @@ class ColumnSizes:
     rows: int = 2
     timestamp_bits: int = 5
     rest_bits: int = 1
+    row_bits: int = 1
 
     @property
     def cell_bits(self) -> int:
@@ -54,11 +53,12 @@ class ColumnAnswers(Harness):
     MEMORY: Any = Undefined
 
     def __init__(self, *, column=Column, goal=None):
-        sizes = self.SIZES
-        layout = Cell(spec=sizes, checked=self.PROTECT == "parity")
-        memory = self.MEMORY(depth=sizes.rows, width=layout.size)
-        self._column = column(spec=sizes, memory=memory, protect=self.PROTECT)
-        self._sizes = sizes
+        self._column = column(spec=self.SIZES, memory=self.MEMORY, protect=self.PROTECT)
+        self._sizes = self.SIZES
+        # Whether operations read; whether one writes, or a row is wiped, and the row.
+        self._opened = Signal()
+        self._write = Signal()
+        self._write_row = Signal.like(self._column.row)
         super().__init__({}, goal=goal)
 
     def build(self, m):
@@ -69,28 +69,32 @@ class ColumnAnswers(Harness):
         # As many as there are clocks in the bound.
         total = Signal(8)
         insert, tick = self._elaborate_entry(m, column, ready, total)
-        row, rest = Signal.like(column.row), Signal(sizes.rest_bits)
-        m.d.comb += [cell.eq(AnyConst(len(cell))), row.eq(AnySeq(len(row))), rest.eq(AnySeq(1))]
+        rest = Signal(sizes.rest_bits)
+        m.d.comb += [
+            cell.eq(AnyConst(len(cell))),
+            column.row.eq(AnySeq(len(cell))),
+            rest.eq(AnySeq(1)),
+        ]
         m.d.sync += wiped.eq(Mux(ready, wiped, wiped + 1))
-        next_row, coming = row, delayed(m, row, WRITING - 1, "coming")
+        # The operation that has its row in this cycle is counted, and has its rest, in the next.
+        read = delayed(m, column.row, COMPARISON, "read")
         number = registered(m, total, "number")
-        write_row = registered(m, coming, "write_row_before")
-        write_row = registered(m, write_row, "write_row")
-        inserted = delayed(m, insert, WRITING + 1, "inserted")
         written = delayed(m, number, WRITING, "written")
         writes, used = AnySeq(1), AnySeq(1)
-        read = registered(m, next_row, "read")
+        write_row = delayed(m, read, WRITING - 1, "write_row_before")
+        m.d.sync += [
+            self._opened.eq(ready),
+            self._write.eq(column.writes | column.clear),
+            self._write_row.eq(Mux(ready, write_row, wiped)),
+        ]
         m.d.comb += [
-            column.next_row.eq(next_row),
-            column.row.eq(read),
             column.tick.eq(tick),
-            column.coming_row.eq(coming),
-            column.number.eq(delayed(m, number, column.memory.LATENCY, "told")),
-            column.rest.eq(delayed(m, rest, 1 + column.memory.LATENCY, "rest")),
-            column.write.eq(~ready | (inserted & writes)),
-            column.write_row.eq(Mux(ready, write_row, wiped)),
-            column.same_row.eq(column.write_row == read),
-            column.written.used.eq(ready & used),
+            column.number.eq(delayed(m, number, WORD, "told")),
+            column.rest.eq(delayed(m, rest, 1 + WORD, "rest")),
+            column.writes.eq(delayed(m, insert, WRITING, "inserted") & writes),
+            column.clear.eq(~ready),
+            column.clear_row.eq(wiped),
+            column.written.used.eq(self._opened & used),
             column.written.time.eq(written),
             column.written.rest.eq(delayed(m, rest, 1 + WRITING, "written_rest")),
         ]
@@ -119,7 +123,7 @@ class ColumnAnswers(Harness):
         held = Signal()
         since = Signal.like(number)
         holds = Signal.like(rest)
-        writes = column.write & (column.write_row == cell)
+        writes = self._write & (self._write_row == cell)
         with m.If(writes):
             m.d.sync += [
                 held.eq(column.written.used),
@@ -128,11 +132,11 @@ class ColumnAnswers(Harness):
             ]
         distance = Signal.like(number)
         m.d.comb += distance.eq(number - since)
-        asked = (read == cell) & ~writes
+        asked = self._opened & (read == cell) & ~writes
         own = held & (holds == registered(m, rest, "own_rest"))
         match = own & (distance <= window)
         free = ~held | (distance >= window)
-        told = delayed(m, Cat(asked, match, free, distance), column.LATENCY, "expected")
+        told = delayed(m, Cat(asked, match, free, distance), MATCH, "expected")
         return told[0], told[1], told[2], told[3:]
 
     def _elaborate_reference(self, m, column, *operation):
@@ -196,26 +200,22 @@ class UpsetAnswers(ColumnAnswers):
             ~(column.doubted & (column.match | column.free)),
         )
         memory, renewed = column.memory, Signal()
-        renews = memory.write & ~column.write & memory.value[0]
+        renews = memory.write & ~self._write & memory.value[0]
         m.d.sync += renewed.eq(renewed | renews)
         lost = asked & match & column.doubted & (distance == self._sizes.window)
         self.reach("a lost entry is doubted to the end of the window", lost & renewed)
 
 
-class DigestCore(DictionaryCore):
-    """Core whose keys are digests."""
+def digest_core(spec, *, memory=Undefined):
+    """Return a core whose keys are digests.
 
-    def __init__(self, *, spec, memory=Undefined):
-        super().__init__(spec=spec, memory=memory)
-        self._read = CONTROL_LAG + 4
-        self.latency = self._read + ANSWER
-
-    def _elaborate_digest(self, m, pipe):
-        # Nothing asks it.
-        m.submodules.hash = self.hash
-        key = pipe.enter(self.key, "key", reset_less=True).at(self._read - 4)
-        digest = pipe.register("digest", lambda value: value, key, reset_less=True)
-        return self._elaborate_rows(pipe, digest)
+    Parameters
+    ----------
+    spec : WindowDictionarySpec
+    memory : type
+        Class of the memories.
+    """
+    return DictionaryCore(spec=spec, memory=memory, digest=DigestRows(spec=spec))
 
 
 class DictionaryAnswers(Harness):
@@ -224,10 +224,10 @@ class DictionaryAnswers(Harness):
     Operations are free, from the end of a clear on: queries for any window, insertions, removals.
     """
 
-    def __init__(self, *, core=DigestCore, goal=None, **sizes):
+    def __init__(self, *, core=digest_core, goal=None, **sizes):
         values = {"window": 16, "columns": 3, "rows": 2, "digest_bits": 3, "stash": 1} | sizes
         spec = WindowDictionarySpec(key_bits=values["digest_bits"], **values)
-        self._spec, self._core, self._window = spec, core(spec=spec), spec.window
+        self._spec, self._core, self._window = spec, core(spec), spec.window
         self._own = Signal.like(self._core.key)
         # Insertions since that of the digest, which stop at the window.
         self._known, self._age = Signal(), Signal(range(spec.window + 1))

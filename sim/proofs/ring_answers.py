@@ -1,17 +1,16 @@
 """What is proven of a dictionary whose entries move: the promise of its core, from any contents."""
 
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 
 from amaranth.hdl import Array, Assume, Cat, Const, Mux, ResetSignal, Signal
 from amaranth.hdl._ast import AnyConst
 
-from ...hdl.dictionary.cell_checks import Cell
+from ...hdl.dictionary.cells import Cell, row_of
 from ...hdl.dictionary.dictionary_figures import ANSWER, DECISION
-from ...hdl.dictionary.ring_column import moved_row
-from ...hdl.dictionary.ring_core import RingCore
+from ...hdl.dictionary.digest import column_terms
 from ...hdl.pipeline import delayed, registered
-from .dictionary import DictionaryAnswers, DigestCore
+from .dictionary import DictionaryAnswers, digest_core
 from .formal import Bounded, Proof
 from .harness import elaborated
 from .timing import Undefined
@@ -47,7 +46,7 @@ def fill(stash):
 
     Parameters
     ----------
-    stash : RingStash
+    stash : Stash
         Is elaborated here.
 
     Returns
@@ -55,34 +54,23 @@ def fill(stash):
     list of tuple
         Of each place whether it holds an entry then, its digest and its time.
     """
-    m = elaborated(stash)
+    places, m = elaborated(stash.place), elaborated(stash)
     begun = registered(m, Const(1), "begun")
+    # Which places are free is found after that.
+    with places.If(~begun):
+        places.d.sync += stash.place.unused.eq(0)
     first = []
-    for valid, digest, time in zip(stash._valid, stash._digests, stash._times, strict=True):
-        entry = Signal(), Signal.like(digest), Signal.like(time)
+    for at, place in enumerate(stash.entries):
+        entry = Signal(), Signal.like(place.digest), Signal.like(place.time)
         m.d.comb += [value.eq(AnyConst(len(value))) for value in entry]
         with m.If(~begun):
-            m.d.sync += [valid.eq(entry[0]), digest.eq(entry[1]), time.eq(entry[2])]
+            m.d.sync += [
+                stash.valid[at].eq(entry[0]),
+                place.digest.eq(entry[1]),
+                place.time.eq(entry[2]),
+            ]
         first.append(entry)
     return first
-
-
-class RingDigestCore(DigestCore, RingCore):
-    """Core whose keys are digests, and whose cells and stash hold anything at first."""
-
-    def __init__(self, *, spec):
-        super().__init__(spec=spec, memory=Filled)
-        self._stashed = fill(self.stash)
-
-    def first(self):
-        """Return of each cell and place whether it holds an entry, its digest and its time."""
-        entries = list(self._stashed)
-        for column, terms in zip(self.columns, self._terms, strict=True):
-            for number, word in enumerate(column.memory.first):
-                cell, row = Cell(spec=self._spec)(word), Const(number, self._spec.row_bits)
-                digest = Cat(moved_row(row, cell.rest, terms), cell.rest)
-                entries.append((cell.used, digest, cell.time))
-        return entries
 
 
 class RingAnswers(DictionaryAnswers):
@@ -95,7 +83,18 @@ class RingAnswers(DictionaryAnswers):
     SIZES = {"columns": 2, "stash": 3, "moves": 4}
 
     def __init__(self, *, goal=None):
-        super().__init__(core=RingDigestCore, goal=goal, **self.SIZES)
+        super().__init__(core=partial(digest_core, memory=Filled), goal=goal, **self.SIZES)
+        self._stashed = fill(self._core.stash)
+
+    def _first(self):
+        """Return of each cell and place whether it holds an entry, its digest and its time."""
+        entries = list(self._stashed)
+        for column, terms in zip(self._core.columns, column_terms(self._spec), strict=True):
+            for number, word in enumerate(column.memory.first):
+                cell, row = Cell(spec=self._spec)(word), Const(number, self._spec.row_bits)
+                digest = Cat(row_of(row, cell.rest, terms), cell.rest)
+                entries.append((cell.used, digest, cell.time))
+        return entries
 
     def _elaborate_start(self, m, core, comes):
         came = Signal(range(OPERATIONS + 1))
@@ -106,7 +105,7 @@ class RingAnswers(DictionaryAnswers):
 
     def _elaborate_reference(self, m, core, flags, mine, window):
         super()._elaborate_reference(m, core, flags, mine, window)
-        known, ages, entries = [], [], core.first()
+        known, ages, entries = [], [], self._first()
         for at, (held, digest, time) in enumerate(entries):
             distance = Signal(len(time), name="first_distance")
             within = (distance != 0) & (distance < 2 * self._window)
@@ -121,7 +120,8 @@ class RingAnswers(DictionaryAnswers):
         self._reach_moves(m, core, flags, mine)
 
     def _reach_moves(self, m, core, flags, mine):
-        moves, moved = core.stash.exchanges & core.stash.lives, Signal()
+        exchange, moved = core.stash.exchange, Signal()
+        moves = exchange.exchanges & exchange.evicted_valid
         m.d.sync += moved.eq(moved | moves)
         asked = delayed(m, flags[1] & mine, core.latency, "asks")
         after = delayed(m, moved, ANSWER - DECISION, "moved_before")

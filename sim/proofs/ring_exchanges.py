@@ -6,7 +6,9 @@ from functools import partial
 from amaranth.hdl import Assume, Cat, Signal
 from amaranth.hdl._ast import AnySeq
 
-from ...hdl.dictionary.ring_column import RingColumn, moved_row
+from ...hdl.dictionary.cells import row_of
+from ...hdl.dictionary.column import Column
+from ...hdl.dictionary.dictionary_figures import MATCH, WORD
 from ...hdl.pipeline import delayed, registered
 from .dictionary import WRITING, ColumnAnswers, ColumnSizes
 from .formal import Bounded, Proof
@@ -19,7 +21,6 @@ TERMS = ((0,),)
 class RingColumnSizes(ColumnSizes):
     """What a column of a ring asks of a specification besides, with a stash of one place."""
 
-    row_bits: int = 1
     digest_bits: int = 2
     stash: int = 1
 
@@ -33,7 +34,7 @@ class ExchangeAnswers(ColumnAnswers):
 
     SIZES = RingColumnSizes()
 
-    def __init__(self, *, column=RingColumn, goal=None):
+    def __init__(self, *, column=Column, goal=None):
         super().__init__(column=partial(column, terms=TERMS), goal=goal)
 
     def _inserts(self):
@@ -41,26 +42,27 @@ class ExchangeAnswers(ColumnAnswers):
         return AnySeq(1)
 
     def _elaborate_reference(self, m, column, cell, read, number, rest, written):
-        came = self._elaborate_stash(m, column, number)
+        visit = column.visit
+        came = self._elaborate_stash(m, visit, number)
         arrived, newcomer = Signal.like(cell), Signal.like(rest)
-        low, high = column.entry.digest[:1], column.entry.digest[1:]
-        with m.If(column.arrives):
-            m.d.sync += [arrived.eq(moved_row(low, high, TERMS)), newcomer.eq(high)]
-        takes = column.done & (arrived == cell)
+        low, high = visit.entry.digest[:1], visit.entry.digest[1:]
+        with m.If(visit.arrives):
+            m.d.sync += [arrived.eq(row_of(low, high, TERMS)), newcomer.eq(high)]
+        takes = visit.done & (arrived == cell)
         held, moved, since, holds = Signal(), Signal(), Signal.like(number), Signal.like(rest)
-        writes = column.write & (column.write_row == cell)
+        writes = self._write & (self._write_row == cell)
         with m.If(writes):
             m.d.sync += [held.eq(column.written.used), moved.eq(0), since.eq(written)]
             m.d.sync += holds.eq(column.written.rest)
         with m.If(takes):
             m.d.sync += [held.eq(1), moved.eq(1), since.eq(came), holds.eq(newcomer)]
-        self._require_exchange(m, column, cell, takes, read, held, (number - since), since, holds)
+        self._require_exchange(m, visit, cell, takes, read, held, (number - since), since, holds)
         distance = Signal.like(number)
         m.d.comb += distance.eq(number - since)
-        asked = (read == cell) & ~writes
+        asked = self._opened & (read == cell) & ~writes
         match = held & (holds == registered(m, rest, "own_rest"))
         match = match & (distance <= self.SIZES.window)
-        told = delayed(m, Cat(asked, match, moved, distance), column.LATENCY, "expected")
+        told = delayed(m, Cat(asked, match, moved, distance), MATCH, "expected")
         asked, match, moved, distance = told[0], told[1], told[2], told[3:]
         self.require(
             ~asked | (column.match == match),
@@ -68,7 +70,7 @@ class ExchangeAnswers(ColumnAnswers):
         )
         self.reach("an entry that came is found", asked & match & moved)
 
-    def _elaborate_stash(self, m, column, number):
+    def _elaborate_stash(self, m, visit, number):
         """Let entries of the window come; return the number of the insertion of the last."""
         came, kept = Signal.like(number), Signal.like(number)
         busy = Signal()
@@ -76,41 +78,39 @@ class ExchangeAnswers(ColumnAnswers):
         m.d.comb += [
             came.eq(AnySeq(len(came))),
             Assume((number - came)[: len(number)] < self.SIZES.window),
-            column.reading_row.eq(AnySeq(len(column.row))),
-            Assume(column.next_row == registered(m, column.reading_row, "read_next")),
-            column.arrives.eq(AnySeq(1) & ~column.closed & ~column.write),
-            column.entry.digest.eq(AnySeq(len(column.entry.digest))),
-            column.entry.time.eq(came),
-            column.place.eq(1),
-            column.barred.eq(changed),
-            column.pushes.eq(AnySeq(1)),
-            column.granted.eq(allows),
+            visit.arrives.eq(AnySeq(1) & ~visit.closed & ~self._write),
+            visit.entry.digest.eq(AnySeq(len(visit.entry.digest))),
+            visit.entry.time.eq(came),
+            visit.place.eq(1),
+            visit.stale.eq(changed),
+            visit.pushes.eq(AnySeq(1)),
+            visit.granted.eq(allows),
         ]
         m.d.sync += allows.eq(AnySeq(1) & ~allows)
         spoiled = Signal()
-        with m.If(column.barred):
+        with m.If(visit.stale):
             m.d.sync += spoiled.eq(1)
-        with m.If(column.arrives):
-            m.d.sync += [kept.eq(came), busy.eq(1), spoiled.eq(column.barred)]
+        with m.If(visit.arrives):
+            m.d.sync += [kept.eq(came), busy.eq(1), spoiled.eq(visit.stale)]
         # What is told of a place in a clock counts two clocks later.
-        self.require(~(column.done & registered(m, spoiled, "spoiled_before")), ~column.done | busy)
-        self.reach("a place changes while its entry is here", spoiled & busy & column.asks)
+        self.require(~(visit.done & registered(m, spoiled, "spoiled_before")), ~visit.done | busy)
+        self.reach("a place changes while its entry is here", spoiled & busy & visit.asks)
         return kept
 
-    def _require_exchange(self, m, column, cell, takes, read, held, distance, since, holds):
+    def _require_exchange(self, m, visit, cell, takes, read, held, distance, since, holds):
         """Require that what leaves is what the cell held, and that no operation relies on it."""
-        left, low = column.left.digest, moved_row(cell, holds, TERMS)
+        evicted, low = visit.evicted, row_of(cell, holds, TERMS)
         young = held & (distance[: len(since)] <= self.SIZES.window)
         # One that writes elsewhere in this clock has been decided.
         under_way = Signal(WRITING - 1)
         m.d.sync += under_way.eq(Cat(read == cell, under_way))
-        same = (left == Cat(low, holds)) & (column.left.time == since[: len(column.left.time)])
+        same = (evicted.digest == Cat(low, holds)) & (evicted.time == since[: len(evicted.time)])
         self.require(
             ~takes | ~((read == cell) | under_way.any()),
-            ~(takes & column.lives) | (held & same),
-            ~(takes & young) | column.lives,
-            ~(takes & column.lives) | delayed(m, young, column.memory.LATENCY + 2, "was_young"),
-            ~(column.done & (column.write | column.pushes)),
+            ~(takes & visit.evicted_valid) | (held & same),
+            ~(takes & young) | visit.evicted_valid,
+            ~(takes & visit.evicted_valid) | delayed(m, young, WORD + 2, "was_young"),
+            ~(visit.done & (self._write | visit.pushes)),
         )
         self.reach("an entry of the window gives way", takes & young)
 

@@ -5,10 +5,15 @@ from amaranth.hdl._ast import AnySeq
 from amaranth.lib.wiring import In
 
 from ...golden.spec.dictionary_sizes import WindowDictionarySpec
-from ...hdl.dictionary.dictionary_figures import DECISION, PATIENCE, rows_latency
-from ...hdl.dictionary.ring_column import RingColumn
-from ...hdl.dictionary.ring_stash import RingStash
-from ...hdl.dictionary.stash import selected
+from ...hdl.dictionary.cells import selected
+from ...hdl.dictionary.column import Column
+from ...hdl.dictionary.dictionary_figures import (
+    DECISION,
+    MAX_STALL,
+    STASH_HAZARDS,
+    rows_latency,
+)
+from ...hdl.dictionary.stash import Stash
 from ...hdl.frontend.gate import Gate
 from ...hdl.interface import Operation, operation_bits
 from ...hdl.latencies import CONTROL_LAG, SPARE_SETTLE
@@ -32,6 +37,9 @@ READ = 3
 
 LOST = 3
 """Clocks from a push until it is known whether an entry was lost."""
+
+FOUND = 5
+"""Clocks until the stash finds a place that has become free."""
 
 BEGINS = 6
 """Clocks from reset to the first push, at least."""
@@ -90,7 +98,7 @@ class InputRests(Harness):
 class RestsForStash(InputRests):
     """A stash into which anything is pushed, and from which anything is taken, at any time."""
 
-    def __init__(self, *, stash=RingStash, most=PATIENCE, goal=None):
+    def __init__(self, *, stash=Stash, most=MAX_STALL, goal=None):
         self._stash = stash(spec=SPEC)
         super().__init__(most=most, part=self._stash, goal=goal)
 
@@ -102,32 +110,38 @@ class RestsForStash(InputRests):
 class PushesFindPlaces(Harness):
     """A stash into which anything is pushed, and from which anything is taken, at any time."""
 
-    def __init__(self, *, stash=RingStash, goal=None):
+    def __init__(self, *, stash=Stash, goal=None):
         self._stash = stash(spec=SPEC)
         super().__init__(part=self._stash, goal=goal)
 
     def build(self, m):
         m.submodules.stash = stash = self._stash
-        valid, spare, match = stash._valid, stash._spare, stash._match
-        exchanged = stash.exchanged
-        was_held = registered(m, stash.held, "was_held")
-        offered = registered(m, stash.place & ~stash.barred, "offered")
+        valid, spare, match = stash.valid, stash.place.candidate, stash.place.match
+        exchange, exchanged = stash.exchange, stash.exchange.exchanged
+        was_held = registered(m, exchange.held, "was_held")
+        offered = registered(m, exchange.place & ~exchange.stale, "offered")
         m.d.comb += [
             Assume((exchanged & (exchanged - 1)) == 0),
-            Assume(~(stash.exchanges & stash.push)),
+            Assume(~(exchange.exchanges & stash.push)),
+            Assume(~(stash.clear & stash.push)),
             # A column holds what it was offered, if that did not change meanwhile.
-            Assume((stash.held & ~was_held & ~offered) == 0),
+            Assume((exchange.held & ~was_held & ~offered) == 0),
             # An entry that gives way was there, and held by a column.
-            Assume(~stash.exchanges | ((exchanged & valid & was_held) != 0)),
+            Assume(~exchange.exchanges | ((exchanged & valid & was_held) != 0)),
             # After reset the input opens later.
             Assume(~stash.push | delayed(m, Const(1), BEGINS, "begun")),
         ]
         displaces = stash.push & (valid & spare & ~match).any()
         self.require(spare.any() & ((spare & (spare - 1)) == 0))
-        time = selected(spare, stash._times)
-        distance = (stash.number - time)[: len(time)]
+        time = selected(spare, [entry.time for entry in stash.entries])
+        number = delayed(m, stash.number, STASH_HAZARDS, "performed_number")
+        distance = (number - time)[: len(time)]
         lost = delayed(m, displaces & (distance < SPEC.window), LOST, "expected_lost")
         self.require(stash.lost == lost)
+        idle = ~(valid | exchange.held | was_held)
+        for cycle in range(FOUND):
+            idle = idle & registered(m, idle, f"idle{cycle}")
+        self.require(~displaces | ~idle.any())
         full = delayed(m, valid.all(), BEGINS, "was_full")
         self.reach("a place of a full stash becomes free and is taken",
                    full & stash.push & (valid & spare == 0) & ~match.any())  # fmt: skip
@@ -144,33 +158,33 @@ class RestsForSweep(InputRests):
     OTHERS = True
     PERIOD = ColumnAnswers.PERIOD
 
-    def __init__(self, *, column=RingColumn, most=SWEEP, goal=None):
-        sizes = RingColumnSizes()
-        memory = AnyCells(depth=sizes.rows, width=sizes.cell_bits)
-        self._column = column(spec=sizes, memory=memory, terms=TERMS)
+    def __init__(self, *, column=Column, most=SWEEP, goal=None):
+        self._column = column(spec=RingColumnSizes(), memory=AnyCells, terms=TERMS)
         super().__init__(most=most, goal=goal)
 
     def _rests(self, m, acts, insert):
         m.submodules.column = column = self._column
+        visit = column.visit
         turn, tick, granted = Signal(self.PERIOD, init=1), Signal(), Signal()
-        driven = {"tick", "write", "arrives", "granted", "pushes"}
-        for name, member in column.signature.members.items():
-            if member.flow == In and name not in driven:
-                port = Value.cast(getattr(column, name))
+        driven = {id(column.tick), id(column.writes), id(column.clear), id(visit.arrives),
+                  id(visit.granted), id(visit.pushes)}  # fmt: skip
+        for _, member, port in column.signature.flatten(column):
+            if member.flow == In and id(port) not in driven:
+                port = Value.cast(port)
                 m.d.comb += port.eq(AnySeq(len(port)))
         m.d.comb += [
             column.tick.eq(tick),
-            column.write.eq(delayed(m, acts, READ + WRITING, "acted") & AnySeq(1)),
-            column.pushes.eq(delayed(m, acts, READ + DECISION + 1, "decided") & AnySeq(1)),
-            column.arrives.eq(AnySeq(1) & ~column.closed),
-            column.granted.eq(granted),
+            column.writes.eq(delayed(m, acts, READ + WRITING - 1, "acted") & AnySeq(1)),
+            visit.pushes.eq(delayed(m, acts, READ + DECISION + 1, "decided") & AnySeq(1)),
+            visit.arrives.eq(AnySeq(1) & ~visit.closed),
+            visit.granted.eq(granted),
         ]
         m.d.sync += [
             turn.eq(Mux(insert, turn.rotate_left(1), turn)),
             tick.eq(insert & turn[-1]),
-            granted.eq(column.asks & ~granted),
+            granted.eq(visit.asks & ~granted),
         ]
-        self.reach("an entry is here while the sweep is far behind", column.overdue & column.asks)
+        self.reach("an entry is here while the sweep is far behind", column.overdue & visit.asks)
         return (registered(m, column.late, "any_late") & tick) | column.overdue
 
 
@@ -178,7 +192,8 @@ PROOFS = (
     Proof(
         name="rests for the stash of a ring",
         statement="While its stash has the input of a ring rest, whatever comes and goes there, "
-        f"the input is closed for at most {PATIENCE} clocks running, as long as results have room.",
+        f"the input is closed for at most {MAX_STALL} clocks running, as long as results have "
+        "room.",
         design="gate, and a stash of 3 for 2 columns; any operations but SHIFT and CLEAR",
         build=RestsForStash,
         method=Unbounded(),
@@ -187,7 +202,8 @@ PROOFS = (
     Proof(
         name="places of a ring's stash",
         statement="A push goes to exactly one place, and the stash reports each entry of the "
-        "window that it displaces there, and no other.",
+        "window that it displaces there, and no other. A push displaces no entry while another "
+        f"place has been free for {FOUND} clocks.",
         design="stash of 3 for 2 columns; any operations, exchanges and places that columns hold",
         build=PushesFindPlaces,
         method=Unbounded(),

@@ -57,14 +57,14 @@ class RingBench(Bench):
     def stashed(self, ctx):
         """Digest and time of every place of the stash in use, after an exchange that is due."""
         stash = self.unit._core.stash
-        kept = ctx.get(stash._valid)
-        if ctx.get(stash.exchanges):
-            kept &= ~ctx.get(stash.exchanged)
-            if ctx.get(stash.lives):
-                yield ctx.get(stash.comer.digest), ctx.get(stash.comer.time)
+        kept, exchange = ctx.get(stash.valid), stash.exchange
+        if ctx.get(exchange.exchanges):
+            kept &= ~ctx.get(exchange.exchanged)
+            if ctx.get(exchange.evicted_valid):
+                yield ctx.get(exchange.evicted.digest), ctx.get(exchange.evicted.time)
         for at in range(self.spec.stash):
             if kept >> at & 1:
-                yield ctx.get(stash._digests[at]), ctx.get(stash._times[at])
+                yield ctx.get(stash.entries[at].digest), ctx.get(stash.entries[at].time)
 
 
 def digest_of(model, column, row, rest):

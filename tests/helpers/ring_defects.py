@@ -1,28 +1,33 @@
-"""Defects of rings of columns that streams of operations have to find."""
+"""Defects of dictionaries with moves that streams of operations have to find."""
 
-from lately.hdl.dictionary.ring_column import RingColumn
-from lately.hdl.dictionary.ring_core import RingCore
-from lately.hdl.dictionary.ring_stash import RingStash
+from lately.hdl.dictionary import column, core, stash
+from lately.hdl.dictionary.moves import Moves, Offers
+from lately.hdl.dictionary.sweep import Sweep
+from lately.hdl.dictionary.verdict import Verdict
+from lately.hdl.dictionary.visitor import Visitor
+
+HOMES = {Visitor: column, Sweep: column, Offers: stash, Moves: core, Verdict: core}
+"""Modules that build a component."""
 
 DEFECTS = [
-    # An operation that is under way when the exchange happens.
-    (RingColumn, "spoiled | (self._wants & (reads | leaves))", "spoiled"),
-    (RingColumn, "(reads | leaves)", "reads"),
-    (RingColumn, "may & ~reads & ~self.write", "may & ~self.write"),
-    (RingColumn, "may & ~reads & ~self.write", "may & ~reads"),
-    (RingColumn, "self.granted & ~fails &", "self.granted &"),
-    # One that goes to the stash at the same time.
-    (RingColumn, "& ~self.write & ~self.pushes", "& ~self.write"),
-    # What has become of the entry in the stash meanwhile.
-    (RingColumn, "m, spoiled | (self._wants", "m, 0 | (self._wants"),
+    # An operation that is in flight when the exchange happens.
+    (Visitor, "spoiled | (self.hold & (reads | leaves))", "spoiled"),
+    (Visitor, "(reads | leaves)", "reads"),
+    (Visitor, "may & ~reads & ~self.busy", "may & ~self.busy"),
+    (Visitor, "may & ~reads & ~self.busy", "may & ~reads"),
+    (Visitor, "visit.granted & ~fails &", "visit.granted &"),
+    # An operation that goes to the stash at the same time.
+    (Visitor, "& ~self.busy & ~visit.pushes", "& ~self.busy"),
+    # A place of the stash that has changed since its entry arrived.
+    (Visitor, "spoiled | (self.hold", "0 | (self.hold"),
     # An entry that one column holds already.
-    (RingStash, '(m, self._valid & ~self._holding, "fit")', '(m, self._valid, "fit")'),
+    (Offers, '(m, self.valid & ~self.held, "fit")', '(m, self.valid, "fit")'),
     # The sweep and the exchange share a port.
-    (RingColumn, "super()._may_start() & ~self._wants", "super()._may_start()"),
-    (RingColumn, "(self._wants & ~self._sweeping)", "self._wants"),
-    (RingColumn, "self._visits & ~begun & ~self.write", "self._visits & ~begun"),
-    # Two columns at a time; the youngest of those that are given up counts.
-    (RingCore, "lowest(asks & ~granted)", "asks"),
-    (RingCore, "stash.lost & ~(count < stash.lost_distance)", "stash.lost"),
+    (Sweep, "ready & ~self.busy & ~self.hold", "ready & ~self.busy"),
+    (Visitor, "(self.hold & ~self.swept)", "self.hold"),
+    (Visitor, "self.visits & ~begun & ~self.busy", "self.visits & ~begun"),
+    # Two columns at a time; the youngest of the entries that are given up counts.
+    (Moves, "lowest(asks & ~granted)", "asks"),
+    (Verdict, "self.lost & ~(count < self.lost_distance)", "self.lost"),
 ]
-"""Components, pieces of their source, and what stands in their place."""
+"""Components, pieces of their source, and the text in their place."""

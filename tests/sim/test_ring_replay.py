@@ -5,13 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from mutants import broken
-from ring_defects import DEFECTS
+from ring_defects import DEFECTS, HOMES
 
 from lately.golden import Operation, WindowDictionary, WindowDictionarySpec, dictionary_preset
 from lately.golden.spec.dictionary_sizes import MOST_MOVING_COLUMNS, MOVING, least_columns
-from lately.hdl.dictionary import ring_core, unit
-from lately.hdl.dictionary.dictionary_figures import PATIENCE, RECOVERY
-from lately.hdl.dictionary.ring_core import RingCore
+from lately.hdl.dictionary.dictionary_figures import MAX_STALL, STALL_PERIOD
 from lately.sim import CompiledUnit
 
 pytestmark = [pytest.mark.rtl, pytest.mark.slow]
@@ -132,15 +130,14 @@ def test_overfull_cells_cost_few_clocks():
     found, expected = compiled.perform(codes, keys), exact.apply(codes, keys)
     clocks = (compiled.cycles - start) / count
     print(f"{clocks:.4f} clocks an operation, {compiled.statistics['lost']} given up")
-    assert 1 < clocks < (1 + PATIENCE / RECOVERY) * 1.01
+    assert 1 < clocks < (1 + MAX_STALL / STALL_PERIOD) * 1.01
     assert compiled.statistics["lost"] > 0
     assert not ((found.age != expected.age) & ~((found.status > 0) & ~found.seen)).any()
 
 
 @pytest.mark.parametrize(("component", "old", "new"), DEFECTS)
 def test_defect_is_found(monkeypatch, component, old, new):
-    home = unit if component is RingCore else ring_core
-    monkeypatch.setattr(home, component.__name__, broken(component, old, new))
+    monkeypatch.setattr(HOMES[component], component.__name__, broken(component, old, new))
     found = [first_wrong(SPECS[name]) for name in ("crowded", "loaded", "overfull")]
     print(found)
     assert any(found)

@@ -1,0 +1,203 @@
+"""Moves of entries between the stash of a dictionary and its columns, in a ring of the columns."""
+
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..pipeline import registered
+from .cells import GROUP, Entry, lowest, selected, selected_later
+from .dictionary_figures import MAX_STALL, STALL_PERIOD, crowded_stash
+from .places import turn_bits
+from .visitor import VisitSignature
+
+
+class ExchangeSignature(wiring.Signature):
+    """Ports through which the stash exchanges entries with the columns, as the stash has them.
+
+    Parameters
+    ----------
+    spec : WindowDictionarySpec
+
+    Members
+    -------
+    offers : Out
+        Columns, one bit or none: the `entry` in `place` is to go to that column.
+    entry : Out(Entry)
+        As it was two cycles before.
+    place : Out
+        Its place, or 0 if that was `stale` in the cycle before.
+    stale : Out
+        Places that changed in the cycle before, or where the next entry went if one came.
+    held : In
+        Places that columns hold.
+    takes : In(1)
+        A column takes the entry that is offered.
+    exchanges : In(1)
+        The entry in the place `exchanged` gives way to `evicted`, which is free if not
+        `evicted_valid`. Not while an operation goes to the stash.
+    exchanged, evicted, evicted_valid : In
+    """
+
+    def __init__(self, *, spec):
+        entry = Entry(spec=spec)
+        outputs = {"offers": spec.columns, "entry": entry, "place": spec.stash, "stale": spec.stash}
+        inputs = {"held": spec.stash, "takes": 1, "exchanges": 1, "exchanged": spec.stash}
+        inputs |= {"evicted": entry, "evicted_valid": 1}
+        super().__init__(
+            {name: Out(shape) for name, shape in outputs.items()}
+            | {name: In(shape) for name, shape in inputs.items()}
+        )
+
+
+class Offers(wiring.Component):
+    """Offers the entries of the stash to the columns, place by place.
+
+    Entries that are pushed start with one column each in turn. An entry goes on to the next column
+    each time that it leaves for one, also the entry that comes back in its place.
+
+    Parameters
+    ----------
+    spec : WindowDictionarySpec
+
+    Members
+    -------
+    turn : In
+        Place that is looked at, as of `lately.hdl.dictionary.places.PlaceSignature`.
+    valid, held, written : In
+        Places in use; those that columns hold, a cycle before; the place of a push.
+    push, takes : In(1)
+    stale : In
+        As of `ExchangeSignature`.
+    offers, place : Out
+        As of `ExchangeSignature`, two cycles after the turn.
+    """
+
+    def __init__(self, *, spec):
+        self._spec = spec
+        places = spec.stash
+        inputs = {"turn": turn_bits(places), "valid": places, "held": places, "written": places}
+        inputs |= {"push": 1, "takes": 1, "stale": places}
+        super().__init__(
+            {name: In(width) for name, width in inputs.items()}
+            | {"offers": Out(spec.columns), "place": Out(places)}
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        columns, places = self._spec.columns, self._spec.stash
+        # The column with which the entry that is pushed next starts, and those of the others.
+        start = Signal(columns, init=1)
+        following = [Signal(columns, init=1, name=f"next{place}") for place in range(places)]
+        turn = self.turn[:places]
+        looked = registered(m, turn, "looked")
+        fit = registered(m, self.valid & ~self.held, "fit")
+        ready = registered(m, (looked & fit).any(), "ready")
+        column = registered(m, selected_later(m, turn, following, "looked_next"), "column")
+        taken = registered(m, self.place & self.takes.replicate(places), "taken")
+        m.d.comb += self.offers.eq(column & ready.replicate(columns))
+        m.d.sync += self.place.eq(looked & ~self.stale)
+        with m.If(self.push):
+            m.d.sync += start.eq(start.rotate_left(1))
+        for at, after in enumerate(following):
+            with m.If(self.written[at]):
+                m.d.sync += after.eq(start)
+            with m.Elif(taken[at]):
+                m.d.sync += after.eq(after.rotate_left(1))
+        return m
+
+
+class Crowd(wiring.Component):
+    """Stalls the input while little room is left in the stash.
+
+    Parameters
+    ----------
+    spec : WindowDictionarySpec
+
+    Members
+    -------
+    valid : In
+        Places in use.
+    crowded : Out(1)
+        Little room is left; for at most `MAX_STALL` cycles in `STALL_PERIOD`.
+    """
+
+    def __init__(self, *, spec):
+        self._spec = spec
+        super().__init__({"valid": In(spec.stash), "crowded": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        counts = list(self.valid)
+        while len(counts) > 1:
+            groups = [counts[low : low + GROUP] for low in range(0, len(counts), GROUP)]
+            counts = [registered(m, sum(group), "count") for group in groups]
+        (count,) = counts
+        full = registered(m, count >= crowded_stash(self._spec), "full")
+        # From the first cycle with little room on, and then for a while.
+        since = Signal(range(STALL_PERIOD))
+        m.d.comb += self.crowded.eq(full & (since < MAX_STALL))
+        with m.If(full | (since != 0)):
+            m.d.sync += since.eq(since + 1)
+        return m
+
+
+class Moves(wiring.Component):
+    """Brings entries of the stash to the columns, and those that they evict back to the stash.
+
+    Parameters
+    ----------
+    spec : WindowDictionarySpec
+
+    Members
+    -------
+    exchange : In(ExchangeSignature)
+    pushes : In(1)
+        An operation goes to the stash in the next cycle.
+    visit0, ... : Out(VisitSignature)
+        One for each column.
+    """
+
+    def __init__(self, *, spec):
+        self._columns = spec.columns
+        visit = Out(VisitSignature(spec=spec))
+        super().__init__(
+            {"exchange": In(ExchangeSignature(spec=spec)), "pushes": In(1)}
+            | {f"visit{column}": visit for column in range(spec.columns)}
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        exchange = self.exchange
+        visits = [getattr(self, f"visit{column}") for column in range(self._columns)]
+        asks = Cat(visit.asks for visit in visits)
+        # The column that may write in the next cycle, and another in the cycle after that.
+        granted = Signal(self._columns)
+        m.d.sync += granted.eq(lowest(asks & ~granted))
+        arrivals = exchange.offers & ~Cat(visit.closed for visit in visits)
+        m.d.comb += [
+            exchange.held.eq(reduce(or_, [visit.holds for visit in visits])),
+            exchange.takes.eq(arrivals.any()),
+        ]
+        for column, visit in enumerate(visits):
+            m.d.comb += [
+                visit.arrives.eq(arrivals[column]),
+                visit.entry.eq(exchange.entry),
+                visit.place.eq(exchange.place),
+                visit.stale.eq(exchange.stale),
+                visit.pushes.eq(self.pushes),
+                visit.granted.eq(granted[column]),
+            ]
+        # Of the column that was allowed to write, whether it did or not.
+        allowed = registered(m, granted, "allowed")
+        m.d.sync += [
+            exchange.exchanges.eq(Cat(visit.done for visit in visits).any()),
+            exchange.exchanged.eq(selected(allowed, [visit.holds for visit in visits])),
+            exchange.evicted.as_value().eq(
+                selected(allowed, [visit.evicted.as_value() for visit in visits])
+            ),
+            exchange.evicted_valid.eq(selected(allowed, [visit.evicted_valid for visit in visits])),
+        ]
+        return m

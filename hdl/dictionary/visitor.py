@@ -1,0 +1,198 @@
+"""Exchange of an entry of the stash for the entry of a cell, behind the operations."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..memory.cells import CellMemory
+from ..memory.protection import sums
+from ..pipeline import delayed, registered
+from .cells import GROUP, Entry, agreeing_pairs, row_of
+from .dictionary_figures import KNOWN, WATCHED
+
+
+class VisitSignature(wiring.Signature):
+    """Ports through which entries of the stash come to a column, as the stash has them.
+
+    Parameters
+    ----------
+    spec : WindowDictionarySpec
+
+    Members
+    -------
+    arrives : Out(1)
+        While not `closed`: the `entry` in a `place` of the stash comes.
+    entry : Out(Entry)
+    place : Out
+        One bit of the places of the stash.
+    stale : Out
+        Places that changed in the cycle before, or are about to be given away.
+    pushes : Out(1)
+        An operation goes to the stash in the next cycle.
+    granted : Out(1)
+        The entry may be written in the next cycle; not in two cycles in a row.
+    closed : In(1)
+        An entry is here, or the sweep is behind.
+    holds : In
+        Place of that entry; 0 if there is none, or the place was stale when the entry arrived.
+    asks : In(1)
+        The entry waits for its write.
+    done : In(1)
+        The entry is written, in place of `evicted`.
+    evicted : In(Entry)
+    evicted_valid : In(1)
+        The evicted entry is within the window.
+    """
+
+    def __init__(self, *, spec):
+        entry = Entry(spec=spec)
+        outputs = {"arrives": 1, "entry": entry, "place": spec.stash, "stale": spec.stash}
+        outputs |= {"pushes": 1, "granted": 1}
+        inputs = {"closed": 1, "holds": spec.stash, "asks": 1, "done": 1}
+        inputs |= {"evicted": entry, "evicted_valid": 1}
+        super().__init__(
+            {name: Out(shape) for name, shape in outputs.items()}
+            | {name: In(shape) for name, shape in inputs.items()}
+        )
+
+
+class Visitor(wiring.Component):
+    """Writes an entry of the stash into its cell, and returns the entry that the cell held.
+
+    An entry arrives with the place of the stash that keeps it until then. Its cell is read, and
+    written some cycles later, while the place takes the evicted entry: in a cycle in which no
+    operation in flight has read that cell or will write it. All digests concerned have the same
+    row, so that none of these operations looks for them. Otherwise, or if the place has changed,
+    the entry stays in the stash. An entry never evicts a cell whose content an upset made unknown.
+
+    Parameters
+    ----------
+    spec : WindowDictionarySpec
+    cell : Cell
+    terms : sequence
+        Of the column, as for `lately.hdl.dictionary.cells.row_of`.
+
+    Members
+    -------
+    visit : In(VisitSignature)
+    reading_row : In
+        Row of the operation that reads two cycles later, if one does.
+    coming_row : In
+        Row of the operation that writes two cycles later, if one does.
+    number : In
+        Number of an insertion now, modulo 2**T.
+    busy, swept, behind : In(1)
+        An operation writes; the sweep looks at a row; it is behind.
+    word : In(cell)
+        Word of the port.
+    lost : In(1)
+        As of the `lately.hdl.memory.protection.Repair` of the cell that was read.
+    hold : Out(1)
+        The sweep may begin no row.
+    visits : Out(1)
+        The visitor has the port while that is not busy, and writes `newcomer` if done.
+    row : Out
+    newcomer : Out(cell)
+    read : Out(1)
+        The word of the row is at the port.
+    """
+
+    def __init__(self, *, spec, cell, terms):
+        self._spec = spec
+        self._terms = terms
+        row = range(spec.rows)
+        inputs = {"reading_row": row, "coming_row": row, "number": spec.timestamp_bits}
+        inputs |= {"busy": 1, "swept": 1, "behind": 1, "word": cell, "lost": 1}
+        outputs = {"hold": 1, "visits": 1, "row": row, "newcomer": cell, "read": 1}
+        super().__init__(
+            {"visit": In(VisitSignature(spec=spec))}
+            | {name: In(shape) for name, shape in inputs.items()}
+            | {name: Out(shape) for name, shape in outputs.items()}
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        visit = self.visit
+        busy, ended, fails, may = (Signal(name=name) for name in ("here", "ended", "fails", "may"))
+        reads, leaves = (
+            self._elaborate_meeting(m, name, row)
+            for name, row in (("reads", self.reading_row), ("leaves", self.coming_row))
+        )
+        kept = visit.holds & ~visit.stale
+        kept = Cat(kept[low : low + GROUP].any() for low in range(0, len(kept), GROUP))
+        spoiled = registered(m, busy, "was_here") & ~registered(m, kept, "kept").any()
+        unknown = self._elaborate_eviction(m)
+        m.d.comb += [
+            visit.closed.eq(busy | self.behind),
+            fails.eq(spoiled | (self.hold & (reads | leaves)) | (visit.asks & unknown)),
+            visit.done.eq(may & ~reads & ~self.busy & ~visit.pushes),
+        ]
+        m.d.sync += [
+            may.eq(visit.asks & visit.granted & ~fails & ~ended),
+            ended.eq(busy & ~ended & (fails | visit.done)),
+        ]
+        self._elaborate_turn(m, ended)
+        with m.If(ended):
+            m.d.sync += [busy.eq(0), visit.holds.eq(0)]
+        with m.If(visit.arrives):
+            m.d.sync += [busy.eq(1), visit.holds.eq(visit.place & ~visit.stale)]
+        self._elaborate_newcomer(m)
+        return m
+
+    def _elaborate_meeting(self, m, name, row):
+        """Return whether an operation had the row of the entry two cycles ago."""
+        pairs = registered(m, agreeing_pairs(row, self.row), f"{name}_pairs")
+        return registered(m, pairs.all(), name)
+
+    def _elaborate_newcomer(self, m):
+        """Take the entry that arrives."""
+        bits = self._spec.row_bits
+        entry, cell = self.visit.entry, self.newcomer
+        low, rest = entry.digest[:bits], entry.digest[bits:]
+        with m.If(self.visit.arrives):
+            m.d.sync += [
+                self.row.eq(row_of(low, rest, self._terms)),
+                cell.used.eq(1),
+                cell.time.eq(entry.time),
+                cell.rest.eq(rest),
+            ]
+        if "check" in cell.shape().members:
+            # Of the cell while it is empty.
+            added = registered(m, sums(Cat(cell.time, cell.rest)), "newcomer_sums")
+            m.d.sync += cell.check.eq(~added.xor())
+
+    def _elaborate_turn(self, m, ended):
+        """Have the cell read, and ask for its write when its content is about to be known."""
+        flight = Signal(CellMemory.LATENCY + KNOWN - 2)
+        begins, begun, known = Signal(), Signal(), Signal()
+        came = delayed(m, self.visit.arrives, WATCHED - 1, "came")
+        m.d.comb += [
+            begins.eq(self.visits & ~begun & ~self.busy),
+            self.read.eq(flight[CellMemory.LATENCY - 1]),
+        ]
+        m.d.sync += [
+            self.hold.eq(self.hold | came),
+            self.visits.eq(self.visits | (self.hold & ~self.swept)),
+            flight.eq(Cat(begins, flight)),
+            begun.eq(begun | begins),
+            known.eq(known | flight[-1]),
+            self.visit.asks.eq(known),
+        ]
+        with m.If(ended):
+            states = (self.hold, self.visits, flight, begun, known, self.visit.asks)
+            m.d.sync += [each.eq(0) for each in states]
+
+    def _elaborate_eviction(self, m):
+        """Find which entry the cell held; return whether its content is unknown."""
+        visit, bits = self.visit, self._spec.timestamp_bits
+        found = registered(m, self.word, "found", reset_less=True, enable=self.read)
+        distance = (self.number - found.time)[:bits]
+        distance = registered(m, distance, "found_distance", reset_less=True)
+        low = row_of(self.row, found.rest, self._terms)
+        m.d.sync += [
+            visit.evicted.digest.eq(Cat(low, found.rest)),
+            visit.evicted_valid.eq(found.used & (distance < self._spec.window + 1)),
+        ]
+        m.d.comb += visit.evicted.time.eq(found.time)
+        unknown = found.used & found.unknown if "unknown" in found.shape().members else 0
+        return self.lost | unknown
