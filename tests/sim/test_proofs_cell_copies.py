@@ -1,9 +1,12 @@
 """Proofs of cells in three copies, and that mending one that disturbs operations is found out."""
 
+from functools import partial
+
 import pytest
 from mutants import broken
 
-from lately.hdl.dictionary import cell_checks, column
+from lately.hdl.dictionary import column
+from lately.hdl.dictionary.column import Column
 from lately.hdl.memory import protection
 from lately.sim.proofs import catalogue as proofs
 from lately.sim.proofs import cell_copies
@@ -48,19 +51,21 @@ def test_part_that_repairs_too_much_is_found_out(monkeypatch, harness, old, new)
     assert status(harness, 40) == "failed"
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("self._mending.copies & mends.replicate(VOTES)", "mends.replicate(VOTES)"),
-        ("return writes & ~self._mends", "return writes"),
-    ],
-)
-def test_column_that_mends_too_much_is_found_out(monkeypatch, old, new):
-    monkeypatch.setattr(column, "CHECKS", {"ecc": broken(cell_checks.Voted, old, new)})
+def test_column_that_mends_copies_without_an_upset_is_found_out(monkeypatch):
+    copies = "self._copies & repairs.replicate(len(self._copies))"
+    kind = broken(protection.Triplication, copies, "repairs.replicate(len(self._copies))")
+    monkeypatch.setattr(column, "CELL_PROTECTIONS", {"ecc": kind()})
     assert status(CopiedColumn, 26) == "failed"
 
 
-def test_column_of_a_ring_that_mends_what_an_entry_takes_is_found_out(monkeypatch):
-    voted = broken(cell_checks.Voted, "& ~self._column.write & ~used", "& ~self._column.write")
-    monkeypatch.setattr(column, "CHECKS", {"ecc": voted})
-    assert status(CopiedRing, 28) == "failed"
+@pytest.mark.parametrize(
+    ("build", "clocks", "old", "new"),
+    [
+        # The copies that are right are written, too.
+        (CopiedColumn, 26, "(sweeps & ~sweep.repairs) |", "sweeps |"),
+        # The word of the copies is written where an entry is.
+        (CopiedRing, 28, "sweep.repairs & ~write & ~visits", "sweep.repairs & ~write"),
+    ],
+)
+def test_column_that_mends_too_much_is_found_out(build, clocks, old, new):
+    assert status(partial(build, column=broken(Column, old, new)), clocks) == "failed"
