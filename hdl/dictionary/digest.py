@@ -25,33 +25,52 @@ def column_terms(spec):
     )
 
 
-class DigestRows(wiring.Component):
-    """Row of a digest in each column, a cycle later.
+class DigestHash(wiring.Component):
+    """Digest of a key, and its row in each column, `latency` cycles later.
 
     Parameters
     ----------
     spec : WindowDictionarySpec
+    levels : int
+        Levels of LUTs between two registers of the hash, see `Pipeline`.
+    hashed : bool
+        Whether keys come as digests.
 
     Members
     -------
-    key : In(digest_bits)
-        The digest.
+    key : In
+    secret : In(128)
+        With ``hash="siphash"``, see `lately.hdl.hash.siphash.SipHash`.
     digest : Out(digest_bits)
     rows : Out
         Item c: row in column c.
     """
 
-    latency = 1
-
-    def __init__(self, *, spec):
+    def __init__(self, *, spec, levels=DEFAULT_LEVELS, hashed=False):
         self._spec = spec
-        super().__init__({"key": In(spec.digest_bits), **digest_ports(spec)})
+        self._keyed = spec.hash == "siphash" and not hashed
+        self.hash = None
+        if self._keyed:
+            self.hash = SipHash(key_bits=spec.key_bits)
+        elif not hashed:
+            self.hash = StateHash(key_bits=spec.key_bits, seed=spec.seed, levels=levels)
+        self.latency = 1 if hashed else self.hash.latency + 2
+        super().__init__(
+            {
+                "key": In(spec.digest_bits if hashed else spec.key_bits),
+                "digest": Out(spec.digest_bits),
+                "rows": Out(data.ArrayLayout(range(spec.rows), spec.columns)),
+            }
+            | ({"secret": In(SECRET_BITS)} if self._keyed else {})
+        )
 
     def elaborate(self, platform):
         m = Module()
         pipe = Pipeline(m)
         bits = self._spec.row_bits
-        digest = pipe.enter(self.key, "digest", reset_less=True)
+        digest = pipe.enter(self.key, "key", reset_less=True)
+        if self.hash:
+            digest = self._elaborate_hash(m, pipe, digest)
         rows = [
             pipe.register(
                 f"row{column}",
@@ -68,59 +87,14 @@ class DigestRows(wiring.Component):
         pipe.leave(*rows, latency=self.latency)
         return m
 
-
-class DigestHash(wiring.Component):
-    """Digest of a key, and its row in each column, `latency` cycles later.
-
-    Parameters
-    ----------
-    spec : WindowDictionarySpec
-    levels : int
-        Levels of LUTs between two registers of the hash, see `Pipeline`.
-
-    Members
-    -------
-    key : In(key_bits)
-    secret : In(128)
-        With ``hash="siphash"``, see `lately.hdl.hash.siphash.SipHash`.
-    digest, rows : Out
-        As of `DigestRows`.
-    """
-
-    def __init__(self, *, spec, levels=DEFAULT_LEVELS):
-        self._spec = spec
-        keyed = spec.hash == "siphash"
-        self.hash = (
-            SipHash(key_bits=spec.key_bits)
-            if keyed
-            else StateHash(key_bits=spec.key_bits, seed=spec.seed, levels=levels)
-        )
-        self.rows_of = DigestRows(spec=spec)
-        self.latency = self.hash.latency + 1 + self.rows_of.latency
-        super().__init__(
-            {"key": In(spec.key_bits), **digest_ports(spec)}
-            | ({"secret": In(SECRET_BITS)} if keyed else {})
-        )
-
-    def elaborate(self, platform):
-        m = Module()
+    def _elaborate_hash(self, m, pipe, key):
+        """Return the digest of a key."""
+        spec = self._spec
         m.submodules.hash = key_hash = self.hash
-        m.submodules.rows = rows = self.rows_of
-        spec, pipe = self._spec, Pipeline(m)
-        hashed = pipe.drive(key_hash, key=pipe.enter(self.key, "key")) + key_hash.latency
+        if self._keyed:
+            m.d.comb += key_hash.secret.eq(self.secret)
+        hashed = pipe.drive(key_hash, key=key) + key_hash.latency
         state = pipe.enter(key_hash.state, "state", stage=hashed, reset_less=True)
         sizes = (spec.rows, 1 << spec.rest_bits)
         (indices,) = expand(pipe, state, sizes=sizes, functions=1, seed=spec.seed)
-        digest = pipe.register("digest", Cat, *indices, reset_less=True)
-        found = pipe.drive(rows, key=digest) + rows.latency
-        m.d.comb += [self.digest.eq(rows.digest), self.rows.eq(rows.rows)]
-        pipe.leave(pipe.enter(rows.rows, "rows", stage=found), latency=self.latency)
-        if spec.hash == "siphash":
-            m.d.comb += key_hash.secret.eq(self.secret)
-        return m
-
-
-def digest_ports(spec):
-    """Return the outputs of a component that finds the digest of each key."""
-    rows = data.ArrayLayout(range(spec.rows), spec.columns)
-    return {"digest": Out(spec.digest_bits), "rows": Out(rows)}
+        return pipe.register("digest", Cat, *indices, reset_less=True)

@@ -11,7 +11,7 @@ from ...hdl.dictionary.column import Column
 from ...hdl.dictionary.core import DictionaryCore
 from ...hdl.dictionary.dictionary_figures import COMPARISON, MATCH, WORD
 from ...hdl.dictionary.dictionary_figures import WRITE as WRITING
-from ...hdl.dictionary.digest import DigestRows
+from ...hdl.dictionary.digest import DigestHash
 from ...hdl.latencies import CONTROL_LAG
 from ...hdl.pipeline import delayed, registered
 from .formal import Bounded, Proof
@@ -215,7 +215,7 @@ def digest_core(spec, *, memory=Undefined):
     memory : type
         Class of the memories.
     """
-    return DictionaryCore(spec=spec, memory=memory, digest=DigestRows(spec=spec))
+    return DictionaryCore(spec=spec, memory=memory, digest=DigestHash(spec=spec, hashed=True))
 
 
 class DictionaryAnswers(Harness):
