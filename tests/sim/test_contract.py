@@ -9,13 +9,13 @@ import pytest
 from mutants import broken
 
 from lately.golden import PRESETS, FilterSpec, any_preset, preset
+from lately.hdl.dictionary import column, stash
 from lately.hdl.dictionary import core as dictionary_core
-from lately.hdl.dictionary import ring_core
-from lately.hdl.dictionary.column import Column
 from lately.hdl.dictionary.placement import Placement
-from lately.hdl.dictionary.ring_column import RingColumn
-from lately.hdl.dictionary.ring_stash import RingStash
+from lately.hdl.dictionary.places import SparePlace
 from lately.hdl.dictionary.stash import Stash
+from lately.hdl.dictionary.sweep import Sweep
+from lately.hdl.dictionary.visitor import Visitor
 from lately.hdl.lanes import unit as lanes
 from lately.hdl.lanes.collector import Collector
 from lately.hdl.lanes.unit import LaneUnit
@@ -152,20 +152,20 @@ BROKEN = {
     "beat": (lanes, LaneUnit, "pace.all()", "pace[:2].all()", UNITS["lanes-siphash"],
              "secret_comes_in_with_a_clear_at_full_rate/into=0.0", WRONG),
     # Of dictionaries: an operation under way, an erasure called off, and entries that expire.
-    "digest": (dictionary_core, Placement, "mine = acts & self.same[distance - 1]",
-               "mine = acts & 0", UNITS["dictionary-tiny"], "removed_and_inserted", WRONG),
-    "erasure": (dictionary_core, Column, "erase.eq(flight[-1] & expired & ~touched)",
-                "erase.eq(flight[-1] & expired)", UNITS["dictionary-tiny"],
-                "insertions_into_the_rows", WRONG),
-    "sweep": (dictionary_core, Column, "erase.eq(flight[-1] & expired & ~touched)", "erase.eq(0)",
-              UNITS["dictionary-tiny"], "entries_expire", WRONG),
-    "loss": (dictionary_core, Stash, "self.lost.eq(later & (gone < self._spec.window))",
+    "digest": (dictionary_core, Placement,
+               "mine = acts & self._same.at(stage).value[distance - 1]", "mine = acts & 0",
+               UNITS["dictionary-tiny"], "removed_and_inserted", WRONG),
+    "erasure": (column, Sweep, "pending & ~self._elaborate_cancelled(m, start)", "pending",
+                UNITS["dictionary-tiny"], "insertions_into_the_rows", WRONG),
+    "sweep": (column, Sweep, "self.writes.eq(flight[-1] & pending &",
+              "self.writes.eq(0 & pending &", UNITS["dictionary-tiny"], "entries_expire", WRONG),
+    "loss": (dictionary_core, Stash, "self.lost.eq(displaces & (gone < self._spec.window))",
              "self.lost.eq(0)", UNITS["dictionary-tiny"], "losses_are_reported", WRONG),
     # Of moves: an exchange although an operation is under way; an entry given up in silence.
-    "exchange": (ring_core, RingColumn, "may.eq(self.asks & self.granted & ~fails & ~self._ended)",
-                 "may.eq(self.asks & self.granted & ~self._ended)", CROWDED,
+    "exchange": (column, Visitor, "may.eq(visit.asks & visit.granted & ~fails & ~ended)",
+                 "may.eq(visit.asks & visit.granted & ~ended)", CROWDED,
                  "random_operations/pauses=both", WRONG),
-    "silence": (ring_core, RingStash, "(self._valid & oldest & ~self._match).any()", "0",
+    "silence": (stash, SparePlace, "(self.valid & spare & ~self.match).any()", "0",
                 CROWDED, "moves_report", WRONG),
     # Of timing filters: a tick between two operations, a write under way, cells that expire.
     "tick": (part, recent_insertion, "(passed + tick)", "(tick + 0)", UNITS["timing-tiny"],
