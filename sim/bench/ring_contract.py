@@ -1,15 +1,18 @@
 """Sentences of the contract of rings of one lane, by number and in time, and of their secrets."""
 
 import itertools
+from collections.abc import Iterable
 
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge
 
 from ...golden import Operation
+from ...hdl.frontend.request_times import Stamps
+from ...hdl.frontend.time_window import TimeWindow
 from .contract import CHECK, CLEAR, INSERT, NONE, QUERY, SHIFT, pool
 from .parts import Stalls
 from .testplan import sentence
-from .unit import UnitUnderTest
+from .unit import PERIOD_NS, UnitUnderTest
 
 
 def inserts(bench: UnitUnderTest, count: int) -> list[tuple[Operation, int]]:
@@ -221,3 +224,23 @@ async def shift_that_waits_keeps_its_time(bench: UnitUnderTest) -> None:
         await bench.send(*[(SHIFT, 0)] * 4)
         bench.passage.time += later
         await bench.send(*inserts(bench, 2))
+
+
+@sentence()
+async def later_times_come_at_the_interval(bench: UnitUnderTest) -> None:
+    async def later(steps: Iterable[int]) -> list[int]:
+        # The first two find places to wait in.
+        for step in steps:
+            bench.passage.time += step
+            await bench.send((QUERY, bench.key()))
+        times = bench.driver.times[-8:]
+        return [round((b - a) / PERIOD_NS) for a, b in itertools.pairwise(times)]
+
+    span = bench.spec.span
+    assert await later([1, 2, span, span + 1, 100] * 2) == [Stamps.INTERVAL] * 7
+    for _ in range(bench.spec.segments):
+        bench.passage.time += 1
+        await bench.send((INSERT, bench.key()), (SHIFT, 0))
+    cycles = await later([span - 2, 1, 1, 1, 1, 100, 1, 1, span, 1])
+    most = Stamps.INTERVAL + TimeWindow.SETTLE * bench.spec.segments
+    assert Stamps.INTERVAL < max(cycles) <= most, f"{cycles}"

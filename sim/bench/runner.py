@@ -195,6 +195,7 @@ def _environment(
     spec.to_toml(directory / "spec.toml")
     return {
         "LATELY_SPEC": str(directory / "spec.toml"),
+        "LATELY_FAMILY": type(spec).__module__,
         "LATELY_SEED": str(seed),
         "LATELY_UNIT": json.dumps(unit),
         # For one operation at a time, an interpreter takes no longer than compiled loops.

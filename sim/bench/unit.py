@@ -1,9 +1,9 @@
 """The unit that the bench drives: brought out of reset, with its reference, time and checks.
 
-The environment names the specification (LATELY_SPEC, a TOML file), the seed of all random choices
-(LATELY_SEED), the options of the unit (LATELY_UNIT, in JSON), whether the design is a netlist
-(LATELY_NETLIST), and a file to which the situations are added that the tests bring about
-(LATELY_COVERAGE).
+The environment names the specification (LATELY_SPEC, a TOML file, and LATELY_FAMILY, the module of
+its class), the seed of all random choices (LATELY_SEED), the options of the unit (LATELY_UNIT, in
+JSON), whether the design is a netlist (LATELY_NETLIST), and a file to which the situations are
+added that the tests bring about (LATELY_COVERAGE).
 """
 
 import json
@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from typing import Any, Self
 
 import cocotb
@@ -63,6 +64,7 @@ class Settings:
     @classmethod
     def of_environment(cls) -> Self:
         """Read the environment."""
+        import_module(os.environ["LATELY_FAMILY"])
         return cls(
             spec=Specification.from_toml(os.environ["LATELY_SPEC"]),
             options=json.loads(os.environ["LATELY_UNIT"]),
@@ -160,8 +162,8 @@ class Requests:
     def item(self, operation: int, key: int, window: int | None = None) -> Item:
         """Return the fields of a request: a random tag, and the longest window by default."""
         fields = {"operation": int(operation), "key": key}
-        request = self.signature.of_lane(self.signature.request, 0).members
-        draw = self.random.randrange
+        layout = self.signature.of_lane(self.signature.request, 0)
+        request, draw = layout.members, self.random.randrange
         if "tag" in request:
             fields["tag"] = draw(1 << TAG_BITS)
         if "window" in request:
@@ -169,7 +171,7 @@ class Requests:
         if "query_class" in request:
             fields["query_class"] = draw(self.spec.classes)
         if "time" in request:
-            fields["time"] = self.passage.time % (1 << request["time"].width)
+            fields["time"] = self.passage.time % (1 << layout["time"].width)
         return fields
 
     def mixture(self, count: int) -> Iterator[Item]:

@@ -42,10 +42,16 @@ UNITS = {
     "blocked-gebf-siphash": replace(PRESETS["blocked-gebf-tiny"], hash="siphash"),
     "lanes-siphash": replace(LANES, hash="siphash"),
     "timed-tiny": PRESETS["timed-tiny"],
+    "timed-period": PRESETS["timed-tiny"],
+    "timed-requests": PRESETS["timed-tiny"],
     "timed-overfill": replace(PRESETS["timed-tiny"], when_full="overfill"),
+    "timed-overfill-requests": replace(PRESETS["timed-tiny"], when_full="overfill"),
     "timed-gebf": replace(PRESETS["gebf-tiny"], window=48, generation=None, bits=192, span=12),
+    "timed-gebf-requests": replace(PRESETS["gebf-tiny"], window=48, generation=None, bits=192,
+                                   span=12),
     **{name: any_preset(name) for name in ("timing-tiny", "timing-counted-tiny",
                                            "dictionary-tiny", "dictionary-ring-tiny")},
+    "timing-period": any_preset("timing-tiny"),
     "timing-tables": TABLES,
     "timing-counted-tables": replace(any_preset("timing-counted-tiny"), classes=3, block=4,
                                      stamp_bits=5, phase_bits=2),
@@ -53,6 +59,13 @@ UNITS = {
     "dictionary-crowded": CROWDED,
 }  # fmt: skip
 """Units of every family."""
+
+
+def options_of(name):
+    """The source of ticks, as the name of a unit has it."""
+    source = name.rpartition("-")[2]
+    return {"period": {"ticks": "period"}, "requests": {"ticks": "time"}}.get(source, {})
+
 
 SOME = "random_operations/pauses=both|clear_forgets|reset_in|blocked_output|latency"
 QUICK = {
@@ -62,7 +75,10 @@ QUICK = {
     ("blocked-gebf-siphash", "icarus"): "secret_",
     ("two-lanes-tiny", "icarus"): "company=others|combination|one_key|latency|pauses=both",
     ("lanes-siphash", "icarus"): "secret_comes_in_with_a_clear_at_full_rate/into=0.0",
-    ("timed-tiny", "icarus"): "bursts|end=number|come_close|whole_span|latency",
+    ("timed-tiny", "icarus"): "end=number|come_close|whole_span|latency|pauses=both|silence",
+    ("timed-overfill", "icarus"): "bursts",
+    ("timed-requests", "icarus"): "later_times|shift_that|an_earlier|accepts_an|pauses=both",
+    ("timed-period", "icarus"): "period|never_closes_the_input/pause=0.0",
     ("timing-tiny", "icarus"): "between_keys|come_close|no_silence|" + SOME,
     ("timing-counted-tiny", "icarus"): "accepts_an|windows_of|" + SOME,
     ("timing-tables", "icarus"): "swap_between|answers_are.*into=0.5",
@@ -74,11 +90,6 @@ In a long run all units run the whole plan under both."""
 
 LONG = [
     *((name, simulator, {}) for name in UNITS for simulator in SIMULATORS),
-    *(("timed-tiny", simulator, {"ticks": ticks})
-      for simulator in SIMULATORS for ticks in ("period", "time")),
-    *((name, "icarus", {"ticks": ticks})
-      for name in ("timed-overfill", "timed-gebf") for ticks in ("period", "time")),
-    *((name, "verilator", {"ticks": "period"}) for name in ("timing-tiny", "timing-tables")),
     *((name, "icarus", {"memory": memory})
       for name in ("apbbf-tiny", "timed-tiny") for memory in ("ecp5", "ice40", "gowin")),
     *((name, "icarus", {"memory": "ecp5", "inverted": inverted})
@@ -89,6 +100,7 @@ LONG = [
 
 def check(name, simulator, folder, testcase=None, **options):
     """Run tests of the plan, and compare their names with the plan."""
+    options |= options_of(name)
     outcomes = run_filter_bench(
         UNITS[name], simulator, folder, seed=SEED, testcase=testcase, **options
     )
@@ -132,9 +144,8 @@ def test_every_sentence_has_a_test_and_every_test_a_sentence():
 
 def test_every_sentence_is_for_some_unit_of_the_long_run():
     ran = set()
-    for name, _, options in LONG:
-        options = {key: value for key, value in options.items() if key != "inverted"}
-        ran |= planned(UNITS[name], **options)
+    for name in UNITS:
+        ran |= planned(UNITS[name], **options_of(name))
     assert ran == {*PLAN}
 
 
