@@ -227,7 +227,8 @@ async def blocked_output_stops_the_input(bench: UnitUnderTest) -> None:
     count = (2 * slots + 50) * bench.signature.lanes
     items = bench.beats([(CHECK, bench.key()) for _ in range(count)])
     accepted = await bench.perform_blocked(items, cycles=4 * slots)
-    assert bench.unit.latency <= accepted <= 2 * slots, f"accepted {accepted} without an outlet"
+    most = slots if bench.signature.lanes > 1 else 2 * slots
+    assert bench.unit.latency <= accepted <= most, f"accepted {accepted} without an outlet"
 
 
 @sentence()

@@ -41,6 +41,7 @@ UNITS = {
     "gebf-rekey": replace(PRESETS["gebf-tiny"], hash="siphash", rekey=True, key_bits=70),
     "blocked-gebf-siphash": replace(PRESETS["blocked-gebf-tiny"], hash="siphash"),
     "lanes-siphash": replace(LANES, hash="siphash"),
+    "lanes-wide": replace(LANES, hash="siphash", key_bits=256),
     "timed-tiny": PRESETS["timed-tiny"],
     "timed-period": PRESETS["timed-tiny"],
     "timed-requests": PRESETS["timed-tiny"],
