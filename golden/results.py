@@ -10,6 +10,14 @@ Ages = NDArray[np.int64]
 """Ages of keys, shape (n,)."""
 
 
+_KINDS: tuple[tuple[str, Any], ...] = (
+    ("status", np.uint8),
+    ("oldest", np.int64),
+    ("time", np.int64),
+    ("covered", np.int64),
+)
+
+
 class Results(NamedTuple):
     """Results of a sequence of operations, in arrays of shape (n,).
 
@@ -40,13 +48,14 @@ class Results(NamedTuple):
 
         `seen`, `age` and all others have shape (n,).
         """
-        held: dict[str, Any] = {"seen": np.asarray(seen, np.bool_), "age": np.asarray(age)}
-        for name in cls._fields[2:]:
-            kind = np.uint8 if name == "status" else np.int64
+        reported = np.asarray(seen, np.bool_)
+        fields: list[Any] = []
+        for name, kind in _KINDS:
             value = known.get(name)
-            count = len(held["seen"])
-            held[name] = np.zeros(count, kind) if value is None else np.asarray(value, kind)
-        return cls(**held)
+            fields.append(
+                np.zeros(len(reported), kind) if value is None else np.asarray(value, kind)
+            )
+        return cls(reported, np.asarray(age, np.int64), *fields)
 
     @classmethod
     def joined(cls, parts: "Sequence[Results]") -> Self:

@@ -1,12 +1,11 @@
 """The Verilog that every simulator and replay is given."""
 
-from typing import Any
+from typing import Any, cast
 
 from amaranth.back import verilog
 
 from ..golden.spec import FilterSpec
 from ..golden.spec.base import Specification, require
-from ..golden.spec.timestamp import TimedTimingSpec
 from .build import filter_unit
 from .latencies import stamp_bits
 
@@ -41,13 +40,14 @@ def time_options(
     SpecificationError
         If a silence could not be longer than the span.
     """
-    if isinstance(spec, TimedTimingSpec):
-        return {"ticks": ticks, "time_bits": time_bits}
-    if not isinstance(spec, FilterSpec) or not spec.timed:
+    if not spec.timed:
         return {}
+    if spec.kind == "timing":
+        return {"ticks": ticks, "time_bits": time_bits}
+    span = cast(FilterSpec, spec).span
     rule = f"must be below 2**{TIME_BITS - 1} - 1 ticks for simulated units"
-    require(spec.span < LONGEST_SILENCE, "span", rule, spec.span)
-    return {"ticks": ticks, "time_bits": max(time_bits, stamp_bits(spec.span))}
+    require(span < LONGEST_SILENCE, "span", rule, span)
+    return {"ticks": ticks, "time_bits": max(time_bits, stamp_bits(span))}
 
 
 def unit_verilog(

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from .. import analysis, compilation
 from ..convenience import State
 from ..errors import RekeyError, SpecificationError
-from ..filter import CountedFilter, Words, require_count
+from ..filter import Answers, CountedFilter, Words, require_count
 from ..hash.siphash import check_secret
 from ..operations import Operation
 from ..results import Ages, Results
@@ -138,8 +138,22 @@ class SlidingFilter(CountedFilter):
         age = self._segments.perform(codes, keys, self._ring)
         return Results.of(age >= 0, age)
 
+    # Without a record of results, single keys are faster.
+
+    def _insert(self, keys: Words) -> None:
+        self._ages(Operation.INSERT, keys)
+
+    def _check_and_insert(self, keys: Words) -> Answers:
+        return self._ages(Operation.CHECK_AND_INSERT, keys) >= 0
+
+    def _query(self, keys: Words) -> Answers:
+        return self._age(keys) >= 0
+
     def _age(self, keys: Words) -> Ages:
-        return self._performed(Operation.QUERY, keys).age
+        return self._ages(Operation.QUERY, keys)
+
+    def _ages(self, operation: Operation, keys: Words) -> Ages:
+        return self._segments.perform(np.full(len(keys), operation, np.uint8), keys, self._ring)
 
     def shift(self) -> None:
         """Start a new generation now; as the operation SHIFT."""

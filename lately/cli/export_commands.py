@@ -136,14 +136,12 @@ def export(
 
 def _unit_options(chosen: Any, how: dict[str, Any]) -> dict[str, Any]:
     """Take the options of the unit, and of a deduplicator of frames, out of those of the export."""
-    from ..golden import FilterSpec
-
     named = {"ticks": "ticks", **FRAME_OPTIONS}
     options = {named[name]: how.pop(name) for name in named}
     given = {name: value for name, value in options.items() if value is not None}
     frames = how["wrap"].startswith("frames")
     if how.pop("covered"):
-        if frames or not (isinstance(chosen, FilterSpec) and chosen.timed):
+        if frames or not (chosen.kind == "ring" and chosen.timed):
             raise click.UsageError("--covered needs results, of a ring with a window in time")
         given["tells_covered"] = True
     if how.pop("check"):

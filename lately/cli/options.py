@@ -118,13 +118,13 @@ def trace_options(command: Command) -> Command:
 def choose(**request: Any) -> "tuple[UnitSpec, int | None]":
     """Return the filter that the options ask for, and the nanoseconds of its ticks if it has any.
 
-    The `request` has the fields of `lately.planner.choice.Request`. Errors: as
+    The `request` has the fields of `lately.planner.choice.FilterRequest`. Errors: as
     `lately.planner.choice.choice`, but UsageError if the options contradict each other.
     """
-    from ..planner.choice import ContradictionError, Request, choice
+    from ..planner.choice import ContradictionError, FilterRequest, choice
 
     try:
-        return choice(Request(**request))
+        return choice(FilterRequest(**request))
     except ContradictionError as error:
         raise click.UsageError(str(error)) from None
 

@@ -168,7 +168,7 @@ def deduplicate(
     began = time.perf_counter()
     with _open_unit(what) as unit:
         golden = from_spec(what.spec) if model is None else model
-        course = _Course(what, unit, golden, oracle)
+        course = _Progress(what, unit, golden, oracle)
         out = np.empty(0, np.uint8)
         while (packets := capture.read()) is not None:
             found = digest(packets, fields=what.fields, secret=what.secret)
@@ -221,7 +221,7 @@ def _write(
     return out
 
 
-class _Course:
+class _Progress:
     """One deduplication in progress."""
 
     def __init__(

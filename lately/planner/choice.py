@@ -25,7 +25,7 @@ class ContradictionError(LatelyError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class FilterRequest:
     """What a user asks of a filter, each part None if it is not given.
 
     Attributes
@@ -72,7 +72,7 @@ class Request:
             raise ContradictionError(f"{given} needs {missing}")
 
 
-def choice(request: Request) -> tuple[UnitSpec, int | None]:
+def choice(request: FilterRequest) -> tuple[UnitSpec, int | None]:
     """Return the filter that a request describes, and the nanoseconds of its ticks if it has any.
 
     It is of any family that has hardware. A filter that is sized is a ring.
@@ -104,7 +104,7 @@ def choice(request: Request) -> tuple[UnitSpec, int | None]:
     return choose(Requirement(window=keys, span=time, **asked)), tick
 
 
-def _named(request: Request) -> UnitSpec:
+def _named(request: FilterRequest) -> UnitSpec:
     """Return the filter of a file or a preset."""
     if request.spec is None:
         return cast(UnitSpec, any_preset(request.preset or "default"))
@@ -118,7 +118,7 @@ def _nanoseconds(name: str, text: str | None) -> int | None:
 
 
 def with_span(
-    spec: UnitSpec, span: int | None, tick: int | None, when_full: str | None = None
+    spec: Any, span: int | None, tick: int | None, when_full: str | None = None
 ) -> tuple[UnitSpec, int | None]:
     """Give a filter a window in real time.
 
@@ -158,7 +158,7 @@ def with_span(
     return with_ticks(spec, span=span_ticks(span, tick), when_full=when_full), tick
 
 
-def with_ticks(spec: UnitSpec, **fields: Any) -> UnitSpec:
+def with_ticks(spec: Any, **fields: Any) -> UnitSpec:
     """Give a filter a window in time, or none.
 
     Parameters

@@ -75,13 +75,13 @@ class Oracle:
     def __init__(self, spec: Specification) -> None:
         self.insertions = self.now = 0
         # A family's fields are known to its own branches alone.
-        self._spec: Any = spec
-        self._ring = spec.kind == "ring"
-        self._turns = Turns(TurnPolicy.of(self._spec)) if self._ring and spec.timed else None
+        own: Any = spec
+        self._spec, self._ring = own, spec.kind == "ring"
+        self._turns = Turns(TurnPolicy.of(own)) if self._ring and spec.timed else None
         self._last = LastInsertions(3)
-        self._window = self._spec.guaranteed_window
+        self._window = own.guaranteed_window
         if self._ring:
-            self._window = self._spec.span if spec.timed else self._spec.window
+            self._window = own.span if spec.timed else own.window
 
     @property
     def distinct_keys(self) -> int:
@@ -121,7 +121,7 @@ class Oracle:
             inserted[:, 2] = before + np.cumsum(passage.turned)
             # The query comes before the turn.
             asked[:, 2] = inserted[:, 2] - passage.turned
-            limits = Limits(passage.guaranteed_span, _EVER, passage.alive - 1)
+            limits = AgeLimits(passage.guaranteed_span, _EVER, passage.alive - 1)
         elif self._ring:
             inserted = asked.copy()
             inserted[:, 2] = (number - 1) // self._spec.generation
@@ -142,7 +142,7 @@ class Oracle:
         if self._turns is not None:
             asked[:, 2] = self._turns.shifts
             span = np.array([self._turns.guaranteed_span(self.now)])
-            limits = Limits(span, _EVER, self._turns.alive(moments) - 1)
+            limits = AgeLimits(span, _EVER, self._turns.alive(moments) - 1)
         return self._judge(asked, self._last.find(sortable(keys)), limits).kind == FRESH
 
     def _rows(self, number: NDArray[np.int64], moments: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -155,14 +155,14 @@ class Oracle:
         steps = (number - 2 if self._ring else moments) // each
         return np.stack([number, moments, steps], axis=1)
 
-    def _limits(self, covered: NDArray[np.int64] | None) -> "Limits":
+    def _limits(self, covered: NDArray[np.int64] | None) -> "AgeLimits":
         if self._ring:
-            return Limits(_EVER, self._spec.window_generations, self._spec.ring_segments - 1)
+            return AgeLimits(_EVER, self._spec.window_generations, self._spec.ring_segments - 1)
         sure = self._window if covered is None else np.minimum(self._window, covered)
-        return Limits(sure, _EVER, self._spec.window_blocks)
+        return AgeLimits(sure, _EVER, self._spec.window_blocks)
 
     def _judge(
-        self, asked: NDArray[np.int64], previous: NDArray[np.int64], limits: "Limits"
+        self, asked: NDArray[np.int64], previous: NDArray[np.int64], limits: "AgeLimits"
     ) -> Truth:
         """Compare operations with the insertions before them, both as `_rows` returns them."""
         known = previous[:, 0] > 0
@@ -177,7 +177,7 @@ class Oracle:
         )
 
 
-class Limits(NamedTuple):
+class AgeLimits(NamedTuple):
     """Ages up to which a key is guaranteed, or may have a trace; numbers, or of shape (n,)."""
 
     elapsed: Any

@@ -119,7 +119,7 @@ class Reported:
 
 
 @dataclass(kw_only=True)
-class Span:
+class RunSpan:
     """A window in time: the `span` of the filter, in ticks of `tick` nanoseconds.
 
     `late`, `missing` and `latest` are those of a `lately.replay.stream_times.TickCounter`.
@@ -160,7 +160,7 @@ class RunResult:
     """Name, format, key and compression of the trace."""
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros((3, 2), np.int64))
     """Operations by class (`oracle.CLASSES`) and verdict (0 not seen, 1 seen), shape (3, 2)."""
-    span: Span | None = None
+    span: RunSpan | None = None
     """None if the window counts insertions."""
     reported: Reported = field(init=False)
     counters: dict[str, int] = field(default_factory=dict)

@@ -20,7 +20,7 @@ from ..golden.spec.base import Specification, require
 from ..golden.times import Times
 from ..hdl.build import UnitSpec, unit_profile
 from .oracle import Oracle, Truth, places
-from .result import PROBE_SEED, Checkpoint, Mismatch, RunResult, Span
+from .result import PROBE_SEED, Checkpoint, Mismatch, RunResult, RunSpan
 from .stream_times import TickCounter, check_table, with_window
 from .traces import Record, Trace, TraceError
 
@@ -212,7 +212,7 @@ class _Replay:
             mismatches=None if unit is None else 0,
         )
         if clock is not None:
-            self.result.span = Span(span=cast(Any, asked).span, tick=clock.tick)
+            self.result.span = RunSpan(span=cast(Any, asked).span, tick=clock.tick)
 
     def decide_by(self, table: DecisionTable, query_class: int) -> None:
         """Have a table answer, and all queries be of a class."""

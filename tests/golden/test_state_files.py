@@ -35,6 +35,7 @@ from lately.golden import (
 )
 from lately.golden import filter as filter_module
 from lately.golden import models as models_module
+from lately.golden import saved as saved_module
 from lately.golden.files import write_json
 from lately.golden.packets.frame_deduplicator import FrameDeduplicator
 from lately.golden.ring.position import RingPosition
@@ -423,7 +424,7 @@ def test_files_in_several_threads(tmp_path):
 
 def test_nothing_is_run_that_a_file_holds():
     """Neither pickles nor texts: no call of the modules that read files could do it."""
-    for module in (states, filter_module, models_module):
+    for module in (states, filter_module, saved_module, models_module):
         called = {
             node.func.id if isinstance(node.func, ast.Name) else node.func.attr
             for node in ast.walk(ast.parse(Path(module.__file__).read_text()))

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from amaranth.back import rtlil
 
-from lately.golden import preset
+from lately.golden import any_preset, dictionary_preset, preset
 from lately.hdl import filter_unit
 from lately.hdl.memory.map import (
     BLOCK_KINDS,
-    MemoryMap,
-    PhysicalMemory,
+    CELL_VARIANTS,
     Place,
     floorplan_groups,
     memory_map,
@@ -144,15 +143,35 @@ def test_gather():
         assert np.array_equal(found.gather(lambda m, held=held: held[m.path]), expected)
 
 
-def test_gather_cells_of_several_bits():
-    """Two timestamps of four bits in a word of eight."""
-    memory = PhysicalMemory(("words",), 3, 8)
-    found = MemoryMap(
-        (memory,), 1, 1, 6, lambda segment, part, cell: Place(0, cell // 2, 4 * (cell % 2)), 4
-    )
-    words = np.array([0x21, 0x43, 0xF5])
-    bits = found.gather(lambda memory: words[:, None] >> np.arange(8) & 1 > 0)
-    assert bits.tolist() == [[[1, 2, 3, 4, 5, 15]]]
+@pytest.mark.parametrize("name", ["dictionary-tiny", "timing-tiny", "timing-default"])
+@pytest.mark.parametrize("memory", CELL_VARIANTS)
+def test_every_bit_of_a_cell_has_a_place_of_its_own(name, memory):
+    found = memory_map(any_preset(name), memory=memory)
+    parts, cells, bits = any_preset(name).cell_shape
+    assert (found.segments, found.parts, found.cells) == (parts, bits, cells)
+    places = set()
+    for part, bit in np.ndindex(parts, bits):
+        place = found.find(part, bit, np.arange(cells))
+        held = found.memories[place.memory]
+        assert (place.word < held.words).all()
+        assert (np.asarray(place.bit) < held.width).all()
+        at = np.broadcast_arrays(place.memory, place.word, place.bit)
+        places |= set(zip(*(one.tolist() for one in at), strict=True))
+    assert len(places) == parts * bits * cells
+
+
+def test_cells_are_read_as_golden_has_them():
+    """Entries of age 1 and 5, and one that has expired."""
+    spec = dictionary_preset("tiny")
+    found = memory_map(spec)
+    bits = np.zeros((3, spec.cell_bits, 16), np.bool_)
+    for row, age in ((2, 1), (7, 5), (9, spec.window + 1)):
+        word = 1 | (100 - age) << 1 | 9 << 1 + spec.timestamp_bits
+        bits[1, :, row] = [word >> bit & 1 for bit in range(spec.cell_bits)]
+    cells = found.decode(bits, 100)
+    assert cells.shape == (2, 3, 16)
+    assert np.argwhere(cells[0]).tolist() == [[1, 2], [1, 7]]
+    assert (cells[0, 1, [2, 7]].tolist(), cells[1, 1, [2, 7, 9]].tolist()) == ([1, 5], [9, 9, 0])
 
 
 def test_floorplan_groups():

@@ -1,0 +1,154 @@
+"""Parameters of filters: the fields of their specification, checked, as attributes."""
+
+import inspect
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from .convenience import Convenience
+from .errors import SpecificationError
+from .hash.functions import KeyHash
+from .spec.base import Specification
+
+
+class Parameterised(Convenience):
+    """Part of `Filter` that takes the parameters of the constructor."""
+
+    specification: ClassVar[type[Specification]] = Specification
+    _chooser: ClassVar[str] = "for_window(window, fpr)"
+
+    __signature__: ClassVar[inspect.Signature]
+
+    seed: int
+    key_bits: int
+    _hash: KeyHash
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.__signature__ = inspect.Signature(cls._signature())
+
+    @classmethod
+    def _signature(cls) -> list[inspect.Parameter]:
+        """Return the parameters of the constructor: the fields of the specification."""
+        shared: list[inspect.Parameter] = []
+        own: list[inspect.Parameter] = []
+        for item in fields(cls.specification):
+            needed = item.metadata.get("required")
+            default = inspect.Parameter.empty if needed else item.default
+            parameter = inspect.Parameter(
+                item.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=item.type
+            )
+            (shared if item.name in ("key_bits", "seed") else own).append(parameter)
+        return own + shared[::-1]
+
+    @classmethod
+    def _bound(cls, parameters: dict[str, Any]) -> inspect.BoundArguments:
+        """Return parameters by their names; TypeError if one is missing or unknown."""
+        try:
+            return cls.__signature__.bind(**parameters)
+        except TypeError as error:
+            raise TypeError(f"{cls.__name__}: {error}{cls._hint()}") from None
+
+    @classmethod
+    def _hint(cls) -> str:
+        """Return the end of a message about parameters: the method that chooses them, if any."""
+        chosen = any("_sizes" in vars(kind) for kind in cls.__mro__ if kind is not Convenience)
+        return f"; {cls.__name__}.{cls._chooser} chooses them" if chosen else ""
+
+    @classmethod
+    def _for_keys(
+        cls, keys: int, fpr: float, given: dict[str, int], options: Mapping[str, Any]
+    ) -> Self:
+        """Build a filter for a window of so many `keys`; `given` has its parameter, if it is one.
+
+        Raises
+        ------
+        TypeError, SpecificationError
+            If an option is unknown, or out of its range; or no sizes are large enough.
+        """
+        cls.__signature__.bind_partial(**options)
+        try:
+            return cls(**{**cls._sizes(keys, fpr), **given}, **options)
+        except OverflowError:
+            pass
+        except SpecificationError as error:
+            field = str(error).partition(":")[0]
+            chosen = {*cls.specification.field_names()} - given.keys() - options.keys() - {"window"}
+            # An option may be the reason for an error in another field.
+            if field not in chosen or options.keys() - {"seed", "key_bits"}:
+                raise
+        raise SpecificationError(
+            f"window: must have fewer keys, or fpr must be larger, for a {cls.__name__}, "
+            f"not {keys} keys at {fpr}"
+        )
+
+    def _take(self, parameters: dict[str, Any]) -> None:
+        """Check parameters by themselves, and make them attributes."""
+        bound = self._bound(parameters)
+        bound.apply_defaults()
+        for item in fields(self.specification):
+            name, value = item.name, bound.arguments[item.name]
+            derived = value is None and item.default is None and "required" not in item.metadata
+            if "range" in item.metadata and not derived:
+                least, most = item.metadata["range"]
+                require_count(name, value, least=least, most=most)
+                value = int(value)
+            # A property of that name reads the value kept under a private one.
+            kept = isinstance(getattr(type(self), name, None), property)
+            setattr(self, f"_{name}" if kept else name, value)
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Check parameters together, derive those that are None, and make the hash functions."""
+
+    def _make_hash(self, sizes: Sequence[int], functions: int = 1) -> None:
+        """Make the hash functions, each with an index in ``range(size)`` for each of `sizes`."""
+        self._hash = KeyHash(
+            key_bits=self.key_bits, sizes=sizes, functions=functions, seed=self.seed
+        )
+
+    # Specification
+
+    @property
+    def spec(self) -> Specification:
+        """Specification of the filter: `from_spec` builds an empty one like it."""
+        return self.specification(**self.parameters)
+
+    @classmethod
+    def from_spec(cls, spec: Specification) -> Self:
+        """Build the filter that `spec`, of the same family, describes; errors as for `Filter`."""
+        cls._check_family(spec)
+        values = spec.to_dict()
+        del values["family"]
+        return cls(**values)
+
+    @classmethod
+    def _check_family(cls, spec: Specification) -> None:
+        family = cls.specification.family
+        if not isinstance(spec, Specification):
+            raise TypeError(f"spec: must be a specification, not {spec!r}")
+        if spec.family != family:
+            raise SpecificationError(
+                f"family: must be {family} for {cls.__name__}, not {spec.family!r}"
+            )
+
+
+def require_count(name: str, value: object, *, least: int = 1, most: int | None = None) -> None:
+    """Refuse a parameter that is not an integer from `least` to `most`; None is no end.
+
+    Raises
+    ------
+    TypeError
+        If the `value` of the parameter `name` is not an integer.
+    SpecificationError
+        If it is less than `least`, or more than `most`.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name}: must be an integer, not {value!r}")
+    if value < least:
+        raise SpecificationError(f"{name}: must be at least {least}, not {value}")
+    if most is not None and value > most:
+        raise SpecificationError(f"{name}: must be at most {most}, not {value}")

@@ -1,0 +1,235 @@
+"""State files of filters, and comparison of states."""
+
+import os
+from abc import abstractmethod
+from dataclasses import fields
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .atomic import Counter
+from .convenience import State
+from .errors import StateFileError
+from .parameters import Parameterised, require_count
+from .spec.base import Specification
+from .states import FORMATS, read_state, write_state
+
+_CLASSES: "dict[str, type[Saved]]" = {}
+
+
+class Saved(Parameterised):
+    """Part of `Filter` that saves, loads and compares states."""
+
+    _unlocked = ("save",)
+    _uncompared: ClassVar[tuple[str, ...]] = ()
+    _counts: ClassVar[dict[str, int | str | None]] = {}
+    """Attributes that count, each with its largest value, or the attribute that holds it."""
+
+    operations = Counter("operations")
+    hits = Counter("hits")
+    _inserted_keys: int
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        _CLASSES[cls.__name__] = cls
+        for name in cls._counts:
+            if not hasattr(cls, name):
+                setattr(cls, name, Counter(name))
+
+    @property
+    @abstractmethod
+    def counters(self) -> dict[str, int]:
+        """Events since construction by name."""
+
+    def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
+        """Return the arrays of unsigned integers, each with the largest value in it."""
+        return {}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the contents take in this process; tables of the hash functions excluded."""
+        return sum(array.nbytes for array, _ in self._arrays().values())
+
+    def _state(self) -> State:
+        numbers = {name: getattr(self, name) for name in self._counts}
+        return numbers, {name: array.copy() for name, (array, _) in self._arrays().items()}
+
+    def _saved(self) -> State:
+        """Return the part of the filter that changes, with its counters."""
+        numbers, arrays = self._state()
+        return {**numbers, "events": self.counters}, arrays
+
+    def _take_saved(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Take the result of `_saved`; errors as `_restore`. Older files have no counters."""
+        self._restore(numbers, arrays)
+        if events := numbers.get("events"):
+            for name, value in events.items():
+                require_count(name, value, least=0)
+            self.operations, self.hits = events["operations"], events["hits"]
+            self._inserted_keys = events["insertions"]
+
+    def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Take the result of `_state`; KeyError, TypeError or ValueError if it does not fit."""
+        for name, limit in self._counts.items():
+            value, most = numbers[name], getattr(self, limit) if isinstance(limit, str) else limit
+            if type(value) is not int or value < 0 or (most is not None and value > most):
+                raise ValueError(f"{name}: {value!r} does not fit the parameters")
+            setattr(self, name, value)
+        for name, (array, largest) in self._arrays().items():
+            array[:] = _check_array(name, arrays[name], array, largest)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Values from which a state file builds the filter."""
+        return {name: getattr(self, name) for name in self.__signature__.parameters}
+
+    @classmethod
+    def _specified(cls, parameters: dict[str, Any]) -> Specification:
+        """Return the specification in the result of `parameters`."""
+        names = {item.name for item in fields(cls.specification)}
+        return cls.specification(**{n: v for n, v in dict(parameters).items() if n in names})
+
+    @classmethod
+    def _build(cls, parameters: dict[str, Any]) -> Self:
+        """Build a filter from the result of `parameters`."""
+        return cls(**parameters)
+
+    @property
+    def _private(self) -> bool:
+        """Whether the state holds a secret."""
+        return False
+
+    def save(self, path: str | os.PathLike[str], *, secrets: bool = False) -> None:
+        """Write the whole state to an npz file at `path`, which appears complete or not at all.
+
+        The state of a filter with the hash "siphash" says nothing without its `secrets`,
+        so that they have to be asked for. The file holds them unencrypted: whoever reads
+        it can choose keys that collide. Its mode lets none but the owner read it.
+
+        Raises
+        ------
+        ValueError
+            If the filter has secrets, and they are not asked for.
+        OSError
+            If the file cannot be written.
+        """
+        if self._private and not secrets:
+            raise ValueError(
+                "secrets: must be True for the hash siphash, whose state file holds them, not False"
+            )
+        with self._lock:
+            parameters, (numbers, arrays) = self.parameters, self._saved()
+        header = {
+            "format": FORMATS[-1],
+            "filter": type(self).__name__,
+            "parameters": parameters,
+            "numbers": numbers,
+        }
+        write_state(path, header, arrays, private=self._private)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a state that `save` wrote to `path`, in the present format or an earlier one.
+
+        The class of the filter must have been imported; `lately.golden.load`
+        imports all.
+
+        Raises
+        ------
+        StateFileError
+            If the file is not one, is damaged, or holds another filter.
+        OSError
+            If the file cannot be read.
+        """
+        return cls.from_state(os.fspath(path), *read_state(path, FORMATS))
+
+    @classmethod
+    def from_state(cls, name: str, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
+        """Build the filter of a state file `name` that was read; errors as `load`.
+
+        The `header` has kind, parameters and numbers; `arrays` are in the filter's shapes.
+        """
+        try:
+            header = _upgraded(header)
+            owner = _CLASSES.get(header["filter"])
+            if owner is not None and issubclass(owner, cls):
+                owner._check_room(header["parameters"], arrays)
+                self = owner._build(header["parameters"])
+                self._take_saved(header["numbers"], arrays)
+                return self
+        except (KeyError, TypeError, ValueError, MemoryError) as error:
+            raise StateFileError(f"{name}: damaged filter state: {error}") from None
+        found = header["filter"] if owner else f"{header['filter']}, which is not imported"
+        if header["filter"] == "PooledTimeLimitedAPBF":
+            found = "PooledTimeLimitedAPBF, which TimeLimitedRing of an APBFSpec replaces"
+        raise StateFileError(f"{name}: expected the state of {cls.__name__}, found {found}")
+
+    @classmethod
+    def _check_room(cls, parameters: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Refuse arrays that cannot fill the memories, before these take room; as `_restore`."""
+        spec = cls._specified(parameters)
+        held = sum(array.nbytes for array in arrays.values())
+        needed = -(-getattr(spec, "storage_bits", 0) // 8)
+        if held < needed:
+            raise ValueError(f"{held} bytes do not fit the specification, which has {needed}")
+
+    def _identity(self) -> Any:
+        """Return the numbers of the state that answers depend on."""
+        return {
+            name: value for name, value in self._state()[0].items() if name not in self._uncompared
+        }
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are of one kind, with the same parameters, in the same state.
+
+        Counters that no answer depends on are left out.
+        """
+        if not isinstance(other, Saved):
+            return NotImplemented
+        if type(self) is not type(other) or self.parameters != other.parameters:
+            return False
+        # One after the other: two threads that compare in opposite order never hold both locks.
+        (identity, arrays), (another, others) = self._compared(), other._compared()
+        return bool(
+            identity == another
+            and all(np.array_equal(arrays[name], others[name]) for name in arrays)
+        )
+
+    def _compared(self) -> tuple[Any, dict[str, NDArray[Any]]]:
+        """Return the parts of the state that `==` compares."""
+        with self._lock:
+            return self._identity(), self._state()[1]
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _upgraded(header: dict[str, Any]) -> dict[str, Any]:
+    """Bring the header of a state file of any format into the present form.
+
+    The first format was that of the ring filters alone.
+    """
+    if header["format"] != FORMATS[0]:
+        return header
+    numbers = {"ring": header["state"], "counters": header["counters"]}
+    if "secrets" in header:
+        numbers["secrets"] = header["secrets"]
+    spec = header["spec"]
+    rings = [cls for cls in _CLASSES.values() if issubclass(cls, _CLASSES.get("SlidingFilter", ()))]
+    kinds = [cls for cls in rings if cls.specification.family == spec["family"]]
+    return {
+        "filter": kinds[0].__name__ if kinds else "SlidingFilter",
+        "parameters": {"spec": spec, "partitioned": header["partitioned"]},
+        "numbers": numbers,
+    }
+
+
+def _check_array(name: str, saved: NDArray[Any], like: NDArray[Any], most: int) -> NDArray[Any]:
+    if saved.shape != like.shape or saved.dtype != like.dtype:
+        raise ValueError(
+            f"{name}: must be {like.dtype} of shape {like.shape}, "
+            f"not {saved.dtype} of shape {saved.shape}"
+        )
+    if saved.size and int(saved.max()) > most:
+        raise ValueError(f"{name}: must be at most {most}, not {saved.max()}")
+    return saved
