@@ -17,9 +17,7 @@ from lately.golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
 from lately.hdl.build import UnitSpec
 
 from .engine import Campaign, Point, Records, Result
-from .soak import course_kind
-from .soak_course import Course
-from .timing_soak import TimingCourse
+from .random_test import RandomTest, TimingTest, random_test
 from .workers import tell
 
 KINDS = ("memory", "buffer", "register", "counter")
@@ -127,7 +125,7 @@ def judge(
 # Operations
 
 
-def upset_course(unit: Any, spec: UnitSpec, seed: int) -> Course:
+def upset_course(unit: Any, spec: UnitSpec, seed: int) -> RandomTest:
     """Return a comparison with golden whose operations show what an upset does.
 
     Half of the operations come for a key that was inserted within the last `window_operations`,
@@ -136,11 +134,11 @@ def upset_course(unit: Any, spec: UnitSpec, seed: int) -> Course:
     Parameters
     ----------
     unit, spec, seed
-        As for `campaigns.soak_course.Course`.
+        As for `campaigns.random_test.RandomTest`.
     """
-    kind: Any = course_kind(spec)
-    kind = _Timing if kind is TimingCourse else type(kind.__name__, (_Recurring, kind), {})
-    course: Course = kind(unit, spec, seed)
+    kind: Any = random_test(spec)
+    kind = _Timing if kind is TimingTest else type(kind.__name__, (_Recurring, kind), {})
+    course: RandomTest = kind(unit, spec, seed)
     return course
 
 
@@ -157,7 +155,7 @@ def window_operations(unit: Any, spec: UnitSpec) -> int:
     return round(spec.guaranteed_window / INSERTING)
 
 
-class _Recurring(Course):
+class _Recurring(RandomTest):
     """Draws keys that come back."""
 
     def _choose(self, count: int) -> tuple[NDArray[np.uint8], Any]:
@@ -177,7 +175,7 @@ def _inserts(codes: NDArray[np.uint8]) -> NDArray[np.bool_]:
     return np.isin(codes, (Operation.INSERT, Operation.CHECK_AND_INSERT))
 
 
-class _Timing(_Recurring, TimingCourse):
+class _Timing(_Recurring, TimingTest):
     """Ticks come as close as they may, and few operations insert: a window has thousands."""
 
     def _add_events(self, codes: NDArray[np.uint8]) -> None:

@@ -7,9 +7,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from campaigns import soak
+from campaigns import random_test, soak
 from campaigns.options import UnknownNameError
-from campaigns.soak_course import STALLS
+from campaigns.random_test import STALLS
 from lately.golden import FilterSpec, SpecificationError, any_preset, preset
 from lately.planner.choice import with_ticks
 from lately.sim import CompiledUnit, compiled_unit
@@ -75,8 +75,7 @@ def test_soak_of_lanes(monkeypatch):
 def test_soak_of_drawn_hardware(name, fields, seed, monkeypatch):
     """All options of the hardware, and all that a user can vary, are those of the seed."""
     monkeypatch.setattr(soak, "CHUNK", 1_000)
-    monkeypatch.setattr(soak, "SILENCE", 3_000)
-    monkeypatch.setattr("campaigns.timing_soak.SILENCE", 3_000)
+    monkeypatch.setattr("campaigns.random_test.SILENCE", 3_000)
     monkeypatch.setattr("lately.sim.compiled_unit", partial(compiled_unit, optimisation=0))
     spec = replace(any_preset(name), **fields)
     figures = soak.soak(spec, operations=6_000, seed=seed, stalls=True)
@@ -108,7 +107,7 @@ SMALL = {
 def test_soak_with_stalls(spec, monkeypatch):
     """Pauses come before operations and before results are taken, and change no answer."""
     monkeypatch.setattr(soak, "CHUNK", 500)
-    monkeypatch.setattr("campaigns.timing_soak.SILENCE", 500)
+    monkeypatch.setattr("campaigns.random_test.SILENCE", 500)
     monkeypatch.setattr("lately.sim.compiled_unit", partial(compiled_unit, optimisation=0))
     paused, drive = set(), DrivenModel._drive
 
@@ -159,14 +158,14 @@ def test_times_of_a_soak():
     spec = with_ticks(preset("default"), span=1000)
     random = np.random.default_rng(1)
     times = np.concatenate(
-        [soak._times(random, spec, 10_000, now) for now in range(0, 10**7, 10**5)]
+        [random_test._times(random, spec, 10_000, now) for now in range(0, 10**7, 10**5)]
     )
     gaps = np.diff(times.reshape(-1, 10_000))
     assert (gaps >= 0).all()
     assert (gaps == 0).mean() > 0.5
     assert {199, 200, 201, 202, 203, 998, 999, 1000, 1001, 1002} <= set(gaps.flat)
     assert 3000 < gaps.max() < 4500
-    assert (soak._times(random, spec, 10, 5) >= 5).all()
+    assert (random_test._times(random, spec, 10, 5) >= 5).all()
 
 
 @pytest.mark.rtl
@@ -230,7 +229,7 @@ def test_soak_of_a_dictionary(monkeypatch):
 )
 def test_soak_of_timing_filters(name, rounds, monkeypatch):
     monkeypatch.setattr(soak, "CHUNK", 4_000)
-    monkeypatch.setattr("campaigns.timing_soak.SILENCE", 5_000)
+    monkeypatch.setattr("campaigns.random_test.SILENCE", 5_000)
     monkeypatch.setattr("lately.sim.compiled_unit", partial(compiled_unit, optimisation=0))
     figures = soak.soak(any_preset(name), operations=10_000, memory="ecp5")
     kinds = {"verdicts", "ages", "oldest", "counters", "memory_cells"}
@@ -251,7 +250,7 @@ def test_soak_of_timing_filters(name, rounds, monkeypatch):
 )  # fmt: skip
 def test_soak_of_tables(name, fields, monkeypatch):
     monkeypatch.setattr(soak, "CHUNK", 1_000)
-    monkeypatch.setattr("campaigns.timing_soak.SILENCE", 500)
+    monkeypatch.setattr("campaigns.random_test.SILENCE", 500)
     monkeypatch.setattr("lately.sim.compiled_unit", partial(compiled_unit, optimisation=0))
     figures = soak.soak(replace(any_preset(name), **fields), operations=6_000, memory="portable")
     assert set(figures["mismatches"].values()) == {0}

@@ -8,7 +8,7 @@ import pytest
 from golden_unit import GoldenUnit
 
 from campaigns import soak
-from campaigns.soak_course import build_options, drawn_build
+from campaigns.random_test import build_options, drawn_build
 from lately.golden import any_preset
 from lately.golden.compilation import VARIABLE
 from lately.planner.choice import with_ticks
@@ -59,10 +59,9 @@ def perform(monkeypatch):
     """Run a soak of a kind beside golden with a fault; return its figures."""
     monkeypatch.setenv(VARIABLE, "0")
     monkeypatch.setattr(soak, "CHUNK", 100)
-    monkeypatch.setattr(soak, "SHORT_SHARE", 3)
+    monkeypatch.setattr("campaigns.random_test.SHORT_SHARE", 3)
     monkeypatch.setattr(soak, "MEMORY_CHUNKS", 4)
-    monkeypatch.setattr(soak, "SILENCE", 2_000)
-    monkeypatch.setattr("campaigns.timing_soak.SILENCE", 2_000)
+    monkeypatch.setattr("campaigns.random_test.SILENCE", 2_000)
 
     def run(kind, fault="", *, chunks, seed=3):
         opened = partial(GoldenUnit, fault=fault, ticks=kind.ticks)
