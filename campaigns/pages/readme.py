@@ -68,7 +68,6 @@ def _fenced(text: str) -> str:
 def area_table() -> str:
     """Lay out the clock frequency and area of a few units."""
     known = {summary.case.name: summary for summary in summarise(records("hardware"))}
-    shown = [known[name] for name in UNITS]
     rows = [
         {
             "unit": tables.start(summary)["unit"],
@@ -77,10 +76,9 @@ def area_table() -> str:
             "usable MHz": f"{summary.median.fmax_mhz:.0f}",
             **tables.area(summary.median),
         }
-        for summary in shown
+        for summary in (known[name] for name in UNITS)
     ]
-    star = tables.STAR * any(summary.earlier for summary in shown)
-    return "\n".join(filter(None, [tables.table(rows), star]))
+    return tables.table(rows)
 
 
 def blocks() -> dict[str, str]:
