@@ -165,11 +165,14 @@ def read(path: str | os.PathLike[str]) -> list[Record]:
         If the file cannot be read.
     """
     records = []
-    for number, line in enumerate(Path(path).read_text("utf-8").splitlines(keepends=True), 1):
+    for number, line in enumerate(Path(path).read_bytes().splitlines(keepends=True), 1):
         try:
-            records.append(Record(**json.loads(line)))
+            record = Record(**json.loads(line))
+            if not all(isinstance(one, dict) for one in (record.point, record.result)):
+                raise TypeError("point and result must be objects")
+            records.append(record)
         except (ValueError, TypeError, RecursionError) as error:
-            if line.endswith("\n"):
+            if line.endswith(b"\n"):
                 message = f"{os.fspath(path)}, line {number}: must be a record, but: {error}"
                 raise RecordError(message) from None
     return records

@@ -103,7 +103,7 @@ def test_incomplete_last_line_is_measured_again(log, path, cluster):
     assert (done.measured, done.found, len(read(path))) == (1, 3, 4)
 
 
-@pytest.mark.parametrize("line", ["[]", "{}", "{", '{"point": 1}'])
+@pytest.mark.parametrize("line", ["[]", "{}", "{", '{"point": 1, "identity": {}, "result": {}}'])
 def test_file_wrong(path, line):
     path.write_text(line + "\n")
     with pytest.raises(RecordError, match=r"squares.jsonl, line 1: must be a record, but: "):
@@ -144,7 +144,8 @@ def test_same_file_for_any_number_of_processes(log, tmp_path, cluster):
 def test_dead_process_costs_a_repeat(log, path):
     wanted = points(log, always=False)
     done = complete([(campaign(dying), wanted, path)], jobs=2)
-    assert (done.measured, numbers(log)) == (4, [0, 1, 2, 3])
+    # A call in progress may be made twice when another process dies.
+    assert (done.measured, {*numbers(log)}) == (4, {0, 1, 2, 3})
 
 
 def test_point_whose_process_dies_again_fails(log, path):
