@@ -5,10 +5,10 @@ import warnings
 
 import click
 
-from lately.cli.options import count_option, json_option
+from lately.cli.options import count_option, json_option, print_json
 from lately.cli.progress import progress_bar
 from lately.cli.reporting import fail_with, require
-from lately.cli.tables import show
+from lately.cli.tables import print_table
 
 
 @click.command("prove", short_help="Prove the properties that the hardware promises.")
@@ -37,7 +37,11 @@ def prove(*, patterns: tuple[str, ...], jobs: int | None, list_proofs: bool, as_
 
     chosen = proofs.select(patterns)
     if list_proofs:
-        show(as_json, [proof.name for proof in chosen], "proof-names", {"proofs": chosen})
+        if as_json:
+            print_json([proof.name for proof in chosen])
+        else:
+            for proof in chosen:
+                click.echo(f"{proof.name}\n    {proof.statement}\n    Of: {proof.design}.\n")
         return
     # Some take a part out of a unit, and leave the rest of it.
     warnings.simplefilter("ignore", UnusedElaboratable)
@@ -49,5 +53,19 @@ def prove(*, patterns: tuple[str, ...], jobs: int | None, list_proofs: bool, as_
             jobs=jobs or os.cpu_count() or 1,
             progress=lambda record: bar.update(task, advance=1, description=record.proof.name),
         )
-    show(as_json, proofs.to_dict(records), "proofs", {"records": records})
+    if as_json:
+        print_json(proofs.to_dict(records))
+    else:
+        print_table(
+            [
+                {
+                    "proof": record.proof.name,
+                    "status": record.status,
+                    "how": record.proof.method,
+                    "frames": record.depth,
+                    "seconds": f"{record.seconds:.1f}",
+                }
+                for record in records
+            ]
+        )
     fail_with([f"{record.proof.name}: {record.status}" for record in records if not record.proven])
