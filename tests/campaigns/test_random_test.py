@@ -8,7 +8,7 @@ import pytest
 from golden_unit import GoldenUnit
 
 from campaigns import soak
-from campaigns.random_test import build_options, drawn_build
+from campaigns.random_test import RandomTest, build_options, drawn_build
 from lately.golden import any_preset
 from lately.golden.compilation import VARIABLE
 from lately.planner.choice import with_ticks
@@ -147,3 +147,15 @@ def test_options_are_of_the_seed(monkeypatch):
 def test_spans_are_built_with_each_source_of_ticks():
     spec = with_ticks(any_preset("default"), span=1000)
     assert build_options(spec)["ticks"] == ("tick", "period", "time")
+
+
+@pytest.mark.parametrize("fault", ["", "memory", "field seen", "counter hits"])
+def test_a_family_without_events_of_its_own(fault):
+    """`RandomTest` itself tests a filter of any family."""
+    spec = any_preset("tiny")
+    test = RandomTest(GoldenUnit(spec, fault=fault), spec, seed=1)
+    for _ in range(4):
+        test.perform(100)
+    test.compare_memory()
+    assert any(test.mismatches.values()) == bool(fault)
+    assert test.figures()["operations"] == 400

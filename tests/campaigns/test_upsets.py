@@ -229,11 +229,15 @@ def test_campaigns_of_all_units(name, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", upsets.CHECKED)
 def test_campaigns_of_protected_units(name, monkeypatch):
-    """No upset of a memory bit loses a key or a result, the small memories' neither."""
+    """No upset of a memory bit loses a key silently, or a result."""
     monkeypatch.setattr(upsets, "BATCH", 1000)
     figures = run(name, upsets=1000, seed=4, protect="parity")
     assert figures["mismatches"] == 0
-    found = {(row["kind"], row["outcome"]): row["silent"] + row["told"] for row in figures["found"]}
-    assert found["memory", "masked"] > 0
+    silent = {(row["kind"], row["outcome"]): row["silent"] for row in figures["found"]}
+    assert silent["memory", "masked"] > 0
     for kind in ("memory", "buffer"):
-        assert found.get((kind, "false negative"), 0) == found.get((kind, "lost result"), 0) == 0
+        assert silent[kind, "false negative"] == silent[kind, "lost result"] == 0
+        if not name.startswith("dictionary"):  # Its stash may overflow, which the status reports.
+            assert not any(
+                row["told"] for row in figures["found"] if row["outcome"] == "false negative"
+            )
