@@ -1,5 +1,6 @@
 """Inputs of some units beside their requests: ticks of a clock, and tables of answers."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -77,11 +78,15 @@ class Passage:
 
         async def pulses() -> None:
             while True:
-                await ClockCycles(self._dut.clk, between() - 1)
-                await self.tick()
+                await self.tick(after=between() - 1)
 
         if self._source == "tick":
             self._flow = cocotb.start_soon(pulses())
+
+    def crowd(self) -> None:
+        """Let ticks of the port come so close that many of them wait."""
+        distances = itertools.cycle((1, 1, 1, self.period))
+        self.flow(lambda: next(distances))
 
     def stop(self) -> None:
         """Let no more ticks come; those of a period cannot be stopped."""

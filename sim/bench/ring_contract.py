@@ -220,10 +220,13 @@ async def an_earlier_time_is_the_time_that_was_reached(bench: UnitUnderTest) -> 
 
 @sentence()
 async def shift_that_waits_keeps_its_time(bench: UnitUnderTest) -> None:
-    for later in range(1, 4):
-        await bench.send(*[(SHIFT, 0)] * 4)
-        bench.passage.time += later
-        await bench.send(*inserts(bench, 2))
+    for step in (7, 1, 3):
+        bench.passage.time += step
+        operations = [bench.item(SHIFT, 0) for _ in range(4)]
+        for _ in range(3):
+            bench.passage.time += 1
+            operations.append(bench.item(CHECK, bench.key()))
+        await bench.send(*operations)
 
 
 @sentence()

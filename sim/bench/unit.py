@@ -343,7 +343,7 @@ class UnitUnderTest(Requests):
         """Reset the unit in mid-stream: ticks wait, and a secret and tables are being loaded."""
         dut, monitor = self.dut, self.monitor
         monitor.stalls = Stalls(0.2, self.settings.seed)
-        self.passage.flow(lambda: self.random.choice((1, self.passage.period)))
+        self.passage.crowd()
         if "tables" in self.settings.traits:
             await self.tables.begin()
         items = self.beats(self.mixture(self.settled + LOADED), gaps=0.1)

@@ -44,7 +44,8 @@ UNITS = {
     "lanes-wide": replace(LANES, hash="siphash", key_bits=256),
     "timed-tiny": PRESETS["timed-tiny"],
     "timed-period": PRESETS["timed-tiny"],
-    "timed-requests": PRESETS["timed-tiny"],
+    # A spare that takes longer to clear than a later time to arrive.
+    "timed-requests": replace(PRESETS["timed-tiny"], blocks=32),
     "timed-overfill": replace(PRESETS["timed-tiny"], when_full="overfill"),
     "timed-overfill-requests": replace(PRESETS["timed-tiny"], when_full="overfill"),
     "timed-gebf": replace(PRESETS["gebf-tiny"], window=48, generation=None, bits=192, span=12),
