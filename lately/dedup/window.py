@@ -2,10 +2,10 @@
 
 from fractions import Fraction
 
+from ..durations import default_tick
 from ..golden import FilterSpec
 from ..planner.requirement import Requirement, RequirementError, Span
 from ..planner.rings import by_cost, sized
-from ..replay.stream_times import default_tick
 
 SLACK = 0.25
 """How much longer than the span a packet may be remembered, in spans, while packets keep coming."""
