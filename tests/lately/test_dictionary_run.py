@@ -73,18 +73,6 @@ def test_figures_against_an_exact_list(stream):
     json.dumps(figures | result.series(), allow_nan=False)
 
 
-def test_query_window(stream):
-    result = perform(stream, engine=engine(), query_window=9)
-    figures = result.figures()
-    last, near = {}, 0
-    for number, key in enumerate(stream.read_text().split()):
-        near += number - last.get(key, -100) <= 9
-        last[key] = number
-    assert result.failures() == []
-    assert figures["guaranteed_queries"] == figures["repeats_found"] == near > 100
-    assert (figures["query_window"], figures["spec"]["window"]) == (9, 40)
-
-
 def test_entries_that_are_given_up_are_told(stream):
     """No false negative, as the promise goes no further; misses of the window are counted."""
     result = perform(stream, TIGHT, engine=engine())
