@@ -148,11 +148,12 @@ class PortSweep(wiring.Component):
         repairs = self.wrong & (self.lost | ~expired)
         turn = self.decides & ~touched & ~self.busy
         m.d.comb += [
-            self.busy.eq(decided.due | decided.wipe),
+            self.busy.eq(decided.due),
             self.asks.eq(asks),
             self.restamps.eq(expired | repairs),
             self.touched.eq(touched),
-            writes.address.eq(Mux(self.busy, decided.address, self.address)),
+            # While cells are wiped the sweep neither reads nor decides.
+            writes.address.eq(Mux(decided.due | decided.wipe, decided.address, self.address)),
             writes.inserts.eq(decided.due),
             writes.sweeps.eq(decided.wipe | turn & expired & ~repairs),
             writes.repairs.eq(turn & repairs),
