@@ -246,25 +246,6 @@ def segment_map(variant: str, *, depth: int, clear_bits: int) -> MemoryMap:
     return MemoryMap(blocks, 1, 1, depth, find)
 
 
-def bank_memories(variant: str, *, rows: int, columns: int) -> tuple[PhysicalMemory, ...]:
-    """Return the memories of a bank of words, its columns from the lowest on.
-
-    Parameters
-    ----------
-    variant : str
-        One of `CELL_VARIANTS`.
-    rows, columns : int
-        Words, and bits of each.
-    """
-    if variant == "portable":
-        return (PhysicalMemory(("words",), rows, columns),)
-    cell = BLOCK_KINDS[variant].cell
-    return tuple(
-        PhysicalMemory((f"block{number}",), rows, BANK_COLUMNS, cell)
-        for number in range(-(-columns // BANK_COLUMNS))
-    )
-
-
 def cell_memories(variant: str, *, depth: int, width: int) -> tuple[PhysicalMemory, ...]:
     """Return the memories of cells, the lowest bits of the cells first.
 
@@ -275,7 +256,13 @@ def cell_memories(variant: str, *, depth: int, width: int) -> tuple[PhysicalMemo
     depth, width : int
         As for `lately.hdl.memory.cells.CellMemory`; as many cells as a block RAM has words at most.
     """
-    return bank_memories(variant, rows=depth, columns=width)
+    if variant == "portable":
+        return (PhysicalMemory(("words",), depth, width),)
+    cell = BLOCK_KINDS[variant].cell
+    return tuple(
+        PhysicalMemory((f"block{number}",), depth, BANK_COLUMNS, cell)
+        for number in range(-(-width // BANK_COLUMNS))
+    )
 
 
 def separate_map(spec: FilterSpec, variant: str) -> MemoryMap:
