@@ -105,7 +105,7 @@ class OldestPlace(wiring.Component):
 class SparePlace(wiring.Component):
     """Chooses a free place that no column holds, otherwise a place in use that no column holds.
 
-    A place is found within five cycles from when it becomes free. The spare place takes the next
+    A place is found within six cycles from when it becomes free. The spare place takes the next
     push, and the following place the push after that. So pushes in a row go to different places,
     and displace entries only if no other place is free.
 
@@ -131,12 +131,14 @@ class SparePlace(wiring.Component):
         spare = Signal(self._places, init=1)
         # The entry in the spare place is given up by the next push, and none has come since.
         fresh = Signal()
+        # Another place has become the spare place.
+        moved = Signal()
         following, found = Signal(self._places), Signal()
         # A place whose entry can be given up: the columns are offered the entry of another.
         unheld = self.turn.rotate_left(len(self.turn) // 2)[: self._places]
         unheld = registered(m, unheld & self.valid & ~self.held, "unheld")
         usable, other = registered(m, unheld.any(), "usable"), registered(m, unheld, "other")
-        in_use = (self.valid & spare).any()
+        in_use = registered(m, (self.valid & spare).any(), "was_in_use") & ~moved
         occupied = self.valid | self.held | spare | following | unheld | other
         m.d.sync += self.unused.eq(~occupied)
         unused = self.unused & ~following
@@ -145,10 +147,11 @@ class SparePlace(wiring.Component):
             self.candidate.eq(spare),
             self.displaces.eq((self.valid & spare & ~self.match).any()),
         ]
+        m.d.sync += moved.eq(0)
         with m.If(found & (self.push | in_use)):
-            m.d.sync += [spare.eq(following), fresh.eq(0)]
+            m.d.sync += [spare.eq(following), fresh.eq(0), moved.eq(1)]
         with m.Elif(usable & (self.push | (in_use & ~fresh))):
-            m.d.sync += [spare.eq(other), fresh.eq(1)]
+            m.d.sync += [spare.eq(other), fresh.eq(1), moved.eq(1)]
         with m.Elif(self.push):
             m.d.sync += fresh.eq(0)
         with m.If(self.push | in_use | ~found):

@@ -3,13 +3,14 @@
 from functools import reduce
 from operator import and_, or_
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..latencies import VOTE_LATENCY
-from ..pipeline import registered
-from .parity import DIGIT
+
+DIGIT = 4
+"""Bits of a word that are compared, or added up, in a cycle."""
 
 
 class Copies(wiring.Component):
@@ -107,47 +108,6 @@ class Copies(wiring.Component):
                 for differs in each]  # fmt: skip
 
 
-class Mending:
-    """What a sweep has read of a cell in three copies, and which of them it is to write anew.
-
-    One is written, and only if it differs from the other two. So whoever reads the cell meanwhile
-    is answered by these, whatever that copy gives, and the write of an operation is never undone.
-
-    Parameters
-    ----------
-    m : Module
-        Gets the registers.
-    memory : Copies
-        Of three memories of cells.
-    read : Value
-        Whether the word at port B is that of a cell in hand.
-    """
-
-    def __init__(self, m, memory, read):
-        self.word = Signal.like(memory.b_word, name="mended_word", reset_less=True)
-        """What the cell holds, from two clocks after `read` on until the next one."""
-        self.copies = Signal(len(memory.copies), name="mended_copies")
-        """Copy that holds something else, as of `deviating`, likewise."""
-        word = registered(m, memory.b_word, "found_word", reset_less=True)
-        unlike = [registered(m, groups, "unlike") for groups in memory.unlike("b_word")]
-        with m.If(registered(m, read, "word_found")):
-            m.d.sync += [self.word.eq(word), self.copies.eq(deviating(*unlike))]
-
-
-def deviating(second, third):
-    """Return which of three copies is not as the other two: a bit for each, one at most.
-
-    If all three differ, as after two upsets of two copies, it is the first.
-
-    Parameters
-    ----------
-    second, third : Value
-        Where each of these differs from the first.
-    """
-    second, third = second.any(), third.any()
-    return Cat(second & third, second & ~third, third & ~second)
-
-
 def vote(values):
     """Return what counts of some values, bit by bit: the one, either of two, or most of three.
 
@@ -171,10 +131,6 @@ def copy_names(copies):
     copies : list
     """
     return range(len(copies)) if len(copies) > 1 else [""]
-
-
-OF_CELLS = {"answers": ["a_word", "b_word"], "registers": 0, "writes": "write"}
-"""How `Copies` stand for a memory of cells, whose answers a register follows."""
 
 
 def protected(build, *, copies, answers, latency=None, **options):

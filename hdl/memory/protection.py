@@ -3,12 +3,11 @@
 from functools import partial
 from types import MappingProxyType
 
-from amaranth.hdl import Cat, Const, Mux
+from amaranth.hdl import Cat, Const, Mux, Value
 
 from ..latencies import VOTES, check_bits
 from ..pipeline import delayed, registered
-from .copies import Copies, deviating
-from .parity import sums
+from .copies import DIGIT, Copies
 
 
 class CellProtection:
@@ -26,7 +25,7 @@ class CellProtection:
     """Copies of the memory."""
 
     checked = False
-    """Whether the user stores `lately.hdl.memory.parity.parity` in each cell."""
+    """Whether the user stores `parity` in each cell."""
 
     def check_bits(self, held):
         """Return the bits of the parity of a cell that holds `held` bits; 0 if it stores none.
@@ -236,3 +235,41 @@ CELL_PROTECTIONS = MappingProxyType(
     {"none": CellProtection(), "parity": Parity(), "ecc": Triplication()}
 )
 """Protections of cells by name, one of `lately.hdl.latencies.PROTECTIONS`."""
+
+
+def parity(held):
+    """Return the parity bits of a cell: with them the number of its ones is odd.
+
+    So a word of only zeros is wrong, and a word of only ones as well: the parity has one more
+    zero, if the number of bits would be odd without it.
+
+    Parameters
+    ----------
+    held : Value
+    """
+    held = Value.cast(held)
+    return Cat(~held.xor(), Const(0, check_bits(len(held)) - 1))
+
+
+def sums(word):
+    """Return the parity of each digit of a cell: the cell is wrong if an even number is set.
+
+    Parameters
+    ----------
+    word : Value
+    """
+    return Cat(word[at : at + DIGIT].xor() for at in range(0, len(word), DIGIT))
+
+
+def deviating(second, third):
+    """Return which of three copies differs from the other two: a bit for each, one at most.
+
+    If all three differ, as after an upset in each of two copies, it is the first copy.
+
+    Parameters
+    ----------
+    second, third : Value
+        Where each of these differs from the first.
+    """
+    second, third = second.any(), third.any()
+    return Cat(second & third, second & ~third, third & ~second)

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..memory.cells import CellMemory
-from ..memory.parity import parity
+from ..memory.protection import parity
 from ..parameters import require_integer
 from ..pipeline import Pipeline
 from .timing_profile import PART_LATENCY
@@ -42,7 +42,7 @@ class TickCount(wiring.Component):
     limit : int
         Age of a cell that has expired.
     check_bits : int
-        Width of the parity of a stamp, see `lately.hdl.memory.parity`; 0 without parity.
+        Width of the parity of a stamp, see `lately.hdl.memory.protection.parity`; 0 without parity.
 
     Members
     -------

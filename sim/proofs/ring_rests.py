@@ -38,7 +38,7 @@ READ = 3
 LOST = 3
 """Clocks from a push until it is known whether an entry was lost."""
 
-FOUND = 5
+FOUND = 6
 """Clocks until the stash finds a place that has become free."""
 
 BEGINS = 6

@@ -22,7 +22,8 @@ from lately.golden import Operation, SpecificationError, any_preset, from_spec, 
 from lately.golden.hash.keys import random_keys
 from lately.hdl import filter_unit
 from lately.hdl.latencies import PROTECTIONS, VOTE_LATENCY, VOTES
-from lately.hdl.memory.copies import Copies, deviating
+from lately.hdl.memory.copies import Copies
+from lately.hdl.memory.protection import deviating
 from lately.hdl.memory.segment import PortableSegmentMemory
 from lately.hdl.profile import HardwareProfile
 from lately.hdl.queue import ResultQueue
