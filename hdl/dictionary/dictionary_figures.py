@@ -18,9 +18,6 @@ from ..latencies import (
 )
 from ..memory.map import BLOCK_KINDS, CELL_VARIANTS, cell_columns
 
-COUNTERS = ("operations", "insertions", "hits", "lost")
-"""Counters of a unit."""
-
 COMPARISON = 2
 """Cycles in which the row of an operation is compared with the rows of the operations ahead."""
 
@@ -117,14 +114,6 @@ def swept_per_row(spec: WindowDictionarySpec) -> int:
     """
     most = ((1 << spec.timestamp_bits) - spec.window - SWEEP_MARGIN) // spec.rows
     return min(MOST_SWEPT_PER_ROW, most)
-
-
-def block_rams(spec: WindowDictionarySpec) -> int:
-    """Return the block RAMs of an ECP5 that the cells take.
-
-    Parameters, errors: as `check_buildable`.
-    """
-    return DictionaryProfile(spec).block_rams
 
 
 def check_buildable(spec: Any, *, memory: str = "portable") -> None:

@@ -29,7 +29,6 @@ from lately.hdl.dictionary.dictionary_figures import (
     HAZARDS,
     SWEEP_BACKLOG,
     WATCHED,
-    block_rams,
     crowded_stash,
     rows_latency,
     swept_per_row,
@@ -226,7 +225,8 @@ def test_figures():
     assert EARLIEST >= WATCHED + HAZARDS
     assert [crowded_stash(replace(MOVING, stash=stash)) for stash in (4, 5, 16)] == [3, 4, 12]
     names = ("1000", "10000", "ring-1000", "ring-10000")
-    assert [block_rams(dictionary_preset(name)) for name in names] == [10, 30, 6, 24]
+    profiles = [unit_profile(dictionary_preset(name)) for name in names]
+    assert [profile.block_rams for profile in profiles] == [10, 30, 6, 24]
     for name, period in (("tiny", 13), ("1000", 14), ("10000", 10)):
         spec = dictionary_preset(name)
         assert swept_per_row(spec) == period
@@ -256,7 +256,8 @@ def test_latency(levels):
         (lambda: DictionaryUnit(replace(TINY, rows=1 << 15, digest_bits=20), memory="ecp5"),
          SpecificationError,
          "rows: must be at most 16384 for ecp5, the bits of a block RAM, not 32768"),
-        (lambda: block_rams(replace(TINY, rows=1 << 15, digest_bits=20)), SpecificationError,
+        (lambda: unit_profile(replace(TINY, rows=1 << 15, digest_bits=20)).block_rams,
+         SpecificationError,
          "rows: must be at most 16384 for ecp5, the bits of a block RAM, not 32768"),
         (lambda: DictionaryUnit(preset("apbf-tiny")), SpecificationError,
          "family: must be window-dictionary for a DictionaryUnit, not 'apbf'"),
