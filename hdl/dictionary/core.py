@@ -224,12 +224,14 @@ class DictionaryCore(wiring.Component):
 
         An entry that does hold it is younger than any entry that an upset cell has lost.
         """
-        placement, told = self.placement, self._read + MATCH
+        placement, matched = self.placement, self._read + MATCH
         doubted = Cat(column.doubted for column in self.columns)
-        doubted = pipe.enter(doubted, "doubted", stage=told)
+        doubted = pipe.enter(doubted, "doubted", stage=matched)
         doubted = pipe.register("may_hold", lambda doubted: doubted.any(), doubted)
         distances = [
-            pipe.enter(selected([column.match], [column.distance]), f"distance{index}", stage=told)
+            pipe.enter(
+                selected([column.match], [column.distance]), f"distance{index}", stage=matched
+            )
             for index, column in enumerate(self.columns)
         ]
         for most in (2, len(distances)):

@@ -177,9 +177,9 @@ class DictionaryProfile:
     ----------
     spec : WindowDictionarySpec
     memory : str
-        Variant of the memories, one of `CELL_VARIANTS`; only `check_buildable` asks for it.
+        Variant of the memories, one of `CELL_VARIANTS`; only `check_buildable` uses it.
     levels : int
-        Levels of look-up tables between two registers of the hash.
+        Levels of LUTs between two registers of the hash.
     protect : str
         What an upset of a memory may cost, one of `lately.hdl.latencies.PROTECTIONS`.
     """
@@ -191,7 +191,7 @@ class DictionaryProfile:
 
     @property
     def lanes(self) -> int:
-        """Operations that the unit accepts per clock."""
+        """Operations that the unit accepts per cycle."""
         return 1
 
     @property

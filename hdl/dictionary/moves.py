@@ -172,10 +172,10 @@ class Moves(wiring.Component):
         m = Module()
         exchange = self.exchange
         visits = [getattr(self, f"visit{column}") for column in range(self._columns)]
-        asks = Cat(visit.asks for visit in visits)
+        requests = Cat(visit.requests for visit in visits)
         # The column that may write in the next cycle, and another in the cycle after that.
         granted = Signal(self._columns)
-        m.d.sync += granted.eq(lowest(asks & ~granted))
+        m.d.sync += granted.eq(lowest(requests & ~granted))
         arrivals = exchange.offers & ~Cat(visit.closed for visit in visits)
         m.d.comb += [
             exchange.held.eq(reduce(or_, [visit.holds for visit in visits])),

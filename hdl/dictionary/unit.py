@@ -11,18 +11,17 @@ from .dictionary_figures import check_buildable, check_protection
 class DictionaryUnit(UnitShell):
     """A dictionary of digests with an exact window, bit for bit `lately.golden.WindowDictionary`.
 
-    The unit accepts one operation per clock for as long as its results are taken, whatever the
-    keys are, as long as the sweep finds clocks in which no operation writes a column: where
-    every insertion writes the same one, the input rests one clock in a few. Every operation
-    gives one result, in order, `latency` clocks after its acceptance if the results before it
-    have been taken.
+    The unit accepts one operation per cycle while its results are taken, whatever the keys are, if
+    the sweep finds cycles in which no operation writes a column. If every insertion writes the same
+    column, the input stalls for one cycle in a few. Every operation gives one result, in order,
+    `latency` cycles after its acceptance if the results before it have been taken.
 
     With moves fewer columns are enough, see `DictionaryCore`. Verdicts and ages are golden's while
     no entry is given up. The pace of the operations decides which entries are given up. The input
     also stalls while the stash is nearly full, for one cycle in 16 at most.
 
-    `i.ready` also falls after a CLEAR and after reset, for as many clocks as there are rows and
-    some more. SHIFT does nothing.
+    After a CLEAR and after reset `i.ready` is low for a cycle per row, and some more. SHIFT does
+    nothing.
 
     Parameters
     ----------
@@ -48,12 +47,12 @@ class DictionaryUnit(UnitShell):
         Largest window for which answers are exact.
     secret : In(stream.Signature(128))
         With ``hash="siphash"`` only: the secret of the hash, 0 after reset. It applies from the
-        next CLEAR on that is accepted in the same clock or later. While one is under way, for some
-        ten clocks, no secret is taken.
+        next CLEAR that is accepted in the same cycle or later. While a CLEAR is in flight, for
+        about ten cycles, no secret is taken.
     operations, insertions, hits, lost : Out(statistics_bits)
         Events since reset; entries that were given up.
     upsets : Out(statistics_bits)
-        With protection only: clocks in which an operation or the sweep found a cell upset.
+        With protection only: cycles in which an operation or the sweep found a cell upset.
 
     Raises
     ------

@@ -35,7 +35,7 @@ class VisitSignature(wiring.Signature):
         An entry is here, or the sweep is behind.
     holds : In
         Place of that entry; 0 if there is none, or the place was stale when the entry arrived.
-    asks : In(1)
+    requests : In(1)
         The entry waits for its write.
     done : In(1)
         The entry is written, in place of `evicted`.
@@ -48,7 +48,7 @@ class VisitSignature(wiring.Signature):
         entry = Entry(spec=spec)
         outputs = {"arrives": 1, "entry": entry, "place": spec.stash, "stale": spec.stash}
         outputs |= {"pushes": 1, "granted": 1}
-        inputs = {"closed": 1, "holds": spec.stash, "asks": 1, "done": 1}
+        inputs = {"closed": 1, "holds": spec.stash, "requests": 1, "done": 1}
         inputs |= {"evicted": entry, "evicted_valid": 1}
         super().__init__(
             {name: Out(shape) for name, shape in outputs.items()}
@@ -124,11 +124,11 @@ class Visitor(wiring.Component):
         unknown = self._elaborate_eviction(m)
         m.d.comb += [
             visit.closed.eq(busy | self.behind),
-            fails.eq(spoiled | (self.hold & (reads | leaves)) | (visit.asks & unknown)),
+            fails.eq(spoiled | (self.hold & (reads | leaves)) | (visit.requests & unknown)),
             visit.done.eq(may & ~reads & ~self.busy & ~visit.pushes),
         ]
         m.d.sync += [
-            may.eq(visit.asks & visit.granted & ~fails & ~ended),
+            may.eq(visit.requests & visit.granted & ~fails & ~ended),
             ended.eq(busy & ~ended & (fails | visit.done)),
         ]
         self._elaborate_turn(m, ended)
@@ -162,7 +162,7 @@ class Visitor(wiring.Component):
             m.d.sync += cell.check.eq(~added.xor())
 
     def _elaborate_turn(self, m, ended):
-        """Have the cell read, and ask for its write when its content is about to be known."""
+        """Have the cell read, and request its write when its content is about to be known."""
         flight = Signal(CellMemory.LATENCY + KNOWN - 2)
         begins, begun, known = Signal(), Signal(), Signal()
         came = delayed(m, self.visit.arrives, WATCHED - 1, "came")
@@ -176,10 +176,10 @@ class Visitor(wiring.Component):
             flight.eq(Cat(begins, flight)),
             begun.eq(begun | begins),
             known.eq(known | flight[-1]),
-            self.visit.asks.eq(known),
+            self.visit.requests.eq(known),
         ]
         with m.If(ended):
-            states = (self.hold, self.visits, flight, begun, known, self.visit.asks)
+            states = (self.hold, self.visits, flight, begun, known, self.visit.requests)
             m.d.sync += [each.eq(0) for each in states]
 
     def _elaborate_eviction(self, m):

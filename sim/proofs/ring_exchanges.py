@@ -94,7 +94,7 @@ class ExchangeAnswers(ColumnAnswers):
             m.d.sync += [kept.eq(came), busy.eq(1), spoiled.eq(visit.stale)]
         # What is told of a place in a clock counts two clocks later.
         self.require(~(visit.done & registered(m, spoiled, "spoiled_before")), ~visit.done | busy)
-        self.reach("a place changes while its entry is here", spoiled & busy & visit.asks)
+        self.reach("a place changes while its entry is here", spoiled & busy & visit.requests)
         return kept
 
     def _require_exchange(self, m, visit, cell, takes, read, held, distance, since, holds):

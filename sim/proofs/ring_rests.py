@@ -182,9 +182,11 @@ class RestsForSweep(InputRests):
         m.d.sync += [
             turn.eq(Mux(insert, turn.rotate_left(1), turn)),
             tick.eq(insert & turn[-1]),
-            granted.eq(visit.asks & ~granted),
+            granted.eq(visit.requests & ~granted),
         ]
-        self.reach("an entry is here while the sweep is far behind", column.overdue & visit.asks)
+        self.reach(
+            "an entry is here while the sweep is far behind", column.overdue & visit.requests
+        )
         return (registered(m, column.late, "any_late") & tick) | column.overdue
 
 

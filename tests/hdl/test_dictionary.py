@@ -143,7 +143,7 @@ def sharing(count):
 
 
 def removal(distance):
-    """Remove a key from the second column and insert it so many clocks later, then again."""
+    """Remove a key from the second column and insert it that many cycles later, then again."""
     first, second = sharing(2)
     pause = [(NONE, 0, 1)] * 15
     operations = [(INSERT, first, 1), (INSERT, second, 1), (REMOVE, first, 1), *pause]
@@ -164,7 +164,7 @@ NEAR = [
 
 
 def wrong(monkeypatch, component, old, new, spec=CROWDED, operations=None):
-    """Whether a stream tells the defective component from golden."""
+    """Return whether a stream finds the defect of a component."""
     home = HOMES[component]
     monkeypatch.setattr(home, component.__name__, broken(component, old, new))
     for each in operations or NEAR:
@@ -189,7 +189,7 @@ def test_streams_are_right_without_a_defect():
         # The cells that one fills, or empties.
         (Placement, "& ~(fills & rows)),", "),"),
         (Placement, "(state.free | (empties & rows))", "state.free"),
-        # The one that writes in the very clock in which another reads.
+        # An operation that writes in the very cycle in which another reads.
         (Placement, "state = self._informed(m, state, HAZARDS, reports_before)", "pass"),
         # What was read of a cell that was written since.
         (Placement, "(self.free & ~state.written)", "self.free"),

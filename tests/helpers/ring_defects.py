@@ -27,7 +27,7 @@ DEFECTS = [
     (Visitor, "(self.hold & ~self.swept)", "self.hold"),
     (Visitor, "self.visits & ~begun & ~self.busy", "self.visits & ~begun"),
     # Two columns at a time; the youngest of the entries that are given up counts.
-    (Moves, "lowest(asks & ~granted)", "asks"),
+    (Moves, "lowest(requests & ~granted)", "requests"),
     (Verdict, "self.lost & ~(count < self.lost_distance)", "self.lost"),
 ]
 """Components, pieces of their source, and the text in their place."""

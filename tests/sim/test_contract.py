@@ -175,8 +175,8 @@ BROKEN = {
     "loss": (dictionary_core, Stash, "self.lost.eq(displaces & (gone < self._spec.window))",
              "self.lost.eq(0)", UNITS["dictionary-tiny"], "losses_are_reported", WRONG),
     # Of moves: an exchange although an operation is under way; an entry given up in silence.
-    "exchange": (column, Visitor, "may.eq(visit.asks & visit.granted & ~fails & ~ended)",
-                 "may.eq(visit.asks & visit.granted & ~ended)", CROWDED,
+    "exchange": (column, Visitor, "may.eq(visit.requests & visit.granted & ~fails & ~ended)",
+                 "may.eq(visit.requests & visit.granted & ~ended)", CROWDED,
                  "random_operations/pauses=both", WRONG),
     "silence": (stash, SparePlace, "(self.valid & spare & ~self.match).any()", "0",
                 CROWDED, "moves_report", WRONG),
