@@ -1,17 +1,13 @@
-"""Registers of units and boards: one table that hardware, protocol, host and documents read.
+"""Registers of units and boards: one table that hardware, host and documents read.
 
-A row makes a register. The unit counts the events of its rows, a board counts
-those of the line, the serial protocol's STATISTICS answers all that can be
-read, in the order of the table, and `registers_header` tells C programs the
-same. New rows go to the end, so that the words of older ones keep their
-places. Rows with an address are registers of exported units, behind a bus, see
-`lately.hdl.bus.register_map`. Nothing of Amaranth is imported.
+A row makes a register at a fixed address. A unit behind a bus has the registers of its ports, see
+`lately.hdl.bus.register_map`. A board adds the registers of its serial line, above those of the
+unit. Nothing of Amaranth is imported.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 from ..golden.hash.siphash import SECRET_BITS
 from ..golden.packets.frame_actions import Action
@@ -42,6 +38,7 @@ class Holder(Enum):
     DIGESTS = "digests"
     """Unit of a dictionary."""
     LINE = "line"
+    """Serial line of a board."""
     BUS = "bus"
     """Registers of exported units only."""
     FRAMES = "frames"
@@ -96,9 +93,8 @@ class Register:
     holder : Holder
     event : str
         Signal that is counted; empty if nothing is.
-    address : int or None
-        Byte at which it is on the bus of an exported unit, in words of 32 bits, the lowest bits
-        first; None if it is not there.
+    address : int
+        Address of its first byte on a bus. Words have 32 bits, the lowest bits first.
     fields : tuple of RegisterField
         Its parts; none if it is one number.
 
@@ -115,7 +111,7 @@ class Register:
     meaning: str
     holder: Holder = Holder.UNIT
     event: str = ""
-    address: int | None = None
+    address: int
     fields: tuple[RegisterField, ...] = ()
 
     def __post_init__(self) -> None:
@@ -123,17 +119,12 @@ class Register:
             raise ValueError(f"Name must be an identifier, not {self.name!r}")
         if self.width is not None and self.width < 1:
             raise ValueError(f"Width must be at least 1, not {self.width}")
-        if self.holder is not Holder.BUS and self.readable and (self.width or 0) > WORD_BITS:
-            raise ValueError(f"Width must be at most {WORD_BITS} to be read, not {self.width}")
 
     @property
     def readable(self) -> bool:
         """Whether it can be read."""
         return self.access is not Access.WRITE
 
-
-EXPORTED = (Holder.BUS, Holder.FRAMES)
-"""Who holds registers that no board has."""
 
 REGISTERS = (
     Register(name="operations", address=0x80, event="valid",
@@ -142,17 +133,17 @@ REGISTERS = (
     Register(name="hits", address=0x90, event="hit", meaning="Queries that reported their key."),
     Register(name="shifts", address=0x98, event="shift",
              meaning="Generations that were begun by a shift."),
-    Register(name="frames_good", event="good", holder=Holder.LINE,
+    Register(name="frames_good", event="good", holder=Holder.LINE, address=0x120,
              meaning="Frames that came undamaged."),
-    Register(name="frames_bad", event="bad", holder=Holder.LINE,
+    Register(name="frames_bad", event="bad", holder=Holder.LINE, address=0x124,
              meaning="Frames that came damaged."),
-    Register(name="frames_dropped", event="dropped", holder=Holder.LINE,
+    Register(name="frames_dropped", event="dropped", holder=Holder.LINE, address=0x128,
              meaning="Frames that came while all slots were full."),
-    Register(name="frames_repeated", event="repeated", holder=Holder.LINE,
+    Register(name="frames_repeated", event="repeated", holder=Holder.LINE, address=0x12C,
              meaning="Requests that were repeated, and answered again."),
-    Register(name="frames_out_of_order", event="out_of_order", holder=Holder.LINE,
+    Register(name="frames_out_of_order", event="out_of_order", holder=Holder.LINE, address=0x130,
              meaning="Requests whose number was not expected."),
-    Register(name="line_errors", event="error", holder=Holder.LINE,
+    Register(name="line_errors", event="error", holder=Holder.LINE, address=0x134,
              meaning="Bytes without a stop bit."),
     Register(name="generation", access=Access.READ_WRITE, width=None, reset=None, address=0x20,
              meaning="Insertions in a generation, from the next one on."),
@@ -164,7 +155,7 @@ REGISTERS = (
              meaning="Insertions beyond the capacity of their generation."),
     Register(name="period", access=Access.READ_WRITE, width=PERIOD_BITS, reset=None,
              holder=Holder.WINDOW, address=0x24,
-             meaning="Clocks of a tick, from the next one on; on boards, at first a millisecond."),
+             meaning="Cycles of a tick, from the next tick on."),
     Register(name="covered", width=None, reset=None, holder=Holder.WINDOW, address=0x28,
              meaning="Ticks, the present one included, of which every key is still reported."),
     Register(name="id", reset=0x4C41544C, holder=Holder.BUS, address=0x00,
@@ -263,6 +254,14 @@ REGISTERS = (
              meaning="Clocks in which a memory was found upset."),
     Register(name="alarms", width=16, holder=Holder.CHECKS, address=0x48,
              meaning="How often the unit was in an illegal state, and reset itself."),
+    Register(name="reset", access=Access.WRITE, width=1, holder=Holder.LINE, address=0x100,
+             meaning="Any word resets the unit."),
+    Register(name="self_test", access=Access.READ_WRITE, width=1, holder=Holder.LINE, address=0x104,
+             meaning="Any word resets the unit and begins a self-test; 1 during the test."),
+    Register(name="signature", holder=Holder.LINE, address=0x108, reset=None,
+             meaning="CRC-32 of the results of the last self-test."),
+    Register(name="failed", access=Access.READ_WRITE, width=1, holder=Holder.LINE, address=0x10C,
+             meaning="The host found the signature wrong; lights the fault LED."),
 )  # fmt: skip
 """All registers. The rows with an event are counters."""
 
@@ -278,75 +277,18 @@ def counters(holder: Holder) -> list[Register]:
     return [register for register in REGISTERS if register.event and register.holder is holder]
 
 
-def readable(*, timed: bool = False) -> list[Register]:
-    """Return the registers that boards with a ring read, in the order in which they do.
-
-    Parameters
-    ----------
-    timed : bool
-        Whether the window is one in time.
-    """
-    holders = {Holder.UNIT, Holder.LINE} | ({Holder.WINDOW} if timed else set())
-    return [register for register in REGISTERS if register.readable and register.holder in holders]
-
-
-def board_registers(ports: Collection[str]) -> list[Register]:
-    """Return the registers that a board with some unit reads, in the order in which it does.
-
-    They are the ports of the unit among those of the table, the counters of the line, and of a
-    unit with the port ``tick`` the period, which the board makes ticks by.
-
-    Parameters
-    ----------
-    ports : collection of str
-        Names of the unit's ports.
-    """
-    held = {*ports, *(one.name for one in counters(Holder.LINE))}
-    held |= {"period"} if "tick" in ports else set()
-    return [register for register in REGISTERS if register.readable and register.name in held]
-
-
-def registers_header(unit: Any) -> str:
-    """Return a C header with the registers of a board that has a unit.
-
-    For each register ``LATELY_NAME_BITS``, ``LATELY_NAME_RESET`` unless the
-    board determines it, and ``LATELY_NAME_WORD``, its place among the words
-    that STATISTICS answers, if it can be read. Registers that such a board
-    lacks are left out.
-
-    Parameters
-    ----------
-    unit : Component
-        With a `lately.hdl.interface.UnitSignature`.
-    """
-    answered = board_registers(unit.signature.members)
-    words = {register.name: word for word, register in enumerate(answered)}
-    lines = ["#ifndef LATELY_REGISTERS_H", "#define LATELY_REGISTERS_H", "",
-             f"#define LATELY_WORDS {len(words)}"]  # fmt: skip
-    for register in REGISTERS:
-        if register.holder in EXPORTED:
-            continue
-        if register.name not in words and register.name not in unit.signature.members:
-            continue
-        width, reset = register.width, register.reset
-        if width is None:
-            member = unit.signature.members[register.name]
-            width, reset = len(getattr(unit, register.name)), member.init
-        prefix = f"LATELY_{register.name.upper()}"
-        lines += ["", f"/* {register.access.value}: {register.meaning} */"]
-        if register.name in words:
-            lines.append(f"#define {prefix}_WORD {words[register.name]}")
-        lines.append(f"#define {prefix}_BITS {width}")
-        lines += [] if reset is None else [f"#define {prefix}_RESET {reset}"]
-    return "\n".join([*lines, "", "#endif", ""])
-
-
 def registers_table() -> Sequence[Sequence[str]]:
-    """Return the rows of the boards' table: name, access, bits, reset value, meaning."""
+    """Return the rows of the table: name, address, access, bits, value after reset, meaning."""
     return [
-        [f"`{one.name}`", one.access.value, _stated(one.width), _stated(one.reset), one.meaning]
-        for one in REGISTERS
-        if one.holder not in EXPORTED
+        [
+            f"`{one.name}`",
+            f"0x{one.address:02X}",
+            one.access.value,
+            _stated(one.width),
+            _stated(one.reset),
+            one.meaning,
+        ]
+        for one in sorted(REGISTERS, key=lambda one: one.address)
     ]
 
 

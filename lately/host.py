@@ -1,126 +1,104 @@
-"""Host side of a board: keys in, verdicts out, over a serial port."""
+"""Host side of a board: operations, registers and self-test over a serial port."""
 
 import struct
+import time
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .boards.link.information import Information, whole_bytes
-from .boards.link.protocol import MAX_PAYLOAD, SECRET_BYTES, Check, Request
-from .golden.errors import SpecificationError
+from .boards.link.information import LINE_ADDRESS, Information
+from .boards.link.protocol import MAX_READ, MAX_WRITE, SAME, WORD_BYTES, Request
+from .boards.link.self_test_operations import self_test_operations
+from .golden import from_spec
+from .golden.errors import RekeyError, SpecificationError
 from .golden.hash.keys import check_keys
 from .golden.hash.siphash import check_secret
 from .golden.operations import Operation
-from .golden.results import Ages, Verdicts
+from .golden.packets.frame_actions import Action
+from .golden.packets.packet_digest import Field
+from .golden.results import Results
 from .golden.spec.all_presets import ALL_PRESETS
 from .golden.spec.base import Specification
 from .golden.times import Times, check_each
 from .golden.timestamp.decisions import DecisionTable, packed_entries
-from .hdl.latencies import PERIOD_BITS
+from .hdl.registers import REGISTERS, WORD_BITS, Register
 from .session import HostError, Session
 
-
-class Results(NamedTuple):
-    """Results of a sequence of operations: all that a board tells, and 0 where it tells nothing."""
-
-    seen: NDArray[np.bool_]
-    """As `Verdicts`."""
-    age: Ages
-    """As `Verdicts`."""
-    status: NDArray[np.uint8]
-    """Status of each answer, before its own effects, shape (n,): the code of the
-    `lately.golden.PoolStatus` of a ring with a window in time; 1 where a dictionary may have missed
-    keys of the window."""
-    time: Times
-    """Ticks at each operation, shape (n,): those of its board modulo 2**30 at the first operation
-    of the host, and counted on from there."""
-    oldest_age: Ages
-    """Age of the oldest cell of each key, whether it was seen or not, shape (n,)."""
-    oldest: NDArray[np.int64]
-    """Cells of the key that have that age, shape (n,)."""
-
-
 Windows = ArrayLike | None
-"""Window of all queries, or one for each, shape (n,); None for the longest. Where a table answers,
-the class of all queries, or of each; None for class 0."""
+"""Window of all queries, or of each query, shape (n,); None for the longest. If the board answers
+by a table, the class of all queries, or of each; None for class 0."""
+
+_ROWS: Mapping[str, Register] = {register.name: register for register in REGISTERS}
+
+_STATES = ("generation", "period", "covered", "guaranteed", "alarms")
+"""Registers of `Board.statistics` that count no events."""
+
+_MOST_POLLS = 100
+"""Reads of the status until an order has been performed; one read takes longer than an order."""
+
+_SLOWEST = 100
+"""Most times that a simulated board is slower than a board."""
 
 
-class Host(Session):
-    """A board at a serial port.
+class SelfTestResult(NamedTuple):
+    """Result of a self-test."""
 
-    Operations take effect one after another, as those of the golden model,
-    whose methods these are like. One thread at a time.
+    passed: bool
+    """Whether the signature is as expected."""
+    signature: int
+    """CRC-32 of the results of the board."""
+    expected: int
+    """CRC-32 of the results of the golden model."""
+    upsets: int
+    """Cycles of the test in which a protected memory was found upset."""
+
+
+class Board(Session):
+    """A board with a filter or a deduplicator of frames at a serial port.
+
+    Operations take effect one after another, as those of the golden model, whose methods have the
+    same names. One thread at a time.
 
     Parameters
     ----------
     port : str
-        As for `Session`, and so are its other options.
+        As for `Session`, with its other options.
     spec : Specification, optional
-        The filter that the board must have.
+        Filter that the board must have.
 
     Raises
     ------
     HostError
-        If the board has another filter than `spec`, or a deduplicator of frames, see
-        `lately.frame_host.FrameHost`; else as `Session`.
+        If the board has another filter than `spec`; else as `Session`.
     """
 
     def __init__(self, port: str, *, spec: Specification | None = None, **options: Any) -> None:
         super().__init__(port, **options)
+        self._time = 0
         try:
-            if self.information.frames:
-                raise HostError(
-                    f"{port}: must be a board with a filter alone, "
-                    "but it has a deduplicator of frames"
-                )
             if spec is not None:
                 self.check_spec(spec)
         except BaseException:
             self.close()
             raise
-        self._time = 0
+
+    # The filter
+
+    def check_spec(self, spec: Specification) -> None:
+        """Refuse a board that holds another filter than `spec`, with a `HostError`."""
+        wanted, found = spec.to_dict(), self.information.spec
+        for name in [*wanted, *found]:
+            if wanted.get(name) != found.get(name):
+                preset = preset_of(self.information)
+                raise HostError(
+                    f"{self.port}: {name} must be {wanted.get(name)}, but the board has "
+                    f"{found.get(name)}" + (f", that of preset {preset}" if preset else "")
+                )
 
     # Operations
-
-    def apply(
-        self,
-        operations: ArrayLike,
-        keys: ArrayLike,
-        windows: Windows = None,
-        *,
-        progress: Callable[[int], None] | None = None,
-    ) -> Verdicts:
-        """Perform a mixed sequence of operations.
-
-        Parameters
-        ----------
-        operations : array_like of int, shape (n,)
-            `Operation` codes.
-        keys : array_like of int, shape (n,) or (n, words)
-            As for the golden model; those of SHIFT and CLEAR do not matter.
-        windows : array_like of int, shape (n,) or (), optional
-            Windows of queries, in the unit of the hardware: insertions, blocks of them, or ticks;
-            by default the longest. Where a table answers, their classes, by default 0.
-        progress : callable, optional
-            Called with the number of operations done since the last call.
-
-        Returns
-        -------
-        Verdicts
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a key, code or window is not as required. Nothing was sent then.
-        SpecificationError
-            If there are windows, and queries of the board's filter have neither these nor classes.
-        HostError
-            If the board cannot be reached any longer. What it has performed by then is a
-            beginning of the sequence.
-        """
-        return Verdicts.of(*self.perform(operations, keys, windows, progress=progress)[:2])
 
     def perform(
         self,
@@ -130,104 +108,93 @@ class Host(Session):
         *,
         progress: Callable[[int], None] | None = None,
     ) -> Results:
-        """Perform a mixed sequence of operations; return all that the board tells.
+        """Perform a mixed sequence of operations.
 
-        The golden model's method of this name gives the same, for the same times, if it was
-        cleared together with the board.
+        The golden model's method of this name gives the same results at the same times, if both
+        were cleared together. The board reports the low bits of its tick counter. The host counts
+        on from there, as long as fewer than 2**30 ticks pass between two operations: 12 days of
+        milliseconds. The answers of the board are right after any silence.
 
-        The board tells the low 30 bits of its tick counter. The host makes whole times of them,
-        as long as less than 2**30 ticks pass from one of its operations to the next: 12 days of
-        milliseconds. A longer silence looks shorter by a multiple of these; the board's own
-        answers are right after any silence.
+        Parameters
+        ----------
+        operations : array_like of int, shape (n,)
+            `Operation` codes.
+        keys : array_like of int, shape (n,) or (n, words)
+            As for the golden model; the keys of SHIFT and CLEAR are ignored.
+        windows : array_like of int, shape (n,) or (), optional
+            Windows of queries, in the unit of the hardware: insertions, blocks of insertions, or
+            ticks; by default the longest. If the board answers by a table, classes; by default 0.
+        progress : callable, optional
+            Called with the number of operations since the last call.
 
-        Parameters, errors: as `apply`.
+        Raises
+        ------
+        TypeError, ValueError
+            If a key, code or window is not as required. Nothing was sent then.
+        SpecificationError
+            If there are windows, and queries of the filter have neither windows nor classes; or
+            if the board takes frames.
+        HostError
+            If the board no longer answers. It has performed a beginning of the sequence.
         """
-        answers = self._perform(operations, keys, windows, progress)
-        verdict, oldest, _ = np.cumsum(self.information.verdict_parts)
-        told = _numbers(answers[:, :verdict])
-        seen = told >> self.information.age_bits != 0
-        ages = told & (1 << self.information.age_bits) - 1
-        beside = _numbers(answers[:, oldest:])
-        return Results(
-            seen,
-            np.where(seen, ages, -1),
-            (beside >> self.information.time_bits).astype(np.uint8),
-            self._times(beside),
-            ages,
-            _numbers(answers[:, verdict:oldest]),
-        )
+        values = self.information.unpack_results(self._perform(operations, keys, windows, progress))
+        none = np.zeros(len(values["seen"]), np.int64)
+        seen, age = values["seen"] > 0, values.get("age", none)
+        if "oldest" not in values:
+            age = np.where(seen, age, -1)
+        others = {name: values.get(name, none) for name in ("status", "oldest")}
+        return Results.of(seen, age, time=self._times(values.get("time", none)), **others)
 
-    def _times(self, stamps: NDArray[np.int64]) -> Times:
-        """Return whole times of the low bits of `stamps`, shape (n,), and go on from there."""
-        steps = np.diff(stamps, prepend=self._time) % (1 << self.information.time_bits)
-        times = self._time + np.cumsum(steps)
-        self._time = int(times[-1]) if len(times) else self._time
-        return times
+    def apply(self, operations: ArrayLike, keys: ArrayLike, windows: Windows = None) -> Results:
+        """Perform operations as `perform`; the age of a key that is not reported is -1."""
+        results = self.perform(operations, keys, windows)
+        return results._replace(age=np.where(results.seen, results.age, -1))
 
     def insert(self, keys: ArrayLike) -> None:
-        """Insert `keys`, of shape (n,), in order; errors as for `apply`."""
-        self._apply_all(Operation.INSERT, keys)
+        """Insert `keys`, of shape (n,), in order; errors as `perform`."""
+        self._perform_all(Operation.INSERT, keys)
 
-    def query(self, keys: ArrayLike, window: Windows = None) -> Verdicts:
-        """Ask which keys are in the filter, and how old they are.
+    def query(self, keys: ArrayLike, window: Windows = None) -> Results:
+        """Report which keys are in the filter; `keys`, `window` and errors as for `perform`."""
+        return self._perform_all(Operation.QUERY, keys, window)
 
-        The `keys`, of shape (n,), and the `window`, or class, are as `keys` and `windows` of
-        `apply`, and so are the errors.
-        """
-        return self._apply_all(Operation.QUERY, keys, window)
-
-    def check_and_insert(self, keys: ArrayLike, window: Windows = None) -> Verdicts:
-        """Query, then insert each key in order; parameters, errors as for `query`."""
-        return self._apply_all(Operation.CHECK_AND_INSERT, keys, window)
+    def check_and_insert(self, keys: ArrayLike, window: Windows = None) -> Results:
+        """Query, then insert each key in order; `keys`, `window` and errors as for `perform`."""
+        return self._perform_all(Operation.CHECK_AND_INSERT, keys, window)
 
     def remove(self, keys: ArrayLike) -> None:
-        """Remove `keys`, of shape (n,); errors as for `apply`.
-
-        Raises
-        ------
-        SpecificationError
-            If the board's filter removes no keys.
-        """
+        """Remove `keys`, of shape (n,); SpecificationError if the filter removes no keys."""
         self._require("remove", self.information.removes, "removes no keys")
-        self._apply_all(Operation.REMOVE, keys)
+        self._perform_all(Operation.REMOVE, keys)
 
     def shift(self) -> None:
-        """Start a new generation now.
-
-        Raises
-        ------
-        SpecificationError
-            If the board's filter has no generations.
-        """
-        self._require("shift", self.information.generation > 0, "has no generations")
-        self._apply_single(Operation.SHIFT)
+        """Start a new generation; SpecificationError if the filter has no generations."""
+        self._require("shift", self.information.shifts, "has no generations")
+        self._perform_one(Operation.SHIFT)
 
     def clear(self) -> None:
         """Forget everything."""
-        self._apply_single(Operation.CLEAR)
+        if not self.information.frames:
+            self._perform_one(Operation.CLEAR)
+            return
+        self._order("clear")
+        if all(self._field("status", "order") for _ in range(_MOST_POLLS)):
+            raise HostError(f"{self.port}: must end a clear, but its status shows that it waits")
 
     # The board
 
     def statistics(self) -> dict[str, int]:
-        """Return the board's registers of `lately.hdl.registers` that can be read, by their names.
+        """Return the counters, all of one moment, and other registers, by name.
 
-        Counts are since reset and modulo 2**32, those of a self-test's operations included. Which
-        registers there are depends on the filter; of those of time `window_seconds` makes
-        seconds. A board that is newer may have more registers, and an older one
-        fewer, than are known here.
-
-        Raises
-        ------
-        HostError
-            If the board cannot be reached any longer, or its answer is not one.
+        `lately.hdl.registers` has the names. Counters count since reset, and wrap at their width.
         """
-        answer = self._ask(Request.STATISTICS)
-        if len(answer) % 4:
-            raise HostError(
-                f"{self.port}: must answer statistics in words of 4 bytes, not {len(answer)} bytes"
-            )
-        words = struct.unpack(f"<{len(answer) // 4}I", answer)
-        return dict(zip(self.information.statistics, words, strict=False))
+        self._order("snapshot")
+        words = self._words(0, LINE_ADDRESS + MAX_READ)
+        return {
+            name: self._number(words, *self.information.registers[name])
+            for name, row in _ROWS.items()
+            if name in self.information.registers and (row.event or name in _STATES)
+        }
 
     def configure(
         self,
@@ -235,44 +202,62 @@ class Host(Session):
         generation: int | None = None,
         secret: int | None = None,
         period: int | None = None,
+        action: Action | None = None,
+        fields: Field | None = None,
     ) -> None:
-        """Set the generation length, load a secret, and set the clocks between two ticks.
+        """Set the length of a generation or of a tick, load a secret, or set the use of frames.
 
-        A length counts from the first generation on that begins after this; a
-        secret from the next CLEAR on, or, with re-keying, from the next shift;
-        a period from the next tick on.
+        Parameters
+        ----------
+        generation : int, optional
+            Insertions in a generation, from the next generation on.
+        secret : int, optional
+            Secret of 128 bits. The secret of a filter applies from the next CLEAR on or, with
+            re-keying, from the next shift. It waits while two secrets are in use. The secret of a
+            digest applies to frames that begin later.
+        period : int, optional
+            Cycles of a tick, from the next tick on.
+        action : Action, optional
+            What is done with frames that were seen lately. A line has no marks: frames to be
+            marked leave like any other.
+        fields : Field, optional
+            Further parts of a frame in its digest, for frames that begin later.
 
         Raises
         ------
-        TypeError
-            If the length, the secret or the period is not an integer.
-        ValueError
-            If the length or the period is 0 or more than the hardware counts to,
-            or the secret is not one of 128 bits.
-        HostError
-            If the period is shorter than the board's filter can have, see
-            `lately.hdl.build.UnitProfile.least_period`, or the board cannot be reached any longer.
+        TypeError, ValueError
+            If a value is not an integer or out of range.
         SpecificationError
-            If the board's filter takes no secret, has no generations, or no ticks.
+            If the board has no such setting.
         RekeyError
-            If the board still needs the two secrets that it has.
+            If another secret waits.
+        HostError
+            If the period is too short for the filter, or the board no longer answers.
         """
-        information = self.information
-        for name, value, has, lacks in (
-            ("secret", secret, information.keyed, "takes none"),
-            ("period", period, information.timed, "has no span"),
-            ("generation", generation, information.generation > 0, "has no generations"),
+        registers = self.information.registers
+        keyed = "digest_secret" if self.information.frames else "secret"
+        for name, register, value, lacks in (
+            ("generation", "generation", generation, "has no generations"),
+            ("period", "period", period, "has no span"),
+            ("secret", keyed, secret, "takes none"),
+            ("action", "frames", action, "takes no frames"),
+            ("fields", "frames", fields, "takes no frames"),
         ):
-            self._require(name, value is None or has, lacks)
+            self._require(name, value is None or register in registers, lacks)
+        for name, value in (("generation", generation), ("period", period)):
+            if value is not None:
+                self._check_setting(name, value)
         if secret is not None:
             check_secret(secret)
-        if generation is not None:
-            bits = information.generation.bit_length() + 1
-            self._set(Request.GENERATION, "generation", generation, bits)
-        if period is not None:
-            self._set(Request.PERIOD, "period", period, PERIOD_BITS)
+        if action is not None or fields is not None:
+            self._set_fields("frames", action=action, fields=fields)
+        for name, value in (("generation", generation), ("period", period)):
+            if value is not None:
+                self._write(name, value)
         if secret is not None:
-            self._ask(Request.SECRET, secret.to_bytes(SECRET_BYTES, "little"))
+            if keyed == "secret" and self._field("status", "secret"):
+                raise RekeyError("rekey: must come when all segments of the ring have one secret")
+            self._write(keyed, secret)
 
     def decide_by(self, table: DecisionTable) -> None:
         """Load a table of thresholds, which answers from the next operation on.
@@ -284,53 +269,111 @@ class Host(Session):
         Raises
         ------
         SpecificationError
-            If no table answers for the board's filter, or it is one of another shape.
+            If the filter does not answer by a table, or by a table of another shape.
         HostError
-            If the board cannot be reached any longer. Until it has all of the table, the one before
-            answers.
+            If the board no longer answers. Until it has the whole table, the table before answers.
         """
-        shape = self.information.table
-        self._require("table", shape.classes > 0, "has no classes")
-        table.check_fits(hashes=shape.hashes, bits=shape.phase_bits, shape=shape.thresholds)
-        octets = _octets(packed_entries(table.thresholds, shape.hashes)[:, None], shape.entry_bytes)
-        most = MAX_PAYLOAD // shape.entry_bytes
-        payloads = (octets[start : start + most].tobytes() for start in range(0, len(octets), most))
-        for _ in self._exchange(Request.TABLE, payloads):
+        self._require("table", self.information.decides, "has no classes")
+        spec: Any = self.information.specification
+        table.check_fits(hashes=spec.hashes, bits=spec.phase_bits, shape=spec.table_shape)
+        address, width = self.information.registers["table"]
+        count = -(-width // WORD_BITS)
+        words = packed_entries(table.thresholds, spec.hashes).astype("<u8").view("<u4")
+        words = words.reshape(-1, 2)[:, :count]
+        # Entries of one word go to the same address.
+        most, address = (MAX_WRITE, address | SAME) if count == 1 else (1, address)
+        payloads = (struct.pack("<H", address) + words[start : start + most].tobytes()
+                    for start in range(0, len(words), most))  # fmt: skip
+        for _ in self._exchange(Request.WRITE, payloads):
             pass
-        self._ask(Request.SWAP)
+        self._order("swap")
 
-    def self_test(self) -> Check:
-        """Have the board test its memories; return the checks that failed.
+    def reset(self) -> None:
+        """Reset the unit: contents, counters and settings are as after configuration."""
+        self._require("reset", "reset" in self.information.registers, "takes frames")
+        self._write("reset", 1)
+        self._time = 0
 
-        The filter is clear afterwards.
+    def self_test(self) -> SelfTestResult:
+        """Have the board perform random operations, and compare their signature with golden's.
+
+        The filter is reset before and after the test. The lengths of generations and ticks are
+        set again; a secret and a table must be loaded again.
 
         Raises
         ------
+        SpecificationError
+            If the board takes frames, or this version does not know its filter.
         HostError
-            If the board cannot be reached any longer.
+            If the test does not end, or the board no longer answers.
         """
-        answer = self._ask(Request.SELF_TEST, wait=self.information.self_test_seconds)
-        if len(answer) != 1:
-            raise HostError(f"{self.port}: must answer a self-test with 1 byte, not {len(answer)}")
-        return Check(answer[0])
+        information = self.information
+        self._require("self-test", "self_test" in information.registers, "takes frames")
+        expected = signature(information, self_test_results(information))
+        settings = {name: self._read(name) for name in ("generation", "period")
+                    if name in information.registers}  # fmt: skip
+        self._write("self_test", 1)
+        limit = self._timeout + _SLOWEST * information.cycles / information.clock_hz
+        end = time.monotonic() + limit
+        while self._read("self_test"):
+            if time.monotonic() > end:
+                raise HostError(f"{self.port}: must end a self-test within {limit:.2g} s")
+            time.sleep(min(0.1, limit / 100))
+        found = self._read("signature")
+        upsets = self.statistics().get("upsets", 0)
+        self.reset()
+        self._write("failed", int(found != expected))
+        for name, value in settings.items():
+            self._write(name, value)
+        return SelfTestResult(found == expected, found, expected, upsets)
 
-    # Requests
+    # Registers
 
-    def _require(self, name: str, has: bool, lacks: str) -> None:
-        """Refuse what the board's filter has no use for."""
-        if not has:
-            raise SpecificationError(
-                f"{name}: must not be given for the filter of {self.port}, which {lacks}"
-            )
+    def _number(self, words: bytes, address: int, width: int) -> int:
+        """Return the value of a register among the words from address 0 on."""
+        start = address * WORD_BYTES
+        return int.from_bytes(words[start : start + -(-width // 8)], "little")
 
-    def _set(self, request: Request, name: str, value: int, bits: int) -> None:
-        """Have the board take a value of some `bits`."""
+    def _read(self, name: str) -> int:
+        address, width = self.information.registers[name]
+        return int.from_bytes(self._words(address, -(-width // WORD_BITS)), "little")
+
+    def _write(self, name: str, value: int) -> None:
+        address, width = self.information.registers[name]
+        count = -(-width // WORD_BITS) * WORD_BYTES
+        self._write_words(address, value.to_bytes(count, "little"))
+
+    def _field(self, register: str, name: str) -> int:
+        place, mask = _place(register, name)
+        return self._read(register) >> place & mask
+
+    def _set_fields(self, register: str, **values: int | None) -> None:
+        """Set some fields of a register, and leave the others as they are."""
+        word = self._read(register)
+        for name, value in values.items():
+            if value is not None:
+                place, mask = _place(register, name)
+                word = word & ~(mask << place) | value << place
+        self._write(register, word)
+
+    def _order(self, name: str) -> None:
+        self._set_fields("control", **{name: 1})
+
+    def _check_setting(self, name: str, value: int) -> None:
         if not isinstance(value, int):
             raise TypeError(f"{name}: must be an integer, not {value!r}")
-        most = (1 << bits) - 1
+        most = (1 << self.information.registers[name][1]) - 1
         if not 1 <= value <= most:
             raise ValueError(f"{name}: must be 1 to {most} for this board, not {value}")
-        self._ask(request, struct.pack("<I", value))
+
+    def _require(self, name: str, has: bool, lacks: str) -> None:
+        """Refuse what the board cannot do."""
+        if not has:
+            raise SpecificationError(
+                f"{name}: must not be given for the board at {self.port}, which {lacks}"
+            )
+
+    # Records
 
     def _perform(
         self,
@@ -339,129 +382,118 @@ class Host(Session):
         windows: Windows,
         progress: Callable[[int], None] | None,
     ) -> NDArray[np.uint8]:
-        """Return the bytes of each answer, shape (n, bytes)."""
+        """Return the record of each result, shape (n, bytes)."""
+        self._require("operations", not self.information.frames, "takes frames")
         records = self._records(operations, keys, windows)
-        batch, size = self.information.batch_operations, self.information.verdict_bytes
-        answers = np.empty((len(records), size), np.uint8)
+        batch, size = self.information.batch_operations, self.information.result_bytes
+        results = np.empty((len(records), size), np.uint8)
         starts = range(0, len(records), batch)
         payloads = (records[start : start + batch].tobytes() for start in starts)
-        for start, answer in zip(starts, self._exchange(Request.OPERATIONS, payloads), strict=True):
+        for start, answer in zip(starts, self._exchange(Request.OPERATE, payloads), strict=True):
             count = min(batch, len(records) - start)
             if len(answer) != count * size:
                 raise HostError(
                     f"{self.port}: must answer {count} operations with {count * size} bytes, "
                     f"not {len(answer)}"
                 )
-            answers[start : start + count] = np.frombuffer(answer, np.uint8).reshape(count, size)
+            results[start : start + count] = np.frombuffer(answer, np.uint8).reshape(count, size)
             if progress is not None:
                 progress(count)
-        return answers
+        return results
 
     def _records(
         self, operations: ArrayLike, keys: ArrayLike, windows: Windows
     ) -> NDArray[np.uint8]:
-        """Return the bytes of each operation, shape (n, bytes)."""
-        key_bits = self.information.key_bits
-        words = check_keys(keys, key_bits)
+        """Return the record of each operation, shape (n, bytes)."""
+        information = self.information
+        words = check_keys(keys, information.key_bits)
         codes = np.asarray(operations)
         if codes.shape != (len(words),) or codes.dtype.kind not in "ui":
             raise ValueError(
                 f"operations: must be {len(words)} integers, one for each key, "
                 f"not {codes.dtype} of shape {codes.shape}"
             )
-        known = [*range(Operation.CLEAR + 1), *([Operation.REMOVE] * self.information.removes)]
+        known = [*range(Operation.CLEAR + 1), *([Operation.REMOVE] * information.removes)]
         if len(wrong := codes[~np.isin(codes, known)]):
-            removing = f" or {Operation.REMOVE:d}" if self.information.removes else ""
+            removing = f" or {Operation.REMOVE:d}" if information.removes else ""
             raise ValueError(
                 f"operations: must be 0 to {Operation.CLEAR:d}{removing}, not {wrong[0]}"
             )
-        parts = [codes.astype(np.uint8)[:, None], _octets(words, whole_bytes(key_bits))]
-        asked = self.checked_windows(windows, len(words))
-        return np.hstack([*parts, _octets(asked[:, None], self.information.asked_bytes)])
+        return information.pack_operations(codes, words, self.checked_windows(windows, len(words)))
 
     def checked_windows(self, windows: Windows, count: int) -> Times:
         """Return the window, or the class, of each of `count` operations, shape (count,).
 
-        Parameters
-        ----------
-        windows : int or array_like of int, shape (count,) or (); or None
-            As for `apply`.
-        count : int
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a window or a class is not as required.
-        SpecificationError
-            If there are windows, and queries of the board's filter have neither these nor classes.
+        Parameters and errors are as for `perform`.
         """
-        information = self.information
-        most, decides = information.most_asked, information.table.classes > 0
+        longest, decides = self.information.longest, self.information.decides
         if windows is None:
-            return np.full(count, 0 if decides else most)
+            return np.full(count, 0 if decides else longest)
         name = "classes" if decides else "windows"
-        self._require(name, decides or most > 0, "has none for queries")
-        asked = check_each(name, windows, count)
-        if len(wrong := asked[asked > most]):
-            raise ValueError(f"{name}: must be at most {most} for this board, not {wrong[0]}")
-        return asked
+        self._require(name, decides or longest > 0, "has none for queries")
+        checked = check_each(name, windows, count)
+        if len(wrong := checked[checked > longest]):
+            raise ValueError(f"{name}: must be at most {longest} for this board, not {wrong[0]}")
+        return checked
 
-    def _apply_all(
+    def _perform_all(
         self, operation: Operation, keys: ArrayLike, windows: Windows = None
-    ) -> Verdicts:
+    ) -> Results:
         checked = check_keys(keys, self.information.key_bits)
         return self.apply(np.full(len(checked), operation, np.uint8), checked, windows)
 
-    def _apply_single(self, operation: Operation) -> None:
+    def _perform_one(self, operation: Operation) -> None:
         words = -(-self.information.key_bits // 64)
-        self._apply_all(operation, np.zeros(1 if words == 1 else (1, words), np.uint64))
+        self._perform_all(operation, np.zeros(1 if words == 1 else (1, words), np.uint64))
 
-    def check_spec(self, spec: Specification) -> None:
-        """Refuse a board that holds another filter.
-
-        Parameters
-        ----------
-        spec : Specification
-
-        Raises
-        ------
-        HostError
-            If it does.
-        """
-        found = self.information
-        if found.digest == spec.digest:
-            return
-        longest = found.table.ages - 2 if found.table.classes else found.window
-        for name, field, has in (
-            ("key_bits", "key_bits", found.key_bits),
-            ("window of a query", "window_blocks", longest),
-            ("classes of queries", "classes", found.table.classes),
-            ("generation", "generation", found.generation),
-            ("generations in the window", "window_generations", found.window_generations),
-        ):
-            wanted = getattr(spec, field, 0)
-            if wanted and wanted != has:
-                raise HostError(
-                    f"{self.port}: {name} must be {wanted}, but the board has {has or 'none'}"
-                )
-        preset = preset_of(found)
-        named = f", that of the preset {preset}" if preset else ""
-        raise HostError(
-            f"{self.port}: filter must have digest {spec.digest.hex()}, "
-            f"but the board's has {found.digest.hex()}{named}"
-        )
+    def _times(self, stamps: NDArray[np.int64]) -> Times:
+        """Return whole times from the low bits of `stamps`, shape (n,), and count on from there."""
+        steps = np.diff(stamps, prepend=self._time) % (1 << self.information.result.get("time", 0))
+        times = self._time + np.cumsum(steps)
+        self._time = int(times[-1]) if len(times) else self._time
+        return times
 
 
-def _octets(words: NDArray[Any], count: int) -> NDArray[np.uint8]:
-    """Return the lowest `count` bytes of each number, whose words of 64 bits have shape (n, k)."""
-    return np.ascontiguousarray(words, "<u8").view(np.uint8)[:, :count]
+def _place(register: str, name: str) -> tuple[int, int]:
+    """Return the lowest bit of a field, and its mask at the lowest bit."""
+    (found,) = (field for field in _ROWS[register].fields if field.name == name)
+    return found.place, (1 << found.width) - 1
 
 
-def _numbers(octets: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Return the numbers of some bytes, the lowest first, shape (n, bytes)."""
-    places = 8 * np.arange(octets.shape[1])
-    numbers: NDArray[np.int64] = (octets.astype(np.int64) << places).sum(axis=1)
-    return numbers
+def golden_operands(
+    information: Information, times: Times, windows: Any
+) -> tuple[Times | None, Any]:
+    """Return the times and windows that the golden model takes for operations of a board.
+
+    Parameters
+    ----------
+    information : Information
+        Of the board.
+    times : ndarray of int, shape (n,)
+        Ticks, as results have them.
+    windows : int, or array of int, shape (n,); or None
+        As for `Board.perform`.
+    """
+    unit = getattr(information.specification, "block_units", 1)
+    if windows is not None and not information.decides:
+        windows = windows * unit
+    return times * unit if information.timed else None, windows
+
+
+def self_test_results(information: Information) -> Results:
+    """Return the results of a board's self-test, without those of CLEARs, by the golden model."""
+    golden = from_spec(information.specification)
+    codes, keys, windows, ticks = self_test_operations(information)
+    asked = windows if information.longest or information.decides else None
+    operands = golden_operands(information, ticks, asked)
+    results = golden.perform(codes, keys if keys.shape[1] > 1 else keys[:, 0], *operands)
+    return results._replace(time=ticks).part(codes != Operation.CLEAR)
+
+
+def signature(information: Information, results: Results) -> int:
+    """Return the CRC-32 of the records of results of a board."""
+    values = results._replace(age=np.maximum(results.age, 0))._asdict()
+    return zlib.crc32(information.pack_results(values).tobytes())
 
 
 def window_seconds(information: Information, statistics: Mapping[str, int]) -> dict[str, float]:
@@ -472,28 +504,23 @@ def window_seconds(information: Information, statistics: Mapping[str, int]) -> d
     information : Information
         Of the board.
     statistics : mapping of str to int
-        What its `Host.statistics` are.
+        As `Board.statistics` returns.
 
     Returns
     -------
     dict
-        ``tick_seconds``, if there are ticks, and ``covered_seconds``, if the board tells it.
+        ``tick_seconds``, if there are ticks, and ``covered_seconds``, if the board reports it.
     """
     if not information.timed:
         return {}
     tick = statistics["period"] / information.clock_hz
     if "covered" not in statistics:
         return {"tick_seconds": tick}
-    # The present tick has just begun, at the worst.
+    # In the worst case, the present tick has just begun.
     return {"tick_seconds": tick, "covered_seconds": tick * max(0, statistics["covered"] - 1)}
 
 
 def preset_of(information: Information) -> str | None:
-    """Return the name of the preset that a board was built from, if it was one."""
-    found = (name for name, spec in ALL_PRESETS.items() if spec.digest == information.digest)
+    """Return the name of the preset that a board was built from, or None."""
+    found = (name for name, spec in ALL_PRESETS.items() if spec.to_dict() == information.spec)
     return next(found, None)
-
-
-def failed_checks(failed: Check) -> dict[str, bool]:
-    """Say of each check of the self-test, by its name in lower case, whether it passed."""
-    return {check.name.lower(): check not in failed for check in Check if check.name}

@@ -1,36 +1,37 @@
-"""Requests to a board over a serial port: each performed once and in order, whatever is lost."""
+"""Requests to a board over a serial port: each is performed once and in order."""
 
 import os
+import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Self
 
-from .boards.link.information import Information
+from .boards.link.information import MOST_ROM_BYTES, ROM_ADDRESS, Information
 from .boards.link.protocol import (
     ANSWER,
+    MAX_READ,
+    MAX_SLOTS,
     NONCE_BYTES,
     VERSION,
+    WORD_BYTES,
     Decoder,
     Frame,
     Request,
     Status,
     encode_request,
 )
-from .golden.errors import LatelyError, RekeyError
+from .golden.errors import LatelyError
 
 DEFAULT_BAUD = 1_000_000
-"""Rate of the line unless another is named, in bits per second."""
+"""Default rate of the line, in bits per second."""
 
 _REASONS = {
-    Status.BAD_VERSION: f"protocol: must be version {VERSION}, which the board does not speak",
-    Status.BAD_TYPE: "request: must be one that the board has, which it has not",
-    Status.BAD_LENGTH: "request: must have the length that the board expects, but has another",
-    Status.BAD_OPERATION: "operation: must be one of those of a filter, but the board knows none",
-    Status.BAD_KEY: "key: must fit into the width of the board's filter, but does not",
-    Status.BAD_VALUE: "value: must be one that the board can count to, and not too short for it",
-    Status.NO_SESSION: "session: must have begun, but the board has forgotten it; was it reset?",
+    Status.BAD_VERSION: f"protocol: must be version {VERSION}, which the board does not support",
+    Status.BAD_TYPE: "request: must be one that the board supports",
+    Status.BAD_ADDRESS: "register: must take what is written, but the board refused a word",
+    Status.NO_SESSION: "session: must have begun, but the board has none; was it reset?",
 }
 
 
@@ -43,12 +44,12 @@ class PortError(HostError):
 
 
 class NoAnswerError(HostError):
-    """The board did not answer, however often it was asked."""
+    """The board did not answer, although the request was repeated."""
 
 
 @dataclass
 class _Open:
-    """A request under way."""
+    """A request in flight."""
 
     request: Request
     payload: bytes
@@ -60,10 +61,9 @@ class _Open:
 class Session:
     """A session with a board at a serial port.
 
-    Requests are kept under way, as many as the board has room for, so that
-    the line is never idle. What is lost is sent again, and the board performs
-    each request once and in order, however often that was needed; see
-    `lately.boards.link.protocol`. One thread at a time.
+    As many requests are in flight as the board has slots, so that the line is never idle. Lost
+    requests are sent again, and the board performs each request once and in order. One thread at
+    a time.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ class Session:
         import serial
 
         with _explained(port):
-            # A short wait, so that what has waited for too long is sent again in time.
+            # A short wait, so that requests are repeated in time.
             self._serial = serial.serial_for_url(
                 port, baudrate=baud, timeout=0.02, write_timeout=30, exclusive=True
             )
@@ -130,8 +130,8 @@ class Session:
             # A session begins with a nonce, and with any number.
             self._sequence = os.urandom(1)[0]
             greeting = self._ask(Request.HELLO, os.urandom(NONCE_BYTES))
-            self.information = Information.unpack(greeting[NONCE_BYTES:])
-            self._slots = self.information.slots
+            self._slots = self._checked_slots(greeting[NONCE_BYTES:])
+            self.information = self._description()
         except BaseException:
             self.close()
             raise
@@ -146,17 +146,50 @@ class Session:
         """Close the port; the board keeps what it holds."""
         self._serial.close()
 
+    def _checked_slots(self, told: bytes) -> int:
+        if len(told) != 1 or not 1 <= told[0] <= MAX_SLOTS:
+            raise HostError(f"{self.port}: must have 1 to {MAX_SLOTS} slots, not {told.hex()}")
+        return told[0]
+
+    def _description(self) -> Information:
+        """Read the description of the board."""
+        size = int.from_bytes(self._words(ROM_ADDRESS, 1), "little")
+        if size > MOST_ROM_BYTES:
+            raise HostError(
+                f"{self.port}: must be described in at most {MOST_ROM_BYTES} bytes, not {size}"
+            )
+        return Information.unpack(self._words(ROM_ADDRESS + 1, -(-size // WORD_BYTES))[:size])
+
+    # Registers
+
+    def _words(self, address: int, count: int) -> bytes:
+        """Read words at ascending addresses; those that do not exist are 0."""
+        starts = range(0, count, MAX_READ)
+        counts = [min(MAX_READ, count - start) for start in starts]
+        payloads = (struct.pack("<HB", address + start, part)
+                    for start, part in zip(starts, counts, strict=True))  # fmt: skip
+        found = []
+        for part, answer in zip(counts, self._exchange(Request.READ, payloads), strict=True):
+            if len(answer) != part * WORD_BYTES:
+                raise HostError(
+                    f"{self.port}: must answer {part} words with {part * WORD_BYTES} bytes, "
+                    f"not {len(answer)}"
+                )
+            found.append(answer)
+        return b"".join(found)
+
+    def _write_words(self, address: int, words: bytes) -> None:
+        self._ask(Request.WRITE, struct.pack("<H", address) + words)
+
     # Requests
 
-    def _ask(self, request: Request, payload: bytes = b"", *, wait: float = 0.0) -> bytes:
-        (answer,) = self._exchange(request, iter([payload]), wait=wait)
+    def _ask(self, request: Request, payload: bytes = b"") -> bytes:
+        (answer,) = self._exchange(request, iter([payload]))
         return answer
 
-    def _exchange(
-        self, request: Request, payloads: Iterator[bytes], *, wait: float = 0.0
-    ) -> Iterator[bytes]:
+    def _exchange(self, request: Request, payloads: Iterator[bytes]) -> Iterator[bytes]:
         """Perform requests and yield the payloads of their answers, in order."""
-        # What an interrupt has left under way has been performed or will be; nobody asks for it.
+        # The board performs what an interrupt left in flight; the answers are not needed.
         while self._open:
             self._pump()
         self._answers.clear()
@@ -167,7 +200,7 @@ class Session:
                 payload = next(payloads, None)
                 more = payload is not None
                 if payload is not None:
-                    self._begin(request, payload, wait)
+                    self._begin(request, payload)
             if not more and due == self._sequence:
                 return
             while due not in self._answers:
@@ -176,10 +209,10 @@ class Session:
             due = (due + 1) % 256
             yield answer
 
-    def _begin(self, request: Request, payload: bytes, wait: float) -> None:
-        # All that may be under way has to pass the line, stuffed at the worst.
+    def _begin(self, request: Request, payload: bytes) -> None:
+        # At worst, all requests in flight are stuffed and come first.
         line = 10 * 600 * self._slots / self._baud
-        begun = _Open(request, payload, self._timeout + line + wait)
+        begun = _Open(request, payload, self._timeout + line)
         self._open[self._sequence] = begun
         self._send(self._sequence, begun)
         self._sequence = (self._sequence + 1) % 256
@@ -198,7 +231,7 @@ class Session:
         begun.deadline = time.monotonic() + begun.timeout
 
     def _pump(self) -> None:
-        """Take what has come; send again what has waited for too long."""
+        """Take the frames that have come; repeat requests whose time is over."""
         with _explained(self.port):
             data = self._serial.read(max(1, self._serial.in_waiting))
         for frame in self._decoder.feed(data):
@@ -207,7 +240,7 @@ class Session:
             self._go_back()
 
     def _go_back(self) -> None:
-        """Send all again that has no answer, oldest first."""
+        """Repeat all requests without an answer, the oldest first."""
         for sequence, begun in self._open.items():
             self._send(sequence, begun)
         self._went_back = True
@@ -218,7 +251,7 @@ class Session:
             return
         status, payload = frame.body[0], frame.body[1:]
         if status == Status.OUT_OF_ORDER:
-            # One that was lost makes all behind it so: going back once is enough.
+            # All requests after a lost one are out of order: going back once is enough.
             if not self._went_back:
                 self._go_back()
             return
@@ -233,8 +266,6 @@ class Session:
 
     def _refuse(self, status: int) -> None:
         self._open.clear()
-        if status == Status.BUSY:
-            raise RekeyError("rekey: must come when all segments of the ring have one secret")
         known = status in list(Status)
         reason = _REASONS.get(Status(status)) if known else None
         raise HostError(f"{self.port}: {reason or f'must answer a status, not {status}'}")
@@ -242,7 +273,7 @@ class Session:
 
 @contextmanager
 def _explained(port: str) -> Iterator[None]:
-    """Turn what goes wrong with a port into one line."""
+    """Turn an error of a port into one line."""
     import serial
 
     try:

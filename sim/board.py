@@ -18,7 +18,7 @@ Tamper = Callable[[bytes], bytes]
 
 _DRIVER = Path(__file__).with_name("board_driver.cpp")
 _CHUNK = 2_000
-"""Clocks at a time: about what a short frame takes, so that nobody waits for more."""
+"""Cycles at a time: about the length of a short frame."""
 
 _BYTES = 1 << 12
 
@@ -26,14 +26,13 @@ _BYTES = 1 << 12
 class SimulatedBoard(Closable):
     """A board top in compiled simulation, whose serial line is a pseudo-terminal.
 
-    The line is simulated bit by bit, on clocks that pass while there is
-    something to do: neither is a board's time that of the host, nor its
-    speed. The simulation runs in a thread, from construction to `close`.
+    The line is simulated bit by bit. Cycles pass while the board is busy, so its time is not the
+    time of the host. The simulation runs in a thread, from construction to `close`.
 
     Parameters
     ----------
     model : path
-        What `board_model` returned.
+        As `board_model` returns.
     to_board, from_board : callable, optional
         Damage the line for a test, see `Tamper`.
 
@@ -71,7 +70,7 @@ class SimulatedBoard(Closable):
         self._thread.start()
 
     def close(self) -> None:
-        """Unplug the board: its terminal is gone for whoever has it open."""
+        """Unplug the board: its terminal is gone."""
         self._ends.set()
         self._thread.join()
         with self._lock:
@@ -85,7 +84,7 @@ class SimulatedBoard(Closable):
 
     @property
     def cycles(self) -> int:
-        """Clocks so far."""
+        """Cycles so far."""
         with self._lock:
             return int(self._library.board_cycles(self._board))
 
@@ -97,7 +96,7 @@ class SimulatedBoard(Closable):
         return {name: bool(lit >> bit & 1) for bit, name in enumerate(("alive", "hit", "fault"))}
 
     def idle(self, cycles: int) -> None:
-        """Let clocks pass while nothing is on the line.
+        """Let cycles pass while nothing is on the line.
 
         Parameters
         ----------
@@ -107,7 +106,7 @@ class SimulatedBoard(Closable):
             self._run(b"", min(_CHUNK, cycles - done))
 
     def reset(self) -> None:
-        """Have the board begin anew, as after a loss of power; its terminal stays."""
+        """Start the board again, as after a loss of power; its terminal stays."""
         with self._lock:
             self._library.board_delete(self._board)
             self._board = ctypes.c_void_p(self._library.board_new())
@@ -147,7 +146,7 @@ def board_model(board: wiring.Component, *, clock_hz: int, baud: int) -> Path:
     ----------
     board : wiring.Component
         A top with the members ``rx``, ``tx``, ``alive``, ``hit``, ``fault``
-        and ``busy``, as `lately.boards.link.link.Link` has them.
+        and ``busy``, as `lately.boards.link.link.FilterLink` has them.
     clock_hz, baud : int
         As the board's; their ratio is what counts.
 

@@ -1,33 +1,24 @@
-"""Frames of the serial protocol: received into slots, whole or not at all, and sent."""
+"""Frames of the serial protocol: a receiver with slots for whole frames, and a sender."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.crc import catalog
 from amaranth.lib.wiring import In, Out
 
-from .information import check_slots
-from .protocol import ESCAPE, FLAG, MAX_ANSWER, TURN
+from .protocol import ESCAPE, FLAG, INVERTED, MAX_ANSWER, MAX_SLOTS
 
 SLOT_BYTES = 256
-"""Bytes of a request at most, its CRC included."""
+"""Most bytes of a request, with its CRC."""
 
 CRC = catalog.CRC16_IBM_SDLC
 """Check of a frame, as in the catalogue of CRCs."""
 
 _LINE = {"valid": In(1), "data": In(8), "error": In(1)}
 _EVENTS = {"good": Out(1), "bad": Out(1), "dropped": Out(1)}
-REQUESTS = {
-    "pending": Out(1),
-    "length": Out(9),
-    "address": In(8),
-    "byte": Out(8),
-    "release": In(1),
-}
-"""Members of a `FrameReceiver` by which requests are read."""
 
 
 class Unstuffer(wiring.Component):
-    """Tells flags from the bytes of a frame. Latency one cycle.
+    """Separates flags from the bytes of a frame. Latency one cycle.
 
     Members
     -------
@@ -56,7 +47,7 @@ class Unstuffer(wiring.Component):
             escape.eq(self.valid & (self.data == ESCAPE)),
         ]
         m.d.sync += [
-            self.content.eq(self.data ^ Mux(escaped, TURN, 0)),
+            self.content.eq(self.data ^ Mux(escaped, INVERTED, 0)),
             self.byte.eq(self.valid & ~flag & ~escape),
             self.flag.eq(flag),
             self.broken.eq(damaged | escaped),
@@ -71,38 +62,36 @@ class Unstuffer(wiring.Component):
 
 
 class FrameReceiver(wiring.Component):
-    """Keeps the last whole requests until they are done with.
+    """Keeps whole requests until they have been performed.
 
-    A frame is written into the next free slot as it arrives, and the slot is
-    taken only when the closing flag has come and the CRC is right.
+    A frame is written into the next free slot as it arrives. The slot is taken only if the
+    closing flag arrives and the CRC is right.
 
     Parameters
     ----------
     slots : int
-        Requests that may wait. Power of two.
+        Requests that can wait: a power of two, 2 to `MAX_SLOTS`.
 
     Members
     -------
     valid, data, error : In
         As `uart.Receiver` gives them; at most one in four cycles.
     pending : Out(1)
-        Whether a request waits; the oldest is what is read.
-    length : Out(9)
-        Its bytes, without the CRC.
-    address : In(8)
-        Address of the byte to be read.
-    byte : Out(8)
-        Byte of the oldest request, `READ_LATENCY` cycles after `address`.
+        A request waits.
+    o : Out(stream.Signature(8))
+        Bytes of the oldest request, without the CRC; one in `READ_LATENCY` + 2 cycles.
+    ended : Out(1)
+        All bytes of the oldest request have been taken.
     release : In(1)
-        Gives the slot back. `pending` is of the next request from the cycle after on.
+        Gives up the oldest request. `o` has the bytes of the next request afterwards.
     good, bad, dropped : Out(1)
-        High for one cycle for each frame: kept; damaged, too long or too
-        short; found no free slot.
+        High for one cycle for each frame: kept; damaged, too long or too short; or dropped, as
+        all slots were full.
 
     Raises
     ------
     ValueError
-        If the slots are not as `check_slots` requires.
+        If the number of slots is not as required.
     """
 
     READ_LATENCY = 2
@@ -110,7 +99,8 @@ class FrameReceiver(wiring.Component):
     def __init__(self, *, slots):
         check_slots(slots)
         self._slots = slots
-        super().__init__(_LINE | REQUESTS | _EVENTS)
+        requests = {"pending": Out(1), "o": Out(stream.Signature(8)), "ended": Out(1)}
+        super().__init__(_LINE | requests | {"release": In(1)} | _EVENTS)
 
     def elaborate(self, platform):
         m = Module()
@@ -120,29 +110,47 @@ class FrameReceiver(wiring.Component):
         first, last = Signal(range(self._slots)), Signal(range(self._slots))
         count = Signal(range(self._slots + 1))
         lengths = Signal(data.ArrayLayout(9, self._slots))
-        length = Signal(9)
+        length, taken = Signal(9), Signal(8)
         m.d.comb += [
             unstuffer.valid.eq(self.valid),
             unstuffer.data.eq(self.data),
             unstuffer.error.eq(self.error),
             write.addr.eq(Cat(length[:8], last)),
             write.data.eq(unstuffer.content),
-            # A slot that is not free is the oldest request's.
+            # Without a free slot, `last` is the slot of the oldest request.
             write.en.eq(unstuffer.byte & ~length[8] & (count != self._slots)),
-            read.addr.eq(Cat(self.address, first)),
+            read.addr.eq(Cat(taken, first)),
         ]
         self._elaborate_end(m, unstuffer, length, count != self._slots)
         m.d.sync += [
-            self.byte.eq(read.data),
-            self.length.eq(lengths[first]),
             self.pending.eq((count != 0) & ~self.release),
             count.eq(count + self.good - self.release),
         ]
         with m.If(self.good):
             m.d.sync += [lengths[last].eq(length - 2), last.eq(last + 1)]
+        self._elaborate_bytes(m, read, taken, lengths[first])
         with m.If(self.release):
             m.d.sync += first.eq(first + 1)
         return m
+
+    def _elaborate_bytes(self, m, read, taken, length):
+        """Give the bytes of the oldest request."""
+        settled = Signal(self.READ_LATENCY + 1)
+        left, none = Signal(9), Signal()
+        m.d.comb += [
+            self.o.valid.eq(settled.all() & ~none),
+            self.ended.eq(settled.all() & none),
+        ]
+        m.d.sync += [
+            self.o.payload.eq(read.data),
+            left.eq(length - taken),
+            none.eq(left == 0),
+            settled.eq(Cat(self.pending, settled)),
+        ]
+        with m.If(self.o.valid & self.o.ready):
+            m.d.sync += [taken.eq(taken + 1), settled.eq(0)]
+        with m.If(self.release):
+            m.d.sync += [taken.eq(0), settled.eq(0)]
 
     def _elaborate_end(self, m, unstuffer, length, room):
         """Count the bytes of a frame and judge it at its end."""
@@ -177,7 +185,7 @@ class FrameReceiver(wiring.Component):
 
 
 class Stuffer(wiring.Component):
-    """Sends bytes as they are, or flags and escapes among them as two; takes some cycles.
+    """Sends bytes; a flag or an escape among them becomes two bytes. A byte takes some cycles.
 
     Members
     -------
@@ -197,7 +205,7 @@ class Stuffer(wiring.Component):
         m.d.comb += [
             self.i.ready.eq(~full),
             self.o.valid.eq(known),
-            self.o.payload.eq(byte ^ Mux(second, TURN, 0)),
+            self.o.payload.eq(byte ^ Mux(second, INVERTED, 0)),
         ]
         m.d.sync += [
             known.eq(full),
@@ -233,8 +241,8 @@ class FrameSender(wiring.Component):
     Members
     -------
     i : In(stream.Signature(Answer))
-        An answer to be sent; `ready` when the one before is on its way. Its
-        slot must not be written until it is again.
+        An answer to be sent; `ready` once the answer before has been sent. The slot of an
+        answer must not be written before `ready` is high again.
     write, address, byte : In
         Writes a byte of a payload; the slot is the high part of the address.
     o : Out(stream.Signature(8))
@@ -243,7 +251,7 @@ class FrameSender(wiring.Component):
     Raises
     ------
     ValueError
-        If the slots are not as `check_slots` requires.
+        If the number of slots is not as required.
     """
 
     def __init__(self, *, slots):
@@ -346,3 +354,9 @@ class FrameSender(wiring.Component):
     def _send(self, m, stuffer, byte, *, plain=0):
         item = stuffer.i.p
         m.d.comb += [stuffer.i.valid.eq(1), item.data.eq(byte), item.plain.eq(plain)]
+
+
+def check_slots(slots):
+    """Raise `ValueError` if a number of slots is no power of two from 2 to `MAX_SLOTS`."""
+    if not isinstance(slots, int) or not 2 <= slots <= MAX_SLOTS or slots & (slots - 1):
+        raise ValueError(f"Slots must be a power of two, 2 to {MAX_SLOTS}, not {slots!r}")

@@ -1,294 +1,328 @@
-"""What a board tells of itself in its answer to HELLO, and which filters it can have."""
+"""Description of a board that its bitstream holds, and the layout of operations and results.
 
-import struct
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
-from itertools import accumulate, pairwise
-from typing import NamedTuple, Self, cast
+Nothing of Amaranth is imported.
+"""
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ...golden.spec.base import Specification
-from ...golden.timestamp.decisions import entry_fields
-from ...hdl.latencies import STATUS_BITS
-from ...hdl.registers import REGISTERS, Register, readable
 from .protocol import (
     LEAST_CLOCK,
-    MAX_AGE,
     MAX_ANSWER,
     MAX_PAYLOAD,
     MAX_SLOTS,
-    TIME_BITS,
     VERSION,
+    WORD_BYTES,
     ProtocolError,
 )
 
-_INFORMATION = struct.Struct("<BBHHI8sI?BI")
-_MORE = struct.Struct("<IBBB?Q")
-_TABLE = struct.Struct("<HIBB")
-_FIRST = 9
-"""Fields of `Information` that every board tells."""
+ROM_ADDRESS = 0x200
+"""Address of the first word of the description, which holds the number of its bytes."""
 
-_AS_FOR_RINGS = cast(int, None)
-"""Value of a field that is that of a ring."""
+MOST_ROM_BYTES = 1 << 11
+"""Most bytes of a description, with its first word."""
 
+LINE_ADDRESS = 0x40
+"""Address of the first word of the registers of the line; those of the unit are below."""
 
-def register_mask(registers: Iterable[Register]) -> int:
-    """Return a number whose bits tell which rows of the table some `registers` are."""
-    return sum(1 << REGISTERS.index(register) for register in registers)
+MOST_TEXT = 1 << 14
+"""Most bytes of a description as text."""
 
+_GROUPS = ({"control", "status"}, {"reset", "self_test", "signature", "failed"})
+"""Registers that come together."""
 
-class TableShape(NamedTuple):
-    """Shape of a table of thresholds, and of its entries in requests."""
-
-    classes: int = 0
-    """Classes of queries; 0 if no table answers."""
-    ages: int = 0
-    """Ages, that of expired cells included."""
-    phase_bits: int = 0
-    """Digits of the phase."""
-    hashes: int = 0
-    """Cells of a key: a threshold is one more at most."""
-
-    @property
-    def field_bits(self) -> tuple[int, int, int, int]:
-        """Bits of the phase, the age, the class and the threshold of an entry."""
-        return entry_fields(self.thresholds, self.hashes)
-
-    @property
-    def entry_bits(self) -> int:
-        """Bits of an entry."""
-        return sum(self.field_bits)
-
-    @property
-    def entry_bytes(self) -> int:
-        """Bytes of an entry in a request."""
-        return whole_bytes(self.entry_bits)
-
-    @property
-    def thresholds(self) -> tuple[int, int, int]:
-        """Shape of the thresholds of a table: classes, ages and phases."""
-        return self.classes, self.ages, 1 << self.phase_bits
+_RESULT_PARTS = (("age", "seen"), ("oldest",), ("time", "status"))
+"""Fields of a result that share bytes, the lowest first."""
 
 
-_NO_TABLE = TableShape()
+def whole_bytes(bits: int) -> int:
+    """Return the bytes that hold some `bits`."""
+    return -(-bits // 8)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class SelfTestPlan:
+    """Parameters of the self-test, from which its operations follow.
+
+    Attributes
+    ----------
+    operations : int
+        Operations of a test; 0 if the board has no self-test.
+    distance_bits : int
+        Width of the distance from the newest key to a key that is queried.
+    clear_bits, shift_bits : int
+        One in ``64 << bits`` operations is a CLEAR, or a SHIFT.
+    tick_bits : int
+        A tick comes before one in ``1 << bits`` operations, if there are ticks.
+    """
+
+    operations: int = 0
+    distance_bits: int = 0
+    clear_bits: int = 0
+    shift_bits: int = 0
+    tick_bits: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Information:
-    """Description of a board, as its answer to HELLO has it.
-
-    What follows `self_test_cycles` has the value that it has for rings unless it is told. Boards
-    leave it out if that is right, so that those with rings tell what they always told.
+    """Description of a board.
 
     Attributes
     ----------
     slots : int
-        Requests that may be under way.
-    key_bits : int
-        Width of a key.
-    window_generations : int
-        Generations in the window, and thus the highest age; 0 without generations.
-    generation : int
-        Insertions in a generation as specified; 0 without generations.
-    digest : bytes
-        Of the specification.
+        Requests in flight.
     clock_hz : int
         Cycles in a second.
-    keyed : bool
-        Whether the filter takes a secret.
-    time_bits : int
-        Bits of the times in its answers; 0 if the window is counted in insertions.
-    self_test_cycles : int
-        Cycles that a self-test takes at most.
-    window : int
-        Longest window of a query, in the unit of the hardware: ticks, insertions or blocks of
-        them; 0 if queries have no window.
-    age_bits : int
-        Bits of the ages in its answers: one less than some bytes have.
-    oldest_bits, status_bits : int
-        Bits of the number of oldest cells and of the status in its answers, 0 if there are none.
-    removes : bool
-        Whether keys can be removed.
-    registers : int
-        Rows of `lately.hdl.registers.REGISTERS` that STATISTICS answers, a bit for each.
-    table : TableShape
-        Of the tables of thresholds that answer, if they do: queries have a class then, and no
-        window.
+    spec : dict
+        Fields of the specification.
+    registers : dict
+        Address of the first word, and width, of each register by name.
+    request, result : dict
+        Widths of the fields of requests and results, by name; empty if the board takes frames.
+    longest : int
+        Longest window of a query or, if the unit answers by a table, greatest class.
+    cycles : int
+        Most cycles of a self-test.
+    plan : SelfTestPlan
     """
 
     slots: int
-    key_bits: int
-    window_generations: int
-    generation: int
-    digest: bytes
     clock_hz: int
-    keyed: bool
-    time_bits: int
-    self_test_cycles: int
-    window: int = 0
-    age_bits: int = 7
-    oldest_bits: int = 0
-    status_bits: int = _AS_FOR_RINGS
-    removes: bool = False
-    registers: int = _AS_FOR_RINGS
-    table: TableShape = _NO_TABLE
+    spec: Mapping[str, Any]
+    registers: Mapping[str, tuple[int, int]]
+    request: Mapping[str, int] = field(default_factory=dict)
+    result: Mapping[str, int] = field(default_factory=dict)
+    longest: int = 0
+    cycles: int = 0
+    plan: SelfTestPlan = SelfTestPlan()
 
-    def __post_init__(self) -> None:
-        if self.status_bits is _AS_FOR_RINGS:
-            object.__setattr__(self, "status_bits", STATUS_BITS if self.timed else 0)
-        if self.registers is _AS_FOR_RINGS:
-            object.__setattr__(self, "registers", register_mask(readable(timed=self.timed)))
-
-    @property
-    def timed(self) -> bool:
-        """Whether there are ticks, of which the window is a span."""
-        return self.time_bits > 0
-
-    @property
-    def statistics(self) -> list[str]:
-        """Names of the registers that STATISTICS answers, as far as they are known here."""
-        rows = enumerate(REGISTERS)
-        return [one.name for row, one in rows if self.registers >> row & 1]
+    # What it means
 
     @property
     def frames(self) -> bool:
-        """Whether the board has a deduplicator of frames, with registers at addresses."""
-        return "frames" in self.statistics
+        """Whether the board takes frames, and no operations."""
+        return not self.request
 
     @property
-    def most_asked(self) -> int:
-        """Longest window of a query or, where a table answers, greatest class."""
-        return self.table.classes - 1 if self.table.classes else self.window
+    def timed(self) -> bool:
+        """Whether the window is a span of time."""
+        return "period" in self.registers
 
     @property
-    def asked_bytes(self) -> int:
-        """Bytes of the window, or of the class, of an operation in a request."""
-        return whole_bytes(self.most_asked.bit_length())
+    def keyed(self) -> bool:
+        """Whether the filter takes a secret."""
+        return "secret" in self.registers
+
+    @property
+    def decides(self) -> bool:
+        """Whether the unit answers by a table, so that queries have a class and no window."""
+        return "table" in self.registers
+
+    @property
+    def shifts(self) -> bool:
+        """Whether there are generations."""
+        return "generation" in self.registers
+
+    @property
+    def removes(self) -> bool:
+        """Whether keys can be removed."""
+        return self.request.get("operation", 0) > 3
+
+    @property
+    def key_bits(self) -> int:
+        """Width of a key."""
+        return self.request["key"] if self.request else int(self.spec["key_bits"])
+
+    # Bytes on the line
+
+    @property
+    def longest_bytes(self) -> int:
+        """Bytes of the window or class in the record of an operation."""
+        return whole_bytes(self.longest.bit_length())
 
     @property
     def record_bytes(self) -> int:
-        """Bytes of an operation in a request."""
-        return 1 + whole_bytes(self.key_bits) + self.asked_bytes
+        """Bytes of the record of an operation."""
+        return 1 + whole_bytes(self.key_bits) + self.longest_bytes
 
     @property
-    def verdict_parts(self) -> tuple[int, int, int]:
-        """Bytes of the parts of an answer to an operation: verdict, oldest, time and status."""
-        bits = (1 + self.age_bits, self.oldest_bits, self.time_bits + self.status_bits)
-        verdict, oldest, beside = map(whole_bytes, bits)
-        return verdict, oldest, beside
+    def result_parts(self) -> list[tuple[int, list[str]]]:
+        """Bytes and fields of each part of a result's record, in order.
+
+        In each part, the fields follow each other from the lowest bit on. `seen` has the highest
+        bit of its part.
+        """
+        parts = []
+        for names in _RESULT_PARTS:
+            there = [name for name in names if self.result.get(name)]
+            size = whole_bytes(sum(self.result[name] for name in there))
+            parts += [(size, there)] if there else []
+        return parts
 
     @property
-    def verdict_bytes(self) -> int:
-        """Bytes of an answer to an operation."""
-        return sum(self.verdict_parts)
+    def result_bytes(self) -> int:
+        """Bytes of a result's record."""
+        return sum(size for size, _ in self.result_parts)
 
     @property
     def batch_operations(self) -> int:
-        """Most operations in one request."""
-        return min(MAX_PAYLOAD // self.record_bytes, MAX_ANSWER // self.verdict_bytes)
+        """Most operations of one request."""
+        return min(MAX_PAYLOAD // self.record_bytes, MAX_ANSWER // self.result_bytes)
 
-    @property
-    def self_test_seconds(self) -> float:
-        """Seconds that a self-test takes at most."""
-        return self.self_test_cycles / self.clock_hz
+    def pack_operations(
+        self, codes: NDArray[Any], keys: NDArray[np.uint64], windows: NDArray[Any]
+    ) -> NDArray[np.uint8]:
+        """Return the records of operations, shape (n, record_bytes).
 
-    def pack(self) -> bytes:
-        """Return the bytes that `unpack` reads."""
-        *values, table = (getattr(self, one.name) for one in fields(self))
-        first, more = values[:_FIRST], values[_FIRST:]
-        *others, cycles = first
-        packed = _INFORMATION.pack(VERSION, *others, min(cycles, (1 << 32) - 1))
-        if Information(*first) == self:
-            return packed
-        packed += _MORE.pack(*more)
-        return packed + _TABLE.pack(*table) if table.classes else packed
+        Parameters
+        ----------
+        codes : ndarray of int, shape (n,)
+        keys : ndarray of uint64, shape (n, words)
+        windows : ndarray of int, shape (n,)
+            Windows or classes of queries.
+        """
+        columns = [codes.astype(np.uint8)[:, None], _octets(keys, whole_bytes(self.key_bits))]
+        return np.hstack([*columns, _octets(windows[:, None], self.longest_bytes)])
 
-    @classmethod
-    def unpack(cls, data: bytes) -> Self:
-        """Read the `data` that `pack` wrote.
+    def pack_results(self, values: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
+        """Return the records of results, shape (n, result_bytes).
+
+        Parameters
+        ----------
+        values : mapping of str to ndarray, shape (n,)
+            Fields of the results by name.
+        """
+        columns = []
+        for size, names in self.result_parts:
+            number = np.zeros(len(values["seen"]), np.int64)
+            for name, place in self._places(size, names):
+                mask = (1 << self.result[name]) - 1
+                number |= (np.asarray(values[name], np.int64) & mask) << place
+            columns.append(_octets(number[:, None], size))
+        return np.hstack(columns)
+
+    def unpack_results(self, records: NDArray[np.uint8]) -> dict[str, NDArray[np.int64]]:
+        """Return the fields of results by name, each of shape (n,).
+
+        Parameters
+        ----------
+        records : ndarray of uint8, shape (n, result_bytes)
+        """
+        values, at = {}, 0
+        for size, names in self.result_parts:
+            octets = records[:, at : at + size].astype(np.int64)
+            number = (octets << 8 * np.arange(size)).sum(axis=1)
+            for name, place in self._places(size, names):
+                values[name] = number >> place & (1 << self.result[name]) - 1
+            at += size
+        return values
+
+    def _places(self, size: int, names: list[str]) -> list[tuple[str, int]]:
+        """Return the lowest bit of each field of a part."""
+        places, at = [], 0
+        for name in names:
+            places.append((name, 8 * size - 1 if name == "seen" else at))
+            at += self.result[name]
+        return places
+
+    # The ROM
+
+    def rom(self) -> bytes:
+        """Return the words of the description: the number of its bytes, and these.
 
         Raises
         ------
         ProtocolError
-            If the length or the version is another, or no board can be as it says.
+            If the protocol does not support such a board.
         """
-        sizes = list(accumulate(one.size for one in (_INFORMATION, _MORE, _TABLE)))
-        if len(data) not in sizes:
-            *some, most = sizes
-            lengths = f"{', '.join(map(str, some))} or {most}"
-            raise ProtocolError(f"information: must be {lengths} bytes, not {len(data)}")
-        first, more, table = (data[start:stop] for start, stop in pairwise([0, *sizes]))
-        version, *values = _INFORMATION.unpack(first)
-        if version != VERSION:
-            raise ProtocolError(f"protocol: must be version {VERSION}, not {version}")
-        values += _MORE.unpack(more) if more else ()
-        if table:
-            values.append(TableShape(*_TABLE.unpack(table)))
-        found = cls(*values)
-        found._check(tells_table=bool(table))
+        self._check()
+        text = json.dumps({"version": VERSION} | asdict(self), separators=(",", ":"))
+        packed = zlib.compress(text.encode(), 9)
+        words = len(packed).to_bytes(WORD_BYTES, "little") + packed
+        _require("description", len(words) <= MOST_ROM_BYTES, f"{MOST_ROM_BYTES} bytes", len(words))
+        return words + bytes(-len(words) % WORD_BYTES)
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> Self:
+        """Return the description that the bytes after the first word hold.
+
+        Raises
+        ------
+        ProtocolError
+            If they hold none, or the description of no possible board.
+        """
+        try:
+            text = zlib.decompressobj().decompress(packed, MOST_TEXT)
+            values = json.loads(text)
+            version = values.pop("version")
+            if version != VERSION:
+                raise ProtocolError(f"protocol: must be version {VERSION}, not {version!r:.20}")
+            values["plan"] = SelfTestPlan(**values["plan"])
+            values["registers"] = {name: (at, bits) for name, (at, bits) in
+                                   values["registers"].items()}  # fmt: skip
+            found = cls(**values)
+            found._check()
+        except ProtocolError:
+            raise
+        except (zlib.error, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise ProtocolError("information: must be the description of a board") from None
         return found
 
-    def _check(self, *, tells_table: bool) -> None:
-        """Refuse what no board is: the host would wait for ever, or have no room for a key."""
-        classes, ages, _, hashes = self.table
-        fits = self.record_bytes <= MAX_PAYLOAD and self.verdict_bytes <= MAX_ANSWER
-        room = "such that operations and answers fit into frames"
-        for name, value, possible, rule in (
-            ("slots", self.slots, 1 <= self.slots <= MAX_SLOTS, f"1 to {MAX_SLOTS}"),
-            ("key_bits", self.key_bits, self.key_bits >= 1, "at least 1"),
-            ("clock_hz", self.clock_hz, self.clock_hz >= LEAST_CLOCK, f"at least {LEAST_CLOCK:,}"),
-            ("records", self.record_bytes, fits, room),
-            ("classes", classes, classes >= tells_table, "at least 1"),
-            ("ages", ages, ages > 1 or not tells_table, "at least 2"),
-            ("hashes", hashes, hashes >= tells_table, "at least 1"),
-            ("window", self.window, not (tells_table and self.window), "0 where a table answers"),
-            ("entry_bits", self.table.entry_bits, self.table.entry_bits <= 64, "at most 64"),
-        ):
-            if not possible:
-                raise ProtocolError(f"information: {name} must be {rule}, not {value:,}")
+    def _check(self) -> None:
+        """Refuse the description of a board that cannot be."""
+        numbers = [
+            self.slots,
+            self.clock_hz,
+            self.longest,
+            self.cycles,
+            *asdict(self.plan).values(),
+        ]
+        numbers += [*self.request.values(), *self.result.values()]
+        numbers += [number for pair in self.registers.values() for number in pair]
+        for number in numbers:
+            _require(
+                "numbers", type(number) is int and number >= 0, "integers of at least 0", number
+            )
+        _require("slots", 1 <= self.slots <= MAX_SLOTS, f"1 to {MAX_SLOTS}", self.slots)
+        _require("clock_hz", self.clock_hz >= LEAST_CLOCK, f"at least {LEAST_CLOCK}", self.clock_hz)
+        for names in _GROUPS:
+            there = names & self.registers.keys()
+            _require("registers", not there or there == names, " and ".join(sorted(names)), there)
+        _require("registers", "control" in self.registers, "with control", [*self.registers])
+        for name, (address, width) in self.registers.items():
+            _require(name, address < ROM_ADDRESS and 1 <= width <= 128, "a register", address)
+        if self.request:
+            _require("key", self.request["key"] >= 1, "at least 1 bit", self.request["key"])
+            _require("seen", self.result["seen"] == 1, "1 bit", self.result["seen"])
+            widest = max(sum(self.result[one] for one in names) for _, names in self.result_parts)
+            _require("result", widest <= 62, "at most 62 bits in each part", widest)
+            _require("key_bits", self.record_bytes <= MAX_PAYLOAD,
+                     f"at most {8 * (MAX_PAYLOAD - 1 - self.longest_bytes)} for a serial link",
+                     self.key_bits)  # fmt: skip
+        elif not isinstance(self.spec["key_bits"], int):
+            raise TypeError
+
+    @property
+    def specification(self) -> Specification:
+        """Specification of the filter.
+
+        Errors: SpecificationError if this version does not know the family.
+        """
+        return Specification.from_dict(self.spec)
 
 
-def whole_bytes(bits: int) -> int:
-    """Return the bytes of some `bits`."""
-    return -(-bits // 8)
+def _require(name: str, holds: bool, rule: str, value: Any) -> None:
+    if not holds:
+        raise ProtocolError(f"{name}: must be {rule}, not {value!r:.40}")
 
 
-def check_slots(slots: int) -> None:
-    """Refuse a number of slots that a board cannot have.
-
-    Raises
-    ------
-    ValueError
-        If it is no power of two, or out of range.
-    """
-    if not isinstance(slots, int) or not 2 <= slots <= MAX_SLOTS or slots & (slots - 1):
-        raise ValueError(f"Slots must be a power of two, 2 to {MAX_SLOTS}, not {slots!r}")
-
-
-def check_spec(spec: Specification, *, asked: int = 0) -> None:
-    """Refuse a filter that the protocol cannot speak of.
-
-    Parameters
-    ----------
-    spec : Specification
-    asked : int
-        Greatest window or class of a query, `most_asked` of `Information`.
-
-    Raises
-    ------
-    ProtocolError
-        If a key does not fit into a frame, an age of generations into 7 bits, a generation
-        into 4 bytes, or an age in ticks into `TIME_BITS`, or there are several lanes.
-    """
-    limits = (
-        ("key_bits", 8 * (MAX_PAYLOAD - 1 - whole_bytes(asked.bit_length()))),
-        ("lanes", 1),
-        ("window_generations", MAX_AGE),
-        ("generation", (1 << 30) - 1),
-        # `lately.hdl.latencies.stamp_bits` of it.
-        ("span", (1 << TIME_BITS - 1) - 1),
-    )
-    for name, most in limits:
-        value = getattr(spec, name, None) or 0
-        if value > most:
-            shown = name.replace("window_generations", "generations in the window")
-            raise ProtocolError(f"{shown}: must be at most {most} for a serial link, not {value}")
+def _octets(words: NDArray[Any], count: int) -> NDArray[np.uint8]:
+    """Return the lowest `count` bytes of each number, whose 64-bit words have shape (n, k)."""
+    return np.ascontiguousarray(words, "<u8").view(np.uint8)[:, :count]

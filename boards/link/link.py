@@ -1,62 +1,59 @@
-"""A filter unit behind a serial line."""
+"""A unit behind a serial line: what a board holds, except clock, reset and pins."""
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, ResetInserter, Signal, Value
+from amaranth.hdl import Const, Module, Mux, ResetInserter, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.operations import OperationBit
+from ...golden.spec.base import Specification
 from ...hdl.build import filter_unit, unit_profile
+from ...hdl.bus.controlled import COUNTER_BITS, MARK_BITS, ControlledUnit
+from ...hdl.bus.register_bank import WORD_ADDRESS_BITS
 from ...hdl.frontend.prescaler import Prescaler
-from ...hdl.latencies import DEFAULT_LEVELS, PERIOD_BITS
-from ...hdl.registers import WORD_BITS, Holder, board_registers, counters
+from ...hdl.interface import fields
+from ...hdl.latencies import PERIOD_BITS
+from ...hdl.packets.axis_frames import ControlledDeduplicator
+from ...hdl.packets.line_deduplicator import LineDeduplicator
 from ...hdl.statistics import EventCounter
-from .celltest import CellTest
-from .frames import FrameReceiver, FrameSender
-from .information import (
-    Information,
-    TableShape,
-    check_slots,
-    check_spec,
-    register_mask,
-    whole_bytes,
-)
-from .protocol import TIME_BITS
-from .register_file import RegisterFile
-from .requests import Requests
-from .selftest import SelfTest
-from .sessions import connect_line, copied
+from ...hdl.target_clocks import GMII_HZ
+from .bridge import Bridge
+from .frames import FrameReceiver, FrameSender, check_slots
+from .information import Information
+from .line_registers import LineRegisters, line_addresses
+from .operation_port import OperationPort
+from .protocol import WORD_BYTES, ProtocolError
+from .self_test import SelfTest, plan
 from .uart import BaudRate, Receiver, Transmitter
+
+SLOTS = 4
+"""Requests in flight."""
+
+TIME_BITS = 30
+"""Width of the tick counter."""
+
+MOST_SPAN = (1 << TIME_BITS - 1) - 1
+"""Longest span, in ticks."""
+
+_BUS = "wb_"
+"""Beginning of the names of the ports of the bus."""
 
 
 class Link(wiring.Component):
-    """Serial line, protocol, filter unit and self-test, in one clock domain.
+    """A unit behind a serial line, as it is exported behind Wishbone.
 
-    The unit may be of any kind that has one lane: requests, registers and records are those that
-    its ports need. Ticks come every millisecond after reset, or as rarely as the unit asks for,
-    until another period is set; during the self-test it makes them.
+    The base of `FilterLink` and `FrameLink`.
 
     Parameters
     ----------
-    spec : Specification
-        What to build; must pass `check_buildable` of its `lately.hdl.build.unit_profile`.
-    clock_hz : int
-        Cycles in a second.
+    unit : Component
+        With the bus of `lately.hdl.bus.wishbone.Wishbone`.
+    information : Information
+        Of the board.
     baud : int
-        Bits in a second on the line.
-    memory : str
-        Variant of the memories.
-    levels : int
-        As for `lately.hdl.build.filter_unit`.
-    protect : str
-        As for `lately.hdl.build.filter_unit`.
-    check : bool
-        Whether the unit watches its own state, as for `lately.hdl.unit.FilterUnit`. The link is
-        reset with it.
-    slots : int
-        Requests that may be under way: a power of two, 2 to 16. Each
-        takes 256 bytes of memory for itself and 128 for its answer.
+        Bits per second on the line.
+    lights : dict
+        Further members.
 
     Members
     -------
@@ -64,191 +61,312 @@ class Link(wiring.Component):
         Line from the host; may change at any time.
     tx : Out(1, init=1)
         Line to the host.
+    busy : Out(1)
+        A request waits, an answer is being sent, or a self-test runs.
+
+    Raises
+    ------
+    ProtocolError
+        If the protocol does not support the unit.
+    ValueError
+        If the clock cannot be divided into the rate.
+    """
+
+    def __init__(self, unit, *, information, baud, others):
+        check_slots(information.slots)
+        self._rate = BaudRate(clock_hz=information.clock_hz, baud=baud)
+        self.unit = unit
+        self.information = information
+        self._rom = information.rom()
+        line = {"rx": In(1, init=1), "tx": Out(1, init=1), "busy": Out(1)}
+        super().__init__(line | others)
+
+    def _elaborate_line(self, m, unit, *, fault=None, period=0, least_period=0):
+        """Connect line, bridge and registers; return bridge, registers and receiver of frames.
+
+        The session ends with a `fault` of the unit, as results were lost.
+        """
+        slots, operations = self.information.slots, not self.information.frames
+        m.submodules.uart_receiver = receiver = Receiver(rate=self._rate)
+        m.submodules.uart_transmitter = transmitter = Transmitter(rate=self._rate)
+        m.submodules.frame_receiver = frames = FrameReceiver(slots=slots)
+        m.submodules.frame_sender = sender = FrameSender(slots=slots)
+        bridge = Bridge(slots=slots, operations=operations)
+        m.submodules.bridge = bridge if fault is None else ResetInserter(fault)(bridge)
+        m.submodules.registers = registers = LineRegisters(
+            addresses=self._line_addresses, rom=self._rom, period=period, least_period=least_period
+        )
+        wiring.connect(m, sender.o, transmitter.i)
+        wiring.connect(m, bridge.answer, sender.i)
+        wiring.connect(m, frames.o, bridge.request)
+        m.d.comb += [
+            receiver.rx.eq(self.rx),
+            self.tx.eq(transmitter.tx),
+            frames.valid.eq(receiver.valid),
+            frames.data.eq(receiver.data),
+            frames.error.eq(receiver.error),
+            bridge.ended.eq(frames.ended),
+            frames.release.eq(bridge.release),
+            sender.write.eq(bridge.write),
+            sender.address.eq(bridge.write_address),
+            sender.byte.eq(bridge.write_byte),
+            registers.good.eq(frames.good),
+            registers.bad.eq(frames.bad),
+            registers.dropped.eq(frames.dropped),
+            registers.repeated.eq(bridge.repeated),
+            registers.out_of_order.eq(bridge.out_of_order),
+            registers.error.eq(receiver.error),
+        ]
+        m.d.sync += self.busy.eq(
+            frames.pending | ~sender.i.ready | ~transmitter.i.ready | registers.testing
+        )
+        self._elaborate_bus(m, unit, bridge.bus, registers.bus)
+        return bridge, registers, frames
+
+    def _elaborate_bus(self, m, unit, bus, line):
+        """Connect the bridge with the words of the unit, and with those above them."""
+        above = bus.adr[WORD_ADDRESS_BITS:].any()
+        m.d.comb += [
+            unit.wb_cyc_i.eq(bus.stb & ~above),
+            unit.wb_stb_i.eq(bus.stb & ~above),
+            unit.wb_we_i.eq(bus.we),
+            unit.wb_adr_i.eq(bus.adr),
+            unit.wb_sel_i.eq(-1),
+            unit.wb_dat_i.eq(bus.dat_w),
+            line.stb.eq(bus.stb & above),
+            line.we.eq(bus.we),
+            line.adr.eq(bus.adr),
+            line.dat_w.eq(bus.dat_w),
+            bus.ack.eq(unit.wb_ack_o | line.ack),
+            bus.err.eq(unit.wb_err_o | line.err),
+            bus.dat_r.eq(Mux(above, line.dat_r, unit.wb_dat_o)),
+        ]
+
+
+def _words(registers):
+    """Return the address of the first word, and the width, of each register of a unit."""
+    return {name: (registers.find(name)[0].address // WORD_BYTES, width)
+            for name, width in registers.registers.items()}  # fmt: skip
+
+
+class FilterLink(Link):
+    """A filter behind a serial line, with a self-test.
+
+    The board makes the ticks of a window in time: one in a millisecond after reset, or in the
+    shortest period that the unit can have, until another period is set.
+
+    Parameters
+    ----------
+    spec : Specification
+        Filter of one lane; must pass `check_buildable` of its `lately.hdl.build.unit_profile`.
+    clock_hz : int
+        Cycles in a second.
+    baud : int
+        As for `Link`.
+    version : tuple of int
+        Version of Lately.
+    slots : int
+        Requests in flight: a power of two, 2 to 16. Each takes 384 bytes of memory.
+    check : bool
+        As for `lately.hdl.build.filter_unit`. A session ends when the unit resets itself.
+    options
+        ``memory``, ``levels`` and ``protect``, as for `lately.hdl.build.filter_unit`.
+
+    Members
+    -------
     alive : Out(1)
-        Turns about once in a second, for an LED.
+        Toggles about once in a second, for an LED.
     hit : Out(1)
         A key was reported in the last tenth of a second or so.
     fault : Out(1)
-        The last self-test failed; or a frame was damaged or dropped in the
-        last second or so; or, since reset, the unit has found its own state
-        wrong. The link was then reset together with it.
-    busy : Out(1)
-        A request waits, or an answer is on its way.
+        The last self-test failed; a frame was damaged or dropped in the last second or so; or
+        the unit has found its state illegal since reset.
+
+    The other members and the errors are those of `Link`.
 
     Raises
     ------
     SpecificationError
         If the hardware cannot hold the specification.
-    ProtocolError
-        If the protocol cannot speak of it.
-    ValueError
-        If the rate cannot be made, or the slots are not as required.
     """
 
     def __init__(
-        self,
-        spec,
-        *,
-        clock_hz,
-        baud,
-        memory="portable",
-        levels=DEFAULT_LEVELS,
-        protect="none",
-        check=False,
-        slots=4,
+        self, spec, *, clock_hz, baud, version=(0, 0, 0), slots=SLOTS, check=False, **options
     ):
-        check_spec(spec)
-        check_slots(slots)
-        self._rate = BaudRate(clock_hz=clock_hz, baud=baud)
+        _check_spec(spec)
+        self._profile = profile = unit_profile(spec, **options)
+        ticks: dict[str, Any] = {"time_bits": TIME_BITS} if profile.least_period else {}
+        inner = filter_unit(spec, tag_bits=MARK_BITS, statistics_bits=COUNTER_BITS, check=check,
+                            **options, **ticks)  # fmt: skip
+        unit = ControlledUnit(inner, spec=spec, bus="wishbone", version=version, told_bits=0)
+        self._ticks, self._checks = "tick" in unit.signature.members, check
+        self._line_addresses = line_addresses(ticks=self._ticks, operations=True)
         self._second = (clock_hz - 1).bit_length()
-        shape = {"memory": memory, "levels": levels, "protect": protect}
-        self._profile = unit_profile(spec, **shape)
-        ticks: Any = {"time_bits": TIME_BITS} if self._profile.least_period else {}
-        self.unit = filter_unit(spec, statistics_bits=WORD_BITS, check=check, **shape, **ticks)
-        ports = self.unit.signature.members
-        cells = "table" in ports or "window" in self.unit.signature.request.members
-        test = CellTest if cells else SelfTest
-        self._test = test(spec=spec, unit=self.unit, profile=self._profile)
-        self.information = self._describe(spec, slots=slots, clock_hz=clock_hz)
-        check_spec(spec, asked=self.information.most_asked)
-        lights = dict.fromkeys(("alive", "hit", "fault", "busy"), Out(1))
-        super().__init__({"rx": In(1, init=1), "tx": Out(1, init=1)} | lights)
-
-    def _describe(self, spec, *, slots, clock_hz):
-        """Return what the board tells of its unit."""
-        ports, result = self.unit.signature.members, self.unit.signature.result.members
-        bits = {name: len(getattr(self.unit.o.p, name)) if name in result else 0
-                for name in ("age", "oldest", "status", "time")}  # fmt: skip
-        generations = "generation" in ports
-        table = TableShape()
-        if "table" in ports:
-            classes, ages, _ = spec.table_shape
-            table = TableShape(classes, ages, spec.phase_bits, spec.hashes)
-        return Information(
+        self._period = max(-(-clock_hz // 1000), profile.least_period) if self._ticks else 0
+        information = Information(
             slots=slots,
-            key_bits=spec.key_bits,
-            window_generations=spec.window_generations if generations else 0,
-            generation=ports["generation"].init if generations else 0,
-            digest=spec.digest,
             clock_hz=clock_hz,
-            keyed="secret" in ports,
-            time_bits=bits["time"],
-            self_test_cycles=self._test.cycles,
-            window=spec.window_blocks if "window" in self.unit.signature.request.members else 0,
-            age_bits=8 * whole_bytes(1 + bits["age"]) - 1,
-            oldest_bits=bits["oldest"],
-            status_bits=bits["status"],
-            removes=len(Value.cast(self.unit.i.p.operation)) == len(OperationBit),
-            registers=register_mask(board_registers(ports)),
-            table=table,
+            spec=spec.to_dict(),
+            registers=_words(unit.registers) | self._line_addresses,
+            request=_widths(unit.signature.request),
+            result=_widths(unit.signature.result),
+            longest=_longest(spec, unit.signature.request.members),
+            cycles=_test_cycles(plan(spec), profile),
+            plan=plan(spec),
         )
+        lights = dict.fromkeys(("alive", "hit", "fault"), Out(1))
+        super().__init__(unit, information=information, baud=baud, others=lights)
 
     def elaborate(self, platform):
         m = Module()
-        slots = self.information.slots
-        m.submodules.uart_receiver = receiver = Receiver(rate=self._rate)
-        m.submodules.uart_transmitter = transmitter = Transmitter(rate=self._rate)
-        m.submodules.frame_receiver = frames = FrameReceiver(slots=slots)
-        m.submodules.frame_sender = sender = FrameSender(slots=slots)
-        m.submodules.unit = unit = self.unit
-        m.submodules.requests = requests = Requests(
-            information=self.information, unit=unit, least_period=self._profile.least_period
+        unit, profile = self.unit, self._profile
+        fault = unit.unit.fault if self._checks else Const(0)
+        bridge, registers, frames = self._elaborate_line(
+            m, unit, fault=fault, period=self._period, least_period=profile.least_period
         )
-        m.submodules.self_test = test = self._test
-        connect_line(self, m, requests, receiver, transmitter, frames, sender)
+        port = OperationPort(unit, self.information)
+        m.submodules.port = ResetInserter(registers.reset | fault)(port)
+        m.submodules.self_test = test = SelfTest(
+            unit,
+            self.information,
+            least_period=profile.least_period,
+            patience=2 * (profile.longest_pause + profile.reset_pause + profile.latency + 64),
+        )
+        # A test begins in a unit that was just reset, before any tick.
+        m.submodules.unit = ResetInserter(registers.reset | registers.start)(unit)
+        wiring.connect(m, bridge.operations, port.operations)
+        wiring.connect(m, port.results, bridge.results)
         m.d.comb += [
-            test.start.eq(requests.start),
-            requests.running.eq(test.busy),
-            requests.failed.eq(test.failed),
+            port.begin.eq(bridge.begin),
+            bridge.idle.eq(port.idle),
+            test.start.eq(registers.start),
+            registers.testing.eq(test.busy),
+            registers.crc.eq(test.crc),
         ]
-        registers = self._elaborate_registers(m, requests, frames, receiver)
-        if "tick" in unit.signature.members:
-            self._elaborate_ticks(m, requests, test, registers)
-        self._elaborate_unit(m, requests, test, registers)
-        self._elaborate_leds(m, requests, test, frames)
-        if "alarms" in unit.signature.members:
-            # Nothing waits for results that were lost.
-            return ResetInserter(unit.fault)(m)
+        self._elaborate_streams(m, unit, port, test)
+        if self._ticks:
+            self._elaborate_ticks(m, unit, test, registers)
+        self._elaborate_lights(m, unit, test, registers, frames.bad | frames.dropped, fault)
         return m
 
-    def _elaborate_unit(self, m, requests, test, registers):
-        """Give the unit to the requests or to the self-test."""
-        unit = self.unit
-        testing = requests.testing
+    def _elaborate_streams(self, m, unit, port, test):
+        """Give the unit to the port of operations, or to the self-test."""
         m.d.comb += [
-            unit.i.valid.eq(Mux(testing, test.i.valid, requests.i.valid)),
-            unit.i.p.eq(Mux(testing, test.i.p.as_value(), requests.i.p.as_value())),
-            test.i.ready.eq(unit.i.ready & testing),
-            requests.i.ready.eq(unit.i.ready & ~testing),
-            unit.o.ready.eq(1),
+            unit.i.valid.eq(Mux(test.busy, test.i.valid, port.i.valid)),
+            unit.i.p.eq(Mux(test.busy, test.i.p.as_value(), port.i.p.as_value())),
+            test.i.ready.eq(unit.i.ready & test.busy),
+            port.i.ready.eq(unit.i.ready & ~test.busy),
+            unit.o.ready.eq(Mux(test.busy, test.o.ready, port.o.ready)),
+            test.o.valid.eq(unit.o.valid & test.busy),
+            port.o.valid.eq(unit.o.valid & ~test.busy),
+            test.o.p.eq(unit.o.p),
+            port.o.p.eq(unit.o.p),
         ]
-        for taker in (test, requests):
-            m.d.comb += [taker.o.valid.eq(unit.o.valid), taker.o.p.eq(unit.o.p)]
-        if "generation" in unit.signature.members:
-            specified = self.information.generation
-            m.d.sync += unit.generation.eq(Mux(testing, specified, registers.generation))
-        if "secret" in unit.signature.members:
-            wiring.connect(m, requests.secret, unit.secret)
-        if "table" in unit.signature.members:
-            wiring.connect(m, requests.table, unit.table)
-            m.d.comb += unit.swap.eq(requests.swap)
 
-    def _elaborate_registers(self, m, requests, frames, receiver):
-        """Count events, and let the requests read the registers and set them."""
-        millisecond = -(-self.information.clock_hz // 1000)
-        period = max(millisecond, self._profile.least_period)
-        m.submodules.registers = registers = RegisterFile(unit=self.unit, period=period)
-        settable = [name for name in ("set_generation", "set_period")
-                    if name in registers.signature.members]  # fmt: skip
-        m.d.comb += [
-            *copied(registers, requests, "number", *settable, "value"),
-            requests.word.eq(registers.word),
-        ]
-        sources = {"good": frames, "bad": frames, "dropped": frames, "error": receiver}
-        for register in counters(Holder.LINE):
-            event = getattr(sources.get(register.event, requests), register.event)
-            m.d.comb += getattr(registers, register.event).eq(event)
-        m.d.comb += copied(registers, self.unit, *registers.held)
-        return registers
-
-    def _elaborate_ticks(self, m, requests, test, registers):
-        """Make the ticks; during the self-test they are its own, if it makes any."""
-        unit = self.unit
+    def _elaborate_ticks(self, m, unit, test, registers):
+        """Make the ticks; during the self-test they are its own."""
         m.submodules.prescaler = prescaler = Prescaler(
             width=PERIOD_BITS, least=self._profile.least_period
         )
-        tick = prescaler.tick & ~requests.testing
-        tested = "tick" in test.signature.members
         m.d.comb += [
             prescaler.period.eq(registers.period),
-            unit.tick.eq(tick | (test.tick & requests.testing) if tested else tick),
+            unit.tick.eq(Mux(test.busy, test.tick, prescaler.tick)),
         ]
 
-    def _elaborate_leds(self, m, requests, test, frames):
+    def _elaborate_lights(self, m, unit, test, registers, wrong, fault):
         """Stretch events until an eye can see them."""
         m.submodules.time = time = EventCounter(width=self._second)
+        reported, alarmed = Signal(), Signal()
         m.d.comb += [time.event.eq(1), self.alive.eq(time.count[-1])]
-        wrong = Signal()
-        m.d.comb += self.hit.eq(self._stretch(m, "hit", self._reported(m, requests), time, 4))
-        m.d.comb += wrong.eq(self._stretch(m, "wrong", frames.bad | frames.dropped, time, 1))
-        failed = ~requests.testing & (test.failed != 0)
-        if "alarms" in self.unit.signature.members:
-            failed |= self.unit.alarms.any()
-        m.d.sync += self.fault.eq(wrong | failed)
-
-    def _reported(self, m, requests):
-        reported = Signal()
-        m.d.sync += reported.eq(self.unit.o.valid & self.unit.o.p.seen & ~requests.testing)
-        return reported
+        m.d.comb += self.hit.eq(self._stretch(m, "hit", reported, time, 4))
+        m.d.sync += [
+            reported.eq(unit.o.valid & unit.o.p.seen & ~test.busy),
+            alarmed.eq(alarmed | fault),
+            self.fault.eq(self._stretch(m, "wrong", wrong, time, 1) | registers.failed | alarmed),
+        ]
 
     def _stretch(self, m, name, event, time, place):
-        """Return whether there was an event in the last one or two ticks of a bit of the time."""
+        """Return whether there was an event in the last one or two periods of a bit of the time."""
         past = Signal(name=f"{name}_past")
-        tick = Signal(name=f"{name}_tick")
+        edge = Signal(name=f"{name}_edge")
         lit = Signal(2, name=f"{name}_lit")
-        m.d.sync += [past.eq(time.count[-place]), tick.eq(past & ~time.count[-place])]
-        with m.If(tick):
+        m.d.sync += [past.eq(time.count[-place]), edge.eq(past & ~time.count[-place])]
+        with m.If(edge):
             m.d.sync += lit.eq(lit >> 1)
         with m.If(event):
             m.d.sync += lit.eq(3)
         return lit[0]
+
+
+class FrameLink(Link):
+    """A deduplicator between two lines of Ethernet, behind a serial line.
+
+    Parameters
+    ----------
+    deduplicator : Deduplicator
+        As for `LineDeduplicator`.
+    baud : int
+        As for `Link`.
+    version : tuple of int
+        Version of Lately.
+    clock_hz : int
+        Cycles in a second.
+
+    Members
+    -------
+    rx_data, ..., tx_data, ..., alive
+        As those of `LineDeduplicator`.
+
+    The other members and the errors are those of `Link`.
+    """
+
+    def __init__(self, deduplicator, *, baud, version=(0, 0, 0), clock_hz=GMII_HZ):
+        inner = ControlledDeduplicator(deduplicator, bus="wishbone", version=version)
+        line = LineDeduplicator(inner)
+        self._line_addresses = line_addresses(ticks=False, operations=False)
+        information = Information(
+            slots=SLOTS,
+            clock_hz=clock_hz,
+            spec=deduplicator.spec.to_dict(),
+            registers=_words(inner.registers) | self._line_addresses,
+        )
+        members = line.signature.members.items()
+        self._lines = {name: one for name, one in members if not name.startswith(_BUS)}
+        super().__init__(line, information=information, baud=baud, others=self._lines)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.line = line = self.unit
+        self._elaborate_line(m, line)
+        for name, member in self._lines.items():
+            outer, inner = getattr(self, name), getattr(line, name)
+            m.d.comb += inner.eq(outer) if member.flow is In else outer.eq(inner)
+        return m
+
+
+def _check_spec(spec: Specification) -> None:
+    """Refuse a filter that the protocol does not support."""
+    for name, most in (("lanes", 1), ("span", MOST_SPAN)):
+        value = getattr(spec, name, None) or 0
+        if value > most:
+            raise ProtocolError(f"{name}: must be at most {most} for a serial link, not {value}")
+
+
+def _widths(payload):
+    """Return the widths of the fields of a payload by name."""
+    return {name: width for name, _, width in fields(payload)}
+
+
+def _longest(spec, request):
+    """Return the longest window, or the greatest class, of a query."""
+    if "query_class" in request:
+        return spec.classes - 1
+    return spec.window_blocks if "window" in request else 0
+
+
+def _test_cycles(plan, profile):
+    """Return about the most cycles of a self-test."""
+    rare = (plan.operations >> 6 + plan.clear_bits) + (plan.operations >> 6 + plan.shift_bits) + 8
+    ticks = plan.operations >> plan.tick_bits if profile.least_period else 0
+    waits = ticks * (profile.least_period + profile.latency + 16)
+    return 4 * plan.operations + 2 * waits + 2 * rare * (profile.longest_pause + 64)

@@ -24,8 +24,7 @@ from ..flow.limits import block_ports, lowest_limit, unit_limit
 from ..flow.pll import ClockError, Setting, find_setting
 from ..flow.synthesis import Placement, check_fit, count_resources, placement, slowest_clock
 from ..flow.tools import TIME_LIMIT, Flow, Progress, keep_files
-from ..link.frame_link import FrameLink
-from ..link.link import Link
+from ..link.link import FilterLink, FrameLink
 from .catalogue import PINS_FILE, Board
 from .top import BoardTop
 
@@ -204,10 +203,11 @@ def _make_link(
     board: Board, spec: Specification, setting: Setting, *, baud: int, shape: dict[str, Any]
 ) -> wiring.Component:
     """Return a filter behind a serial line."""
-    return Link(
+    return FilterLink(
         spec,
         clock_hz=round(setting.output_hz),
         baud=baud,
+        version=release(),
         **shape,
         levels=levels(board.device.name, float(setting.output_hz) / 1e6),
     )
@@ -272,7 +272,7 @@ class _Build:
         self._flow.complete(netlist)
         seed, timing = self._place(seeds)
         self._pack()
-        unit = "link.line.deduplicator.unit.unit" if self._board.rgmii else "link.unit"
+        unit = "link.line.deduplicator.unit.unit" if self._board.rgmii else "link.unit.unit"
         figures = placement(self._device, netlist, timing, unit)
         return figures | {
             "board": self._board.name,

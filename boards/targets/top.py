@@ -62,8 +62,8 @@ class BoardTop(Elaboratable):
     link : wiring.Component
         Members ``rx``, which may change at any time, ``tx``, ``alive``,
         ``hit`` and ``fault`` of one bit, in domain ``sync``, such as
-        `lately.boards.link.link.Link`; or, on a board with PHYs, a
-        `lately.boards.link.frame_link.FrameLink`.
+        `lately.boards.link.link.FilterLink`; or, on a board with PHYs, a
+        `lately.boards.link.link.FrameLink`.
     board : Board
         Where the pins are.
     setting : Setting

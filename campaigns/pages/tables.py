@@ -16,7 +16,7 @@ from lately.boards.targets.catalogue import BOARDS, Board
 from lately.golden import Specification
 from lately.hdl.build import unit_profile
 from lately.hdl.bus.controlled import COUNTER_BITS
-from lately.hdl.registers import REGISTERS, Register, registers_table
+from lately.hdl.registers import REGISTERS, Holder, Register, registers_table
 from lately.hdl.target_clocks import device_class
 from lately.intervals import clopper_pearson
 from lately.replay.texts import interval_text, rate_text
@@ -327,8 +327,8 @@ def take_boards(paths: list[Path]) -> None:
 
 def export_rows() -> Iterator[Row]:
     """Yield the registers of exported units, a row for each field."""
-    held = [one for one in REGISTERS if one.address is not None]
-    for one in sorted(held, key=lambda one: one.address or 0):
+    held = [one for one in REGISTERS if one.holder is not Holder.LINE]
+    for one in sorted(held, key=lambda one: one.address):
         yield from field_rows(one)
 
 
@@ -349,7 +349,7 @@ def field_rows(one: Register) -> Iterator[Row]:
 
 def host() -> dict[str, str]:
     """Return the blocks of docs/host.md."""
-    head = ("register", "access", "bits", "after reset", "meaning")
+    head = ("register", "address", "access", "bits", "after reset", "meaning")
     return {"registers": table([dict(zip(head, row, strict=True)) for row in registers_table()])}
 
 

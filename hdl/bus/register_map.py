@@ -157,8 +157,6 @@ def register_map(
     }
     words, widths = [], {}
     for row in REGISTERS:
-        if row.address is None:
-            continue
         if row.name in constants:
             value = row.reset if constants[row.name] is None else constants[row.name]
             found, width = list(_constant(row, value)), row.width
@@ -191,7 +189,6 @@ def _whole(
     row: Register, width: int, reset: int | None, *, constant: bool = False
 ) -> Iterator[BusWord]:
     """Yield the words of a register that is one number."""
-    assert row.address is not None
     count = -(-width // WORD_BITS)
     for number in range(count):
         low = number * WORD_BITS
@@ -223,7 +220,6 @@ def _constant(row: Register, value: int) -> Iterator[BusWord]:
 
 def _parts(row: Register, held: set[str], value: int | None = None) -> Iterator[BusWord]:
     """Yield the word of a register that has fields; those of a `value` are constant."""
-    assert row.address is not None
     fields = tuple(
         BusField(
             name=one.name,

@@ -5,27 +5,16 @@ import io
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 import click
 import numpy as np
 
 from ..boards.link.information import Information
-from ..golden import (
-    CountedFilter,
-    DecisionTable,
-    Filter,
-    Operation,
-    PartitionedTimingFilter,
-    Specification,
-    TimedTimingFilter,
-    TimeLimitedRing,
-    WindowDictionary,
-    any_preset,
-    from_spec,
-)
+from ..golden import DecisionTable, Filter, Operation, from_spec
 from ..golden.hash.keys import text_keys
-from ..host import Host, Results, preset_of
+from ..golden.results import Results
+from ..host import Board, golden_operands
 from ..replay.stream_times import check_table
 from ..replay.traces import Trace
 from ..session import HostError
@@ -39,22 +28,20 @@ _COLUMNS = ("bar", "{task.completed:,.0f} operations", "elapsed")
 
 
 def golden_model(
-    board: Host,
-    wanted: Specification | None,
+    board: Board,
     secret: int | None,
     skip: int = 0,
     table: DecisionTable | None = None,
     query_class: int = 0,
 ) -> Filter:
-    """Return an empty model of the filter that the board has, or must have, with its secret.
+    """Return an empty model of the filter of a board, with its secret and its table.
 
-    If a table answers, it is `table`, and queries are of `query_class`.
+    Queries are of `query_class`, if the filter has classes.
 
     Raises
     ------
     UsageError
-        If the board does not tell which filter it has, takes a secret and there is none, or
-        needs the times of operations that are skipped.
+        If a secret is missing or not needed, or the times of skipped operations are needed.
     SpecificationError
         As `lately.replay.stream_times.check_table`.
     """
@@ -63,29 +50,26 @@ def golden_model(
             "--check must not be given with --skip for a window in time: "
             "when the board performed the skipped operations is not known"
         )
-    if wanted is None:
-        name = preset_of(board.information)
-        if name is None:
-            raise click.UsageError("--check needs --spec or --preset: the board's is no preset")
-        wanted = any_preset(name)
     if board.information.keyed != (secret is not None):
         raise click.UsageError(
             "--check needs --secret-file if the board's filter takes a secret, and only then"
         )
-    golden: Any = from_spec(wanted)
-    check_table(wanted, table, query_class)
+    spec = board.information.specification
+    golden: Any = from_spec(spec)
+    check_table(spec, table, query_class)
     if table is not None:
         golden.decide_by(table.thresholds)
     if secret is not None:
         golden.rekey(secret)
-    if board.information.generation:
+    if board.information.shifts:
         golden.generation = board.statistics()["generation"]
     golden.clear()
-    return cast("Filter", golden)
+    model: Filter = golden
+    return model
 
 
-def begin(board: Host, secret: int | None) -> None:
-    """Clear the filter of a board, and have it hold one secret and no other."""
+def begin(board: Board, secret: int | None) -> None:
+    """Clear the filter of a board, and let `secret` be its only secret."""
     board.clear()
     if secret is not None:
         board.configure(secret=secret)
@@ -93,7 +77,7 @@ def begin(board: Host, secret: int | None) -> None:
 
 
 def perform(
-    board: Host,
+    board: Board,
     trace: Trace,
     golden: Filter | None,
     skip: int,
@@ -103,9 +87,9 @@ def perform(
 ) -> dict[str, Any]:
     """Check and insert the keys of a stream in the filter of a board.
 
-    What the board tells is compared with what `golden` does, and is written to `verdicts` as CSV,
-    if they are given. The board has already performed the first `skip` operations; at most `limit`
-    are added. Queries have a `window`, or a class, as for `Host.query`.
+    Results are compared with those of `golden`, and written to `verdicts` as CSV, if these are
+    given. The board has already performed the first `skip` operations; at most `limit` are added.
+    Queries have a `window`, or a class, as for `Board.query`.
 
     Returns
     -------
@@ -115,24 +99,24 @@ def perform(
     if verdicts is not None:
         columns = ["index", "key", "seen", "age", *_columns(board.information)]
         verdicts.write(",".join(columns).encode() + b"\n")
-    course = _Course(board, golden, verdicts, window, mismatches=None if golden is None else 0)
+    stream = _Stream(board, golden, verdicts, window, mismatches=None if golden is None else 0)
     with interruptible() as interrupted, counting_bar("operations", limit, *_COLUMNS) as progress:
         for texts in _texts(trace, skip, interrupted):
-            course.skip(texts)
+            stream.skip(texts)
         began = time.perf_counter()
         try:
             for texts in _texts(trace, limit, interrupted):
-                course.perform(texts)
+                stream.perform(texts)
                 progress(len(texts))
         except HostError as error:
-            course.error = str(error)
+            stream.error = str(error)
         seconds = time.perf_counter() - began
     counted = ("operations", "skipped", "seen", "mismatches", "first_mismatch", "error")
-    return {name: getattr(course, name) for name in counted} | {
+    return {name: getattr(stream, name) for name in counted} | {
         "malformed_lines": trace.rejects.count,
         "requests_repeated": board.repeated,
         "seconds": seconds,
-        "operations_per_second": course.operations / seconds if seconds else None,
+        "operations_per_second": stream.operations / seconds if seconds else None,
         "interrupted": interrupted(),
     }
 
@@ -149,10 +133,10 @@ def _texts(trace: Trace, count: int | None, interrupted: Callable[[], bool]) -> 
 
 
 @dataclass
-class _Course:
+class _Stream:
     """A stream in progress: its operations and verdicts so far."""
 
-    board: Host
+    board: Board
     golden: Filter | None
     verdicts: BinaryIO | None
     window: int | None
@@ -165,78 +149,53 @@ class _Course:
 
     def skip(self, texts: list[str]) -> None:
         """Count keys that the board already holds; the model still needs them."""
-        if isinstance(self.golden, CountedFilter):
+        if self.golden is not None:
             self.golden.check_and_insert(self._hashed(texts))
         self.skipped += len(texts)
 
     def perform(self, texts: list[str]) -> None:
         """Check and insert the keys of some texts, and write their verdicts."""
         keys = self._hashed(texts)
-        told = self.board.perform(_checks(keys), keys, self.window)
+        codes = np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
+        results = self.board.perform(codes, keys, self.window)
         start = self.skipped + self.operations
         if self.golden is not None:
-            wrong = _differing(self.golden, keys, told, self.window)
+            wrong = self._differing(self.golden, codes, keys, results)
             if len(wrong) and self.first_mismatch is None:
                 self.first_mismatch = start + int(wrong[0])
             self.mismatches = (self.mismatches or 0) + len(wrong)
         if self.verdicts is not None:
-            _write(self.verdicts, start, texts, told, _columns(self.board.information))
+            _write(self.verdicts, start, texts, results, _columns(self.board.information))
         self.operations += len(texts)
-        self.seen += int(told.seen.sum())
+        self.seen += int(results.seen.sum())
+
+    def _differing(self, golden: Filter, codes: Any, keys: Any, results: Results) -> Any:
+        """Return the places of results that are not those of the model at the same times."""
+        operands = golden_operands(self.board.information, results.time, self.window)
+        expected = golden.perform(codes, keys, *operands)
+        pairs = zip(results, expected, Results._fields, strict=True)
+        return np.flatnonzero(
+            np.any([a != b for a, b, name in pairs if name not in ("time", "covered")], axis=0)
+        )
 
     def _hashed(self, texts: list[str]) -> Any:
         return text_keys(texts, key_bits=self.board.information.key_bits)
 
 
-def _checks(keys: Any) -> Any:
-    return np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
-
-
 def _columns(information: Information) -> list[str]:
-    """Return the names of what a board tells beside verdict and age."""
-    bits = {"time": information.time_bits, "status": information.status_bits,
-            "oldest": information.oldest_bits}  # fmt: skip
-    return [name for name, width in bits.items() if width]
-
-
-def _differing(golden: Filter, keys: Any, told: Results, window: int | None) -> Any:
-    """Return the places where anything differs from the model's, at the times that were told."""
-    expected = _expected(golden, keys, told, window)
-    differs = [value != getattr(told, name) for name, value in expected.items()]
-    return np.flatnonzero(np.any(differs, axis=0))
-
-
-def _expected(golden: Any, keys: Any, told: Results, window: int | None) -> dict[str, Any]:
-    """Perform the same in the model; return what the board should have told, by its name."""
-    codes = _checks(keys)
-    if isinstance(golden, TimedTimingFilter | PartitionedTimingFilter):
-        unit = golden.period if isinstance(golden, TimedTimingFilter) else golden.block
-        # A class counts nothing.
-        asked = window and window * (1 if golden.classes else unit)
-        if isinstance(golden, TimedTimingFilter):
-            cells = golden.perform(codes, keys, told.time * unit, windows=asked)
-        else:
-            cells = golden.perform(codes, keys, windows=asked)
-        return {"seen": cells.seen, "oldest_age": cells.age, "oldest": cells.oldest}
-    if isinstance(golden, WindowDictionary):
-        exact = golden.perform(codes, keys, windows=window)
-        return {"seen": exact.seen, "age": exact.age, "status": exact.status}
-    if isinstance(golden, TimeLimitedRing):
-        ring = golden.perform(codes, keys, told.time)
-        return {"seen": ring.seen, "age": ring.age, "status": ring.status}
-    plain = golden.apply(codes, keys)
-    return {"seen": plain.seen, "age": plain.age}
+    """Return the names of the columns after verdict and age."""
+    return [name for name in ("time", "status", "oldest") if information.result.get(name)]
 
 
 def _write(
-    verdicts: BinaryIO, start: int, texts: list[str], told: Results, columns: list[str]
+    verdicts: BinaryIO, start: int, texts: list[str], results: Results, columns: list[str]
 ) -> None:
     text = io.StringIO(newline="")
-    more = [getattr(told, name).tolist() for name in columns]
+    more = [getattr(results, name).tolist() for name in columns]
     csv.writer(text, lineterminator="\n").writerows(
         (index, key, int(seen), age if seen else "", *rest)
         for index, (key, seen, age, *rest) in enumerate(
-            zip(texts, told.seen.tolist(), told.age.tolist(), *more, strict=True), start
+            zip(texts, results.seen.tolist(), results.age.tolist(), *more, strict=True), start
         )
     )
     verdicts.write(text.getvalue().encode("utf-8", "surrogateescape"))

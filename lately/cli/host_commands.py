@@ -1,7 +1,7 @@
 """Commands that talk to a board over a serial port."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -22,17 +22,18 @@ from .outputs import InputFile, OutputFile, content_source
 from .reporting import INTERRUPTED, fail_with
 
 if TYPE_CHECKING:
-    from ..frame_host import FrameHost
-    from ..host import Host
+    from ..host import Board
 
-Board = Callable[..., Any]
-"""Opens the port, as a context manager of a `lately.host.Host`; with `frames` set, it may be that
-of a `lately.frame_host.FrameHost`."""
+Opener = Callable[[], AbstractContextManager["Board"]]
+"""Opens the port."""
 
 SIMULATED = "sim"
 """First part of the name of a port that is a simulated board."""
 
 _SIMULATED_CLOCK, _SIMULATED_BAUD = 24_000_000, 3_000_000
+
+_FIGURES = ("frames", "timed", "keyed", "shifts", "removes", "decides", "clock_hz", "slots")
+"""Attributes of `Information` that `info` shows."""
 
 
 @click.group(short_help="Talk to a board over a serial port.")
@@ -67,36 +68,27 @@ def host(ctx: click.Context, *, port: str, baud: int, timeout: float | None) -> 
 
 
 @contextmanager
-def _open(
-    port: str, baud: int, timeout: float | None, *, frames: bool = False
-) -> "Iterator[Host | FrameHost]":
-    """Open the port; the board of a simulated one lives as long."""
-    from ..frame_host import FrameHost
-    from ..host import Host
-    from ..session import Session
+def _open(port: str, baud: int, timeout: float | None) -> "Iterator[Board]":
+    """Open the port, and close it at the end, with the board if that is simulated."""
+    from ..host import Board
 
     with ExitStack() as stack:
         if port.partition(":")[0] == SIMULATED:
             port = stack.enter_context(_simulated(port.partition(":")[2] or "tiny")).port
             baud, timeout = _SIMULATED_BAUD, timeout or 10
-        how: dict[str, Any] = {"baud": baud, "timeout": timeout or 0.5}
-        if frames:
-            with Session(port, **how) as session:
-                frames = session.information.frames
-        opened = FrameHost(port, **how) if frames else Host(port, **how)
-        with opened:
-            yield opened
+        yield stack.enter_context(Board(port, baud=baud, timeout=timeout or 0.5))
 
 
 def _simulated(name: str) -> Any:
-    """Return a simulated board with a preset filter, or with that of a specification's file."""
+    """Return a simulated board with the filter of a preset, or of a specification's file."""
     file = name.endswith(".toml")
     spec = choose_unit(name if file else None, None if file else name)
-    from ..boards.link.link import Link
+    from ..boards.export.design import release
+    from ..boards.link.link import FilterLink
     from ..sim.board import SimulatedBoard, board_model
 
     rates = {"clock_hz": _SIMULATED_CLOCK, "baud": _SIMULATED_BAUD}
-    return SimulatedBoard(board_model(Link(spec, **rates), **rates))
+    return SimulatedBoard(board_model(FilterLink(spec, version=release(), **rates), **rates))
 
 
 _text = click.option(
@@ -115,9 +107,9 @@ _query_class = count_option(
 )
 
 
-def _asked(opened: "Host", window: int | None, query_class: int | None) -> int | None:
-    """Return by what each query is asked, of the board's filter: a window or a class."""
-    decides = opened.information.table.classes > 0
+def _asked(opened: "Board", window: int | None, query_class: int | None) -> int | None:
+    """Return the window or the class of each query, by the filter of the board."""
+    decides = opened.information.decides
     wrong, value, what = (
         ("window", window, "a class") if decides else ("query-class", query_class, "none")
     )
@@ -131,25 +123,24 @@ def _asked(opened: "Host", window: int | None, query_class: int | None) -> int |
 @host.command(short_help="Show which filter the board holds.")
 @json_option
 @click.pass_obj
-def info(board: Board, *, as_json: bool) -> None:
-    """Show which filter the board holds and, of a window in time, its tick and what it covers."""
+def info(board: Opener, *, as_json: bool) -> None:
+    """Show which filter the board holds and, of a window in time, its tick and covered span."""
     from ..host import preset_of, window_seconds
 
-    with board(frames=True) as opened:
+    with board() as opened:
         found = opened.information
-        window = window_seconds(found, opened.statistics()) if found.timed else {}
-    figures = vars(found) | {"digest": found.digest.hex(), "preset": preset_of(found)}
-    figures |= {"frames": True} if found.frames else {}
-    figures |= found.table._asdict() if found.table.classes else {}
-    del figures["registers"], figures["table"]
-    _print(figures | window, as_json)
+        seconds = window_seconds(found, opened.statistics()) if found.timed else {}
+    figures: dict[str, Any] = {"preset": preset_of(found), **found.spec}
+    figures |= {name: getattr(found, name) for name in _FIGURES}
+    figures |= {"longest_query": found.longest, "self_test_operations": found.plan.operations}
+    _print(figures | seconds, as_json)
 
 
 @host.command(short_help="Insert keys.")
 @_keys
 @_text
 @click.pass_obj
-def insert(board: Board, *, keys: tuple[str, ...], text: bool) -> None:
+def insert(board: Opener, *, keys: tuple[str, ...], text: bool) -> None:
     """Insert each KEY, an integer such as 17 or 0x11, in order."""
     with board() as opened:
         opened.insert(_parse(keys, opened.information.key_bits, text))
@@ -163,7 +154,7 @@ def insert(board: Board, *, keys: tuple[str, ...], text: bool) -> None:
 @json_option
 @click.pass_obj
 def query(
-    board: Board,
+    board: Opener,
     *,
     keys: tuple[str, ...],
     text: bool,
@@ -191,7 +182,7 @@ def query(
 @_keys
 @_text
 @click.pass_obj
-def remove(board: Board, *, keys: tuple[str, ...], text: bool) -> None:
+def remove(board: Opener, *, keys: tuple[str, ...], text: bool) -> None:
     """Remove each KEY, an integer such as 17 or 0x11, from a filter that can."""
     with board() as opened:
         opened.remove(_parse(keys, opened.information.key_bits, text))
@@ -199,7 +190,7 @@ def remove(board: Board, *, keys: tuple[str, ...], text: bool) -> None:
 
 @host.command(short_help="Start a new generation.")
 @click.pass_obj
-def shift(board: Board) -> None:
+def shift(board: Opener) -> None:
     """Start a new generation now."""
     with board() as opened:
         opened.shift()
@@ -207,16 +198,16 @@ def shift(board: Board) -> None:
 
 @host.command(short_help="Forget everything.")
 @click.pass_obj
-def clear(board: Board) -> None:
+def clear(board: Opener) -> None:
     """Forget everything."""
-    with board(frames=True) as opened:
+    with board() as opened:
         opened.clear()
 
 
 @host.command("table", short_help="Load a table of thresholds.")
 @click.argument("file", metavar="FILE")
 @click.pass_obj
-def load_table(board: Board, *, file: str) -> None:
+def load_table(board: Opener, *, file: str) -> None:
     """Load a table of thresholds, which answers from then on, of a filter with classes.
 
     FILE is what DecisionTable.save wrote. Until the first table has been loaded since reset, every
@@ -232,7 +223,7 @@ def load_table(board: Board, *, file: str) -> None:
 @host.command(short_help="Show the board's counters.")
 @json_option
 @click.pass_obj
-def statistics(board: Board, *, as_json: bool) -> None:
+def statistics(board: Opener, *, as_json: bool) -> None:
     """Show the board's counters since its reset; they include the operations of self-tests.
 
     With a window in time also the ticks, and the seconds, of which every key is still reported.
@@ -240,68 +231,41 @@ def statistics(board: Board, *, as_json: bool) -> None:
     """
     from ..host import window_seconds
 
-    with board(frames=True) as opened:
+    with board() as opened:
         figures = opened.statistics()
         _print(figures | window_seconds(opened.information, figures), as_json)
 
 
-@host.command("self-test", short_help="Have the board test its memories.")
+@host.command("self-test", short_help="Have the board test itself.")
 @click.option("--spec", metavar="FILE", help="Filter that the board must have, a TOML file.")
 @json_option
 @click.pass_obj
-def self_test(board: Board, *, spec: str | None, as_json: bool) -> None:
-    """Have the board test its memories; the contents of the filter are lost.
+def self_test(board: Opener, *, spec: str | None, as_json: bool) -> None:
+    """Have the board perform random operations, and compare the results with the golden model's.
 
-    Fails if a check fails, and names it. If the filter is known, as a preset or by --spec, the
-    board then performs further operations, and the memories of which one may be faulty are
-    named: of a ring by segment and part, of a timing filter by part, of a dictionary by column.
-    A filter that takes a secret then has another one, and must be given its own again.
+    The board reports a signature of all results. The command fails if the golden model gives
+    another signature. The filter is reset: its contents, secret and table are lost.
 
-    A board with protected memories passes in spite of a fault that protection hides: the clocks in
-    which it found a memory upset during the test are told besides.
+    A board with protected memories passes if the protection hides a fault: `upsets` is the number
+    of cycles in which a memory was found upset.
     """
-    from ..host import failed_checks, preset_of
-
+    wanted = None if spec is None else choose_unit(spec, None)
     with board() as opened:
-        name = preset_of(opened.information)
-        preset = name if spec is None else None
-        wanted = choose_unit(spec, preset) if spec or preset else None
         if wanted is not None:
             opened.check_spec(wanted)
-        before = _upsets(opened)
-        checks = failed_checks(opened.self_test())
-        found = (_upsets(opened) - before) % (1 << 32)
-        upsets = {"upsets": found} if _protected(opened) else {}
-        failed = [name for name, passed in checks.items() if not passed]
-        suspects = _suspects(opened, wanted) if failed else []
-    words = {True: "passed", False: "failed"}
-    told: dict[str, Any] = dict(
-        checks if as_json else {name: words[checks[name]] for name in checks}
-    )
-    _print(told | upsets | ({"suspects": suspects} if as_json and failed else {}), as_json)
-    if failed:
-        where = f"; faulty: {' or '.join(suspects)}" if suspects else ""
-        keyed = wanted is not None and opened.information.keyed
-        again = "; the filter has another secret now" if keyed else ""
-        fail_with(
-            [f"self-test: must pass all checks, but failed {', '.join(failed)}{where}{again}"]
-        )
+        found = opened.self_test()
+    _print(found._asdict() | {"signature": f"{found.signature:08x}",
+                              "expected": f"{found.expected:08x}"}, as_json)  # fmt: skip
+    if not found.passed:
+        fail_with([f"self-test: signature must be {found.expected:08x}, not {found.signature:08x}"])
 
 
-def _upsets(opened: "Host") -> int:
-    """Return how often the board has found a memory upset; 0 if its memories are unprotected."""
-    return opened.statistics()["upsets"] if _protected(opened) else 0
-
-
-def _protected(opened: "Host") -> bool:
-    return "upsets" in opened.information.statistics
-
-
-def _suspects(opened: "Host", spec: Any) -> list[str]:
-    """Return the memories of which one may be faulty, as far as they can be told."""
-    from ..memory_faults import locate
-
-    return [] if spec is None else locate(opened, spec)
+@host.command(short_help="Reset the filter.")
+@click.pass_obj
+def reset(board: Opener) -> None:
+    """Reset the filter: contents, counters and settings are as after configuration."""
+    with board() as opened:
+        opened.reset()
 
 
 @host.command(short_help="Set the generation length, the secret or the tick.")
@@ -320,7 +284,7 @@ def _suspects(opened: "Host", spec: Any) -> list[str]:
 )
 @click.pass_obj
 def configure(
-    board: Board,
+    board: Opener,
     *,
     generation: int | None,
     tick: str | None,
@@ -347,24 +311,11 @@ def configure(
         "fields": None if fields is None else parse_fields(fields),
     }
     seconds = None if tick is None else time_seconds(tick, "tick")
-    with board(frames=True) as opened:
+    with board() as opened:
         if seconds is not None:
             values["period"] = ceil(seconds * opened.information.clock_hz)
-        given = {name: value for name, value in values.items() if value is not None}
-        _check_settings(opened, given)
         with _explained():
-            opened.configure(**given)
-
-
-def _check_settings(opened: "Host | FrameHost", given: dict[str, Any]) -> None:
-    """Refuse what the board has no use for."""
-    frames = opened.information.frames
-    for name in ("generation",) if frames else ("action", "fields"):
-        if name in given:
-            held = "a deduplicator of frames" if frames else "a filter alone"
-            raise click.ClickException(
-                f"{name}: must not be given for the board at {opened.port}, which has {held}"
-            )
+            opened.configure(**values)
 
 
 @host.command(short_help="Check and insert the keys of a trace.")
@@ -385,7 +336,7 @@ def _check_settings(opened: "Host | FrameHost", given: dict[str, Any]) -> None:
 @json_option
 @click.pass_obj
 def stream(
-    board: Board,
+    board: Opener,
     *,
     trace: str,
     skip: int | None,
@@ -447,9 +398,9 @@ def stream(
             opened.checked_windows(asked, 1)
             golden = None
             if check:
-                golden = golden_model(opened, wanted, secret, skip or 0, thresholds, asked or 0)
-            elif wanted is not None and thresholds is not None:
-                check_table(wanted, thresholds, asked or 0)
+                golden = golden_model(opened, secret, skip or 0, thresholds, asked or 0)
+            elif thresholds is not None:
+                check_table(opened.information.specification, thresholds, asked or 0)
             if thresholds is not None:
                 opened.decide_by(thresholds)
             if golden is not None and not skip:
@@ -472,7 +423,7 @@ def stream(
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Turn the complaint about a value that the board cannot have into one line."""
+    """Turn an error about a value into one line."""
     try:
         yield
     except ValueError as error:

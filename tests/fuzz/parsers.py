@@ -6,6 +6,7 @@ import json
 import os
 import random
 import tempfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -17,13 +18,14 @@ import serial
 from capture_files import MODIFIED, RAW, ethernet, interface, ip4, ip6, packet, pcap, section, udp
 
 from campaigns.engine import read as read_results
-from lately.boards.link.information import Information
-from lately.boards.link.link import Link
+from lately.boards.link.information import ROM_ADDRESS, Information
+from lately.boards.link.link import FilterLink
 from lately.boards.link.protocol import (
     ANSWER,
     NONCE_BYTES,
     VERSION,
     Decoder,
+    Frame,
     Request,
     encode,
     encode_request,
@@ -45,7 +47,7 @@ from lately.golden.errors import LatelyError
 from lately.golden.packets.packet_digest import packet_digest, parse_fields
 from lately.golden.packets.packet_layers import ETHERNET
 from lately.golden.states import FORMATS, read_state, write_state
-from lately.host import Host
+from lately.host import Board
 from lately.replay.traces import open_trace
 
 from .mutator import mutate
@@ -103,7 +105,7 @@ def _frames() -> list[bytes]:
     return [
         encode_request(request, number, bytes(range(3 * number)))
         for number, request in enumerate(Request)
-    ] + [encode(ANSWER | VERSION << 4 | Request.HELLO, 3, b"\0nons" + _information()[0])]
+    ] + [encode(ANSWER | VERSION << 4 | Request.HELLO, 3, b"\0nons\4")]
 
 
 def _seal_frame(data: bytes) -> bytes:
@@ -122,26 +124,47 @@ def _information() -> list[bytes]:
     names = ("tiny", "timed-tiny", "dictionary-tiny", "timing-tiny", "siphash-tiny")
     specs = [any_preset(name) for name in names]
     specs.append(replace(any_preset("timing-tiny"), classes=3))
-    return [Link(spec, clock_hz=1 << 24, baud=1 << 20).information.pack() for spec in specs]
+    links = [FilterLink(spec, clock_hz=1 << 24, baud=1 << 20) for spec in specs]
+    # The first word is the number of bytes.
+    return [zlib.decompress(link.information.rom()[4:]) for link in links]
+
+
+def _unpack(data: bytes) -> Information:
+    return Information.unpack(zlib.compress(data))
 
 
 class _Board:
-    """Stands for a serial port, behind which a board answers with what the input has."""
+    """Replaces a serial port, behind which a board answers.
+
+    The input begins with the description of the board, and 4 bytes of 0. Each further answer is a
+    byte with its length and its bytes; without any left, the board answers with zeros.
+    """
 
     in_waiting = 0
 
     def __init__(self, data: bytes) -> None:
+        own, _, data = data.partition(b"\0\0\0\0")
+        packed = zlib.compress(own)
+        self._rom = len(packed).to_bytes(4, "little") + packed + bytes(-len(packed) % 4)
         self._data = io.BytesIO(data)
         self._decoder = Decoder()
         self._answers = b""
 
     def write(self, data: bytes) -> None:
         for frame in self._decoder.feed(data):
-            size = int.from_bytes(self._data.read(1), "little")
-            body = self._data.read(size)
-            if frame.type & 15 == Request.HELLO:
-                body = b"\0" + frame.body[:NONCE_BYTES] + body
-            self._answers += encode(frame.type | ANSWER, frame.sequence, body)
+            self._answers += encode(frame.type | ANSWER, frame.sequence, self._answer(frame))
+
+    def _answer(self, frame: Frame) -> bytes:
+        kind, address = frame.type & 15, int.from_bytes(frame.body[:2], "little")
+        count = 4 * frame.body[-1]
+        if kind == Request.HELLO:
+            return b"\0" + frame.body[:NONCE_BYTES] + b"\4"
+        if kind == Request.READ and address >= ROM_ADDRESS:
+            start = 4 * (address - ROM_ADDRESS)
+            return b"\0" + self._rom[start : start + count].ljust(count, b"\0")
+        if length := self._data.read(1):
+            return self._data.read(length[0])
+        return bytes(1 + count * (kind == Request.READ))
 
     def read(self, count: int) -> bytes:
         answers, self._answers = self._answers, b""
@@ -156,27 +179,25 @@ class _Board:
 
 def _ask_board(data: bytes) -> object:
     with patch.object(serial, "serial_for_url", lambda *_, **__: _Board(data)):
-        host = Host("board", baud=10**9, timeout=1e-4, attempts=1)
-    with host:
-        sizes = host.information.verdict_bytes, host.information.batch_operations
-        told = sizes, host.perform([2, 1, 3], [0, 1, 0]), host.statistics()
-        host.clear()
-        # A board may take some time for it, and is waited for.
-        return told, host.self_test() if host.information.self_test_seconds < 0.01 else None
+        board = Board("board", baud=10**9, timeout=1e-4, attempts=1)
+    with board:
+        found = board.information
+        sizes = found.result_bytes, found.batch_operations
+        result = sizes, board.perform([2, 1, 3], [0, 1, 0])
+        board.clear()
+        result += (board.statistics(),)
+        # A board may take some time for the test.
+        short = found.cycles < 100_000 and found.plan.operations < 10_000
+        return result, board.self_test() if short else None
 
 
 def _board_answers() -> list[bytes]:
     samples = []
     for information in _information():
-        found = Information.unpack(information)
-        answers = (
-            information,
-            bytes(1 + 3 * found.verdict_bytes),
-            bytes(1 + 4 * len(found.statistics)),
-            bytes(1 + found.verdict_bytes),
-            bytes(2),
-        )
-        samples.append(b"".join(bytes([len(answer)]) + answer for answer in answers))
+        size = _unpack(information).result_bytes
+        answers = (bytes(1 + 3 * size), bytes(1 + size))
+        parts = b"".join(bytes([len(answer)]) + answer for answer in answers)
+        samples.append(information + bytes(4) + parts)
     return samples
 
 
@@ -302,7 +323,7 @@ def _packet(data: bytes) -> object:
 
 PARSERS: dict[str, Parser] = {
     "frames of the serial line": Parser(_feed, _frames, _seal_frame),
-    "description of a board": Parser(Information.unpack, _information),
+    "description of a board": Parser(_unpack, _information),
     "answers of a board": Parser(_ask_board, _board_answers),
     "specifications": Parser(in_file(Specification.from_toml), _specifications),
     "state files": Parser(in_file(load), _states),

@@ -16,8 +16,7 @@ from timing_unit_bench import Bench, random_operations
 from upsets import Outcome, cell_words, flips, is_sound, upset_ring
 
 from lately.boards.export.design import Design
-from lately.boards.link.information import Information
-from lately.boards.link.link import Link
+from lately.boards.link.link import FilterLink
 from lately.golden import Operation, SpecificationError, any_preset, from_spec, preset
 from lately.golden.hash.keys import random_keys
 from lately.hdl import filter_unit
@@ -400,10 +399,9 @@ def test_exported_unit_has_registers_of_upsets(name, protect):
     assert design.profile.latency == plain.profile.latency + VOTE_LATENCY * votes
 
 
-def test_board_tells_upsets():
-    link = Link(preset("tiny"), clock_hz=48_000_000, baud=3_000_000, protect="ecc")
-    assert link.information.statistics[-1] == "upsets"
-    assert Information.unpack(link.information.pack()) == link.information
+def test_board_reports_upsets():
+    link = FilterLink(preset("tiny"), clock_hz=48_000_000, baud=3_000_000, protect="ecc")
+    assert link.information.registers["upsets"] == (0xF8 // 4, 64)
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from click.testing import CliRunner
 from lately.cli import app as cli
 
 RATES = {"clock_hz": 24_000_000, "baud": 3_000_000}
-"""Clock and line of all of them, as `lately.boards.link.link.Link` takes them."""
+"""Clock and line of all of them, as `lately.boards.link.link.FilterLink` takes them."""
 
 
 def lately(port, *arguments, status=0):

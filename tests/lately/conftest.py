@@ -4,14 +4,14 @@
 import pytest
 from board_commands import RATES
 
-from lately.boards.link.link import Link
-from lately.host import Host
+from lately.boards.link.link import FilterLink
+from lately.host import Board
 from lately.sim.board import SimulatedBoard, board_model
 
 
 @pytest.fixture(scope="module")
 def model(spec):
-    return board_model(Link(spec, **RATES), **RATES)
+    return board_model(FilterLink(spec, **RATES), **RATES)
 
 
 @pytest.fixture
@@ -22,5 +22,5 @@ def board(model):
 
 @pytest.fixture
 def host(board, spec):
-    with Host(board.port, baud=RATES["baud"], timeout=10.0, spec=spec) as opened:
+    with Board(board.port, baud=RATES["baud"], timeout=10.0, spec=spec) as opened:
         yield opened
