@@ -8,7 +8,7 @@ import pytest
 from lately.boards.flow.devices import device
 from lately.golden import preset
 from lately.golden.spec.all_presets import any_preset
-from lately.sim.bench.runner import run_netlist_bench
+from lately.sim.bench.runner import planned, run_netlist_bench
 from lately.sim.netlist import unit_netlist
 from lately.sim.toolchain import ToolError
 
@@ -20,6 +20,20 @@ FAMILIES = {"ecp5": "ecp5-25k-6", "ice40": "ice40-hx8k", "gowin": "gowin-gw2ar-1
 
 def _synthesis(family):
     return device(FAMILIES[family]).synthesis
+
+
+def check(spec, simulator, family, folder, *, memory, testcase=None, **options):
+    """Run tests of the plan on the netlist of a unit."""
+    outcomes = run_netlist_bench(
+        spec, simulator, folder, synthesis=_synthesis(family), memory=memory, seed=SEED,
+        testcase=testcase, **options,
+    )  # fmt: skip
+    print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
+    options.pop("inverted", None)
+    ran = {name.partition("/")[0] for name in outcomes}
+    assert ran
+    assert testcase or ran == planned(spec, **options)
+    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
 
 
 @pytest.mark.rtl
@@ -39,19 +53,8 @@ def _synthesis(family):
     ],
 )
 def test_directed(family, memory, inverted, tmp_path):
-    outcomes = run_netlist_bench(
-        preset("tiny"),
-        "icarus",
-        tmp_path,
-        synthesis=_synthesis(family),
-        memory=memory,
-        seed=SEED,
-        testcase=DIRECTED,
-        inverted=inverted,
-    )
-    print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
-    assert len(outcomes) == 4
-    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
+    spec = preset("tiny")
+    check(spec, "icarus", family, tmp_path, memory=memory, testcase=DIRECTED, inverted=inverted)
     # The models of this project, which promise less, and two of one would not do.
     cells = (tmp_path / "cells.v").read_text()
     assert "module DP16KD" not in cells
@@ -64,106 +67,43 @@ def test_directed(family, memory, inverted, tmp_path):
 @pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_bench(family, own, tmp_path):
-    outcomes = run_netlist_bench(
-        preset("tiny"),
-        "verilator",
-        tmp_path,
-        synthesis=_synthesis(family),
-        memory=family if own else "portable",
-        seed=SEED,
-    )
-    print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
-    assert len(outcomes) > 20
-    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
-
-
-@pytest.mark.rtl
-@pytest.mark.slow
-@pytest.mark.parametrize("ticks", ["tick", "time"])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_window_in_time(family, ticks, tmp_path):
-    outcomes = run_netlist_bench(
-        preset("timed-tiny"),
-        "verilator",
-        tmp_path,
-        synthesis=_synthesis(family),
-        memory=family,
-        ticks=ticks,
-        seed=SEED,
-    )
-    print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
-    assert len(outcomes) == {"tick": 47, "time": 13}[ticks]
-    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
+    check(preset("tiny"), "verilator", family, tmp_path, memory=family if own else "portable")
 
 
 TIMED = {
+    "apbbf": preset("timed-tiny"),
     "apbf": replace(preset("apbf-tiny"), slice_bits=64, window=40, generation=20, span=12),
     "gebf": replace(preset("gebf-tiny"), window=48, generation=None, bits=192, span=12),
     "blocked-gebf": replace(
         preset("blocked-gebf-tiny"), window=48, generation=None, bits=192, span=12
     ),
 }
-"""Other rings with a window in time."""
+"""Rings with a window in time."""
 
 
 @pytest.mark.rtl
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("name", TIMED)
-def test_other_rings_in_time(name, family, tmp_path):
-    outcomes = run_netlist_bench(
-        TIMED[name],
-        "verilator",
-        tmp_path,
-        synthesis=_synthesis(family),
-        memory=family,
-        seed=SEED,
-        testcase="timed_bench",
-    )
-    print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
-    assert len(outcomes) == 17
-    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
+@pytest.mark.parametrize(
+    ("name", "ticks"), [*((name, "tick") for name in TIMED), ("apbbf", "time")]
+)
+def test_rings_in_time(name, ticks, family, tmp_path):
+    check(TIMED[name], "verilator", family, tmp_path, memory=family, ticks=ticks)
 
 
 @pytest.mark.rtl
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "family", "memory"),
-    [
-        (name, *kind)
-        for name in (
-            "timing-tiny",
-            "timing-counted-tiny",
-            "dictionary-tiny",
-            "dictionary-ring-tiny",
-        )
-        for kind in (
-            ("ecp5", "ecp5"),
-            ("ecp5", "portable"),
-            ("ice40", "portable"),
-            ("gowin", "portable"),
-        )
-    ],
+    ("family", "memory"),
+    [("ecp5", "ecp5"), ("ecp5", "portable"), ("ice40", "portable"), ("gowin", "portable")],
 )
-def test_cells_of_timestamps(name, family, memory, tmp_path):
+@pytest.mark.parametrize(
+    "name", ["timing-tiny", "timing-counted-tiny", "dictionary-tiny", "dictionary-ring-tiny"]
+)
+def test_cells(name, family, memory, tmp_path):
     """Timing filters and dictionaries, whose cells have no variant for ice40 and gowin."""
-    check_cells(any_preset(name), family, memory, tmp_path)
-
-
-def check_cells(spec, family, memory, tmp_path):
-    """Run some tests of the bench on the netlist of a unit with cells."""
-    outcomes = run_netlist_bench(
-        spec,
-        "icarus",
-        tmp_path,
-        synthesis=_synthesis(family),
-        memory=memory,
-        seed=SEED,
-        testcase="clear_forgets|latency|blocked|into=0.0/out=0.5",
-    )
-    print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
-    assert len(outcomes) == 4
-    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
+    some = "clear_forgets|latency|blocked|pauses=output"
+    check(any_preset(name), "icarus", family, tmp_path, memory=memory, testcase=some)
 
 
 @pytest.mark.rtl
@@ -176,12 +116,8 @@ def test_tables_of_thresholds(name, family, tmp_path):
     if name == "timing-counted-tiny":
         spec = replace(spec, block=4, stamp_bits=5, phase_bits=2)
     memory = "ecp5" if family == "ecp5" else "portable"
-    outcomes = run_netlist_bench(
-        spec, "icarus", tmp_path, synthesis=_synthesis(family), memory=memory, seed=SEED
-    )
-    print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
-    assert len(outcomes) == 6
-    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
+    some = "clear_forgets|latency|swap_between|answers_are"
+    check(spec, "icarus", family, tmp_path, memory=memory, testcase=some)
 
 
 def test_yosys_fails(tmp_path):
