@@ -117,7 +117,7 @@ def test_soak_with_stalls(spec, monkeypatch):
 
     monkeypatch.setattr(DrivenModel, "_drive", watched)
     figures = soak.soak(spec, operations=6_000, memory="portable", stalls=True)
-    assert figures["stalls"]
+    assert figures["course"]["stalls"]
     assert set(figures["mismatches"].values()) == {0}
     # Operations that a reset interrupts have none.
     paused.discard((None, None))
