@@ -355,12 +355,7 @@ class CompiledUnit(DrivenModel):
         return results
 
     def pass_ticks(self, ticks: int) -> None:
-        """Let ticks come one after another, as close as they may, without an operation.
-
-        Parameters
-        ----------
-        ticks : int
-        """
+        """Let so many `ticks` come, as close together as they may, without an operation."""
         period = self.profile.least_period
         self._library.lately_period(self._unit, period)
         # In parts, so that an interrupt is heard between them.
