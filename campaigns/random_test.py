@@ -17,7 +17,7 @@ from lately.golden import FilterSpec, Operation, SpecificationError, from_spec
 from lately.golden.hash.keys import random_keys
 from lately.golden.ring.turn_policy import STATUSES
 from lately.golden.times import Times
-from lately.hdl.build import UnitSpec, unit_kind, unit_profile
+from lately.hdl.build import UnitSpec, unit_profile
 from lately.hdl.latencies import PROTECTIONS, TICKS, TIMING_TICKS
 
 STALLS = (0.0, 0.1, 0.4)
@@ -65,12 +65,12 @@ def build_options(spec: UnitSpec) -> dict[str, tuple[Any, ...]]:
 
     Not all of them can be combined.
     """
-    kind = unit_kind(spec)
-    memories = tuple(name for name in kind.memories if not name.endswith("-strict"))
+    profile = unit_profile(spec)
+    memories = tuple(name for name in profile.MEMORIES if not name.endswith("-strict"))
     options: dict[str, tuple[Any, ...]]
     options = {"memory": memories, "protect": tuple(PROTECTIONS), "check": (False, True),
                "inverted": (False, True)}  # fmt: skip
-    if kind.most_levels > 1:
+    if profile.MOST_LEVELS > 1:
         options["levels"] = LEVELS
     usual = usual_ticks(spec)
     if usual is not None:

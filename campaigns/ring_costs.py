@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from lately.boards.flow.devices import device
 from lately.golden import FilterSpec, SpecificationError
-from lately.hdl.profile import HardwareProfile
+from lately.hdl.ring.profile import RingProfile
 from lately.planner.requirement import PLANNER_FAMILIES
 
 from .cost_fit import fitted, model, runs
@@ -58,7 +58,7 @@ def draw(rng):
         values |= {"window": epochs * max(4, int(block_bits * blocks / hashes * 0.5))}
     try:
         spec = FilterSpec.from_dict(values)
-        HardwareProfile(spec).check_buildable()
+        RingProfile.of(spec).check_buildable()
     except SpecificationError:
         return None
     return spec
@@ -87,7 +87,7 @@ def timed(untimed, name, rng):
         ticks = rng.randint(2 * spec.window_generations, MOST_TICKS)
         try:
             one = replace(spec, span=ticks, generation_span=None, when_full=None)
-            HardwareProfile(one).check_buildable()
+            RingProfile.of(one).check_buildable()
         except SpecificationError:
             continue
         if left:

@@ -10,7 +10,7 @@ import click
 from lately.cli.app import main
 from lately.golden import PRESETS, SpecificationError, preset
 from lately.hdl.memory.variants import VARIANTS
-from lately.hdl.profile import HardwareProfile
+from lately.hdl.ring.profile import RingProfile
 
 sys.path.append(str(Path(__file__).parent))
 
@@ -59,7 +59,7 @@ def preset_table():
     rows = []
     for name, spec in PRESETS.items():
         try:
-            profile = HardwareProfile(spec)
+            profile = RingProfile.of(spec)
             profile.check_buildable()
         except SpecificationError:
             continue
@@ -79,9 +79,9 @@ def preset_table():
 
 def latency_table(names):
     """Lay out the clocks of each pipeline stage."""
-    terms = {name: HardwareProfile(preset(name)).latency_terms for name in names}
+    terms = {name: RingProfile.of(preset(name)).latency_terms for name in names}
     rows = [[stage, *(terms[name][stage] for name in names)] for stage in terms[names[0]]]
-    rows.append(["all", *(HardwareProfile(preset(name)).latency for name in names)])
+    rows.append(["all", *(RingProfile.of(preset(name)).latency for name in names)])
     return table(["stage", *(f"`{name}`" for name in names)], rows)
 
 

@@ -1,20 +1,19 @@
 """Amaranth components: the filters as pipelined units.
 
-Names are imported when they are asked for, so that `lately.hdl.profile` needs no Amaranth.
+Names are imported when they are asked for, so that `lately.hdl.build` needs no Amaranth.
 """
 
 from importlib import import_module
 
 LAZY = {
     "build": ("filter_unit", "unit_profile"),
-    "dictionary.unit": ("DictionaryUnit",),
+    "control": ("CoreSignature",),
+    "family": ("Family", "register"),
     "interface": ("Operation", "UnitSignature"),
-    "lanes.unit": ("LaneUnit",),
     "memory.segment": ("PortableSegmentMemory", "SegmentMemory"),
-    "profile": ("HardwareProfile",),
+    "profile": ("Profile", "UnitOptions"),
     "ring.core": ("FilterCore", "ring_core"),
-    "timing.unit": ("CountedTimingUnit", "TimingUnit"),
-    "unit": ("APBBF", "APBF", "GEBF", "BlockedGEBF", "FilterUnit"),
+    "unit": ("Unit",),
 }
 """Names of the package, by the module that defines them."""
 

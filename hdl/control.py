@@ -1,4 +1,7 @@
-"""What a unit and its core have in common: control flags, verdicts, and the ports of a core."""
+"""Between a unit and its core: control flags, verdicts, and the ports of a core."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
@@ -15,7 +18,8 @@ class Control(data.Struct):
     valid
         A result is expected. The other flags act whether it is set or not.
     query, insert, shift, clear
-        The effects of the operation. A shift comes between query and insertion.
+        The effects of the operation. A shift comes between query and insertion; in a timing filter
+        it is a tick, which comes before the operation.
     adopt
         With a shift or clear: a secret that waited comes in.
     """
@@ -42,29 +46,34 @@ class Verdict(data.StructLayout):
 
 
 class CoreSignature(wiring.Signature):
-    """Ports of a core, whatever family it is of: fixed latency, no stall inside.
+    """Ports of a core of any family: fixed latency, one operation per cycle, no stall inside.
 
-    A core accepts one operation per cycle and gives its results in order, each `latency` cycles
-    after its key. An operation sees the effects of all operations before it. `control` comes
-    some cycles after its key, `lately.hdl.latencies.CONTROL_LAG` in a unit of one lane, so that
-    hashing need not wait for the decision on the shift.
+    Results come in order, each `latency` cycles after its key. An operation sees the effects of
+    all operations before it. `control` comes some cycles after its key,
+    `lately.hdl.latencies.CONTROL_LAG` in a unit of one lane, so that hashing need not wait for the
+    decision on the shift. After a clear no operation comes until `clean`.
+
+    A core has the attributes ``latency``; if shifts retire a segment, ``clear_cycles``: cycles
+    after a shift or clear from which on `clean` can be relied on; and, if not 0, ``request_lag``:
+    cycles by which the fields of a request come after their key.
 
     Parameters
     ----------
     key_bits : int
         Width of a key.
-    ages : int
-        Ages that a key can have.
+    verdict : layout
+        Answer to an operation: ``seen``, ``age``, and other fields of a result.
     secrets : int
         Secrets that keys are hashed with at one time.
-    latency : int
-        Cycles from a key to its verdict.
-    clear_cycles : int
-        Cycles after a shift or clear from which on `clean` can be relied on.
-    timed : bool
-        Whether only what starts below a limit is reported.
-    checks : bool
-        Whether the state of the core is watched.
+    request : mapping of str to shape, optional
+        Further fields of a request; ``remove`` is a bit of its operation.
+    ports : mapping of str to Member, optional
+        Ports of the core that are ports of the unit.
+    events : sequence of str
+        Outputs that the unit counts beside ``valid``, ``insert`` and ``hit``: see
+        `lately.hdl.registers`.
+    others : mapping of str to Member, optional
+        Further ports: those below that not every core has.
 
     Members
     -------
@@ -72,32 +81,44 @@ class CoreSignature(wiring.Signature):
     key : In(key_bits)
     secret0, ... : In(128)
         One for each of `secrets`, see `lately.hdl.hash.siphash.SipHash`.
-    limit : In(range(ages + 1))
-        If timed, with `control`: ages below it count.
     valid_next : Out(1)
         `valid` of the next cycle.
     valid, hit, insert, shift : Out(1)
         Flags of the operation that leaves; `hit` is ``seen`` of a valid one.
-    verdict : Out(Verdict)
+    verdict : Out(verdict)
     clean : Out(1)
         Whether everything that was to be cleared is, as far as the core can tell.
     fault : Out(1)
-        Whether the core has found an error in its memory. Always low in cores without protection.
+        An error was found in a memory. Always low in cores without protection.
+    stall : Out(1)
+        Some cores: a cycle without an operation is needed.
+    limit : In(range(ages + 1))
+        Some cores, with `control`: ages below it count.
+    phase : In
+        Some cores, with `control`: how far the block of insertions is filled.
     illegal : Out(1)
-        If it is watched: the core is in a state that no operations bring about.
+        Cores that are watched: a state that no operations bring about.
 
     Errors: as `require_integer`.
     """
 
     def __init__(
-        self, *, key_bits, ages, latency, clear_cycles, secrets=0, timed=False, checks=False
-    ):
+        self,
+        *,
+        key_bits: int,
+        verdict: Any,
+        secrets: int = 0,
+        request: Mapping[str, Any] | None = None,
+        ports: Mapping[str, wiring.Member] | None = None,
+        events: Sequence[str] = (),
+        others: Mapping[str, wiring.Member] | None = None,
+    ) -> None:
         require_integer("Key width", key_bits, least=1)
-        require_integer("Ages", ages, least=1)
         require_integer("Secrets", secrets)
-        self.latency = latency
-        self.clear_cycles = clear_cycles
         self.secrets = secrets
+        self.request = dict(request or {})
+        self.ports = dict(ports or {})
+        self.events = ("valid", "insert", "hit", *events)
         super().__init__(
             {
                 "control": In(Control),
@@ -107,67 +128,12 @@ class CoreSignature(wiring.Signature):
                 "hit": Out(1),
                 "insert": Out(1),
                 "shift": Out(1),
-                "verdict": Out(Verdict(ages=ages)),
+                "verdict": Out(verdict),
                 "clean": Out(1, init=1),
                 "fault": Out(1),
             }
             | {f"secret{number}": In(SECRET_BITS) for number in range(secrets)}
-            | ({"limit": In(range(ages + 1))} if timed else {})
-            | ({"illegal": Out(1)} if checks else {})
-        )
-
-
-class PlainCoreSignature(wiring.Signature):
-    """Ports of a core that is no ring: fixed latency, one operation per clock, no stall inside.
-
-    Results come in order, each `latency` clocks after its key, and an operation sees the effects
-    of all operations before it. `control` comes `lately.hdl.latencies.CONTROL_LAG` clocks after
-    the key. After a clear no operation comes until `clean`.
-
-    Parameters
-    ----------
-    key_bits : int
-        Width of a key.
-    verdict : layout
-        Answer to an operation.
-    keyed : bool
-        Whether keys are hashed with a secret.
-    others
-        Further ports of the core, by name.
-
-    Members
-    -------
-    control : In(Control)
-    key : In(key_bits)
-    secret : In(128)
-        If keyed, see `lately.hdl.hash.siphash.SipHash`.
-    valid_next : Out(1)
-        `valid` of the next clock.
-    valid, hit, insert : Out(1)
-        Flags of the operation that leaves; `hit` is ``seen`` of a valid one.
-    verdict : Out(verdict)
-    clean : Out(1)
-        Whether all is clear; low from the clock after a clear on.
-    late : Out(1)
-        The core needs a clock without an operation.
-
-    Errors: as `require_integer`.
-    """
-
-    def __init__(self, *, key_bits, verdict, keyed=False, **others):
-        require_integer("Key width", key_bits, least=1)
-        super().__init__(
-            {
-                "key": In(key_bits),
-                "control": In(Control),
-                **({"secret": In(SECRET_BITS)} if keyed else {}),
-                "valid_next": Out(1),
-                "valid": Out(1),
-                "hit": Out(1),
-                "insert": Out(1),
-                "verdict": Out(verdict),
-                "clean": Out(1),
-                "late": Out(1),
-            }
-            | others
+            | {name: In(shape) for name, shape in self.request.items()}
+            | self.ports
+            | dict(others or {})
         )

@@ -1,17 +1,15 @@
 """The interface of every unit: one signature of operations and results, for one lane or several."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
-from amaranth.hdl import Shape, Value, unsigned
+from amaranth.hdl import Shape, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.enum import Enum
 from amaranth.lib.wiring import In, Out
 
 from ..golden.operations import Operation as GoldenOperation
 from ..golden.operations import OperationBit
-from ..golden.spec import FilterSpec
-from .latencies import PERIOD_BITS, STATUS_BITS, stamp_bits
 from .parameters import require_integer
 
 
@@ -52,7 +50,7 @@ def is_clear(operation: Any) -> Value:
 
 
 class UnitSignature(wiring.Signature):
-    """Ports of a unit: a stream of operations in, a stream of results out, and settings.
+    """Ports of a unit: a stream of operations in, a stream of results out, and others.
 
     With one lane, the payload of `i` is a request and that of `o` a result.
     With several, `i` takes a beat: ``alone``, an operation that is performed
@@ -71,149 +69,37 @@ class UnitSignature(wiring.Signature):
 
     Parameters
     ----------
-    key_bits, tag_bits : int
-        Widths of key and tag.
-    generations : int
-        Ages that a key can have.
+    request, result : mapping of str to shape
+        Fields of a request and of a result.
     lanes : int
         Requests per beat.
-    time_bits, window_bits, class_bits : int
-        Widths of the time of an operation, of the window that a query asks for, and of its class.
-    oldest_bits, status_bits, result_time_bits, result_covered_bits : int
-        Widths of the number of oldest cells, of the status, of the time and of the covered ticks
-        of a result.
-    removes : bool
-        Whether operations have the bit ``remove``.
-    generation_bits, generation : int
-        Width of `generation`, the length of a generation that can be set at
-        run time, and its value at reset.
-    secret_bits : int
-        Width of `secret`, a stream of secrets that can be loaded at run time.
-    tick_bits : int
-        Width of `period`, the clocks between two ticks; 1 for the port `tick` in its place.
-    covered_bits : int
-        Width of `covered`, the ticks of which every key is still reported.
-    table : layout, optional
-        Entry of a table of answers, which is loaded as a stream and put to use by the port `swap`.
-    counters : mapping of str to int
-        Outputs that count, with their widths.
-    others : mapping of str to Member
+    ports : mapping of str to Member, optional
         Further ports.
 
     Raises
     ------
     TypeError
-        If a parameter is not an integer.
+        If the number of lanes is not an integer.
     ValueError
-        If a parameter is negative, or 0 where it must not be.
+        If it is below 1, or a key has no bits.
     """
 
     def __init__(
         self,
+        request: Mapping[str, Any],
+        result: Mapping[str, Any],
         *,
-        key_bits: int,
-        tag_bits: int,
-        generations: int,
         lanes: int = 1,
-        time_bits: int = 0,
-        window_bits: int = 0,
-        class_bits: int = 0,
-        oldest_bits: int = 0,
-        status_bits: int = 0,
-        result_time_bits: int = 0,
-        result_covered_bits: int = 0,
-        removes: bool = False,
-        generation_bits: int = 0,
-        generation: int = 0,
-        secret_bits: int = 0,
-        tick_bits: int = 0,
-        covered_bits: int = 0,
-        table: data.Layout | None = None,
-        counters: Mapping[str, int] | None = None,
-        others: Mapping[str, wiring.Member] | None = None,
+        ports: Mapping[str, wiring.Member] | None = None,
     ) -> None:
-        require_integer("Key bits", key_bits, least=1)
-        require_integer("Generations", generations, least=1)
         require_integer("Lanes", lanes, least=1)
-        require_integer("Generation", generation)
-        widths = {"Tag bits": tag_bits, "Time bits": time_bits, "Window bits": window_bits,
-                  "Class bits": class_bits, "Oldest bits": oldest_bits,
-                  "Status bits": status_bits, "Result time bits": result_time_bits,
-                  "Result covered bits": result_covered_bits,
-                  "Generation bits": generation_bits, "Secret bits": secret_bits,
-                  "Tick bits": tick_bits, "Covered bits": covered_bits}  # fmt: skip
-        widths |= counters or {}
-        for name, bits in widths.items():
-            require_integer(name, bits)
+        require_integer("Key bits", Shape.cast(request["key"]).width, least=1)
         self._lanes = lanes
-        operation = unsigned(len(OperationBit)) if removes else Operation
-        self._request = self._payload(
-            {"key": key_bits, "operation": operation, "tag": tag_bits}
-            | _existing(time=time_bits, window=window_bits, query_class=class_bits),
-            {"alone": Operation},
-        )
-        # The tag is the highest field, so that a queue can append it to the rest.
-        self._result = self._payload(
-            {"seen": 1, "age": range(generations)}
-            | _existing(oldest=oldest_bits, status=status_bits, time=result_time_bits)
-            | _existing(covered=result_covered_bits)
-            | {"tag": tag_bits},
-            {},
-        )
-        members = {"i": In(stream.Signature(self._request)),
-                   "o": Out(stream.Signature(self._result))}  # fmt: skip
-        if generation_bits:
-            members["generation"] = In(generation_bits, init=generation)
-        members |= {name: Out(bits) for name, bits in (counters or {}).items()}
-        members |= {name: Out(bits) for name, bits in _existing(covered=covered_bits).items()}
-        if tick_bits:
-            members |= {"tick": In(1)} if tick_bits == 1 else {"period": In(tick_bits)}
-        if table is not None:
-            members |= {"table": In(stream.Signature(table)), "swap": In(1)}
-        if secret_bits:
-            members["secret"] = In(stream.Signature(secret_bits))
-        super().__init__(members | (others or {}))
-
-    @classmethod
-    def from_spec(
-        cls,
-        spec: FilterSpec,
-        *,
-        ticks: str = "tick",
-        time_bits: int | None = None,
-        tells_covered: bool = False,
-        **options: Any,
-    ) -> Self:
-        """Return the signature of a unit for a specification.
-
-        Parameters
-        ----------
-        spec : FilterSpec
-        ticks : str
-            Where the ticks of a window in time come from, one of `lately.hdl.latencies.TICKS`.
-        time_bits : int, optional
-            Width of its tick counter; by default the least.
-        tells_covered : bool
-            Whether results of a window in time tell the covered ticks.
-        options
-            Parameters that the specification does not determine.
-        """
-        if spec.timed:
-            bits = time_bits or stamp_bits(spec.span)
-            covered_bits = (spec.span + 1).bit_length()
-            options |= {
-                "tick_bits": {"tick": 1, "period": PERIOD_BITS, "time": 0}[ticks],
-                "time_bits": bits if ticks == "time" else 0,
-                "result_time_bits": bits,
-                "status_bits": STATUS_BITS,
-                "covered_bits": covered_bits,
-                "result_covered_bits": covered_bits * tells_covered,
-            }
-        return cls(
-            key_bits=spec.key_bits,
-            generations=spec.window_generations + 1,
-            lanes=spec.lanes,
-            **options,
+        self._request = self._payload(_existing(request), {"alone": Operation})
+        self._result = self._payload(_existing(result), {})
+        super().__init__(
+            {"i": In(stream.Signature(self._request)), "o": Out(stream.Signature(self._result))}
+            | dict(ports or {})
         )
 
     def _payload(self, fields: dict[str, Any], common: dict[str, Any]) -> data.StructLayout:
@@ -377,5 +263,7 @@ def fields(shape: Any, name: str = "", offset: int = 0) -> Iterator[tuple[str, i
         yield from fields(field.shape, path, offset + field.offset)
 
 
-def _existing(**widths: int) -> dict[str, int]:
-    return {name: bits for name, bits in widths.items() if bits}
+def _existing(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that have bits, and the tag."""
+    return {name: shape for name, shape in fields.items()
+            if name == "tag" or Shape.cast(shape).width}  # fmt: skip

@@ -61,6 +61,9 @@ GENERATION_LEAD = 16
 SECRET_LEAD = 3
 """Cycles from a secret's acceptance to the first acceptance that it applies to."""
 
+STAMP_LATENCY = 3
+"""Cycles that a request takes until its time has been compared, if it does not wait."""
+
 SPARE_SETTLE = 3
 """Cycles until earlier operations have had their effect on what is known of the spare."""
 

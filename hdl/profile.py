@@ -1,332 +1,260 @@
-"""Hardware figures of a specification: latency, cycles of a clear, memories and limits."""
+"""Options of a unit, and its figures, which are known before it is built. Needs no Amaranth."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
 
-from ..golden.errors import SpecificationError
-from ..golden.spec import FilterSpec
 from ..golden.spec.base import require
 from .latencies import (
-    BEAT_PLACES,
-    CONTROL_LAG,
+    ACCEPT_LAG,
     DEFAULT_LEVELS,
-    GENERATION_LEAD,
-    LANE_HASH_LATENCY,
-    LANE_SLOTS,
-    MINIMUM_BEATS,
-    MOST_CLEAR,
-    MOST_MEMORIES,
-    MOST_SEGMENTS,
-    MOST_WORDS,
-    PAUSE,
     PROTECTIONS,
-    QUEUE_LATENCY,
-    SECRET_SETTLE,
-    SHARD_PLACES,
-    SHIFT_PAUSE,
-    TIMED_GENERATION,
-    VOTE_LATENCY,
+    SPARE_SETTLE,
+    STAMP_LATENCY,
     VOTES,
-    address_registers,
     ceil_log,
-    detector_latency,
-    hash_latency,
-    memory_latency,
-    memory_shape,
-    paged_latency,
-    result_places,
 )
+from .parameters import require_integer
 
 
-@dataclass(frozen=True)
-class HardwareProfile:
-    """Figures of the unit that a specification and build options give.
+@dataclass(frozen=True, kw_only=True)
+class UnitOptions:
+    """Options of a unit of any family.
 
     Attributes
     ----------
-    spec : FilterSpec
-    memory : str
-        Variant of the memories; only `check_buildable` asks for it.
+    memory : str or type
+        Variant of the memories, one of the family's. Units of dictionaries and timing filters also
+        take a class of memories.
     levels : int
-        Levels of look-up tables between two registers, see `lately.hdl.pipeline.Pipeline`.
+        Levels of LUTs between two registers: fewer for a fast clock, more for a small unit of low
+        latency. See `lately.hdl.target_clocks.levels`.
+    tag_bits : int
+        Width of the tag.
+    statistics_bits : int
+        Width of the counters, which wrap around. 0 leaves them out.
+    ticks : str
+        Source of the ticks, if the specification has any: "tick", a port that is high for a cycle
+        per tick; "period", a counter of the cycles that the port of this name gives; "time", the
+        field of this name of each request, see `lately.hdl.frontend.request_times.Stamps`, which
+        timing filters do not have. Ticks of a port must be `Profile.least_period` cycles apart; of
+        those that are closer, up to `lately.hdl.latencies.TICKS_WAITING` wait.
+    time_bits : int, optional
+        Width of the tick counter, and of the ``time`` of requests and results; by default as few
+        as the specification needs.
+    report_covered : bool
+        Whether results of a window in time have the field ``covered``.
     protect : str
-        What an upset of a memory may cost, one of `PROTECTIONS`.
-    check : bool
-        Whether the unit watches its own state.
+        Cost of an upset of a memory, one of `lately.hdl.latencies.PROTECTIONS`: "none" for
+        any; "parity" for false positives; "ecc" for none, if no second upset hits the same bit
+        before it is cleared or written again.
+    self_check : bool
+        Whether the unit watches its own state, and resets itself if the state is illegal.
 
     Raises
     ------
-    ValueError
-        If there is no such protection, or no level.
+    SpecificationError
+        If there is no such source of ticks or protection.
+    TypeError, ValueError
+        If a number is not an integer, or too small.
     """
 
-    spec: FilterSpec
-    memory: str = "portable"
+    memory: Any = "portable"
     levels: int = DEFAULT_LEVELS
+    tag_bits: int = 8
+    statistics_bits: int = 32
+    ticks: str = "tick"
+    time_bits: int | None = None
+    report_covered: bool = False
     protect: str = "none"
-    check: bool = False
+    self_check: bool = False
 
     def __post_init__(self) -> None:
-        if self.levels < 1:
-            raise ValueError(f"Levels must be at least 1, not {self.levels}")
-        if self.protect not in PROTECTIONS:
-            raise ValueError(
-                f"Protection must be one of {', '.join(PROTECTIONS)}, not {self.protect!r}"
-            )
+        require_integer("Levels", self.levels, least=1)
+        require_integer("Tag bits", self.tag_bits)
+        require_integer("Statistics bits", self.statistics_bits)
+        if self.time_bits is not None:
+            require_integer("Time bits", self.time_bits, least=1)
+        rule = f"must be {' or '.join(PROTECTIONS)}"
+        require(self.protect in PROTECTIONS, "protect", rule, self.protect)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Figures of a unit: the base of those of each family.
+
+    Attributes
+    ----------
+    spec : Specification
+    options : UnitOptions
+    """
+
+    spec: Any
+    options: UnitOptions = field(default_factory=UnitOptions)
+
+    MEMORIES: ClassVar[tuple[str, ...]] = ("portable",)
+    """Variants of the memory, of which any family has some."""
+
+    MOST_LEVELS: ClassVar[int] = 16
+    """Most levels of LUTs between two registers; with more, a unit is slower than its memories."""
+
+    @classmethod
+    def of(cls, spec: Any, **options: Any) -> Self:
+        """Return the figures of a unit with these `options`, as `UnitOptions` has them.
+
+        Parameters
+        ----------
+        spec : Specification
+        options
+        """
+        return cls(spec, UnitOptions(**options))
+
+    # Options
+
+    @property
+    def memory(self) -> Any:
+        """Variant of the memories."""
+        return self.options.memory
+
+    @property
+    def levels(self) -> int:
+        """Levels of LUTs between two registers, see `lately.hdl.pipeline.Pipeline`."""
+        return self.options.levels
+
+    @property
+    def protect(self) -> str:
+        """Cost of an upset of a memory."""
+        return self.options.protect
+
+    @property
+    def self_check(self) -> bool:
+        """Whether the unit watches its own state."""
+        return self.options.self_check
+
+    @property
+    def ticks(self) -> tuple[str, ...]:
+        """Sources from which ticks may come; none if the unit has no ticks."""
+        return ()
+
+    @property
+    def time_bits(self) -> int:
+        """Fewest bits of the tick counter; 0 if the unit has no ticks."""
+        return 0
+
+    @property
+    def covers(self) -> bool:
+        """Whether the unit knows for how many ticks every key is still reported."""
+        return False
+
+    # Size
 
     @property
     def lanes(self) -> int:
-        """Operations that the unit accepts per clock."""
-        return self.spec.lanes
-
-    # Memories
+        """Operations that the unit accepts per cycle."""
+        return 1
 
     @property
     def segments(self) -> int:
-        """Segments of a ring, the spare included."""
-        return self.spec.segments
-
-    @property
-    def memories(self) -> int:
-        """Memories of one part of one segment, in all shards, the spare's included."""
-        return self.spec.shards * self.spec.segments * self.spec.parts
-
-    @property
-    def copies(self) -> int:
-        """Copies of each memory, which answer as one."""
-        return PROTECTIONS[self.protect]
-
-    @property
-    def votes(self) -> int:
-        """Copies of each small memory beside those of the ring."""
-        return 1 if self.protect == "none" else VOTES
-
-    @property
-    def memory_shape(self) -> tuple[int, int]:
-        """Columns and rows of the block RAMs of one memory, as the pipeline counts them."""
-        return memory_shape(bits=self.spec.shard_bits, clear=self.spec.clear)
+        """Parts of the memory that are alike: segments of a ring, columns of a dictionary."""
+        return 1
 
     @property
     def block_rams(self) -> int:
         """Block RAMs of an ECP5 that the memory takes."""
-        columns, rows = self.memory_shape
-        return self.memories * int(columns) * int(rows) * self.copies
+        return 0
 
     @property
-    def address_registers(self) -> int:
-        """Registers that lead to each memory."""
-        return int(address_registers(self.block_rams, lanes=self.spec.lanes))
+    def votes(self) -> int:
+        """Copies of each small memory beside those of the filter."""
+        return 1 if self.protect == "none" else VOTES
+
+    # Time
 
     @property
-    def shard_spec(self) -> FilterSpec:
-        """The filter that one shard is, whose keys are states of 64 bits.
-
-        Its ring turns with those of the others; its generation is that of all.
-        """
-        return replace(self.spec, lanes=1, key_bits=64, **self.spec.shard_sizes)
-
-    # Clearing
-
-    @property
-    def clear_cycles(self) -> int:
-        """Cycles that zeroing a segment takes, `clear` bits of every part at a time."""
-        return -(-self.spec.shard_bits // self.spec.clear)
-
-    @property
-    def minimum_generation(self) -> int:
-        """Shortest generation in which operations are not let in one at a time, in insertions."""
-        return max(self._cleared_generation, TIMED_GENERATION if self.spec.timed else 0)
-
-    @property
-    def _cleared_generation(self) -> int:
-        """Shortest generation in which the spare can be cleared, in insertions.
-
-        Insertions come at most `lanes` per cycle; the spare is zeroed in
-        `clear_cycles` cycles, the first of them after the shift. With several lanes at least
-        `MINIMUM_BEATS` cycles.
-        """
-        if self.spec.lanes == 1:
-            return self.clear_cycles + 1
-        return self.spec.lanes * max(MINIMUM_BEATS, self.clear_cycles + 1)
-
-    @property
-    def least_period(self) -> int:
-        """Least cycles between two ticks of a window in time; 0 if it counts insertions.
-
-        Every tick takes effect before the next one: what expires is found segment by segment,
-        and a generation is not old before the spare is clean.
-        """
-        if not self.spec.timed:
-            return 0
-        scanned = 8 * (self.spec.window_generations + 2)
-        cleaned = self.longest_pause + TIMED_GENERATION
-        return max(scanned, -(-cleaned // (self.spec.generation_span - 1)))
-
-    @property
-    def longest_pause(self) -> int:
-        """Most cycles for which a SHIFT or CLEAR, or the spare, keeps the input closed."""
-        return max(SHIFT_PAUSE, self.clear_cycles + PAUSE)
-
-    @property
-    def reset_pause(self) -> int:
-        """Most cycles from the end of a reset to the first acceptance."""
-        return self.longest_pause + GENERATION_LEAD + 2
-
-    # The pipeline
+    def latency_terms(self) -> dict[str, int]:
+        """Cycles of the pipeline, stage by stage, in order."""
+        raise NotImplementedError
 
     @property
     def latency(self) -> int:
         """Cycles from the acceptance of an operation to its result, on an idle output.
 
-        The least of them for several lanes.
+        With several lanes the fewest of them. Times of requests take `STAMP_LATENCY` more.
         """
         return sum(self.latency_terms.values())
 
     @property
-    def latency_terms(self) -> dict[str, int]:
-        """Cycles of the pipeline, stage by stage, in order."""
-        spec = self.spec
-        core = {
-            "memory": self._memory_latency,
-            "detector": detector_latency(
-                levels=self.levels,
-                parts=spec.parts,
-                segments=spec.segments,
-                run=spec.run,
-                generations=spec.window_generations,
-            ),
-        }
-        if spec.lanes == 1:
-            core |= {"span": 1} if spec.timed else {}
-            return {"hash": self._hash_latency, **core, "queue": QUEUE_LATENCY - 1}
-        return {
-            "accept": 1,
-            "hash": self.lane_hash_latency,
-            "dispatch": 8,
-            "distribution": 3 + paged_latency(self.beat_places, far=True),
-            "entries": 4 + QUEUE_LATENCY,
-            "step": 1 + paged_latency(SHARD_PLACES) - (-ceil_log(2, spec.lanes) // self.levels),
-            **core,
-            "done": 2,
-            "check": 8,
-            "results": 2 + paged_latency(self.lane_slots, far=True),
-            "selection": ceil_log(2, spec.shards),
-            "answers": QUEUE_LATENCY,
-        }
-
-    @property
-    def _hash_latency(self) -> int:
-        """Cycles from a key to its addresses, which wait for the control."""
-        return max(
-            CONTROL_LAG, hash_latency(self.spec.key_bits, self.spec.hash, levels=self.levels)
-        )
-
-    @property
-    def lane_hash_latency(self) -> int:
-        """Cycles from the keys of a beat to their states."""
-        settle = SECRET_SETTLE if self.spec.hash == "siphash" else 0
-        hashed = hash_latency(self.spec.key_bits, self.spec.hash, levels=self.lane_hash_levels)
-        return settle + max(LANE_HASH_LATENCY, hashed)
-
-    @property
-    def lane_hash_levels(self) -> int:
-        """Levels of look-up tables of the lanes' hashes, half of the others, as wires are long."""
-        return max(1, self.levels // 2)
-
-    @property
-    def lane_slots(self) -> int:
-        """Beats that may be under way with several lanes, a power of two."""
-        return 1 << ceil_log(2, LANE_SLOTS + self.lane_hash_latency)
-
-    @property
-    def beat_places(self) -> int:
-        """Beats that may be on their way to the shards with several lanes, a power of two."""
-        return 1 << ceil_log(2, BEAT_PLACES + self.lane_hash_latency)
+    def unit_latency(self) -> int:
+        """Cycles from the acceptance of a request to its result, on an idle output."""
+        stamped = bool(self.ticks) and self.options.ticks == "time"
+        return self.latency + (STAMP_LATENCY if stamped else 0)
 
     @property
     def result_places(self) -> int:
-        """Results for which the queue of a unit of one lane has places."""
-        return result_places(self.latency)
+        """Results for which the queue of a unit of one lane has places: a power of two.
+
+        While results are taken, no more are under way than the latency has cycles.
+        """
+        return 1 << int(ceil_log(2, self.latency + ACCEPT_LAG + 1))
 
     @property
-    def _memory_latency(self) -> int:
-        """Cycles from addresses to bits; with two hashes, a register behind their selection."""
-        vote = VOTE_LATENCY if self.copies > 1 else 0
-        return (
-            self.spec.rekey
-            + vote
-            + memory_latency(
-                bits=self.spec.shard_bits, clear=self.spec.clear, registers=self.address_registers
-            )
-        )
+    def least_period(self) -> int:
+        """Least cycles between two ticks; 0 if the unit has no ticks."""
+        return 0
+
+    @property
+    def generation_bits(self) -> int:
+        """Width of the length of a generation, which is set at run time; 0 without generations."""
+        return 0
+
+    @property
+    def minimum_generation(self) -> int:
+        """Shortest generation in which operations flow, in insertions; 0 without generations."""
+        return 0
+
+    @property
+    def longest_pause(self) -> int:
+        """Most cycles for which a CLEAR, or another operation, keeps the input closed."""
+        raise NotImplementedError
+
+    @property
+    def reset_pause(self) -> int:
+        """Most cycles from the end of a reset to the first acceptance."""
+        return self.longest_pause + SPARE_SETTLE + 1
+
+    @property
+    def pauses(self) -> list[str]:
+        """Sentences that say when the input closes although results are taken."""
+        return []
+
+    def promise(self, key: str, *, flags: bool) -> list[str]:
+        """Return sentences that say which keys are reported.
+
+        Parameters
+        ----------
+        key : str
+            Name of a key.
+        flags : bool
+            Whether the user sees all fields of a result.
+        """
+        raise NotImplementedError
 
     # Limits
 
     def check_buildable(self) -> None:
-        """Refuse what the hardware cannot hold.
+        """Refuse a specification or option that the hardware cannot hold.
 
         Raises
         ------
         SpecificationError
-            If a size is not a power of two, a part has one bit, the spare is not zeroed within a
-            generation, the window in time cannot have it, or elaboration would not end.
+            If the memory or the source of ticks is none of the family's.
         """
-        spec, cycles = self.spec, self.clear_cycles
-        for size in spec.index_sizes:
-            _require(
-                size & (size - 1) == 0,
-                f"{spec.family}: hardware needs blocks and parts of a power of two bits, "
-                f"not {size}",
-            )
-        where = "segment" if spec.lanes == 1 else "shard"
-        rule = f"must give at least 2 bits in each part of a {where} for hardware"
-        size = getattr(spec, spec.size_field)
-        require(spec.shard_bits > 1, spec.size_field, rule, size)
-        _require(
-            spec.clear <= spec.shard_bits,
-            f"clear: must be at most the {spec.shard_bits} bits of a part, not {spec.clear}",
-        )
-        several = f", {spec.lanes} insertions in each" if spec.lanes > 1 else ""
-        _require(
-            spec.generation >= self._cleared_generation,
-            f"generation: must be at least {self._cleared_generation} "
-            f"({spec.shard_bits} bits of a part / {spec.clear} cleared per clock = "
-            f"{cycles} clocks, and one to shift{several}), not {spec.generation}",
-        )
-        if spec.timed:
-            self._check_timed()
-        self._check_elaboration()
-
-    def _check_elaboration(self) -> None:
-        spec = self.spec
-        rule = f"must give at most {MOST_SEGMENTS} segments in hardware, the spare included"
-        field = "epochs" if spec.run == 1 and spec.hash_functions == 1 else "l"
-        require(spec.segments <= MOST_SEGMENTS, field, rule, spec.segments)
-        rule = f"must be at most {MOST_CLEAR} in hardware"
-        require(spec.clear <= MOST_CLEAR, "clear", rule, spec.clear)
-        memories = self.memories * self.copies
-        rule = f"must give at most {MOST_MEMORIES} memories in hardware"
-        require(memories <= MOST_MEMORIES, spec.size_field, rule, memories)
-        if self.memory == "portable":
-            words = memories * self.clear_cycles
-            rule = f"must give at most {MOST_WORDS} words in all memories of hardware"
-            require(words <= MOST_WORDS, spec.size_field, rule, words)
-        else:
-            require(self.block_rams <= MOST_MEMORIES, spec.size_field,
-                    f"must give at most {MOST_MEMORIES} block RAMs", self.block_rams)  # fmt: skip
-
-    def _check_timed(self) -> None:
-        spec = self.spec
-        _require(
-            spec.generation >= TIMED_GENERATION,
-            f"generation: must be at least {TIMED_GENERATION} for a window in time, "
-            f"not {spec.generation}",
-        )
-        _require(
-            spec.generation_span >= 2,
-            f"generation_span: must be at least 2 ticks for hardware, not {spec.generation_span}",
-        )
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise SpecificationError(message)
+        memory, named = self.memory, f"for family {self.spec.family}"
+        known = not isinstance(memory, str) or memory in self.MEMORIES
+        require(known, "memory", f"must be {' or '.join(self.MEMORIES)} {named}", memory)
+        ticks = self.options.ticks
+        if self.ticks:
+            rule = f"must be {' or '.join(self.ticks)} {named}"
+            require(ticks in self.ticks, "ticks", rule, ticks)
+        covered = self.options.report_covered
+        rule = "must be False unless a ring has a span"
+        require(self.covers or not covered, "report_covered", rule, covered)

@@ -11,7 +11,8 @@ from amaranth.hdl import UnusedElaboratable
 
 from ..golden.errors import SpecificationError
 from ..golden.spec.all_presets import ALL_PRESETS
-from .build import filter_unit, unit_kind
+from .build import filter_unit
+from .family import family_of
 
 
 def units() -> Iterator[tuple[str, object]]:
@@ -26,7 +27,7 @@ def units() -> Iterator[tuple[str, object]]:
     """
     presets = {spec: name for name, spec in reversed(ALL_PRESETS.items())}
     for spec, preset in presets.items():
-        for memory in unit_kind(spec).memories:
+        for memory in family_of(spec).memories:
             try:
                 yield f"{preset}.{memory}", filter_unit(spec, memory=memory)
             except SpecificationError:

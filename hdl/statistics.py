@@ -8,11 +8,11 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from .parameters import require_integer
-from .registers import Holder, counters
+from .registers import REGISTERS
 
 
-def count_events(m, unit, events, *, holder=Holder.UNIT):
-    """Count the events of the registers that units hold, at the unit's outputs of their names.
+def count_events(m, unit, events):
+    """Count events at the unit's outputs that have the names of their registers.
 
     Parameters
     ----------
@@ -20,11 +20,12 @@ def count_events(m, unit, events, *, holder=Holder.UNIT):
         Gets the counters.
     unit : Component
     events : mapping of str to Value
-        By the name of the event; each bit is one.
-    holder : Holder
-        Whose registers they are.
+        By the name of the event; each bit is one. Events of which the unit has no output, or one
+        without bits, are not counted.
     """
-    for register in counters(holder):
+    for register in REGISTERS:
+        if register.event not in events or register.name not in unit.signature.members:
+            continue
         count = getattr(unit, register.name)
         if not len(count):
             continue

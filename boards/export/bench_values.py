@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from ...golden.spec.timestamp import StampedPartsSpec
 from ...hdl.bus.flat import FlatUnit
 from .design import Design, Port
 from .frame_vectors import frame_vectors
@@ -62,14 +61,14 @@ def _table(design: Design, ports: list[Port]) -> dict[str, Any]:
     if layout is None:
         return {}
     data, valid, ready = design.component.side_streams["table"]
-    assert isinstance(design.spec, StampedPartsSpec)
+    spec: Any = design.spec
     return {
         "inputs": {port.name: port.range for port in ports if port.name in (data, valid, "swap")},
         "data": data,
         "valid": valid,
         "ready": ready,
         "entries": 1 << layout["least"].offset,
-        "thresholds": design.spec.hashes + 2,
+        "thresholds": spec.hashes + 2,
     }
 
 

@@ -11,13 +11,14 @@ from amaranth.lib.wiring import In
 from ... import __version__
 from ...golden.errors import SpecificationError
 from ...golden.spec.base import Specification
-from ...hdl.build import UnitProfile, filter_unit, unit_profile
+from ...hdl.build import filter_unit, unit_profile
 from ...hdl.bus.controlled import BUSES, COUNTER_BITS, MARK_BITS, ControlledUnit
 from ...hdl.bus.flat import AxisUnit, ExternUnit, FlatUnit, RawUnit
 from ...hdl.bus.register_map import RegisterMap
 from ...hdl.latencies import DEFAULT_LEVELS
 from ...hdl.packets.axis_frames import AxisFrames, ControlledDeduplicator
 from ...hdl.packets.deduplicator import Deduplicator
+from ...hdl.profile import Profile
 from ..flow.devices import Device, device
 from .modules import verilog_text
 from .names import ExportError, check_name
@@ -93,9 +94,9 @@ class Design:
     last : bool
         Whether the streams have TLAST.
     levels : int
-        As for `lately.hdl.unit.FilterUnit`.
+        As for `lately.hdl.profile.UnitOptions`.
     protect : str
-        As for `lately.hdl.unit.FilterUnit`.
+        As for `lately.hdl.profile.UnitOptions`.
     options : dict
         Further options of the unit, or of the deduplicator.
     models : sequence of str
@@ -229,7 +230,7 @@ class Design:
         return self.spec.digest.hex()
 
     @property
-    def profile(self) -> UnitProfile:
+    def profile(self) -> Profile:
         """Figures of the unit."""
         return unit_profile(self.spec, **self._shape)
 

@@ -61,7 +61,7 @@ def synthesize_design(
         target=device.name,
         levels=levels(device.name, clock or target_mhz(device.name)),
         protect=protect,
-        options={"check": True} if check else {},
+        options={"self_check": True} if check else {},
     )
     if not frames:
         options |= {"lanes": design.profile.lanes, "latency_cycles": design.profile.latency}

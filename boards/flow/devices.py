@@ -8,7 +8,7 @@ from typing import Any
 
 from ...golden.errors import LatelyError
 from ...golden.spec.base import Specification
-from ...hdl.build import unit_kind
+from ...hdl.family import family_of
 from ...hdl.memory.map import STRICT
 
 
@@ -117,7 +117,7 @@ def own_memory(device: Device, spec: Specification, *, strict: bool = False) -> 
     strict : bool
         Whether the unit uses no bit of a word while another port writes a bit of that word.
 
-    Errors: as `unit_kind`.
+    Errors: as `family_of`.
     """
     own = device.family + STRICT * strict
-    return own if strict or own in unit_kind(spec).memories else "portable"
+    return own if strict or own in family_of(spec).memories else "portable"

@@ -304,7 +304,7 @@ def synthesize_unit(
     strict : bool
         Whether that is the one that uses no bit of a word of which another port writes a bit.
     protect, check
-        As for `FilterUnit`.
+        As for `UnitOptions`.
     device
         As `synthesize`, and so are the errors.
     options
@@ -322,7 +322,7 @@ def synthesize_unit(
         memory=memory or own_memory(device, spec, strict=strict),
         levels=levels(device.name, clock),
         protect=protect,
-        check=check,
+        self_check=check,
     )
     figures = {"lanes": unit_profile(spec).lanes, "latency_cycles": unit.latency}
     return synthesize(unit, device=device, **figures, **options)

@@ -10,9 +10,9 @@ from amaranth.sim import Simulator
 
 from lately.golden import Operation, from_spec, preset
 from lately.golden.spec import GEBFSpec
+from lately.hdl.build import filter_unit
 from lately.hdl.queue import ResultQueue
 from lately.hdl.ring.core import FilterCore, ring_core
-from lately.hdl.unit import FilterUnit
 from lately.replay.drawing import save
 from lately.replay.plots import COLOURS, blank_figure, style
 
@@ -243,7 +243,7 @@ SHOWN = 5
 
 def tick_times(cycle: int) -> list[int]:
     """Return the times of the results of `SHOWN` queries, with a tick in a `cycle` of theirs."""
-    unit = FilterUnit(preset("timed-tiny"), statistics_bits=0)
+    unit = filter_unit(preset("timed-tiny"), statistics_bits=0)
     times: list[int] = []
 
     async def bench(ctx: Any) -> None:

@@ -12,8 +12,7 @@ from amaranth.sim import Simulator
 
 from lately.golden import preset
 from lately.golden.operations import Operation
-from lately.hdl.ring.core import ring_core
-from lately.hdl.unit import FilterUnit
+from lately.hdl.build import filter_unit
 from lately.replay.drawing import save
 from lately.replay.plots import COLOURS, blank_figure, style
 
@@ -58,8 +57,8 @@ class Diagram:
 
 def record(requests: Sequence[tuple[Operation, int]], stalled: range) -> Trace:
     """Return the values of every cycle, from the first request on until all is quiet again."""
-    core = ring_core(SPEC)
-    unit = FilterUnit(SPEC, tag_bits=8, statistics_bits=0, core=core)
+    unit = filter_unit(SPEC, tag_bits=8, statistics_bits=0)
+    core = unit.core
     trace: Trace = []
 
     async def bench(ctx: Any) -> None:

@@ -1,6 +1,6 @@
 """Units with registers behind a bus."""
 
-from amaranth.hdl import Const, Module, Mux, Shape, Signal
+from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
@@ -241,24 +241,11 @@ class ControlledUnit(Controlled):
 def _outer(signature, others):
     """Return the signature of a unit whose tags are not marked, and whose settings are inside."""
     request, result = (
-        {path.rpartition(".")[2]: width for path, _, width in fields(signature.of_lane(one, 0))}
+        {name: field.shape for name, field in signature.of_lane(one, 0) if name != "valid"}
         for one in (signature.request, signature.result)
     )
-    return UnitSignature(
-        key_bits=request["key"],
-        tag_bits=request["tag"] - MARK_BITS,
-        generations=1 << result["age"],
-        lanes=signature.lanes,
-        time_bits=request.get("time", 0),
-        window_bits=request.get("window", 0),
-        class_bits=request.get("query_class", 0),
-        oldest_bits=result.get("oldest", 0),
-        status_bits=result.get("status", 0),
-        result_time_bits=result.get("time", 0),
-        result_covered_bits=result.get("covered", 0),
-        removes=request["operation"] > Shape.cast(Operation).width,
-        others=others,
-    )
+    tag = {"tag": request["tag"] - MARK_BITS}
+    return UnitSignature(request | tag, result | tag, lanes=signature.lanes, ports=others)
 
 
 def _copied(source, target):

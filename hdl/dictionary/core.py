@@ -5,9 +5,9 @@ from operator import or_
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Out
 
-from ..control import PlainCoreSignature
+from ..control import CoreSignature
 from ..latencies import CONTROL_LAG, DEFAULT_LEVELS
 from ..memory.protection import sums
 from ..memory.variants import cell_memory
@@ -27,7 +27,7 @@ from .verdict import Verdict, WindowVerdict
 class DictionaryCore(wiring.Component):
     """Pipeline of a window dictionary, of fixed latency, for one operation per cycle.
 
-    A shift does nothing. The core is late if the sweep of a column needs a cycle without an
+    A shift does nothing. The core asserts `stall` if the sweep of a column needs a cycle without an
     operation, or little room is left in the stash of a dictionary with moves.
 
     With moves an operation that finds no cell goes to the stash, and operations go on. Behind them
@@ -48,7 +48,7 @@ class DictionaryCore(wiring.Component):
 
     Members
     -------
-    As those of `PlainCoreSignature`, and:
+    As those of `CoreSignature`, and:
 
     remove, window : In
         With the control: whether the key is removed; the window of a query, at most that of the
@@ -57,14 +57,14 @@ class DictionaryCore(wiring.Component):
         An entry was given up for the operation that leaves.
     guaranteed : Out
         Largest window for which answers are exact, after the operation that left last.
-    upset : Out(1)
-        If protected: an operation or the sweep has found a cell upset.
 
     Raises
     ------
     ValueError
         If there is no such memory.
     """
+
+    request_lag = CONTROL_LAG
 
     def __init__(
         self, *, spec, memory="portable", levels=DEFAULT_LEVELS, protect="none", digest=None
@@ -91,15 +91,14 @@ class DictionaryCore(wiring.Component):
         self._placed = self._read + Placement.LATENCY
         self.latency = self._read + ANSWER
         super().__init__(
-            PlainCoreSignature(
+            CoreSignature(
                 key_bits=spec.key_bits,
                 verdict=WindowVerdict(window=spec.window),
-                keyed=spec.hash == "siphash",
-                remove=In(1),
-                window=In(range(spec.window + 1)),
-                lost=Out(1),
-                guaranteed=Out(range(spec.window + 1), init=spec.window),
-                **({"upset": Out(1)} if protect != "none" else {}),
+                secrets=1 if spec.hash == "siphash" else 0,
+                request={"remove": 1, "window": range(spec.window + 1)},
+                ports={"guaranteed": Out(range(spec.window + 1), init=spec.window)},
+                events=["lost", *(["upset"] if protect != "none" else [])],
+                others={"lost": Out(1), "stall": Out(1)},
             )
         )
 
@@ -112,7 +111,7 @@ class DictionaryCore(wiring.Component):
         if self._spec.moves:
             self._elaborate_moves(m)
         self._elaborate_verdict(m, pipe, operation)
-        if "upset" in self.signature.members:
+        if "upset" in self.signature.events:
             self._elaborate_upsets(m, pipe, operation)
         return m
 
@@ -126,7 +125,7 @@ class DictionaryCore(wiring.Component):
         insert = pipe.combine("insert", lambda a, b: a & ~b, control["insert"], remove)
         key = pipe.enter(self.key, "key", reset_less=True).at(self._rows - digest.latency)
         if "secret" in digest.signature.members:
-            m.d.comb += digest.secret.eq(self.secret)
+            m.d.comb += digest.secret.eq(self.secret0)
         hashed = pipe.drive(digest, key=key) + digest.latency
         counted = pipe.drive(count, insert=insert.at(hashed - 1))
         return {
@@ -160,7 +159,7 @@ class DictionaryCore(wiring.Component):
             for name in ("late", "overdue")
         )
         late = (registered(m, late, "any_late") & count.tick) | overdue
-        m.d.sync += self.late.eq(late | (self.stash.crowded if spec.moves else 0))
+        m.d.sync += self.stall.eq(late | (self.stash.crowded if spec.moves else 0))
         m.d.comb += [
             wipe.announced.eq(self.control.clear),
             self.clean.eq(wipe.clean),
@@ -292,4 +291,4 @@ class DictionaryCore(wiring.Component):
         looks = operation["query"] | operation["insert"] | operation["remove"]
         found = pipe.register("found_upset", lambda upset, looks: upset.any() & looks, upset, looks)
         swept = registered(m, Cat(column.swept_upset for column in self.columns), "swept_upsets")
-        m.d.sync += self.upset.eq(found.value | swept.any())
+        m.d.sync += self.fault.eq(found.value | swept.any())

@@ -1,9 +1,7 @@
 """Figures of a window dictionary in hardware: latency, sweep and limits. Needs no Amaranth."""
 
 from dataclasses import dataclass
-from typing import Any
 
-from ...golden.errors import SpecificationError
 from ...golden.spec.base import require
 from ...golden.spec.dictionary_sizes import SWEEP_MARGIN, WindowDictionarySpec
 from ..latencies import (
@@ -12,11 +10,11 @@ from ..latencies import (
     MOST_WORDS,
     PROTECTIONS,
     QUEUE_LATENCY,
-    SPARE_SETTLE,
     check_bits,
     hash_latency,
 )
 from ..memory.map import BLOCK_KINDS, CELL_VARIANTS, cell_columns
+from ..profile import Profile
 
 COMPARISON = 2
 """Cycles in which the row of an operation is compared with the rows of the operations ahead."""
@@ -116,93 +114,26 @@ def swept_per_row(spec: WindowDictionarySpec) -> int:
     return min(MOST_SWEPT_PER_ROW, most)
 
 
-def check_buildable(spec: Any, *, memory: str = "portable") -> None:
-    """Refuse what the hardware cannot hold.
-
-    Parameters
-    ----------
-    spec : WindowDictionarySpec
-    memory : str
-        Variant of the memories.
-
-    Raises
-    ------
-    SpecificationError
-        If the family is another, the window too short, a stash with moves too small, or a column
-        longer than the block RAMs, or so long that elaboration would not end.
-    """
-    if not isinstance(spec, WindowDictionarySpec):
-        raise SpecificationError(
-            f"family: must be window-dictionary for a DictionaryUnit, not {spec.family!r}"
-        )
-    if spec.window < LEAST_WINDOW:
-        raise SpecificationError(
-            f"window: must be at least {LEAST_WINDOW} in hardware, where {HAZARDS} operations are "
-            f"under way, not {spec.window}"
-        )
-    if spec.moves and spec.stash <= spec.columns:
-        raise SpecificationError(
-            f"stash: must be at least {spec.columns + 1} in hardware with moves, as each of "
-            f"{spec.columns} columns may hold a place, not {spec.stash}"
-        )
-    rule = f"must be at most {MOST_WORDS // spec.columns} for {spec.columns} columns in hardware"
-    require(spec.rows * spec.columns <= MOST_WORDS, "rows", rule, spec.rows)
-    most = BLOCK_KINDS["ecp5"].bits
-    if memory == "ecp5" and spec.rows > most:
-        raise SpecificationError(
-            f"rows: must be at most {most} for ecp5, the bits of a block RAM, not {spec.rows}"
-        )
-
-
-def check_protection(protect: str) -> None:
-    """Refuse a protection that there is not.
-
-    Parameters
-    ----------
-    protect : str
-
-    Raises
-    ------
-    SpecificationError
-        If it is none of `lately.hdl.latencies.PROTECTIONS`.
-    """
-    require(protect in PROTECTIONS, "protect", f"must be {' or '.join(PROTECTIONS)}", protect)
-
-
 @dataclass(frozen=True)
-class DictionaryProfile:
-    """Figures of the unit that a specification and build options give.
+class DictionaryProfile(Profile):
+    """Figures of the unit of a dictionary.
 
     Attributes
     ----------
     spec : WindowDictionarySpec
-    memory : str
-        Variant of the memories, one of `CELL_VARIANTS`; only `check_buildable` uses it.
-    levels : int
-        Levels of LUTs between two registers of the hash.
-    protect : str
-        What an upset of a memory may cost, one of `lately.hdl.latencies.PROTECTIONS`.
+    options : UnitOptions
     """
 
     spec: WindowDictionarySpec
-    memory: str = "portable"
-    levels: int = DEFAULT_LEVELS
-    protect: str = "none"
 
-    @property
-    def lanes(self) -> int:
-        """Operations that the unit accepts per cycle."""
-        return 1
+    MEMORIES = CELL_VARIANTS
 
     @property
     def segments(self) -> int:
-        """Columns, each a memory of its own."""
         return self.spec.columns
 
     @property
     def block_rams(self) -> int:
-        """Block RAMs of an ECP5 that the cells take; errors as `check_buildable`."""
-        check_buildable(self.spec, memory="ecp5")
         return self.spec.columns * self.copies * -(-self.cell_bits // cell_columns(self.spec.rows))
 
     @property
@@ -217,37 +148,40 @@ class DictionaryProfile:
         return PROTECTIONS[self.protect] if self.protect == "ecc" else 1
 
     @property
-    def latency(self) -> int:
-        """Cycles from the acceptance of an operation to its result, on an idle output."""
-        return rows_latency(self.spec, levels=self.levels) + ANSWER + QUEUE_LATENCY - 1
-
-    @property
-    def least_period(self) -> int:
-        """Least cycles between two ticks: 0, as the window counts insertions."""
-        return 0
+    def latency_terms(self) -> dict[str, int]:
+        rows = rows_latency(self.spec, levels=self.levels)
+        return {"rows": rows, "answer": ANSWER, "queue": QUEUE_LATENCY - 1}
 
     @property
     def longest_pause(self) -> int:
-        """Most cycles for which a CLEAR keeps the input closed."""
         return self.spec.rows + 2 * self.latency
 
     @property
-    def reset_pause(self) -> int:
-        """Most cycles from the end of a reset to the first acceptance."""
-        return self.longest_pause + SPARE_SETTLE + 1
+    def pauses(self) -> list[str]:
+        return ["The input closes for single cycles if many insertions write one column."]
+
+    def promise(self, key: str, *, flags: bool) -> list[str]:
+        return [
+            f"Every key of the last {self.spec.window} insertions is reported. Older keys are "
+            "forgotten.",
+            "An entry may be lost if its columns are full: `lost` counts such entries.",
+        ]
 
     def check_buildable(self) -> None:
-        """Refuse what the hardware cannot hold.
-
-        Raises
-        ------
-        SpecificationError
-            As `check_buildable`, or if there is no such memory or protection for dictionaries.
-        """
-        check_protection(self.protect)
-        if self.memory not in CELL_VARIANTS:
-            raise SpecificationError(
-                f"memory: must be {' or '.join(CELL_VARIANTS)} for family {self.spec.family}, "
-                f"not {self.memory!r}"
-            )
-        check_buildable(self.spec, memory=self.memory)
+        super().check_buildable()
+        spec = self.spec
+        rule = (
+            f"must be at least {LEAST_WINDOW} in hardware, where {HAZARDS} operations are under way"
+        )
+        require(spec.window >= LEAST_WINDOW, "window", rule, spec.window)
+        rule = (
+            f"must be at least {spec.columns + 1} in hardware with moves, as each of "
+            f"{spec.columns} columns may hold a place"
+        )
+        require(not spec.moves or spec.stash > spec.columns, "stash", rule, spec.stash)
+        most = MOST_WORDS // spec.columns
+        rule = f"must be at most {most} for {spec.columns} columns in hardware"
+        require(spec.rows <= most, "rows", rule, spec.rows)
+        most = BLOCK_KINDS["ecp5"].bits
+        rule = f"must be at most {most} for ecp5, the bits of a block RAM"
+        require(self.memory != "ecp5" or spec.rows <= most, "rows", rule, spec.rows)

@@ -1,4 +1,4 @@
-"""Front end of a filter: a gate and a schedule, which together give the core its control flags."""
+"""Front ends of units: what turns operations into the control flags of a core."""
 
 from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
@@ -6,13 +6,13 @@ from amaranth.lib.wiring import In, Out
 
 from ..control import Control
 from ..interface import Operation
-from ..latencies import GENERATION_LEAD, PAUSE, SHIFT_PAUSE
+from ..latencies import GENERATION_LEAD, PAUSE, SHIFT_PAUSE, SPARE_SETTLE
 from .gate import Gate
 from .schedule import Schedule
 
 
 class FrontEnd(wiring.Component):
-    """Turns operations into the control flags of the core, one per clock.
+    """Front end of a ring: turns operations into the control flags of the core, one per cycle.
 
     Counts the insertions of the generation, and lets the first insertion of
     the next one carry the shift. Nothing that was accepted ever stalls: an
@@ -83,7 +83,7 @@ class FrontEnd(wiring.Component):
         when_full=None,
         check=False,
     ):
-        self.window = window
+        self.clock = self.window = window
         self.schedule = Schedule(
             generation_bits=generation_bits,
             minimum_generation=minimum_generation,
@@ -148,3 +148,62 @@ class FrontEnd(wiring.Component):
             schedule.hurry.eq(window.hurry),
             self.limit.eq(window.limit),
         ]
+
+
+class PlainFrontEnd(wiring.Component):
+    """Front end of a core without generations: a gate, and what makes ticks.
+
+    SHIFT does nothing. A CLEAR, as after reset, closes the gate until all is clean.
+
+    Parameters
+    ----------
+    clock : Component, optional
+        Makes ticks: has ``control``, the flags that a core gets, and ``shift``, whether those of
+        the next cycle have a tick. Its ports of the names ``INPUTS`` are ports of the front end;
+        others are driven from outside.
+    check : bool
+        As for `Gate`.
+
+    Members
+    -------
+    i, credit, clean, control
+        As of `FrontEnd`.
+    illegal : Out(1)
+        As of `Gate`.
+    """
+
+    LATENCY = Gate.LATENCY + 1
+
+    def __init__(self, *, clock=None, check=False):
+        self.clock = clock
+        self.gate = Gate(start=SPARE_SETTLE + 1, check=check)
+        super().__init__(
+            {
+                "i": In(stream.Signature(Operation)),
+                "credit": In(1),
+                "clean": In(1, init=1),
+                "control": Out(Control),
+            }
+            | {name: Out(len(getattr(clock, name))) for name in getattr(clock, "INPUTS", ())}
+            | ({"illegal": Out(1)} if check else {})
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.gate = gate = self.gate
+        wiring.connect(m, wiring.flipped(self.i), gate.i)
+        m.d.comb += [gate.credit.eq(self.credit), gate.clean.eq(self.clean)]
+        m.d.sync += [
+            self.control.valid.eq(gate.valid),
+            self.control.query.eq(gate.query),
+            self.control.insert.eq(gate.insert),
+            self.control.clear.eq(gate.clears),
+        ]
+        if self.clock is not None:
+            m.submodules.clock = clock = self.clock
+            m.d.comb += clock.control.eq(self.control)
+            m.d.comb += [getattr(self, name).eq(getattr(clock, name)) for name in clock.INPUTS]
+            m.d.sync += self.control.shift.eq(clock.shift)
+        if "illegal" in self.signature.members:
+            m.d.comb += self.illegal.eq(gate.illegal)
+        return m

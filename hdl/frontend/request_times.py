@@ -4,6 +4,7 @@ from amaranth.hdl import Module, Shape, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..latencies import STAMP_LATENCY
 from ..parameters import require_integer
 
 
@@ -38,7 +39,7 @@ class Stamps(wiring.Component):
         As `require_integer`; the widths of times must hold twice the span.
     """
 
-    LATENCY = 3
+    LATENCY = STAMP_LATENCY
     """Clocks that an operation takes which does not wait."""
 
     INTERVAL = 20

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..latencies import STATUS_BITS, TICKS_WAITING, stamp_bits
 from ..memory.copies import copy_names, vote
+from ..memory.map import STRICT
 from ..parameters import require_integer
 from ..pipeline import registered
 
@@ -39,8 +40,8 @@ class TimeWindow(wiring.Component):
         Bits of the tick counter, at least those by which times are compared.
     stamped : bool
         Whether a tick goes on to `target`, instead of to the next number.
-    tells : bool
-        Whether there is `told`.
+    report_covered : bool
+        Whether there is `reported`.
     copies : int
         Of the times of settled segments; of three most count.
     synchronous_read : bool
@@ -77,7 +78,7 @@ class TimeWindow(wiring.Component):
         For the same: the tick counter.
     covered : Out(range(span + 2))
         Ticks, the present one included, of which every key is still reported.
-    told : Out
+    reported : Out
         A layout of ``status``, ``time`` and ``covered``, all for the operation of three clocks ago,
         before its effects; the port `covered` may be a clock late.
     shortened, overfilled : Out(1)
@@ -85,6 +86,12 @@ class TimeWindow(wiring.Component):
 
     Errors: as `require_integer`.
     """
+
+    INPUTS = ("limit",)
+    """Ports that are inputs of the core."""
+
+    EVENTS = ("shortened", "overfilled")
+    """Outputs that a unit counts."""
 
     SETTLE = 5
     """Clocks from a change to what has expired by then."""
@@ -101,7 +108,7 @@ class TimeWindow(wiring.Component):
         generation_span,
         time_bits=None,
         stamped=False,
-        tells=False,
+        report_covered=False,
         copies=1,
         synchronous_read=False,
     ):
@@ -122,10 +129,10 @@ class TimeWindow(wiring.Component):
         """Memories of the times of the settled segments."""
         time_bits = time_bits or self._bits
         ports = {"target": In(time_bits), "far": In(1)} if stamped else {}
-        self._tells = tells
-        if tells:
+        self._reports = report_covered
+        if report_covered:
             fields = {"status": STATUS_BITS, "time": time_bits, "covered": range(span + 2)}
-            ports["told"] = Out(data.StructLayout(fields))
+            ports["reported"] = Out(data.StructLayout(fields))
         super().__init__(
             {
                 "tick": In(1),
@@ -147,6 +154,13 @@ class TimeWindow(wiring.Component):
                 "overfilled": Out(1),
             }
         )
+
+    @property
+    def report(self):
+        """Fields of results that the window knows: a cycle later if ``covered`` is one of them."""
+        names = ("status", "time", "covered") if self._reports else ("status", "time")
+        source = self.reported if self._reports else self
+        return {name: getattr(source, name) for name in names}
 
     def elaborate(self, platform):
         m = Module()
@@ -327,11 +341,32 @@ class TimeWindow(wiring.Component):
         with m.Elif(self._turn & (overfull != most)):
             m.d.sync += overfull.eq(overfull + 1)
         m.d.comb += [self.shortened.eq(retired), self.overfilled.eq(self._beyond)]
-        if self._tells:
+        if self._reports:
             # A clock later, when it is known what was lost.
             late, now = registered(m, shortened, "late"), self.time
             m.d.sync += [
-                self.told.status.eq(self.status),
-                self.told.time.eq(now),
-                self.told.covered.eq(Mux(late, (now - lost)[: self._bits], self._span + 1)),
+                self.reported.status.eq(self.status),
+                self.reported.time.eq(now),
+                self.reported.covered.eq(Mux(late, (now - lost)[: self._bits], self._span + 1)),
             ]
+
+
+def time_window(profile):
+    """Return the window of a unit of a ring with a span.
+
+    Parameters
+    ----------
+    profile : RingProfile
+    """
+    spec, options = profile.spec, profile.options
+    return TimeWindow(
+        run=spec.run,
+        generations=spec.window_generations,
+        span=spec.span,
+        generation_span=spec.generation_span,
+        time_bits=options.time_bits,
+        stamped=options.ticks == "time",
+        report_covered=options.report_covered,
+        copies=profile.votes,
+        synchronous_read=profile.memory.removesuffix(STRICT) == "ice40",
+    )

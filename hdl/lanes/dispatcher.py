@@ -14,7 +14,7 @@ from ...golden.hash.functions import (
 from ...golden.hash.siphash import SECRET_BITS
 from ..hash.functions import StateHash
 from ..hash.siphash import SipHash
-from ..interface import UnitSignature, operation_bits
+from ..interface import operation_bits
 from ..monitors import watch_count, watch_way
 from ..pipeline import Pipeline, successor
 from .beats import BeatRecord, SameBeatKeys, ShiftFinder
@@ -74,8 +74,10 @@ class Dispatcher(wiring.Component):
 
     Parameters
     ----------
-    profile : HardwareProfile
-    tag_bits, slots, generation_bits : int
+    profile : RingProfile
+    beat : StructLayout
+        Payload of a unit's input.
+    slots : int
 
     Members
     -------
@@ -104,9 +106,9 @@ class Dispatcher(wiring.Component):
         If the unit watches its state: a beat did not arrive, or a count of them is not that.
     """
 
-    def __init__(self, *, profile, tag_bits, slots, generation_bits):
+    def __init__(self, *, profile, beat, slots):
         self._spec = spec = profile.spec
-        self._checks = profile.check
+        self._checks = profile.self_check
         self._lanes = spec.lanes
         self._shards = spec.shards
         self._hashes = [
@@ -119,13 +121,12 @@ class Dispatcher(wiring.Component):
         self.latency = self._hashed + SameBeatKeys.LATENCY + 3
         self._finder = ShiftFinder(
             lanes=spec.lanes,
-            generation_bits=generation_bits,
+            generation_bits=profile.generation_bits,
             minimum=profile.minimum_generation,
         )
-        beat = UnitSignature.from_spec(spec, tag_bits=tag_bits).request
         super().__init__(
             {
-                "generation": In(generation_bits),
+                "generation": In(profile.generation_bits),
                 "valid": In(1),
                 "beat": In(beat),
                 "hashed": Out(1),
@@ -135,7 +136,10 @@ class Dispatcher(wiring.Component):
                 "recorded": Out(1),
                 "record": Out(
                     BeatRecord(
-                        lanes=spec.lanes, shards=self._shards, slots=slots, tag_bits=tag_bits
+                        lanes=spec.lanes,
+                        shards=self._shards,
+                        slots=slots,
+                        tag_bits=profile.options.tag_bits,
                     )
                 ),
                 "slot": Out(range(slots)),
@@ -144,7 +148,7 @@ class Dispatcher(wiring.Component):
                 "shifted": Out(1),
             }
             | ({"secret": In(SECRET_BITS), "cleared": Out(1)} if spec.hash == "siphash" else {})
-            | ({"illegal": Out(1)} if profile.check else {})
+            | ({"illegal": Out(1)} if profile.self_check else {})
         )
 
     def elaborate(self, platform):

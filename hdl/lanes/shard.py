@@ -25,7 +25,7 @@ class Shard(wiring.Component):
 
     Parameters
     ----------
-    profile : HardwareProfile
+    profile : RingProfile
         Profile of the whole unit.
     number : int
         Index of the shard.
@@ -116,7 +116,7 @@ class Shard(wiring.Component):
                 "results": Out(spec.lanes * self._verdict_bits),
             }
             | ({"upset": Out(1)} if profile.protect != "none" else {})
-            | ({"illegal": Out(1)} if profile.check else {})
+            | ({"illegal": Out(1)} if profile.self_check else {})
         )
 
     @property
@@ -134,7 +134,7 @@ class Shard(wiring.Component):
             apart=self._ordered.size // 2,
             distributed=True,
             copies=self._profile.votes,
-            check=self._profile.check,
+            check=self._profile.self_check,
         )
         m.submodules.sequencer = sequencer = Sequencer(
             entry=self._ordered, clear_words=self._profile.clear_cycles
@@ -150,7 +150,7 @@ class Shard(wiring.Component):
         m.d.comb += self.taken.eq(sequencer.takes)
         if "upset" in self.signature.members:
             m.d.comb += self.upset.eq(core.fault)
-        self._wrong = [core.illegal, queue.illegal] if self._profile.check else []
+        self._wrong = [core.illegal, queue.illegal] if self._profile.self_check else []
         pipeline = Pipeline(m, levels=self._profile.levels)
         key = self._elaborate_states(m, pipeline, sequencer)
         control = pipeline.enter(sequencer.control, "control", stage=sequencer.LATENCY)
@@ -159,7 +159,7 @@ class Shard(wiring.Component):
             core.control.eq(control.at(key.stage).value),
         ]
         self._elaborate_results(m, pipeline, sequencer, key.stage + core.latency)
-        if self._profile.check:
+        if self._profile.self_check:
             self._wrong += [
                 watch_way(m, self.valid, valid_next, self.WAY_IN - 1, "way_in"),
                 watch_count(m, queue.given, "given", more=queue.o.valid & queue.o.ready),
@@ -199,7 +199,7 @@ class Shard(wiring.Component):
             m.d.sync += written.eq(successor(written))
         with m.If(sequencer.takes):
             m.d.sync += read.eq(successor(read))
-        if self._profile.check:
+        if self._profile.self_check:
             self._wrong += [
                 watch_count(m, written, "states_written", more=self.valid),
                 watch_count(m, read, "states_read", more=sequencer.takes),
@@ -238,7 +238,7 @@ class Shard(wiring.Component):
         ends = last.at(stage + 1).value
         with m.If(ends):
             m.d.sync += self.done.eq(self.done + 1)
-        if self._profile.check:
+        if self._profile.self_check:
             self._wrong += [
                 watch_count(m, self.done, "done", more=ends),
                 watch_way(m, last.value, ends, stage + 1 - last.stage, "last"),

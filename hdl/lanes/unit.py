@@ -3,18 +3,13 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 
-from ...golden.errors import SpecificationError
-from ...golden.hash.siphash import SECRET_BITS
 from ..hash.secrets import Secrets
 from ..hash.siphash import SipHash
-from ..interface import UnitSignature
-from ..latencies import DEFAULT_LEVELS, GENERATION_LEAD, SECRET_SETTLE
-from ..memory.map import floorplan_groups, memory_map
-from ..monitors import alarm_ports, recovering, watch_credits, watch_way
+from ..latencies import SECRET_SETTLE
+from ..monitors import recovering, watch_credits, watch_way
 from ..pipeline import registered
-from ..profile import HardwareProfile
-from ..registers import Holder, counters
 from ..statistics import count_events
+from ..unit import BaseUnit
 from .beats import BeatRecord
 from .collector import Collector
 from .credits import Credits
@@ -23,8 +18,8 @@ from .distributor import Distributor
 from .shard import Shard
 
 
-class LaneUnit(wiring.Component):
-    """A filter that takes several keys per cycle into one window.
+class LaneUnit(BaseUnit):
+    """A unit that takes several keys per cycle into one window. See `BaseUnit`.
 
     A beat holds an operation for each lane. Operations take effect beat by
     beat and lane by lane, each as if those before it had finished: the outcome
@@ -35,61 +30,25 @@ class LaneUnit(wiring.Component):
     one operation per cycle. The ring turns in all shards at the same place of
     the order. `i.ready` falls while too many operations wait for one shard,
     while clearing lags behind, and while answers are not taken. An operation
-    on a key that an earlier lane of its beat inserts asks no shard; its
+    on a key that an earlier lane of its beat inserts needs no shard; its
     outcome is known. A stream of one key thus flows at full rate.
 
     Latency `latency` cycles from acceptance to answer, or less than `poll` more, if nothing
-    waits.
+    waits. A `generation` below `minimum_generation` counts as that.
+
+    A secret applies from the next beat on that begins with a CLEAR and is accepted at least
+    `SECRET_LEAD` cycles later, or, in place of one that has waited as long, is accepted in the same
+    cycle or later. From its acceptance to that of this beat the unit takes a beat in `SECRET_PACE`
+    cycles.
 
     Parameters
     ----------
-    spec : FilterSpec
-        What to build; must pass `HardwareProfile.check_buildable`, and have several lanes.
-    tag_bits : int
-        Width of the tag.
-    statistics_bits : int
-        Width of the counters, which wrap around. 0 leaves them out.
-    memory : str
-        Variant of the segment memories, one of `lately.hdl.memory.variants.VARIANTS`.
-    levels : int
-        Of hashes and detectors, as for `FilterUnit`.
-    protect : str
-        As for `FilterUnit`.
-    check : bool
-        Whether the unit watches its own state: the masks of the ring of each shard, that the spare
-        is clean when it turns, the places of entries and of answers, the order of beats and that
-        they arrive, and what is counted of them. It resets itself where one of these is wrong.
-
-    Members
-    -------
-    i, o
-        See `lately.hdl.interface.UnitSignature`: beats, and an answer for each.
-    generation : In(generation_bits)
-        Insertions in a generation, as for `FilterUnit`; a length below `minimum_generation` counts
-        as that.
-    secret : In(stream.Signature(128))
-        With ``hash="siphash"`` only: the secret of the hash, 0 after reset. It applies from the
-        next beat on that begins with a CLEAR and is accepted at least `SECRET_LEAD` cycles later,
-        or, in place of one that has waited as long, is accepted in the same cycle or later.
-        From its acceptance to that of this beat the unit takes a beat in `SECRET_PACE` cycles.
-    operations, ... : Out(statistics_bits)
-        The counters of `lately.hdl.registers` that units hold, as for `FilterUnit`.
-    fault, alarms : Out
-        If it watches its state: as for `FilterUnit`.
-    upsets : Out(statistics_bits)
-        As for `FilterUnit`.
-
-    Raises
-    ------
-    SpecificationError
-        If the hardware cannot hold the specification, or it has one lane.
+    profile : RingProfile
+        What to build; must pass `check_buildable`, and have several lanes.
     """
 
     LAG = 8
     """Cycles from an acceptance until `i.ready` knows of it, and two to spare."""
-
-    GENERATION_LEAD = GENERATION_LEAD
-    """Cycles from a change of the generation length to the first operation it applies to."""
 
     SECRET_LEAD = Secrets.LEAD + 2
     """Cycles from a secret's acceptance to that of the first clear that brings it in."""
@@ -97,103 +56,40 @@ class LaneUnit(wiring.Component):
     SECRET_PACE = 1 << (SECRET_SETTLE + SipHash.HOLD - 1).bit_length()
     """Cycles between two beats while a secret waits: keys of the one before need theirs so long."""
 
-    def __init__(
-        self,
-        spec,
-        *,
-        tag_bits=8,
-        statistics_bits=32,
-        memory="portable",
-        levels=DEFAULT_LEVELS,
-        protect="none",
-        check=False,
-    ):
-        if spec.lanes == 1:
-            raise SpecificationError("lanes: must be 2 or 4 for LaneUnit, not 1")
-        self._spec = spec
-        self._memory = memory
-        self._profile = HardwareProfile(
-            spec, memory=memory, levels=levels, protect=protect, check=check
-        )
-        self._profile.check_buildable()
-        self.generation_bits = spec.generation.bit_length() + 1
-        slots = self._profile.lane_slots
-        self._secrets = None
-        if spec.hash == "siphash":
-            self._secrets = Secrets(pipelines=1, ring_segments=spec.ring_segments)
-        held = counters(Holder.UNIT)
-        held += counters(Holder.PROTECTION) if protect != "none" else []
-        signature = UnitSignature.from_spec(
-            spec,
-            tag_bits=tag_bits,
-            generation_bits=self.generation_bits,
-            generation=spec.generation,
-            secret_bits=SECRET_BITS if self._secrets else 0,
-            counters={one.name: statistics_bits for one in held},
-            others=alarm_ports(check),
-        )
-        self._record = BeatRecord(
-            lanes=spec.lanes, shards=spec.shards, slots=slots, tag_bits=tag_bits
-        )
-        self._dispatcher = Dispatcher(
-            profile=self._profile,
-            tag_bits=tag_bits,
-            slots=slots,
-            generation_bits=self.generation_bits,
-        )
+    def __init__(self, profile):
+        spec, check, slots = profile.spec, profile.self_check, profile.lane_slots
         self._shards = [
-            Shard(profile=self._profile, number=number, slots=slots)
-            for number in range(spec.shards)
+            Shard(profile=profile, number=number, slots=slots) for number in range(spec.shards)
         ]
+        secrets = None
+        if spec.hash == "siphash":
+            secrets = Secrets(pipelines=1, ring_segments=spec.ring_segments)
+        super().__init__(profile, core=self._shards[0].core, secrets=secrets)
+        record = BeatRecord(
+            lanes=spec.lanes,
+            shards=spec.shards,
+            slots=slots,
+            tag_bits=profile.options.tag_bits,
+        )
+        self._dispatcher = Dispatcher(profile=profile, beat=self.signature.request, slots=slots)
         self._distributor = Distributor(
             lanes=spec.lanes,
             shards=spec.shards,
             slots=slots,
-            depth=self._profile.beat_places,
-            copies=self._profile.votes,
+            depth=profile.beat_places,
+            copies=profile.votes,
             check=check,
         )
         self._collector = Collector(
-            record=self._record,
+            record=record,
             shards=spec.shards,
             slots=slots,
-            answer=signature.result,
-            verdict_bits=len(self._shards[0].core.verdict.as_value()),
+            answer=self.signature.result,
+            verdict_bits=len(self.core.verdict.as_value()),
             results_latency=self._shards[0].latency,
-            copies=self._profile.votes,
+            copies=profile.votes,
             check=check,
         )
-        super().__init__(signature)
-
-    @property
-    def spec(self):
-        """Specification of the unit."""
-        return self._spec
-
-    @property
-    def memory_map(self):
-        """Memories of the unit, and where each bit lies in them: a `MemoryMap`."""
-        return memory_map(self._spec, memory=self._memory, protect=self._profile.protect)
-
-    @property
-    def floorplan_groups(self):
-        """Names of the block RAMs of each shard, which belong side by side."""
-        return floorplan_groups(self.memory_map.memories)
-
-    @property
-    def profile(self):
-        """Figures of the unit: latency, memories, least generation."""
-        return self._profile
-
-    @property
-    def minimum_generation(self):
-        """Shortest length of a generation."""
-        return self._profile.minimum_generation
-
-    @property
-    def latency(self):
-        """Cycles from the acceptance of a beat to its answer on an idle output, at least."""
-        return self._profile.latency
 
     @property
     def poll(self):
@@ -229,21 +125,21 @@ class LaneUnit(wiring.Component):
             ]
         events = {"valid": dispatcher.performed, "insert": dispatcher.inserted,
                   "shift": dispatcher.shifted, "hit": collector.hit}  # fmt: skip
-        count_events(m, self, events)
-        if self._profile.protect != "none":
+        if self.profile.protect != "none":
             upset = Cat(registered(m, shard.upset, f"upset{number}")
-                        for number, shard in enumerate(self._shards)).any()  # fmt: skip
-            count_events(m, self, {"upset": upset}, holder=Holder.PROTECTION)
+                        for number, shard in enumerate(self._shards))  # fmt: skip
+            events["upset"] = upset.any()
+        count_events(m, self, events)
         answered = self.o.valid & self.o.ready
         credits = {
             name: self._elaborate_credits(m, name, limit - 1 - self.LAG, accepted, refund)
             for name, limit, refund in (
-                ("under_way", self._profile.lane_slots, answered),
-                ("waiting", self._profile.beat_places, distributor.left),
+                ("under_way", self.profile.lane_slots, answered),
+                ("waiting", self.profile.beat_places, distributor.left),
             )
         }
         may = [one.available for one in credits.values()]
-        if self._secrets is not None:
+        if self.secrets is not None:
             may.append(self._elaborate_secrets(m))
         m.d.comb += [
             self.i.ready.eq(registered(m, Cat(may).all(), "ready")),
@@ -254,7 +150,7 @@ class LaneUnit(wiring.Component):
             self.o.p.eq(collector.o.p),
             collector.o.ready.eq(self.o.ready),
         ]
-        if self._profile.check:
+        if self.profile.self_check:
             return recovering(m, self, self._elaborate_check(m, accepted, credits))
         return m
 
@@ -269,7 +165,7 @@ class LaneUnit(wiring.Component):
 
     def _elaborate_secrets(self, m):
         """Bring in the secrets with the clears; return whether a beat may come, as to them."""
-        m.submodules.secrets = secrets = self._secrets
+        m.submodules.secrets = secrets = self.secrets
         pace = Signal(range(self.SECRET_PACE))
         m.d.sync += pace.eq(Mux(secrets.waits, pace + 1, 0))
         wiring.connect(m, wiring.flipped(self.secret), secrets.i)
@@ -282,6 +178,6 @@ class LaneUnit(wiring.Component):
         return ~secrets.waits | pace.all()
 
     def _elaborate_credits(self, m, name, limit, spend, refund):
-        m.submodules[name] = credits = Credits(limit=limit, check=self._profile.check)
+        m.submodules[name] = credits = Credits(limit=limit, check=self.profile.self_check)
         m.d.comb += [credits.spend.eq(spend), credits.refund.eq(refund)]
         return credits

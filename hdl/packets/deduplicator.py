@@ -64,7 +64,7 @@ class Deduplicator(wiring.Component):
     digest : Component, optional
         In place of a `FrameDigest`, with the same ports.
     ticks : str
-        "period" or "tick", as for `lately.hdl.unit.FilterUnit`.
+        "period" or "tick", as for `lately.hdl.profile.UnitOptions`.
     options
         Others of the filter's unit.
 
@@ -262,4 +262,4 @@ class Deduplicator(wiring.Component):
         events = {
             name: registered(m, Cat(event), f"{name}_event") for name, event in events.items()
         }
-        count_events(m, self, events, holder=Holder.FRAMES)
+        count_events(m, self, events)

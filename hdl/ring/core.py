@@ -2,13 +2,14 @@
 
 from amaranth.hdl import Cat, Module
 from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
 
-from ..control import CoreSignature
+from ..control import CoreSignature, Verdict
 from ..hash.key import KeyHash
 from ..latencies import CONTROL_LAG
 from ..pipeline import Pipeline
-from ..profile import HardwareProfile
 from .detector import RingDetector
+from .profile import RingProfile
 from .separate import SegmentStore
 
 
@@ -65,12 +66,11 @@ class FilterCore(wiring.Component):
         super().__init__(
             CoreSignature(
                 key_bits=len(hashes[0].key),
-                ages=detector.starts,
-                latency=self.latency,
-                clear_cycles=clear_cycles,
+                verdict=Verdict(ages=detector.starts),
                 secrets=len(hashes) if "secret" in hashes[0].signature.members else 0,
-                timed=timed,
-                checks="illegal" in store.signature.members,
+                events=["shift", *(["upset"] if "upset" in store.signature.members else [])],
+                others=({"limit": In(range(detector.starts + 1))} if timed else {})
+                | ({"illegal": Out(1)} if "illegal" in store.signature.members else {}),
             )
         )
 
@@ -139,12 +139,12 @@ def ring_core(
     Parameters
     ----------
     spec : FilterSpec
-        Filter to build; must pass `HardwareProfile.check_buildable`.
+        Filter to build; must pass `RingProfile.check_buildable`.
     memory : str or callable
         Variant of the memories, or what builds one in place of a variant.
     hashed : bool
         Whether keys come as states that were hashed elsewhere.
-    profile : HardwareProfile, optional
+    profile : RingProfile, optional
         Figures of the unit that the core is in, if it is not the only one there.
     control_lag : int
         As for `FilterCore`.
@@ -162,7 +162,7 @@ def ring_core(
     """
     if profile is None:
         name = memory if isinstance(memory, str) else "portable"
-        profile = HardwareProfile(spec, memory=name)
+        profile = RingProfile.of(spec, memory=name)
     profile.check_buildable()
     levels = profile.levels
     hashes = [

@@ -73,7 +73,7 @@ class SegmentStore(wiring.Component):
     Parameters
     ----------
     spec : FilterSpec
-    profile : HardwareProfile
+    profile : RingProfile
         Figures of the unit that the store is in.
     memory : str or callable
         Variant of the segment memories, or what builds one instead of `segment_memory`.
@@ -94,7 +94,7 @@ class SegmentStore(wiring.Component):
         if hashes not in (1, 2):
             raise ValueError(f"Hashes must be 1 or 2, not {hashes!r}")
         self._spec = spec
-        checks = {"check": True} if profile.check else {}
+        checks = {"check": True} if profile.self_check else {}
         self.ring = ring(
             segments=spec.segments, run=spec.run, clear_words=profile.clear_cycles, **checks
         )
@@ -119,7 +119,7 @@ class SegmentStore(wiring.Component):
                 latency=self.latency,
                 hashes=hashes,
                 upsets=self._upsets,
-                checks=profile.check,
+                checks=profile.self_check,
             )
         )
 

@@ -4,9 +4,9 @@ from functools import partial
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Out
 
-from ..control import PlainCoreSignature
+from ..control import CoreSignature
 from ..hash.functions import expand, fold, mix
 from ..latencies import CONTROL_LAG, DEFAULT_LEVELS, PAGE_WORDS, VOTES, hash_latency
 from ..memory.copies import protected
@@ -14,6 +14,7 @@ from ..memory.delay import DelayLine
 from ..memory.protection import CELL_PROTECTIONS
 from ..memory.variants import cell_memory
 from ..pipeline import Pipeline
+from .decision_tables import DecidingCore
 from .oldest import OldestCell, TimingVerdict
 from .part import TimingPart
 from .sweep import PortSweep, Visits, VisitSweep
@@ -31,8 +32,8 @@ class TimingCore(wiring.Component):
 
     If a tick is a unit of time, ticks come at least `TimingProfile.least_period` cycles apart, and
     the core accepts an operation in every cycle. If a tick is a block of insertions, ticks may come
-    in each cycle. Then the sweep takes cycles without an operation, and the core is ``late`` for
-    one in `TimingProfile.rest_interval` cycles.
+    in each cycle. Then the sweep takes cycles without an operation, and the core asserts ``stall``
+    for one in `TimingProfile.rest_interval` cycles.
 
     Parameters
     ----------
@@ -47,13 +48,11 @@ class TimingCore(wiring.Component):
 
     Members
     -------
-    As those of `PlainCoreSignature`; the ``shift`` of a control is a tick, which comes before the
+    As those of `CoreSignature`; the ``shift`` of a control is a tick, which comes before the
     operation, whether there is one or not. And:
 
     window : In(range(window_blocks + 1))
         With the key: of the query, in ticks.
-    upset : Out(1)
-        If protected: an operation or the sweep has found a cell upset.
 
     Raises
     ------
@@ -67,7 +66,7 @@ class TimingCore(wiring.Component):
         self._spec = spec
         self._levels = levels
         self._protected = protect != "none"
-        profile = TimingProfile(spec, levels=levels, memory=memory, protect=protect)
+        profile = TimingProfile.of(spec, levels=levels, memory=memory, protect=protect)
         profile.check_sweep()
         window = spec.window_blocks
         shape = {"stamp_bits": spec.stamp_bits, "limit": window + 1}
@@ -90,11 +89,12 @@ class TimingCore(wiring.Component):
         """Cycles from a key to the ages of its cells."""
         self.latency = self.read_latency + terms["oldest"]
         super().__init__(
-            PlainCoreSignature(
+            CoreSignature(
                 key_bits=spec.key_bits,
                 verdict=TimingVerdict(window=window, hashes=spec.hashes),
-                window=In(range(window + 1)),
-                **({"upset": Out(1)} if self._protected else {}),
+                request={"window": range(window + 1)},
+                events=["upset"] if self._protected else [],
+                others={"stall": Out(1)},
             )
         )
 
@@ -141,7 +141,7 @@ class TimingCore(wiring.Component):
         m.d.comb += [
             visits.free.eq(~here["valid"].value),
             visits.clear.eq(here["clear"].value),
-            self.late.eq(visits.late),
+            self.stall.eq(visits.late),
             self.clean.eq(visits.clean & ~clearing),
         ]
 
@@ -170,7 +170,7 @@ class TimingCore(wiring.Component):
         found = Cat(part.upset for part in self.parts)
         renewed = Cat(part.renewed for part in self.parts)
         asked = (control["query"] | control["insert"]).at(self.read_latency - 1).value
-        m.d.sync += self.upset.eq(found.any() & asked | renewed.any())
+        m.d.sync += self.fault.eq(found.any() & asked | renewed.any())
 
     def _elaborate_window(self, m, pipe):
         """Return the window of the query, which waits for the ages."""
@@ -187,3 +187,19 @@ class TimingCore(wiring.Component):
             pipe.drive(delay, i=window)
             window = pipe.enter(delay.o, "window", stage=after, reset_less=True)
         return window
+
+
+def timing_core(profile):
+    """Return the core of a timing filter; if there are classes of queries, with their tables.
+
+    Parameters
+    ----------
+    profile : TimingProfile
+    """
+    spec, memory = profile.spec, profile.memory
+    core = TimingCore(spec, memory=memory, levels=profile.levels, protect=profile.protect)
+    if not profile.decides:
+        return core
+    return DecidingCore(
+        core=core, spec=spec, classes=spec.classes, bits=spec.phase_bits, memory=memory
+    )

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..control import PlainCoreSignature
+from ..control import CoreSignature
 from ..latencies import CONTROL_LAG, VOTES
 from ..memory.cells import CellMemory
 from ..memory.copies import copy_names, vote
@@ -138,8 +138,6 @@ class DecidingCore(wiring.Component):
     swap : In(1)
         Operations that come in later clocks are answered by the other bank. Until the first one
         since reset every key is reported.
-    upset : Out(1)
-        As of the `core`, if it has one.
 
     Errors: as `require_integer`.
     """
@@ -152,16 +150,15 @@ class DecidingCore(wiring.Component):
         self.entry = Threshold(spec=spec, classes=classes, bits=bits)
         """Layout of an entry of the table."""
         self.latency = core.latency + DecisionTables.LATENCY
-        self._told = "upset" in core.signature.members
+        self._protected = "upset" in core.signature.events
         super().__init__(
-            PlainCoreSignature(
+            CoreSignature(
                 key_bits=spec.key_bits,
                 verdict=core.verdict.shape(),
-                query_class=In(range(classes)),
-                phase=In(bits),
-                table=In(stream.Signature(self.entry)),
-                swap=In(1),
-                **({"upset": Out(1)} if self._told else {}),
+                request={"query_class": range(classes)},
+                ports={"table": In(stream.Signature(self.entry)), "swap": In(1)},
+                events=["upset"] if self._protected else [],
+                others={"phase": In(bits), "stall": Out(1)},
             )
         )
 
@@ -169,7 +166,7 @@ class DecidingCore(wiring.Component):
         m = Module()
         m.submodules.core = core = self._core
         m.submodules.tables = tables = DecisionTables(
-            entry=self.entry, memory=self._memory, copies=VOTES if self._told else 1
+            entry=self.entry, memory=self._memory, copies=VOTES if self._protected else 1
         )
         pipe = Pipeline(m)
         loads = self._elaborate_load(m, tables)
@@ -196,10 +193,10 @@ class DecidingCore(wiring.Component):
             where.age.eq(core.verdict.age),
             where.least.eq(core.verdict.oldest),
             self.clean.eq(core.clean),
-            self.late.eq(core.late),
+            self.stall.eq(core.stall),
         ]
-        if self._told:
-            m.d.comb += self.upset.eq(core.upset)
+        if self._protected:
+            m.d.comb += self.fault.eq(core.fault)
         self._elaborate_answer(m, pipe, tables, verdict, query)
         return m
 

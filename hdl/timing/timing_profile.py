@@ -4,20 +4,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...golden.spec.base import require
-from ...golden.spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, TimedTimingSpec
+from ...golden.spec.timestamp import StampedPartsSpec
 from ..latencies import (
     CONTROL_LAG,
-    DEFAULT_LEVELS,
     MOST_PARTS,
     MOST_WORDS,
     PROTECTIONS,
     QUEUE_LATENCY,
-    SPARE_SETTLE,
+    TIMING_TICKS,
     ceil_log,
     check_bits,
     hash_latency,
 )
 from ..memory.map import BLOCK_KINDS, CELL_VARIANTS, cell_columns
+from ..profile import Profile
 from .sweep_rules import check_elision, check_rest, elision_period, rest_interval
 
 PART_LATENCY = 7
@@ -33,25 +33,21 @@ def oldest_latency(hashes: int) -> int:
 
 
 @dataclass(frozen=True)
-class TimingProfile:
+class TimingProfile(Profile):
     """Figures of the unit of a timing filter.
 
     Attributes
     ----------
     spec : StampedPartsSpec
-    memory : str
-        Variant of the memories, one of `CELL_VARIANTS`, or a class of them.
-    levels : int
-        Levels of look-up tables between two registers, see `lately.hdl.pipeline.Pipeline`.
-    protect : str
-        What an upset of a memory may cost, one of `PROTECTIONS`. With "parity" a tick is a clock
-        longer at least, as what is found upset is written once more.
+    options : UnitOptions
+        With "parity" a tick is a cycle longer at least, as a cell that is found upset is written
+        once more.
     """
 
     spec: StampedPartsSpec
-    memory: Any = "portable"
-    levels: int = DEFAULT_LEVELS
-    protect: str = "none"
+
+    MEMORIES = CELL_VARIANTS
+    MOST_LEVELS = 1
 
     @property
     def decides(self) -> bool:
@@ -61,26 +57,22 @@ class TimingProfile:
     @property
     def counted(self) -> bool:
         """Whether the clock counts insertions."""
-        return isinstance(self.spec, PartitionedTimingSpec)
+        return not self.spec.timed
 
     @property
-    def lanes(self) -> int:
-        """Operations that the unit accepts per clock."""
-        return 1
+    def ticks(self) -> tuple[str, ...]:
+        return () if self.counted else TIMING_TICKS
+
+    @property
+    def time_bits(self) -> int:
+        return 0 if self.counted else self.spec.stamp_bits
 
     @property
     def segments(self) -> int:
-        """Parts, each with a memory of its own."""
         return self.spec.hashes
 
     @property
-    def latency(self) -> int:
-        """Cycles from the acceptance of an operation to its result, on an idle output."""
-        return sum(self.latency_terms.values())
-
-    @property
     def latency_terms(self) -> dict[str, int]:
-        """Cycles of the pipeline, stage by stage, in order."""
         hashed = hash_latency(self.spec.key_bits, levels=self.levels)
         return {
             "hash": max(CONTROL_LAG, hashed),
@@ -93,28 +85,33 @@ class TimingProfile:
 
     @property
     def least_period(self) -> int:
-        """Least cycles between two ticks; 0 if the clock counts insertions."""
         return 0 if self.counted else elision_period(self.spec) + (self.protect == "parity")
 
     @property
     def rest_interval(self) -> int:
         """Cycles in one of which no operation is accepted; 0 if one is in all of them."""
-        spec = self.spec
-        return rest_interval(spec) if isinstance(spec, PartitionedTimingSpec) else 0
+        return rest_interval(self.spec) if self.counted else 0
 
     @property
     def longest_pause(self) -> int:
-        """Most cycles for which a CLEAR keeps the input closed: a cell of each part per clock."""
+        # A cell of each part per cycle.
         return self.spec.cells + self.latency + 32
 
     @property
-    def reset_pause(self) -> int:
-        """Most cycles from the end of a reset to the first acceptance."""
-        return self.longest_pause + SPARE_SETTLE + 1
+    def pauses(self) -> list[str]:
+        interval = self.rest_interval
+        every = f"If every cycle has a request, the input closes for one cycle in {interval}."
+        return [every] if interval else []
+
+    def promise(self, key: str, *, flags: bool) -> list[str]:
+        unit = "ticks" if self.spec.timed else "insertions"
+        last = f"the last {self.spec.guaranteed_window} {unit}"
+        if self.decides:
+            return [f"The table decides which keys of {last} are reported."]
+        return [f"Every key of {last} is reported."]
 
     @property
     def block_rams(self) -> int:
-        """Block RAMs of an ECP5 that the cells take."""
         blocks = -(-self.cell_bits // cell_columns(self.spec.cells))
         return self.spec.hashes * self.copies * blocks
 
@@ -130,24 +127,8 @@ class TimingProfile:
         return PROTECTIONS[self.protect] if self.protect == "ecc" else 1
 
     def check_buildable(self) -> None:
-        """Refuse what the hardware cannot hold.
-
-        Raises
-        ------
-        SpecificationError
-            If the family is another, the memory is none for timing filters, a part has more cells
-            than a block RAM, or as `check_elision` or `check_rest`.
-        """
+        super().check_buildable()
         spec: Any = self.spec
-        kinds = (TimedTimingSpec, PartitionedTimingSpec)
-        families = " or ".join(kind.family for kind in kinds)
-        require(isinstance(spec, kinds), "family", f"must be {families}", spec.family)
-        named = f"for family {spec.family}"
-        rule = f"must be {' or '.join(PROTECTIONS)}"
-        require(self.protect in PROTECTIONS, "protect", rule, self.protect)
-        known = not isinstance(self.memory, str) or self.memory in CELL_VARIANTS
-        rule = f"must be {' or '.join(CELL_VARIANTS)} {named}"
-        require(known, "memory", rule, self.memory)
         self.check_sweep()
         if self.counted:
             even = spec.block & (spec.block - 1) == 0 or not self.decides
@@ -166,7 +147,7 @@ class TimingProfile:
         SpecificationError
             As `check_rest` if the clock counts insertions, otherwise as `check_elision`.
         """
-        if isinstance(self.spec, PartitionedTimingSpec):
+        if self.counted:
             check_rest(self.spec)
         else:
             check_elision(self.spec, clocks=self.least_period)
@@ -177,7 +158,8 @@ class TimingProfile:
         require(self.memory != "ecp5" or spec.cells <= most, "cells", rule, spec.cells)
         if not self.decides:
             return
-        most = most if self.memory == "ecp5" else MOST_WORDS
+        explicit = isinstance(self.memory, str) and self.memory.startswith("ecp5")
+        most = most if explicit else MOST_WORDS
         rule = f"must give at most {most} entries of two tables in hardware"
         require(self.table_words <= most, "classes", rule, self.table_words)
 

@@ -143,11 +143,11 @@ def _unit_options(chosen: Any, how: dict[str, Any]) -> dict[str, Any]:
     if how.pop("covered"):
         if frames or not (chosen.kind == "ring" and chosen.timed):
             raise click.UsageError("--covered needs results, of a ring with a window in time")
-        given["tells_covered"] = True
+        given["report_covered"] = True
     if how.pop("check"):
         if frames:
             raise click.UsageError("--check needs --wrap axis, raw or extern")
-        given["check"] = True
+        given["self_check"] = True
     if "ticks" in given and not getattr(chosen, "timed", False):
         raise click.UsageError("--ticks needs a filter whose window is one in time")
     if given.keys() & set(FRAME_OPTIONS.values()) and not frames:

@@ -17,7 +17,8 @@ from ..golden import FAMILIES, Specification, any_preset
 from ..golden.errors import LatelyError, SpecificationError
 from ..golden.spec.base import require
 from ..golden.spec.span import WHEN_FULL
-from ..hdl.build import UnitSpec, unit_kind
+from ..hdl.build import UnitSpec
+from ..hdl.family import family_of
 
 
 class ContradictionError(LatelyError):
@@ -109,7 +110,7 @@ def _named(request: FilterRequest) -> UnitSpec:
     if request.spec is None:
         return cast(UnitSpec, any_preset(request.preset or "default"))
     found = Specification.from_toml(request.spec)
-    unit_kind(found)
+    family_of(found)
     return cast(UnitSpec, found)
 
 

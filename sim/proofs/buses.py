@@ -6,6 +6,7 @@ No output of a bus depends on an input in the same clock: a test of the netlist 
 from amaranth.hdl import Assume, Cat, Module, Mux, Shape, Signal, Value
 from amaranth.hdl._ast import AnySeq
 from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
 
 from ...golden.spec import APBBFSpec
 from ...hdl.bus.axi4_lite import Axi4Lite
@@ -160,13 +161,18 @@ class _AnyUnit(wiring.Component):
     def __init__(self):
         super().__init__(
             UnitSignature(
-                key_bits=_SPEC.key_bits,
-                tag_bits=_TAG_BITS + MARK_BITS,
-                generations=2,
-                generation_bits=3,
-                generation=_SPEC.generation,
-                time_bits=_TIME_BITS,
-                counters={"operations": 2, "shortened": 2},
+                {
+                    "key": _SPEC.key_bits,
+                    "operation": Operation,
+                    "tag": _TAG_BITS + MARK_BITS,
+                    "time": _TIME_BITS,
+                },
+                {"seen": 1, "age": 1, "tag": _TAG_BITS + MARK_BITS},
+                ports={
+                    "generation": In(3, init=_SPEC.generation),
+                    "operations": Out(2),
+                    "shortened": Out(2),
+                },
             )
         )
 

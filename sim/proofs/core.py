@@ -17,9 +17,9 @@ from ...hdl.hash.key import Addresses
 from ...hdl.latencies import CONTROL_LAG
 from ...hdl.memory.segment import SegmentMemory
 from ...hdl.pipeline import delayed
-from ...hdl.profile import HardwareProfile
 from ...hdl.ring.core import FilterCore
 from ...hdl.ring.detector import RingDetector
+from ...hdl.ring.profile import RingProfile
 from ...hdl.ring.ring import Ring
 from ...hdl.ring.separate import SegmentStore
 from .formal import Proof, Unbounded
@@ -106,7 +106,7 @@ class TrackingCore(FilterCore):
         self, *, spec, key_hash=AnyHash, memory=TrackedMemory, ring=Ring, detector=RingDetector
     ):
         self._spec = spec
-        profile = HardwareProfile(spec)
+        profile = RingProfile.of(spec)
         hashes = [key_hash(spec=spec) for _ in range(2 if spec.rekey else 1)]
         super().__init__(
             hashes=hashes,
@@ -187,7 +187,7 @@ class Guarantee(Harness):
         super().__init__({"control": In(Control), "own": In(1)}, goal=goal)
 
     def build(self, m):
-        m.submodules.rules = rules = Rules(words=HardwareProfile(self._spec).clear_cycles)
+        m.submodules.rules = rules = Rules(words=RingProfile.of(self._spec).clear_cycles)
         m.submodules.core = core = self._core
         control = self.control
         window = self._window
@@ -265,7 +265,7 @@ class Guarantee(Harness):
         written, swept, address = self._core.sweep
         late = delayed(m, left, self._core.selected, "left")
         self.require((late != 0) == swept.any())
-        self.require((late == 0) | (address == HardwareProfile(self._spec).clear_cycles - late))
+        self.require((late == 0) | (address == RingProfile.of(self._spec).clear_cycles - late))
         # From a CLEAR to its sweep the sweep before it, if any, goes on somewhere else.
         still = delayed(m, holds, self._core.selected - 1, "still")
         kept = still & delayed(m, still, 1, "kept")

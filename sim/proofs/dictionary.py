@@ -238,7 +238,7 @@ class DictionaryAnswers(Harness):
         key, window = Signal.like(core.key), Signal.like(core.window)
         flags = Signal(4)
         opened = self._elaborate_start(m, core, flags[0])
-        valid, query, insert, remove = (AnySeq(1) & opened & ~core.late for _ in range(4))
+        valid, query, insert, remove = (AnySeq(1) & opened & ~core.stall for _ in range(4))
         m.d.comb += [
             self._own.eq(AnyConst(len(key))),
             key.eq(AnySeq(len(key))),

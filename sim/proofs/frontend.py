@@ -9,12 +9,13 @@ from amaranth.hdl._ast import AnyConst
 from amaranth.lib.wiring import In
 
 from ...golden.spec import APBFSpec
+from ...hdl.build import unit_profile
 from ...hdl.frontend.front import FrontEnd
 from ...hdl.frontend.time_window import TimeWindow
 from ...hdl.interface import Operation
 from ...hdl.pipeline import registered
 from ...hdl.ring.ring import Ring
-from ...hdl.unit import FilterUnit
+from ...hdl.unit import Unit
 from .formal import Proof, Unbounded
 from .harness import Harness, Rules, elaborated
 
@@ -93,11 +94,11 @@ SWEPT = APBFSpec(k=2, l=2, slice_bits=64, clear=4, generation=20)
 class SpareOfUnitInTime(SpareInTime):
     """The same of a unit's own front end, which is told what the unit says of its sweep."""
 
-    def __init__(self, *, spec, unit=FilterUnit, goal=None):
-        built = unit(spec)
+    def __init__(self, *, spec, unit=Unit, goal=None):
+        built = unit(unit_profile(spec))
         super().__init__(
             words=-(-spec.part_bits // spec.clear),
-            generation_bits=built.generation_bits,
+            generation_bits=built.profile.generation_bits,
             front=lambda **_: elaborated(built).submodules.front,
             goal=goal,
         )

@@ -6,7 +6,8 @@ from amaranth.hdl._ast import AnyConst
 from ...golden.spec import APBBFSpec
 from ...hdl.lanes.dispatcher import Dispatcher
 from ...hdl.lanes.distributor import Distributor
-from ...hdl.profile import HardwareProfile
+from ...hdl.lanes.unit import LaneUnit
+from ...hdl.ring.profile import RingProfile
 from .formal import Bounded, Induction, Proof
 from .harness import Harness
 from .results import ordinal
@@ -108,9 +109,9 @@ class Turns(Harness):
             k=1, l=1, block_bits=8, hashes_per_block=2, blocks=12, lanes=_LANES, key_bits=8,
             generation=20,
         )  # fmt: skip
-        self._dispatcher = dispatcher(
-            profile=HardwareProfile(spec), tag_bits=1, slots=_SLOTS, generation_bits=5
-        )
+        profile = RingProfile.of(spec, tag_bits=1)
+        beat = LaneUnit(profile).signature.request
+        self._dispatcher = dispatcher(profile=profile, beat=beat, slots=_SLOTS)
         super().__init__(part=self._dispatcher, goal=goal)
 
     def build(self, m):

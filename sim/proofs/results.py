@@ -9,13 +9,13 @@ from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib import wiring
 
 from ...golden.spec import APBFSpec
-from ...hdl.control import CoreSignature
+from ...hdl.control import CoreSignature, Verdict
 from ...hdl.interface import operation_bits
 from ...hdl.latencies import CONTROL_LAG
 from ...hdl.pipeline import delayed
-from ...hdl.profile import HardwareProfile
 from ...hdl.queue import ResultQueue
-from ...hdl.unit import FilterUnit
+from ...hdl.ring.profile import RingProfile
+from ...hdl.unit import Unit
 from .formal import Induction, Proof, Reachable
 from .harness import Harness, elaborated, opened, within
 
@@ -181,9 +181,7 @@ class StandInCore(wiring.Component):
 
     def __init__(self, *, clear_cycles):
         self.clear_cycles = clear_cycles
-        super().__init__(
-            CoreSignature(key_bits=2, ages=2, latency=self.latency, clear_cycles=clear_cycles)
-        )
+        super().__init__(CoreSignature(key_bits=2, verdict=Verdict(ages=2)))
 
     def elaborate(self, platform):
         m = Module()
@@ -198,16 +196,14 @@ class StandInCore(wiring.Component):
         return m
 
 
-class SmallUnit(FilterUnit):
+class SmallUnit(Unit):
     """A unit with a stand-in for its core, and few places for results."""
-
-    _depth = None
 
     def __init__(self, *, depth):
         spec = APBFSpec(k=1, l=1, slice_bits=4, clear=2, generation=40, key_bits=2)
-        self._depth = depth
-        self.core = StandInCore(clear_cycles=HardwareProfile(spec).clear_cycles)
-        super().__init__(spec, tag_bits=1, statistics_bits=0, core=self.core)
+        profile = RingProfile.of(spec, tag_bits=1, statistics_bits=0)
+        super().__init__(profile, core=StandInCore(clear_cycles=profile.clear_cycles))
+        self.depth = depth
 
 
 class UnitHarness(Harness):

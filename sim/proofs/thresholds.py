@@ -5,9 +5,10 @@ from functools import partial
 from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib import wiring
+from amaranth.lib.wiring import Out
 
 from ...golden.spec.timestamp import PartitionedTimingSpec
-from ...hdl.control import PlainCoreSignature
+from ...hdl.control import CoreSignature
 from ...hdl.latencies import CONTROL_LAG
 from ...hdl.pipeline import delayed
 from ...hdl.timing.decision_tables import DecidingCore
@@ -25,7 +26,7 @@ class AnyCore(wiring.Component):
 
     def __init__(self):
         verdict = TimingVerdict(window=_SPEC.window_blocks, hashes=_SPEC.hashes)
-        super().__init__(PlainCoreSignature(key_bits=1, verdict=verdict))
+        super().__init__(CoreSignature(key_bits=1, verdict=verdict, others={"stall": Out(1)}))
 
     def elaborate(self, platform):
         m = Module()

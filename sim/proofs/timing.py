@@ -8,6 +8,7 @@ from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib import wiring
 
 from ...golden.spec.timestamp import PartitionedTimingSpec
+from ...hdl.build import unit_profile
 from ...hdl.memory.cells import PortableCellMemory
 from ...hdl.memory.ecp5 import ECP5CellMemory
 from ...hdl.pipeline import delayed, registered
@@ -16,7 +17,7 @@ from ...hdl.timing.part import TimingPart
 from ...hdl.timing.sweep import PortSweep, Visits, VisitSweep
 from ...hdl.timing.sweep_rules import BETWEEN, elision_need
 from ...hdl.timing.ticks import BlockCount, TickCount
-from ...hdl.timing.unit import CountedTimingUnit
+from ...hdl.unit import Unit
 from ..toolchain import models
 from .formal import Bounded, Proof, Unbounded
 from .harness import Harness
@@ -258,19 +259,19 @@ class RestSweepInTime(Harness):
     operations that read it before that is written. Operations rest as `rest_interval` asks for.
     """
 
-    def __init__(self, *, unit=CountedTimingUnit, cells=2, goal=None):
+    def __init__(self, *, unit=Unit, cells=2, goal=None):
         self._spec = _counted(8, cells=cells, window=4)
-        self._unit = unit(self._spec, tag_bits=1, statistics_bits=1)
+        self._unit = unit(unit_profile(self._spec, tag_bits=1, statistics_bits=1))
         super().__init__(part=self._unit, goal=goal)
 
     def build(self, m):
         m.submodules.unit = unit = self._unit
-        (part,), visits = unit._core.parts, unit._core.visits
+        (part,), visits = unit.core.parts, unit.core.visits
         own = Signal.like(visits.cell)
         m.d.comb += own.eq(AnyConst(len(own)))
         visit = visits.visit & (visits.cell == own)
         _require_lap(self, m, visit, part.tick, clocks=BETWEEN, most=self._spec.sweep_blocks)
-        self.reach("the input rests for the sweep", unit._core.late)
+        self.reach("the input rests for the sweep", unit.core.stall)
 
 
 class OldestOfAll(Harness):

@@ -15,11 +15,10 @@ from ...golden.results import Results
 from ...golden.spec.base import Specification, require
 from ...golden.times import Times, check_timestamps
 from ...golden.timestamp.decisions import packed_entries
-from ...hdl.build import filter_unit, unit_profile
-from ...hdl.latencies import CONTROL_LAG, GENERATION_LEAD, PAUSE, SECRET_LEAD, TICKS_WAITING
-from ...hdl.memory.map import MemoryMap, PhysicalMemory, memory_map
+from ...hdl.build import filter_unit
+from ...hdl.latencies import CONTROL_LAG, GENERATION_LEAD, PAUSE, TICKS_WAITING
+from ...hdl.memory.map import MemoryMap, PhysicalMemory
 from ...hdl.parameters import require_integer
-from ...hdl.registers import REGISTERS
 from ...hdl.verilog import LONGEST_SILENCE, TAG_BITS, TOP, time_options
 from .driven import DRIVER, DrivenModel, Progress, counter_macro
 from .model import cached_model, defines
@@ -101,8 +100,7 @@ def unit_counters(unit: Any) -> list[str]:
     ----------
     unit : Component
     """
-    names = [register.name for register in REGISTERS if register.event]
-    return [name for name in (*names, "alarms") if name in unit.signature.members]
+    return [*unit.counters, *(["alarms"] if "alarms" in unit.signature.members else [])]
 
 
 class CompiledUnit(DrivenModel):
@@ -126,8 +124,8 @@ class CompiledUnit(DrivenModel):
     upsets : bool
         Whether bits can be flipped, as for `DrivenModel`.
     options
-        ``inverted``, as for `compiled_model`; ``protect``, ``levels`` and ``check``, as for
-        `lately.hdl.build.filter_unit`.
+        ``inverted``, as for `compiled_model`; ``protect``, ``levels``, and ``check`` for
+        ``self_check``, as for `lately.hdl.build.filter_unit`.
 
     Attributes
     ----------
@@ -159,10 +157,10 @@ class CompiledUnit(DrivenModel):
         self._source = ticks or ("tick" if spec.kind == "timing" else "time")
         how: Any = {"inverted": options.pop("inverted", False), "optimisation": optimisation}
         timing = time_options(spec, ticks=self._source)
+        options["self_check"] = options.pop("check", False)
         unit = filter_unit(spec, tag_bits=TAG_BITS, memory=memory, **timing, **options)
-        self._map = memory_map(spec, memory=memory, protect=options.get("protect", "none"))
-        shape = {name: options[name] for name in ("levels", "protect") if name in options}
-        self.profile: Any = unit_profile(spec, memory=memory, **shape)
+        self._map = unit.memory_map
+        self.profile: Any = unit.profile
         ports = unit.signature.members
         self._has_generation = "generation" in ports
         super().__init__(
@@ -175,7 +173,7 @@ class CompiledUnit(DrivenModel):
             progress=progress,
             upsets=upsets,
         )
-        self._secret_lead = getattr(unit, "SECRET_LEAD", SECRET_LEAD)
+        self._secret_lead = unit.SECRET_LEAD
         self.reset()
 
     # Settings

@@ -27,7 +27,7 @@ from lately.boards.targets.top import Startup
 from lately.cli.app import main
 from lately.golden import FilterSpec, any_preset, preset
 from lately.golden.spec import GEBFSpec
-from lately.hdl.profile import HardwareProfile
+from lately.hdl.ring.profile import RingProfile
 
 BITSTREAM_STARTS = {
     # A comment, which names the device, and the preamble; the synchronisation word; ones as text.
@@ -297,7 +297,7 @@ def test_deduplicator_wrong(tmp_path):
 
 def test_board_has_room_by_its_device(target):
     """A board's device is one that units are timed for, but for the pins."""
-    HardwareProfile(target.spec).check_buildable()
+    RingProfile.of(target.spec).check_buildable()
     assert "--lpf-allow-unconstrained" not in target.device.place_and_route
     assert "--pcf-allow-unconstrained" not in target.device.place_and_route
     assert any(PINS_FILE[target.family] in option for option in target.device.place_and_route)

@@ -36,7 +36,7 @@ CASES = {
     "raw lanes": (any_preset("two-lanes-tiny"), {"wrap": "raw"}),
     "secret": (any_preset("siphash-tiny"), {}),
     "time": (TIMED, {"options": {"ticks": "period"}}),
-    "covered": (TIMED, {"options": {"tells_covered": True}, "bus": "wishbone"}),
+    "covered": (TIMED, {"options": {"report_covered": True}, "bus": "wishbone"}),
     "dictionary": (any_preset("dictionary-tiny"), {}),
     "timing": (any_preset("timing-tiny"), {"last": True}),
     "counted timing": (any_preset("timing-counted-tiny"), {"wrap": "raw"}),
@@ -51,7 +51,7 @@ CASES = {
     ),
     "dictionary without ready": (any_preset("dictionary-tiny"), {"wrap": "extern"}),
     "ecp5": (any_preset("tiny"), {"memory": "ecp5"}),
-    "watched": (any_preset("tiny"), {"options": {"check": True}}),
+    "watched": (any_preset("tiny"), {"options": {"self_check": True}}),
     "ice40": (any_preset("tiny"), {"wrap": "raw", "memory": "ice40-strict"}),
 }
 

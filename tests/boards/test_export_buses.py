@@ -495,7 +495,7 @@ def test_axi_models_of_cocotb(simulator, tmp_path):
 
 SMALL_FRAMES = {"longest": 198, "store": 1024, "frames": 32, "when_full": "drop"}
 ON_WISHBONE = {
-    "secret": (any_preset("siphash-tiny"), {"last": True, "options": {"check": True}}),
+    "secret": (any_preset("siphash-tiny"), {"last": True, "options": {"self_check": True}}),
     "time": (any_preset("timed-tiny"), TICKS),
     "dictionary": (any_preset("dictionary-tiny"), {"protect": "parity"}),
     "overrun": (any_preset("tiny"), {"wrap": "extern"}),

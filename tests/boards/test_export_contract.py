@@ -89,7 +89,8 @@ def connections(asked):
     """Return what the other inputs are connected to: one key, the longest window, no tick."""
     members = asked.component.signature.members
     values = {name: member.init or 0 for name, member in members.items()}
-    values |= {"in_key": 1, "in_window": getattr(asked.spec, "window_blocks", 0)}
+    window = asked.spec.window_blocks if asked.spec.query_field else 0
+    values |= {"in_key": 1, "in_window": window}
     named = ("clk", "rst", "in_valid", "in_operation", "out_ready")
     return "".join(
         f",\n    .{port.name}({port.width}'d{values[port.name]})"

@@ -8,7 +8,7 @@ import pytest
 from lately.boards.flow.devices import DEVICES, device
 from lately.boards.flow.floorplan import SITES, options_for, place_blocks
 from lately.golden import preset
-from lately.hdl import LaneUnit
+from lately.hdl.build import filter_unit
 
 BIG = SITES["--85k"]
 ECP5 = [one for one in DEVICES.values() if one.family == "ecp5"]
@@ -167,8 +167,8 @@ def test_shards_that_have_no_places(shards, segments, parts, size):
 def test_groups_of_a_unit():
     """By shard, then by segment and part; a portable memory has no blocks."""
     spec = preset("two-lanes-tiny")
-    assert list(map(list, LaneUnit(spec, memory="ecp5").floorplan_groups)) == groups(3, 5, 2)
-    assert LaneUnit(spec).floorplan_groups == ()
+    assert list(map(list, filter_unit(spec, memory="ecp5").floorplan_groups)) == groups(3, 5, 2)
+    assert filter_unit(spec).floorplan_groups == ()
 
 
 def test_netlists_that_stay():

@@ -29,7 +29,7 @@ from lately.golden import preset, timing_preset
 from lately.golden.spec import GEBFSpec
 from lately.hdl.build import filter_unit
 from lately.hdl.memory.gowin import GowinSegmentMemory
-from lately.hdl.profile import HardwareProfile
+from lately.hdl.ring.profile import RingProfile
 from lately.hdl.target_clocks import levels, target_mhz
 from lately.hdl.timing.core import TimingCore
 from lately.hdl.timing.timing_profile import TimingProfile
@@ -487,7 +487,7 @@ def test_filter_unit(name, target):
     blocks = -(-spec.part_bits // device(target).bram_bits)
     assert report.bram >= spec.segments * spec.parts * blocks
     fast = levels(target, target_mhz(target))
-    assert report.latency_cycles == HardwareProfile(spec, levels=fast).latency
+    assert report.latency_cycles == RingProfile.of(spec, levels=fast).latency
     assert report.operations_per_second == report.fmax_mhz * 1e6
 
 
@@ -645,7 +645,7 @@ def test_unit_that_watches_its_state(synthesized, monkeypatch):
 def test_area_of_the_core_of_a_timing_filter():
     """4 parts of 8,192 x 16 bits have a goal of their own, without input, results and counters."""
     target, spec = device("ecp5-25k-6"), timing_preset("default")
-    assert TimingProfile(spec, memory="ecp5", levels=1).least_period == 8195
+    assert TimingProfile.of(spec, memory="ecp5", levels=1).least_period == 8195
     report = synthesize(TimingCore(spec, memory="ecp5", levels=1), device=target)
     assert report.lut <= 1900
     assert report.ff <= 2800

@@ -8,12 +8,11 @@ import pytest
 from lately.boards.flow.devices import device, own_memory
 from lately.golden import SpecificationError, any_preset, dictionary_preset, preset
 from lately.golden.spec.families import Specification
-from lately.hdl.build import KINDS, filter_unit, unit_kind, unit_profile
-from lately.hdl.dictionary.unit import DictionaryUnit
+from lately.hdl.build import filter_unit, unit_profile
+from lately.hdl.family import families, family_of
 from lately.hdl.lanes.unit import LaneUnit
 from lately.hdl.memory.variants import VARIANTS
-from lately.hdl.timing.unit import CountedTimingUnit, TimingUnit
-from lately.hdl.unit import FilterUnit
+from lately.hdl.unit import Unit
 
 TIMING = Specification(family="timing", window=10, cells=64, hashes=2)
 
@@ -21,11 +20,11 @@ TIMING = Specification(family="timing", window=10, cells=64, hashes=2)
 @pytest.mark.parametrize(
     ("name", "unit"),
     [
-        ("gebf-tiny", FilterUnit),
+        ("gebf-tiny", Unit),
         ("two-lanes-tiny", LaneUnit),
-        ("dictionary-tiny", DictionaryUnit),
-        ("timing-tiny", TimingUnit),
-        ("timing-counted-tiny", CountedTimingUnit),
+        ("dictionary-tiny", Unit),
+        ("timing-tiny", Unit),
+        ("timing-counted-tiny", Unit),
     ],
 )
 @pytest.mark.parametrize("levels", [1, 2])
@@ -60,14 +59,15 @@ def test_parts_that_are_alike():
 
 
 def test_memories_are_those_that_there_are():
-    rings, *others = KINDS
+    rings, *others = families()
     assert set(rings.memories) == set(VARIANTS)
     presets = ("dictionary-tiny", "timing-tiny", "timing-counted-default")
     for kind, name in zip(others, presets, strict=True):
         for memory in kind.memories:
             filter_unit(any_preset(name), memory=memory)
-    with pytest.raises(ValueError, match="emory must be one of portable, ecp5, not"):
-        DictionaryUnit(dictionary_preset("tiny"), memory="ice40")
+    message = "memory: must be portable or ecp5 for family window-dictionary, not 'ice40'"
+    with pytest.raises(SpecificationError, match=message):
+        filter_unit(dictionary_preset("tiny"), memory="ice40")
 
 
 def test_memory_of_a_device():
@@ -98,7 +98,7 @@ def test_family_without_hardware():
         match=r"^family: must be one of apbf, apbbf, gebf, blocked-gebf, window-dictionary, "
         "timed-timing, partitioned-timing for hardware, not 'timing'$",
     ):
-        unit_kind(TIMING)
+        family_of(TIMING)
 
 
 def test_figures_need_no_amaranth():

@@ -11,7 +11,8 @@ from lately.golden import FilterSpec, SpecificationError, from_spec, preset
 from lately.golden.hash.functions import HASHES
 from lately.golden.spec.base import Specification
 from lately.golden.spec.span import WHEN_FULL
-from lately.hdl.build import KINDS, filter_unit, unit_profile
+from lately.hdl.build import filter_unit, unit_profile
+from lately.hdl.family import families
 from lately.hdl.latencies import (
     MOST_MEMORIES,
     MOST_PARTS,
@@ -62,13 +63,13 @@ def requests(draw):
     kind = Specification.of_family(values["family"])
     for item in draw(st.lists(st.sampled_from(fields(kind)), max_size=3)):
         values[item.name] = draw(values_of(item))
-    memories = [one.memories for one in KINDS if issubclass(kind, one.specification)]
+    memories = [one.memories for one in families() if issubclass(kind, one.specification)]
     shape = {
         "memory": draw(st.sampled_from(memories[0])),
         "levels": draw(st.sampled_from([1, 2, 16])),
         "protect": draw(st.sampled_from([*PROTECTIONS])),
     }
-    options = {"check": draw(st.booleans()), "tag_bits": draw(st.sampled_from([0, 1, 8]))}
+    options = {"self_check": draw(st.booleans()), "tag_bits": draw(st.sampled_from([0, 1, 8]))}
     if values.get("span"):
         options["ticks"] = draw(
             st.sampled_from(TICKS if issubclass(kind, FilterSpec) else TICKS[:2])

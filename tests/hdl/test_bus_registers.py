@@ -12,12 +12,13 @@ from amaranth.sim import Simulator
 from bus_masters import MASTERS
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from signatures import signature
 
 from lately.golden import any_preset, from_spec
 from lately.hdl.build import filter_unit
 from lately.hdl.bus.controlled import BUSES, COUNTER_BITS, MARK_BITS, ControlledUnit
 from lately.hdl.bus.register_map import ADDRESS_BITS
-from lately.hdl.interface import Operation, UnitSignature
+from lately.hdl.interface import Operation
 from lately.hdl.monitors import alarm_ports
 from lately.hdl.registers import REGISTERS, WORD_BITS, Access
 from lately.hdl.statistics import EventCounter
@@ -37,18 +38,19 @@ class AllPorts(wiring.Component):
 
     def __init__(self):
         super().__init__(
-            UnitSignature(
-                key_bits=SPEC.key_bits,
-                tag_bits=4 + MARK_BITS,
-                generations=4,
-                generation_bits=7,
-                generation=GENERATION,
-                secret_bits=128,
-                tick_bits=24,
-                covered_bits=5,
-                table=StructLayout({"place": 30, "least": 5}),
-                counters=dict.fromkeys(COUNTERS, COUNTER_BITS) | {"guaranteed": 6},
-                others={
+            signature(
+                key=SPEC.key_bits,
+                tag=4 + MARK_BITS,
+                ages=4,
+                ports={"generation": In(7, init=GENERATION)}
+                | dict.fromkeys(COUNTERS, Out(COUNTER_BITS))
+                | {
+                    "guaranteed": Out(6),
+                    "covered": Out(5),
+                    "period": In(24),
+                    "table": In(stream.Signature(StructLayout({"place": 30, "least": 5}))),
+                    "swap": In(1),
+                    "secret": In(stream.Signature(128)),
                     "digest_secret": In(stream.Signature(128)),
                     "action": In(2),
                     "fields": In(5),

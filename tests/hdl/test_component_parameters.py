@@ -7,8 +7,8 @@ import pytest
 from amaranth.lib import data
 
 from lately.golden import any_preset
-from lately.hdl.control import CoreSignature
-from lately.hdl.dictionary.unit import DictionaryUnit
+from lately.hdl.build import filter_unit
+from lately.hdl.control import CoreSignature, Verdict
 from lately.hdl.frontend.front import FrontEnd
 from lately.hdl.frontend.gate import Gate, Serializer
 from lately.hdl.frontend.prescaler import Prescaler
@@ -30,9 +30,10 @@ from lately.hdl.parameters import require_integer, require_power_of_two
 from lately.hdl.queue import ResultQueue
 from lately.hdl.ring.detector import RingDetector
 from lately.hdl.ring.ring import Ring
+from lately.hdl.statistics import EventCounter
 from lately.hdl.timing.ticks import BlockCount
 
-core = partial(CoreSignature, key_bits=8, ages=3, latency=9, clear_cycles=4)
+core = partial(CoreSignature, key_bits=8, verdict=Verdict(ages=3))
 front = partial(FrontEnd, generation_bits=6, minimum_generation=5, clear_words=4)
 schedule = partial(Schedule, generation_bits=6, minimum_generation=5, clear_words=4)
 memory = partial(PagedMemory, depth=32, width=8)
@@ -42,7 +43,7 @@ state_hash = partial(StateHash, key_bits=8, seed=1)
 detector = partial(RingDetector, segments=8, parts=2, run=2, starts=6)
 distributor = partial(Distributor, lanes=2, shards=3, slots=8, depth=16)
 ring = partial(Ring, segments=4, run=2, clear_words=4)
-dictionary = partial(DictionaryUnit, any_preset("dictionary-tiny"))
+dictionary = partial(filter_unit, any_preset("dictionary-tiny"))
 stamps = partial(Stamps, request=data.StructLayout({"time": 8}))
 
 
@@ -50,7 +51,6 @@ stamps = partial(Stamps, request=data.StructLayout({"time": 8}))
     ("build", "wrong", "message"),
     [
         (core, {"key_bits": 0}, "Key width must be at least 1, not 0"),
-        (core, {"ages": 0}, "Ages must be at least 1, not 0"),
         (core, {"secrets": -1}, "Secrets must be at least 0, not -1"),
         (front, {"generation_bits": 0}, "Generation bits must be at least 1, not 0"),
         (schedule, {"minimum_generation": 0}, "Minimum must be at least 1, not 0"),
@@ -65,7 +65,8 @@ stamps = partial(Stamps, request=data.StructLayout({"time": 8}))
         (TickSpacing, {"least": 1}, "Shortest period must be at least 2, not 1"),
         (stamps, {"span": 0}, "Span must be at least 1, not 0"),
         (stamps, {"span": 128}, "Span must be at most 127, not 128"),
-        (dictionary, {"statistics_bits": 0}, "Statistics bits must be at least 1, not 0"),
+        (dictionary, {"statistics_bits": -1}, "Statistics bits must be at least 0, not -1"),
+        (EventCounter, {"width": 0}, "Width must be at least 1, not 0"),
         (BlockCount, {"block": 0}, "Block must be at least 1, not 0"),
         (SpareTimer, {"words": 0}, "Words must be at least 1, not 0"),
         (state_hash, {"key_bits": 0}, "Key width must be at least 1, not 0"),

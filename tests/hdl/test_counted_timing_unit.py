@@ -14,12 +14,12 @@ from lately.golden import (
     SpecificationError,
     timing_preset,
 )
+from lately.hdl.build import filter_unit
 from lately.hdl.timing import core, part, recent, timing_profile
 from lately.hdl.timing.part import TimingPart
 from lately.hdl.timing.sweep import VisitSweep
 from lately.hdl.timing.sweep_rules import BETWEEN, check_rest, rest_interval
 from lately.hdl.timing.ticks import BlockCount
-from lately.hdl.timing.unit import CountedTimingUnit
 
 NONE, QUERY, INSERT, CHECK = (
     Operation[name] for name in ("NONE", "QUERY", "INSERT", "CHECK_AND_INSERT")
@@ -143,7 +143,7 @@ def test_interval():
     assert rest_interval(SPEC) == 6
     large = timing_preset("counted-default")
     assert rest_interval(large) == 31
-    built = CountedTimingUnit(large)
+    built = filter_unit(large)
     assert built.latency == built.profile.latency
     assert (built.profile.rest_interval, built.profile.least_period) == (31, 0)
 
@@ -156,10 +156,8 @@ def test_interval():
         (replace(TIGHT, cells=16),
          r"stamp_bits: must leave the sweep 40 insertions for 16 cells a part and not 25 "
          r"\(25 blocks of 1\), not 5"),
-        (timing_preset("tiny"),
-         "family: must be partitioned-timing for CountedTimingUnit, not 'timed-timing'"),
     ],
 )  # fmt: skip
 def test_specification_wrong(spec, message):
     with pytest.raises(SpecificationError, match=f"^{message}$"):
-        CountedTimingUnit(spec)
+        filter_unit(spec)

@@ -23,9 +23,9 @@ from lately.golden import (
     TimedTimingSpec,
     from_spec,
 )
-from lately.hdl.timing import unit
+from lately.hdl.build import filter_unit
+from lately.hdl.timing import core
 from lately.hdl.timing.decision_tables import DecidingCore
-from lately.hdl.timing.unit import CountedTimingUnit, TimingUnit
 
 SPEC = PartitionedTimingSpec(
     window=32, block=8, hashes=3, cells=16, stamp_bits=6, key_bits=10, seed=2
@@ -42,9 +42,9 @@ class Bench:
         _, self.classes, _, phases = self.tables.shape
         self.spec = replace(spec, classes=self.classes, phase_bits=phases.bit_length() - 1)
         self.timed = self.spec.timed
-        kind, options = (TimingUnit, {"time_bits": 24}) if self.timed else (CountedTimingUnit, {})
+        options = {"time_bits": 24} if self.timed else {}
         memory = GarbageMemory if protect == "none" else with_own_garbage(GarbageMemory)
-        self.unit = kind(self.spec, memory=memory, protect=protect, **options)
+        self.unit = filter_unit(self.spec, memory=memory, protect=protect, **options)
         taken = ("seen", "age", "oldest", *(["time"] if self.timed else []))
         self.streams = UnitStreams(self.unit, taken, seed, idle, stall)
         self.used = []
@@ -201,16 +201,16 @@ def test_table_of_a_filter():
 
 
 @pytest.mark.parametrize(
-    ("kind", "spec", "memory", "blocks"),
+    ("spec", "memory", "blocks"),
     [
-        (TimingUnit, TIMED, "portable", 0),
-        (TimingUnit, TIMED, "ecp5", 1),
-        (CountedTimingUnit, SPEC, "portable", 0),
-        (CountedTimingUnit, SPEC, "ecp5", 1),
+        (TIMED, "portable", 0),
+        (TIMED, "ecp5", 1),
+        (SPEC, "portable", 0),
+        (SPEC, "ecp5", 1),
     ],
 )
-def test_tables_lie_in_memories_of_the_device(kind, spec, memory, blocks):
-    text = rtlil.convert(kind(replace(spec, classes=2), memory=memory), emit_src=False)
+def test_tables_lie_in_memories_of_the_device(spec, memory, blocks):
+    text = rtlil.convert(filter_unit(replace(spec, classes=2), memory=memory), emit_src=False)
     (tables,) = (part for part in text.split("\nmodule ") if "thresholds" in part.split("\n")[0])
     assert tables.count("cell \\DP16KD") == blocks
 
@@ -218,7 +218,7 @@ def test_tables_lie_in_memories_of_the_device(kind, spec, memory, blocks):
 def test_every_key_is_reported_until_there_is_a_table():
     """From the first operation after the swap on no table does, and after a reset all again."""
     spec = replace(SPEC, classes=1, phase_bits=0)
-    unit, whole = CountedTimingUnit(spec, memory=GarbageMemory), Module()
+    unit, whole = filter_unit(spec, memory=GarbageMemory), Module()
     whole.domains.sync = domain = ClockDomain("sync")
     whole.submodules.unit = unit
 
@@ -265,15 +265,15 @@ def test_every_key_is_reported_until_there_is_a_table():
     ],
 )
 def test_defect_is_found(monkeypatch, old, new):
-    monkeypatch.setattr(unit, "DecidingCore", broken(DecidingCore, old, new))
+    monkeypatch.setattr(core, "DecidingCore", broken(DecidingCore, old, new))
     with pytest.raises(AssertionError, match="operation"):
         Bench(random_tables(5, 8, classes=1), seed=5).run(operations_of(5, 500, classes=1))
 
 
-@pytest.mark.parametrize(("unit", "spec"), [(CountedTimingUnit, SPEC), (TimingUnit, TIMED)])
-def test_latency(unit, spec):
-    built = unit(replace(spec, classes=2))
-    assert built.latency == built.profile.latency == unit(spec).latency + 3
+@pytest.mark.parametrize("spec", [SPEC, TIMED])
+def test_latency(spec):
+    built = filter_unit(replace(spec, classes=2))
+    assert built.latency == built.profile.latency == filter_unit(spec).latency + 3
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_latency(unit, spec):
 )
 def test_parameters_wrong(classes, bits, message):
     with pytest.raises(ValueError, match=f"^{message}$"):
-        DecidingCore(core=CountedTimingUnit(SPEC)._core, spec=SPEC, classes=classes, bits=bits)
+        DecidingCore(core=filter_unit(SPEC).core, spec=SPEC, classes=classes, bits=bits)
 
 
 def test_block_wrong():
@@ -290,4 +290,4 @@ def test_block_wrong():
     with pytest.raises(
         SpecificationError, match=r"^block: must be a power of two for tables, not 6$"
     ):
-        CountedTimingUnit(spec)
+        filter_unit(spec)

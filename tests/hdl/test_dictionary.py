@@ -17,9 +17,8 @@ from lately.golden import (
     WindowDictionary,
     WindowDictionarySpec,
     dictionary_preset,
-    preset,
 )
-from lately.hdl.build import unit_profile
+from lately.hdl.build import filter_unit, unit_profile
 from lately.hdl.dictionary import column, core
 from lately.hdl.dictionary.column import Column
 from lately.hdl.dictionary.core import DictionaryCore
@@ -36,7 +35,6 @@ from lately.hdl.dictionary.dictionary_figures import (
 from lately.hdl.dictionary.placement import NEAR_BITS, Placement
 from lately.hdl.dictionary.stash import STASH_HAZARDS, Stash
 from lately.hdl.dictionary.sweep import Sweep
-from lately.hdl.dictionary.unit import DictionaryUnit
 from lately.hdl.dictionary.verdict import Guarantee
 
 NONE, QUERY, INSERT, CHECK, SHIFT, CLEAR, REMOVE = (
@@ -112,8 +110,8 @@ def test_no_entry_stays_in_the_stash(protect):
     print("seed", seed)
     choose = random.Random(seed)
     spec = replace(CROWDED_RING, window=16)
-    unit = DictionaryUnit(spec, memory=GarbageMemory, protect=protect)
-    waiting = unit._core.stash.valid
+    unit = filter_unit(spec, memory=GarbageMemory, protect=protect)
+    waiting = unit.core.stash.valid
     used, left = [], []
 
     async def watch(ctx):
@@ -238,36 +236,32 @@ def test_figures():
 
 @pytest.mark.parametrize("levels", [1, 2])
 def test_latency(levels):
-    built = DictionaryUnit(TINY, levels=levels)
+    built = filter_unit(TINY, levels=levels)
     # The window counts insertions, and so there are no ticks.
     assert unit_profile(TINY, levels=levels).least_period == 0
     assert built.latency == rows_latency(TINY, levels=levels) + ANSWER + 2
     assert DictionaryCore(spec=TINY, levels=levels).latency == built.latency - 2
     for spec in (TINY, MOVING):
-        unit = DictionaryUnit(spec, levels=levels)
+        unit = filter_unit(spec, levels=levels)
         assert unit_profile(spec, levels=levels).latency == unit.latency
 
 
 @pytest.mark.parametrize(
     ("build", "error", "message"),
     [
-        (lambda: DictionaryUnit(replace(TINY, window=15)), SpecificationError,
+        (lambda: filter_unit(replace(TINY, window=15)), SpecificationError,
          "window: must be at least 16 in hardware, where 8 operations are under way, not 15"),
-        (lambda: DictionaryUnit(replace(TINY, rows=1 << 15, digest_bits=20), memory="ecp5"),
+        (lambda: filter_unit(replace(TINY, rows=1 << 15, digest_bits=20), memory="ecp5"),
          SpecificationError,
          "rows: must be at most 16384 for ecp5, the bits of a block RAM, not 32768"),
         (lambda: unit_profile(replace(TINY, rows=1 << 15, digest_bits=20)).block_rams,
          SpecificationError,
          "rows: must be at most 16384 for ecp5, the bits of a block RAM, not 32768"),
-        (lambda: DictionaryUnit(preset("apbf-tiny")), SpecificationError,
-         "family: must be window-dictionary for a DictionaryUnit, not 'apbf'"),
-        (lambda: DictionaryUnit(TINY, memory="sram"), ValueError,
-         "Memory must be one of portable, ecp5, not 'sram'"),
-        (lambda: DictionaryUnit(replace(MOVING, stash=3)), SpecificationError,
+        (lambda: filter_unit(TINY, memory="sram"), SpecificationError,
+         "memory: must be portable or ecp5 for family window-dictionary, not 'sram'"),
+        (lambda: filter_unit(replace(MOVING, stash=3)), SpecificationError,
          "stash: must be at least 4 in hardware with moves, as each of 3 columns may hold a place, "
          "not 3"),
-        (lambda: DictionaryUnit(TINY, statistics_bits=0), ValueError,
-         "Statistics bits must be at least 1, not 0"),
     ],
 )  # fmt: skip
 def test_parameters_wrong(build, error, message):

@@ -11,9 +11,8 @@ from ring_bench import RingBench
 from upsets import column_words, upset_dictionary
 
 from lately.golden import Operation, WindowDictionary, WindowDictionarySpec, any_preset
-from lately.hdl.build import unit_profile
+from lately.hdl.build import filter_unit, unit_profile
 from lately.hdl.dictionary.dictionary_figures import swept_per_row
-from lately.hdl.dictionary.unit import DictionaryUnit
 from lately.hdl.latencies import PROTECTIONS, VOTES
 
 SEED = 1959
@@ -90,7 +89,7 @@ class Struck:
     def __init__(self, spec, protect="parity"):
         self.spec = spec
         memory = with_own_garbage(GarbageMemory)
-        self.unit = DictionaryUnit(spec, memory=memory, protect=protect)
+        self.unit = filter_unit(spec, memory=memory, protect=protect)
         self.words = column_words(self.unit)
 
     def run(self, script):

@@ -6,11 +6,12 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 from frame_streams import seeded
+from signatures import signature
 
 from lately.golden import preset
 from lately.hdl import filter_unit
 from lately.hdl.bus.flat import AxisUnit, ExternUnit, RawUnit
-from lately.hdl.interface import Operation, UnitSignature
+from lately.hdl.interface import Operation
 from lately.hdl.packets.axis_beats import AxisBeat
 from lately.hdl.packets.axis_frames import AxisFrames
 
@@ -25,9 +26,8 @@ class Unit(wiring.Component):
 
 
 def unit(**options):
-    fields = {"key_bits": 12, "tag_bits": 7, "generations": 4, "secret_bits": 128}
-    fields |= {"generation_bits": 5, "counters": {"hits": 9}}
-    return Unit(UnitSignature(**fields | options))
+    ports = {"generation": In(5), "hits": Out(9), "secret": In(stream.Signature(128))}
+    return Unit(signature(key=12, tag=7, ages=4, ports=ports, **options))
 
 
 def check_straight(component, pairs, seed=1):
@@ -72,7 +72,7 @@ def others(outer, inner, secret):
 
 def test_stream_of_a_unit():
     """With TLAST, what is behind the tag moves up by a bit."""
-    inner = unit(time_bits=9)
+    inner = unit(request={"time": 9})
     outer = AxisUnit(inner, last=True)
     asked, told = inner.i.p, inner.o.p
     assert len(outer.s_axis_tdata) == 16
@@ -149,7 +149,7 @@ FAULT = 60
 
 def test_requests_that_a_reset_loses_are_refused():
     """Each request without ready has a result: one that is under way as the unit resets itself."""
-    inner = filter_unit(preset("tiny"), check=True, tag_bits=5)
+    inner = filter_unit(preset("tiny"), self_check=True, tag_bits=5)
     outer, told = ExternUnit(inner), []
 
     async def bench(ctx):

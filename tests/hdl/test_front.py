@@ -6,7 +6,7 @@ import pytest
 from amaranth.sim import Simulator
 
 from lately.golden import FilterSpec, Operation
-from lately.hdl import FilterUnit
+from lately.hdl.build import filter_unit
 from lately.hdl.frontend.front import FrontEnd
 
 SPEC = FilterSpec(family="apbf", k=3, l=2, slice_bits=256, clear=8)
@@ -17,7 +17,7 @@ WORDS = SPEC.slice_bits // SPEC.clear
 def flags(operations, *, start=0, generation=500, dirty=range(0)):
     """Feed a front end from a clock on; return the clocks of what it accepts and of its flags."""
     # What the unit itself gives it, not what a bench does.
-    front = FilterUnit(SPEC)._front
+    front = filter_unit(SPEC).front
     found = {name: [] for name in ("valid", "insert", "shift", "clear")}
     accepted = []
     waiting = list(operations)
@@ -91,7 +91,7 @@ def test_core_may_say_that_the_spare_is_not_clean():
 
 
 def test_generations_as_short_as_a_unit_allows_never_wait():
-    unit = FilterUnit(SPEC)
+    unit = filter_unit(SPEC)
     shortest = unit.minimum_generation
     found = flags([Operation.INSERT] * 5 * shortest, generation=shortest)
     assert set(gaps(found["insert"])) == {1}
@@ -100,7 +100,7 @@ def test_generations_as_short_as_a_unit_allows_never_wait():
 
 
 def test_first_generation_after_reset_has_its_length():
-    shortest = FilterUnit(SPEC).minimum_generation
+    shortest = filter_unit(SPEC).minimum_generation
     found = flags([Operation.INSERT] * 2 * shortest, generation=shortest)
     assert found["shift"] == [found["insert"][shortest]]
 

@@ -3,19 +3,15 @@
 import pytest
 from amaranth.hdl import Const, unsigned
 from amaranth.lib import data
+from amaranth.lib.wiring import In, Out
+from signatures import signature
 
-from lately.golden import Operation, preset
+from lately.golden import Operation, SpecificationError, any_preset
 from lately.golden.operations import OperationBit
-from lately.hdl import FilterUnit, LaneUnit
 from lately.hdl import Operation as HardwareOperation
-from lately.hdl.interface import UnitSignature, fields, operation_bits, pack, unpack
-from lately.hdl.statistics import EventCounter
-
-PLAIN = {"key_bits": 20, "tag_bits": 8, "generations": 5}
-
-
-def signature(**options):
-    return UnitSignature(**PLAIN | options)
+from lately.hdl.build import filter_unit
+from lately.hdl.interface import fields, operation_bits, pack, unpack
+from lately.hdl.registers import REGISTERS
 
 
 def test_codes_are_those_of_the_serial_protocol():
@@ -49,15 +45,18 @@ def test_one_lane_is_plain():
 
 
 def test_fields_to_come():
-    """Time, window, status and removal need no more than a width."""
-    wide = signature(time_bits=40, window_bits=16, status_bits=2, removes=True)
+    """A field needs no more than a width; a field without bits is left out."""
+    wide = signature(
+        request={"operation": unsigned(4), "time": 40, "window": 16, "query_class": 0},
+        result={"status": 2, "covered": 0},
+    )
     assert list(dict(wide.request)) == ["key", "operation", "tag", "time", "window"]
     assert wide.request["operation"].shape == unsigned(4)
     assert list(fields(wide.result))[2:] == [("status", 4, 2), ("tag", 6, 8)]
 
 
 def test_several_lanes_have_the_fields_of_one():
-    four, one = signature(lanes=4, time_bits=9), signature(time_bits=9)
+    four, one = signature(lanes=4, request={"time": 9}), signature(request={"time": 9})
     for payload, plain in ((four.request, one.request), (four.result, one.result)):
         lane = dict(four.of_lane(payload, 3))
         assert lane.pop("valid").width == 1
@@ -69,20 +68,34 @@ def test_several_lanes_have_the_fields_of_one():
     assert "lanes.3.time" in paths
 
 
-def test_settings():
-    members = signature(
-        generation_bits=6, generation=40, secret_bits=128, counters={"hits": 32}
-    ).members
-    assert list(members) == ["i", "o", "generation", "hits", "secret"]
-    assert members["generation"].init == 40
+def test_further_ports_come_last():
+    members = signature(ports={"generation": In(6, init=40), "hits": Out(32)}).members
+    assert list(members) == ["i", "o", "generation", "hits"]
 
 
-def test_unit_has_the_signature_of_its_specification():
-    spec = preset("tiny")
-    unit = FilterUnit(spec, tag_bits=3)
-    assert unit.signature.request == UnitSignature.from_spec(spec, tag_bits=3).request
+@pytest.mark.parametrize(
+    ("name", "options", "ports"),
+    [
+        ("siphash-tiny", {},
+         ["generation", "operations", "insertions", "hits", "shifts", "secret"]),
+        ("timed-tiny", {"ticks": "period", "protect": "ecc"},
+         ["generation", "operations", "insertions", "hits", "shifts", "shortened", "overfilled",
+          "upsets", "covered", "period"]),
+        ("two-lanes-tiny", {"self_check": True},
+         ["generation", "operations", "insertions", "hits", "shifts", "fault", "alarms"]),
+        ("dictionary-tiny", {"protect": "parity"},
+         ["operations", "insertions", "hits", "lost", "upsets", "guaranteed"]),
+        ("timing-tiny", {}, ["operations", "insertions", "hits", "tick"]),
+        ("timing-counted-tiny", {}, ["operations", "insertions", "hits"]),
+    ],
+)  # fmt: skip
+def test_ports_of_units(name, options, ports):
+    unit = filter_unit(any_preset(name), tag_bits=3, **options)
+    assert list(unit.signature.members) == ["i", "o", *ports]
     assert unit.i.p.shape() == unit.signature.request
     assert unit.o.p.shape() == unit.signature.result
+    assert unit.counters == [port for port in ports if port in {one.name for one in REGISTERS
+                                                               if one.event}]  # fmt: skip
 
 
 def test_requests_and_results_of_one_lane():
@@ -109,7 +122,7 @@ def test_requests_and_results_of_several_lanes():
 
 
 def test_packed_bits_are_those_of_the_layout():
-    layout = signature(lanes=2, status_bits=1).result
+    layout = signature(lanes=2, result={"status": 1}).result
     value = {"lanes": [{"valid": 1, "seen": 0, "age": 3, "status": 1, "tag": 7}] * 2}
     assert pack(layout, value) == layout.const(value).as_bits()
     assert unpack(layout, pack(layout, value)) == value
@@ -117,7 +130,7 @@ def test_packed_bits_are_those_of_the_layout():
 
 def test_macros_say_where_fields_lie():
     for lanes in (1, 4):
-        unit = signature(lanes=lanes, time_bits=5)
+        unit = signature(lanes=lanes, request={"time": 5})
         lines = [line.split() for line in unit.macros()]
         macros = dict(lines)
         assert len(macros) == len(lines)
@@ -146,35 +159,38 @@ def test_requests_wrong():
         pack(data.StructLayout({"key": 3}), {"time": 1})
 
 
-@pytest.mark.parametrize("name", ["key_bits", "generations", "lanes"])
-def test_parameter_below_one(name):
-    label = name.replace("_", " ").capitalize()
-    with pytest.raises(ValueError, match=rf"^{label} must be at least 1, not 0$"):
-        signature(**{name: 0})
+def test_lanes_and_keys_wrong():
+    with pytest.raises(ValueError, match=r"^Lanes must be at least 1, not 0$"):
+        signature(lanes=0)
+    with pytest.raises(ValueError, match=r"^Key bits must be at least 1, not 0$"):
+        signature(request={"key": 0})
+
+
+@pytest.mark.parametrize("name", ["tiny", "two-lanes-tiny", "dictionary-tiny"])
+@pytest.mark.parametrize(
+    ("option", "least"),
+    [("tag_bits", 0), ("statistics_bits", 0), ("time_bits", 1), ("levels", 1)],
+)
+def test_option_wrong(name, option, least):
+    label, spec = option.replace("_", " ").capitalize(), any_preset(name)
+    with pytest.raises(ValueError, match=rf"^{label} must be at least {least}, not -1$"):
+        filter_unit(spec, **{option: -1})
+    with pytest.raises(TypeError, match=rf"^{label} must be an integer, not 1.5$"):
+        filter_unit(spec, **{option: 1.5})
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["tag_bits", "time_bits", "window_bits", "status_bits", "generation_bits", "secret_bits"],
-)
-def test_width_wrong(name):
-    label = name.replace("_", " ").capitalize()
-    with pytest.raises(ValueError, match=rf"^{label} must be at least 0, not -1$"):
-        signature(**{name: -1})
-    with pytest.raises(TypeError, match=rf"^{label} must be an integer, not 1.5$"):
-        signature(**{name: 1.5})
-    with pytest.raises(TypeError, match=rf"^{label} must be an integer, not True$"):
-        signature(**{name: True})
-
-
-def test_counter_width_wrong():
-    with pytest.raises(ValueError, match=r"^hits must be at least 0, not -1$"):
-        signature(counters={"hits": -1})
-    with pytest.raises(ValueError, match=r"^Statistics bits must be at least 0, not -1$"):
-        FilterUnit(preset("tiny"), statistics_bits=-1)
-    with pytest.raises(ValueError, match=r"^Tag bits must be at least 0, not -1$"):
-        FilterUnit(preset("tiny"), tag_bits=-1)
-    with pytest.raises(ValueError, match=r"^Tag bits must be at least 0, not -1$"):
-        LaneUnit(preset("two-lanes-tiny"), tag_bits=-1)
-    with pytest.raises(ValueError, match=r"^Width must be at least 1, not 0$"):
-        EventCounter(width=0)
+    ("name", "options", "message"),
+    [
+        ("tiny", {"protect": "some"}, "protect: must be none or parity or ecc, not 'some'"),
+        ("timed-tiny", {"ticks": "clock"},
+         "ticks: must be tick or period or time for family apbbf, not 'clock'"),
+        ("timing-tiny", {"ticks": "time"},
+         "ticks: must be tick or period for family timed-timing, not 'time'"),
+        ("tiny", {"report_covered": True},
+         "report_covered: must be False unless a ring has a span, not True"),
+    ],
+)  # fmt: skip
+def test_choice_wrong(name, options, message):
+    with pytest.raises(SpecificationError, match=f"^{message}$"):
+        filter_unit(any_preset(name), **options)

@@ -11,7 +11,7 @@ from amaranth.lib.memory import Memory
 from amaranth.sim import Simulator
 
 from campaigns.speed import drawn_streams, lane_points, run_lanes
-from lately.golden import SpecificationError, preset
+from lately.golden import preset
 from lately.golden.hash.functions import KeyHash
 from lately.hdl.lanes.beats import SameBeatKeys, ShiftFinder
 from lately.hdl.lanes.credits import Credits
@@ -26,12 +26,10 @@ from lately.hdl.lanes.sequencer import (
     steps_layout,
 )
 from lately.hdl.lanes.shard import Shard
-from lately.hdl.lanes.unit import LaneUnit
 from lately.hdl.latencies import MINIMUM_BEATS, VOTES
 from lately.hdl.memory import paged
 from lately.hdl.memory.paged import PagedMemory, address_maps
-from lately.hdl.profile import HardwareProfile
-from lately.hdl.unit import FilterUnit
+from lately.hdl.ring.profile import RingProfile
 from lately.sim import CompiledUnit
 from lately.sim.replay import driven
 from lately.sim.replay.beats import Beats
@@ -358,9 +356,9 @@ def test_shift_finder_minimum_wrong(minimum, bits):
 def test_shard_wrong():
     spec = preset("two-lanes-tiny")
     with pytest.raises(ValueError, match=r"^Number must be below the 3 shards, not 3$"):
-        Shard(profile=HardwareProfile(spec), number=3, slots=128)
+        Shard(profile=RingProfile.of(spec), number=3, slots=128)
     with pytest.raises(ValueError, match=r"^Slots must be a power of two, not 100$"):
-        Shard(profile=HardwareProfile(spec), number=0, slots=100)
+        Shard(profile=RingProfile.of(spec), number=0, slots=100)
 
 
 def distribute(beats, take, clocks, *, ahead=0):
@@ -449,13 +447,6 @@ def test_beats_skip():
 
 
 # The unit
-
-
-def test_lanes_wrong():
-    with pytest.raises(SpecificationError, match=r"^lanes: must be 1 for FilterUnit, not 2$"):
-        FilterUnit(preset("two-lanes-tiny"))
-    with pytest.raises(SpecificationError, match=r"^lanes: must be 2 or 4 for LaneUnit, not 1$"):
-        LaneUnit(preset("tiny"))
 
 
 def test_parts_of_a_sequence(monkeypatch):

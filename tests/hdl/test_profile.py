@@ -10,7 +10,7 @@ from lately.golden import PRESETS, FilterSpec, SpecificationError, any_preset, p
 from lately.hdl.build import filter_unit, unit_profile
 from lately.hdl.latencies import ceil_log, memory_latency, siphash_latency
 from lately.hdl.memory.variants import VARIANTS
-from lately.hdl.profile import HardwareProfile
+from lately.hdl.ring.profile import RingProfile
 
 APBF = {"family": "apbf", "k": 3, "l": 2, "slice_bits": 64}
 APBBF = {
@@ -23,7 +23,7 @@ BLOCKED = {**GEBF, "family": "blocked-gebf", "block_bits": 32}
 @pytest.mark.parametrize("memory", VARIANTS)
 @pytest.mark.parametrize("spec", PRESETS.values(), ids=PRESETS)
 def test_components_have_the_figures(spec, memory):
-    profile = HardwareProfile(spec, memory=memory)
+    profile = RingProfile.of(spec, memory=memory)
     unit = filter_unit(spec, memory=memory)
     assert unit.latency == profile.latency == sum(profile.latency_terms.values())
     assert unit.profile == profile
@@ -52,7 +52,7 @@ def test_needs_no_amaranth():
     ],
 )
 def test_figures(name, clear, registers, latency):
-    profile = HardwareProfile(preset(name))
+    profile = RingProfile.of(preset(name))
     assert profile.clear_cycles == clear
     assert profile.address_registers == registers
     assert profile.latency == latency
@@ -61,7 +61,7 @@ def test_figures(name, clear, registers, latency):
 @pytest.mark.parametrize(("lanes", "shards"), [(1, 1), (2, 3), (4, 6)])
 def test_shards(lanes, shards):
     spec = FilterSpec(**APBF | {"slice_bits": 64 * shards}, lanes=lanes)
-    profile = HardwareProfile(spec)
+    profile = RingProfile.of(spec)
     assert profile.clear_cycles == 64 // spec.clear
     assert profile.minimum_generation == (lanes * (profile.clear_cycles + 1))
     assert profile.memories == shards * spec.segments
@@ -70,7 +70,7 @@ def test_shards(lanes, shards):
 
 
 def test_shards_of_blocks():
-    profile = HardwareProfile(FilterSpec(**APBBF | {"blocks": 6 * 128}, lanes=4))
+    profile = RingProfile.of(FilterSpec(**APBBF | {"blocks": 6 * 128}, lanes=4))
     assert profile.minimum_generation == 4 * (profile.clear_cycles + 1)
 
 
@@ -84,7 +84,7 @@ def test_operations_of_a_clock(name, lanes):
 @pytest.mark.parametrize("name", ["two-lanes", "four-lanes-tiny"])
 def test_shard_spec(name):
     spec = preset(name)
-    shard = HardwareProfile(spec).shard_spec
+    shard = RingProfile.of(spec).shard_spec
     assert (shard.lanes, shard.key_bits) == (1, 64)
     assert (shard.generation, shard.window) == (spec.generation, spec.window)
     assert shard.index_sizes == spec.index_sizes
@@ -93,7 +93,7 @@ def test_shard_spec(name):
 
 def test_clear_of_sizes_that_do_not_divide():
     spec = FilterSpec(**{**BLOCKED, "bits": 5 * 32 * 2 + 159, "hashes": 3}, clear=8)
-    assert HardwareProfile(spec).clear_cycles == 3
+    assert RingProfile.of(spec).clear_cycles == 3
 
 
 @pytest.mark.parametrize(("base", "value", "result"), [(2, 1, 0), (2, 2, 1), (2, 3, 2), (4, 5, 2)])
@@ -119,17 +119,17 @@ def test_arrays_are_reckoned_with_like_integers():
 def test_lanes_short_generation():
     spec = FilterSpec(**APBF | {"slice_bits": 6 * 256}, lanes=4, clear=16, generation=67)
     with pytest.raises(SpecificationError, match=r"at least 68 .* 4 insertions in each"):
-        HardwareProfile(spec).check_buildable()
+        RingProfile.of(spec).check_buildable()
 
 
 @pytest.mark.parametrize("spec", PRESETS.values(), ids=PRESETS)
 def test_presets_are_buildable(spec):
-    HardwareProfile(spec).check_buildable()
+    RingProfile.of(spec).check_buildable()
 
 
 def unbuildable(spec, **options):
     with pytest.raises(SpecificationError) as caught:
-        HardwareProfile(spec, **options).check_buildable()
+        RingProfile.of(spec, **options).check_buildable()
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -146,9 +146,9 @@ def unbuildable(spec, **options):
 )
 def test_shortest_generation(values, words):
     spec = FilterSpec(**values, generation=words + 1, clear=32)
-    profile = HardwareProfile(spec)
+    profile = RingProfile.of(spec)
     assert (profile.clear_cycles, profile.minimum_generation) == (words, words + 1)
-    HardwareProfile(spec).check_buildable()
+    RingProfile.of(spec).check_buildable()
     assert unbuildable(FilterSpec(**values, generation=words, clear=32)) == (
         f"generation: must be at least {words + 1} ({spec.part_bits} bits of a part / 32 cleared "
         f"per clock = {words} clocks, and one to shift), not {words}"
@@ -156,7 +156,7 @@ def test_shortest_generation(values, words):
 
 
 def test_clear_wider_than_a_part():
-    HardwareProfile(FilterSpec(**APBF, clear=64)).check_buildable()
+    RingProfile.of(FilterSpec(**APBF, clear=64)).check_buildable()
     assert unbuildable(FilterSpec(**APBF, clear=128)) == (
         "clear: must be at most the 64 bits of a part, not 128"
     )
@@ -183,12 +183,12 @@ def test_sizes_not_a_power_of_two(values, size):
 )
 def test_levels(levels, terms):
     """Of seven steps of the hash and nine of the detector; a fast hash waits for the control."""
-    found = HardwareProfile(preset("default"), levels=levels).latency_terms
+    found = RingProfile.of(preset("default"), levels=levels).latency_terms
     assert (found["hash"], found["detector"]) == terms
-    keyed = HardwareProfile(preset("siphash-default"), levels=levels).latency_terms
+    keyed = RingProfile.of(preset("siphash-default"), levels=levels).latency_terms
     assert keyed["hash"] == siphash_latency(64)
 
 
 def test_levels_wrong():
     with pytest.raises(ValueError, match=r"^Levels must be at least 1, not 0$"):
-        HardwareProfile(preset("tiny"), levels=0)
+        RingProfile.of(preset("tiny"), levels=0)

@@ -9,19 +9,19 @@ from garbage_memory import GarbageMemory, with_own_garbage
 from upsets import cell_words
 
 from lately.golden import Operation, PartitionedTimingSpec, TimedTimingSpec
-from lately.hdl.timing.unit import CountedTimingUnit, TimingUnit
+from lately.hdl.build import filter_unit
 
-SWEEPS = {"elided": TimingUnit, "resting": CountedTimingUnit}
+SWEEPS = {"elided": True, "resting": False}
 
 
 def small_unit(sweep, cells, protect):
-    kind = SWEEPS[sweep]
+    timed = SWEEPS[sweep]
     shape = {"hashes": 1, "cells": cells, "key_bits": 8, "seed": 3}
-    if kind is TimingUnit:
+    if timed:
         spec = TimedTimingSpec(span=5, stamp_bits=6, **shape)
     else:
         spec = PartitionedTimingSpec(window=20, stamp_bits=8, **shape)
-    return kind(spec, memory=with_own_garbage(GarbageMemory), protect=protect)
+    return filter_unit(spec, memory=with_own_garbage(GarbageMemory), protect=protect)
 
 
 def garble(ctx, words, choose):

@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 
 from lately.golden import preset
-from lately.hdl import FilterUnit
+from lately.hdl.build import filter_unit
 
 SPEC = preset("timed-tiny")
 
 
 @pytest.mark.parametrize("memory", ["portable", "ecp5", "gowin", "ice40", "ice40-strict"])
 def test_times_are_read_with_the_clock_where_tables_hold_no_memories(memory):
-    unit = FilterUnit(SPEC, memory=memory)
-    assert unit._window._synchronous == memory.startswith("ice40")
+    unit = filter_unit(SPEC, memory=memory)
+    assert unit.clock._synchronous == memory.startswith("ice40")
 
 
 @pytest.mark.parametrize(
@@ -26,9 +26,4 @@ def test_times_are_read_with_the_clock_where_tables_hold_no_memories(memory):
 )
 def test_span_wrong(changes, message):
     with pytest.raises(ValueError, match=message):
-        FilterUnit(replace(SPEC, window=None, generation_span=None, **changes))
-
-
-def test_ticks_wrong():
-    with pytest.raises(ValueError, match="Ticks must be tick or period or time, not 'clock'"):
-        FilterUnit(SPEC, ticks="clock")
+        filter_unit(replace(SPEC, window=None, generation_span=None, **changes))

@@ -104,7 +104,7 @@ def test_an_upset_is_told_with_the_ages_of_the_one_operation_that_reads_it(
         await bench.send(ctx, operation, 77)
         told = []
         for clock in range(1, core.latency + 1):
-            told.extend([clock] * ctx.get(core.upset))
+            told.extend([clock] * ctx.get(core.fault))
             await bench.silence(ctx, 1)
         return told
 

@@ -24,8 +24,8 @@ from lately.hdl.latencies import PROTECTIONS, VOTE_LATENCY, VOTES
 from lately.hdl.memory.copies import Copies
 from lately.hdl.memory.protection import deviating
 from lately.hdl.memory.segment import PortableSegmentMemory
-from lately.hdl.profile import HardwareProfile
 from lately.hdl.queue import ResultQueue
+from lately.hdl.ring.profile import RingProfile
 from lately.hdl.timing.sweep import PortSweep
 from lately.hdl.timing.sweep_rules import CELL_CLOCKS, rest_interval
 from lately.sim import compiled_unit
@@ -330,7 +330,7 @@ def test_nothing_undefined_counts_as_an_upset(name, memory, protect):
 @pytest.mark.parametrize("name", ["tiny", "two-lanes-tiny"])
 def test_map_and_profile_know_the_copies(name, protect):
     unit = filter_unit(preset(name), protect=protect, memory="ecp5")
-    copies, plain = PROTECTIONS[protect], HardwareProfile(preset(name), memory="ecp5")
+    copies, plain = PROTECTIONS[protect], RingProfile.of(preset(name), memory="ecp5")
     assert unit.profile.copies == copies
     assert unit.profile.block_rams == copies * plain.block_rams == len(unit.memory_map.memories)
     # Of many block RAMs, some lie far away.

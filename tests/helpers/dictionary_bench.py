@@ -8,7 +8,7 @@ from unit_streams import UnitStreams
 from upsets import column_words
 
 from lately.golden import Operation, WindowDictionary
-from lately.hdl.dictionary.unit import DictionaryUnit
+from lately.hdl.build import filter_unit
 
 ASKS = (Operation.QUERY, Operation.CHECK_AND_INSERT)
 
@@ -29,7 +29,7 @@ class Bench:
     def run(self, operations):
         """Perform (code, key, window) one after another; compare all results with golden."""
         memory = GarbageMemory if self.protect == "none" else with_own_garbage(GarbageMemory)
-        self.unit = DictionaryUnit(self.spec, memory=memory, tag_bits=8, protect=self.protect)
+        self.unit = filter_unit(self.spec, memory=memory, tag_bits=8, protect=self.protect)
         self.model = WindowDictionary.from_spec(self.spec)
         expected = self.expect(operations)
         streams = UnitStreams(
@@ -70,7 +70,7 @@ class Bench:
 
     def read_back(self, ctx):
         """Compare every live cell, and the counters."""
-        spec, model, core = self.spec, self.model, self.unit._core
+        spec, model, core = self.spec, self.model, self.unit.core
         number = ctx.get(core.columns[0].number)
         found = np.zeros((2, spec.columns, spec.rows), np.int64)
         for column, row, time, rest in self.cells(ctx):
@@ -79,7 +79,7 @@ class Bench:
                 found[:, column, row] = distance, rest
         assert np.array_equal(found, model.memory)
         assert ctx.get(self.unit.guaranteed) == model.guaranteed_window
-        self.counts = {name: ctx.get(getattr(self.unit, name)) for name in self.unit.COUNTERS}
+        self.counts = {name: ctx.get(getattr(self.unit, name)) for name in self.unit.counters}
 
     def cells(self, ctx):
         """Column, row, number and rest of every cell in use, live or not."""

@@ -33,7 +33,7 @@ class RingBench(Bench):
 
     def read_back(self, ctx):
         """Compare all entries, each of which is in one cell, or one place of the stash."""
-        spec, core = self.spec, self.unit._core
+        spec, core = self.spec, self.unit.core
         number, found = ctx.get(core.columns[0].number), {}
         for digest, time in [*self.celled(ctx), *self.stashed(ctx)]:
             distance = (number - time) % (1 << spec.timestamp_bits)
@@ -42,7 +42,7 @@ class RingBench(Bench):
                 found[digest] = distance
         held = dict(self.exact.entries.tolist())
         guaranteed = ctx.get(self.unit.guaranteed)
-        self.counts = {name: ctx.get(getattr(self.unit, name)) for name in self.unit.COUNTERS}
+        self.counts = {name: ctx.get(getattr(self.unit, name)) for name in self.unit.counters}
         assert found.items() <= held.items(), (found, held)
         assert all(held[digest] > guaranteed for digest in held.keys() - found.keys())
         if not self.counts["lost"]:
@@ -56,7 +56,7 @@ class RingBench(Bench):
 
     def stashed(self, ctx):
         """Digest and time of every place of the stash in use, after an exchange that is due."""
-        stash = self.unit._core.stash
+        stash = self.unit.core.stash
         kept, exchange = ctx.get(stash.valid), stash.exchange
         if ctx.get(exchange.exchanges):
             kept &= ~ctx.get(exchange.exchanged)

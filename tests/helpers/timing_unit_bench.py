@@ -8,7 +8,7 @@ from unit_streams import UnitStreams
 from upsets import copies_of
 
 from lately.golden import Operation, PartitionedTimingFilter, from_spec
-from lately.hdl.timing.unit import CountedTimingUnit, TimingUnit
+from lately.hdl.build import filter_unit
 
 TICK_LAG = 5
 """Clocks from a tick that need not wait until the time is that of it."""
@@ -31,11 +31,11 @@ class Bench:
         self.spec, self.seed, self.gap = spec, seed, gap
         self.model = from_spec(spec)
         self.timed = not isinstance(self.model, PartitionedTimingFilter)
-        kind, taken = CountedTimingUnit, ("seen", "age", "oldest")
+        taken = ("seen", "age", "oldest")
         if self.timed:
             # So many bits that the time does not come round.
-            kind, taken, options = TimingUnit, (*taken, "time"), {**options, "time_bits": 24}
-        self.unit = kind(spec, **{"memory": GarbageMemory, **options})
+            taken, options = (*taken, "time"), {**options, "time_bits": 24}
+        self.unit = filter_unit(spec, **{"memory": GarbageMemory, **options})
         self.streams = UnitStreams(self.unit, taken, seed, idle, stall)
         # Clocks so far, and those in which ticks came.
         self.clock, self.given = 0, []
@@ -120,9 +120,9 @@ class Bench:
 
     def read_back(self, ctx):
         """Take the age of each cell, as the golden model's memory has them, and the counters."""
-        spec, core = self.spec, self.unit._core
+        spec, core = self.spec, self.unit.core
         codes, limit = 1 << spec.stamp_bits, spec.window_blocks + 1
-        self.now = now = ctx.get(self.unit.time if self.timed else core.ticks.stamps.now)
+        self.now = now = ctx.get(self.unit.clock.time if self.timed else core.ticks.stamps.now)
         self.memory = [
             [min((now - ctx.get(copies_of(part.memory)[0].data[cell])) % codes, limit)
              for cell in range(spec.cells)]

@@ -9,7 +9,6 @@ from unit_streams import UnitStreams
 
 from lately.golden import Operation, from_spec
 from lately.hdl.build import filter_unit
-from lately.hdl.dictionary.unit import DictionaryUnit
 
 LOAD = [Operation.QUERY, *[Operation.CHECK_AND_INSERT] * 3]
 MIXED = [*LOAD * 3, Operation.INSERT, Operation.REMOVE]
@@ -22,7 +21,7 @@ def copies_of(memory):
 
 def ring_words(unit):
     """Plain memories of a ring: for each memory that its copies stand for, those copies."""
-    store = unit._core.store
+    store = unit.core.store
     if hasattr(store, "memories"):
         return [copies_of(memory) for parts in store.memories for memory in parts]
     return [copies_of(bank) for part in store.parts for bank in part._banks]
@@ -30,13 +29,13 @@ def ring_words(unit):
 
 def cell_words(unit):
     """Plain memories of a timing filter, as `ring_words`."""
-    core = getattr(unit._core, "_core", unit._core)
+    core = getattr(unit.core, "_core", unit.core)
     return [copies_of(part.memory) for part in core.parts]
 
 
 def column_words(unit):
     """Plain memories of a dictionary, as `ring_words`."""
-    return [copies_of(column.memory) for column in unit._core.columns]
+    return [copies_of(column.memory) for column in unit.core.columns]
 
 
 @dataclass
@@ -147,7 +146,7 @@ def upset_dictionary(spec, *, protect, seed, count=None, apart=12, keys=24):
     What is missed with a status that says so is no negative.
     """
     memory = with_own_garbage(GarbageMemory)
-    unit = DictionaryUnit(spec, protect=protect, memory=memory)
+    unit = filter_unit(spec, protect=protect, memory=memory)
     choose = random.Random(seed)
     parity = protect == "parity"
     upset, bits = flips(

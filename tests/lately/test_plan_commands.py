@@ -9,7 +9,7 @@ from lately.boards.flow.devices import DEVICES
 from lately.cli import app as cli
 from lately.golden import FilterSpec, TimedTimingSpec, WindowDictionarySpec
 from lately.hdl.build import filter_unit
-from lately.hdl.profile import HardwareProfile
+from lately.hdl.ring.profile import RingProfile
 from lately.planner import Requirement, choose
 from lately.planner.requirement import PLANNER_FAMILIES
 
@@ -53,7 +53,7 @@ def test_cost_without_a_device_is_memories():
     options = ("--window", 20_000, "--fpr", 0.01, "--family", "gebf", "--candidates", 1)
     found = json.loads(run(*options, "--json"))["chosen"]
     spec = FilterSpec.from_dict(found["spec"])
-    assert found["cost"] == found["memories"] == HardwareProfile(spec).block_rams < 40
+    assert found["cost"] == found["memories"] == RingProfile.of(spec).block_rams < 40
     assert f"  {found['memories']}  " in run(*options)
     assert "memories" in run(*options)
     assert "memories" not in run(*options, "--any-size")
@@ -82,7 +82,7 @@ def test_files_and_json(tmp_path):
     assert found["chosen"] == found["candidates"][0]
     spec = FilterSpec.from_toml(toml)
     assert spec.to_dict() == found["chosen"]["spec"]
-    HardwareProfile(spec).check_buildable()
+    RingProfile.of(spec).check_buildable()
     assert plot.read_bytes().startswith(b"<svg")
     assert {binding["constraint"] for binding in found["chosen"]["binds"]} == {"rate"}
 
@@ -124,7 +124,7 @@ def test_span():
         "ticks": 1001, "tick_seconds": 0.0005, "when_full": "shorten"
     }  # fmt: skip
     spec = FilterSpec.from_dict(found["chosen"]["spec"])
-    HardwareProfile(spec).check_buildable()
+    RingProfile.of(spec).check_buildable()
     assert (spec.span, spec.when_full, spec.window) == (1001, "shorten", 1002)
     finer = json.loads(run(*arguments, "--json", "--tick", "100us", "--when-full", "overfill"))
     assert finer["chosen"]["spec"]["span"] == 5001

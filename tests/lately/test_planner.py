@@ -21,7 +21,7 @@ from lately.golden import (
     from_spec,
 )
 from lately.hdl.latencies import TIMED_GENERATION
-from lately.hdl.profile import HardwareProfile
+from lately.hdl.ring.profile import RingProfile
 from lately.planner import Requirement, RequirementError, choose, plan, space
 from lately.planner.chart import draw_plan, front_chart
 from lately.planner.rates import lower_bounds
@@ -91,7 +91,7 @@ def every_spec(family, window, any_size):
             try:
                 spec = FilterSpec(family=family, window=window, clear=clear, **values)
                 if not any_size:
-                    HardwareProfile(spec).check_buildable()
+                    RingProfile.of(spec).check_buildable()
             except SpecificationError:
                 continue
             if spec.part_bits >= 2:
@@ -100,7 +100,7 @@ def every_spec(family, window, any_size):
 
 
 COSTS = {
-    "memories": ({}, lambda spec: (HardwareProfile(spec).block_rams, spec.storage_bits)),
+    "memories": ({}, lambda spec: (RingProfile.of(spec).block_rams, spec.storage_bits)),
     "bits": ({"bits_only": True}, lambda spec: (spec.storage_bits,) * 2),
     "bits of any size": ({"any_size": True}, lambda spec: (spec.memory_bits,) * 2),
 }
@@ -163,7 +163,7 @@ def test_what_was_asked_is_kept(window, rate, any_size):
     assert spec.worst_false_positive_rate <= rate
     assert (spec.key_bits, spec.seed) == (48, 5)
     if not any_size:
-        HardwareProfile(spec).check_buildable()
+        RingProfile.of(spec).check_buildable()
 
 
 def test_slack_is_kept_at_its_edge():
@@ -199,8 +199,8 @@ def test_candidates(planned):
         assert spec.worst_false_positive_rate <= 0.01
         assert candidate.slack <= 0.2
         assert candidate.bits == spec.storage_bits
-        assert candidate.memories == candidate.cost == HardwareProfile(spec).block_rams
-        assert candidate.latency == HardwareProfile(spec).latency
+        assert candidate.memories == candidate.cost == RingProfile.of(spec).block_rams
+        assert candidate.latency == RingProfile.of(spec).latency
         assert 1 <= candidate.accesses < spec.ring_segments + 1e-9
 
 

@@ -14,7 +14,7 @@ from lately.boards.flow.synthesis import count_unit
 from lately.golden import FilterSpec, Specification, preset
 from lately.hdl.build import unit_profile
 from lately.hdl.latencies import STATUS_BITS, stamp_bits
-from lately.hdl.profile import HardwareProfile
+from lately.hdl.ring.profile import RingProfile
 from lately.planner import Requirement, choose, cost, plan, space
 from lately.planner.requirement import PLANNER_FAMILIES
 from lately.planner.ring_cost import area, features, of_spec
@@ -40,7 +40,7 @@ def test_block_rams_are_exact_in_all_runs_of_rings():
     """Those of several lanes, too: a shard is a filter, and the queues of ECP5 are in LUTs."""
     assert len(RUNS) > 30
     for spec, report in RUNS:
-        shard = spec if spec.lanes == 1 else HardwareProfile(spec).shard_spec
+        shard = spec if spec.lanes == 1 else RingProfile.of(spec).shard_spec
         each = PLANNER_FAMILIES["gebf"].block_rams(shard, DEVICES[report.device])
         assert each * spec.shards == report.bram, spec
 
@@ -84,7 +84,7 @@ def test_places_of_results_are_those_of_the_unit(span):
         named = features(*of_spec(spec), DEVICES["ecp5-85k-6"], spec.key_bits)
         width = cost.TAG_BITS + 1 + (spec.window_generations).bit_length()
         width += STATUS_BITS + stamp_bits(span) if span else 0
-        places = 1 << (HardwareProfile(spec).latency + 10).bit_length()
+        places = 1 << (RingProfile.of(spec).latency + 10).bit_length()
         assert named["places of results"][0] == places * width
 
 

@@ -20,7 +20,7 @@ from lately.golden import (
     preset,
 )
 from lately.golden.hash.keys import text_keys
-from lately.hdl.profile import HardwareProfile
+from lately.hdl.ring.profile import RingProfile
 from lately.replay import run as run_module
 from lately.replay.oracle import FRESH, GUARANTEED, Oracle
 from lately.replay.plots import picture
@@ -286,7 +286,7 @@ def check_through_the_hardware(path):
     assert figures["false_negatives"] == 0
     assert figures["repeats_found"] == figures["repeats"] > 0
     # The clear after reset and the drained pipeline are all that is not an operation.
-    clear = HardwareProfile(preset("default")).clear_cycles
+    clear = RingProfile.of(preset("default")).clear_cycles
     spare = clear + 64 * (1 + figures["operations"] // 65_536)
     assert figures["operations"] < figures["cycles"] <= figures["operations"] + spare
 

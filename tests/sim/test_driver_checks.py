@@ -6,9 +6,10 @@ from amaranth.back import verilog
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import Out
+from signatures import signature
 
 from lately.golden import Operation
-from lately.hdl.interface import UnitSignature
 from lately.hdl.verilog import TAG_BITS, TOP
 from lately.sim import ToolError
 from lately.sim.replay import driven
@@ -23,9 +24,7 @@ TAG, VALID, MISSING, SURPLUS = range(1, 5)
 WORDS = [(number << 96) + (3 << 63) + (number + 1) for number in range(4)]
 """Of which each has two words of the driver's."""
 WIDTH = 100
-SIGNATURE = UnitSignature(
-    key_bits=8, tag_bits=TAG_BITS, generations=2, lanes=LANES, counters={"operations": 8}
-)
+SIGNATURE = signature(key=8, tag=TAG_BITS, ages=2, lanes=LANES, ports={"operations": Out(8)})
 
 
 class Echo(wiring.Component):

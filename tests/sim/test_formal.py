@@ -23,7 +23,7 @@ from lately.hdl.memory.segment import PortableSegmentMemory
 from lately.hdl.memory.variants import VARIANTS
 from lately.hdl.ring.detector import RingDetector
 from lately.hdl.ring.ring import Ring
-from lately.hdl.unit import FilterUnit
+from lately.hdl.unit import Unit
 from lately.sim.proofs import catalogue as proofs
 from lately.sim.proofs.core import Guarantee, TrackingCore
 from lately.sim.proofs.formal import Bounded, Proof, Unbounded, run_proof
@@ -123,7 +123,7 @@ def test_holds(name):
             partial(
                 SpareOfUnitInTime,
                 spec=SWEPT,
-                unit=broken(FilterUnit, "core.clear_cycles,", "core.clear_cycles // 2,"),
+                unit=broken(Unit, "core.clear_cycles,", "core.clear_cycles // 2,"),
             ),
             marks=pytest.mark.slow,
         ),

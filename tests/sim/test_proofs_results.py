@@ -9,7 +9,7 @@ from lately.hdl import unit as unit_module
 from lately.hdl.frontend import front
 from lately.hdl.frontend.gate import Gate
 from lately.hdl.queue import ResultQueue
-from lately.hdl.unit import FilterUnit
+from lately.hdl.unit import Unit
 from lately.sim.proofs.formal import Bounded, Induction, Proof, run_proof
 from lately.sim.proofs.results import PROOFS, QueueOrder, SmallUnit, UnitOrder, UnitPlaces
 
@@ -90,7 +90,7 @@ def test_queue_holds_no_more_than_its_depth():
 )
 def test_broken_room_fails(old, new):
     class Broken(SmallUnit):
-        _elaborate_room = broken(FilterUnit, old, new)._elaborate_room
+        _elaborate_room = broken(Unit, old, new)._elaborate_room
 
     build = partial(UnitPlaces, depth=8, unit=Broken, inside=False)
     assert status_of(build, Bounded(60)) == "failed"

@@ -11,8 +11,7 @@ from lately.hdl.timing.oldest import OldestCell
 from lately.hdl.timing.part import TimingPart
 from lately.hdl.timing.sweep import PortSweep, Visits, VisitSweep
 from lately.hdl.timing.sweep_rules import rest_interval
-from lately.hdl.timing.unit import CountedTimingUnit
-from lately.hdl.unit_shell import UnitShell
+from lately.hdl.unit import Unit
 from lately.sim.proofs import catalogue as proofs
 from lately.sim.proofs.formal import Bounded, Proof, Unbounded, run_proof
 from lately.sim.proofs.thresholds import TableAnswers
@@ -138,8 +137,8 @@ def test_sweep_in_free_clocks_that_comes_too_late_is_found_out(monkeypatch, comp
 
 
 def test_unit_that_does_not_rest_for_its_sweep_is_found_out():
-    class Restless(CountedTimingUnit):
-        elaborate = broken(UnitShell, "available & ~core.late", "available").elaborate
+    class Restless(Unit):
+        elaborate = broken(Unit, "room & ~core.stall if", "room if").elaborate
 
     assert proof_of(partial(RestSweepInTime, unit=Restless), Bounded(100)).status == "failed"
 

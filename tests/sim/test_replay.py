@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from lately.golden import PRESETS, FilterSpec, SpecificationError, from_spec, preset
-from lately.hdl import FilterUnit
 from lately.hdl.build import filter_unit
+from lately.hdl.latencies import GENERATION_LEAD, PAUSE
 from lately.hdl.memory.map import memory_map
-from lately.hdl.profile import HardwareProfile
+from lately.hdl.ring.profile import RingProfile
 from lately.sim import CompiledUnit, ToolError, replay
 from lately.sim.replay import model
 from lately.sim.replay.compiled import compiled_model, unit_header
@@ -68,7 +68,7 @@ def test_check_and_insert_equals_golden(name, count):
     with CompiledUnit(spec) as unit:
         np.testing.assert_array_equal(unit.check_and_insert(keys), expected)
         # One operation per clock but for the clear after reset and the pipeline, filled once.
-        overhead = unit.profile.clear_cycles + FilterUnit.GENERATION_LEAD + FilterUnit.PAUSE
+        overhead = unit.profile.clear_cycles + GENERATION_LEAD + PAUSE
         overhead += unit.profile.latency + 1
         assert count < unit.cycles <= count + overhead
         assert_same_state(unit, golden)
@@ -206,7 +206,7 @@ def test_wrong_keys_are_refused():
 
 def test_every_preset_is_buildable_or_says_why():
     for spec in PRESETS.values():
-        HardwareProfile(spec).check_buildable()
+        RingProfile.of(spec).check_buildable()
 
 
 def test_golden_does_not_need_the_simulator():

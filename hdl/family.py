@@ -1,0 +1,151 @@
+"""The families of filters that there is hardware for: one table that everything else reads.
+
+A `Family` is all that a unit, and whatever builds, exports, tests or measures one, needs to know
+of the filters of one class. Needs no Amaranth until a unit is built.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..golden.errors import SpecificationError
+from ..golden.spec import FilterSpec
+from ..golden.spec.base import Specification
+from ..golden.spec.dictionary_sizes import WindowDictionarySpec
+from ..golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
+from .dictionary.dictionary_figures import DictionaryProfile
+from .memory.map import MemoryMap, memory_map
+from .profile import Profile
+from .ring.profile import RingProfile
+from .timing.timing_profile import TimingProfile
+
+
+def _memory_map(profile: Profile) -> MemoryMap:
+    return memory_map(profile.spec, memory=profile.memory, protect=profile.protect)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """Hardware for the specifications of one class.
+
+    Attributes
+    ----------
+    specification : type
+        Class of the specifications.
+    profile : type
+        Figures of a unit, and what limits it: a `Profile`, of a specification and `UnitOptions`.
+    core : callable
+        Takes the profile; returns a component with a `lately.hdl.control.CoreSignature`.
+    clock : callable
+        Takes the profile; returns the component that makes ticks, or None. That of a ring is a
+        `lately.hdl.frontend.time_window.TimeWindow`; others have the ports that
+        `lately.hdl.frontend.front.PlainFrontEnd` names.
+    memory_map : callable
+        Takes the profile; returns the memories of a unit.
+    """
+
+    specification: type[Specification]
+    profile: type[Profile]
+    core: Callable[[Any], Any]
+    clock: Callable[[Any], Any] = lambda profile: None
+    memory_map: Callable[[Any], MemoryMap] = _memory_map
+
+    @property
+    def memories(self) -> tuple[str, ...]:
+        """Variants of the memory."""
+        return self.profile.MEMORIES
+
+
+_FAMILIES: list[Family] = []
+
+
+def register(family: Family) -> Family:
+    """Add a family to the table, before others whose class of specifications is its base.
+
+    Parameters
+    ----------
+    family : Family
+    """
+    _FAMILIES.insert(0, family)
+    return family
+
+
+def families() -> list[Family]:
+    """Return all families, those that were registered first in front."""
+    return _FAMILIES[::-1]
+
+
+def family_of(spec: Specification) -> Family:
+    """Return the family of a specification.
+
+    Parameters
+    ----------
+    spec : Specification
+
+    Raises
+    ------
+    SpecificationError
+        If there is no hardware for it.
+    """
+    for family in _FAMILIES:
+        if isinstance(spec, family.specification):
+            return family
+    built = [name for family in families() for name in family.specification.families()]
+    raise SpecificationError(
+        f"family: must be one of {', '.join(built)} for hardware, not {spec.family!r}"
+    )
+
+
+def _ring_core(profile: RingProfile) -> Any:
+    from .ring.core import ring_core
+
+    return ring_core(profile.spec, memory=profile.memory, profile=profile)
+
+
+def _ring_clock(profile: RingProfile) -> Any:
+    from .frontend.time_window import time_window
+
+    return time_window(profile) if profile.spec.timed else None
+
+
+def _dictionary_core(profile: DictionaryProfile) -> Any:
+    from .dictionary.core import DictionaryCore
+
+    options = {"memory": profile.memory, "levels": profile.levels, "protect": profile.protect}
+    return DictionaryCore(spec=profile.spec, **options)
+
+
+def _timing_core(profile: TimingProfile) -> Any:
+    from .timing.core import timing_core
+
+    return timing_core(profile)
+
+
+def _timing_clock(profile: TimingProfile) -> Any:
+    from .timing.clocks import timing_clock
+
+    return timing_clock(profile)
+
+
+RING = register(
+    Family(
+        specification=FilterSpec,
+        profile=RingProfile,
+        core=_ring_core,
+        clock=_ring_clock,
+    )
+)
+DICTIONARY = register(
+    Family(specification=WindowDictionarySpec, profile=DictionaryProfile, core=_dictionary_core)
+)
+TIMING, COUNTED_TIMING = (
+    register(
+        Family(
+            specification=specification,
+            profile=TimingProfile,
+            core=_timing_core,
+            clock=_timing_clock,
+        )
+    )
+    for specification in (TimedTimingSpec, PartitionedTimingSpec)
+)

@@ -1,0 +1,332 @@
+"""Figures of rings in hardware: latency, cycles of a clear, memories and limits."""
+
+from dataclasses import dataclass, replace
+
+from ...golden.errors import SpecificationError
+from ...golden.spec import FilterSpec
+from ...golden.spec.base import require
+from ..latencies import (
+    BEAT_PLACES,
+    CONTROL_LAG,
+    GENERATION_LEAD,
+    LANE_HASH_LATENCY,
+    LANE_SLOTS,
+    MINIMUM_BEATS,
+    MOST_CLEAR,
+    MOST_MEMORIES,
+    MOST_SEGMENTS,
+    MOST_WORDS,
+    PAUSE,
+    PROTECTIONS,
+    QUEUE_LATENCY,
+    SECRET_SETTLE,
+    SHARD_PLACES,
+    SHIFT_PAUSE,
+    TICKS,
+    TIMED_GENERATION,
+    VOTE_LATENCY,
+    address_registers,
+    ceil_log,
+    detector_latency,
+    hash_latency,
+    memory_latency,
+    memory_shape,
+    paged_latency,
+    result_places,
+    stamp_bits,
+)
+from ..memory.map import BLOCK_KINDS
+from ..profile import Profile
+
+
+@dataclass(frozen=True)
+class RingProfile(Profile):
+    """Figures of the unit of a ring, of one lane or several.
+
+    Attributes
+    ----------
+    spec : FilterSpec
+    options : UnitOptions
+    """
+
+    spec: FilterSpec
+
+    MEMORIES = ("portable", *BLOCK_KINDS)
+
+    @property
+    def ticks(self) -> tuple[str, ...]:
+        return TICKS if self.spec.timed else ()
+
+    @property
+    def time_bits(self) -> int:
+        return stamp_bits(self.spec.span) if self.spec.timed else 0
+
+    @property
+    def covers(self) -> bool:
+        return bool(self.spec.timed)
+
+    @property
+    def lanes(self) -> int:
+        return self.spec.lanes
+
+    # Memories
+
+    @property
+    def segments(self) -> int:
+        return self.spec.segments
+
+    @property
+    def memories(self) -> int:
+        """Memories of one part of one segment, in all shards, the spare's included."""
+        return self.spec.shards * self.spec.segments * self.spec.parts
+
+    @property
+    def copies(self) -> int:
+        """Copies of each memory, which answer as one."""
+        return PROTECTIONS[self.protect]
+
+    @property
+    def memory_shape(self) -> tuple[int, int]:
+        """Columns and rows of the block RAMs of one memory, as the pipeline counts them."""
+        return memory_shape(bits=self.spec.shard_bits, clear=self.spec.clear)
+
+    @property
+    def block_rams(self) -> int:
+        columns, rows = self.memory_shape
+        return self.memories * int(columns) * int(rows) * self.copies
+
+    @property
+    def address_registers(self) -> int:
+        """Registers that lead to each memory."""
+        return int(address_registers(self.block_rams, lanes=self.spec.lanes))
+
+    @property
+    def shard_spec(self) -> FilterSpec:
+        """The filter that one shard is, whose keys are states of 64 bits.
+
+        Its ring turns with those of the others; its generation is that of all.
+        """
+        return replace(self.spec, lanes=1, key_bits=64, **self.spec.shard_sizes)
+
+    # Clearing
+
+    @property
+    def clear_cycles(self) -> int:
+        """Cycles that zeroing a segment takes, `clear` bits of every part at a time."""
+        return -(-self.spec.shard_bits // self.spec.clear)
+
+    @property
+    def generation_bits(self) -> int:
+        return self.spec.generation.bit_length() + 1
+
+    @property
+    def minimum_generation(self) -> int:
+        return max(self._cleared_generation, TIMED_GENERATION if self.spec.timed else 0)
+
+    @property
+    def _cleared_generation(self) -> int:
+        """Shortest generation in which the spare can be cleared, in insertions.
+
+        Insertions come at most `lanes` per cycle; the spare is zeroed in
+        `clear_cycles` cycles, the first of them after the shift. With several lanes at least
+        `MINIMUM_BEATS` cycles.
+        """
+        if self.spec.lanes == 1:
+            return self.clear_cycles + 1
+        return self.spec.lanes * max(MINIMUM_BEATS, self.clear_cycles + 1)
+
+    @property
+    def least_period(self) -> int:
+        """Least cycles between two ticks of a window in time; 0 if it counts insertions.
+
+        Every tick takes effect before the next one: what expires is found segment by segment,
+        and a generation is not old before the spare is clean.
+        """
+        if not self.spec.timed:
+            return 0
+        scanned = 8 * (self.spec.window_generations + 2)
+        cleaned = self.longest_pause + TIMED_GENERATION
+        return max(scanned, -(-cleaned // (self.spec.generation_span - 1)))
+
+    @property
+    def longest_pause(self) -> int:
+        return max(SHIFT_PAUSE, self.clear_cycles + PAUSE)
+
+    @property
+    def reset_pause(self) -> int:
+        return self.longest_pause + GENERATION_LEAD + 2
+
+    # The pipeline
+
+    @property
+    def latency_terms(self) -> dict[str, int]:
+        spec = self.spec
+        core = {
+            "memory": self._memory_latency,
+            "detector": detector_latency(
+                levels=self.levels,
+                parts=spec.parts,
+                segments=spec.segments,
+                run=spec.run,
+                generations=spec.window_generations,
+            ),
+        }
+        if spec.lanes == 1:
+            core |= {"span": 1} if spec.timed else {}
+            return {"hash": self._hash_latency, **core, "queue": QUEUE_LATENCY - 1}
+        return {
+            "accept": 1,
+            "hash": self.lane_hash_latency,
+            "dispatch": 8,
+            "distribution": 3 + paged_latency(self.beat_places, far=True),
+            "entries": 4 + QUEUE_LATENCY,
+            "step": 1 + paged_latency(SHARD_PLACES) - (-ceil_log(2, spec.lanes) // self.levels),
+            **core,
+            "done": 2,
+            "check": 8,
+            "results": 2 + paged_latency(self.lane_slots, far=True),
+            "selection": ceil_log(2, spec.shards),
+            "answers": QUEUE_LATENCY,
+        }
+
+    @property
+    def _hash_latency(self) -> int:
+        """Cycles from a key to its addresses, which wait for the control."""
+        return max(
+            CONTROL_LAG, hash_latency(self.spec.key_bits, self.spec.hash, levels=self.levels)
+        )
+
+    @property
+    def lane_hash_latency(self) -> int:
+        """Cycles from the keys of a beat to their states."""
+        settle = SECRET_SETTLE if self.spec.hash == "siphash" else 0
+        hashed = hash_latency(self.spec.key_bits, self.spec.hash, levels=self.lane_hash_levels)
+        return settle + max(LANE_HASH_LATENCY, hashed)
+
+    @property
+    def lane_hash_levels(self) -> int:
+        """Levels of look-up tables of the lanes' hashes, half of the others, as wires are long."""
+        return max(1, self.levels // 2)
+
+    @property
+    def lane_slots(self) -> int:
+        """Beats that may be under way with several lanes, a power of two."""
+        return 1 << ceil_log(2, LANE_SLOTS + self.lane_hash_latency)
+
+    @property
+    def beat_places(self) -> int:
+        """Beats that may be on their way to the shards with several lanes, a power of two."""
+        return 1 << ceil_log(2, BEAT_PLACES + self.lane_hash_latency)
+
+    @property
+    def result_places(self) -> int:
+        return result_places(self.latency)
+
+    @property
+    def _memory_latency(self) -> int:
+        """Cycles from addresses to bits; with two hashes, a register behind their selection."""
+        vote = VOTE_LATENCY if self.copies > 1 else 0
+        return (
+            self.spec.rekey
+            + vote
+            + memory_latency(
+                bits=self.spec.shard_bits, clear=self.spec.clear, registers=self.address_registers
+            )
+        )
+
+    # Sentences
+
+    @property
+    def pauses(self) -> list[str]:
+        return [
+            f"A SHIFT closes the input for {SHIFT_PAUSE} cycles, or for at most "
+            f"{self.longest_pause} cycles soon after another shift.",
+            f"If `generation` is below {self.minimum_generation}, requests enter one at a time.",
+        ]
+
+    def promise(self, key: str, *, flags: bool) -> list[str]:
+        spec = self.spec
+        if not spec.timed:
+            return [
+                f"A key is reported for at least {spec.guaranteed_window} insertions after its "
+                "own.",
+                "A SHIFT, or a smaller `generation`, ends the window earlier.",
+            ]
+        shortens = spec.when_full == "shorten"
+        status = f", and `status` is {1 if shortens else 2}" if flags else ""
+        cost = "the window is shorter" if shortens else "false positives are more frequent"
+        return [
+            f"A {key} is reported for at least {spec.span} ticks after its insertion.",
+            f"If more than {spec.generation} insertions come in {spec.generation_span} ticks, "
+            f"{cost}{status}.",
+        ]
+
+    # Limits
+
+    def check_buildable(self) -> None:
+        super().check_buildable()
+        spec, cycles = self.spec, self.clear_cycles
+        for size in spec.index_sizes:
+            _require(
+                size & (size - 1) == 0,
+                f"{spec.family}: hardware needs blocks and parts of a power of two bits, "
+                f"not {size}",
+            )
+        where = "segment" if spec.lanes == 1 else "shard"
+        rule = f"must give at least 2 bits in each part of a {where} for hardware"
+        size = getattr(spec, spec.size_field)
+        require(spec.shard_bits > 1, spec.size_field, rule, size)
+        _require(
+            spec.clear <= spec.shard_bits,
+            f"clear: must be at most the {spec.shard_bits} bits of a part, not {spec.clear}",
+        )
+        several = f", {spec.lanes} insertions in each" if spec.lanes > 1 else ""
+        _require(
+            spec.generation >= self._cleared_generation,
+            f"generation: must be at least {self._cleared_generation} "
+            f"({spec.shard_bits} bits of a part / {spec.clear} cleared per clock = "
+            f"{cycles} clocks, and one to shift{several}), not {spec.generation}",
+        )
+        if spec.timed:
+            _check_timed(spec)
+        if spec.lanes > 1:
+            # The filter of a shard is refused as any other.
+            assert self.shard_spec.lanes == 1
+        _check_size(self)
+
+
+def _check_size(profile: RingProfile) -> None:
+    """Refuse a ring whose elaboration would not end."""
+    spec = profile.spec
+    rule = f"must give at most {MOST_SEGMENTS} segments in hardware, the spare included"
+    field = "epochs" if spec.run == 1 and spec.hash_functions == 1 else "l"
+    require(spec.segments <= MOST_SEGMENTS, field, rule, spec.segments)
+    rule = f"must be at most {MOST_CLEAR} in hardware"
+    require(spec.clear <= MOST_CLEAR, "clear", rule, spec.clear)
+    memories = profile.memories * profile.copies
+    rule = f"must give at most {MOST_MEMORIES} memories in hardware"
+    require(memories <= MOST_MEMORIES, spec.size_field, rule, memories)
+    if profile.memory == "portable":
+        words = memories * profile.clear_cycles
+        rule = f"must give at most {MOST_WORDS} words in all memories of hardware"
+        require(words <= MOST_WORDS, spec.size_field, rule, words)
+    else:
+        require(profile.block_rams <= MOST_MEMORIES, spec.size_field,
+                f"must give at most {MOST_MEMORIES} block RAMs", profile.block_rams)  # fmt: skip
+
+
+def _check_timed(spec: FilterSpec) -> None:
+    _require(
+        spec.generation >= TIMED_GENERATION,
+        f"generation: must be at least {TIMED_GENERATION} for a window in time, "
+        f"not {spec.generation}",
+    )
+    _require(
+        spec.generation_span >= 2,
+        f"generation_span: must be at least 2 ticks for hardware, not {spec.generation_span}",
+    )
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise SpecificationError(message)

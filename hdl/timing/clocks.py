@@ -1,0 +1,123 @@
+"""Clocks of timing filters: they make the tick that comes before an operation."""
+
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..control import Control
+from ..frontend.tick_spacing import TickSpacing
+from .ticks import BlockCount
+
+
+class TickClock(wiring.Component):
+    """Ticks from outside, which come no closer than the core can take them.
+
+    Parameters
+    ----------
+    time_bits : int
+        Width of the tick counter.
+    least : int
+        Cycles between two ticks, at least; 0 if those of `tick` are never closer.
+
+    Members
+    -------
+    tick : In(1)
+    control : In(Control)
+        Flags that the core gets. Their ``shift`` is a tick.
+    shift : Out(1)
+        Whether the flags of the next cycle have a tick.
+    time : Out(time_bits)
+        Ticks so far, modulo a power of two; in the cycle after the flags of an operation, its own.
+
+    Errors: as `TickSpacing`.
+    """
+
+    INPUTS = ()
+    """Ports that are inputs of the core."""
+
+    EVENTS = ()
+    """Outputs that a unit counts."""
+
+    def __init__(self, *, time_bits, least=0):
+        self._least = least
+        super().__init__(
+            {"tick": In(1), "control": In(Control), "shift": Out(1), "time": Out(time_bits)}
+        )
+        self._spacing = TickSpacing(least=least) if least else None
+
+    @property
+    def report(self):
+        """Fields of results that the clock knows, in the cycle after the flags."""
+        return {"time": self.time}
+
+    def elaborate(self, platform):
+        m = Module()
+        tick = self.tick
+        if self._spacing is not None:
+            m.submodules.spacing = spacing = self._spacing
+            m.d.comb += spacing.i.eq(tick)
+            tick = spacing.tick
+        m.d.comb += self.shift.eq(tick)
+        m.d.sync += self.time.eq(self.time + self.control.shift)
+        return m
+
+
+class BlockClock(wiring.Component):
+    """A tick before the first operation after each block of insertions.
+
+    Parameters
+    ----------
+    block : int
+        Insertions of a block.
+    phase_bits : int
+        Width of the phase.
+
+    Members
+    -------
+    control, shift
+        As of `TickClock`.
+    phase : Out(phase_bits)
+        Highest digits of the number of insertions into the block, with the flags; if it has bits.
+
+    Errors: as `BlockCount`.
+    """
+
+    EVENTS = ()
+    report = {}
+
+    def __init__(self, *, block, phase_bits=0):
+        self._blocks = BlockCount(block=block)
+        self.INPUTS = ("phase",) if phase_bits else ()
+        super().__init__(
+            {"control": In(Control), "shift": Out(1)}
+            | {name: Out(phase_bits) for name in self.INPUTS}
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.blocks = blocks = self._blocks
+        m.d.comb += [
+            blocks.insert.eq(self.control.insert),
+            blocks.clear.eq(self.control.clear),
+            self.shift.eq(blocks.tick),
+        ]
+        if self.INPUTS:
+            m.d.comb += self.phase.eq((~blocks.left)[len(blocks.left) - len(self.phase) :])
+        return m
+
+
+def timing_clock(profile):
+    """Return the clock of the unit of a timing filter.
+
+    Parameters
+    ----------
+    profile : TimingProfile
+    """
+    spec, options = profile.spec, profile.options
+    if profile.counted:
+        return BlockClock(block=spec.block, phase_bits=spec.phase_bits if profile.decides else 0)
+    return TickClock(
+        time_bits=options.time_bits or profile.time_bits,
+        # A period is never shorter.
+        least=profile.least_period if options.ticks == "tick" else 0,
+    )
