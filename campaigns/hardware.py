@@ -187,7 +187,7 @@ def counted_identity(spec: Specification, target: Device) -> dict[str, Any]:
 
 def flow(spec: Specification, target: Device) -> str:
     """Return the options of yosys and nextpnr for a unit, in one line."""
-    numbers = (str(ceil(unit_limit(target.name).mhz)), *target.pins)
+    numbers = tuple(map(str, (ceil(unit_limit(target.name).mhz), *target.pins)))
     placement: tuple[str, ...] = (*target.place_and_route, *numbers)
     if target.place_and_route[1] in SITES:
         options = options_for(target.place_and_route, shards=unit_profile(spec).lanes > 1)

@@ -56,6 +56,8 @@ def test_identity_is_repeatable_and_tells_units_and_devices_apart(monkeypatch):
     other = identity(TINY | {"case": "tiny/ecp5-25k-6"})
     assert other["rtlil"] != whole["rtlil"]
     assert other["flow"] != whole["flow"]
+    gowin = CASES["apbf-small/gowin-gw2ar-18c"]
+    assert " 380 " in hardware.flow(gowin.spec, device(gowin.device))
     monkeypatch.setattr(hardware, "_levels", lambda target: 1)
     assert identity(TINY)["rtlil"] != whole["rtlil"]
 
