@@ -13,7 +13,7 @@ from .boards.link.information import LINE_ADDRESS, Information
 from .boards.link.protocol import MAX_READ, MAX_WRITE, SAME, WORD_BYTES, Request
 from .boards.link.self_test_operations import self_test_operations
 from .golden import from_spec
-from .golden.errors import RekeyError, SpecificationError
+from .golden.errors import LatelyError, RekeyError, SpecificationError
 from .golden.hash.keys import check_keys
 from .golden.hash.siphash import check_secret
 from .golden.operations import Operation
@@ -309,7 +309,12 @@ class Board(Session):
         """
         information = self.information
         self._require("self-test", "self_test" in information.registers, "takes frames")
-        expected = signature(information, self_test_results(information))
+        try:
+            expected = signature(information, self_test_results(information))
+        except LatelyError:
+            raise
+        except (TypeError, ValueError) as error:
+            raise HostError(f"{self.port}: must be described as its filter is: {error}") from None
         settings = {name: self._read(name) for name in ("generation", "period")
                     if name in information.registers}  # fmt: skip
         self._write("self_test", 1)
