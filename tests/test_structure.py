@@ -119,6 +119,12 @@ def test_tests_mirror_the_rooms(modules):
     assert wrong == []
 
 
+def test_no_two_test_modules_have_the_same_name():
+    """Folders of tests are no packages: pytest knows modules by their file names."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names))
+
+
 def test_every_package_of_the_product_is_installed(modules):
     setup = runpy.run_path(str(ROOT / "setup.py"), run_name="setup")
     there = {name for name, module in modules.items() if module.path.name == "__init__.py"}
