@@ -64,9 +64,11 @@ UNITS = {
 
 
 def options_of(name):
-    """The source of ticks, as the name of a unit has it."""
-    source = name.rpartition("-")[2]
-    return {"period": {"ticks": "period"}, "requests": {"ticks": "time"}}.get(source, {})
+    """The source of ticks, as the name of a unit has it; results that say what is covered."""
+    return {
+        "period": {"ticks": "period"}, "requests": {"ticks": "time"},
+        "overfill": {"report_covered": True},
+    }.get(name.rpartition("-")[2], {})  # fmt: skip
 
 
 SOME = "random_operations/pauses=both|clear_forgets|reset_in|blocked_output|latency"
