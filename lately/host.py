@@ -56,7 +56,129 @@ class SelfTestResult(NamedTuple):
     """Cycles of the test in which a protected memory was found upset."""
 
 
-class Board(Session):
+class BoardSession(Session):
+    """A session that reads and writes registers by name, and performs records of operations."""
+
+    _time = 0
+
+    # Registers
+
+    def _number(self, words: bytes, address: int, width: int) -> int:
+        """Return the value of a register among the words from address 0 on."""
+        start = address * WORD_BYTES
+        return int.from_bytes(words[start : start + -(-width // 8)], "little")
+
+    def _read(self, name: str) -> int:
+        address, width = self.information.registers[name]
+        return int.from_bytes(self._words(address, -(-width // WORD_BITS)), "little")
+
+    def _write(self, name: str, value: int) -> None:
+        address, width = self.information.registers[name]
+        count = -(-width // WORD_BITS) * WORD_BYTES
+        self._write_words(address, value.to_bytes(count, "little"))
+
+    def _field(self, register: str, name: str) -> int:
+        place, mask = _place(register, name)
+        return self._read(register) >> place & mask
+
+    def _set_fields(self, register: str, **values: int | None) -> None:
+        """Set some fields of a register, and leave the others as they are."""
+        word = self._read(register)
+        for name, value in values.items():
+            if value is not None:
+                place, mask = _place(register, name)
+                word = word & ~(mask << place) | value << place
+        self._write(register, word)
+
+    def _order(self, name: str) -> None:
+        self._set_fields("control", **{name: 1})
+
+    def _check_setting(self, name: str, value: int) -> None:
+        if not isinstance(value, int):
+            raise TypeError(f"{name}: must be an integer, not {value!r}")
+        most = (1 << self.information.registers[name][1]) - 1
+        if not 1 <= value <= most:
+            raise ValueError(f"{name}: must be 1 to {most} for this board, not {value}")
+
+    def _require(self, name: str, has: bool, lacks: str) -> None:
+        """Refuse what the board cannot do."""
+        if not has:
+            raise SpecificationError(
+                f"{name}: must not be given for the board at {self.port}, which {lacks}"
+            )
+
+    # Records
+
+    def _perform(
+        self,
+        operations: ArrayLike,
+        keys: ArrayLike,
+        windows: Windows,
+        progress: Callable[[int], None] | None,
+    ) -> NDArray[np.uint8]:
+        """Return the record of each result, shape (n, bytes)."""
+        self._require("operations", not self.information.frames, "takes frames")
+        records = self._records(operations, keys, windows)
+        batch, size = self.information.batch_operations, self.information.result_bytes
+        results = np.empty((len(records), size), np.uint8)
+        starts = range(0, len(records), batch)
+        payloads = (records[start : start + batch].tobytes() for start in starts)
+        for start, answer in zip(starts, self._exchange(Request.OPERATE, payloads), strict=True):
+            count = min(batch, len(records) - start)
+            if len(answer) != count * size:
+                raise HostError(
+                    f"{self.port}: must answer {count} operations with {count * size} bytes, "
+                    f"not {len(answer)}"
+                )
+            results[start : start + count] = np.frombuffer(answer, np.uint8).reshape(count, size)
+            if progress is not None:
+                progress(count)
+        return results
+
+    def _records(
+        self, operations: ArrayLike, keys: ArrayLike, windows: Windows
+    ) -> NDArray[np.uint8]:
+        """Return the record of each operation, shape (n, bytes)."""
+        information = self.information
+        words = check_keys(keys, information.key_bits)
+        codes = np.asarray(operations)
+        if codes.shape != (len(words),) or codes.dtype.kind not in "ui":
+            raise ValueError(
+                f"operations: must be {len(words)} integers, one for each key, "
+                f"not {codes.dtype} of shape {codes.shape}"
+            )
+        known = [*range(Operation.CLEAR + 1), *([Operation.REMOVE] * information.removes)]
+        if len(wrong := codes[~np.isin(codes, known)]):
+            removing = f" or {Operation.REMOVE:d}" if information.removes else ""
+            raise ValueError(
+                f"operations: must be 0 to {Operation.CLEAR:d}{removing}, not {wrong[0]}"
+            )
+        return information.pack_operations(codes, words, self.checked_windows(windows, len(words)))
+
+    def checked_windows(self, windows: Windows, count: int) -> Times:
+        """Return the window, or the class, of each of `count` operations, shape (count,).
+
+        Parameters and errors are as for `perform`.
+        """
+        longest, decides = self.information.longest, self.information.decides
+        if windows is None:
+            return np.full(count, 0 if decides else longest)
+        name = "classes" if decides else "windows"
+        self._require(name, decides or longest > 0, "has none for queries")
+        checked = check_each(name, windows, count)
+        if len(wrong := checked[checked > longest]):
+            raise ValueError(f"{name}: must be at most {longest} for this board, not {wrong[0]}")
+        return checked
+
+    def _times(self, stamps: NDArray[np.int64]) -> Times:
+        """Return whole times from the low bits of `stamps`, shape (n,), and count on from there."""
+        steps = np.diff(stamps, prepend=self._time) % (1 << self.information.result.get("time", 0))
+        times = self._time + np.cumsum(steps)
+        self._time = int(times[-1]) if len(times) else self._time
+        return times
+
+
+class Board(BoardSession):
     """A board with a filter or a deduplicator of frames at a serial port.
 
     Operations take effect one after another, as those of the golden model, whose methods have the
@@ -77,7 +199,6 @@ class Board(Session):
 
     def __init__(self, port: str, *, spec: Specification | None = None, **options: Any) -> None:
         super().__init__(port, **options)
-        self._time = 0
         try:
             if spec is not None:
                 self.check_spec(spec)
@@ -180,6 +301,16 @@ class Board(Session):
         self._order("clear")
         if all(self._field("status", "order") for _ in range(_MOST_POLLS)):
             raise HostError(f"{self.port}: must end a clear, but its status shows that it waits")
+
+    def _perform_all(
+        self, operation: Operation, keys: ArrayLike, windows: Windows = None
+    ) -> Results:
+        checked = check_keys(keys, self.information.key_bits)
+        return self.apply(np.full(len(checked), operation, np.uint8), checked, windows)
+
+    def _perform_one(self, operation: Operation) -> None:
+        words = -(-self.information.key_bits // 64)
+        self._perform_all(operation, np.zeros(1 if words == 1 else (1, words), np.uint64))
 
     # The board
 
@@ -331,132 +462,6 @@ class Board(Session):
         for name, value in settings.items():
             self._write(name, value)
         return SelfTestResult(found == expected, found, expected, upsets)
-
-    # Registers
-
-    def _number(self, words: bytes, address: int, width: int) -> int:
-        """Return the value of a register among the words from address 0 on."""
-        start = address * WORD_BYTES
-        return int.from_bytes(words[start : start + -(-width // 8)], "little")
-
-    def _read(self, name: str) -> int:
-        address, width = self.information.registers[name]
-        return int.from_bytes(self._words(address, -(-width // WORD_BITS)), "little")
-
-    def _write(self, name: str, value: int) -> None:
-        address, width = self.information.registers[name]
-        count = -(-width // WORD_BITS) * WORD_BYTES
-        self._write_words(address, value.to_bytes(count, "little"))
-
-    def _field(self, register: str, name: str) -> int:
-        place, mask = _place(register, name)
-        return self._read(register) >> place & mask
-
-    def _set_fields(self, register: str, **values: int | None) -> None:
-        """Set some fields of a register, and leave the others as they are."""
-        word = self._read(register)
-        for name, value in values.items():
-            if value is not None:
-                place, mask = _place(register, name)
-                word = word & ~(mask << place) | value << place
-        self._write(register, word)
-
-    def _order(self, name: str) -> None:
-        self._set_fields("control", **{name: 1})
-
-    def _check_setting(self, name: str, value: int) -> None:
-        if not isinstance(value, int):
-            raise TypeError(f"{name}: must be an integer, not {value!r}")
-        most = (1 << self.information.registers[name][1]) - 1
-        if not 1 <= value <= most:
-            raise ValueError(f"{name}: must be 1 to {most} for this board, not {value}")
-
-    def _require(self, name: str, has: bool, lacks: str) -> None:
-        """Refuse what the board cannot do."""
-        if not has:
-            raise SpecificationError(
-                f"{name}: must not be given for the board at {self.port}, which {lacks}"
-            )
-
-    # Records
-
-    def _perform(
-        self,
-        operations: ArrayLike,
-        keys: ArrayLike,
-        windows: Windows,
-        progress: Callable[[int], None] | None,
-    ) -> NDArray[np.uint8]:
-        """Return the record of each result, shape (n, bytes)."""
-        self._require("operations", not self.information.frames, "takes frames")
-        records = self._records(operations, keys, windows)
-        batch, size = self.information.batch_operations, self.information.result_bytes
-        results = np.empty((len(records), size), np.uint8)
-        starts = range(0, len(records), batch)
-        payloads = (records[start : start + batch].tobytes() for start in starts)
-        for start, answer in zip(starts, self._exchange(Request.OPERATE, payloads), strict=True):
-            count = min(batch, len(records) - start)
-            if len(answer) != count * size:
-                raise HostError(
-                    f"{self.port}: must answer {count} operations with {count * size} bytes, "
-                    f"not {len(answer)}"
-                )
-            results[start : start + count] = np.frombuffer(answer, np.uint8).reshape(count, size)
-            if progress is not None:
-                progress(count)
-        return results
-
-    def _records(
-        self, operations: ArrayLike, keys: ArrayLike, windows: Windows
-    ) -> NDArray[np.uint8]:
-        """Return the record of each operation, shape (n, bytes)."""
-        information = self.information
-        words = check_keys(keys, information.key_bits)
-        codes = np.asarray(operations)
-        if codes.shape != (len(words),) or codes.dtype.kind not in "ui":
-            raise ValueError(
-                f"operations: must be {len(words)} integers, one for each key, "
-                f"not {codes.dtype} of shape {codes.shape}"
-            )
-        known = [*range(Operation.CLEAR + 1), *([Operation.REMOVE] * information.removes)]
-        if len(wrong := codes[~np.isin(codes, known)]):
-            removing = f" or {Operation.REMOVE:d}" if information.removes else ""
-            raise ValueError(
-                f"operations: must be 0 to {Operation.CLEAR:d}{removing}, not {wrong[0]}"
-            )
-        return information.pack_operations(codes, words, self.checked_windows(windows, len(words)))
-
-    def checked_windows(self, windows: Windows, count: int) -> Times:
-        """Return the window, or the class, of each of `count` operations, shape (count,).
-
-        Parameters and errors are as for `perform`.
-        """
-        longest, decides = self.information.longest, self.information.decides
-        if windows is None:
-            return np.full(count, 0 if decides else longest)
-        name = "classes" if decides else "windows"
-        self._require(name, decides or longest > 0, "has none for queries")
-        checked = check_each(name, windows, count)
-        if len(wrong := checked[checked > longest]):
-            raise ValueError(f"{name}: must be at most {longest} for this board, not {wrong[0]}")
-        return checked
-
-    def _perform_all(
-        self, operation: Operation, keys: ArrayLike, windows: Windows = None
-    ) -> Results:
-        checked = check_keys(keys, self.information.key_bits)
-        return self.apply(np.full(len(checked), operation, np.uint8), checked, windows)
-
-    def _perform_one(self, operation: Operation) -> None:
-        words = -(-self.information.key_bits // 64)
-        self._perform_all(operation, np.zeros(1 if words == 1 else (1, words), np.uint64))
-
-    def _times(self, stamps: NDArray[np.int64]) -> Times:
-        """Return whole times from the low bits of `stamps`, shape (n,), and count on from there."""
-        steps = np.diff(stamps, prepend=self._time) % (1 << self.information.result.get("time", 0))
-        times = self._time + np.cumsum(steps)
-        self._time = int(times[-1]) if len(times) else self._time
-        return times
 
 
 def _place(register: str, name: str) -> tuple[int, int]:
