@@ -68,7 +68,7 @@ def mixed(rng, information, count):
     return (
         rng.choice(codes, count).astype(np.uint8),
         keys,
-        rng.integers(least, max(1, information.longest) + 1, count),
+        rng.integers(least, max(least, information.longest) + 1, count),
     )
 
 
