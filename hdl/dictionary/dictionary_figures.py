@@ -134,6 +134,7 @@ class DictionaryProfile(Profile):
 
     @property
     def block_rams(self) -> int:
+        self._check_rows()
         return self.spec.columns * self.copies * -(-self.cell_bits // cell_columns(self.spec.rows))
 
     @property
@@ -182,6 +183,11 @@ class DictionaryProfile(Profile):
         most = MOST_WORDS // spec.columns
         rule = f"must be at most {most} for {spec.columns} columns in hardware"
         require(spec.rows <= most, "rows", rule, spec.rows)
+        if self.memory == "ecp5":
+            self._check_rows()
+
+    def _check_rows(self) -> None:
+        """Refuse a column that is longer than a block RAM."""
         most = BLOCK_KINDS["ecp5"].bits
         rule = f"must be at most {most} for ecp5, the bits of a block RAM"
-        require(self.memory != "ecp5" or spec.rows <= most, "rows", rule, spec.rows)
+        require(self.spec.rows <= most, "rows", rule, self.spec.rows)
