@@ -20,7 +20,7 @@ from lately.hdl.bus.controlled import BUSES, COUNTER_BITS, MARK_BITS, Controlled
 from lately.hdl.bus.register_map import ADDRESS_BITS
 from lately.hdl.interface import Operation
 from lately.hdl.monitors import alarm_ports
-from lately.hdl.registers import REGISTERS, WORD_BITS, Access
+from lately.hdl.registers import REGISTERS, WORD_BITS, Access, Holder
 from lately.hdl.statistics import EventCounter
 
 pytestmark = pytest.mark.rtl
@@ -28,7 +28,8 @@ pytestmark = pytest.mark.rtl
 SPEC = any_preset("tiny")
 GENERATION, COVERED, GUARANTEED = 5, 21, 9
 WINDOW = 10
-COUNTERS = [row.name for row in REGISTERS if row.event and row.address is not None]
+ROWS = [row for row in REGISTERS if row.address is not None and row.holder is not Holder.LINE]
+COUNTERS = [row.name for row in ROWS if row.event]
 
 
 class AllPorts(wiring.Component):
@@ -88,9 +89,7 @@ def simulate(unit, bench, *others):
 def test_addresses_do_not_overlap():
     """Nor do fields; wide registers have room for their words."""
     taken = set()
-    for row in REGISTERS:
-        if row.address is None:
-            continue
+    for row in ROWS:
         width = COUNTER_BITS if row.event else row.width or WORD_BITS
         width = 2 * WORD_BITS if row.name == "table" else width
         words = {row.address + 4 * number for number in range(-(-width // WORD_BITS))}
@@ -104,11 +103,9 @@ def test_addresses_do_not_overlap():
 
 def test_all_registers_are_there():
     unit = behind("wishbone", AllPorts())
-    assert set(unit.registers.registers) == {
-        row.name for row in REGISTERS if row.address is not None
-    }
+    assert set(unit.registers.registers) == {row.name for row in ROWS}
     assert {name for word in unit.registers.words for name in [f.name for f in word.fields]} == {
-        "value", *(one.name for row in REGISTERS for one in row.fields)
+        "value", *(one.name for row in ROWS for one in row.fields)
     }  # fmt: skip
 
 
@@ -449,11 +446,9 @@ def expected_of(name, performed):
     """Return what golden says of the operations that have results."""
     spec = any_preset(name)
     codes, keys = (np.array(column) for column in zip(*performed, strict=True))
-    others = {"timed-tiny": [0], "dictionary-tiny": [WINDOW]}.get(name)
-    model = from_spec(spec)
-    perform = model.apply if others is None else model.perform
-    columns = [] if others is None else [np.array(others * len(codes))]
-    seen, *_ = perform(codes.astype(np.uint8), keys, *columns)
+    times = np.zeros(len(codes), np.int64) if spec.timed else None
+    windows = WINDOW if spec.query_field else None
+    seen = from_spec(spec).perform(codes.astype(np.uint8), keys, times, windows).seen
     return [int(one) for one, code in zip(seen, codes, strict=True) if code < 4]
 
 
