@@ -28,7 +28,7 @@ HELP = {
     "queries": "Queries for each rate.",
     "upsets": "Bits that flip, each in a run of its own.",
     "kind": "Kind of bits that flip: memory, buffer, register or counter; may be repeated.",
-    "protect": "Protection of memories: none, parity or ecc.",
+    "protect": "Protection of memories: none, parity or tmr.",
     "self_check": "Have the unit check its own state, and reset itself.",
     "window": "Insertions to remember.",
     "bits_per_key": "Memory for each key of the window, in bits.",

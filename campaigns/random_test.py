@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from lately.golden import FilterSpec, Operation, SpecificationError, from_spec
 from lately.golden.hash.keys import random_keys
-from lately.golden.ring.turn_policy import STATUSES
+from lately.golden.ring.rotation import STATUSES
 from lately.golden.times import Times
 from lately.hdl.build import UnitSpec, unit_profile
 from lately.hdl.latencies import PROTECTIONS, TICKS, TIMING_TICKS

@@ -268,7 +268,7 @@ def points(
     else:
         given = [(name, "", False, KINDS) for name in PRESETS]
         given += [(name, "parity", False, KINDS[:2]) for name in PRESETS]
-        given += [(name, "ecc", False, KINDS[:2]) for name in TRIPLICATED]
+        given += [(name, "tmr", False, KINDS[:2]) for name in TRIPLICATED]
         given += [(name, "", True, KINDS) for name in CHECKED]
     return [
         {

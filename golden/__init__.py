@@ -20,7 +20,7 @@ LAZY = {
     "ring.gebf": ("GEBF", "BlockedGEBF"),
     "ring.sliding": ("SlidingFilter",),
     "ring.timed_ring": ("TimeLimitedRing",),
-    "ring.turn_policy": ("PoolStatus", "TurnPolicy", "Turns"),
+    "ring.rotation": ("PoolStatus", "RotationPolicy", "RotationState"),
     "spec.all_presets": ("ALL_PRESETS", "any_preset"),
     "spec.dictionary_sizes": ("DICTIONARIES", "WindowDictionarySpec", "dictionary_preset"),
     "spec.families": ("Specification",),

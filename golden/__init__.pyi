@@ -20,9 +20,9 @@ from .ring.gebf import GEBF as GEBF
 from .ring.gebf import BlockedGEBF as BlockedGEBF
 from .ring.sliding import SlidingFilter as SlidingFilter
 from .ring.timed_ring import TimeLimitedRing as TimeLimitedRing
-from .ring.turn_policy import PoolStatus as PoolStatus
-from .ring.turn_policy import TurnPolicy as TurnPolicy
-from .ring.turn_policy import Turns as Turns
+from .ring.rotation import PoolStatus as PoolStatus
+from .ring.rotation import RotationPolicy as RotationPolicy
+from .ring.rotation import RotationState as RotationState
 from .spec.all_presets import ALL_PRESETS as ALL_PRESETS
 from .spec.all_presets import any_preset as any_preset
 from .spec.dictionary_sizes import DICTIONARIES as DICTIONARIES

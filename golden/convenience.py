@@ -37,7 +37,7 @@ class Options(TypedDict, total=False):
     slice_bits_limit: int
 
 
-class Convenience(Atomic, ABC):
+class PythonProtocol(Atomic, ABC):
     """Part of `Filter` that serves people rather than experiments."""
 
     @property

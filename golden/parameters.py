@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from .convenience import Convenience
+from .convenience import PythonProtocol
 from .errors import SpecificationError
 from .hash.functions import KeyHash
 from .spec.base import Specification
 
 
-class Parameterised(Convenience):
+class Parameterised(PythonProtocol):
     """Part of `Filter` that takes the parameters of the constructor."""
 
     specification: ClassVar[type[Specification]] = Specification
@@ -55,7 +55,7 @@ class Parameterised(Convenience):
     @classmethod
     def _hint(cls) -> str:
         """Return the end of a message about parameters: the method that chooses them, if any."""
-        chosen = any("_sizes" in vars(kind) for kind in cls.__mro__ if kind is not Convenience)
+        chosen = any("_sizes" in vars(kind) for kind in cls.__mro__ if kind is not PythonProtocol)
         return f"; {cls.__name__}.{cls._chooser} chooses them" if chosen else ""
 
     @classmethod

@@ -13,7 +13,7 @@ from .convenience import State
 from .errors import StateFileError
 from .parameters import Parameterised, require_count
 from .spec.base import Specification
-from .states import FORMATS, read_state, write_state
+from .state_files import FORMATS, read_state, write_state
 
 _CLASSES: "dict[str, type[Saved]]" = {}
 

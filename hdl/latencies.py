@@ -13,7 +13,7 @@ import numpy as np
 from ..golden.hash.functions import MIX_ROUNDS
 from ..golden.hash.siphash import COMPRESSION_ROUNDS, FINALIZATION_ROUNDS, message_words
 
-PROTECTIONS: Mapping[str, int] = {"none": 1, "parity": 2, "ecc": 3}
+PROTECTIONS: Mapping[str, int] = {"none": 1, "parity": 2, "tmr": 3}
 """Protections of a unit's memories, and how many of each memory a ring has for it."""
 
 TICKS = ("tick", "period", "time")

@@ -45,7 +45,7 @@ class UnitOptions:
         Whether results of a window in time have the field ``covered``.
     protect : str
         Cost of an upset of a memory, one of `lately.hdl.latencies.PROTECTIONS`: "none" for
-        any; "parity" for false positives; "ecc" for none, if no second upset hits the same bit
+        any; "parity" for false positives; "tmr" for none, if no second upset hits the same bit
         before it is cleared or written again.
     self_check : bool
         Whether the unit watches its own state, and resets itself if the state is illegal.

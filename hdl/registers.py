@@ -29,7 +29,7 @@ class Access(Enum):
     STICKY = "read, write 1 to clear"
 
 
-class Holder(Enum):
+class Block(Enum):
     """Part of a board that holds a register."""
 
     UNIT = "unit"
@@ -90,7 +90,7 @@ class Register:
         Value after reset; None if the specification determines it.
     meaning : str
         One sentence.
-    holder : Holder
+    holder : Block
     event : str
         Signal that is counted; empty if nothing is.
     address : int
@@ -109,7 +109,7 @@ class Register:
     width: int | None = WORD_BITS
     reset: int | None = 0
     meaning: str
-    holder: Holder = Holder.UNIT
+    holder: Block = Block.UNIT
     event: str = ""
     address: int
     fields: tuple[RegisterField, ...] = ()
@@ -133,47 +133,47 @@ REGISTERS = (
     Register(name="hits", address=0x90, event="hit", meaning="Queries that reported their key."),
     Register(name="shifts", address=0x98, event="shift",
              meaning="Generations that were begun by a shift."),
-    Register(name="frames_good", event="good", holder=Holder.LINE, address=0x120,
+    Register(name="frames_good", event="good", holder=Block.LINE, address=0x120,
              meaning="Frames that came undamaged."),
-    Register(name="frames_bad", event="bad", holder=Holder.LINE, address=0x124,
+    Register(name="frames_bad", event="bad", holder=Block.LINE, address=0x124,
              meaning="Frames that came damaged."),
-    Register(name="frames_dropped", event="dropped", holder=Holder.LINE, address=0x128,
+    Register(name="frames_dropped", event="dropped", holder=Block.LINE, address=0x128,
              meaning="Frames that came while all slots were full."),
-    Register(name="frames_repeated", event="repeated", holder=Holder.LINE, address=0x12C,
+    Register(name="frames_repeated", event="repeated", holder=Block.LINE, address=0x12C,
              meaning="Requests that were repeated, and answered again."),
-    Register(name="frames_out_of_order", event="out_of_order", holder=Holder.LINE, address=0x130,
+    Register(name="frames_out_of_order", event="out_of_order", holder=Block.LINE, address=0x130,
              meaning="Requests whose number was not expected."),
-    Register(name="line_errors", event="error", holder=Holder.LINE, address=0x134,
+    Register(name="line_errors", event="error", holder=Block.LINE, address=0x134,
              meaning="Bytes without a stop bit."),
     Register(name="generation", access=Access.READ_WRITE, width=None, reset=None, address=0x20,
              meaning="Insertions in a generation, from the next one on."),
     Register(name="secret", access=Access.WRITE, width=SECRET_BITS, address=0x30,
              meaning="Secret of the hash, from the next clear or, with re-keying, shift on."),
-    Register(name="shortened", event="shortened", holder=Holder.WINDOW, address=0xA0,
+    Register(name="shortened", event="shortened", holder=Block.WINDOW, address=0xA0,
              meaning="Shifts that retired a segment within the span."),
-    Register(name="overfilled", event="overfilled", holder=Holder.WINDOW, address=0xA8,
+    Register(name="overfilled", event="overfilled", holder=Block.WINDOW, address=0xA8,
              meaning="Insertions beyond the capacity of their generation."),
     Register(name="period", access=Access.READ_WRITE, width=PERIOD_BITS, reset=None,
-             holder=Holder.WINDOW, address=0x24,
+             holder=Block.WINDOW, address=0x24,
              meaning="Cycles of a tick, from the next tick on."),
-    Register(name="covered", width=None, reset=None, holder=Holder.WINDOW, address=0x28,
+    Register(name="covered", width=None, reset=None, holder=Block.WINDOW, address=0x28,
              meaning="Ticks, the present one included, of which every key is still reported."),
-    Register(name="id", reset=0x4C41544C, holder=Holder.BUS, address=0x00,
+    Register(name="id", reset=0x4C41544C, holder=Block.BUS, address=0x00,
              meaning="The letters LATL."),
-    Register(name="version", reset=None, holder=Holder.BUS, address=0x04,
+    Register(name="version", reset=None, holder=Block.BUS, address=0x04,
              meaning="Version of Lately that wrote the unit.",
              fields=(RegisterField(name="patch", place=0, width=8, meaning="Its third number."),
                      RegisterField(name="minor", place=8, width=8, meaning="Its second number."),
                      RegisterField(name="major", place=16, width=16, meaning="Its first number."))),
-    Register(name="digest", width=64, reset=None, holder=Holder.BUS, address=0x08,
+    Register(name="digest", width=64, reset=None, holder=Block.BUS, address=0x08,
              meaning="Digest of the specification."),
-    Register(name="widths", reset=None, holder=Holder.BUS, address=0x10,
+    Register(name="widths", reset=None, holder=Block.BUS, address=0x10,
              meaning="Sizes of the unit.",
              fields=(RegisterField(name="key", place=0, width=16, meaning="Bits of a key."),
                      RegisterField(name="tag", place=16, width=8, meaning="Bits of a tag."),
                      RegisterField(name="lanes", place=24, width=8,
                                    meaning="Operations of a transfer."))),
-    Register(name="control", holder=Holder.BUS, address=0x14,
+    Register(name="control", holder=Block.BUS, address=0x14,
              meaning="Orders to the unit.",
              fields=(RegisterField(name="enable", place=0, access=Access.READ_WRITE, reset=1,
                                    meaning="Operations are taken."),
@@ -185,7 +185,7 @@ REGISTERS = (
                                    meaning="The counters take their values, all of one moment."),
                      RegisterField(name="swap", place=4, access=Access.PULSE, needs="swap",
                                    meaning="The table that was loaded answers from now on."))),
-    Register(name="status", holder=Holder.BUS, address=0x18,
+    Register(name="status", holder=Block.BUS, address=0x18,
              meaning="What waits.",
              fields=(RegisterField(name="order", place=0,
                                    meaning="A SHIFT or CLEAR of `control` is yet to be performed."),
@@ -193,7 +193,7 @@ REGISTERS = (
                                    meaning="A secret waits until the one before is out of use."),
                      RegisterField(name="table", place=2, needs="table",
                                    meaning="An entry of the table waits until it can be loaded."))),
-    Register(name="faults", holder=Holder.BUS, address=0x1C,
+    Register(name="faults", holder=Block.BUS, address=0x1C,
              meaning="What has happened since it was cleared.",
              fields=(RegisterField(name="overrun", place=0, access=Access.STICKY, needs="overrun",
                                    meaning="A request was refused."),
@@ -209,15 +209,15 @@ REGISTERS = (
                                    meaning="A memory was found upset."),
                      RegisterField(name="fault", place=5, access=Access.STICKY, needs="fault",
                                    meaning="The unit was in an illegal state, and reset itself."))),
-    Register(name="guaranteed", width=None, holder=Holder.DIGESTS, address=0x2C, reset=None,
+    Register(name="guaranteed", width=None, holder=Block.DIGESTS, address=0x2C, reset=None,
              meaning="Largest window for which answers are exact."),
-    Register(name="table", access=Access.WRITE, width=None, holder=Holder.BUS, address=0x40,
+    Register(name="table", access=Access.WRITE, width=None, holder=Block.BUS, address=0x40,
              meaning="Entry of the table that does not answer."),
-    Register(name="lost", event="lost", holder=Holder.DIGESTS, address=0xB0,
+    Register(name="lost", event="lost", holder=Block.DIGESTS, address=0xB0,
              meaning="Entries that were given up."),
-    Register(name="digest_secret", access=Access.WRITE, width=SECRET_BITS, holder=Holder.FRAMES,
+    Register(name="digest_secret", access=Access.WRITE, width=SECRET_BITS, holder=Block.FRAMES,
              address=0x50, meaning="Secret of the digest, for frames that begin."),
-    Register(name="frames", holder=Holder.FRAMES, address=0x60,
+    Register(name="frames", holder=Block.FRAMES, address=0x60,
              meaning="What is done with frames.",
              fields=(RegisterField(name="action", place=0, width=2, access=Access.READ_WRITE,
                                    reset=Action.DROP.value, needs="action",
@@ -228,50 +228,50 @@ REGISTERS = (
                                    needs="fields",
                                    meaning="Bits of what counts besides, from the lowest: TOS, "
                                    "TTL, VLAN, layer 2, the whole frame."))),
-    Register(name="frames_errored", event="errored", holder=Holder.FRAMES, address=0x68,
+    Register(name="frames_errored", event="errored", holder=Block.FRAMES, address=0x68,
              meaning="Frames that came damaged, and were discarded."),
-    Register(name="frames_oversize", event="oversize", holder=Holder.FRAMES, address=0x70,
+    Register(name="frames_oversize", event="oversize", holder=Block.FRAMES, address=0x70,
              meaning="Frames that were discarded as too long."),
-    Register(name="frames_no_room", event="no_room", holder=Holder.FRAMES, address=0x78,
+    Register(name="frames_no_room", event="no_room", holder=Block.FRAMES, address=0x78,
              meaning="Frames that were discarded as there was no room."),
-    Register(name="frames_in", event="came", holder=Holder.FRAMES, address=0xB8,
+    Register(name="frames_in", event="came", holder=Block.FRAMES, address=0xB8,
              meaning="Frames that came."),
-    Register(name="bytes_in", event="came_bytes", holder=Holder.FRAMES, address=0xC0,
+    Register(name="bytes_in", event="came_bytes", holder=Block.FRAMES, address=0xC0,
              meaning="Bytes of all frames that came."),
-    Register(name="frames_out", event="left", holder=Holder.FRAMES, address=0xC8,
+    Register(name="frames_out", event="left", holder=Block.FRAMES, address=0xC8,
              meaning="Frames that left."),
-    Register(name="bytes_out", event="left_bytes", holder=Holder.FRAMES, address=0xD0,
+    Register(name="bytes_out", event="left_bytes", holder=Block.FRAMES, address=0xD0,
              meaning="Bytes of all frames that left."),
-    Register(name="frames_ip4", event="ip4", holder=Holder.FRAMES, address=0xD8,
+    Register(name="frames_ip4", event="ip4", holder=Block.FRAMES, address=0xD8,
              meaning="Frames of IPv4 that were asked for."),
-    Register(name="frames_ip6", event="ip6", holder=Holder.FRAMES, address=0xE0,
+    Register(name="frames_ip6", event="ip6", holder=Block.FRAMES, address=0xE0,
              meaning="Frames of IPv6 that were asked for."),
-    Register(name="frames_other", event="other", holder=Holder.FRAMES, address=0xE8,
+    Register(name="frames_other", event="other", holder=Block.FRAMES, address=0xE8,
              meaning="Other frames that were asked for, by all their bytes."),
-    Register(name="frames_malformed", event="malformed", holder=Holder.FRAMES, address=0xF0,
+    Register(name="frames_malformed", event="malformed", holder=Block.FRAMES, address=0xF0,
              meaning="Frames that were asked for whose headers contradict themselves."),
-    Register(name="upsets", event="upset", holder=Holder.PROTECTION, address=0xF8,
+    Register(name="upsets", event="upset", holder=Block.PROTECTION, address=0xF8,
              meaning="Clocks in which a memory was found upset."),
-    Register(name="alarms", width=16, holder=Holder.CHECKS, address=0x48,
+    Register(name="alarms", width=16, holder=Block.CHECKS, address=0x48,
              meaning="How often the unit was in an illegal state, and reset itself."),
-    Register(name="reset", access=Access.WRITE, width=1, holder=Holder.LINE, address=0x100,
+    Register(name="reset", access=Access.WRITE, width=1, holder=Block.LINE, address=0x100,
              meaning="Any word resets the unit."),
-    Register(name="self_test", access=Access.READ_WRITE, width=1, holder=Holder.LINE, address=0x104,
+    Register(name="self_test", access=Access.READ_WRITE, width=1, holder=Block.LINE, address=0x104,
              meaning="Any word resets the unit and begins a self-test; 1 during the test."),
-    Register(name="signature", holder=Holder.LINE, address=0x108, reset=None,
+    Register(name="signature", holder=Block.LINE, address=0x108, reset=None,
              meaning="CRC-32 of the results of the last self-test."),
-    Register(name="failed", access=Access.READ_WRITE, width=1, holder=Holder.LINE, address=0x10C,
+    Register(name="failed", access=Access.READ_WRITE, width=1, holder=Block.LINE, address=0x10C,
              meaning="The host found the signature wrong; lights the fault LED."),
 )  # fmt: skip
 """All registers. The rows with an event are counters."""
 
 
-def counters(holder: Holder) -> list[Register]:
+def counters(holder: Block) -> list[Register]:
     """Return the registers that count events.
 
     Parameters
     ----------
-    holder : Holder
+    holder : Block
         Who holds the registers that are listed.
     """
     return [register for register in REGISTERS if register.event and register.holder is holder]

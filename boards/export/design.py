@@ -200,7 +200,7 @@ class Design:
             spec=self.spec,
             bus=self.bus,
             version=release(),
-            told_bits=self.tag_bits,
+            status_bits=self.tag_bits,
             waits=self.waits,
         )
 

@@ -5,7 +5,7 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...hdl.latencies import PERIOD_BITS
-from ...hdl.registers import REGISTERS, WORD_BITS, Holder, counters
+from ...hdl.registers import REGISTERS, WORD_BITS, Block, counters
 from ...hdl.statistics import EventCounter
 from .bridge import BusSignature
 from .information import ROM_ADDRESS
@@ -25,7 +25,7 @@ def line_addresses(*, ticks, operations):
     operations : bool
         Whether the unit takes operations, so that there are reset and self-test.
     """
-    held = [one for one in REGISTERS if one.holder is Holder.LINE and (operations or one.event)]
+    held = [one for one in REGISTERS if one.holder is Block.LINE and (operations or one.event)]
     found = {one.name: (one.address // WORD_BYTES, one.width) for one in held}
     return found | ({"period": (PERIOD_ADDRESS // WORD_BYTES, PERIOD_BITS)} if ticks else {})
 
@@ -66,7 +66,7 @@ class LineRegisters(wiring.Component):
         self._period, self._least_period = period, least_period
         super().__init__(
             {"bus": In(BusSignature())}
-            | {register.event: In(1) for register in counters(Holder.LINE)}
+            | {register.event: In(1) for register in counters(Block.LINE)}
             | {
                 "reset": Out(1),
                 "start": Out(1),
@@ -111,7 +111,7 @@ class LineRegisters(wiring.Component):
         """Count the events of the line; return what the registers are read as, by name."""
         values = {"self_test": self.testing, "signature": self.crc, "failed": self.failed,
                   "period": self.period}  # fmt: skip
-        for register in counters(Holder.LINE):
+        for register in counters(Block.LINE):
             m.submodules[register.name] = counter = EventCounter(width=register.width)
             m.d.comb += counter.event.eq(getattr(self, register.event))
             values[register.name] = counter.count

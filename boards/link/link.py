@@ -198,7 +198,7 @@ class FilterLink(Link):
         ticks: dict[str, Any] = {"time_bits": TIME_BITS} if profile.least_period else {}
         inner = filter_unit(spec, tag_bits=MARK_BITS, statistics_bits=COUNTER_BITS,
                             self_check=check, **options, **ticks)  # fmt: skip
-        unit = ControlledUnit(inner, spec=spec, bus="wishbone", version=version, told_bits=0)
+        unit = ControlledUnit(inner, spec=spec, bus="wishbone", version=version, status_bits=0)
         self._ticks, self._checks = "tick" in unit.signature.members, check
         self._line_addresses = line_addresses(ticks=self._ticks, operations=True)
         self._second = (clock_hz - 1).bit_length()

@@ -16,10 +16,10 @@ from lately.boards.targets.catalogue import BOARDS, Board
 from lately.golden import Specification
 from lately.hdl.build import unit_profile
 from lately.hdl.bus.controlled import COUNTER_BITS
-from lately.hdl.registers import REGISTERS, Holder, Register, registers_table
+from lately.hdl.registers import REGISTERS, Block, Register, registers_table
 from lately.hdl.target_clocks import device_class
 from lately.intervals import clopper_pearson
-from lately.replay.texts import interval_text, rate_text
+from lately.replay.formatting import interval_text, rate_text
 from lately.sim.bench.testplan import PLAN
 from lately.sim.proofs.catalogue import PROOFS, with_goals
 
@@ -327,7 +327,7 @@ def take_boards(paths: list[Path]) -> None:
 
 def export_rows() -> Iterator[Row]:
     """Yield the registers of exported units, a row for each field."""
-    held = [one for one in REGISTERS if one.holder is not Holder.LINE]
+    held = [one for one in REGISTERS if one.holder is not Block.LINE]
     for one in sorted(held, key=lambda one: one.address):
         yield from field_rows(one)
 

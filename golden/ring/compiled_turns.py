@@ -1,11 +1,11 @@
-"""Compiled loop over operations with times: does what `Turns.follow` does, one by one."""
+"""Compiled loop over operations with times: does what `RotationState.follow` does, one by one."""
 
 from ..compilation import jit
 from ..operations import Operation
 from ..times import NEVER
 
 FILLED, LENGTH, GENERATION, FIRST, LAST, LOST, LATEST = range(7)
-"""Place in the vector that carries the state of `Turns` through the loop."""
+"""Place in the vector that carries the state of `RotationState` through the loop."""
 
 INSERTIONS, SHIFTS, SHORTENED, OVERFILLED = range(7, 11)
 """Places in the same vector: counts of the call."""
@@ -27,10 +27,10 @@ def follow(codes, times, state, settled, overfull, turned, alive, status, guaran
     Parameters
     ----------
     codes, times : ndarray, shape (n,)
-        As for `Turns.follow`.
+        As for `RotationState.follow`.
     state : ndarray of int64, shape (SIZE,)
     settled, overfull : ndarray, shape (slices,)
-        As `Turns` has them.
+        As `RotationState` has them.
     turned, alive, status, guaranteed : ndarray, shape (n,)
         Get the columns of a `Passage`.
     """
@@ -113,7 +113,7 @@ def _due(now, state, settled):
 
 @jit
 def _turn(now, state, settled, overfull):
-    """`Turns.shift`."""
+    """`RotationState.shift`."""
     if state[SPANNED] and _out(now, state, settled):
         state[LOST] = settled[-1]
         state[SHORTENED] += 1
@@ -141,7 +141,7 @@ def _insert(now, state, overfull):
 
 @jit
 def _clear(state, settled, overfull):
-    """`Turns.clear`."""
+    """`RotationState.clear`."""
     state[LENGTH] = state[GENERATION]
     state[FILLED] = 0
     state[FIRST] = state[LAST] = state[LOST] = state[LATEST] = NEVER

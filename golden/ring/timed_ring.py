@@ -16,9 +16,9 @@ from ..timed_filter import TimedFilter
 from ..times import NEVER, TIME_LIMIT, Times, check_now
 from .apbf import APBBF, APBF
 from .gebf import GEBF, BlockedGEBF
+from .rotation import PoolStatus, RotationPolicy, RotationState
 from .slices import check_whole
 from .sliding import SlidingFilter
-from .turn_policy import PoolStatus, TurnPolicy, Turns
 
 _RINGS: dict[str, type[SlidingFilter]] = {
     kind.specification.family: kind for kind in (APBF, APBBF, GEBF, BlockedGEBF)
@@ -34,8 +34,8 @@ class TimeLimitedRing(TimedFilter):
     and 6.4 of the paper of the time-limited filter.
 
     Memory, hash functions and answers are as in the family's filter that counts insertions,
-    with two differences. `Turns` decides when the ring turns, and a key is reported only if the
-    youngest run of slices that it matches still counts. Slices never get younger from one
+    with two differences. `RotationState` decides when the ring turns, and a key is reported only
+    if the youngest run of slices that it matches still counts. Slices never get younger from one
     position to the next, so no other run would count.
 
     Parameters
@@ -62,7 +62,7 @@ class TimeLimitedRing(TimedFilter):
         # It turns when it is told to; so it does from the clear on.
         self._ring.generation = TIME_LIMIT
         self._ring._empty()
-        self._turns = Turns(TurnPolicy.of(spec))
+        self._turns = RotationState(RotationPolicy.of(spec))
         self._hash = self._ring._hash
         self._last = NEVER
 

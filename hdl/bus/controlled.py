@@ -150,7 +150,7 @@ class ControlledUnit(Controlled):
         One of `BUSES`.
     version : tuple of int
         As for `lately.hdl.bus.register_map.register_map`.
-    told_bits : int
+    status_bits : int
         Width of the tag that the registers tell, without TLAST.
     waits : bool
         Whether requests wait for `i.ready`; if not, those that come while it is low are a fault.
@@ -163,14 +163,14 @@ class ControlledUnit(Controlled):
     The others, and errors, are those of `Controlled`.
     """
 
-    def __init__(self, unit, *, spec, bus, version, told_bits, waits=True):
+    def __init__(self, unit, *, spec, bus, version, status_bits, waits=True):
         super().__init__(
             unit,
             lambda others: _outer(unit.signature, others),
             bus=bus,
             spec=spec,
             version=version,
-            tag_bits=told_bits,
+            tag_bits=status_bits,
             others=() if waits else (OVERRUN,),
         )
 

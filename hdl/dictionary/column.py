@@ -21,7 +21,7 @@ class Column(wiring.Component):
     for empty: the user knows the writes of operations.
 
     With "parity" an upset cell is neither a match nor free, and `doubted`, until the sweep gives it
-    an unknown digest and the present number, and that has expired. With "ecc" the memory has three
+    an unknown digest and the present number, and that has expired. With "tmr" the memory has three
     copies, and the sweep rewrites a copy that differs from the other two.
 
     Parameters

@@ -146,7 +146,7 @@ class DictionaryProfile(Profile):
     @property
     def copies(self) -> int:
         """Copies of each memory, which answer as one."""
-        return PROTECTIONS[self.protect] if self.protect == "ecc" else 1
+        return PROTECTIONS[self.protect] if self.protect == "tmr" else 1
 
     @property
     def latency_terms(self) -> dict[str, int]:

@@ -14,8 +14,8 @@ from ..pipeline import registered
 class TimeWindow(wiring.Component):
     """Keeps the times of the segments of a time-limited ring, and makes time go on.
 
-    The rules are those of `lately.golden.TurnPolicy`. A segment counts while its last insertion is
-    at most `span` ticks ago. The `run` youngest share the time of the last insertion; each of the
+    `lately.golden.RotationPolicy` has the rules. A segment counts while its last insertion is at
+    most `span` ticks ago. The `run` youngest share the time of the last insertion; each of the
     others, *settled*, took it when it began to receive no more. Those that count come before those
     that do not, so that one number tells them apart.
 

@@ -394,7 +394,7 @@ def memory_map(
     if spec.kind == "ring":
         return separate_map(cast(FilterSpec, spec), memory).copied(PROTECTIONS[protect])
     # Parity is part of a cell.
-    return cell_map(spec, memory).copied(PROTECTIONS[protect] if protect == "ecc" else 1)
+    return cell_map(spec, memory).copied(PROTECTIONS[protect] if protect == "tmr" else 1)
 
 
 def floorplan_groups(memories: Iterable[PhysicalMemory]) -> tuple[tuple[str, ...], ...]:

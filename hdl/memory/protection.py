@@ -232,7 +232,7 @@ class Repair:
 
 
 CELL_PROTECTIONS = MappingProxyType(
-    {"none": CellProtection(), "parity": Parity(), "ecc": Triplication()}
+    {"none": CellProtection(), "parity": Parity(), "tmr": Triplication()}
 )
 """Protections of cells by name, one of `lately.hdl.latencies.PROTECTIONS`."""
 

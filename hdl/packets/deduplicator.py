@@ -14,7 +14,7 @@ from ..interface import Operation
 from ..latencies import PERIOD_BITS
 from ..pipeline import registered
 from ..queue import ResultQueue
-from ..registers import Holder, counters
+from ..registers import Block, counters
 from ..statistics import count_events
 from .axis_beats import AxisBeat, FrameNarrower, FrameWidener
 from .digest_settings import DigestSettings
@@ -145,7 +145,7 @@ class Deduplicator(wiring.Component):
         )
         held = self.unit.signature.members
         members = {name: held[name] for name in FILTER_PORTS if name in held}
-        members |= {one.name: Out(statistics_bits) for one in counters(Holder.FRAMES)}
+        members |= {one.name: Out(statistics_bits) for one in counters(Block.FRAMES)}
         members |= {"tick": In(1)} if "tick" in held else {"period": In(PERIOD_BITS, init=period)}
         super().__init__(
             {

@@ -124,7 +124,7 @@ class TimingProfile(Profile):
     @property
     def copies(self) -> int:
         """Copies of each memory, which answer as one."""
-        return PROTECTIONS[self.protect] if self.protect == "ecc" else 1
+        return PROTECTIONS[self.protect] if self.protect == "tmr" else 1
 
     def check_buildable(self) -> None:
         super().check_buildable()

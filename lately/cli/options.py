@@ -68,7 +68,7 @@ strict_option = click.option(
 protect_option = choice_option(
     "--protect",
     # As `lately.hdl.latencies.PROTECTIONS`, whose module loads numpy.
-    ["none", "parity", "ecc"],
+    ["none", "parity", "tmr"],
     "What an upset of a memory bit may cost: any answer; a false positive, never a false negative; "
     "or nothing. Takes more block RAMs.",
 )

@@ -133,7 +133,7 @@ def _cell(template: str, values: dict[str, Any]) -> str:
 def _environment() -> Any:
     import jinja2
 
-    from ..replay.texts import count_text, interval_text, rate_text, seconds_text
+    from ..replay.formatting import count_text, interval_text, rate_text, seconds_text
 
     environment = jinja2.Environment()
     environment.filters |= {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..replay.texts import count_text, held, interval_text, part_name, rate_text
+from ..replay.formatting import count_text, held, interval_text, part_name, rate_text
 from .progress import watched
 
 if TYPE_CHECKING:

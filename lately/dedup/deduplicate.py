@@ -17,7 +17,7 @@ from ..golden import FilterSpec, Operation, from_spec
 from ..golden.hash.siphash import SECRET_BITS
 from ..golden.packets.packet_digest import DEFAULT_FIELDS, Field
 from ..golden.packets.packet_layers import Fault, Version
-from ..golden.ring.turn_policy import PoolStatus
+from ..golden.ring.rotation import PoolStatus
 from ..golden.times import Times
 from ..hdl.build import unit_profile
 from ..stream_files import TraceError

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ..golden.hash.keys import sortable
 from ..golden.operations import Operation
-from ..golden.ring.turn_policy import TurnPolicy, Turns
+from ..golden.ring.rotation import RotationPolicy, RotationState
 from ..golden.spec.base import Specification
 from ..golden.times import Times
 
@@ -52,7 +52,7 @@ class Oracle:
     - A ring with a span: a key is guaranteed for the span, or as much of it as is still covered.
       A trace is left as long as one of the segments that it was written to counts: k generations
       write to the youngest of these, and it counts for the span after the last of their
-      insertions, unless it is retired before. `Turns` decides when generations end, and it does
+      insertions, unless it is retired before. `RotationState` ends generations, and does
       not depend on keys.
     - A dictionary or timing filter: a key is guaranteed within the window, of a dictionary within
       as much of it as is covered, and without a trace once its block is further back from the
@@ -77,7 +77,7 @@ class Oracle:
         # A family's fields are known to its own branches alone.
         own: Any = spec
         self._spec, self._ring = own, spec.kind == "ring"
-        self._turns = Turns(TurnPolicy.of(own)) if self._ring and spec.timed else None
+        self._turns = RotationState(RotationPolicy.of(own)) if self._ring and spec.timed else None
         self._last = LastInsertions(3)
         self._window = own.guaranteed_window
         if self._ring:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from ..golden.files import replace_file
 from ..intervals import clopper_pearson
-from .hover import Mark, with_marks
+from .formatting import held, interval_text, part_name, rate_text, seconds_text
 from .run import Checkpoint, RunResult
-from .texts import held, interval_text, part_name, rate_text, seconds_text
+from .tooltips import Mark, with_marks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from ..intervals import clopper_pearson
+from .formatting import count_text, held, interval_text, part_name, rate_text, seconds_text
 from .oracle import CLASSES
 from .plots import drawings
 from .run import RunResult
-from .texts import count_text, held, interval_text, part_name, rate_text, seconds_text
 
 
 def html(result: RunResult) -> str:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from .. import __version__
 from ..durations import NANOSECONDS
 from ..golden import FilterSpec, Results
-from ..golden.ring.turn_policy import STATUSES
+from ..golden.ring.rotation import STATUSES
 from ..hdl.build import UnitSpec
 from ..intervals import clopper_pearson
 from .oracle import FRESH, GUARANTEED, SLACK

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...golden import Specification
-from ...hdl.registers import Holder, counters
+from ...hdl.registers import Block, counters
 from ...hdl.verilog import TOP
 
 KINDS = {"v_line": "lines", "v_branch": "lines", "v_toggle": "toggles"}
@@ -124,7 +124,7 @@ def module(instance: str) -> str:
     """Return what kind of part an instance is: its name without numbers."""
     name = re.sub(r"\$\d+", "", instance)
     name = re.sub(r"(segment|_part|hash)\d+", r"\1", name)
-    name = "statistics" if name in {one.name for one in counters(Holder.UNIT)} else name
+    name = "statistics" if name in {one.name for one in counters(Block.UNIT)} else name
     return name or "(unit)"
 
 

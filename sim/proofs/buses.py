@@ -193,7 +193,7 @@ class Orders(Harness):
 
     def __init__(self, *, controlled=ControlledUnit, goal=None):
         self._controlled = controlled(
-            _AnyUnit(), spec=_SPEC, bus="wishbone", version=(0, 0, 0), told_bits=_TAG_BITS
+            _AnyUnit(), spec=_SPEC, bus="wishbone", version=(0, 0, 0), status_bits=_TAG_BITS
         )
         super().__init__(part=self._controlled, goal=goal)
 
@@ -250,7 +250,7 @@ class Faults(Harness):
 
     def __init__(self, *, goal=None):
         self._controlled = ControlledUnit(
-            _AnyUnit(), spec=_SPEC, bus="wishbone", version=(0, 0, 0), told_bits=_TAG_BITS,
+            _AnyUnit(), spec=_SPEC, bus="wishbone", version=(0, 0, 0), status_bits=_TAG_BITS,
             waits=False,
         )  # fmt: skip
         super().__init__(part=self._controlled, goal=goal)

@@ -35,7 +35,7 @@ def watch(harness, m, memory):
 class CopiedPart(PartAnswers):
     """A part that elides writes, with cells in three copies."""
 
-    PROTECT = "ecc"
+    PROTECT = "tmr"
     MEMORY = UnreliableCells
 
     def build(self, m):
@@ -46,7 +46,7 @@ class CopiedPart(PartAnswers):
 class CopiedRest(RestAnswers):
     """A part that is swept in free clocks, with cells in three copies."""
 
-    PROTECT = "ecc"
+    PROTECT = "tmr"
     MEMORY = UnreliableCells
 
     def build(self, m):
@@ -57,7 +57,7 @@ class CopiedRest(RestAnswers):
 class CopiedColumn(ColumnAnswers):
     """A column of a dictionary, with cells in three copies."""
 
-    PROTECT = "ecc"
+    PROTECT = "tmr"
     MEMORY = UnreliableCells
 
     def _inserts(self):
@@ -72,7 +72,7 @@ class CopiedColumn(ColumnAnswers):
 class CopiedRing(ring_exchanges.ExchangeAnswers):
     """A column of a ring, with cells in three copies."""
 
-    PROTECT = "ecc"
+    PROTECT = "tmr"
     MEMORY = UnreliableCells
 
     def build(self, m):

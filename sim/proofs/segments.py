@@ -224,8 +224,8 @@ PROOFS = (
                 "A bit that was set is read as set, whatever one copy answers.",
             ),
             (
-                "ecc",
-                PROTECTIONS["ecc"],
+                "tmr",
+                PROTECTIONS["tmr"],
                 SegmentAnswers,
                 "An access answers with the bit as it was left, whatever one copy answers.",
             ),

@@ -46,7 +46,7 @@ from lately.golden import (
 from lately.golden.errors import LatelyError
 from lately.golden.packets.packet_digest import packet_digest, parse_fields
 from lately.golden.packets.packet_layers import ETHERNET
-from lately.golden.states import FORMATS, read_state, write_state
+from lately.golden.state_files import FORMATS, read_state, write_state
 from lately.host import Board
 from lately.replay.traces import open_trace
 

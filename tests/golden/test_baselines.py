@@ -19,7 +19,7 @@ from scalar_baselines import (
 )
 
 from lately.golden import Filter, SpecificationError, StateFileError, load
-from lately.golden.states import FORMATS, read_state, write_state
+from lately.golden.state_files import FORMATS, read_state, write_state
 from papers.models import (
     A2Buffering,
     BlockedBloomFilter,

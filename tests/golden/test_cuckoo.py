@@ -9,7 +9,7 @@ from paths import PATHS, taking
 from scalar_cuckoo import ScalarCuckoo
 
 from lately.golden import SpecificationError, StateFileError, load
-from lately.golden.states import write_state
+from lately.golden.state_files import write_state
 from lately.intervals import clopper_pearson
 from papers.models import CuckooDictionary
 from papers.models.cuckoo_sizes import (

@@ -207,7 +207,7 @@ def test_generation_beyond_what_a_machine_counts(name):
 
 def test_counters_beyond_what_a_machine_counts(tmp_path):
     """2**63 insertions take nothing from a filter; it is loaded with as many as it has made."""
-    from lately.golden.states import FORMATS, read_state, write_state
+    from lately.golden.state_files import FORMATS, read_state, write_state
 
     fast, slow = pair(LARGE["gebf"])
     for model in (fast, slow):

@@ -22,7 +22,7 @@ from lately.golden import (
     StateFileError,
     load,
 )
-from lately.golden.states import FORMATS, read_state, write_state
+from lately.golden.state_files import FORMATS, read_state, write_state
 from lately.golden.timestamp import distinct as d
 from lately.golden.timestamp import timestamps
 from lately.golden.timestamp.posteriors import age_posterior

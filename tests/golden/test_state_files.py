@@ -31,7 +31,7 @@ from lately.golden import (
     from_spec,
     load,
     preset,
-    states,
+    state_files,
 )
 from lately.golden import filter as filter_module
 from lately.golden import models as models_module
@@ -39,7 +39,7 @@ from lately.golden import saved as saved_module
 from lately.golden.files import write_json
 from lately.golden.packets.frame_deduplicator import FrameDeduplicator
 from lately.golden.ring.position import RingPosition
-from lately.golden.states import FORMATS, read_state, write_state
+from lately.golden.state_files import FORMATS, read_state, write_state
 from papers.models import Swamp
 
 STATES = Path(__file__).parents[1] / "data" / "states"
@@ -424,7 +424,7 @@ def test_files_in_several_threads(tmp_path):
 
 def test_nothing_is_run_that_a_file_holds():
     """Neither pickles nor texts: no call of the modules that read files could do it."""
-    for module in (states, filter_module, saved_module, models_module):
+    for module in (state_files, filter_module, saved_module, models_module):
         called = {
             node.func.id if isinstance(node.func, ast.Name) else node.func.attr
             for node in ast.walk(ast.parse(Path(module.__file__).read_text()))
@@ -438,7 +438,7 @@ def test_nothing_is_run_that_a_file_holds():
             "import_module",
             "Unpickler",
         }
-    (loading,) = re.findall(r"np\.load\((.*)\)", Path(states.__file__).read_text())
+    (loading,) = re.findall(r"np\.load\((.*)\)", Path(state_files.__file__).read_text())
     assert "allow_pickle=False" in loading
 
 

@@ -10,10 +10,10 @@ from scalar_time_limited import ScalarTimeLimitedAPBF
 
 from lately.golden import SpecificationError, StateFileError, TimeLimitedRing, load
 from lately.golden.filter import Filter
+from lately.golden.ring.rotation import PoolStatus
 from lately.golden.ring.slices import find_runs, test_and_set
-from lately.golden.ring.turn_policy import PoolStatus
 from lately.golden.spec import APBFSpec
-from lately.golden.states import FORMATS, read_state, write_state
+from lately.golden.state_files import FORMATS, read_state, write_state
 from lately.golden.times import check_now, check_timestamps
 from lately.intervals import clopper_pearson
 from papers.models.time_limited import TimeLimitedAPBF, slice_bits, slice_capacity

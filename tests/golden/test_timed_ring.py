@@ -20,15 +20,15 @@ from lately.golden import (
     FilterSpec,
     Operation,
     PoolStatus,
+    RotationPolicy,
+    RotationState,
     SpecificationError,
     TimeLimitedRing,
-    TurnPolicy,
-    Turns,
     from_spec,
     load,
     preset,
 )
-from lately.golden.ring.turn_policy import STATUSES
+from lately.golden.ring.rotation import STATUSES
 
 FAMILIES = {
     "apbf": {"k": 4, "l": 5, "slice_bits": 1 << 20, "generation": 10},
@@ -361,7 +361,7 @@ def test_generation_counts_from_the_next_turn_on(family):
 def test_policy_without_a_span_turns_as_filters_that_count_insertions(spec, seed):
     rng = np.random.default_rng(seed)
     codes = rng.choice(6, 80, p=[0.05, 0.2, 0.35, 0.35, 0.03, 0.02]).astype(np.uint8)
-    turns, model = Turns(TurnPolicy.of(spec)), from_spec(spec)
+    turns, model = RotationState(RotationPolicy.of(spec)), from_spec(spec)
     passage = turns.follow(codes, np.sort(rng.integers(0, 100, 80)))
     forced = codes == Operation.SHIFT
     shifts = []
@@ -446,7 +446,7 @@ def test_longest_generations_keep_all_that_fits(seed):
     rng = np.random.default_rng(seed)
     writes, settled, generation = (int(number) for number in rng.integers(1, 5, 3))
     span = int(rng.integers(1, 60))
-    policy = TurnPolicy(
+    policy = RotationPolicy(
         writes=writes, settled=settled, generation=generation, span=span, generation_span=span + 1
     )
     most = settled * generation + 1
@@ -456,13 +456,13 @@ def test_longest_generations_keep_all_that_fits(seed):
         now += int(rng.choice([0, 1, span // 2, span, span + 1]))
         room = most - sum(now - time <= span for time in times)
         times += [now] * int(rng.choice([0, min(1, room), room]))
-    turns = Turns(policy)
+    turns = RotationState(policy)
     turns.follow(np.full(len(times), Operation.INSERT, np.uint8), np.array(times))
     assert turns.shortened == 0
     # One key more, in a span that begins with the last of a generation, is one too many.
     times = [0] * (generation - 1) + [1] + [span + 1] * most
     for count in (len(times) - 1, len(times)):
-        turns = Turns(policy)
+        turns = RotationState(policy)
         turns.follow(np.full(count, Operation.INSERT, np.uint8), np.array(times[:count]))
         assert turns.shortened == (count == len(times))
 
@@ -497,7 +497,7 @@ def test_estimated_rate_is_of_what_counts(name):
 def test_turns_of_both_paths(spec, seed, data):
     """The loop that is compiled and the one in numpy tell the same, and go on alike."""
     spec = spec if data.draw(st.booleans(), "span") else spec.untimed
-    several = Turns(TurnPolicy.of(spec)), Turns(TurnPolicy.of(spec))
+    several = RotationState(RotationPolicy.of(spec)), RotationState(RotationPolicy.of(spec))
     codes, _, times = stream(replace(spec, span=spec.span or 50), seed, 120)
     for part in np.split(np.arange(120), [1, 70]):
         found = []
@@ -515,7 +515,7 @@ def test_a_full_generation_goes_on_until_exactly_the_last_time_of_the_oldest_seg
     spec = FilterSpec(
         family="apbf", k=2, l=3, slice_bits=64, generation=4, span=9, when_full="overfill"
     )
-    turns = Turns(TurnPolicy.of(spec))
+    turns = RotationState(RotationPolicy.of(spec))
     shifts = [Operation.SHIFT] * (turns.policy.writes + turns.policy.settled)
     codes = np.array([Operation.INSERT, *shifts, *[Operation.INSERT] * 7], np.uint8)
     times = np.array([*[0] * (1 + len(shifts)), *[9] * 6, 10])

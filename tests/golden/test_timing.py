@@ -10,7 +10,7 @@ from paths import PATHS, taking
 from scalar_timing import ScalarBTBF
 
 from lately.golden import SpecificationError, StateFileError, load
-from lately.golden.states import FORMATS, read_state, write_state
+from lately.golden.state_files import FORMATS, read_state, write_state
 from lately.golden.timestamp import timestamps as module
 from lately.golden.timestamp.timing import BlockTimingBloomFilter, TimingBloomFilter
 from lately.intervals import clopper_pearson

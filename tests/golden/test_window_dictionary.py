@@ -21,7 +21,7 @@ from lately.golden import (
 from lately.golden.analysis import column_loads, digest_false_positive_rate, stashed_entries
 from lately.golden.hash.functions import offset_terms
 from lately.golden.spec.dictionary_sizes import least_columns, least_digest_bits
-from lately.golden.states import write_state
+from lately.golden.state_files import write_state
 from lately.intervals import clopper_pearson
 
 ROOMY = {"window": 20, "columns": 4, "rows": 64, "digest_bits": 30, "stash": 4}

@@ -39,7 +39,7 @@ def test_unit_and_its_figures(name, unit, levels):
 @pytest.mark.parametrize(
     "name", ["tiny", "two-lanes-tiny", "timed-tiny", "timing-tiny", "timing-counted-tiny"]
 )
-@pytest.mark.parametrize("protect", ["parity", "ecc"])
+@pytest.mark.parametrize("protect", ["parity", "tmr"])
 def test_protection_reaches_the_unit(name, protect):
     assert "upsets" in filter_unit(any_preset(name), protect=protect).signature.members
     assert "upsets" not in filter_unit(any_preset(name)).signature.members

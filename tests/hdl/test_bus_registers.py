@@ -20,7 +20,7 @@ from lately.hdl.bus.controlled import BUSES, COUNTER_BITS, MARK_BITS, Controlled
 from lately.hdl.bus.register_map import ADDRESS_BITS
 from lately.hdl.interface import Operation
 from lately.hdl.monitors import alarm_ports
-from lately.hdl.registers import REGISTERS, WORD_BITS, Access, Holder
+from lately.hdl.registers import REGISTERS, WORD_BITS, Access, Block
 from lately.hdl.statistics import EventCounter
 
 pytestmark = pytest.mark.rtl
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.rtl
 SPEC = any_preset("tiny")
 GENERATION, COVERED, GUARANTEED = 5, 21, 9
 WINDOW = 10
-ROWS = [row for row in REGISTERS if row.address is not None and row.holder is not Holder.LINE]
+ROWS = [row for row in REGISTERS if row.address is not None and row.holder is not Block.LINE]
 COUNTERS = [row.name for row in ROWS if row.event]
 
 
@@ -68,7 +68,7 @@ class AllPorts(wiring.Component):
 
 def behind(bus, unit, spec=SPEC, *, waits=False):
     bus = "wishbone" if bus == "pipelined" else bus
-    return ControlledUnit(unit, spec=spec, bus=bus, version=(1, 2, 3), told_bits=4, waits=waits)
+    return ControlledUnit(unit, spec=spec, bus=bus, version=(1, 2, 3), status_bits=4, waits=waits)
 
 
 def of_spec(name, bus="axi4-lite", **options):

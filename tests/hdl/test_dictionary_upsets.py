@@ -27,7 +27,7 @@ def check(outcome, protect):
     """What is promised, and that the upsets have mattered."""
     print(f"seed {SEED}: {outcome}")
     assert (outcome.negatives > 0) == (protect == "none")
-    assert (outcome.positives > 0) == (protect != "ecc")
+    assert (outcome.positives > 0) == (protect != "tmr")
     assert (outcome.upsets > 0) == (protect != "none")
 
 
@@ -49,10 +49,10 @@ def test_every_bit(name, protect):
 @pytest.mark.parametrize(
     ("bench", "protect"),
     [
-        (Bench, "ecc"),
+        (Bench, "tmr"),
         (RingBench, "parity"),
         pytest.param(Bench, "parity", marks=slow),
-        pytest.param(RingBench, "ecc", marks=slow),
+        pytest.param(RingBench, "tmr", marks=slow),
     ],
 )
 def test_without_an_upset(bench, protect):
@@ -286,7 +286,7 @@ def test_the_sweep_mends_copies(form):
             assert len({struck.held()[column, each, row] for each in range(VOTES)}) == 1
             assert struck._ctx.get(struck.unit.upsets) == upsets + 1
 
-    Struck(FORMS[form], "ecc").run(script)
+    Struck(FORMS[form], "tmr").run(script)
 
 
 def test_no_entry_that_moves_becomes_unknown():
@@ -334,7 +334,7 @@ def test_the_sweep_erases_a_cell_whose_copies_differ(form):
             await struck.do([(INSERT, 1)])
         assert not any(struck.held()[column, copy, row] & 1 for copy in range(VOTES))
 
-    Struck(FORMS[form], "ecc").run(script)
+    Struck(FORMS[form], "tmr").run(script)
 
 
 @pytest.mark.parametrize("protect", PROTECTIONS)
@@ -343,6 +343,6 @@ def test_profile_knows_the_protection(name, protect):
     """A parity is in bits that block RAMs have left, or takes one more."""
     plain, profile = (unit_profile(any_preset(name), protect=one) for one in ("none", protect))
     each = plain.block_rams // plain.segments
-    blocks = {"none": each, "parity": 2 if each == 2 else 4, "ecc": 3 * each}[protect]
+    blocks = {"none": each, "parity": 2 if each == 2 else 4, "tmr": 3 * each}[protect]
     assert profile.block_rams == plain.segments * blocks
     assert profile.latency == plain.latency

@@ -78,7 +78,7 @@ def test_further_ports_come_last():
     [
         ("siphash-tiny", {},
          ["generation", "operations", "insertions", "hits", "shifts", "secret"]),
-        ("timed-tiny", {"ticks": "period", "protect": "ecc"},
+        ("timed-tiny", {"ticks": "period", "protect": "tmr"},
          ["generation", "operations", "insertions", "hits", "shifts", "shortened", "overfilled",
           "upsets", "covered", "period"]),
         ("two-lanes-tiny", {"self_check": True},
@@ -182,7 +182,7 @@ def test_option_wrong(name, option, least):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("tiny", {"protect": "some"}, "protect: must be none or parity or ecc, not 'some'"),
+        ("tiny", {"protect": "some"}, "protect: must be none or parity or tmr, not 'some'"),
         ("timed-tiny", {"ticks": "clock"},
          "ticks: must be tick or period or time for family apbbf, not 'clock'"),
         ("timing-tiny", {"ticks": "time"},

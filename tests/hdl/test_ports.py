@@ -29,7 +29,7 @@ def unit(name, **options):
 def controlled(name, bus):
     plain = unit(name, statistics_bits=COUNTER_BITS)
     spec = any_preset(name)
-    return ControlledUnit(plain, spec=spec, bus=bus, version=(1, 2, 3), told_bits=7)
+    return ControlledUnit(plain, spec=spec, bus=bus, version=(1, 2, 3), status_bits=7)
 
 
 def frames(bus):

@@ -75,7 +75,7 @@ def test_an_upset_is_found_and_repaired(protect, copy):
             ctx.set(cells.repairs, 1)
             await ctx.tick()
             ctx.set(cells.repairs, 0)
-            repaired = {"none": HELD ^ 1 << bit, "parity": FRESH | 1 << 5, "ecc": HELD}[protect]
+            repaired = {"none": HELD ^ 1 << bit, "parity": FRESH | 1 << 5, "tmr": HELD}[protect]
             assert {ctx.get(words[ROW]) for words in copies} == {repaired}
             for words in copies:
                 ctx.set(words[ROW], HELD)

@@ -11,7 +11,7 @@ from lately.hdl.registers import (
     REGISTERS,
     WORD_BITS,
     Access,
-    Holder,
+    Block,
     Register,
     counters,
     registers_table,
@@ -21,7 +21,7 @@ from lately.hdl.registers import (
 def test_names_and_events_are_unique():
     names = [register.name for register in REGISTERS]
     assert len(set(names)) == len(names)
-    events = [register.event for holder in Holder for register in counters(holder)]
+    events = [register.event for holder in Block for register in counters(holder)]
     assert len(set(events)) == len(events)
 
 
@@ -29,7 +29,7 @@ def test_addresses_do_not_overlap():
     """Registers of the line are above those of units; a counter of a unit has two words."""
     taken = {PERIOD_ADDRESS: "period"}
     for one in REGISTERS:
-        line = one.holder is Holder.LINE
+        line = one.holder is Block.LINE
         assert (one.address >= 4 * LINE_ADDRESS) == line
         bits = 64 if one.event and not line else one.width or WORD_BITS
         for address in range(one.address, one.address + bits // 8 or 4, 4):

@@ -31,7 +31,7 @@ def garble(ctx, words, choose):
             ctx.set(copy.data[row], choose.getrandbits(copy.shape))
 
 
-@pytest.mark.parametrize("protect", ["parity", pytest.param("ecc", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("protect", ["parity", pytest.param("tmr", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("cells", [2, 4, 8, 16])
 @pytest.mark.parametrize("sweep", SWEEPS)
 def test_upsets_of_small_parts(sweep, cells, protect):

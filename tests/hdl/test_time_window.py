@@ -12,7 +12,7 @@ from amaranth.sim import Simulator
 from mutants import broken
 
 from lately.golden import Operation
-from lately.golden.ring.turn_policy import TurnPolicy, Turns
+from lately.golden.ring.rotation import RotationPolicy, RotationState
 from lately.hdl.frontend.prescaler import Prescaler
 from lately.hdl.frontend.schedule import Schedule
 from lately.hdl.frontend.time_window import TimeWindow
@@ -132,7 +132,7 @@ class Course:
 
     def check(self):
         """Compare every clock with golden's rules at the times that were told."""
-        turns, statuses = Turns(self.policy), []
+        turns, statuses = RotationState(self.policy), []
         for clock, code in enumerate(self.done[:-2]):
             now = self.told[clock + 2]["time"]
             where = f"clock {clock}, tick {now}, {code!r}"
@@ -155,7 +155,7 @@ class Course:
 def course(*, policy=None, words=4, window=TimeWindow, **changes):
     """Return a course of a small ring."""
     sizes = {"writes": 2, "settled": 3, "generation": 20, "span": 9, "generation_span": 4}
-    return Course(policy or TurnPolicy(**(sizes | changes)), words=words, window=window)
+    return Course(policy or RotationPolicy(**(sizes | changes)), words=words, window=window)
 
 
 def least_period(policy, words):
@@ -172,7 +172,7 @@ def test_random_streams(when_full, number):
     choose = random.Random(SEED + number)
     draw = choose.randrange
     settled, span, words = draw(1, 7), draw(8, 60), draw(1, 40)
-    policy = TurnPolicy(
+    policy = RotationPolicy(
         writes=draw(1, 5),
         settled=settled,
         generation=max(TIMED_GENERATION, words + 1) + draw(30),

@@ -88,7 +88,7 @@ def test_clear():
     assert bench.verdicts[bench.cleared :] == [(0, LIMIT, 3)] * 40
 
 
-@pytest.mark.parametrize("protect", ["parity", "ecc"])
+@pytest.mark.parametrize("protect", ["parity", "tmr"])
 @pytest.mark.parametrize("operation", [Operation.QUERY, Operation.INSERT])
 @pytest.mark.parametrize("counted", [False, True])
 def test_an_upset_is_told_with_the_ages_of_the_one_operation_that_reads_it(
@@ -98,7 +98,7 @@ def test_an_upset_is_told_with_the_ages_of_the_one_operation_that_reads_it(
     core = TimingCore(spec, memory=GarbageMemory, protect=protect)
     bench = Bench(core, SPEC)
     memory = core.parts[0].memory
-    words = (memory.copies[0] if protect == "ecc" else memory).words.data
+    words = (memory.copies[0] if protect == "tmr" else memory).words.data
 
     async def told_after(ctx, operation):
         await bench.send(ctx, operation, 77)

@@ -37,14 +37,14 @@ SEED = 1959
 
 
 # One of the kinds of protection is enough but for a long run.
-SHORT = ["none", "parity", pytest.param("ecc", marks=pytest.mark.slow)]
+SHORT = ["none", "parity", pytest.param("tmr", marks=pytest.mark.slow)]
 
 
 def check(outcome, protect):
     """What is promised, and that the upsets have mattered."""
     print(f"seed {SEED}: {outcome}")
     assert (outcome.negatives > 0) == (protect == "none")
-    assert protect != "ecc" or outcome.positives == 0
+    assert protect != "tmr" or outcome.positives == 0
     assert outcome.left <= 8
     assert (outcome.upsets > 0) == (protect != "none")
 
@@ -60,7 +60,7 @@ def test_some_bits_of_a_ring(protect):
 def test_every_bit_of_a_ring(name, protect):
     outcome = upset_ring(preset(name), protect=protect, seed=SEED)
     check(outcome, protect)
-    assert (outcome.positives > 0) == (protect != "ecc")
+    assert (outcome.positives > 0) == (protect != "tmr")
 
 
 def simulate(component, stream):
@@ -173,7 +173,7 @@ class UpsetBench(Bench):
 def test_some_bits_of_cells(kind, protect):
     bench = UpsetBench(kind, protect=protect)
     check(bench.upset(count=40), protect)
-    assert protect != "ecc" or bench.wrong in ([], [-1])
+    assert protect != "tmr" or bench.wrong in ([], [-1])
 
 
 @pytest.mark.slow
@@ -182,7 +182,7 @@ def test_some_bits_of_cells(kind, protect):
 def test_every_bit_of_cells(kind, protect):
     bench = UpsetBench(kind, protect=protect)
     check(bench.upset(), protect)
-    assert protect != "ecc" or bench.wrong in ([], [-1])
+    assert protect != "tmr" or bench.wrong in ([], [-1])
 
 
 @pytest.mark.parametrize("protect", SHORT[1:])
@@ -201,7 +201,7 @@ def test_the_sweep_writes_what_a_copy_has_lost(kind):
 
     Few ticks come meanwhile, so that no cell expires, and none is inserted into.
     """
-    bench = UpsetBench(kind, protect="ecc", gap=5000)
+    bench = UpsetBench(kind, protect="tmr", gap=5000)
     words, mended, spec = cell_words(bench.unit), [], bench.spec
     # Clocks of a cell; of the kind that is swept in free clocks, until there is one for it.
     pace = rest_interval(spec) if kind == "by count" else CELL_CLOCKS + 1
@@ -226,7 +226,7 @@ def test_the_sweep_writes_what_a_copy_has_lost(kind):
 
 
 @pytest.mark.parametrize("expired", [False, True])
-@pytest.mark.parametrize("protect", ["parity", "ecc"])
+@pytest.mark.parametrize("protect", ["parity", "tmr"])
 def test_the_sweep_restamps_what_has_expired(protect, expired):
     """The age of a cell with a wrong parity is any; that of copies that differ is known."""
     sweep = PortSweep(cells=4, limit=5, stamp_bits=4)
@@ -303,7 +303,7 @@ def test_copies_that_differ_from_both_others(words, copies):
 
 @pytest.mark.slow
 @pytest.mark.rtl
-@pytest.mark.parametrize("protect", ["parity", "ecc"])
+@pytest.mark.parametrize("protect", ["parity", "tmr"])
 @pytest.mark.parametrize(
     ("name", "memory"),
     [
@@ -347,7 +347,7 @@ def test_map_and_profile_know_the_copies(name, protect):
         pytest.param(
             protect,
             name,
-            marks=pytest.mark.slow if name == "two-lanes-tiny" and protect != "ecc" else (),
+            marks=pytest.mark.slow if name == "two-lanes-tiny" and protect != "tmr" else (),
         )
         for name in (
             "timed-tiny", "two-lanes-tiny", "timing-tiny", "timing-counted-tiny", "dictionary-tiny"
@@ -364,7 +364,7 @@ def test_every_kind_of_unit_is_protected(name, protect):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("protect", ["parity", "ecc"])
+@pytest.mark.parametrize("protect", ["parity", "tmr"])
 def test_small_memories_of_lanes_are_protected(protect):
     """Of all that are not block RAMs of the ring: records, keys, verdicts and results."""
 
@@ -377,16 +377,16 @@ def test_small_memories_of_lanes_are_protected(protect):
 
 def test_protect_wrong():
     with pytest.raises(
-        ValueError, match=r"^Protection must be one of none, parity, ecc, not 'crc'$"
+        ValueError, match=r"^Protection must be one of none, parity, tmr, not 'crc'$"
     ):
         filter_unit(preset("tiny"), protect="crc")
     with pytest.raises(
-        SpecificationError, match=r"^protect: must be none or parity or ecc, not 'crc'$"
+        SpecificationError, match=r"^protect: must be none or parity or tmr, not 'crc'$"
     ):
         filter_unit(any_preset("dictionary-tiny"), protect="crc")
 
 
-@pytest.mark.parametrize("protect", ["parity", "ecc"])
+@pytest.mark.parametrize("protect", ["parity", "tmr"])
 @pytest.mark.parametrize("name", ["tiny", "timing-tiny", "dictionary-tiny"])
 def test_exported_unit_has_registers_of_upsets(name, protect):
     design = Design(spec=any_preset(name), name="seen", bus="wishbone", protect=protect)
@@ -400,13 +400,13 @@ def test_exported_unit_has_registers_of_upsets(name, protect):
 
 
 def test_board_reports_upsets():
-    link = FilterLink(preset("tiny"), clock_hz=48_000_000, baud=3_000_000, protect="ecc")
+    link = FilterLink(preset("tiny"), clock_hz=48_000_000, baud=3_000_000, protect="tmr")
     assert link.information.registers["upsets"] == (0xF8 // 4, 64)
 
 
 @pytest.mark.slow
 @pytest.mark.rtl
-@pytest.mark.parametrize("protect", ["parity", "ecc"])
+@pytest.mark.parametrize("protect", ["parity", "tmr"])
 @pytest.mark.parametrize("name", ["timing-tiny", "timing-counted-tiny"])
 def test_nothing_undefined_counts_as_an_upset_of_cells(name, protect):
     spec, draw = any_preset(name), np.random.default_rng(SEED)

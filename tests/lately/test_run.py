@@ -22,12 +22,12 @@ from lately.golden import (
 from lately.golden.hash.keys import text_keys
 from lately.hdl.ring.profile import RingProfile
 from lately.replay import run as run_module
+from lately.replay.formatting import rate_text
 from lately.replay.oracle import FRESH, GUARANTEED, Oracle
 from lately.replay.plots import picture
 from lately.replay.report import html
 from lately.replay.result import distance_edges
 from lately.replay.run import run
-from lately.replay.texts import rate_text
 from lately.replay.traces import TraceError, open_trace
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

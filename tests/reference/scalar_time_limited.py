@@ -179,7 +179,7 @@ class ScalarTimeLimitedRing(_ScalarTimed):
     k, l : int
         Slices that an insertion writes, and the others of the ring.
     generation, span, generation_span, when_full
-        As `TurnPolicy` has them.
+        As `RotationPolicy` has them.
     """
 
     def __init__(

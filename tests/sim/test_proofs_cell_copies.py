@@ -54,7 +54,7 @@ def test_part_that_repairs_too_much_is_found_out(monkeypatch, harness, old, new)
 def test_column_that_mends_copies_without_an_upset_is_found_out(monkeypatch):
     copies = "self._copies & repairs.replicate(len(self._copies))"
     kind = broken(protection.Triplication, copies, "repairs.replicate(len(self._copies))")
-    monkeypatch.setattr(column, "CELL_PROTECTIONS", {"ecc": kind()})
+    monkeypatch.setattr(column, "CELL_PROTECTIONS", {"tmr": kind()})
     assert status(CopiedColumn, 26) == "failed"
 
 

@@ -40,7 +40,7 @@ def controlled(bus):
     """Return a small unit with flat ports and registers behind a bus."""
     spec = any_preset("siphash-tiny")
     unit = filter_unit(spec, tag_bits=8)
-    return AxisUnit(ControlledUnit(unit, spec=spec, bus=bus, version=(0, 0, 0), told_bits=7))
+    return AxisUnit(ControlledUnit(unit, spec=spec, bus=bus, version=(0, 0, 0), status_bits=7))
 
 
 def watched_units():

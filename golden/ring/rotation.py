@@ -1,6 +1,6 @@
 """When a ring turns: by the number of a generation's insertions, by its age, or by either.
 
-Turns depend on operations and timestamps alone, never on keys. So `Turns` goes before
+Turns depend on operations and timestamps alone, never on keys. So `RotationState` goes before
 the memory of a ring of any family, and tells where its shifts are.
 """
 
@@ -39,7 +39,7 @@ STATUSES: tuple[PoolStatus, ...] = tuple(PoolStatus)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TurnPolicy:
+class RotationPolicy:
     """What ends a generation of a ring.
 
     Attributes
@@ -80,7 +80,7 @@ class TurnPolicy:
 
 
 class Passage(NamedTuple):
-    """What `Turns` tells of each of n operations; all arrays have shape (n,)."""
+    """What `RotationState` tells of each of n operations; all arrays have shape (n,)."""
 
     turned: NDArray[np.bool_]
     """Whether the ring turns between an operation's query and its insertion."""
@@ -102,7 +102,7 @@ class Passage(NamedTuple):
         return type(self)._make(array[part] for array in self)
 
 
-class Turns:
+class RotationState:
     """State that decides when a ring turns: what there is to know of its slices but their bits.
 
     A slice *counts* at a time if its last insertion is at most the span ago; the
@@ -114,7 +114,7 @@ class Turns:
 
     Attributes
     ----------
-    policy : TurnPolicy
+    policy : RotationPolicy
     generation : int
         Insertions of the generations to come.
     length : int
@@ -136,7 +136,7 @@ class Turns:
         counted; insertions beyond the length of their generation.
     """
 
-    def __init__(self, policy: TurnPolicy) -> None:
+    def __init__(self, policy: RotationPolicy) -> None:
         self.policy = policy
         self.generation = policy.generation
         self._span = TIME_LIMIT if policy.span is None else policy.span
