@@ -130,8 +130,12 @@ def choose(**request: Any) -> "tuple[UnitSpec, int | None]":
 
 
 def choose_unit(spec: str | None, preset: str | None) -> "UnitSpec":
-    """Return the filter of a `spec` file or a `preset`; as `choose`."""
-    return choose(spec=spec, preset=preset)[0]
+    """Return the filter of a `spec` file or a `preset`; errors as for `choose`."""
+    if spec is not None and preset is not None:
+        raise click.UsageError("give one of --spec and --preset, not both")
+    from ..planner.choice import FilterRequest, named
+
+    return named(FilterRequest(spec=spec, preset=preset))
 
 
 def parse_seeds(text: str) -> list[int]:

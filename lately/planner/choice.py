@@ -88,7 +88,7 @@ def choice(request: FilterRequest) -> tuple[UnitSpec, int | None]:
     request.check()
     span, tick = (_nanoseconds(name, getattr(request, name)) for name in ("span", "tick"))
     if not request.sized:
-        return with_span(_named(request), span, tick, request.when_full)
+        return with_span(named(request), span, tick, request.when_full)
     from . import Requirement, choose
     from .requirement import Span
 
@@ -105,8 +105,8 @@ def choice(request: FilterRequest) -> tuple[UnitSpec, int | None]:
     return choose(Requirement(window=keys, span=time, **asked)), tick
 
 
-def _named(request: FilterRequest) -> UnitSpec:
-    """Return the filter of a file or a preset."""
+def named(request: FilterRequest) -> UnitSpec:
+    """Return the filter of a file or a preset, whatever its ticks; errors as for `choice`."""
     if request.spec is None:
         return cast(UnitSpec, any_preset(request.preset or "default"))
     found = Specification.from_toml(request.spec)

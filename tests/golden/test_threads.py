@@ -14,7 +14,7 @@ from capture_files import ethernet, ip4, udp
 from every_model import MODELS, RINGS, build, used
 from paths import PATHS, taking
 
-from lately.golden import TimedFilter, filter, load
+from lately.golden import TimedFilter, load, saved
 from lately.golden.packets.frame_deduplicator import FrameDeduplicator
 from lately.golden.spec import GEBFSpec
 
@@ -149,7 +149,7 @@ def test_all_that_is_public_takes_the_lock(name):
 def test_a_state_is_taken_at_a_time_and_written_without_the_lock(name, tmp_path, monkeypatch):
     model = used(name)
     model._lock = lock = Watched()
-    state, write = model._state, filter.write_state
+    state, write = model._state, saved.write_state
     held = []
 
     def watched_state():
@@ -161,7 +161,7 @@ def test_a_state_is_taken_at_a_time_and_written_without_the_lock(name, tmp_path,
         write(*arguments, **options)
 
     model._state = watched_state
-    monkeypatch.setattr(filter, "write_state", watched_write)
+    monkeypatch.setattr(saved, "write_state", watched_write)
     model.save(tmp_path / "state")
     assert held == [True, False]
     assert load(tmp_path / "state") == used(name)

@@ -152,7 +152,7 @@ def is_small(spec):
         and max(rows) <= 256
         and max(one or 0 for one in others) <= 16
         and spec.key_bits <= 65
-        and getattr(spec, "window_blocks", 0) <= 256
+        and (not spec.query_field or spec.window_blocks <= 256)
     )
 
 

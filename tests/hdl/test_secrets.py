@@ -160,7 +160,7 @@ class Loaded:
         model = from_spec(self.spec)
         model.rekey(secret)
         codes, keys = map(list, zip((Operation.CLEAR, 0), *AFTER, strict=True))
-        times = {"timestamps": [0] * len(codes)} if self.kind == "ring in time" else {}
+        times = {"times": [0] * len(codes)} if self.kind == "ring in time" else {}
         return model.apply(codes, keys, **times).seen[1:].tolist()
 
     def run(self, requests, load):

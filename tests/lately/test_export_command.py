@@ -56,7 +56,7 @@ def test_deduplicator_of_frames(tmp_path):
         (("--name", "a b"), "name: must begin with a letter and go on with letters, digits and "
                             "single underscores, not 'a b'"),
         (("--name", "x", "--preset", "none"), "preset: must be one of "),
-        (("--name", "x", "--preset", "tiny", "--memory", "sram"), "Memory must be one of "),
+        (("--name", "x", "--preset", "tiny", "--memory", "sram"), "memory: must be portable or "),
         (("--name", "x", "--preset", "timing-tiny", "--covered"),
          "--covered needs results, of a ring with a window in time (see"),
         (("--name", "x", "--preset", "tiny", "--ticks", "tick"),

@@ -73,7 +73,7 @@ def test_every_output_is_checked():
         if isinstance(one.type, OutputFile | OutputFolder)
     }
     assert outputs == checked
-    assert (len(FILES), len(FOLDERS)) == (13, 7)
+    assert (len(FILES), len(FOLDERS)) == (7, 4)
 
 
 def test_every_stream_is_known_as_an_input():
