@@ -62,7 +62,7 @@ class Contestant:
 
 
 @dataclass(frozen=True)
-class Stream:
+class KeyStream:
     """The `keys`, shape (n,), and which of them are `repeated` within the window, in insertions."""
 
     window: int
@@ -70,7 +70,7 @@ class Stream:
     repeated: NDArray[np.bool_]
 
 
-def draw_stream(count: int, window: int, seed: int) -> Stream:
+def draw_stream(count: int, window: int, seed: int) -> KeyStream:
     """Draw a stream of `count` keys; how far back one comes again is uniform up to the window.
 
     Equal streams have an equal `seed`.
@@ -84,10 +84,10 @@ def draw_stream(count: int, window: int, seed: int) -> Stream:
     # A key may be the repetition of a repetition.
     while not np.array_equal(source, source[source]):
         source = source[source]
-    return Stream(window, keys[source], repeated)
+    return KeyStream(window, keys[source], repeated)
 
 
-def take(contestant: Contestant, stream: Stream, batch: int = BATCH) -> dict[str, Any]:
+def take(contestant: Contestant, stream: KeyStream, batch: int = BATCH) -> dict[str, Any]:
     """Let a filter take its part of the stream, `batch` keys in a call, and check its answers.
 
     Returns

@@ -15,7 +15,7 @@ from lately.boards.flow.floorplan import SITES, options_for
 from lately.boards.flow.kept_netlists import cache_directory
 from lately.boards.flow.limits import unit_limit
 from lately.boards.flow.synthesis import SynthesisReport, synthesize_unit
-from lately.boards.flow.timing_harness import Harness
+from lately.boards.flow.timing_harness import TimingHarness
 from lately.boards.flow.tools import versions
 from lately.golden import Specification, any_preset
 from lately.golden.spec import APBFSpec, BlockedGEBFSpec, GEBFSpec
@@ -174,7 +174,7 @@ def _levels(target: Device) -> int:
 @cache
 def _digest(spec: Specification, memory: str, fast: int) -> str:
     # The device decides whether the harness has a reset.
-    harness = Harness(filter_unit(spec, memory=memory, levels=fast), reset=False)
+    harness = TimingHarness(filter_unit(spec, memory=memory, levels=fast), reset=False)
     text = rtlil.convert(harness, name="top", ports=harness.ports, emit_src=False)
     return hashlib.sha256(text.encode()).hexdigest()
 

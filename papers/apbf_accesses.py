@@ -15,7 +15,7 @@ from .apbf_accuracy import FILTERS
 from .apbf_runs import PAPER, build, distinct
 from .studies.comparison import POSITIVE, claim, ours, over_seeds, student
 from .studies.criteria import above, between
-from .studies.study import Finding, Outcome, Point, Result, Results
+from .studies.study import Conclusion, Finding, Point, Result, Results
 
 SMOOTHEST = {1: (8, 56), 2: (11, 46), 3: (14, 40), 4: (18, 63), 5: (21, 54)}
 """k and l by the exponent of the rate: the highest pairs of Table 2."""
@@ -84,7 +84,7 @@ def measure(point: Point) -> Result:
     return _queries(filter, inserted, point)
 
 
-def conclude(results: Results) -> Outcome:
+def conclude(results: Results) -> Conclusion:
     """Hold the accesses against those of Table 2, and Algorithm 1 against other walks."""
     groups = [
         (key, [result for _, result in runs])
@@ -93,7 +93,7 @@ def conclude(results: Results) -> Outcome:
     findings = [one for (k, l), runs in groups for one in _table_2(k, l, runs)]
     lowest = [entry for entry in groups if entry[0] in FILTERS.values()]
     findings += [one for (k, l), runs in lowest for one in _walks(k, l, runs)]
-    return Outcome(findings, notes=PAPER.notes("apbf-accesses"))
+    return Conclusion(findings, notes=PAPER.notes("apbf-accesses"))
 
 
 def _table_2(k: int, l: int, runs: list[Result]) -> list[Finding]:
@@ -173,14 +173,14 @@ def _naive(filter: APBBF, point: Point) -> Result:
     return _queries(other, inserted, point) | {"rate": other.estimated_false_positive_rate()}
 
 
-def conclude_blocked(results: Results) -> Outcome:
+def conclude_blocked(results: Results) -> Conclusion:
     """Hold rates and accesses against those of Table 3, and the naive design against both."""
     findings, naive = [], []
     for row, group in groupby(results, key=lambda entry: tuple(entry[0]["row"])):
         runs = [result for _, result in group]
         findings += _table_3(row, runs)
         naive += _naive_findings(runs) if row == NAIVE else []
-    return Outcome(findings + naive, notes=PAPER.notes("apbf-blocks"))
+    return Conclusion(findings + naive, notes=PAPER.notes("apbf-blocks"))
 
 
 def _table_3(row: tuple[Any, ...], runs: list[Result]) -> list[Finding]:

@@ -11,7 +11,7 @@ from lately.replay.drawing import Series
 from .apbf_runs import PAPER, WINDOW, build, distinct
 from .studies.comparison import SHARES, claim, never, over_seeds, student
 from .studies.criteria import between, every
-from .studies.study import Finding, Outcome, Point, Result, Results
+from .studies.study import Conclusion, Finding, Point, Result, Results
 
 INSERTIONS = 10_000
 """Length of a stream."""
@@ -98,7 +98,7 @@ def _probe(filter: APBF, probes: int, seed: int) -> int:
     return hits
 
 
-def conclude(results: Results) -> Outcome:
+def conclude(results: Results) -> Conclusion:
     """Hold the rates against those that Table 2 has of the same filters."""
     findings = []
     series = []
@@ -116,7 +116,7 @@ def conclude(results: Results) -> Outcome:
     asked = len(results) * sum(min(count, WINDOW) for count in range(STEP, INSERTIONS + 1, STEP))
     findings.append(never("keys of the window: share not reported", missed, asked))
     chart = PAPER.chart("apbf-figure-6", series)
-    return Outcome(findings, [chart], PAPER.notes("apbf-figure-6"))
+    return Conclusion(findings, [chart], PAPER.notes("apbf-figure-6"))
 
 
 def _findings(aim: int, runs: Results) -> list[Finding]:
@@ -168,7 +168,7 @@ def tenth_points(quick: bool) -> list[Point]:
     ]
 
 
-def conclude_tenth(results: Results) -> Outcome:
+def conclude_tenth(results: Results) -> Conclusion:
     """Hold the zig-zag of each filter against that of its neighbour with more slices."""
     groups = groupby(results, key=lambda entry: (entry[0]["k"], entry[0]["l"]))
     swings = {pair: _swings(list(group)) for pair, group in groups}
@@ -181,7 +181,7 @@ def conclude_tenth(results: Results) -> Outcome:
         quotients = [after / before for before, after in zip(less, more, strict=True)]
         what = f"k, l = {high[0]}, {high[1]}: zig-zag over that of {low[0]}, {low[1]}"
         findings.append(claim(what, "increasingly attenuate", student(quotients), between(0, 0.9)))
-    return Outcome(findings, notes=PAPER.notes("apbf-zigzag"))
+    return Conclusion(findings, notes=PAPER.notes("apbf-zigzag"))
 
 
 def _expected_swing(k: int, l: int) -> float:

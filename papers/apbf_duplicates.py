@@ -13,7 +13,7 @@ from .apbf_runs import PAPER, WINDOW, build, expected_rate, spread, stream, zipf
 from .studies.comparison import claim, over_seeds, student
 from .studies.criteria import between, equal, exactly
 from .studies.streams import Keys, zipf
-from .studies.study import Finding, Outcome, Point, Result, Results
+from .studies.study import Conclusion, Finding, Point, Result, Results
 
 INSERTIONS = 6000
 """Length of a stream."""
@@ -73,24 +73,24 @@ def measure_zipf(point: Point) -> Result:
     return {"uniform": even, "zipf": skewed}
 
 
-def conclude_lowest(results: Results) -> Outcome:
+def conclude_lowest(results: Results) -> Conclusion:
     """Tell how the rates of Figure 7 fall."""
     kinds = (_left_over, _bend)
     findings = [kind(*found) for found in _by_filter(results) for kind in kinds]
-    return Outcome(findings, [_chart(7, results)], PAPER.notes("apbf-figure-7"))
+    return Conclusion(findings, [_chart(7, results)], PAPER.notes("apbf-figure-7"))
 
 
-def conclude_tenth(results: Results) -> Outcome:
+def conclude_tenth(results: Results) -> Conclusion:
     """Hold the order of the filters of Figure 8 against the paper's."""
     findings = [_left_over(filter, rates) for filter, rates in _by_filter(results)]
     ordered = sum(low.ours < high.ours for low, high in pairwise(findings))
     what = "neighbours of which the one with more slices keeps more of its rate"
     neighbours = len(findings) - 1
     findings.append(claim(what, "all", ordered, exactly(neighbours), f"of {neighbours}"))
-    return Outcome(findings, [_chart(8, results)], PAPER.notes("apbf-figure-8"))
+    return Conclusion(findings, [_chart(8, results)], PAPER.notes("apbf-figure-8"))
 
 
-def conclude_zipf(results: Results) -> Outcome:
+def conclude_zipf(results: Results) -> Conclusion:
     """Hold the rates after Zipf against those under uniform duplication."""
     findings = []
     for point, result in results:
@@ -100,7 +100,7 @@ def conclude_zipf(results: Results) -> Outcome:
         what = f"{name}: rate after Zipf over that of uniform keys"
         note = f"Duplicates after Zipf: {np.mean(shares):.3f}."
         findings.append(claim(what, "even more abrupt", student(quotients), between(0, 0.9), note))
-    return Outcome(findings, notes=PAPER.notes("apbf-zipf"))
+    return Conclusion(findings, notes=PAPER.notes("apbf-zipf"))
 
 
 Rates = dict[float, list[float]]

@@ -8,7 +8,7 @@ from lately.replay.drawing import Series
 from .apbf_runs import PAPER, build, distinct
 from .studies.comparison import SHARES, claim, never, over_seeds, student
 from .studies.criteria import figure
-from .studies.study import Outcome, Point, Result, Results
+from .studies.study import Conclusion, Point, Result, Results
 
 K, L = 10, 15
 """Slices that an insertion writes, and generations in the window, of both figures."""
@@ -38,7 +38,7 @@ def measure_fills(point: Point) -> Result:
     return {"fills": _filled(point).fill_ratios().tolist()}
 
 
-def conclude_fills(results: Results) -> Outcome:
+def conclude_fills(results: Results) -> Conclusion:
     """Hold the fill ratios against (i + 1) / (2k) while a slice fills, and 1/2 afterwards."""
     fills = np.array([result["fills"] for _, result in results])
     exact = analysis.apbf_fills(K, L)
@@ -63,7 +63,7 @@ def conclude_fills(results: Results) -> Outcome:
         Series("$(i+1)/2k$, the paper's", place, analysis.apbf_fills(K, L, profile="linear")),
     ]
     chart = PAPER.chart("apbf-figure-2", series, k=K, l=L)
-    return Outcome(findings, [chart], PAPER.notes("apbf-figure-2"))
+    return Conclusion(findings, [chart], PAPER.notes("apbf-figure-2"))
 
 
 # Figure 4
@@ -82,7 +82,7 @@ def measure_forgetting(point: Point) -> Result:
     return {"reported": reported}
 
 
-def conclude_forgetting(results: Results) -> Outcome:
+def conclude_forgetting(results: Results) -> Conclusion:
     """Hold the shares of reported keys against 1, 1/2, 1/4 and so on, generation by generation."""
     shares = np.array(
         [np.array(result["reported"]) / point["generation"] for point, result in results]
@@ -109,7 +109,7 @@ def conclude_forgetting(results: Results) -> Outcome:
     ]
     chart = PAPER.chart("apbf-figure-4", series, k=K, l=L)
     background = analysis.apbf_false_positive_rate(K, L)
-    return Outcome(findings, [chart], PAPER.notes("apbf-figure-4", background=background))
+    return Conclusion(findings, [chart], PAPER.notes("apbf-figure-4", background=background))
 
 
 def _reported(age: int) -> float:

@@ -12,7 +12,7 @@ from lately.replay.drawing import Series
 from .apbf_runs import PAPER, distinct
 from .studies.comparison import claim, never, over_seeds, student
 from .studies.criteria import between, exactly, figure
-from .studies.study import Finding, Outcome, Point, Result, Results
+from .studies.study import Conclusion, Finding, Point, Result, Results
 
 SLICES, RATIO = 10, 2
 """Slices that an insertion writes in each design, and generations in the window for each of k."""
@@ -61,7 +61,7 @@ def measure(point: Point) -> Result:
     return found | {"trough": filter.estimated_false_positive_rate()}
 
 
-def conclude(results: Results) -> Outcome:
+def conclude(results: Results) -> Conclusion:
     """Hold the designs against each other, and their fill ratios against the paper's."""
     findings, series = [], []
     smooth = [_swing(result) for point, result in results if point["parts"] == 1]
@@ -76,7 +76,7 @@ def conclude(results: Results) -> Outcome:
     asked, missed = (sum(result[name] for _, result in results) for name in ("asked", "missed"))
     findings.append(never("keys of the window: share not reported", missed, asked))
     chart = PAPER.chart("apbf-figure-9", series)
-    return Outcome(findings, [chart], PAPER.notes("apbf-figure-9"))
+    return Conclusion(findings, [chart], PAPER.notes("apbf-figure-9"))
 
 
 def _swing(result: Result) -> float:

@@ -15,7 +15,7 @@ from .apbf_runs import PAPER
 from .paper import Row
 from .studies.comparison import computed, finding, to_digits_of
 from .studies.criteria import Verdict, around, digits
-from .studies.study import Finding, Outcome, Point, Result, Results
+from .studies.study import Conclusion, Finding, Point, Result, Results
 
 _SWAMP_WINDOW = 1 << 16
 """Window of Table 4, in insertions."""
@@ -83,7 +83,7 @@ def points(number: str, quick: bool) -> list[Point]:
     return [{"rows": [table.values(row) for row in table.rows()]}]
 
 
-def conclude(number: str, results: Results) -> Outcome:
+def conclude(number: str, results: Results) -> Conclusion:
     """Hold the figures of a table, row by row, against the printed ones, where there are any."""
     ((_, result),) = results
     table = PAPER.table(number)
@@ -93,7 +93,7 @@ def conclude(number: str, results: Results) -> Outcome:
         for column, value in values.items()
     ]
     values = _VALUES[number](result["rows"]) if number in _VALUES else {}
-    return Outcome(findings, notes=PAPER.notes(f"apbf-table-{number}", **values))
+    return Conclusion(findings, notes=PAPER.notes(f"apbf-table-{number}", **values))
 
 
 def _finding(number: str, row: Row, column: str, value: float) -> Finding:

@@ -13,7 +13,7 @@ from .cuckoo_runs import timing_bits
 from .studies.comparison import claim, computed, ours, share
 from .studies.criteria import around, between
 from .studies.streams import uniform
-from .studies.study import Finding, Outcome, Point, Result, Results
+from .studies.study import Conclusion, Finding, Point, Result, Results
 
 LOADS = (2.0, 1.2, 1.0)
 """Positions of a table for each key of the window; the first is the paper's."""
@@ -66,7 +66,7 @@ def _filled(window: int, load: float, point: Point) -> Result:
     }
 
 
-def conclude_list(results: Results) -> Outcome:
+def conclude_list(results: Results) -> Conclusion:
     """Tell whether list and moves stay bounded as the window grows."""
     windows = results[0][0]["windows"]
     found, lists, moves = [], [], []
@@ -83,7 +83,7 @@ def conclude_list(results: Results) -> Outcome:
         PAPER.chart("cuckoo-theorem-2-list", lists),
         PAPER.chart("cuckoo-theorem-2-moves", moves),
     ]
-    return Outcome(found, charts, PAPER.notes("cuckoo-theorem-2"))
+    return Conclusion(found, charts, PAPER.notes("cuckoo-theorem-2"))
 
 
 def _mean_list(window: int, runs: Sequence[Result]) -> Estimate:
@@ -139,12 +139,12 @@ def measure_space(point: Point) -> Result:
     }
 
 
-def conclude_space(results: Results) -> Outcome:
+def conclude_space(results: Results) -> Conclusion:
     """Hold the bits against those of a timing Bloom filter and the lower bound."""
     found = []
     for point, result in results:
         found += _space_findings(point["error_rate"], point["window"], result)
-    return Outcome(found, notes=PAPER.notes("cuckoo-theorem-3"))
+    return Conclusion(found, notes=PAPER.notes("cuckoo-theorem-3"))
 
 
 def _space_findings(rate: float, window: int, result: Result) -> list[Finding]:

@@ -24,7 +24,7 @@ from .real_streams import FILES, absence, real
 from .studies.comparison import SHARES, claim, ours, student
 from .studies.criteria import between
 from .studies.streams import Keys, zipf
-from .studies.study import Finding, Outcome, Point, Result, Results
+from .studies.study import Conclusion, Finding, Point, Result, Results
 
 WINDOW = 10_000
 """Window of the real streams in the paper."""
@@ -58,7 +58,7 @@ def points_real(quick: bool) -> list[Point]:
     return points
 
 
-def conclude_real(results: Results) -> Outcome:
+def conclude_real(results: Results) -> Conclusion:
     """Compare rates on each stream that is there."""
     findings: list[Finding] = []
     charts: list[Chart] = []
@@ -79,7 +79,7 @@ def conclude_real(results: Results) -> Outcome:
         series = rate_series(runs, dict.fromkeys(runs, sizes))
         charts.append(PAPER.chart("cuckoo-figure-13", series, stream=name, called=called))
     findings.append(no_misses(results))
-    return Outcome(findings, charts, PAPER.notes("cuckoo-figure-13"), missing)
+    return Conclusion(findings, charts, PAPER.notes("cuckoo-figure-13"), missing)
 
 
 # Figure 14
@@ -144,7 +144,7 @@ def _last(recent: Keys, asked: Keys) -> NDArray[np.int64]:
     return np.where(unique[place] == asked, newest[place] + 1, 0)
 
 
-def conclude_age(results: Results) -> Outcome:
+def conclude_age(results: Results) -> Conclusion:
     """Compare the errors of both estimates."""
     findings: list[Finding] = []
     charts: list[Chart] = []
@@ -157,7 +157,7 @@ def conclude_age(results: Results) -> Outcome:
             continue
         findings += _age_findings(called, runs)
         charts.append(_age_chart(name, called, runs))
-    return Outcome(findings, charts, PAPER.notes("cuckoo-figure-14"), missing)
+    return Conclusion(findings, charts, PAPER.notes("cuckoo-figure-14"), missing)
 
 
 def _age_findings(called: str, runs: Sequence[Sequence[Result]]) -> list[Finding]:

@@ -23,7 +23,7 @@ from .cuckoo_findings import (
 from .cuckoo_runs import dictionary, fresh_rate, measure, ratio, timing
 from .studies.comparison import claim, ours, student
 from .studies.criteria import between, equal
-from .studies.study import Outcome, Point, Result, Results
+from .studies.study import Conclusion, Point, Result, Results
 
 WINDOW = 1000
 """Window of Figures 4, 7 and 12."""
@@ -54,7 +54,7 @@ def points_zipf(quick: bool) -> list[Point]:
     ]
 
 
-def conclude_zipf(results: Results) -> Outcome:
+def conclude_zipf(results: Results) -> Conclusion:
     """Compare rates and list of uniform and skewed streams."""
     findings, charts, lists = [], [], []
     counters = results[0][0]["counters"]
@@ -85,7 +85,7 @@ def conclude_zipf(results: Results) -> Outcome:
         findings.append(claim(what, "no significant difference", quotient, same, note))
     findings.append(no_misses(results))
     charts.append(PAPER.chart("cuckoo-figure-7", lists))
-    return Outcome(findings, charts, PAPER.notes("cuckoo-figure-4"))
+    return Conclusion(findings, charts, PAPER.notes("cuckoo-figure-4"))
 
 
 def _at(z: float, counters: int) -> str:
@@ -106,7 +106,7 @@ def points_window(quick: bool) -> list[Point]:
     ]
 
 
-def conclude_window(results: Results) -> Outcome:
+def conclude_window(results: Results) -> Conclusion:
     """Tell how rate and list grow with the window."""
     windows = results[0][0]["windows"]
     runs = by_structure(results, [*LABELS])
@@ -128,7 +128,7 @@ def conclude_window(results: Results) -> Outcome:
         PAPER.chart("cuckoo-figure-9", rate_series(runs, dict.fromkeys(runs, windows))),
         PAPER.chart("cuckoo-figure-10", _list_series(runs, windows)),
     ]
-    return Outcome(findings, charts, PAPER.notes("cuckoo-figure-9"))
+    return Conclusion(findings, charts, PAPER.notes("cuckoo-figure-9"))
 
 
 # Figure 12
@@ -149,7 +149,7 @@ def points_signature(quick: bool) -> list[Point]:
     ]
 
 
-def conclude_signature(results: Results) -> Outcome:
+def conclude_signature(results: Results) -> Conclusion:
     """Tell how both rates change with the signature and the number of hash functions."""
     lengths = results[0][0]["lengths"]
     names = ["timing Bloom filter, K hashes", "dictionary, signature of K bits"]
@@ -186,7 +186,7 @@ def conclude_signature(results: Results) -> Outcome:
             Series("bound of the dictionary", lengths, bounds),
         ],
     )
-    return Outcome(findings, [chart], PAPER.notes("cuckoo-figure-12"))
+    return Conclusion(findings, [chart], PAPER.notes("cuckoo-figure-12"))
 
 
 def _quotients(above: Sequence[Result], below: Sequence[Result]) -> list[float]:

@@ -14,7 +14,7 @@ from .cuckoo_runs import UNIVERSE, build, dictionary, ratio
 from .studies.comparison import claim, ours, share
 from .studies.criteria import DIFFERENCE, around, between
 from .studies.streams import Keys, uniform, zipf
-from .studies.study import Finding, Outcome, Point, Result, Results, chosen
+from .studies.study import Conclusion, Finding, Point, Result, Results, chosen
 
 WINDOW = 1000
 """Window of Figures 5, 6 and 11."""
@@ -101,7 +101,7 @@ KINDS = {
 """What is counted, for a reader."""
 
 
-def conclude(results: Results) -> Outcome:
+def conclude(results: Results) -> Conclusion:
     """Hold the accesses against what the paper says of its running times."""
     even = [result for point, result in results if point["z"] == 0]
     skewed = [result for point, result in results if point["z"] == 1]
@@ -110,7 +110,7 @@ def conclude(results: Results) -> Outcome:
         PAPER.chart("cuckoo-figure-6", _series(even, "counters", COUNTERS)),
         PAPER.chart("cuckoo-figure-8", _series(even, "windows", WINDOWS)),
     ]
-    return Outcome(findings, charts, PAPER.notes("cuckoo-work"))
+    return Conclusion(findings, charts, PAPER.notes("cuckoo-work"))
 
 
 def _quotient(runs: Sequence[Result], name: str, kind: str, above: int, below: int) -> Estimate:
@@ -210,7 +210,7 @@ def _different(point: Point) -> Keys:
     return uniform(point["turns"] * point["window"], 1 << 62, point["seed"])
 
 
-def conclude_failures(results: Results) -> Outcome:
+def conclude_failures(results: Results) -> Conclusion:
     """Hold the probability of a failure against O(1 / n)."""
     totals = {window: _totals(chosen(results, window=window)) for window in FAILING}
     found: list[Finding] = []
@@ -224,7 +224,7 @@ def conclude_failures(results: Results) -> Outcome:
     what = f"n times that share, n = {last} over n = {first}"
     note = f"1 if as 1 / n, {math.sqrt(factor):.1f} if as 1 / sqrt(n), {factor:g} if all the same."
     found.append(claim(what, "O(1 / n)", value, between(0, 2), note))
-    return Outcome(found, notes=PAPER.notes("cuckoo-failures"))
+    return Conclusion(found, notes=PAPER.notes("cuckoo-failures"))
 
 
 def _totals(results: Results) -> tuple[int, int]:

@@ -20,7 +20,7 @@ from .gebf_verdicts import beside, median, over_seeds, series, table
 from .real_streams import absence, real
 from .studies.comparison import measured, never
 from .studies.streams import Keys
-from .studies.study import Finding, Outcome, Point, Result, Results, chosen
+from .studies.study import Conclusion, Finding, Point, Result, Results, chosen
 
 KINDS = ("uniform", "zipf", "bursty")
 """Kinds of synthetic streams."""
@@ -56,7 +56,7 @@ def _all_filters(keys: Keys, queries: Queries, window: int, point: Point) -> Res
     }
 
 
-def conclude_synthetic(results: Results) -> Outcome:
+def conclude_synthetic(results: Results) -> Conclusion:
     """Hold the medians against the printed ones, over uniform streams and over all."""
     printed = chosen(results, bits_per_key=BITS_PER_KEY)
     findings = []
@@ -68,7 +68,7 @@ def conclude_synthetic(results: Results) -> Outcome:
     findings.append(_never_missed("GEBF, blocked or not", results))
     configurations, kinds = len(results) * len(FILTERS), _kinds_table(printed)
     notes = PAPER.notes("gebf-synthetic", configurations=configurations, kinds=kinds)
-    return Outcome(findings, [_budget_chart(results)], notes)
+    return Conclusion(findings, [_budget_chart(results)], notes)
 
 
 def _never_missed(what: str, results: Results) -> Finding:
@@ -137,7 +137,7 @@ def measure_log(point: Point) -> Result:
     return _all_filters(keys, queries, window, point)
 
 
-def conclude_logs(results: Results) -> Outcome:
+def conclude_logs(results: Results) -> Conclusion:
     """Set the paper's log beside ours, at 14 bits per key."""
     present = [(p, r) for p, r in results if "absent" not in r]
     absent = sorted({p["log"] for p, r in results if "absent" in r})
@@ -149,7 +149,7 @@ def conclude_logs(results: Results) -> Outcome:
     if present:
         findings.append(_never_missed("all logs, GEBF, blocked or not", present))
     missing = [absence(LOGS[log][0], f"the rows on {log}") for log in absent]
-    return Outcome(findings, [], notes, missing)
+    return Conclusion(findings, [], notes, missing)
 
 
 def _log_findings(log: str, results: Results) -> list[Finding]:

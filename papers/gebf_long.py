@@ -13,7 +13,7 @@ from .apbf_runs import distinct, spread
 from .gebf_runs import BITS_PER_KEY, EPOCHS, INSERTIONS, PAPER, WINDOW, guarded
 from .studies.comparison import POSITIVE, claim, never, ours, share, student
 from .studies.criteria import DIFFERENCE, around, equal
-from .studies.study import Finding, Outcome, Point, Result, Results, chosen
+from .studies.study import Conclusion, Finding, Point, Result, Results, chosen
 
 # Closed form
 
@@ -45,7 +45,7 @@ def _formula(point: Point, window: int = WINDOW) -> float:
     return gebf_false_positive_rate(spec.bits, window, spec.epochs, spec.hashes)
 
 
-def conclude_form(results: Results) -> Outcome:
+def conclude_form(results: Results) -> Conclusion:
     """Hold the rates against the closed form."""
     findings = []
     for epochs, bits in SIZES:
@@ -54,7 +54,7 @@ def conclude_form(results: Results) -> Outcome:
         what = f"r = {epochs}, {bits} bits per key: fresh keys reported, over the closed form"
         note = f"By the formula {own[0]['formula']:.4g}."
         findings.append(claim(what, "the closed form", value, equal(1), note))
-    return Outcome(findings, notes=PAPER.notes("gebf-closed-form"))
+    return Conclusion(findings, notes=PAPER.notes("gebf-closed-form"))
 
 
 # Long run
@@ -99,7 +99,7 @@ def measure_long(point: Point) -> Result:
     return {"hits": hits, "formula": _formula(point, window)}
 
 
-def conclude_long(results: Results) -> Outcome:
+def conclude_long(results: Results) -> Conclusion:
     """Tell of keys that were missed, and hold the rates against the closed form."""
     ((point, result),) = results
     asked = {name: count * point["stops"] for name, count in point["queries"].items()}
@@ -120,7 +120,7 @@ def conclude_long(results: Results) -> Outcome:
     ]  # fmt: skip
     notes = PAPER.notes("gebf-long", **{name: point[name] for name in ("insertions", "window")},
                         queries=sum(asked.values()))  # fmt: skip
-    return Outcome(findings, notes=notes)
+    return Conclusion(findings, notes=notes)
 
 
 def _over(value: Estimate, divisor: float) -> Estimate:
@@ -151,7 +151,7 @@ def measure_segments(point: Point) -> Result:
     }
 
 
-def conclude_segments(results: Results) -> Outcome:
+def conclude_segments(results: Results) -> Conclusion:
     """Hold the segments, where a counting filter has one array, against the printed speeds."""
     ratio = SPEEDS[0] / SPEEDS[1]
     printed = f"{SPEEDS[0]} / {SPEEDS[1]} = {ratio:.2f}"
@@ -164,7 +164,7 @@ def conclude_segments(results: Results) -> Outcome:
             continue
         criterion, note = around(round(ratio, 2), DIFFERENCE), "A counting filter has one."
         findings.append(claim(what, printed, value, criterion, note))
-    return Outcome(findings, notes=PAPER.notes("gebf-segments"))
+    return Conclusion(findings, notes=PAPER.notes("gebf-segments"))
 
 
 STUDIES = (

@@ -22,7 +22,7 @@ from .gebf_runs import (
 from .gebf_verdicts import beside, median, over_seeds, series, table
 from .studies import comparison
 from .studies.streams import Keys
-from .studies.study import Outcome, Point, Result, Results
+from .studies.study import Conclusion, Point, Result, Results
 
 FRESH, LIVE, EXPIRED = "fresh keys reported", "live keys missed", "expired keys reported"
 """Metrics, as findings name them."""
@@ -57,7 +57,7 @@ def _on_stream(keys: Keys, seed: int) -> Rates:
     return measured | {"distinct": float(len(np.unique(keys[-WINDOW:])))}
 
 
-def conclude_readings(results: Results) -> Outcome:
+def conclude_readings(results: Results) -> Conclusion:
     """Tell for each reading whether it gives the printed figure, and name the nearest."""
     findings, rows = [], []
     for family, metric, paper in PAPER.data["printed"]["readings"]:
@@ -73,7 +73,7 @@ def conclude_readings(results: Results) -> Outcome:
         findings.append(replace(found, note=note))
     readings = table("| reading | paper | ours | interval | holds it |", rows)
     notes = PAPER.notes("gebf-readings", table=readings, streams=_stream_table(results))
-    return Outcome(findings, [_block_chart(results), _stable_chart(results)], notes)
+    return Conclusion(findings, [_block_chart(results), _stable_chart(results)], notes)
 
 
 # Rotation
@@ -99,7 +99,7 @@ ROTATIONS = ("next insertion", "end of the epoch")
 """When the segments rotate."""
 
 
-def conclude_rotation(results: Results) -> Outcome:
+def conclude_rotation(results: Results) -> Conclusion:
     """Tell which reading gives the printed share of expired keys."""
     figures = {metric: figure for _, metric, figure in PAPER.data["printed"]["synthetic"]}
     paper, metric = figures[EXPIRED], METRICS[EXPIRED]
@@ -107,7 +107,7 @@ def conclude_rotation(results: Results) -> Outcome:
     for name in ROTATIONS:
         value = (median(results, name, metric), *over_seeds(results, name, metric))
         findings.append(comparison.measured(f"rotation at the {name}: {EXPIRED}", paper, value))
-    return Outcome(findings, notes=PAPER.notes("gebf-rotation"))
+    return Conclusion(findings, notes=PAPER.notes("gebf-rotation"))
 
 
 def _stream_table(results: Results) -> str:

@@ -11,8 +11,8 @@ from .inferential_runs import (
     REAL,
     UNIVERSE,
     WARM,
+    DistinctStream,
     Experiment,
-    Stream,
     absent,
     available,
     calibration_error,
@@ -23,7 +23,7 @@ from .inferential_runs import (
     trial,
 )
 from .studies.comparison import computed, measured, ours
-from .studies.study import Finding, Outcome, Point, Result, Results, chosen
+from .studies.study import Conclusion, Finding, Point, Result, Results, chosen
 
 BITS = (1, 2, 4, 8, 16, 32, 64)
 """Bits per item of the window."""
@@ -58,7 +58,7 @@ def measure_ratio(point: Point) -> Result:
     return {"inside": inside, "outside": len(stream.keys) - stream.warm - inside}
 
 
-def conclude_ratio(results: Results) -> Outcome:
+def conclude_ratio(results: Results) -> Conclusion:
     """Hold the ratios against Table 3."""
     findings = []
     for experiment in available():
@@ -68,7 +68,7 @@ def conclude_ratio(results: Results) -> Outcome:
         ]
         if ratios:
             findings.append(_ratio_finding(experiment, ratios))
-    return Outcome(findings, notes=PAPER.notes("btbf-table-3"), missing=absent())
+    return Conclusion(findings, notes=PAPER.notes("btbf-table-3"), missing=absent())
 
 
 def _ratio_finding(experiment: Experiment, ratios: list[float]) -> Finding:
@@ -151,7 +151,7 @@ def measure_penalties(point: Point) -> Result:
     return {**best_k, "runs": runs}
 
 
-def _stream(point: Point, seed: int) -> Stream:
+def _stream(point: Point, seed: int) -> DistinctStream:
     name, window = point["stream"], point["window"]
     if name in REAL:
         return recorded(name, WARM[name])
@@ -178,11 +178,11 @@ def measure_bits(point: Point) -> Result:
     return {"item": model.storage_bits / point["window"]}
 
 
-def conclude_bits(results: Results) -> Outcome:
+def conclude_bits(results: Results) -> Conclusion:
     """Hold the bits against the printed ones."""
     ((_, result),) = results
     found = computed("bits for each item of the window", "303", result["item"])
-    return Outcome([found], notes=PAPER.notes("btbf-bits"))
+    return Conclusion([found], notes=PAPER.notes("btbf-bits"))
 
 
 STUDIES = (

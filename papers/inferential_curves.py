@@ -10,7 +10,7 @@ from lately.replay.drawing import Chart, Estimate, Series
 from .inferential_runs import BALANCED, MOSTLY, PAPER, REAL, Experiment, absent, available
 from .studies.comparison import claim, measured, ours, student
 from .studies.criteria import around, between, exactly
-from .studies.study import Finding, Outcome, Results
+from .studies.study import Conclusion, Finding, Results
 
 _ENOUGH = 100
 """Errors of the standard filter without which a point says nothing of reductions."""
@@ -80,7 +80,7 @@ def _curves(results: Results) -> list[Curve]:
     return curves
 
 
-def conclude_penalties(results: Results) -> Outcome:
+def conclude_penalties(results: Results) -> Conclusion:
     """Hold what section 5 says of its figures against the curves."""
     curves = _curves(results)
     findings = [
@@ -94,7 +94,7 @@ def conclude_penalties(results: Results) -> Outcome:
     missed = sum(run["missed"] for _, result in results for run in result["runs"])
     what = "false negatives of the standard filter, all runs"
     findings.append(claim(what, "none", float(missed), exactly(0), "Section 3.2.2."))
-    return Outcome(findings, _charts(curves), PAPER.notes("btbf-penalties"), absent())
+    return Conclusion(findings, _charts(curves), PAPER.notes("btbf-penalties"), absent())
 
 
 def _synthetic(curves: list[Curve]) -> list[Curve]:

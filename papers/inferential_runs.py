@@ -63,8 +63,8 @@ _TRIALS = 8
 
 
 @dataclass(frozen=True)
-class Stream:
-    """Stream of a trial, in arrays of shape (n,)."""
+class DistinctStream:
+    """DistinctStream of a trial, in arrays of shape (n,)."""
 
     keys: Keys
     probabilities: Reals
@@ -90,7 +90,7 @@ def absent() -> list[str]:
     return [absence(name, f"the rows on {stream}") for stream, name in gone]
 
 
-def drawn(name: str, warm: int, queries: int, seed: int) -> Stream:
+def drawn(name: str, warm: int, queries: int, seed: int) -> DistinctStream:
     """Draw the stream "uniform" or "power law" of sections 5.2 and 5.3.1."""
     count = warm + queries
     distinct: Distinct
@@ -103,11 +103,11 @@ def drawn(name: str, warm: int, queries: int, seed: int) -> Stream:
         weights = 1 / np.arange(1, UNIVERSE + 1)
         probabilities = (weights / weights.sum())[keys.astype(np.int64)]
         distinct = partial(power_law_distinct, universe=UNIVERSE)
-    return Stream(keys, probabilities, insertion_ages(keys), distinct, warm)
+    return DistinctStream(keys, probabilities, insertion_ages(keys), distinct, warm)
 
 
 @lru_cache(maxsize=1)
-def recorded(name: str, warm: int) -> Stream:
+def recorded(name: str, warm: int) -> DistinctStream:
     """Read a stream of `REAL`; p_x and D(j) as in section 5.3.2, from the stream itself."""
     keys = real(REAL[name])
     assert keys is not None, name
@@ -117,7 +117,7 @@ def recorded(name: str, warm: int) -> Stream:
     lengths = sorted(set(lengths))
     known = sampled_distinct(keys, lengths, _TRIALS)
     distinct = partial(_sampled, at=lengths, distinct=known)
-    return Stream(keys, counts[index] / len(keys), insertion_ages(keys), distinct, warm)
+    return DistinctStream(keys, counts[index] / len(keys), insertion_ages(keys), distinct, warm)
 
 
 def _sampled(insertions: ArrayLike, at: list[int], distinct: Reals) -> Reals:
@@ -152,7 +152,9 @@ def sizes(window: int, bits_per_item: float, hashes: int) -> dict[str, int]:
     return {"window": window, "block": low, "cells": cells, "hashes": hashes}
 
 
-def trial(stream: Stream, parameters: dict[str, int], queries: int, seed: int) -> dict[str, Any]:
+def trial(
+    stream: DistinctStream, parameters: dict[str, int], queries: int, seed: int
+) -> dict[str, Any]:
     """Insert the first keys, then query and insert the next ones, and count what errors cost.
 
     Returns

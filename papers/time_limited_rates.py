@@ -12,7 +12,7 @@ from lately.replay.drawing import Series
 
 from .studies.comparison import SHARES, claim, never, over_seeds, student
 from .studies.criteria import around, between, every
-from .studies.study import Finding, Outcome, Point, Result, Results
+from .studies.study import Conclusion, Finding, Point, Result, Results
 from .time_limited_runs import (
     COMBINATIONS,
     PAPER,
@@ -68,7 +68,7 @@ def rate_points(quick: bool) -> list[Point]:
     ]
 
 
-def conclude_rate(measured: Results) -> Outcome:
+def conclude_rate(measured: Results) -> Conclusion:
     """Hold the false-positive rate in steady state against the error rate of the filter."""
     # Points that differ in their seed alone; the first has the curve.
     groups: dict[tuple[Any, ...], Results] = {}
@@ -95,7 +95,7 @@ def conclude_rate(measured: Results) -> Outcome:
     window = max(point["window"] for point, _ in measured)
     few = min((point["queries"] for point, _ in measured if not _counted(point)), default=0)
     notes = PAPER.notes("time-limited-figures-4-and-5", window=window, queries=few)
-    return Outcome(findings, drawn, notes)
+    return Conclusion(findings, drawn, notes)
 
 
 Course = NDArray[np.float64]

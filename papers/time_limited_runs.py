@@ -34,7 +34,7 @@ STARTS = {UNDER: "under-dimensioned", OVER: "over-dimensioned"}
 """Their names in the paper."""
 
 
-class Stream:
+class TimedStream:
     """A filter, and the distinct keys that come at equal intervals."""
 
     def __init__(self, point: Point, k: int, l: int, seed: int = 0) -> None:
@@ -113,13 +113,13 @@ def measure_slices(point: Point) -> Result:
     Returns
     -------
     dict
-        By "k, l", lists with an entry for each stop (`Stream.stops`): "spans"
+        By "k, l", lists with an entry for each stop (`TimedStream.stops`): "spans"
         of time passed, number of "slices", "first" (bits of s_0), "bits" of
         all slices, and the elements "reported" surely and "within" the span.
     """
     result = {}
     for k, l in point["combinations"]:
-        stream = Stream(point, k, l)
+        stream = TimedStream(point, k, l)
         names = ("spans", "slices", "first", "bits", "reported", "within")
         rows = [
             (stream.spans, len(sizes), sizes[0], sum(sizes), stream.reported, stream.within)
@@ -143,13 +143,13 @@ def measure_rate(point: Point) -> Result:
     -------
     dict
         "curve": spans passed and expected rate, from the bits that are set, at
-        each stop (`Stream.stops`), or empty. "samples": spans passed, false
+        each stop (`TimedStream.stops`), or empty. "samples": spans passed, false
         positives, and expected rate, from the bits that are set, at a moment
         in each of as many equal parts of the stream, at random, so that no
         phase of a generation counts more than another. "missed" and "asked":
         false negatives and queries for keys of the span.
     """
-    stream = Stream(point, point["k"], point["l"], point["seed"])
+    stream = TimedStream(point, point["k"], point["l"], point["seed"])
     rng = np.random.default_rng([point["seed"], 1])
     samples = []
     missed = asked = 0
@@ -164,7 +164,7 @@ def measure_rate(point: Point) -> Result:
         asked += len(inside)
     curve = []
     if point["curve"]:
-        stream = Stream(point, point["k"], point["l"], point["seed"])
+        stream = TimedStream(point, point["k"], point["l"], point["seed"])
         for _ in stream.stops():
             curve.append([stream.spans, stream.model.estimated_false_positive_rate(stream.now)])
     return {"curve": curve, "samples": samples, "missed": missed, "asked": asked}

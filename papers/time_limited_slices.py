@@ -12,7 +12,7 @@ from papers.models.time_limited import slice_bits
 
 from .studies.comparison import claim, computed, finding
 from .studies.criteria import between, cut_off, exactly
-from .studies.study import Finding, Outcome, Point, Result, Results
+from .studies.study import Conclusion, Finding, Point, Result, Results
 from .time_limited_runs import (
     COMBINATIONS,
     OVER,
@@ -45,7 +45,7 @@ def table_points(quick: bool) -> list[Point]:
     ]
 
 
-def conclude_table(measured: Results) -> Outcome:
+def conclude_table(measured: Results) -> Conclusion:
     """Hold the bits per element against Table 2; its figures are cut off, not rounded."""
     findings, within, series = [], [], []
     printed = {float(error): bits for error, bits in PAPER.data["bits"].items()}
@@ -76,7 +76,7 @@ def conclude_table(measured: Results) -> Outcome:
     )
     window = measured[0][0]["window"]
     notes = PAPER.notes("time-limited-table-2", window=window, within=", ".join(within))
-    return Outcome(findings, [chart], notes)
+    return Conclusion(findings, [chart], notes)
 
 
 # Figures 1 to 3
@@ -101,7 +101,7 @@ def _settled(spans: list[float], values: Any) -> float:
     return spans[other[-1] + 1] if len(other) else 0.0
 
 
-def conclude_slices(measured: Results) -> Outcome:
+def conclude_slices(measured: Results) -> Conclusion:
     """Hold number and size of the slices against what sections 7.1 and 7.2 say of them."""
     findings: list[Finding] = []
     charts: list[Chart] = []
@@ -118,7 +118,7 @@ def conclude_slices(measured: Results) -> Outcome:
     findings += _memory_findings(measured)
     window = measured[0][0]["window"]
     notes = PAPER.notes("time-limited-figures-1-to-3", window=window)
-    return Outcome(findings, charts, notes)
+    return Conclusion(findings, charts, notes)
 
 
 def _slice_findings(

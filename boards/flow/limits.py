@@ -54,7 +54,7 @@ class Limit:
 
 
 @dataclass(frozen=True, order=True)
-class Port:
+class PortLimit:
     """Write mode of a block RAM's port and its width in bits; 0 if the width does not matter."""
 
     mode: str
@@ -124,7 +124,7 @@ def highest_mhz(pulse_ps: int) -> float:
     return round(0.5e6 / pulse_ps, 1)
 
 
-def lowest_limit(device: str, ports: Iterable[Port]) -> Limit:
+def lowest_limit(device: str, ports: Iterable[PortLimit]) -> Limit:
     """Return the limit of a `device`, by its name, whose clock drives such block RAM ports.
 
     Raises
@@ -151,10 +151,10 @@ def unit_limit(device: str) -> Limit:
         As `limits`.
     """
     mode = BLOCK_MODES.get(device.partition("-")[0])
-    return lowest_limit(device, [Port(mode)] if mode else [])
+    return lowest_limit(device, [PortLimit(mode)] if mode else [])
 
 
-def undocumented(device: str, ports: Iterable[Port]) -> str:
+def undocumented(device: str, ports: Iterable[PortLimit]) -> str:
     """Say which use of block RAM ports the data sheet of a `device` lacks; nothing, if none."""
     table = limits_table().get(device.partition("-")[0], {}).get("widths", {})
     return "; ".join(
@@ -165,7 +165,7 @@ def undocumented(device: str, ports: Iterable[Port]) -> str:
     )
 
 
-def block_ports(netlist: Mapping[str, Any]) -> frozenset[Port]:
+def block_ports(netlist: Mapping[str, Any]) -> frozenset[PortLimit]:
     """Return the kinds of block RAM ports in yosys' `netlist`."""
     return frozenset(
         port
@@ -175,17 +175,19 @@ def block_ports(netlist: Mapping[str, Any]) -> frozenset[Port]:
     )
 
 
-def _ports(kind: str, parameters: Mapping[str, str]) -> list[Port]:
+def _ports(kind: str, parameters: Mapping[str, str]) -> list[PortLimit]:
     if kind == "DP16KD":
         return [
-            Port(parameters.get(f"WRITEMODE_{p}", "NORMAL"), _number(parameters, f"DATA_WIDTH_{p}"))
+            PortLimit(
+                parameters.get(f"WRITEMODE_{p}", "NORMAL"), _number(parameters, f"DATA_WIDTH_{p}")
+            )
             for p in "AB"
         ]
     if kind.startswith("SB_RAM40") or kind == "PDPW16KD":
-        return [Port("NORMAL")]
+        return [PortLimit("NORMAL")]
     if kind.replace("X9", "") in ("DPB", "SP", "SDPB", "pROM"):
         modes = [_number(parameters, name) for name in parameters if "WRITE_MODE" in name]
-        return [Port(WRITE_MODES[mode]) for mode in modes] or [Port("NORMAL")]
+        return [PortLimit(WRITE_MODES[mode]) for mode in modes] or [PortLimit("NORMAL")]
     return []
 
 

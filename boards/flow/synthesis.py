@@ -18,8 +18,8 @@ from ...hdl.build import filter_unit, unit_profile
 from ...hdl.target_clocks import levels, target_mhz
 from .devices import Device, own_memory
 from .devices import device as device_of
-from .limits import Port, block_ports, lowest_limit, undocumented
-from .timing_harness import Harness
+from .limits import PortLimit, block_ports, lowest_limit, undocumented
+from .timing_harness import TimingHarness
 from .tools import TIME_LIMIT, Flow, Progress, SynthesisError, refuse_excess, versions
 
 _LUTS = {
@@ -164,14 +164,16 @@ def with_limits(figures: dict[str, Any]) -> dict[str, Any]:
     name = device_of(figures["device"]).name
     figures = figures | {"device": name}
     if "timing_mhz" not in figures:
-        ports = [Port("READBEFOREWRITE", 1) if name.startswith("ecp5") else Port("NORMAL")]
+        ports = [
+            PortLimit("READBEFOREWRITE", 1) if name.startswith("ecp5") else PortLimit("NORMAL")
+        ]
         figures |= _limits(name, ports, figures["caveat"])
         figures["timing_mhz"] = figures["fmax_mhz"]
     derived = {"fmax_mhz", "limited_by", "operations_per_second", "latency_ns"}
     return {field: value for field, value in figures.items() if field not in derived}
 
 
-def _limits(name: str, ports: Iterable[Port], caveat: str) -> dict[str, Any]:
+def _limits(name: str, ports: Iterable[PortLimit], caveat: str) -> dict[str, Any]:
     limit = lowest_limit(name, ports)
     said = "; ".join(filter(None, (caveat, undocumented(name, ports))))
     return {"limit_mhz": limit.mhz, "limit": limit.name, "caveat": said}
@@ -193,7 +195,7 @@ def synthesize(
 ) -> SynthesisReport:
     """Synthesise, place and route a unit, and time it.
 
-    A component is timed inside a `Harness`, which takes three pins whatever
+    A component is timed inside a `TimingHarness`, which takes three pins whatever
     the unit's ports are. The unit is kept apart from the harness throughout
     synthesis, which costs nothing, as registers lie between them, and lets
     its cells be counted. The same module, device, seed and tool versions give
@@ -348,7 +350,7 @@ def count_cells(module: wiring.Component, device: Device) -> Resources:
 def _convert(module: Elaboratable, ports: Sequence[Signal] | None, *, reset: bool) -> str:
     if ports is None:
         assert isinstance(module, wiring.Component)
-        module = harness = Harness(module, reset=reset)
+        module = harness = TimingHarness(module, reset=reset)
         ports = harness.ports
     # Without source locations, so that the text does not depend on where the checkout lies.
     return rtlil.convert(module, name="top", ports=ports, emit_src=False)

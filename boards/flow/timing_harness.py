@@ -10,7 +10,7 @@ CHAIN_BITS = 2000
 """Registers of the chain at most: yosys runs out of stack on longer ones."""
 
 
-class Harness(Elaboratable):
+class TimingHarness(Elaboratable):
     """A unit between a shift register and a registered XOR tree.
 
     Every input bit of the unit is a register of one shift register, every

@@ -1,14 +1,14 @@
 """The families that the planner chooses from: one entry is all that it knows of a family."""
 
 from .requirement import PlannerFamily
-from .rings import Ring
+from .rings import PlannedRing
 from .stamped import CountedTiming, Dictionary, TimedTiming
 
 PLANNED: tuple[PlannerFamily, ...] = (
-    Ring("apbf"),
-    Ring("apbbf"),
-    Ring("gebf"),
-    Ring("blocked-gebf"),
+    PlannedRing("apbf"),
+    PlannedRing("apbbf"),
+    PlannedRing("gebf"),
+    PlannedRing("blocked-gebf"),
     Dictionary("window-dictionary"),
     CountedTiming("partitioned-timing"),
     TimedTiming("timed-timing"),

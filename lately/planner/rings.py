@@ -45,7 +45,7 @@ _JUDGED = 20
 """Filters of a family among which the lowest rate is looked for."""
 
 
-class Ring(PlannerFamily):
+class PlannedRing(PlannerFamily):
     """Rings of segments, of the family of its name."""
 
     limit = "whose segments must be cleared within a generation"

@@ -38,7 +38,7 @@ _FIRST_SPACING = 64
 _CHECKPOINTS = 256
 
 
-class Unit(Protocol):
+class ReplayUnit(Protocol):
     """Compiled hardware, or what stands in for it.
 
     If tables of thresholds answer, it also has `decide_by`; if the hash takes a secret, `rekey`.
@@ -62,7 +62,7 @@ class Unit(Protocol):
         """Perform operations, as `lately.golden.Filter.perform`."""
 
 
-Engine = Callable[[Any], AbstractContextManager[Unit]]
+Engine = Callable[[Any], AbstractContextManager[ReplayUnit]]
 """Makes the unit that a specification describes, for as long as the context lasts."""
 
 
@@ -189,7 +189,7 @@ class _Replay:
         trace: Trace,
         spec: UnitSpec,
         asked: UnitSpec,
-        unit: Unit | None,
+        unit: ReplayUnit | None,
         clock: TickCounter | None,
         sink: Callable[[Judged], None] | None,
     ) -> None:
@@ -409,7 +409,7 @@ def _check_engine(engine: str | Engine, spec: UnitSpec) -> None:
 
 
 @contextmanager
-def _open_unit(engine: str | Engine, spec: UnitSpec, *, short: bool) -> Iterator[Unit | None]:
+def _open_unit(engine: str | Engine, spec: UnitSpec, *, short: bool) -> Iterator[ReplayUnit | None]:
     if engine == "golden":
         yield None
         return

@@ -12,7 +12,7 @@ from lately.golden.errors import LatelyError
 from lately.replay.drawing import Chart, Series
 
 from .criteria import Verdict
-from .study import Finding, Outcome
+from .study import Conclusion, Finding
 from .thinning import thinned
 
 _FIGURES = {True: 10, False: 6}
@@ -32,13 +32,13 @@ class ReportFileError(LatelyError, ValueError):
 
 
 @dataclass(frozen=True)
-class Entry:
+class StudyEntry:
     """A study and what it found."""
 
     name: str
     title: str
     source: str
-    outcome: Outcome
+    outcome: Conclusion
 
     @property
     def counts(self) -> Counter[Verdict]:
@@ -51,7 +51,7 @@ class Report:
     """Findings of studies, maybe of their `quick` form."""
 
     quick: bool
-    entries: Sequence[Entry]
+    entries: Sequence[StudyEntry]
 
     @property
     def counts(self) -> Counter[Verdict]:
@@ -168,7 +168,7 @@ def _without_defaults(values: Any) -> Any:
     return [_without_defaults(value) for value in values] if isinstance(values, list) else values
 
 
-def _entry_to_dict(entry: Entry) -> dict[str, Any]:
+def _entry_to_dict(entry: StudyEntry) -> dict[str, Any]:
     names = {"name": entry.name, "title": entry.title, "source": entry.source}
     counts = {verdict.value: count for verdict, count in entry.counts.items()}
     findings = [*map(_rounded, entry.outcome.findings)]
@@ -195,7 +195,7 @@ def _read(finding: dict[str, Any]) -> dict[str, Any]:
     return {"verdict": verdict, "within": None if within is None else tuple(within)}
 
 
-def _entry(values: dict[str, Any]) -> Entry:
+def _entry(values: dict[str, Any]) -> StudyEntry:
     findings = [
         Finding(**{**_FINDING, **finding, **_read(finding)}) for finding in values["findings"]
     ]
@@ -203,5 +203,5 @@ def _entry(values: dict[str, Any]) -> Entry:
         Chart(**{**chart, "series": [Series(**series) for series in chart["series"]]})
         for chart in values["charts"]
     ]
-    outcome = Outcome(findings, charts, list(values["notes"]), list(values.get("missing", ())))
-    return Entry(values["name"], values["title"], values["source"], outcome)
+    outcome = Conclusion(findings, charts, list(values["notes"]), list(values.get("missing", ())))
+    return StudyEntry(values["name"], values["title"], values["source"], outcome)

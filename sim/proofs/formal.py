@@ -121,7 +121,7 @@ class Proof:
 
 
 @dataclass(frozen=True)
-class Record:
+class ProofRecord:
     """Outcome of a proof.
 
     Attributes
@@ -200,7 +200,7 @@ _LOG = "result.log"
 _REDUCE = "strash\nscorr\ndc2\nscorr\n"
 
 
-def run_proof(proof: Proof) -> Record:
+def run_proof(proof: Proof) -> ProofRecord:
     """Try to prove, in a temporary folder.
 
     Raises
@@ -217,7 +217,7 @@ def run_proof(proof: Proof) -> Record:
             status, depth = _induction(directory, proof.method)
         else:
             status, depth = _abc(directory, proof.method)
-    return Record(proof, status, depth, time.monotonic() - started)
+    return ProofRecord(proof, status, depth, time.monotonic() - started)
 
 
 def _induction(directory: Path, method: Induction) -> tuple[str, int | None]:

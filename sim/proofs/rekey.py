@@ -14,7 +14,7 @@ from ...hdl.hash.secrets import Secrets
 from ...hdl.hash.siphash import SipHash
 from ...hdl.latencies import CONTROL_LAG
 from ...hdl.pipeline import delayed
-from .core import AnyHash, Guarantee, TrackedMemory, TrackingCore
+from .core import AnyHash, GuaranteeOfCore, TrackedMemory, TrackingCore
 from .formal import Bounded, Proof
 
 
@@ -76,8 +76,8 @@ class RekeyingCore(TrackingCore):
         return delayed(m, cell, 1, f"cell{segment}_{part}_")
 
 
-class RekeyingGuarantee(Guarantee):
-    """`Guarantee` with secrets that come whenever `Secrets` takes one."""
+class RekeyingGuarantee(GuaranteeOfCore):
+    """`GuaranteeOfCore` with secrets that come whenever `Secrets` takes one."""
 
     def __init__(self, *, spec, core=RekeyingCore, secrets=Secrets, **others):
         super().__init__(spec=spec, core=core, **others)

@@ -13,13 +13,13 @@ from ...hdl.pipeline import delayed, registered
 from .dictionary import DictionaryAnswers, digest_core
 from .formal import Bounded, Proof
 from .harness import elaborated
-from .timing import Undefined
+from .timing import UndefinedCells
 
 OPERATIONS = 3
 """Operations that come: one that changes an entry's place, one that meets it, one that asks."""
 
 
-class Filled(Undefined):
+class Filled(UndefinedCells):
     """Memory whose words hold anything at first, as `first` tells."""
 
     def __init__(self, *, depth, width):

@@ -23,7 +23,7 @@ from .formal import Bounded, Proof, Unbounded
 from .harness import Harness
 
 
-class Undefined(PortableCellMemory):
+class UndefinedCells(PortableCellMemory):
     """Portable memory that reads any word where that is undefined."""
 
     def _read(self, m, read, write):
@@ -64,7 +64,7 @@ class Aged(Harness):
     """
 
     PROTECT = "none"
-    MEMORY: Any = Undefined
+    MEMORY: Any = UndefinedCells
     INTERVAL = 0
     """Cycles of which the sweep gets one; 0 if it has a port."""
 

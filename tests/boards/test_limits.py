@@ -11,7 +11,7 @@ from lately.boards.flow.limits import (
     PORT,
     Limit,
     LimitError,
-    Port,
+    PortLimit,
     block_ports,
     highest_mhz,
     limits,
@@ -60,8 +60,8 @@ def test_limits_of_ecp5(grade, normal, reading_first, tree):
     assert found[f"{PORT}NORMAL"] == normal
     assert found[f"{PORT}{RBW}"] == reading_first
     assert found["clock tree"] == tree
-    assert lowest_limit(device, [Port("NORMAL"), Port(RBW, 1)]).mhz == reading_first
-    assert lowest_limit(device, [Port("NORMAL", 4)]).mhz == normal
+    assert lowest_limit(device, [PortLimit("NORMAL"), PortLimit(RBW, 1)]).mhz == reading_first
+    assert lowest_limit(device, [PortLimit("NORMAL", 4)]).mhz == normal
     assert lowest_limit(device, []).name == "clock tree"
 
 
@@ -69,7 +69,7 @@ def test_limits_of_ecp5(grade, normal, reading_first, tree):
 def test_target_clocks_are_the_limits(name):
     """Those of `lately.hdl`, which knows no boards."""
     for mode, mhz in CLOCK_MHZ[device_class(name)].items():
-        assert lowest_limit(name, [Port(mode)] if mode else []).mhz == mhz
+        assert lowest_limit(name, [PortLimit(mode)] if mode else []).mhz == mhz
     if DEVICES[name].family in BLOCK_MODES:
         mhz = limit_mhz(name)
         assert mhz == unit_limit(name).mhz
@@ -94,11 +94,11 @@ def test_loops_make_what_the_limits_say(family, device):
 
 
 def test_unknown_mode_is_taken_for_the_slowest():
-    assert lowest_limit("gowin-gw2ar-18c", [Port("WRITETHROUGH")]).mhz == 230
+    assert lowest_limit("gowin-gw2ar-18c", [PortLimit("WRITETHROUGH")]).mhz == 230
 
 
 def test_width_that_the_data_sheet_does_not_have():
-    ports = [Port(RBW, 1), Port("NORMAL", 1), Port(RBW, 18)]
+    ports = [PortLimit(RBW, 1), PortLimit("NORMAL", 1), PortLimit(RBW, 18)]
     assert undocumented("ecp5-25k-6", ports) == (
         "READBEFOREWRITE is documented for widths of 9, 18, 36 (FPGA-DS-02012 1.9, page 25), "
         "but used with 1"
@@ -117,7 +117,7 @@ def test_ports_of_a_netlist():
         cell("DPX9B", WRITE_MODE0="10", WRITE_MODE1="00"),
         cell("LUT4"),
     ]
-    ports = {Port(RBW, 1), Port("NORMAL", 4), Port("NORMAL"), Port(RBW)}
+    ports = {PortLimit(RBW, 1), PortLimit("NORMAL", 4), PortLimit("NORMAL"), PortLimit(RBW)}
     assert block_ports({"top": {"cells": dict(enumerate(cells))}, "none": {"cells": {}}}) == ports
 
 
@@ -166,5 +166,5 @@ def test_figures_from_before_limits_were_known():
 def test_modes_are_those_of_the_hardware():
     unit = filter_unit(preset("gebf-tiny"), memory="ecp5")
     text = rtlil.convert(unit, name="top")
-    ports = [Port(mode) for mode in set(re.findall(r'WRITEMODE_[AB] "(\w+)"', text))]
+    ports = [PortLimit(mode) for mode in set(re.findall(r'WRITEMODE_[AB] "(\w+)"', text))]
     assert lowest_limit("ecp5-25k-6", ports) == unit_limit("ecp5-25k-6")

@@ -22,7 +22,7 @@ from lately.boards.flow.synthesis import (
     synthesize,
     synthesize_unit,
 )
-from lately.boards.flow.timing_harness import Harness
+from lately.boards.flow.timing_harness import TimingHarness
 from lately.boards.flow.tools import STAGES, DoesNotFitError, SynthesisError
 from lately.cli.app import main
 from lately.golden import preset, timing_preset
@@ -156,11 +156,11 @@ def test_former_names():
     assert not FORMER_NAMES.keys() & DEVICES.keys()
 
 
-# Harness
+# TimingHarness
 
 
 def test_harness_bits():
-    harness = Harness(Unit(), reset=False)
+    harness = TimingHarness(Unit(), reset=False)
     assert (harness.input_bits, harness.output_bits) == (19, 33)
     assert len(harness.ports) == 3
 
@@ -170,7 +170,7 @@ def test_harness_without_outputs_wrong():
         i: In(1)
 
     with pytest.raises(ValueError, match=r"Unit must have inputs and outputs, not 1 and 0 bits"):
-        Harness(Sink(), reset=False)
+        TimingHarness(Sink(), reset=False)
 
 
 # Reports

@@ -3,13 +3,13 @@
 from study_points import squares
 
 from papers.studies.comparison import computed
-from papers.studies.study import Outcome, Study
+from papers.studies.study import Conclusion, Study
 
 
 def conclude(results):
     total = sum(result["square"] for _, result in results)
     assert all(result["pair"] == [1, 2] for _, result in results)
-    return Outcome([computed("numbers: sum of squares", "14", total)])
+    return Conclusion([computed("numbers: sum of squares", "14", total)])
 
 
 def study(log, measure=squares, name="squares", **more):

@@ -31,9 +31,9 @@ from papers.studies.comparison import (
     to_digits_of,
 )
 from papers.studies.criteria import Verdict, between, exactly
-from papers.studies.records import Entry, Report, ReportFileError, load
+from papers.studies.records import Report, ReportFileError, StudyEntry, load
 from papers.studies.reproduction import Reproduction, cache_directory, reproduce
-from papers.studies.study import Finding, Outcome
+from papers.studies.study import Conclusion, Finding
 
 PAPERS = [sys.executable, "-m", "papers"]
 
@@ -198,8 +198,8 @@ CHART = Chart(
 
 
 def report(findings=(), charts=(), notes=(), quick=False):
-    outcome = Outcome(list(findings), list(charts), list(notes))
-    return Report(quick, [Entry("x-table-1", "Some x (X, Table 1)", "Of X, Table 1", outcome)])
+    outcome = Conclusion(list(findings), list(charts), list(notes))
+    return Report(quick, [StudyEntry("x-table-1", "Some x (X, Table 1)", "Of X, Table 1", outcome)])
 
 
 def test_page_of_measured_findings():
@@ -235,8 +235,8 @@ def test_page_of_measured_findings():
 
 
 def test_page_says_what_is_missing():
-    outcome = Outcome([], missing=["the rows on x, as `x.gz` is not there."])
-    shown = page.page(Report(False, [Entry("x-table-1", "X", "Of X", outcome)]))
+    outcome = Conclusion([], missing=["the rows on x, as `x.gz` is not there."])
+    shown = page.page(Report(False, [StudyEntry("x-table-1", "X", "Of X", outcome)]))
     assert "\nNot measured:\n\n- `x-table-1`: the rows on x, as `x.gz` is not there.\n" in shown
 
 
@@ -274,7 +274,7 @@ def test_written_files(tmp_path):
 
 def test_studies_of_another_report_take_the_place_of_its_own():
     def entry(name, value):
-        return Entry(name, name, name, Outcome([computed("a", "", value)]))
+        return StudyEntry(name, name, name, Conclusion([computed("a", "", value)]))
 
     kept = Report(False, [entry("a", 1), entry("c", 1), entry("gone", 1)])
     now = kept.updated(Report(False, [entry("c", 2), entry("b", 2)]), ["a", "b", "c", "d"])
@@ -396,8 +396,8 @@ def test_command_reports_failures_after_the_findings(command):
 
 
 def test_what_could_not_be_measured_is_told(capsys):
-    outcome = Outcome([], missing=["the rows on x, as `x.gz` is not there."])
-    report = Report(False, [Entry("x-table-1", "X", "Of X", outcome)])
+    outcome = Conclusion([], missing=["the rows on x, as `x.gz` is not there."])
+    report = Report(False, [StudyEntry("x-table-1", "X", "Of X", outcome)])
     print_reproduction(Reproduction(report), as_json=False)
     shown = " ".join(capsys.readouterr().out.split())
     assert shown.endswith("not measured: x-table-1: the rows on x, as `x.gz` is not there.")

@@ -25,7 +25,7 @@ from lately.hdl.ring.detector import RingDetector
 from lately.hdl.ring.ring import Ring
 from lately.hdl.unit import Unit
 from lately.sim.proofs import catalogue as proofs
-from lately.sim.proofs.core import Guarantee, TrackingCore
+from lately.sim.proofs.core import GuaranteeOfCore, TrackingCore
 from lately.sim.proofs.formal import Bounded, Proof, Unbounded, run_proof
 from lately.sim.proofs.frontend import (
     SWEPT,
@@ -209,14 +209,14 @@ def test_vendors_hold(name):
 )
 def test_broken_promise_is_found_out(core):
     spec = preset("apbbf-tiny")
-    build = partial(Guarantee, spec=spec, core=core, strengthen=False)
+    build = partial(GuaranteeOfCore, spec=spec, core=core, strengthen=False)
     assert outcome(build, Bounded(60)) == "failed"
 
 
 def test_promise_of_one_shift_more_is_found_out():
     """The window is as long as is said, and no longer."""
 
-    class Wider(Guarantee):
+    class Wider(GuaranteeOfCore):
         def __init__(self, **others):
             super().__init__(strengthen=False, **others)
             self._window = self._spec.window_generations + 1
