@@ -33,7 +33,7 @@ test: tools icarus verilator $(DEV) ## Run the tests, all but the slow ones
 QUICK := test_structure $(addprefix golden/test_,contract filters keys spec spec_families) \
 	$(addprefix hdl/test_,hdl interface memory_map profile registers) boards/test_protocol
 
-test-quick: $(DEV) ## Run the tests that take less than 90 seconds
+test-quick: $(DEV) ## Run the contracts, in less than a minute
 	@$(BIN)/pytest -n $(JOBS) --dist worksteal -m 'not slow and not rtl and not statistics' \
 		$(QUICK:%=tests/%.py)
 
