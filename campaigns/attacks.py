@@ -14,7 +14,6 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from lately.chosen_digests import crowded_digests, dictionary_hash, keys_of_digests
 from lately.golden import FilterSpec, Operation, any_preset, from_spec, preset
 from lately.golden.hash.chosen_keys import ChosenKeys
 from lately.golden.hash.functions import STATE_BITS, KeyHash
@@ -25,6 +24,7 @@ from lately.golden.spec.timestamp import StampedPartsSpec
 from lately.golden.times import Times
 from lately.sim import compiled_unit
 
+from .chosen_digests import crowded_digests, dictionary_hash, keys_of_digests
 from .engine import Campaign, Point, Records, Result
 
 Run = dict[str, Any]

@@ -17,9 +17,6 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from lately.captures.capture_reader import CaptureReader
-from lately.captures.made_packets import MadePackets
-from lately.captures.two_taps import Taps, tap
 from lately.golden import FilterSpec, Specification, any_preset, from_spec, preset
 from lately.golden.hash.keys import random_keys, text_keys
 from lately.golden.ring.layout import Layout
@@ -229,8 +226,8 @@ WINDOW = 1000
 RATE = 200_000.0
 """Packets per second of each tap."""
 
-STREAMS = {"equal frames": Taps(), "a router between the taps": Taps(hops=1)}
-"""Streams of two taps by what they are."""
+STREAMS = {"equal frames": 0, "a router between the taps": 1}
+"""Routers between the taps of each stream."""
 
 _LATELY = (sys.executable, "-c", "from lately.cli.app import main; main()", "dedup")
 _OURS = ("--span", SPAN, "--window", str(WINDOW))
@@ -277,12 +274,16 @@ def run_dedup(point: Point) -> Result:
         Packets, copies among them, packets dropped, seconds of CPU and of wall time with the start
         of the program, and packets per second of CPU.
     """
+    # Captures need the extra of compiled loops, and other campaigns do not.
+    from lately.captures.made_packets import MadePackets
+    from lately.captures.two_taps import Taps, tap
+
     (program,) = (one for one in PROGRAMS if one.name == point["program"])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "taps.pcap"
         with path.open("wb") as file:
             packets = MadePackets(point["packets"], rate=RATE, seed=point["seed"])
-            made = tap(packets, file, STREAMS[point["stream"]])
+            made = tap(packets, file, Taps(hops=STREAMS[point["stream"]]))
         found = [_run(program, path) for _ in range(point["rounds"])]
     best = min(found, key=lambda run: run["cpu_seconds"])
     total = made.first + made.second
@@ -303,6 +304,8 @@ def _run(one: Program, path: Path) -> dict[str, Any]:
     command = [*one.before, str(path), str(output), *one.after]
     subprocess.run(command, check=True, capture_output=True)
     seconds, cpu = time.perf_counter() - began, _cpu_seconds() - before
+    from lately.captures.capture_reader import CaptureReader
+
     with CaptureReader(output) as capture:
         while capture.read() is not None:
             pass

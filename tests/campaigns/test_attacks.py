@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from campaigns import attacks
-from lately.chosen_digests import crowded_digests, keys_of_digests, rows_of
+from campaigns.chosen_digests import crowded_digests, keys_of_digests, rows_of
 from lately.golden import WindowDictionary, WindowDictionarySpec
 
 KNOWN, OTHER_SEED, KEYED = attacks.WAYS

@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from .golden.hash.chosen_keys import ChosenKeys
-from .golden.hash.functions import KeyHash, offset_terms
-from .golden.spec.dictionary_sizes import WindowDictionarySpec
+from lately.golden.hash.chosen_keys import ChosenKeys
+from lately.golden.hash.functions import KeyHash, offset_terms
+from lately.golden.spec.dictionary_sizes import WindowDictionarySpec
 
 Digests = NDArray[np.int64]
 """Digests, or rows, shape (n,) or (columns, n)."""
