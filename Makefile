@@ -10,7 +10,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip --no-input install --quiet
 PACKAGES := golden hdl sim boards
-# One stamp for each extra that is installed.
+# One stamp for each extra that is installed; the compiled core of the models comes with them.
+CORE := setup.py $(wildcard golden/core/*.[ch])
 SIM := $(VENV)/sim.stamp
 DEV := $(VENV)/dev.stamp
 
@@ -107,12 +108,12 @@ $(BIN)/pip:
 		"make PYTHON=python3.12" % sys.version_info[:2])'
 	@$(PYTHON) -m venv $(VENV)
 
-$(SIM): pyproject.toml requirements.txt | $(BIN)/pip
+$(SIM): pyproject.toml requirements.txt $(CORE) | $(BIN)/pip
 	@echo "Installing what simulation needs into $(VENV)"
 	@$(PIP) -c requirements.txt -e '.[sim]'
 	@touch $@
 
-$(DEV): pyproject.toml requirements.txt | $(BIN)/pip
+$(DEV): pyproject.toml requirements.txt $(CORE) | $(BIN)/pip
 	@echo "Installing what development needs into $(VENV)"
 	@$(PIP) -c requirements.txt -e '.[dev]'
 	@touch $(SIM) $@

@@ -1,8 +1,9 @@
-"""Packages of the wheel: the folders of the product, without benches and proofs."""
+"""Packages of the wheel, without benches and proofs, and the compiled core of the models."""
 
+import os
 from pathlib import Path
 
-from setuptools import find_packages, setup
+from setuptools import Extension, find_packages, setup
 
 FOLDERS = {"lately": "lately"} | {
     f"lately.{folder}": folder for folder in ("golden", "hdl", "sim", "boards")
@@ -18,5 +19,24 @@ def packages() -> list[str]:
     return found
 
 
+def core() -> Extension:
+    """Return the extension module; without a compiler, numpy does its work."""
+    sources = Path(__file__).parent / "golden" / "core"
+    return Extension(
+        "lately.golden._core",
+        sources=sorted(f"golden/core/{path.name}" for path in sources.glob("*.c")),
+        depends=["golden/core/core.h"],
+        define_macros=[("Py_LIMITED_API", "0x030B0000")],
+        extra_compile_args=["-std=c11", "-O3", "-fvisibility=hidden"] if os.name == "posix" else [],
+        py_limited_api=True,
+        optional=True,
+    )
+
+
 if __name__ == "__main__":
-    setup(packages=packages(), package_dir=FOLDERS)
+    setup(
+        packages=packages(),
+        package_dir=FOLDERS,
+        ext_modules=[core()],
+        options={"bdist_wheel": {"py_limited_api": "cp311"}},
+    )

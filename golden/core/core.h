@@ -1,0 +1,36 @@
+/* What the files of the extension share: vector clones, buffers, the tables of functions. */
+#ifndef LATELY_CORE_H
+#define LATELY_CORE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+#include <string.h>
+
+/* The compiler makes these loops once for each instruction set; the machine picks one at start. */
+#if defined(__x86_64__) && defined(__linux__) && defined(__has_attribute) && !defined(NO_CLONES)
+#if __has_attribute(target_clones)
+#define WIDE __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
+#endif
+#endif
+#ifndef WIDE
+#define WIDE
+#endif
+
+static inline uint32_t rotate32(uint32_t value, unsigned amount) {
+    return value << (amount & 31) | value >> (-amount & 31);
+}
+
+static inline uint64_t rotate64(uint64_t value, unsigned amount) {
+    return value << (amount & 63) | value >> (-amount & 63);
+}
+
+/* Takes the buffer of an array: C-contiguous, of items of `size` bytes, at least `count` of them
+   (any number if negative). Returns 0, or -1 with an error set. The caller releases the view. */
+int core_take(PyObject *object, Py_buffer *view, Py_ssize_t size, Py_ssize_t count, int writable,
+              const char *name);
+
+/* Functions of each file, ended by a row of zeros. */
+extern PyMethodDef core_hash_methods[];
+
+#endif

@@ -1,0 +1,38 @@
+/* The module lately.golden._core: compiled loops of the golden models, equal to numpy's. */
+#include "core.h"
+
+int core_take(PyObject *object, Py_buffer *view, Py_ssize_t size, Py_ssize_t count, int writable,
+              const char *name) {
+    int flags = PyBUF_C_CONTIGUOUS | (writable ? PyBUF_WRITABLE : 0);
+    if (PyObject_GetBuffer(object, view, flags) < 0) {
+        return -1;
+    }
+    if (view->itemsize != size || (count >= 0 && view->len / size < count)) {
+        PyErr_Format(PyExc_ValueError, "%s: must have %zd items of %zd bytes, not %zd of %zd", name,
+                     count, size, view->len / view->itemsize, view->itemsize);
+        PyBuffer_Release(view);
+        return -1;
+    }
+    return 0;
+}
+
+static int add_functions(PyObject *module) {
+    PyMethodDef *tables[] = {core_hash_methods};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        if (PyModule_AddFunctions(module, tables[i]) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)add_functions}, {0, NULL}};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "lately.golden._core",
+    .m_doc = "Compiled loops of the golden models.",
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit__core(void) { return PyModuleDef_Init(&definition); }
