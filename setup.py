@@ -25,7 +25,7 @@ def core() -> Extension:
     return Extension(
         "lately.golden._core",
         sources=sorted(f"golden/core/{path.name}" for path in sources.glob("*.c")),
-        depends=["golden/core/core.h"],
+        depends=["golden/core/core.h", "golden/core/siphash.h"],
         define_macros=[("Py_LIMITED_API", "0x030B0000")],
         extra_compile_args=["-std=c11", "-O3", "-fvisibility=hidden"] if os.name == "posix" else [],
         py_limited_api=True,

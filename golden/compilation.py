@@ -12,11 +12,22 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any, TypeVar, cast
 
+try:
+    _core: Any = import_module("lately.golden._core")
+except ImportError:
+    _core = None
+
 VARIABLE = "LATELY_FAST"
 """Environment variable; 0 refuses the compiled path."""
 
 MOST_SEGMENTS = 63
 """Segments of a ring that the loops can take, the spare included: each is a bit of a word."""
+
+
+def core() -> Any:
+    """Return the extension module with loops in C; None if it is not there, or is refused."""
+    return _core if os.environ.get(VARIABLE, "") != "0" else None
+
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

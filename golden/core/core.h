@@ -30,7 +30,24 @@ static inline uint64_t rotate64(uint64_t value, unsigned amount) {
 int core_take(PyObject *object, Py_buffer *view, Py_ssize_t size, Py_ssize_t count, int writable,
               const char *name);
 
+/* Buffers that a function takes; `core_finish` releases them. */
+typedef struct {
+    Py_buffer views[12];
+    int count;
+} Buffers;
+
+/* Takes one more buffer, as `core_take` does; returns its bytes, or NULL with an error set. */
+void *core_buffer(Buffers *all, PyObject *object, Py_ssize_t size, Py_ssize_t count, int writable,
+                  const char *name);
+
+/* Releases all buffers, and returns the result. */
+PyObject *core_finish(Buffers *all, PyObject *result);
+
+static inline Py_ssize_t core_items(const Buffers *all, int index) {
+    return all->views[index].len / all->views[index].itemsize;
+}
+
 /* Functions of each file, ended by a row of zeros. */
-extern PyMethodDef core_hash_methods[];
+extern PyMethodDef core_hash_methods[], core_lines_methods[];
 
 #endif

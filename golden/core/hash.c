@@ -45,57 +45,34 @@ WIDE static void mix(const uint64_t *constants, Py_ssize_t rounds, Py_ssize_t co
 
 /* h3_states(keys, words, tables, constants, states): states of keys under "h3". */
 static PyObject *h3_states(PyObject *self, PyObject *args) {
-    PyObject *objects[4];
+    PyObject *a, *b, *c, *d;
     Py_ssize_t words;
-    Py_buffer keys, tables, constants, states;
-    PyObject *result = NULL;
+    Buffers all = {.count = 0};
     (void)self;
-    if (!PyArg_ParseTuple(args, "OnOOO", &objects[0], &words, &objects[1], &objects[2],
-                          &objects[3])) {
+    if (!PyArg_ParseTuple(args, "OnOOO", &a, &words, &b, &c, &d)) {
         return NULL;
     }
-    if (words < 1) {
-        PyErr_SetString(PyExc_ValueError, "words: must be at least 1");
-        return NULL;
+    uint64_t *states = core_buffer(&all, d, 8, -1, 1, "states");
+    Py_ssize_t count = states ? core_items(&all, 0) : 0;
+    const uint64_t *keys = states ? core_buffer(&all, a, 8, count * words, 0, "keys") : NULL;
+    const uint64_t(*tables)[256] = keys ? core_buffer(&all, b, 8, 256, 0, "tables") : NULL;
+    const uint64_t *constants = tables ? core_buffer(&all, c, 8, 1, 0, "constants") : NULL;
+    if (!constants) {
+        return core_finish(&all, NULL);
     }
-    if (core_take(objects[3], &states, 8, -1, 1, "states") < 0) {
-        return NULL;
+    Py_ssize_t bytes = core_items(&all, 2) / 256, rounds = core_items(&all, 3);
+    if (words < 1 || bytes > 8 * words) {
+        PyErr_SetString(PyExc_ValueError, "words: must be 1 or more, with 8 tables each");
+        return core_finish(&all, NULL);
     }
-    Py_ssize_t count = states.len / 8;
-    if (core_take(objects[0], &keys, 8, count * words, 0, "keys") < 0) {
-        goto states;
-    }
-    if (core_take(objects[1], &tables, 8, 256, 0, "tables") < 0) {
-        goto keys;
-    }
-    if (core_take(objects[2], &constants, 8, 1, 0, "constants") < 0) {
-        goto tables;
-    }
-    Py_ssize_t bytes = tables.len / (8 * 256);
-    if (bytes > 8 * words) {
-        PyErr_SetString(PyExc_ValueError, "tables: must be at most 8 for each word of a key");
-        goto constants;
-    }
-    uint64_t *out = states.buf;
-    const uint64_t *in = keys.buf, *mixing = constants.buf;
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t begin = 0; begin < count; begin += CHUNK) {
         Py_ssize_t part = count - begin < CHUNK ? count - begin : CHUNK;
-        fold(in + begin * words, part, words, (const uint64_t(*)[256])tables.buf, bytes, mixing[0],
-             out + begin);
-        mix(mixing, constants.len / 8, part, out + begin);
+        fold(keys + begin * words, part, words, tables, bytes, constants[0], states + begin);
+        mix(constants, rounds, part, states + begin);
     }
     Py_END_ALLOW_THREADS
-    result = Py_NewRef(Py_None);
-constants:
-    PyBuffer_Release(&constants);
-tables:
-    PyBuffer_Release(&tables);
-keys:
-    PyBuffer_Release(&keys);
-states:
-    PyBuffer_Release(&states);
-    return result;
+    return core_finish(&all, Py_NewRef(Py_None));
 }
 
 PyMethodDef core_hash_methods[] = {

@@ -16,8 +16,25 @@ int core_take(PyObject *object, Py_buffer *view, Py_ssize_t size, Py_ssize_t cou
     return 0;
 }
 
+void *core_buffer(Buffers *all, PyObject *object, Py_ssize_t size, Py_ssize_t count, int writable,
+                  const char *name) {
+    Py_buffer *view = &all->views[all->count];
+    if (core_take(object, view, size, count, writable, name) < 0) {
+        return NULL;
+    }
+    all->count++;
+    return view->buf;
+}
+
+PyObject *core_finish(Buffers *all, PyObject *result) {
+    while (all->count) {
+        PyBuffer_Release(&all->views[--all->count]);
+    }
+    return result;
+}
+
 static int add_functions(PyObject *module) {
-    PyMethodDef *tables[] = {core_hash_methods};
+    PyMethodDef *tables[] = {core_hash_methods, core_lines_methods};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         if (PyModule_AddFunctions(module, tables[i]) < 0) {
             return -1;

@@ -1,0 +1,67 @@
+/* SipHash-1-3 of bytes: `lately.golden.hash.siphash`. */
+#ifndef LATELY_SIPHASH_H
+#define LATELY_SIPHASH_H
+
+#include "core.h"
+
+typedef struct {
+    uint64_t v[4];
+} SipState;
+
+static inline SipState sip_start(uint64_t low, uint64_t high) {
+    return (SipState){{0x736F6D6570736575 ^ low, 0x646F72616E646F6D ^ high,
+                       0x6C7967656E657261 ^ low, 0x7465646279746573 ^ high}};
+}
+
+static inline void sip_round(SipState *s) {
+    uint64_t *v = s->v;
+    v[0] += v[1];
+    v[1] = rotate64(v[1], 13) ^ v[0];
+    v[0] = rotate64(v[0], 32);
+    v[2] += v[3];
+    v[3] = rotate64(v[3], 16) ^ v[2];
+    v[0] += v[3];
+    v[3] = rotate64(v[3], 21) ^ v[0];
+    v[2] += v[1];
+    v[1] = rotate64(v[1], 17) ^ v[2];
+    v[2] = rotate64(v[2], 32);
+}
+
+static inline void sip_word(SipState *s, uint64_t word) {
+    s->v[3] ^= word;
+    sip_round(s);
+    s->v[0] ^= word;
+}
+
+static inline uint64_t sip_end(SipState *s) {
+    s->v[2] ^= 0xFF;
+    sip_round(s);
+    sip_round(s);
+    sip_round(s);
+    return s->v[0] ^ s->v[1] ^ s->v[2] ^ s->v[3];
+}
+
+/* Eight bytes, the least significant first on any machine. */
+static inline uint64_t sip_load(const uint8_t *bytes) {
+    uint64_t word = 0;
+    for (int i = 0; i < 8; i++) {
+        word |= (uint64_t)bytes[i] << (8 * i);
+    }
+    return word;
+}
+
+static inline uint64_t siphash(const uint8_t *bytes, Py_ssize_t count, uint64_t low, uint64_t high) {
+    SipState state = sip_start(low, high);
+    Py_ssize_t at = 0;
+    for (; at + 8 <= count; at += 8) {
+        sip_word(&state, sip_load(bytes + at));
+    }
+    uint64_t last = (uint64_t)count << 56;
+    for (int i = 0; at + i < count; i++) {
+        last |= (uint64_t)bytes[at + i] << (8 * i);
+    }
+    sip_word(&state, last);
+    return sip_end(&state);
+}
+
+#endif
