@@ -53,6 +53,11 @@ class TimedFilter(Filter):
     def _window_text(self) -> str:
         return f"window of {self.span:,} units of time"
 
+    @property
+    def latest(self) -> int:
+        """Time of the last insertion; -1 if there was none."""
+        return self._last
+
     def _ask_now(self, key: Key) -> Any:
         return self.query(key, max(self._last, 0))
 

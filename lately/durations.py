@@ -17,7 +17,9 @@ NANOSECONDS = 10**9
 TICKS = 1000
 """Ticks of a span, about, if nobody says how long a tick is."""
 
-_TIME = re.compile(rf"\s*(\d+(?:\.\d+)?)\s*({'|'.join(UNITS)})\s*")
+_ALIASES = {"m": "min"}
+
+_TIME = re.compile(rf"\s*(\d+(?:\.\d+)?)\s*({'|'.join(UNITS)}|m)\s*")
 
 
 def time_text(seconds: Fraction) -> str:
@@ -27,7 +29,7 @@ def time_text(seconds: Fraction) -> str:
 
 
 def time_seconds(text: str, name: str) -> Fraction:
-    """Return the seconds of a text such as "10s", "500ms" or "1.5 h".
+    """Return the seconds of a text such as "10s", "500ms", "10m" or "1.5 h".
 
     Parameters
     ----------
@@ -41,7 +43,7 @@ def time_seconds(text: str, name: str) -> Fraction:
         If it is no time, or zero.
     """
     match = _TIME.fullmatch(text)
-    seconds = Fraction(match[1]) * UNITS[match[2]] if match else Fraction(0)
+    seconds = Fraction(match[1]) * UNITS[_ALIASES.get(match[2], match[2])] if match else Fraction(0)
     rule = f"must be a number above 0 and one of {', '.join(UNITS)}, such as 10s"
     require(seconds > 0, name, rule, text)
     return seconds

@@ -16,7 +16,8 @@ WITHIN = {
     "replay": {"captures"},
     "planner": {"replay"},
     "dedup": {"captures", "replay", "planner"},
-    "cli": {"captures", "dedup", "replay", "planner"},
+    "lines": {"dedup"},
+    "cli": {"captures", "dedup", "lines", "replay", "planner"},
 }
 """Rooms of `lately` itself that each of them may import."""
 

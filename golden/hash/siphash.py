@@ -14,6 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ..compilation import core
+
 SECRET_BITS = 128
 """Width of a secret."""
 
@@ -122,6 +124,37 @@ def siphash(
         _round(v)
     hashes: NDArray[np.uint64] = v[0] ^ v[1] ^ v[2] ^ v[3]
     return hashes
+
+
+def siphash_spans(
+    data: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64], secret: int
+) -> NDArray[np.uint64]:
+    """Hash spans of bytes, each a message.
+
+    Parameters
+    ----------
+    data : ndarray of uint8, shape (bytes,)
+    starts, stops : ndarray of int64, shape (n,)
+        Where in `data` each message begins and ends.
+    secret : int
+        128 bits.
+
+    Returns
+    -------
+    ndarray of uint64, shape (n,)
+    """
+    digests = np.empty(len(starts), np.uint64)
+    if native := core():
+        low, high = secret & ((1 << WORD_BITS) - 1), secret >> WORD_BITS
+        native.siphash_spans(data, starts, stops, low, high, digests)
+        return digests
+    sizes = stops - starts
+    for size in np.unique(sizes).tolist():
+        alike = sizes == size
+        padded = np.zeros((np.count_nonzero(alike), -(-size // 8) * 8), np.uint8)
+        padded[:, :size] = data[starts[alike, None] + np.arange(size)]
+        digests[alike] = siphash(padded.view("<u8"), secret, key_bits=8 * size)
+    return digests
 
 
 def _round(v: Words) -> None:

@@ -17,6 +17,7 @@ from .plan_commands import plan
 from .reporting import OneLineErrors
 from .run_commands import run
 from .synth_commands import synth
+from .uniq_commands import uniq
 
 
 def _show_version(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
@@ -29,7 +30,7 @@ def _show_version(context: click.Context, _option: click.Parameter, wanted: bool
 
 
 GROUPS = {
-    "Filter a stream": (run, dedup, tap),
+    "Filter a stream": (run, dedup, uniq, tap),
     "Build hardware": (plan, synth, export, build),
     "Use a board": (program, host),
 }

@@ -1,0 +1,142 @@
+"""Command for streams of lines."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .interrupts import interruptible
+from .options import amount_option, count_option
+from .outputs import InputFile, OutputFile
+from .progress import replay_bar
+from .reporting import INTERRUPTED
+
+if TYPE_CHECKING:
+    from ..lines.uniq import RecentLines, UniqResult
+    from ..stream_files import StreamFile
+
+
+@click.command("uniq", short_help="Write lines without those that were seen lately.")
+@click.argument("files", nargs=-1, metavar="[FILE]...", type=InputFile())
+@count_option("--window", 1_000_000, "Drop a line if an equal one is at most N lines back.")
+@click.option(
+    "--span", metavar="T", help="Drop a line if an equal one came within a time, such as 10m."
+)
+@amount_option("--fpr", "P", "Share of new lines that may be dropped all the same.", 1e-6)
+@click.option("--field", type=click.IntRange(1), metavar="N", help="Compare field N, from 1 on.")
+@click.option("--delimiter", metavar="C", help="Byte between two fields.  [default: a tab]")
+@click.option(
+    "--json", "member", metavar="KEY", help="Compare a member of JSON objects, such as user.id."
+)
+@click.option(
+    "--regex", metavar="R", help="Compare what a regular expression matches, or its first group."
+)
+@click.option("--duplicates", is_flag=True, help="Write the lines that were seen lately instead.")
+@click.option("--count", is_flag=True, help="Write no lines but their numbers.")
+@click.option(
+    "--state",
+    type=OutputFile(in_place=True),
+    metavar="FILE",
+    help="Remember the lines of FILE, if it exists, and save the state there at the end and "
+    "every minute.",
+)
+@click.option("--watch", is_flag=True, help="Show rate, repeats and fill on standard error.")
+def uniq(
+    *,
+    files: tuple[str, ...],
+    span: str | None,
+    field: int | None,
+    delimiter: str | None,
+    member: str | None,
+    regex: str | None,
+    duplicates: bool,
+    count: bool,
+    watch: bool,
+    **filter_options: Any,
+) -> None:
+    """Write the lines of each FILE, or of standard input, without those that were seen lately.
+
+    The first of equal lines is kept. A line is dropped if an equal one is among the N lines
+    before it, kept or dropped, and never if no line was equal, except for a share P. Memory does
+    not grow, whatever the length of the stream. Files may be compressed by gzip or zstd. Lines
+    may hold any bytes. A line without the field, the member or a match is kept.
+
+    With --span, a line is dropped if an equal one came within the time T. The filter then has
+    room for N lines in that time. If more come, it remembers lines for less than T.
+
+    Ctrl-C, SIGTERM and SIGHUP end the command after the lines that were read.
+
+    \b
+    Examples:
+      lately uniq access.log > once.log
+      tail -F app.log | lately uniq --span 10m --regex 'msg="([^"]*)"'
+      lately uniq --field 2 --delimiter , --window 50000 clicks.csv.gz
+      lately uniq --json user.id --count events.jsonl
+      lately uniq --state seen.npz today.log
+    """
+    from ..durations import time_seconds, whole_nanoseconds
+    from ..lines.line_keys import LineKey
+    from ..lines.uniq import RecentLines
+    from ..lines.uniq import uniq as filter_lines
+    from ..stream_files import open_stream
+
+    if delimiter is not None and field is None:
+        raise click.UsageError("--delimiter needs --field")
+    key = LineKey(
+        field=field,
+        delimiter=b"\t" if delimiter is None else os.fsencode(delimiter),
+        member=member,
+        pattern=None if regex is None else os.fsencode(regex),
+    )
+    time = None if span is None else whole_nanoseconds("span", time_seconds(span, "span"))
+    lines = RecentLines(key, span=time, **filter_options)
+    with ExitStack() as stack:
+        shown = stack.enter_context(_view(lines) if watch else _bar())
+        heard = stack.enter_context(interruptible())
+
+        def read(stream: "StreamFile", room: Any) -> int:
+            with heard.waiting():
+                return 0 if heard() else stream.data.readinto1(room)
+            return 0
+
+        def streams() -> Any:
+            for path in files or ("-",):
+                with closing(open_stream(path)) as stream:
+                    if not heard():
+                        yield stream
+
+        result = filter_lines(
+            streams(),
+            None if count else sys.stdout.buffer,
+            lines,
+            repeats=duplicates,
+            read=read,
+            progress=shown,
+        )
+    if count:
+        kept = result.lines - result.repeats
+        click.echo(f"lines {result.lines}\nkept {kept}\ndropped {result.repeats}")
+    if heard():
+        raise click.exceptions.Exit(INTERRUPTED)
+
+
+@contextmanager
+def _bar() -> Iterator[Any]:
+    with replay_bar("Waiting", "Filtering", "lines") as bar:
+        yield lambda result, share: bar(result.lines, share)
+
+
+def _view(lines: "RecentLines") -> Any:
+    from .watch import View, fill_text, live_view
+
+    def texts(result: "UniqResult") -> Any:
+        yield "bytes written", f"{result.bytes_written:,} of {result.bytes_read:,}"
+        yield "bits set by segment", fill_text(lines.model.fill_ratios())
+
+    def counts(result: "UniqResult") -> tuple[int, int, float]:
+        return result.lines, result.repeats, result.seconds
+
+    return live_view("Waiting", View("lines", "lines", "dropped", counts, texts))

@@ -1,0 +1,1 @@
+"""Streams of lines without their repeats."""

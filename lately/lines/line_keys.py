@@ -1,0 +1,177 @@
+"""Keys of lines, and their digests."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..golden.compilation import core
+from ..golden.errors import LatelyError
+from ..golden.hash.functions import ConstantStream
+from ..golden.hash.siphash import WORD_BITS, siphash_spans
+
+Bytes = NDArray[np.uint8]
+"""Bytes of a stream, shape (n,)."""
+
+Places = NDArray[np.int64]
+"""Places in `Bytes`, shape (n,)."""
+
+_NEWLINE = ord("\n")
+
+
+class LineKeyError(LatelyError, ValueError):
+    """There is no such key."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineKey:
+    """The part of a line that is its key: the whole line, unless one of three ways is given.
+
+    Attributes
+    ----------
+    field : int, optional
+        Number of a field, from 1 on.
+    delimiter : bytes
+        One byte between two fields.
+    member : str, optional
+        Member of a JSON object; dots lead to members of members. Equal values are equal keys.
+    pattern : bytes, optional
+        Regular expression; the key is its first group, or the match if there is no group.
+
+    Raises
+    ------
+    LineKeyError
+        If more than one way is given, or one is not possible.
+    """
+
+    field: int | None = None
+    delimiter: bytes = b"\t"
+    member: str | None = None
+    pattern: bytes | None = None
+
+    def __post_init__(self) -> None:
+        ways = [name for name in ("field", "member", "pattern") if getattr(self, name) is not None]
+        if len(ways) > 1:
+            raise LineKeyError(f"key: must be given in one way, not as {' and '.join(ways)}")
+        if self.field is not None and self.field < 1:
+            raise LineKeyError(f"field: must be at least 1, not {self.field}")
+        if len(self.delimiter) != 1:
+            raise LineKeyError(f"delimiter: must be one byte, not {self.delimiter!r}")
+        try:
+            re.compile(self.pattern or b"")
+        except re.error as error:
+            raise LineKeyError(f"regex: must be a regular expression, but: {error}") from None
+
+    def find(self, data: Bytes, bounds: Places) -> tuple[Bytes, Places, Places]:
+        """Find the keys of lines.
+
+        Parameters
+        ----------
+        data : ndarray of uint8
+        bounds : ndarray of int64, shape (n + 1,)
+            Where each line begins, and where the last one ends, newlines included.
+
+        Returns
+        -------
+        data : ndarray of uint8
+            Bytes that hold the keys.
+        starts, stops : ndarray of int64, shape (n,)
+            Where in them each key begins and ends; the start is -1 for a line without a key.
+        """
+        starts, stops = bounds[:-1].copy(), bounds[1:].copy()
+        # The last line of a stream may have no newline.
+        stops -= data[stops - 1] == _NEWLINE if len(stops) else 0
+        if self.field is not None:
+            narrow = core().field_spans if core() else field_spans
+            narrow(data, self.field, self.delimiter[0], starts, stops)
+        elif self.member is not None or self.pattern is not None:
+            return self._extract(data, starts, stops)
+        return data, starts, stops
+
+    def _extract(self, data: Bytes, starts: Places, stops: Places) -> tuple[Bytes, Places, Places]:
+        """Extract the keys line by line."""
+        extract, whole = self._extractor(), data.tobytes()
+        keys = [extract(whole[a:b]) for a, b in zip(starts.tolist(), stops.tolist(), strict=True)]
+        ends = np.cumsum([len(key or b"") for key in keys], dtype=np.int64)
+        begins = ends - np.array([len(key or b"") for key in keys], np.int64)
+        begins[[key is None for key in keys]] = -1
+        return np.frombuffer(b"".join(key or b"" for key in keys), np.uint8), begins, ends
+
+    def _extractor(self) -> Callable[[bytes], bytes | None]:
+        if self.pattern is not None:
+            search = re.compile(self.pattern).search
+
+            def matched(line: bytes) -> bytes | None:
+                found = search(line)
+                return None if found is None else found[1 if found.re.groups else 0]
+
+            return matched
+        path = (self.member or "").split(".")
+
+        def member(line: bytes) -> bytes | None:
+            try:
+                value: Any = json.loads(line)
+                for name in path:
+                    value = value[name]
+            except (ValueError, KeyError, TypeError, RecursionError):
+                return None
+            return json.dumps(value, sort_keys=True).encode()
+
+        return member
+
+
+def line_bounds(data: Bytes, stop: int, bounds: Places) -> int:
+    """Write where the lines of ``data[:stop]`` begin, and return how many are whole.
+
+    A line ends behind its newline. The entry behind the last whole line is where the first one
+    begins that is not whole. Lines for which `bounds` has no room are left out.
+    """
+    if native := core():
+        return int(native.line_bounds(data, stop, bounds))
+    ends = np.flatnonzero(data[:stop] == _NEWLINE)[: len(bounds) - 1] + 1
+    bounds[0] = 0
+    bounds[1 : len(ends) + 1] = ends
+    return len(ends)
+
+
+def field_spans(data: Bytes, field: int, delimiter: int, starts: Places, stops: Places) -> None:
+    """Narrow spans of `data` to a field, from 1 on; the start of a span without it becomes -1."""
+    text, between = data.tobytes(), bytes([delimiter])
+    for number, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
+        for _ in range(field - 1):
+            found = text.find(between, start, stop)
+            start = found + 1 if found >= 0 else -1
+            if start < 0:
+                break
+        last = text.find(between, start, stop) if start >= 0 else -1
+        starts[number], stops[number] = start, last if last >= 0 else stop
+
+
+def keep_lines(data: Bytes, bounds: Places, keep: NDArray[np.bool_], out: Bytes) -> int:
+    """Copy the lines that are kept to `out`, and return how many bytes they have.
+
+    `bounds` has shape (n + 1,), as for `LineKey.find`; `keep` has shape (n,).
+    """
+    if native := core():
+        return int(native.keep_lines(data, bounds, keep.view(np.uint8), out))
+    kept = data[bounds[0] : bounds[-1]][np.repeat(keep, np.diff(bounds))]
+    out[: len(kept)] = kept
+    return len(kept)
+
+
+def line_digests(data: Bytes, starts: Places, stops: Places, secret: int) -> NDArray[np.uint64]:
+    """Return the SipHash-1-3 of spans of `data` under a `secret` of 128 bits, shape (n,)."""
+    return siphash_spans(data, starts, stops, secret)
+
+
+def line_secret(seed: int, key: LineKey) -> int:
+    """Return the secret of the digests of a key that goes with the `seed` of a filter.
+
+    Another key has another secret: a state of its lines finds none of this key's.
+    """
+    stream = ConstantStream(label=f"lines/{key!r}", seed=seed)
+    return stream.word() | stream.word() << WORD_BITS

@@ -1,0 +1,259 @@
+"""A stream of lines without those that were seen lately."""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from secrets import randbits
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..golden import GEBF, from_spec, load
+from ..golden.errors import LatelyError
+from ..stream_files import StreamFile, whole
+from .line_keys import Bytes, LineKey, keep_lines, line_bounds, line_digests, line_secret
+
+MOST_LINE = 1 << 30
+"""Bytes of a line at most."""
+
+SAVE_PERIOD = 60.0
+"""Seconds between two saved states, at least."""
+
+_BUFFER = 1 << 20
+_LINES = 1 << 16
+_SEED_BITS = 63
+_NEWLINE = ord("\n")
+
+
+class LineError(LatelyError, ValueError):
+    """A stream of lines, or a state file for one, is not as it must be."""
+
+
+@dataclass
+class UniqResult:
+    """Counts of a stream of lines.
+
+    Attributes
+    ----------
+    lines, repeats, keyless : int
+        Lines read, lines that were seen lately, and lines without a key, which are kept.
+    bytes_read, bytes_written : int
+    seconds : float
+    """
+
+    lines: int = 0
+    repeats: int = 0
+    keyless: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    seconds: float = 0.0
+
+
+class RecentLines:
+    """A filter that remembers the keys of lines, with a clock if its window is a time.
+
+    Parameters
+    ----------
+    key : LineKey
+        Part of a line that is compared.
+    window : int
+        Lines up to which a repeat is found; with a span, the lines for which it has room.
+    fpr : float
+        Share of new lines that may be taken for repeats.
+    span : int, optional
+        Nanoseconds for which a line is remembered, by the clock of the system.
+    state : path, optional
+        File that `save` writes; if it exists, its lines are remembered.
+
+    Raises
+    ------
+    LatelyError
+        If there is no such filter, or the file holds another one.
+    """
+
+    def __init__(
+        self,
+        key: LineKey,
+        *,
+        window: int,
+        fpr: float,
+        span: int | None = None,
+        state: str | None = None,
+    ) -> None:
+        self.key = key
+        self._tick = 0
+        if span is None:
+            spec = GEBF.for_window(window, fpr).spec
+        else:
+            # Takes long to import.
+            from ..dedup.window import dedup_spec
+
+            spec, self._tick = dedup_spec(span, window, fpr)
+        self._state = None if state is None else Path(state)
+        seed = randbits(_SEED_BITS)
+        self.model: Any = (
+            self._load(self._state, spec)
+            if self._state is not None and self._state.exists()
+            else from_spec(replace(spec, seed=seed))
+        )
+        self._secret = line_secret(self.model.seed, key)
+
+    def _load(self, path: Path, spec: Any) -> Any:
+        model: Any = load(path)
+        if getattr(model, "spec", None) != replace(spec, seed=model.seed):
+            raise LineError(
+                f"{path}: must be the state of a filter with the same window, rate and span, "
+                f"not of {model!r}"
+            )
+        return model
+
+    def save(self) -> None:
+        """Write the state file, if there is to be one; it appears complete or not at all."""
+        if self._state is not None:
+            self.model.save(self._state)
+
+    def seen(self, data: Bytes, bounds: NDArray[np.int64]) -> tuple[NDArray[np.bool_], int]:
+        """Return which of some lines were seen lately, and how many have no key.
+
+        Parameters
+        ----------
+        data : ndarray of uint8
+        bounds : ndarray of int64, shape (n + 1,)
+            Where each line begins, and where the last one ends.
+
+        Returns
+        -------
+        seen : ndarray of bool, shape (n,)
+        keyless : int
+        """
+        data, starts, stops = self.key.find(data, bounds)
+        keyed = starts >= 0
+        keyless = len(keyed) - int(np.count_nonzero(keyed))
+        if not keyless:
+            return self._answer(line_digests(data, starts, stops, self._secret)), 0
+        seen = np.zeros(len(keyed), np.bool_)
+        seen[keyed] = self._answer(line_digests(data, starts[keyed], stops[keyed], self._secret))
+        return seen, keyless
+
+    def _answer(self, digests: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        times = ()
+        if self._tick:
+            # A clock that is set back stops instead.
+            now = max(self.model.latest, time.time_ns() // self._tick)
+            times = (np.full(len(digests), now, np.int64),)
+        seen: NDArray[np.bool_] = self.model.check_and_insert(digests, *times)
+        return seen
+
+
+class _Output:
+    """Lines that are written; one without a newline gets it when another one follows."""
+
+    def __init__(self, file: BinaryIO | None) -> None:
+        self._file = file
+        self._open = False
+        self._room = np.empty(0, np.uint8)
+
+    def write(self, data: Bytes, bounds: NDArray[np.int64], keep: NDArray[np.bool_]) -> int:
+        """Write the lines that are kept at once, and return their bytes."""
+        if len(self._room) < len(data):
+            self._room = np.empty(len(data), np.uint8)
+        size = keep_lines(data, bounds, keep, self._room)
+        if size and self._file is not None:
+            if self._open:
+                self._file.write(b"\n")
+            self._file.write(self._room[:size].data)
+            # Somebody may wait for them.
+            self._file.flush()
+            self._open = bool(self._room[size - 1] != _NEWLINE)
+        return size
+
+
+def uniq(
+    streams: Iterable[StreamFile],
+    output: BinaryIO | None,
+    lines: RecentLines,
+    *,
+    repeats: bool = False,
+    read: Callable[[StreamFile, Any], int] | None = None,
+    progress: Callable[[UniqResult, float | None], None] | None = None,
+) -> UniqResult:
+    """Write the lines of streams without those that were seen lately.
+
+    Parameters
+    ----------
+    streams : iterable of StreamFile
+    output : file, optional
+        Gets the lines, as soon as they are whole and have come.
+    lines : RecentLines
+    repeats : bool
+        Whether the lines that were seen lately are written instead.
+    read : callable, optional
+        Reads the next bytes of a stream into a buffer and returns their number; 0 ends the run.
+    progress : callable, optional
+        Called with the result so far, and the share of the stream that was read, if known.
+
+    Raises
+    ------
+    LineError
+        If a line is longer than `MOST_LINE`.
+    TraceError
+        If compressed data is damaged.
+    """
+    began = time.monotonic()
+    due = began + SAVE_PERIOD
+    result, sink = UniqResult(), _Output(output)
+    try:
+        for stream in streams:
+            for data, bounds in _batches(stream, read or _read, result):
+                seen, keyless = lines.seen(data, bounds)
+                result.bytes_written += sink.write(data, bounds, seen if repeats else ~seen)
+                result.lines += len(seen)
+                result.repeats += int(np.count_nonzero(seen))
+                result.keyless += keyless
+                result.seconds = (now := time.monotonic()) - began
+                if progress is not None:
+                    progress(result, stream.fraction)
+                if now > due:
+                    lines.save()
+                    # A state that takes long to save is saved less often.
+                    due = time.monotonic() + max(SAVE_PERIOD, 20 * (time.monotonic() - now))
+    finally:
+        lines.save()
+    return result
+
+
+def _read(stream: StreamFile, room: Any) -> int:
+    return stream.data.readinto1(room)
+
+
+def _batches(
+    stream: StreamFile, read: Callable[[StreamFile, Any], int], result: UniqResult
+) -> Iterable[tuple[Bytes, NDArray[np.int64]]]:
+    """Yield lines that are whole as soon as they have come: bytes, and where lines begin."""
+    data, bounds = np.empty(_BUFFER, np.uint8), np.empty(_LINES + 1, np.int64)
+    filled = 0
+    while True:
+        if filled == len(data):
+            if filled >= MOST_LINE:
+                at = f"{stream.name}: line {result.lines + 1}"
+                raise LineError(f"{at}: must have fewer than {MOST_LINE} bytes")
+            data = np.concatenate([data, np.empty(filled, np.uint8)])
+        with whole(stream.name, stream.compression):
+            count = read(stream, memoryview(data)[filled:])
+        result.bytes_read += count
+        if not count:
+            break
+        came = data[filled : filled + count]
+        filled += count
+        if not (came == _NEWLINE).any():
+            continue
+        begin = 0
+        while number := line_bounds(data[begin:], filled - begin, bounds):
+            yield data[begin:filled], bounds[: number + 1]
+            begin += int(bounds[number])
+        data[: filled - begin] = data[begin:filled].copy()
+        filled -= begin
+    if filled:
+        yield data[:filled], np.array([0, filled])

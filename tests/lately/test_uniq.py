@@ -1,0 +1,279 @@
+"""Lines without those that were seen lately."""
+
+import gzip
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from lately.cli.app import main
+from lately.golden.compilation import VARIABLE, core
+from lately.golden.hash.siphash import siphash_spans
+from lately.lines import uniq
+from lately.lines.line_keys import LineKey, keep_lines, line_bounds
+from lately.lines.uniq import RecentLines
+
+COMMAND = [sys.executable, "-c", "from lately.cli.app import main; main()", "uniq"]
+
+
+def run(content=b"", *arguments, code=0):
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(content)
+        file.flush()
+        files = [file.name] if content else []
+        done = CliRunner().invoke(main, ["uniq", *map(str, arguments), *files])
+    assert done.exit_code == code, done.stderr
+    return done
+
+
+def kept(content, *arguments):
+    return run(content, *arguments).stdout_bytes
+
+
+def bounds_of(data):
+    bounds = np.zeros(len(data) + 2, np.int64)
+    count = line_bounds(data, len(data), bounds)
+    return bounds[: count + 1]
+
+
+def test_the_first_of_equal_lines_is_kept():
+    assert kept(b"b\na\nb\nc\na\n") == b"b\na\nc\n"
+    assert kept(b"b\na\nb\nc\na\n", "--duplicates") == b"b\na\n"
+    assert run(b"b\na\nb\n", "--count").stdout == "lines 3\nkept 2\ndropped 1\n"
+
+
+def test_lines_hold_any_bytes():
+    lines = [b"", b"\0", b"\0\0", b"\xff\xfe", b"a\r", b"a", b"a\0"]
+    stream = b"\n".join(lines) + b"\n"
+    assert kept(stream + stream) == stream
+
+
+def test_last_line_without_newline():
+    assert kept(b"a\nb") == b"a\nb"
+    assert kept(b"a\nb\na") == b"a\nb\n"
+
+
+def test_line_without_newline_ends_with_its_file(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two.gz"
+    one.write_bytes(b"a\nb")
+    two.write_bytes(gzip.compress(b"b\nc"))
+    assert kept(b"", one, two) == b"a\nb\nc"
+
+
+def test_line_longer_than_the_buffer(monkeypatch):
+    monkeypatch.setattr(uniq, "_BUFFER", 16)
+    monkeypatch.setattr(uniq, "_LINES", 2)
+    long = b"x" * 1000
+    stream = b"a\n" + long + b"\nb\n\n" + long + b"\na\nc"
+    assert kept(stream) == b"a\n" + long + b"\nb\n\nc"
+    monkeypatch.setattr(uniq, "MOST_LINE", 256)
+    error = run(stream, code=1).stderr
+    assert error.endswith(": line 2: must have fewer than 256 bytes\n")
+
+
+@pytest.mark.parametrize("window", [1, 2, 100])
+def test_window_is_exact_at_its_edge(window):
+    """An equal line is found if it is N lines back, after a window that is full of others."""
+    between = b"".join(b"%d\n" % number for number in range(window - 1))
+    assert kept(b"x\n" + between + b"x\n", "--window", window, "--fpr", 1e-9) == b"x\n" + between
+
+
+def test_old_lines_are_forgotten():
+    between = b"".join(b"%d\n" % number for number in range(1000))
+    stream = b"x\n" + between + b"x\n"
+    assert kept(stream, "--window", 100, "--fpr", 1e-9) == stream
+
+
+def test_every_repeat_within_the_window_is_dropped():
+    """Beside a set of the last lines; print the seed."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    draw, window = random.Random(seed), 300
+    lines = [b"line %d" % draw.randrange(500) for _ in range(20_000)]
+    seen = kept(b"\n".join(lines), "--window", window, "--duplicates", "--fpr", 1e-9).splitlines()
+    last, certain = {}, 0
+    for number, line in enumerate(lines):
+        certain += number - last.get(line, -window - 1) <= window
+        last[line] = number
+    assert certain <= len(seen) < certain * 1.3
+
+
+def test_field():
+    stream = b"1,a,x\n2,a\n3,b\nnone\n4,,\n5,\n"
+    assert kept(stream, "--field", 2, "--delimiter", ",") == b"1,a,x\n3,b\nnone\n4,,\n"
+    assert kept(b"1\ta\n2\ta\n", "--field", 2) == b"1\ta\n"
+
+
+def test_member_of_json():
+    lines = [
+        {"user": {"id": 7}},
+        {"user": {"id": 8}, "x": 1},
+        {"user": {"id": 7}, "y": 2},
+        {"user": 3},
+        {"user": {"id": "7"}},
+    ]
+    stream = b"".join(json.dumps(line).encode() + b"\n" for line in lines) + b"not json\n" * 2
+    keep = b"".join(stream.splitlines(keepends=True)[i] for i in (0, 1, 3, 4, 5, 6))
+    assert kept(stream, "--json", "user.id") == keep
+
+
+def test_regular_expression():
+    stream = b"at 1: up\nat 2: up\nat 3: down\nnothing\nnothing\n"
+    assert kept(stream, "--regex", r": (\w+)") == b"at 1: up\nat 3: down\nnothing\nnothing\n"
+    assert kept(stream, "--regex", r"at \d") == stream
+
+
+def test_state_is_resumed(tmp_path):
+    state = tmp_path / "state.npz"
+    assert kept(b"a\nb\n", "--state", state) == b"a\nb\n"
+    assert kept(b"b\nc\n", "--state", state) == b"c\n"
+    # Lines of another key are unknown to it.
+    assert kept(b"a\tc\n", "--state", state, "--field", 1) == b"a\tc\n"
+
+
+def test_span(tmp_path, monkeypatch):
+    now = [10**18]
+    monkeypatch.setattr(uniq.time, "time_ns", lambda: now[0])
+    state = ["--state", tmp_path / "state.npz", "--span", "10m", "--window", 1000]
+    assert kept(b"a\n", *state) == b"a\n"
+    now[0] += 600 * 10**9
+    assert kept(b"a\n", *state) == b""
+    now[0] -= 300 * 10**9
+    # A clock that is set back stops.
+    assert kept(b"a\n", *state) == b""
+    now[0] += 300 * 10**9 + 1300 * 10**9
+    assert kept(b"a\n", *state) == b"a\n"
+
+
+def test_state_is_saved_while_lines_come(monkeypatch, tmp_path):
+    monkeypatch.setattr(uniq, "SAVE_PERIOD", -1)
+    monkeypatch.setattr(uniq, "_LINES", 1)
+    saved = []
+    monkeypatch.setattr(RecentLines, "save", lambda self: saved.append(self.model.operations))
+    kept(b"a\nb\nc\n", "--state", tmp_path / "state.npz")
+    assert saved[0] < 3
+    assert saved[-1] == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "code"),
+    [
+        (["--window", 0], "Invalid value for '--window'", 2),
+        (["--fpr", 0], "Invalid value for '--fpr'", 2),
+        (["--fpr", 2], "must be", 1),
+        (["--span", "soon"], "span: must be a number above 0 and one of ns, us, ms, s, min", 1),
+        (["--delimiter", ","], "--delimiter needs --field", 2),
+        (["--field", 1, "--delimiter", "::"], "delimiter: must be one byte, not b'::'", 1),
+        (["--field", 1, "--json", "a"], "key: must be given in one way, not as field and me", 1),
+        (["--regex", "("], "regex: must be a regular expression, but: missing )", 1),
+        (["missing.log"], "missing.log: No such file or directory", 1),
+        (["--watch"], "--watch needs a terminal on standard error", 2),
+    ],
+)
+def test_wrong_command_line(arguments, message, code):
+    done = run(b"a\n", *arguments, code=code)
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not done.stdout
+
+
+def test_wrong_state(tmp_path):
+    state = tmp_path / "state.npz"
+    kept(b"a\n", "--state", state, "--window", 50)
+    error = run(b"a\n", "--state", state, code=1).stderr
+    assert "must be the state of a filter with the same window, rate and span, not of" in error
+    state.write_bytes(state.read_bytes()[:100])
+    assert "expected a filter state" in run(b"a\n", "--state", state, code=1).stderr
+    assert len(state.read_bytes()) == 100
+
+
+def test_damaged_compression(tmp_path):
+    path = tmp_path / "log.gz"
+    path.write_bytes(gzip.compress(os.urandom(1000) + b"\na\n")[:-10])
+    done = run(b"", path, code=1)
+    assert "must be whole gzip data" in done.stderr
+
+
+def test_lines_are_written_as_they_come():
+    with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        for line, answer in [(b"a\n", b"a\n"), (b"a\nb\n", b"b\n")]:
+            process.stdin.write(line)
+            process.stdin.flush()
+            assert process.stdout.readline() == answer
+        process.stdin.close()
+        assert process.wait() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupt_keeps_what_was_read(tmp_path, number):
+    state = tmp_path / "state.npz"
+    command = [*COMMAND, "--state", str(state)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdin.write(b"a\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"a\n"
+        process.send_signal(number)
+        assert process.wait() == 130
+    assert kept(b"a\nb\n", "--state", state) == b"b\n"
+
+
+def test_closed_pipe_ends_it_without_a_word(tmp_path):
+    state = tmp_path / "state.npz"
+    command = [*COMMAND, "--state", str(state)]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(command, **pipes) as process:
+        process.stdin.write(b"a\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"a\n"
+        process.stdout.close()
+        process.stdin.write(b"b\n")
+        process.stdin.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 1
+    assert kept(b"a\nc\n", "--state", state) == b"c\n"
+
+
+def test_compiled_loops_equal_numpy(monkeypatch):
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    draw = np.random.default_rng(seed)
+    lines = [draw.integers(0, 256, size, np.uint8) for size in draw.integers(0, 70, 500)]
+    data = np.concatenate([part for line in lines for part in (line, [np.uint8(10)])])
+    keep = draw.random(len(bounds_of(data)) - 1) < 0.5
+    results = []
+    for choice in ("1", "0"):
+        monkeypatch.setenv(VARIABLE, choice)
+        bounds = bounds_of(data)
+        fields, starts, stops = LineKey(field=2, delimiter=b"\x07").find(data, bounds)
+        found = starts >= 0
+        out = np.zeros(len(data), np.uint8)
+        size = keep_lines(data, bounds, keep, out)
+        digests = siphash_spans(fields, starts[found], stops[found], 3 << 100 | 5)
+        results.append([bounds, starts, stops[found], digests, out[:size]])
+    for compiled, plain in zip(*results, strict=True):
+        np.testing.assert_array_equal(compiled, plain)
+
+
+@pytest.mark.skipif(core() is None, reason="needs the compiled core")
+@pytest.mark.parametrize("span", [(-1, 2), (3, 2), (0, 11), (-(2**63), 2**63 - 1)])
+def test_compiled_loops_stay_in_their_buffers(span):
+    data = np.zeros(10, np.uint8)
+    starts, stops = (np.array([end], np.int64) for end in span)
+    with pytest.raises(ValueError, match="spans: must lie in the buffer"):
+        core().siphash_spans(data, starts, stops, 0, 0, np.zeros(1, np.uint64))
+    with pytest.raises(ValueError, match="spans: must lie in the buffer"):
+        core().field_spans(data, 1, 7, starts.copy(), stops.copy())
+    bounds, out = np.array(span, np.int64), np.zeros(99, np.uint8)
+    with pytest.raises(ValueError, match="spans: must lie in the buffer"):
+        core().keep_lines(data, bounds, np.ones(1, np.uint8), out)
+    with pytest.raises(ValueError, match="buffer: must have"):
+        core().line_bounds(data, 11, np.zeros(3, np.int64))
+    with pytest.raises(ValueError, match="out: must have room"):
+        core().keep_lines(data, np.array([0, 5]), np.ones(1, np.uint8), np.zeros(4, np.uint8))
