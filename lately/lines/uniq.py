@@ -59,9 +59,9 @@ class RecentLines:
     key : LineKey
         Part of a line that is compared.
     window : int
-        Lines up to which a repeat is found; with a span, the lines for which it has room.
+        Distance in lines at which a repeat is surely found; with a span, room in lines.
     fpr : float
-        Share of new lines that may be taken for repeats.
+        Share of new lines that the filter may take for repeats.
     span : int, optional
         Nanoseconds for which a line is remembered, by the clock of the system.
     state : path, optional
