@@ -36,7 +36,7 @@ def sentences(text):
     """Return the sentences of a text in Markdown, without code."""
     text = re.sub(r"```.*?```|`[^`]*`", "x", text, flags=re.DOTALL)
     text = re.sub(r"(?m)^\s*(\|.*|[-=]{3,}|#.*|<!--.*|\.\. .*)$", "\n", text)
-    parts = re.split(r"\n\s*\n|\n\s*(?:[-*]|\d+\.) |(?<=[.!?]) ", text)
+    parts = re.split(r"\n\s*\n|\n\s*(?:[-*]|\d+\.) |(?<=[.!?])\s", text)
     return [" ".join(part.split()) for part in parts if part.strip()]
 
 

@@ -110,7 +110,7 @@ class RecentLines:
         return model
 
     def save(self) -> None:
-        """Write the state file, if there is to be one; it appears complete or not at all."""
+        """Write the state file, if there is one; the file appears complete or not at all."""
         if self._state is not None:
             self.model.save(self._state)
 
