@@ -2,7 +2,7 @@
 
 The seed draws everything that a user can vary: the options of the hardware once (`drawn_build`),
 and the rest before each chunk of operations. `RandomTest` tests a filter of any family. Its
-subclasses add the events of some families; `FAMILIES` names them.
+subclasses add the events of some families; `KINDS` names them.
 """
 
 from collections import Counter
@@ -18,7 +18,6 @@ from lately.golden.hash.keys import random_keys
 from lately.golden.ring.rotation import STATUSES
 from lately.golden.times import Times
 from lately.hdl.build import UnitSpec, unit_profile
-from lately.hdl.latencies import PROTECTIONS, TICKS, TIMING_TICKS
 
 STALLS = (0.0, 0.1, 0.4)
 """Shares of the clocks in which nothing is offered, or no answer taken; one is drawn of each."""
@@ -68,21 +67,19 @@ def build_options(spec: UnitSpec) -> dict[str, tuple[Any, ...]]:
     profile = unit_profile(spec)
     memories = tuple(name for name in profile.MEMORIES if not name.endswith("-strict"))
     options: dict[str, tuple[Any, ...]]
-    options = {"memory": memories, "protect": tuple(PROTECTIONS), "check": (False, True),
+    options = {"memory": memories, "protect": profile.PROTECTIONS, "check": (False, True),
                "inverted": (False, True)}  # fmt: skip
     if profile.MOST_LEVELS > 1:
         options["levels"] = LEVELS
-    usual = usual_ticks(spec)
-    if usual is not None:
-        options["ticks"] = TIMING_TICKS if usual == "tick" else TICKS
+    if profile.ticks:
+        options["ticks"] = profile.ticks
     return options
 
 
 def usual_ticks(spec: UnitSpec) -> str | None:
     """Return the default source of the ticks of a compiled unit, if it has any."""
-    if spec.family == "timed-timing":
-        return "tick"
-    return "time" if getattr(spec, "timed", False) else None
+    ticks = unit_profile(spec).ticks
+    return "time" if "time" in ticks else next(iter(ticks), None)
 
 
 def drawn_build(spec: UnitSpec, random: np.random.Generator) -> dict[str, Any]:
@@ -614,16 +611,16 @@ class TimingTest(CountedTimingTest):
         return found, self._model.perform(codes, keys, times, asked)
 
 
-FAMILIES: Mapping[str, type[RandomTest]] = {
-    **dict.fromkeys(("apbf", "apbbf", "gebf", "blocked-gebf"), RingTest),
-    "window-dictionary": DictionaryTest,
-    "partitioned-timing": CountedTimingTest,
-    "timed-timing": TimingTest,
+KINDS: Mapping[str, type[RandomTest]] = {
+    "ring": RingTest,
+    "dictionary": DictionaryTest,
+    "timing": CountedTimingTest,
 }
-"""Random tests of families whose filters have more events than `RandomTest` draws."""
+"""Random tests of filters that have more events than `RandomTest` draws, by their kind."""
 
 
 def random_test(spec: UnitSpec) -> type[RandomTest]:
     """Return the random test of a specification."""
-    kind = FAMILIES.get(spec.family, RandomTest)
-    return TimedRingTest if kind is RingTest and spec.timed else kind
+    kind = KINDS.get(spec.kind, RandomTest)
+    timed: Mapping[Any, type[RandomTest]] = {RingTest: TimedRingTest, CountedTimingTest: TimingTest}
+    return timed.get(kind, kind) if spec.timed else kind

@@ -42,11 +42,6 @@ class PythonProtocol(Atomic, ABC):
 
     @property
     @abstractmethod
-    def storage_bits(self) -> int:
-        """Bits of the filter, counted as its paper counts them."""
-
-    @property
-    @abstractmethod
     def nbytes(self) -> int:
         """Bytes that the contents take in this process."""
 

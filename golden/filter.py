@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .convenience import Options
-from .hash.keys import Key, Keys, one_or_all
+from .hash.keys import Key, Keys, check_keys, one_or_all
 from .operations import Operation, OperationBit
 from .parameters import require_count as require_count
 from .results import Ages, Results
@@ -44,6 +44,8 @@ class Filter(Saved):
     ----------
     specification : type
         Class of the specifications from which the class is built.
+    supported : tuple of Operation
+        Operations that the filter has.
     age_unit : str
         Unit of ages. A filter that does not know when a key came gives 0 for
         every key that it reports: the least age that the key can have.
@@ -64,7 +66,7 @@ class Filter(Saved):
     """
 
     age_unit: ClassVar[str] = "insertions"
-    _supported: ClassVar[tuple[Operation, ...]] = (
+    supported: ClassVar[tuple[Operation, ...]] = (
         Operation.NONE,
         Operation.QUERY,
         Operation.INSERT,
@@ -123,7 +125,7 @@ class Filter(Saved):
             that the filter has, or times or windows are not as required. Nothing is performed
             then.
         """
-        words = self._hash.check_keys(keys)
+        words = check_keys(keys, self.key_bits)
         moments = self._checked_times(times, len(words))
         codes = self._checked_operations(operations, len(words))
         asked = self._checked_windows(windows, len(words))
@@ -153,7 +155,7 @@ class Filter(Saved):
 
         Parameters, errors: as `perform`.
         """
-        words = self._hash.check_keys(keys)
+        words = check_keys(keys, self.key_bits)
         moments = self._checked_times(times, len(words))
         asked = self._checked_windows(windows, len(words))
         return self._performed(Operation.QUERY, words, moments, asked)
@@ -172,6 +174,14 @@ class Filter(Saved):
         """
         self._empty()
         self._note_events(1)
+
+    def estimated_false_positive_rate(self, *now: Any, **window: Any) -> float:
+        """Probability that a fresh key is reported; by default `window_false_positive_rate`."""
+        return self.window_false_positive_rate or 0.0
+
+    def fill_ratios(self, *now: Any, **window: Any) -> NDArray[np.float64]:
+        """Share in use of each part of the memory, shape (parts,); by default of all of it."""
+        return np.array([self.fill])
 
     @property
     def counters(self) -> dict[str, int]:
@@ -275,7 +285,7 @@ class Filter(Saved):
         known = np.isin(codes, list(Operation))
         if not known.all():
             raise ValueError(f"operations: must be values of Operation, not {codes[~known][0]}")
-        possible = np.isin(codes, self._supported)
+        possible = np.isin(codes, self.supported)
         if not possible.all():
             name = Operation(int(codes[~possible][0])).name
             raise ValueError(f"operations: must not be {name}, which {type(self).__name__} lacks")
@@ -350,7 +360,7 @@ class CountedFilter(Filter):
             If the keys are neither integers nor text nor bytes, one is null, the shape is
             wrong, or a key does not fit into `key_bits`.
         """
-        words = self._hash.check_keys(keys)
+        words = check_keys(keys, self.key_bits)
         self._insert(words)
         self._note_events(len(words), len(words))
 
@@ -361,7 +371,7 @@ class CountedFilter(Filter):
         Parameters, errors: as `insert`. The result is an ndarray of bool, shape (n,); a
         bool for a single key.
         """
-        return self._query(self._hash.check_keys(keys))
+        return self._query(check_keys(keys, self.key_bits))
 
     @one_or_all
     def check_and_insert(self, keys: Keys) -> Answers:
@@ -369,7 +379,7 @@ class CountedFilter(Filter):
 
         Parameters, errors, result: as `query`, shape (n,).
         """
-        return self._checked_and_inserted(self._hash.check_keys(keys))
+        return self._checked_and_inserted(check_keys(keys, self.key_bits))
 
     def _checked_and_inserted(self, keys: Words, *options: Any) -> Answers:
         """Check and insert keys, and count."""
@@ -386,7 +396,7 @@ class CountedFilter(Filter):
 
         Parameters, errors: as `insert`. The result is an ndarray of int64, shape (n,).
         """
-        return self._age(self._hash.check_keys(keys))
+        return self._age(check_keys(keys, self.key_bits))
 
 
 def _stretches(codes: NDArray[np.uint8]) -> Iterator[slice]:

@@ -4,30 +4,20 @@ Only this module imports all of them: all its imports count for each study that 
 """
 
 import os
-from types import ModuleType
 from typing import cast, overload
 
-from .cuckoo import window_dictionary
+from .cuckoo import window_dictionary as window_dictionary
 from .filter import Filter
-from .ring import apbf, gebf, timed_ring
+from .ring import apbf as apbf
+from .ring import gebf as gebf
 from .ring.sliding import SlidingFilter
 from .ring.timed_ring import TimeLimitedRing
+from .saved import MODELS
 from .spec import FilterSpec
 from .spec.base import Specification
-from .timestamp import inferential, partitioned_timing, timing
-
-_KINDS: dict[str, type[Filter]] = {}
-
-
-def register(*modules: ModuleType) -> None:
-    """Let `from_spec` build the filters that modules define."""
-    for module in modules:
-        for kind in vars(module).values():
-            if isinstance(kind, type) and issubclass(kind, Filter):
-                _KINDS[kind.specification.family] = kind
-
-
-register(apbf, gebf, window_dictionary, timed_ring, inferential, timing, partitioned_timing)
+from .timestamp import inferential as inferential
+from .timestamp import partitioned_timing as partitioned_timing
+from .timestamp import timing as timing
 
 
 @overload
@@ -46,7 +36,7 @@ def from_spec(spec: Specification, **options: int) -> Filter:
     """
     if spec.kind == "ring" and spec.timed:
         return TimeLimitedRing.from_spec(cast(FilterSpec, spec), **options)
-    return _KINDS[spec.family].from_spec(spec, **options)
+    return cast("type[Filter]", MODELS[spec.family]).from_spec(spec, **options)
 
 
 def load(path: str | os.PathLike[str]) -> Filter:

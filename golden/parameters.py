@@ -1,7 +1,6 @@
 """Parameters of filters: the fields of their specification, checked, as attributes."""
 
 import inspect
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, Self
@@ -100,7 +99,6 @@ class Parameterised(PythonProtocol):
             kept = isinstance(getattr(type(self), name, None), property)
             setattr(self, f"_{name}" if kept else name, value)
 
-    @abstractmethod
     def _prepare(self) -> None:
         """Check parameters together, derive those that are None, and make the hash functions."""
 
@@ -116,6 +114,12 @@ class Parameterised(PythonProtocol):
     def spec(self) -> Specification:
         """Specification of the filter: `from_spec` builds an empty one like it."""
         return self.specification(**self.parameters)
+
+    @property
+    def storage_bits(self) -> int:
+        """Bits of the filter, counted as its paper counts them."""
+        spec: Any = self.spec
+        return int(spec.storage_bits)
 
     @classmethod
     def from_spec(cls, spec: Specification) -> Self:

@@ -17,6 +17,9 @@ from .state_files import FORMATS, read_state, write_state
 
 _CLASSES: "dict[str, type[Saved]]" = {}
 
+MODELS: "dict[str, type[Saved]]" = {}
+"""Models that have been imported, by the family of their specification."""
+
 
 class Saved(Parameterised):
     """Part of `Filter` that saves, loads and compares states."""
@@ -33,6 +36,8 @@ class Saved(Parameterised):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         _CLASSES[cls.__name__] = cls
+        if "specification" in vars(cls):
+            MODELS[cls.specification.family] = cls
         for name in cls._counts:
             if not hasattr(cls, name):
                 setattr(cls, name, Counter(name))

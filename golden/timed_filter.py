@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike
 
 from .convenience import Options
 from .filter import Answers, Filter, Words, require_count
-from .hash.keys import Key, Keys, one_or_all
+from .hash.keys import Key, Keys, check_keys, one_or_all
 from .results import Ages
 from .sizing import check_rate, expected_keys
 from .times import TIME_LIMIT, Times, check_now, check_timestamps
@@ -122,7 +122,7 @@ class TimedFilter(Filter):
         return self._age(*self._asked(keys, now))
 
     def _inserted(self, keys: Keys, timestamps: ArrayLike) -> tuple[Words, Times]:
-        checked = self._hash.check_keys(keys)
+        checked = check_keys(keys, self.key_bits)
         return checked, check_timestamps(timestamps, len(checked), self._last)
 
     def _checked_times(self, times: ArrayLike | None, count: int) -> Times:
@@ -131,5 +131,5 @@ class TimedFilter(Filter):
         return check_timestamps(times, count, self._last)
 
     def _asked(self, keys: Keys, now: ArrayLike) -> tuple[Words, Times]:
-        checked = self._hash.check_keys(keys)
+        checked = check_keys(keys, self.key_bits)
         return checked, check_now(now, len(checked), self._last)

@@ -50,29 +50,19 @@ class Family:
     clock: Callable[[Any], Any] = lambda profile: None
     memory_map: Callable[[Any], MemoryMap] = _memory_map
 
-    @property
-    def memories(self) -> tuple[str, ...]:
-        """Variants of the memory."""
-        return self.profile.MEMORIES
+
+FAMILIES: dict[type[Specification], Family] = {}
+"""All families, by their class of specifications."""
 
 
-_FAMILIES: list[Family] = []
-
-
-def register(family: Family) -> Family:
-    """Add a family to the table, before others whose class of specifications is its base.
+def register(family: Family) -> None:
+    """Add a family to the table.
 
     Parameters
     ----------
     family : Family
     """
-    _FAMILIES.insert(0, family)
-    return family
-
-
-def families() -> list[Family]:
-    """Return all families, those that were registered first in front."""
-    return _FAMILIES[::-1]
+    FAMILIES[family.specification] = family
 
 
 def family_of(spec: Specification) -> Family:
@@ -87,10 +77,10 @@ def family_of(spec: Specification) -> Family:
     SpecificationError
         If there is no hardware for it.
     """
-    for family in _FAMILIES:
-        if isinstance(spec, family.specification):
-            return family
-    built = [name for family in families() for name in family.specification.families()]
+    for kind in type(spec).__mro__:
+        if kind in FAMILIES:
+            return FAMILIES[kind]
+    built = [name for kind in FAMILIES for name in kind.families()]
     raise SpecificationError(
         f"family: must be one of {', '.join(built)} for hardware, not {spec.family!r}"
     )
@@ -127,7 +117,7 @@ def _timing_clock(profile: TimingProfile) -> Any:
     return timing_clock(profile)
 
 
-RING = register(
+register(
     Family(
         specification=FilterSpec,
         profile=RingProfile,
@@ -135,17 +125,15 @@ RING = register(
         clock=_ring_clock,
     )
 )
-DICTIONARY = register(
+register(
     Family(specification=WindowDictionarySpec, profile=DictionaryProfile, core=_dictionary_core)
 )
-TIMING, COUNTED_TIMING = (
+for _specification in (TimedTimingSpec, PartitionedTimingSpec):
     register(
         Family(
-            specification=specification,
+            specification=_specification,
             profile=TimingProfile,
             core=_timing_core,
             clock=_timing_clock,
         )
     )
-    for specification in (TimedTimingSpec, PartitionedTimingSpec)
-)

@@ -7,6 +7,7 @@ from ..golden.spec.base import require
 from .latencies import (
     ACCEPT_LAG,
     DEFAULT_LEVELS,
+    PAUSE,
     PROTECTIONS,
     SPARE_SETTLE,
     STAMP_LATENCY,
@@ -93,6 +94,9 @@ class Profile:
 
     MEMORIES: ClassVar[tuple[str, ...]] = ("portable",)
     """Variants of the memory, of which any family has some."""
+
+    PROTECTIONS: ClassVar[tuple[str, ...]] = ("none",)
+    """Protections of the memory, of which any family has some."""
 
     MOST_LEVELS: ClassVar[int] = 16
     """Most levels of LUTs between two registers; with more, a unit is slower than its memories."""
@@ -213,8 +217,11 @@ class Profile:
 
     @property
     def longest_pause(self) -> int:
-        """Most cycles for which a CLEAR, or another operation, keeps the input closed."""
-        raise NotImplementedError
+        """Most cycles for which a CLEAR, or another operation, keeps the input closed.
+
+        By default as of a core that clears in one cycle.
+        """
+        return PAUSE
 
     @property
     def reset_pause(self) -> int:
@@ -246,11 +253,13 @@ class Profile:
         Raises
         ------
         SpecificationError
-            If the memory or the source of ticks is none of the family's.
+            If the memory, protection or source of ticks is none of the family's.
         """
         memory, named = self.memory, f"for family {self.spec.family}"
         known = not isinstance(memory, str) or memory in self.MEMORIES
         require(known, "memory", f"must be {' or '.join(self.MEMORIES)} {named}", memory)
+        known, rule = self.protect in self.PROTECTIONS, f"must be {' or '.join(self.PROTECTIONS)}"
+        require(known, "protect", f"{rule} {named}", self.protect)
         ticks = self.options.ticks
         if self.ticks:
             rule = f"must be {' or '.join(self.ticks)} {named}"

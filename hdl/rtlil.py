@@ -27,7 +27,7 @@ def units() -> Iterator[tuple[str, object]]:
     """
     presets = {spec: name for name, spec in reversed(ALL_PRESETS.items())}
     for spec, preset in presets.items():
-        for memory in family_of(spec).memories:
+        for memory in family_of(spec).profile.MEMORIES:
             try:
                 yield f"{preset}.{memory}", filter_unit(spec, memory=memory)
             except SpecificationError:

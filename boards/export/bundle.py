@@ -138,7 +138,7 @@ def _heading(design: Design) -> dict[str, str]:
 
 
 def _shape(design: Design) -> str:
-    shape: str = getattr(design.spec, "shape", design.spec.family)
+    shape = design.spec.shape
     return f"deduplicator of frames, {shape}" if design.frames else shape
 
 

@@ -120,4 +120,4 @@ def own_memory(device: Device, spec: Specification, *, strict: bool = False) -> 
     Errors: as `family_of`.
     """
     own = device.family + STRICT * strict
-    return own if strict or own in family_of(spec).memories else "portable"
+    return own if strict or own in family_of(spec).profile.MEMORIES else "portable"

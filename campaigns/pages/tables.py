@@ -16,9 +16,11 @@ from lately.boards.targets.catalogue import BOARDS, Board
 from lately.golden import Specification
 from lately.hdl.build import unit_profile
 from lately.hdl.bus.controlled import COUNTER_BITS
+from lately.hdl.family import FAMILIES
 from lately.hdl.registers import REGISTERS, Block, Register, registers_table
 from lately.hdl.target_clocks import device_class
 from lately.intervals import clopper_pearson
+from lately.planner import PLANNER_FAMILIES
 from lately.replay.formatting import interval_text, rate_text
 from lately.sim.bench.testplan import PLAN
 from lately.sim.proofs.catalogue import PROOFS, with_goals
@@ -650,6 +652,24 @@ def upsets(found: Sequence[Record]) -> dict[str, str]:
     }
 
 
+# Filters
+
+
+def family_rows() -> Iterator[Row]:
+    """Yield a row for each family that has hardware."""
+    families = [(name, one) for kind, one in FAMILIES.items() for name in kind.families()]
+    for name, family in families:
+        planned = PLANNER_FAMILIES[name]
+        yield {
+            "family": f"`{name}`",
+            "required fields": ", ".join(Specification.of_family(name).required_fields()),
+            "window counts": " or ".join(planned.counts),
+            "answers": planned.answers,
+            "memories": ", ".join(family.profile.MEMORIES),
+            "protection": ", ".join(family.profile.PROTECTIONS),
+        }
+
+
 # Verification
 
 
@@ -834,6 +854,7 @@ def _page(name: str, blocks: Callable[[], dict[str, str]], **more: Any) -> Page:
 PAGES = (
     _page("boards", lambda: boards(load("boards")), take=take_boards),
     _page("export", lambda: {"registers": table([*export_rows()])}),
+    _page("filters", lambda: {"families": table([*family_rows()])}),
     _page("host", host),
     _page("lanes", lambda: lanes(records("lanes"), records("hardware"))),
     _page("limits", limits_blocks),

@@ -94,7 +94,7 @@ class WindowDictionary(CountedFilter):
     """
 
     specification = WindowDictionarySpec
-    _supported = (*CountedFilter._supported, Operation.REMOVE)
+    supported = (*CountedFilter.supported, Operation.REMOVE)
     _uncompared = ("lost", "stash_peak")
     _counts: ClassVar = {
         "insertions": 1 << 62,
@@ -216,11 +216,6 @@ class WindowDictionary(CountedFilter):
     def stashed(self) -> int:
         """Live entries in the stash."""
         return int((self._distances(self._stash_times) <= self.window).sum())
-
-    @property
-    def storage_bits(self) -> int:
-        """Bits of all cells and of the stash, as hardware has them."""
-        return self.spec.storage_bits
 
     @property
     def memory(self) -> Ages:

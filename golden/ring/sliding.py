@@ -73,7 +73,7 @@ class SlidingFilter(CountedFilter):
 
     specification: ClassVar[type[FilterSpec]] = FilterSpec  # type: ignore[type-abstract]
     age_unit = "generations"
-    _supported = (*CountedFilter._supported, Operation.SHIFT)
+    supported = (*CountedFilter.supported, Operation.SHIFT)
     _layout_class: type[Layout] = Layout
     _other_fields: ClassVar[tuple[str, ...]] = ("window", "lanes", "clear")
     """Fields of the specification that the constructor does not take."""
@@ -252,11 +252,6 @@ class SlidingFilter(CountedFilter):
     def ring_position(self) -> int:
         """Physical segment that is the youngest now."""
         return self._ring.base
-
-    @property
-    def storage_bits(self) -> int:
-        """Bits of all segments, the spare included."""
-        return self.spec.storage_bits
 
     @property
     def memory(self) -> NDArray[np.bool_]:

@@ -51,7 +51,7 @@ class TimeLimitedRing(TimedFilter):
         If the specification has no `span`; else as `SlidingFilter`.
     """
 
-    _supported = tuple(Operation)
+    supported = tuple(Operation)
     specification = FilterSpec
 
     def __init__(self, spec: FilterSpec, *, secret: int = 0) -> None:
@@ -219,11 +219,6 @@ class TimeLimitedRing(TimedFilter):
     def secrets(self) -> list[int]:
         """Secrets of the segments of the ring, youngest to oldest; zeros if the hash has none."""
         return self._ring.secrets
-
-    @property
-    def storage_bits(self) -> int:
-        """Bits of all segments, the spare included."""
-        return self._spec.storage_bits
 
     @property
     def memory(self) -> NDArray[np.bool_]:

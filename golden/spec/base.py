@@ -6,7 +6,9 @@ import os
 import tomllib
 from abc import ABC, ABCMeta
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields
+from importlib import import_module
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -22,9 +24,21 @@ UNSET = cast(int, None)
 MOST = 1 << 48
 """Largest value of a field that has no limit of its own."""
 
+VARIABLE = "LATELY_FAMILIES"
+"""Environment variable that names modules, with commas between them, which define families."""
+
 _FAMILIES: "dict[str, type[Specification]]" = {}
 _FIRST = ("window",)
 _LAST = ("generation", "key_bits", "seed", "lanes", "clear", "hash", "rekey")
+
+
+def import_families() -> None:
+    """Import the modules that the environment names: if a family is unknown, and for the planner.
+
+    Errors: as `import_module`.
+    """
+    for module in filter(None, os.environ.get(VARIABLE, "").split(",")):
+        import_module(module)
 
 
 def required(*, least: int = 1, most: int = MOST) -> Any:
@@ -98,7 +112,7 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @property
     def kind(self) -> str:
-        """Kind of hardware: "ring", "dictionary" or "timing"; empty if there is none."""
+        """Kind of hardware: "ring", "dictionary" or "timing"; empty for all others."""
         return ""
 
     @property
@@ -129,12 +143,29 @@ class Specification(ABC, metaclass=_Dispatcher):
     @property
     def block_units(self) -> int:
         """Insertions, or units of time, of one step of a query's window."""
-        return 1
+        units: int = getattr(self, self._block_field) if self._block_field else 1
+        return units
+
+    @property
+    def guaranteed_window(self) -> int:
+        """Longest window for which every key is reported, in insertions or units of time."""
+        longest: int = getattr(self, self._window_field)
+        return longest
 
     @property
     def window_blocks(self) -> int:
         """Longest window of a query, in steps of `block_units`."""
-        raise NotImplementedError(f"family {self.family} has no windows of queries")
+        return self.guaranteed_window // self.block_units
+
+    @property
+    def slack(self) -> int:
+        """Insertions or units of time past the window for which a trace of a key may be left."""
+        return self.block_units - 1
+
+    @property
+    def shape(self) -> str:
+        """Family and parameters in few words."""
+        return self.family
 
     @property
     def part_name(self) -> str:
@@ -189,8 +220,11 @@ class Specification(ABC, metaclass=_Dispatcher):
         blocks: NDArray[np.int64] = checked // each
         return blocks
 
-    _block_field: ClassVar[str] = "block"
-    """Name of the field that holds `block_units`."""
+    _block_field: ClassVar[str] = ""
+    """Name of the field that holds `block_units`, if they are not 1."""
+
+    _window_field: ClassVar[str] = "window"
+    """Name of the field that holds the window."""
 
     # Families
 
@@ -207,6 +241,8 @@ class Specification(ABC, metaclass=_Dispatcher):
     @classmethod
     def of_family(cls, family: object) -> "type[Self]":
         """Return the class of a `family`, which is one of `families`; errors as `require`."""
+        if family not in _FAMILIES:
+            import_families()
         kinds = cls.families()
         rule = f"must be one of {', '.join(kinds)}"
         if family == "pooled-time-limited-apbf":
@@ -252,8 +288,10 @@ class Specification(ABC, metaclass=_Dispatcher):
         if not isinstance(values, Mapping):
             kind = type(values).__name__
             raise SpecificationError(f"specification: must be a table of fields, not {kind}")
-        names, family = cls.field_names(), values.get("family")
-        own: type[Specification] = cls.families().get(family, cls) if type(family) is str else cls
+        family, own = values.get("family"), cls
+        with suppress(SpecificationError):
+            own = cls.of_family(family)
+        names = cls.field_names()
         for name, value in values.items():
             if name not in names:
                 shown = name if name.isidentifier() else repr(name)

@@ -81,21 +81,6 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
         return self.columns, self.rows, self.cell_bits
 
     @property
-    def guaranteed_window(self) -> int:
-        """Largest window for which answers are exact if no entry is given up: all of it."""
-        return self.window
-
-    @property
-    def window_blocks(self) -> int:
-        """Longest window of a query, in blocks."""
-        return self.window
-
-    @property
-    def slack(self) -> int:
-        """Insertions after the window for which a trace of a key may be left: none."""
-        return 0
-
-    @property
     def shape(self) -> str:
         """Family and parameters in few words."""
         moves = ", moves" if self.moves else ""

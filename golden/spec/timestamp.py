@@ -70,7 +70,7 @@ class StampedPartsSpec(Specification):
         super().__post_init__()
         self._check_table()
         rule = f"must be a multiple of {self._block_field} = {self.block_units}"
-        self._hold(self._window_field(), self.guaranteed_window % self.block_units == 0, rule)
+        self._hold(self._window_field, self.guaranteed_window % self.block_units == 0, rule)
         least = (self.window_blocks + 2).bit_length()
         if self.stamp_bits is None:
             doubled = (2 * self.window_blocks + 1).bit_length()
@@ -93,11 +93,6 @@ class StampedPartsSpec(Specification):
             rule = f"must be at most {digits} for blocks of {self.block_units}"
             self._hold("phase_bits", self.phase_bits <= digits, rule)
 
-    @classmethod
-    @abstractmethod
-    def _window_field(cls) -> str:
-        """Name of the field that holds the window."""
-
     @property
     def kind(self) -> str:
         """Kind of hardware."""
@@ -114,23 +109,6 @@ class StampedPartsSpec(Specification):
         return self.hashes, self.cells, self.stamp_bits
 
     @property
-    def guaranteed_window(self) -> int:
-        """Longest window for which a key is reported, in insertions or units of time."""
-        longest: int = getattr(self, self._window_field())
-        return longest
-
-    @property
-    def block_units(self) -> int:
-        """Insertions or units of time of a block."""
-        units: int = getattr(self, self._block_field)
-        return units
-
-    @property
-    def slack(self) -> int:
-        """Insertions or units of time past the window for which a trace of a key may be left."""
-        return self.block_units - 1
-
-    @property
     @abstractmethod
     def mean_false_positive_rate(self) -> float:
         """Expected false-positive rate of a full window of distinct keys."""
@@ -139,11 +117,6 @@ class StampedPartsSpec(Specification):
     def storage_bits(self) -> int:
         """Bits of all cells in hardware."""
         return self.hashes * self.cells * self.stamp_bits
-
-    @property
-    def window_blocks(self) -> int:
-        """W: blocks back from the present one in which a key is still reported."""
-        return self.guaranteed_window // self.block_units
 
     @property
     def table_shape(self) -> tuple[int, int, int]:
@@ -173,14 +146,12 @@ class PartitionedTimingSpec(StampedPartsSpec, family="partitioned-timing"):
     window: int = required(most=_LONGEST)
     block: int = optional(1, most=_LONGEST)
 
+    _block_field = "block"
+
     @property
     def mean_false_positive_rate(self) -> float:
         """Expected false-positive rate of a full window of distinct keys, and most of a block."""
         return parts_rate(self.window + self.block - 1, self.cells, self.hashes)
-
-    @classmethod
-    def _window_field(cls) -> str:
-        return "window"
 
     @property
     def shape(self) -> str:
@@ -195,7 +166,7 @@ class TimedTimingSpec(StampedPartsSpec, family="timed-timing"):
     span: int = required(most=TIME_LIMIT - 1)
     period: int = optional(1, most=TIME_LIMIT - 1)
 
-    _block_field = "period"
+    _block_field, _window_field = "period", "span"
 
     @property
     def timed(self) -> bool:
@@ -206,10 +177,6 @@ class TimedTimingSpec(StampedPartsSpec, family="timed-timing"):
     def mean_false_positive_rate(self) -> float:
         """Expected false-positive rate while half of the cells are within the span."""
         return float(0.5**self.hashes)
-
-    @classmethod
-    def _window_field(cls) -> str:
-        return "span"
 
 
 def timing_preset(name: str) -> StampedPartsSpec:

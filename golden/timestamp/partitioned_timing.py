@@ -45,7 +45,7 @@ class StampedParts(Filter):
     """
 
     age_unit = "blocks"
-    _supported = (*Filter._supported, Operation.SHIFT)
+    supported = (*Filter.supported, Operation.SHIFT)
 
     cells: int
     hashes: int

@@ -127,6 +127,7 @@ class DictionaryProfile(Profile):
     spec: WindowDictionarySpec
 
     MEMORIES = CELL_VARIANTS
+    PROTECTIONS = tuple(PROTECTIONS)
 
     @property
     def segments(self) -> int:

@@ -246,25 +246,6 @@ def segment_map(variant: str, *, depth: int, clear_bits: int) -> MemoryMap:
     return MemoryMap(blocks, 1, 1, depth, find)
 
 
-def cell_memories(variant: str, *, depth: int, width: int) -> tuple[PhysicalMemory, ...]:
-    """Return the memories of cells, the lowest bits of the cells first.
-
-    Parameters
-    ----------
-    variant : str
-        One of `CELL_VARIANTS`.
-    depth, width : int
-        As for `lately.hdl.memory.cells.CellMemory`; as many cells as a block RAM has words at most.
-    """
-    if variant == "portable":
-        return (PhysicalMemory(("words",), depth, width),)
-    cell = BLOCK_KINDS[variant].cell
-    return tuple(
-        PhysicalMemory((f"block{number}",), depth, BANK_COLUMNS, cell)
-        for number in range(-(-width // BANK_COLUMNS))
-    )
-
-
 def separate_map(spec: FilterSpec, variant: str) -> MemoryMap:
     """Return the map of a unit with a memory for each part of each segment, in each shard.
 

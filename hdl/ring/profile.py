@@ -52,6 +52,7 @@ class RingProfile(Profile):
     spec: FilterSpec
 
     MEMORIES = ("portable", *BLOCK_KINDS)
+    PROTECTIONS = tuple(PROTECTIONS)
 
     @property
     def ticks(self) -> tuple[str, ...]:

@@ -47,6 +47,7 @@ class TimingProfile(Profile):
     spec: StampedPartsSpec
 
     MEMORIES = CELL_VARIANTS
+    PROTECTIONS = tuple(PROTECTIONS)
     MOST_LEVELS = 1
 
     @property

@@ -1,9 +1,25 @@
 """The planner: from the requirements of a filter to the cheapest filter that meets them."""
 
-from .families import PLANNED
+from ..golden.spec.base import import_families
 from .plan import Candidate, Plan, choose, plan
-from .requirement import PLANNER_FAMILIES, Requirement, RequirementError
+from .requirement import PLANNER_FAMILIES, PlannerFamily, Requirement, RequirementError
+from .rings import PlannedRing
+from .stamped import CountedTiming, Dictionary, TimedTiming
 
-PLANNER_FAMILIES.update({family.name: family for family in PLANNED})
+_PLANNED: tuple[PlannerFamily, ...] = (
+    PlannedRing("apbf"),
+    PlannedRing("apbbf"),
+    PlannedRing("gebf"),
+    PlannedRing("blocked-gebf"),
+    Dictionary("window-dictionary"),
+    CountedTiming("partitioned-timing"),
+    TimedTiming("timed-timing"),
+)
 
-__all__ = ["Candidate", "Plan", "Requirement", "RequirementError", "choose", "plan"]
+PLANNER_FAMILIES.update({family.name: family for family in _PLANNED})
+import_families()
+
+__all__ = [
+    "PLANNER_FAMILIES", "Candidate", "Plan", "PlannerFamily", "Requirement", "RequirementError",
+    "choose", "plan",
+]  # fmt: skip

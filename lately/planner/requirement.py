@@ -461,4 +461,4 @@ def in_time(profile: Any, requirement: Requirement) -> bool:
 
 
 PLANNER_FAMILIES: dict[str, PlannerFamily] = {}
-"""Families that are planned, by name: those of `lately.planner.families`."""
+"""Families that are planned, by name: one entry is all that the planner knows of a family."""

@@ -62,7 +62,8 @@ COMPARED: Mapping[str, tuple[str, ...]] = {
     "dictionary": ("age", "status"),
     "timing": ("age", "oldest"),
 }
-"""Fields of `lately.golden.Results` that are compared, beside `seen`, by the kind of filter."""
+"""Fields of `lately.golden.Results` that are compared, beside `seen`, by the kind of filter; others
+compare the age."""
 
 _NAMES = {"status": "statuses", "age": "ages", "oldest": "oldest cells"}
 
@@ -88,7 +89,7 @@ class Reported:
     def fields(self) -> tuple[str, ...]:
         """Fields that are compared beside `seen`."""
         spec = self.spec
-        return COMPARED[spec.kind] if spec.timed or spec.kind != "ring" else ()
+        return COMPARED.get(spec.kind, ("age",)) if spec.timed or spec.kind != "ring" else ()
 
     def note(self, results: Results) -> None:
         """Take in the `results` of the golden model for some operations."""

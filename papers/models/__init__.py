@@ -3,9 +3,6 @@
 `lately.golden.from_spec` and `lately.golden.load` know them once this package is imported.
 """
 
-from lately.golden.models import register
-
-from . import bloom, buffered, counting, cuckoo, forgetful, stable, swamp, time_limited
 from .bloom import BlockedBloomFilter, BloomFilter, PartitionedBloomFilter
 from .buffered import A2Buffering, DoubleBuffering
 from .counting import CountingBloomFilter
@@ -15,8 +12,6 @@ from .forgetful import ForgetfulBloomFilter
 from .stable import StableBloomFilter
 from .swamp import Swamp
 from .time_limited import TimeLimitedAPBF
-
-register(bloom, buffered, counting, stable, forgetful, swamp, cuckoo, time_limited)
 
 __all__ = [
     "A2Buffering",

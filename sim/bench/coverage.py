@@ -177,9 +177,10 @@ def _results(settings: Any) -> Iterator[Situation]:
     lane = signature.of_lane(signature.result, 0)
     # A block of one insertion ends with it.
     least = int(getattr(spec, "block", 0) == 1)
+    ages = len(lane["age"].shape) if "age" in lane.members else 0
     yield from each(
         "age {}",
-        range(least, len(lane["age"].shape)),
+        range(least, ages),
         lambda m, age: m.outcome.get("age") == age and (m.now.seen or "oldest" in m.outcome),
     )
     if "oldest" in lane.members:

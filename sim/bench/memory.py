@@ -1,14 +1,12 @@
 """Memories of a simulated unit, read through the simulator."""
 
-from collections.abc import Sequence
-from dataclasses import replace
 from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...hdl.memory.map import PhysicalMemory, cell_memories
+from ...hdl.memory.map import PhysicalMemory
 from ..netlist import instance_name
 
 
@@ -37,25 +35,16 @@ class UnitMemory:
         """Whether the memories are found in the design."""
         return not self._netlist or self._variant != "portable"
 
-    def bits(self) -> NDArray[np.bool_]:
-        """Return all bits, through the memory map of the unit."""
-        bits: NDArray[np.bool_] = self._unit.memory_map.gather(self._bits)
-        return bits
-
-    def cells(self, path: Sequence[str], *, depth: int, width: int) -> NDArray[np.int64]:
-        """Return the words of a memory of cells, shape (depth,).
+    def view(self, now: int) -> NDArray[Any]:
+        """Return what the memories hold, as the golden model's `memory`.
 
         Parameters
         ----------
-        path : sequence of str
-            Names of the submodules down to the memory.
-        depth, width : int
-            As for `lately.hdl.memory.map.cell_memories`.
+        now : int
+            As for `lately.hdl.memory.map.MemoryMap.view`.
         """
-        blocks = cell_memories(self._variant, depth=depth, width=width)
-        own = [replace(block, path=(*path, *block.path)) for block in blocks]
-        bits = np.hstack([self._bits(block) for block in own])[:, :width]
-        return bits @ (np.int64(1) << np.arange(width))
+        held: NDArray[Any] = self._unit.memory_map.view(self._bits, now)
+        return held
 
     def _bits(self, memory: PhysicalMemory) -> NDArray[np.bool_]:
         """Return the bits of a memory, shape (words, width)."""

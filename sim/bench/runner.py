@@ -16,6 +16,7 @@ from amaranth.back import verilog
 from cocotb_tools.runner import get_runner
 
 from ...golden.compilation import VARIABLE
+from ...golden.spec.base import VARIABLE as FAMILIES
 from ...golden.spec.base import Specification
 from ...hdl.memory.variants import segment_memory
 from ...hdl.verilog import TOP, time_options, unit_verilog
@@ -195,7 +196,7 @@ def _environment(
     spec.to_toml(directory / "spec.toml")
     return {
         "LATELY_SPEC": str(directory / "spec.toml"),
-        "LATELY_FAMILY": type(spec).__module__,
+        FAMILIES: type(spec).__module__,
         "LATELY_SEED": str(seed),
         "LATELY_UNIT": json.dumps(unit),
         # For one operation at a time, an interpreter takes no longer than compiled loops.

@@ -1,9 +1,9 @@
 """The unit that the bench drives: brought out of reset, with its reference, time and checks.
 
-The environment names the specification (LATELY_SPEC, a TOML file, and LATELY_FAMILY, the module of
-its class), the seed of all random choices (LATELY_SEED), the options of the unit (LATELY_UNIT, in
-JSON), whether the design is a netlist (LATELY_NETLIST), and a file to which the situations are
-added that the tests bring about (LATELY_COVERAGE).
+The environment names the specification (LATELY_SPEC, a TOML file), the seed of all random choices
+(LATELY_SEED), the options of the unit (LATELY_UNIT, in JSON), whether the design is a netlist
+(LATELY_NETLIST), and a file to which the situations are added that the tests bring about
+(LATELY_COVERAGE).
 """
 
 import json
@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import import_module
 from typing import Any, Self
 
 import cocotb
@@ -64,7 +63,6 @@ class Settings:
     @classmethod
     def of_environment(cls) -> Self:
         """Read the environment."""
-        import_module(os.environ["LATELY_FAMILY"])
         return cls(
             spec=Specification.from_toml(os.environ["LATELY_SPEC"]),
             options=json.loads(os.environ["LATELY_UNIT"]),
@@ -100,6 +98,7 @@ class Settings:
         found = {
             "one lane": signature.lanes == 1,
             "several lanes": signature.lanes > 1,
+            "full rate": not ring or by_number or self.ticks == "time",
             "ring": ring,
             "generations by number": by_number,
             "window in time": ring and "status" in lane,

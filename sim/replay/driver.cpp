@@ -180,8 +180,10 @@ bool take(const Vmodel& model, const uint8_t* codes, uint64_t first, const Resul
         // These units tell the age of every key.
         results.age[at] = field(O_AGE_AT, O_AGE_BITS);
         results.oldest[at] = field(O_OLDEST_AT, O_OLDEST_BITS);
-#else
+#elif defined(O_AGE_AT)
         results.age[at] = seen ? field(O_AGE_AT, O_AGE_BITS) : -1;
+#else
+        results.age[at] = seen ? 0 : -1;
 #endif
 #ifdef O_STATUS_AT
         results.status[at] = field(O_STATUS_AT, O_STATUS_BITS);

@@ -9,7 +9,7 @@ from lately.boards.flow.devices import device, own_memory
 from lately.golden import SpecificationError, any_preset, dictionary_preset, preset
 from lately.golden.spec.families import Specification
 from lately.hdl.build import filter_unit, unit_profile
-from lately.hdl.family import families, family_of
+from lately.hdl.family import FAMILIES, family_of
 from lately.hdl.lanes.unit import LaneUnit
 from lately.hdl.memory.variants import VARIANTS
 from lately.hdl.unit import Unit
@@ -59,11 +59,11 @@ def test_parts_that_are_alike():
 
 
 def test_memories_are_those_that_there_are():
-    rings, *others = families()
-    assert set(rings.memories) == set(VARIANTS)
+    rings, *others = FAMILIES.values()
+    assert set(rings.profile.MEMORIES) == set(VARIANTS)
     presets = ("dictionary-tiny", "timing-tiny", "timing-counted-default")
     for kind, name in zip(others, presets, strict=True):
-        for memory in kind.memories:
+        for memory in kind.profile.MEMORIES:
             filter_unit(any_preset(name), memory=memory)
     message = "memory: must be portable or ecp5 for family window-dictionary, not 'ice40'"
     with pytest.raises(SpecificationError, match=message):

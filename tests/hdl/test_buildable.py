@@ -12,7 +12,7 @@ from lately.golden.hash.functions import HASHES
 from lately.golden.spec.base import Specification
 from lately.golden.spec.span import WHEN_FULL
 from lately.hdl.build import filter_unit, unit_profile
-from lately.hdl.family import families
+from lately.hdl.family import FAMILIES
 from lately.hdl.latencies import (
     MOST_MEMORIES,
     MOST_PARTS,
@@ -63,7 +63,7 @@ def requests(draw):
     kind = Specification.of_family(values["family"])
     for item in draw(st.lists(st.sampled_from(fields(kind)), max_size=3)):
         values[item.name] = draw(values_of(item))
-    memories = [one.memories for one in families() if issubclass(kind, one.specification)]
+    memories = [one.profile.MEMORIES for base, one in FAMILIES.items() if issubclass(kind, base)]
     shape = {
         "memory": draw(st.sampled_from(memories[0])),
         "levels": draw(st.sampled_from([1, 2, 16])),

@@ -1,0 +1,72 @@
+"""A family that one file adds has everything that the families of the package have."""
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from campaigns.pages.tables import family_rows
+from campaigns.soak import soak
+from lately.cli.app import main
+from lately.golden import saved
+from lately.golden.spec import base
+from lately.hdl.family import FAMILIES
+from lately.planner import PLANNER_FAMILIES
+from lately.sim.bench.runner import planned, run_filter_bench
+
+TABLES = (base._FAMILIES, saved._CLASSES, saved.MODELS, FAMILIES, PLANNER_FAMILIES)
+
+
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory):
+    """Return the path of a specification of the family, which is known while the tests run."""
+    before = [table.copy() for table in TABLES]
+    path = tmp_path_factory.mktemp("last-key") / "last.toml"
+    import_module("last_key").LastKeySpec().to_toml(path)
+    yield path
+    for table, kept in zip(TABLES, before, strict=True):
+        table.clear()
+        table.update(kept)
+
+
+def lately(*words):
+    result = CliRunner().invoke(main, [*map(str, words)], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_bench(spec, tmp_path):
+    found = base.Specification.from_toml(spec)
+    passed = run_filter_bench(found, "verilator", tmp_path)
+    assert all(passed.values()), passed
+    assert {name.split("/")[0] for name in passed} == planned(found)
+    assert "accepts_an_operation_every_cycle" in passed
+
+
+def test_random_test(spec):
+    figures = soak(base.Specification.from_toml(spec), operations=20_000)
+    assert figures["hits"] > 1000
+    assert not any(figures["mismatches"].values()), figures
+
+
+def test_run(spec, tmp_path):
+    keys = np.random.default_rng(1).integers(0, 4, 1000)
+    (tmp_path / "keys.txt").write_text("".join(f"{key}\n" for key in keys))
+    found = lately("run", tmp_path / "keys.txt", "--spec", spec, "--json")
+    assert f'"repeats_found": {(keys[1:] == keys[:-1]).sum()}' in found
+
+
+def test_export_with_registers(spec, tmp_path):
+    lately("export", "--spec", spec, "--name", "last", "--bus", "wishbone", "--out", tmp_path)
+    assert "HITS" in (tmp_path / "last.h").read_text()
+
+
+def test_board(spec):
+    assert "passed     True" in lately("host", "--port", f"sim:{spec}", "self-test")
+
+
+def test_planner_and_pages(spec):
+    assert "* last-key" in " ".join(lately("plan", "--window", 1, "--fpr", 0.01).split())
+    rows = [row for row in family_rows() if row["family"] == "`last-key`"]
+    assert [row["answers"] for row in rows] == ["age 0"]
