@@ -41,7 +41,7 @@ class Reference:
     records : bool
         Whether `facts` are collected, which takes time.
     still : bool
-        Whether time stands still while outputs and memory are compared.
+        Whether time stops while outputs and memory are compared.
     """
 
     FACTS: tuple[str, ...] = ()
@@ -278,7 +278,7 @@ class TimingReference(Reference):
         return ages
 
     def check_memory(self, memory: Any) -> None:
-        """Compare the ages of all cells, while time stands still."""
+        """Compare the ages of all cells, unless time goes on."""
         if self.still:
             super().check_memory(memory)
 
