@@ -48,6 +48,7 @@ static inline Py_ssize_t core_items(const Buffers *all, int index) {
 }
 
 /* Functions of each file, ended by a row of zeros. */
-extern PyMethodDef core_hash_methods[], core_lines_methods[];
+extern PyMethodDef core_captures_methods[], core_hash_methods[], core_lines_methods[],
+    core_packets_methods[];
 
 #endif

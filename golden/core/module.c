@@ -34,7 +34,8 @@ PyObject *core_finish(Buffers *all, PyObject *result) {
 }
 
 static int add_functions(PyObject *module) {
-    PyMethodDef *tables[] = {core_hash_methods, core_lines_methods};
+    PyMethodDef *tables[] = {core_captures_methods, core_hash_methods, core_lines_methods,
+                             core_packets_methods};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         if (PyModule_AddFunctions(module, tables[i]) < 0) {
             return -1;

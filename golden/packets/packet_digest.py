@@ -1,4 +1,4 @@
-"""Keyed digest of a packet, without what routers and taps change: one packet at a time.
+"""Keyed digest of a packet, without what routers and taps change.
 
 The message is the bytes of layer 3, to the end that its own header gives; TTL or hop limit, and
 the checksum of an IPv4 header, are zeros in it. That of a packet that is not of IP is its whole
@@ -15,17 +15,19 @@ two messages have the same words in both lanes; where one lane differs, its chan
 nobody can foresee without the secret, and where both do, they are two keyed functions whose changes
 are equal by chance only. Digests are shown to nobody.
 
-`compiled_packets` does the same for many packets.
+`packet_digest` takes one packet; `packet_digests` takes many, in a compiled loop.
 """
 
 from enum import IntFlag
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ..compilation import core
 from ..errors import LatelyError
 from ..hash.siphash import siphash
-from .packet_layers import Layers, Version, layers
+from .packet_layers import Layers, Version, frames, layers
 
 
 class Field(IntFlag):
@@ -166,10 +168,58 @@ def packet_digest(
     secret : int
         Of 128 bits.
     """
-    found = message(frame, length, layers(frame, length, link), fields)
+    return _digest(message(frame, length, layers(frame, length, link), fields), secret)
+
+
+def _digest(found: Message, secret: int) -> int:
     digest = 0
     for lane, key in enumerate((secret, secret ^ OTHER_LANE)):
         octets = b"".join(found.words[lane::2]) + found.closing.to_bytes(CLOSING_BYTES, "little")
         words = np.frombuffer(octets + b"\0", "<u8").astype(np.uint64)
         digest ^= int(siphash(words.reshape(1, -1), key, key_bits=8 * len(octets))[0])
     return digest
+
+
+class Digests(NamedTuple):
+    """Digests of some packets; all arrays have shape (n,)."""
+
+    values: NDArray[np.uint64]
+    """As `packet_digest`."""
+    versions: NDArray[np.uint8]
+    """`Version` of each."""
+    faults: NDArray[np.uint8]
+    """`Fault` of each."""
+
+
+def packet_digests(
+    buffer: NDArray[np.uint8],
+    packets: NDArray[np.int64],
+    *,
+    fields: Field = DEFAULT_FIELDS,
+    secret: int = 0,
+) -> Digests:
+    """Digest packets.
+
+    Parameters
+    ----------
+    buffer, packets
+        As for `lately.golden.packets.packet_layers.find_headers`.
+    fields : Field
+    secret : int
+        Of 128 bits.
+    """
+    count = packets.shape[1]
+    found = Digests(
+        np.empty(count, np.uint64), np.empty(count, np.uint8), np.empty(count, np.uint8)
+    )
+    if (compiled := core()) is not None:
+        low, high = secret & (1 << 64) - 1, secret >> 64
+        compiled.packet_digests(
+            buffer, packets, int(fields), low, high, found.versions, found.faults, found.values
+        )
+        return found
+    for number, (frame, length, link) in enumerate(frames(buffer, packets)):
+        place = layers(frame, length, link)
+        found.values[number] = _digest(message(frame, length, place, fields), secret)
+        found.versions[number], found.faults[number] = place.version, place.faults
+    return found

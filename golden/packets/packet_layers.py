@@ -1,10 +1,13 @@
-"""Where layer 3 of a packet begins and ends: one packet at a time, in plain Python.
+"""Where the headers of packets are: one packet in plain Python, or many in a compiled loop."""
 
-`compiled_packets` does the same for many packets.
-"""
-
+from collections.abc import Iterator
 from enum import IntEnum, IntFlag
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..compilation import core
 
 LINK_HEADERS = {
     1: (14, 12), 113: (16, 14), 276: (20, 0), 0: (4, -1), 108: (4, -1), 12: (0, -1), 14: (0, -1),
@@ -138,3 +141,94 @@ def _size(layer3: bytes, version: Version) -> int:
 
 def _number(octets: bytes, at: int) -> int:
     return octets[at] << 8 | octets[at + 1]
+
+
+FRAGMENT = 44
+"""Extension header of IPv6 for a fragment."""
+
+EXTENSIONS = {0: 8, 43: 8, 60: 8, 135: 8, 51: 4, FRAGMENT: 0}
+"""Extension headers of IPv6; the unit of their length in bytes, which counts from byte 8 on."""
+
+MOST_EXTENSIONS = 16
+"""Extension headers that are followed."""
+
+
+class Headers(NamedTuple):
+    """Where the headers of a packet are: rows of the table of `find_headers`."""
+
+    version: int
+    begin: int
+    """First byte of layer 3."""
+    end: int
+    faults: int
+    protocol: int
+    """Protocol of layer 4, -1 if it is unknown."""
+    layer4: int
+    """First byte of layer 4, -1 where there is none, such as in a later fragment."""
+
+
+def headers(frame: bytes, length: int, link: int) -> Headers:
+    """Find the headers of a packet; parameters are as for `layers`."""
+    place = layers(frame, length, link)
+    layer3, protocol, layer4 = frame[place.begin : place.end], -1, -1
+    if place.version == Version.IP4:
+        first = _number(frame, place.begin + 6) & 0x1FFF == 0
+        protocol = frame[place.begin + 9]
+        layer4 = place.begin + 4 * (frame[place.begin] & 15) if first else -1
+    elif place.version == Version.IP6:
+        protocol, at = _behind_extensions(layer3)
+        layer4 = place.begin + at if at >= 0 else -1
+    return Headers(place.version, place.begin, place.end, place.faults, protocol, layer4)
+
+
+def _behind_extensions(layer3: bytes) -> tuple[int, int]:
+    """Return protocol and place of layer 4 of a packet of IPv6; -1 if it is not there."""
+    kind, at = layer3[6], HEADERS[Version.IP6]
+    for _ in range(MOST_EXTENSIONS):
+        if kind not in EXTENSIONS:
+            return kind, at
+        if at + 8 > len(layer3):
+            return kind, -1
+        if kind == FRAGMENT and _number(layer3, at + 2) & 0xFFF8:
+            return layer3[at], -1
+        kind, at = layer3[at], at + 8 + EXTENSIONS[kind] * layer3[at + 1]
+    return kind, -1
+
+
+def frames(
+    buffer: NDArray[np.uint8], packets: NDArray[np.int64]
+) -> Iterator[tuple[bytes, int, int]]:
+    """Yield the captured bytes, the bytes on the line, and the link of packets of a buffer.
+
+    Raises
+    ------
+    ValueError
+        If a packet is not inside the buffer.
+    """
+    for at, captured, length, link in packets.T.tolist():
+        if not (at >= 0 and 0 <= captured <= min(len(buffer) - at, length)):
+            raise ValueError("packets: must be inside the buffer")
+        yield buffer[at : at + captured].tobytes(), length, link
+
+
+def find_headers(buffer: NDArray[np.uint8], packets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Find the headers of packets.
+
+    Parameters
+    ----------
+    buffer : ndarray of uint8
+    packets : ndarray of int64, shape (4, n)
+        Of each packet: place in the buffer, bytes captured, bytes on the line, type of the link.
+
+    Returns
+    -------
+    ndarray of int64, shape (6, n)
+        A row for each field of `Headers`.
+    """
+    table = np.empty((len(Headers._fields), packets.shape[1]), np.int64)
+    if (compiled := core()) is not None:
+        compiled.packet_headers(buffer, packets, table)
+    else:
+        for number, packet in enumerate(frames(buffer, packets)):
+            table[:, number] = headers(*packet)
+    return table

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ..golden.packets.compiled_packets import PADDING, unaligned_words
 from ..stream_files import (
     BUFFERED,
     PCAP_MAGIC,
@@ -58,8 +57,6 @@ class Packets:
     Attributes
     ----------
     buffer : ndarray of uint8, shape (size,)
-    words : ndarray of uint64, shape (size - 7,)
-        `lately.golden.packets.compiled_packets.unaligned_words` of the buffer.
     begin, end : int
         Part of the buffer that holds the packets, and what the capture has besides.
     table : ndarray of int64, shape (ROWS, n)
@@ -69,7 +66,6 @@ class Packets:
     """
 
     buffer: NDArray[np.uint8]
-    words: NDArray[np.uint64]
     begin: int
     end: int
     table: NDArray[np.int64]
@@ -100,10 +96,7 @@ class _Section:
     """What is known of the packets that follow."""
 
     big: bool
-    unit: int = 0
-    header: int = 0
-    order: int = 0
-    link: int = 0
+    form: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
     interfaces: int = 0
     most: int = _MOST_BLOCK
     room: NDArray[np.int64] = field(
@@ -218,20 +211,19 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         self._next = self._at
         table = np.ascontiguousarray(self._table[:, :count])
         lengths = tuple(place - self._passed for place in self._section_lengths)
-        return Packets(self._buffer, self._words, self._done, self._at, table, lengths)
+        return Packets(self._buffer, self._done, self._at, table, lengths)
 
     # Bytes
 
     def _make_room(self, size: int) -> None:
         """Have room for some bytes from the first that was not handed out."""
-        old, self._buffer = getattr(self, "_buffer", None), np.zeros(size + PADDING, np.uint8)
+        old, self._buffer = getattr(self, "_buffer", None), np.zeros(size, np.uint8)
         if old is not None:
             self._buffer[: self._end] = old[: self._end]
-        self._words = unaligned_words(self._buffer)
 
     def _fill(self) -> bool:
         """Read on, and tell whether there was more."""
-        room = len(self._buffer) - PADDING
+        room = len(self._buffer)
         if self._done:
             rest = self._buffer[self._done : self._end].copy()
             self._buffer[: len(rest)] = rest
@@ -278,9 +270,8 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
             return 0, loops.CONTROL
         if self.format == "pcap":
             self._at, count, reason = loops.scan_records(
-                self._buffer, self._at, self._end, section.big, section.unit, section.header,
-                section.order, section.most, section.link, self._table,
-            )  # fmt: skip
+                self._buffer, self._at, self._end, section.big, section.form, self._table
+            )
         else:
             self._at, count, reason = loops.scan_blocks(
                 self._buffer, self._at, self._end, section.big, section.most,
@@ -308,8 +299,8 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
             raise self._damage(f"be of version 2.0 to 2.4 or 543.0, not {major}.{minor}")
         # The upper bits are the length of the check sequence of frames.
         link = struct.unpack_from(f"{order}I", head, 20)[0] & 0x03FFFFFF
-        most = most_captured(link)
-        self._section = _Section(big, unit, header, _LENGTHS[version], link, most=most)
+        form = unit, header, _LENGTHS[version], most_captured(link), link
+        self._section = _Section(big, form)
         self._at = _FILE_HEADER
 
     # Blocks that describe others

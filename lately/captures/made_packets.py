@@ -3,7 +3,6 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ..golden.packets.compiled_packets import PADDING, unaligned_words
 from ..golden.packets.packet_layers import ETHERNET
 from . import capture_loops as loops
 from .capture_reader import Packets
@@ -63,10 +62,11 @@ class MadePackets:
         gaps = self._random.exponential(10**9 / self._rate, count).astype(np.int64)
         table[loops.TIME] = self._time + np.cumsum(gaps)
         self._time = int(table[loops.TIME, -1])
-        buffer = np.frombuffer(self._random.bytes(end + PADDING), np.uint8).copy()
+        # Eight random bytes more: a seed keeps the packets that it always had.
+        buffer = np.frombuffer(self._random.bytes(end + 8), np.uint8).copy()
         self._write_headers(buffer, table[loops.AT], sizes)
         self.packets += count
-        return Packets(buffer, unaligned_words(buffer), 0, end, table)
+        return Packets(buffer, 0, end, table)
 
     def _write_headers(
         self, buffer: NDArray[np.uint8], at: NDArray[np.int64], sizes: NDArray[np.int64]

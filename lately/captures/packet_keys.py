@@ -4,15 +4,12 @@ import re
 import socket
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple
 
-import numpy as np
-
-from ..golden.packets import compiled_packets as headers
+from ..golden.packets.packet_digest import packet_digests
+from ..golden.packets.packet_layers import Headers, find_headers
 from ..stream_files import TraceError
 from . import capture_loops as loops
 from .capture_reader import CaptureReader, Packets
-from .digested import digest
 
 DEFAULT_KEY = "digest"
 """Key unless another is named."""
@@ -29,17 +26,6 @@ _MOST_NAME = 255
 
 class NoKeyError(Exception):
     """A packet has no such key; the message says why."""
-
-
-class Headers(NamedTuple):
-    """Where the headers of a packet are: rows of `compiled_packets.find_headers`."""
-
-    version: int
-    begin: int
-    end: int
-    faults: int
-    protocol: int
-    layer4: int
 
 
 Form = Callable[[bytes, Headers], str]
@@ -95,10 +81,10 @@ def packet_records(
 
 def _keys(packets: Packets, form: Form | None) -> Iterator[str | NoKeyError]:
     if form is None:
-        yield from (f"{value:016x}" for value in digest(packets).values.tolist())
+        values = packet_digests(packets.buffer, packets.places).values
+        yield from (f"{value:016x}" for value in values.tolist())
         return
-    table = np.empty((headers.COLUMNS, len(packets)), np.int64)
-    headers.find_headers(packets.buffer, packets.places, table)
+    table = find_headers(packets.buffer, packets.places)
     for index, row in enumerate(table.T.tolist()):
         try:
             yield form(packets.frame(index), Headers(*row))

@@ -8,8 +8,7 @@ from typing import BinaryIO, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..golden.packets import compiled_packets as headers
-from ..golden.packets.packet_layers import ETHERNET
+from ..golden.packets.packet_layers import ETHERNET, find_headers
 from ..stream_files import TraceError
 from . import capture_loops as loops
 from .capture_reader import Packets, most_captured
@@ -174,14 +173,13 @@ class _Course:
         known[0] = max(known[0], self._reached)
         times = np.maximum.accumulate(known)
         self._reached = int(times[-1])
-        found = np.empty((headers.COLUMNS, count), np.int64)
-        headers.find_headers(packets.buffer, packets.places, found)
+        version, begin, *_ = find_headers(packets.buffer, packets.places)
         copies = np.empty((_COLUMNS, 2, count), np.int64)
         copies[[_AT, _CAPTURED, _LENGTH]] = packets.places[:3, None]
         copies[_TIME] = times
         copies[_TIME, 1] += how.delay + self._random.integers(0, how.jitter + 1, count)
         copies[_TAP] = [[0], [1]]
-        copies[[_VERSION, _BEGIN]] = found[[headers.VERSION, headers.BEGIN], None]
+        copies[_VERSION], copies[_BEGIN] = version, begin
         copies[_NUMBER] = self.result.packets + 1 + np.arange(count)
         kept = self._random.random((2, count)) >= how.loss
         self.result.packets += count
@@ -194,15 +192,10 @@ class _Course:
         """Write the copies up to a time, in the order of their times."""
         due = np.flatnonzero(self._waiting[_TIME] <= until)
         due = due[np.argsort(self._waiting[_TIME, due], kind="stable")]
-        copies = np.ascontiguousarray(self._waiting[:_NUMBER, due])
-        short = copies[_CAPTURED] < _ADDRESSES
-        # What has no addresses has no place for a tag.
-        copies[_TAP, short] = 0
-        room = int((copies[_CAPTURED] + loops.RECORD_HEADER + 4).sum())
-        out = np.empty(room, np.uint8)
-        tag = -1 if self._how.vlan is None else self._how.vlan
-        size = loops.write_copies(self._buffer, copies, tag, self._how.hops, out)
-        self._output.write(out[:size].data)
+        copies = self._waiting[:, due]
+        # A packet without addresses has no place for a tag.
+        copies[_TAP, copies[_CAPTURED] < _ADDRESSES] = 0
+        self._output.write(_records(self._buffer, copies, self._how))
         numbers, taps = self._waiting[_NUMBER, due], self._waiting[_TAP, due]
         self._waiting = np.delete(self._waiting, due, axis=1)
         self._tell(numbers, taps)
@@ -232,3 +225,40 @@ class _Course:
             kept[end - size : end] = self._buffer[begin : begin + size]
         self._waiting[_AT] = ends - sizes
         self._buffer = kept
+
+
+def _records(buffer: NDArray[np.uint8], copies: NDArray[np.int64], how: Taps) -> bytearray:
+    """Return copies of packets as records of a pcap file, little-endian, with nanoseconds."""
+    at, captured, length, time, changed = copies[: _TAP + 1]
+    added = 4 * changed if how.vlan is not None else np.zeros_like(changed)
+    numbers = [*divmod(time, 10**9), captured + added, length + added]
+    heads = np.stack(numbers, axis=1).astype("<u4").tobytes()
+    tag = b"\x81\0" + (how.vlan or 0).to_bytes(2, "big")
+    parts: list[bytes | memoryview] = []
+    rows = zip(at.tolist(), (at + captured).tolist(), added.tolist(), strict=True)
+    for number, (begin, end, tagged) in enumerate(rows):
+        parts.append(heads[16 * number : 16 * number + 16])
+        if tagged:
+            parts += buffer.data[begin : begin + _ADDRESSES], tag
+            begin += _ADDRESSES
+        parts.append(buffer.data[begin:end])
+    records = bytearray().join(parts)
+    layer3 = np.cumsum(loops.RECORD_HEADER + captured + added) - captured + copies[_BEGIN]
+    octets = np.frombuffer(records, np.uint8)
+    if how.hops:
+        _age(octets, layer3[(changed > 0) & (copies[_VERSION] == 4)], 8, how.hops)
+        _age(octets, layer3[(changed > 0) & (copies[_VERSION] == 6)], 7, how.hops)
+    return records
+
+
+def _age(octets: NDArray[np.uint8], layer3: NDArray[np.int64], place: int, hops: int) -> None:
+    """Lower TTL or hop limit, but not below 1; correct a checksum (RFC 1624, equation 3)."""
+    limit = octets[layer3 + place].astype(np.int64)
+    lower = np.maximum(1, limit - hops)
+    octets[layer3 + place] = lower
+    if place == 8:
+        checksum = octets[layer3 + 10].astype(np.int64) << 8 | octets[layer3 + 11]
+        total = 2 * 0xFFFF - checksum - (limit << 8) + (lower << 8)
+        total = (total & 0xFFFF) + (total >> 16)
+        checksum = 0xFFFF - ((total & 0xFFFF) + (total >> 16))
+        octets[layer3 + 10], octets[layer3 + 11] = checksum >> 8, checksum & 0xFF

@@ -1,32 +1,37 @@
-"""Compiled loops of a deduplication: the time that passes, and the bound in packets.
+"""The time that passes with packets, and the bound in packets of a deduplication."""
 
-All loops are in this file, because numba's cache on disk checks only the file of a function to
-see whether the code is up to date.
-"""
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..captures.capture_loops import NO_TIME
-from ..golden.compilation import jit
-
-REACHED, ELAPSED, LATE, MOST_LATE, STEPS, UNTIMED, CLOCK_STATE = range(7)
-"""Place in the state of a clock, and the number of places.
-
-Latest time since the beginning or the last step, or `NO_TIME`; nanoseconds that have passed;
-packets before the latest time, and the most nanoseconds before it; steps back; and packets without
-a time.
-"""
+from ..golden.compilation import core
+from ..golden.times import Times
 
 MOST_ELAPSED = 1 << 62
-"""Nanoseconds that can pass; a loop stops there."""
-
-TABLE, FILLED, TABLE_STATE = range(3)
-"""Place in the state of `hold_window`, and the number of places: table in use, its digests."""
+"""Nanoseconds that can pass; a clock stops there."""
 
 
-@jit
-def follow_clock(times, span, silence, state, elapsed):
-    """Measure the time that passes with each packet.
+class ClockState(NamedTuple):
+    """State of a `PacketClock`."""
+
+    reached: int = NO_TIME
+    """Latest time since the beginning or the last step; `NO_TIME` before the first."""
+    elapsed: int = 0
+    """Nanoseconds that have passed."""
+    late: int = 0
+    """Packets before the latest time."""
+    most_late: int = 0
+    """Most nanoseconds before the latest time."""
+    steps: int = 0
+    """Steps back."""
+    untimed: int = 0
+    """Packets without a time."""
+
+
+class PacketClock:
+    """Measures the time that passes with each packet.
 
     A time that is at most `span` before the latest counts as the latest. An earlier one is a step
     of the clock: then `silence` passes, and the latest time starts from there. A gap longer than
@@ -34,79 +39,100 @@ def follow_clock(times, span, silence, state, elapsed):
 
     Parameters
     ----------
-    times : ndarray of int64, shape (n,)
-        In nanoseconds, or `NO_TIME`, which counts as the latest.
     span, silence : int
         In nanoseconds; `silence` is longer.
-    state : ndarray of int64, shape (CLOCK_STATE,)
-        Updated; at the beginning `NO_TIME`, then zeros.
-    elapsed : ndarray of int64, shape (n,)
-        Gets the nanoseconds since the beginning, which never decrease.
     """
-    for i in range(len(times)):
-        time, before = times[i], state[REACHED] - times[i]
-        if state[ELAPSED] >= MOST_ELAPSED:
-            before = 0
-        elif time == NO_TIME:
-            state[UNTIMED] += 1
-        elif state[REACHED] == NO_TIME:
-            state[REACHED] = time
-        elif before > span:
-            state[STEPS] += 1
-            state[REACHED] = time
-            state[ELAPSED] += silence
-        elif before > 0:
-            state[LATE] += 1
-            state[MOST_LATE] = max(state[MOST_LATE], before)
-        else:
-            state[REACHED] = time
-            state[ELAPSED] += min(-before, silence)
-        elapsed[i] = state[ELAPSED]
+
+    def __init__(self, span: int, silence: int) -> None:
+        self._span = span
+        self._silence = silence
+        self._state = np.array(ClockState(), np.int64)
+
+    @property
+    def state(self) -> ClockState:
+        """Counts until now."""
+        return ClockState(*self._state.tolist())
+
+    def follow(self, times: Times) -> Times:
+        """Return the nanoseconds from the beginning to each packet, which never decrease.
+
+        Parameters
+        ----------
+        times : ndarray of int64, shape (n,)
+            In nanoseconds, or `NO_TIME`, which counts as the latest.
+        """
+        elapsed = np.empty(len(times), np.int64)
+        if (compiled := core()) is not None:
+            times = np.ascontiguousarray(times)
+            compiled.follow_clock(times, self._span, self._silence, self._state, elapsed)
+            return elapsed
+        reached, passed, late, most_late, steps, untimed = self.state
+        for number, time in enumerate(times.tolist()):
+            before = reached - time
+            if passed >= MOST_ELAPSED:
+                pass
+            elif time == NO_TIME:
+                untimed += 1
+            elif reached == NO_TIME:
+                reached = time
+            elif before > self._span:
+                reached, passed, steps = time, passed + self._silence, steps + 1
+            elif before > 0:
+                late, most_late = late + 1, max(most_late, before)
+            else:
+                reached, passed = time, passed + min(-before, self._silence)
+            elapsed[number] = passed
+        self._state[:] = reached, passed, late, most_late, steps, untimed
+        return elapsed
 
 
-@jit
-def hold_window(digests, seen, first, window, keys, numbers, state):
-    """Clear `seen` where the last packet of the same digest is further back than the window.
+class PacketWindow:
+    """Finds the last packet of a digest, to bound a deduplication in packets.
 
-    The tables find at least the last `m` / 2 digests. They take turns: one that is half full
+    Two tables find at least the last `most` digests. They take turns: a table that is half full
     becomes the older one, and the older one is cleared for new digests.
 
     Parameters
     ----------
-    digests : ndarray of uint64, shape (n,)
-    seen : ndarray of bool, shape (n,)
-        Updated. It stays set if the digest is not found, as for a false positive.
-    first : int
-        Number of the first packet, at least 1.
     window : int
-        Packets.
-    keys, numbers : ndarray of uint64 and int64, shape (2, m)
-        Digests and the numbers of their last packets, or zeros; `m` is a power of two.
-    state : ndarray of int64, shape (TABLE_STATE,)
-        Updated; zeros at the beginning.
+        Packets within which a copy is dropped.
+    most : int
+        Packets that are found at least.
     """
-    mask = np.uint64(numbers.shape[1] - 1)
-    for i in range(len(digests)):
-        digest, new = digests[i], state[TABLE]
-        place = _place(keys[new], numbers[new], digest, mask)
-        last = numbers[new, place]
-        if last == 0:
-            state[FILLED] += 1
-            if seen[i]:
-                old = 1 - new
-                last = numbers[old, _place(keys[old], numbers[old], digest, mask)]
-        if last and first + i - last > window:
-            seen[i] = False
-        keys[new, place], numbers[new, place] = digest, first + i
-        if 2 * state[FILLED] >= numbers.shape[1]:
-            state[TABLE], state[FILLED] = 1 - new, 0
-            numbers[1 - new] = 0
 
+    def __init__(self, window: int, most: int) -> None:
+        self._window = window
+        self._packets = 0
+        rows = 1 << (2 * most - 1).bit_length()
+        self._half = rows // 2
+        self._new: dict[int, int] = {}
+        self._old: dict[int, int] = {}
+        self._core = core()
+        if self._core is not None:
+            # Digests and the numbers of their last packets; table in use and its digests.
+            self._tables = (
+                np.zeros((2, rows), np.uint64), np.zeros((2, rows), np.int64), np.zeros(2, np.int64)
+            )  # fmt: skip
 
-@jit
-def _place(keys, numbers, digest, mask):
-    """Return the row of a digest, or the free row for it."""
-    place = digest & mask
-    while numbers[place] and keys[place] != digest:
-        place = (place + np.uint64(1)) & mask
-    return place
+    def hold(self, digests: NDArray[np.uint64], seen: NDArray[np.bool_]) -> None:
+        """Clear `seen` where the last packet of the digest is further back than the window.
+
+        `seen` stays set where the digest is not found, as for a false positive.
+
+        Parameters
+        ----------
+        digests : ndarray of uint64, shape (n,)
+        seen : ndarray of bool, shape (n,)
+        """
+        first = self._packets + 1
+        self._packets += len(digests)
+        if self._core is not None:
+            self._core.hold_window(digests, seen, first, self._window, *self._tables)
+            return
+        for number, digest in enumerate(digests.tolist(), first):
+            last = self._new.get(digest) or self._old.get(digest)
+            if last is not None and number - last > self._window:
+                seen[number - first] = False
+            self._new[digest] = number
+            if len(self._new) >= self._half:
+                self._old, self._new = self._new, {}

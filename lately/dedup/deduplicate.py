@@ -12,16 +12,15 @@ from numpy.typing import NDArray
 
 from ..captures import capture_loops as loops
 from ..captures.capture_reader import Packets
-from ..captures.digested import Digests, digest
 from ..golden import FilterSpec, Operation, from_spec
 from ..golden.hash.siphash import SECRET_BITS
-from ..golden.packets.packet_digest import DEFAULT_FIELDS, Field
+from ..golden.packets.packet_digest import DEFAULT_FIELDS, Digests, Field, packet_digests
 from ..golden.packets.packet_layers import Fault, Version
 from ..golden.ring.rotation import PoolStatus
 from ..golden.times import Times
 from ..hdl.build import unit_profile
 from ..stream_files import TraceError
-from . import dedup_loops
+from .dedup_loops import MOST_ELAPSED, PacketClock, PacketWindow
 from .packet_oracle import PacketOracle
 
 ENGINES = ("golden", "rtl")
@@ -169,13 +168,14 @@ def deduplicate(
     with _open_unit(what) as unit:
         golden = from_spec(what.spec) if model is None else model
         course = _Progress(what, unit, golden, oracle)
-        out = np.empty(0, np.uint8)
         while (packets := capture.read()) is not None:
-            found = digest(packets, fields=what.fields, secret=what.secret)
+            found = packet_digests(
+                packets.buffer, packets.places, fields=what.fields, secret=what.secret
+            )
             dropped = course.judge(packets, found)
             if mark is not None:
                 mark(course.result.packets, packets.times, found.values, dropped)
-            out = _write(output, packets, dropped, out)
+            _write(output, packets, dropped)
             # Somebody may read it already.
             output.flush()
             course.count(packets, found, dropped)
@@ -203,22 +203,14 @@ def _open_unit(what: Deduplication) -> Iterator[Any]:
         yield unit
 
 
-def _write(
-    output: BinaryIO, packets: Packets, dropped: NDArray[np.bool_], out: NDArray[np.uint8]
-) -> NDArray[np.uint8]:
-    """Write what is kept; return the buffer for it, which may be a new one."""
-    begin, end = packets.begin, packets.end
+def _write(output: BinaryIO, packets: Packets, dropped: NDArray[np.bool_]) -> None:
+    """Write everything except the records of dropped packets."""
     for at in packets.section_lengths:
         packets.buffer[at : at + 8] = 0xFF
-    if not dropped.any():
-        output.write(packets.buffer[begin:end].data)
-        return out
-    if len(out) < end - begin:
-        out = np.empty(len(packets.buffer), np.uint8)
-    starts, stops = packets.table[loops.START], packets.table[loops.STOP]
-    size = loops.gather(packets.buffer, begin, end, starts, stops, dropped, out)
-    output.write(out[:size].data)
-    return out
+    starts, stops = packets.table[[loops.START, loops.STOP]][:, dropped].tolist()
+    octets = packets.buffer.data
+    kept = zip([packets.begin, *stops], [*starts, packets.end], strict=True)
+    output.write(b"".join([octets[begin:end] for begin, end in kept]))
 
 
 class _Progress:
@@ -232,23 +224,19 @@ class _Progress:
         self._oracle = oracle
         self._other_secret = randbits(SECRET_BITS)
         self._golden = model
-        self._clock = np.zeros(dedup_loops.CLOCK_STATE, np.int64)
-        self._clock[dedup_loops.REACHED] = loops.NO_TIME
-        # After it the filter has no trace of a packet.
-        self._silence = max(what.span, what.tick * what.spec.span) + 2 * what.tick
+        # After this silence the filter has no trace of a packet.
+        silence = max(what.span, what.tick * what.spec.span) + 2 * what.tick
+        self._clock = PacketClock(what.span, silence)
         # The filter has no trace of a packet that is further back than its segments hold.
         most = max(what.window, what.spec.ring_segments * what.spec.generation)
-        rows = 1 << (2 * most - 1).bit_length()
-        self._numbers = (
-            np.zeros((2, rows), np.uint64),
-            np.zeros((2, rows), np.int64),
-            np.zeros(dedup_loops.TABLE_STATE, np.int64),
-        )
+        self._last = PacketWindow(what.window, most)
         self.result = DedupResult(mismatches=None if unit is None else 0)
 
     def judge(self, packets: Packets, found: Digests) -> NDArray[np.bool_]:
         """Return which of some packets were seen lately, shape (n,)."""
-        elapsed = self._elapsed(packets.times)
+        elapsed = self._clock.follow(packets.times)
+        if self._clock.state.elapsed >= MOST_ELAPSED:
+            raise TraceError("time: must be fewer than 2**62 ns long, but has too many steps back")
         ticks = elapsed // self._what.tick
         codes = np.full(len(ticks), Operation.CHECK_AND_INSERT, np.uint8)
         told = self._golden.perform(codes, found.values, ticks)
@@ -261,22 +249,15 @@ class _Progress:
             self.result.mismatches = (self.result.mismatches or 0) + int(differing.sum())
             seen = rtl.seen
         seen = seen.copy()
-        dedup_loops.hold_window(
-            found.values, seen, self.result.packets + 1, self._what.window, *self._numbers
-        )
+        self._last.hold(found.values, seen)
         if self._oracle is not None and len(ticks):
-            other = digest(packets, fields=self._what.fields, secret=self._other_secret)
+            other = packet_digests(
+                packets.buffer, packets.places,
+                fields=self._what.fields, secret=self._other_secret,
+            )  # fmt: skip
             rate = self._golden.estimated_false_positive_rate(int(ticks[-1]))
             self._oracle.add(other.values, elapsed, ticks, seen, rate)
         return seen
-
-    def _elapsed(self, times: Times) -> Times:
-        """Return the nanoseconds that have passed at each time, shape (n,)."""
-        elapsed = np.empty(len(times), np.int64)
-        dedup_loops.follow_clock(times, self._what.span, self._silence, self._clock, elapsed)
-        if self._clock[dedup_loops.ELAPSED] >= dedup_loops.MOST_ELAPSED:
-            raise TraceError("time: must be fewer than 2**62 ns long, but has too many steps back")
-        return elapsed
 
     def count(self, packets: Packets, found: Digests, dropped: NDArray[np.bool_]) -> None:
         """Count some packets."""
@@ -294,7 +275,7 @@ class _Progress:
 
     def finish(self) -> DedupResult:
         """Take over what is known at the end."""
-        result, clock = self.result, self._clock.tolist()
-        result.late, result.latest = clock[dedup_loops.LATE], clock[dedup_loops.MOST_LATE]
-        result.untimed, result.clock_steps = clock[dedup_loops.UNTIMED], clock[dedup_loops.STEPS]
+        result, clock = self.result, self._clock.state
+        result.late, result.latest = clock.late, clock.most_late
+        result.untimed, result.clock_steps = clock.untimed, clock.steps
         return result

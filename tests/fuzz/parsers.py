@@ -32,7 +32,6 @@ from lately.boards.link.protocol import (
     encode_request,
 )
 from lately.captures.capture_reader import CaptureReader
-from lately.captures.digested import digest
 from lately.durations import time_seconds
 from lately.golden import (
     PRESETS,
@@ -45,7 +44,7 @@ from lately.golden import (
     preset,
 )
 from lately.golden.errors import LatelyError
-from lately.golden.packets.packet_digest import packet_digest, parse_fields
+from lately.golden.packets.packet_digest import packet_digest, packet_digests, parse_fields
 from lately.golden.packets.packet_layers import ETHERNET
 from lately.golden.state_files import FORMATS, read_state, write_state
 from lately.host import Board
@@ -311,7 +310,7 @@ def _read_capture(path: str) -> object:
     with CaptureReader(path) as capture:
         found = []
         while (packets := capture.read()) is not None:
-            found.append(digest(packets, secret=5).values)
+            found.append(packet_digests(packets.buffer, packets.places, secret=5).values)
         return found
 
 

@@ -1,4 +1,4 @@
-"""Layers and digests of packets: one at a time, and in compiled loops."""
+"""Layers and digests of packets: one packet in plain Python, and many in compiled loops."""
 
 import struct
 
@@ -7,15 +7,24 @@ import pytest
 from capture_files import RAW, ethernet, ip4, ip6, udp
 from plain_siphash import MASK, plain_round
 
-from lately.golden.packets import compiled_packets as compiled
+from lately.golden import compilation
 from lately.golden.packets.packet_digest import (
     Field,
     FieldError,
     message,
     packet_digest,
+    packet_digests,
     parse_fields,
 )
-from lately.golden.packets.packet_layers import LINK_HEADERS, Fault, Layers, Version, layers
+from lately.golden.packets.packet_layers import (
+    LINK_HEADERS,
+    Fault,
+    Layers,
+    Version,
+    find_headers,
+    headers,
+    layers,
+)
 
 SECRET = 0x0F0E0D0C0B0A09080706050403020100
 UDP = ip4(udp(b"payload"))
@@ -23,8 +32,8 @@ WHOLE = ethernet(0x0800, UDP)
 
 
 def joined(frames):
-    """A buffer of frames, and places in it, for compiled loops; as for `digest_all`."""
-    buffer = np.frombuffer(b"".join(f for f, _, _ in frames) + bytes(8), np.uint8).copy()
+    """A buffer of frames that ends with the last of them, and places in it."""
+    buffer = np.frombuffer(b"".join(f for f, _, _ in frames), np.uint8)
     sizes = np.array([len(f) for f, _, _ in frames], np.int64)
     others = np.array([row[1:] for row in frames], np.int64).reshape(-1, 2).T
     return buffer, np.ascontiguousarray([np.cumsum(sizes) - sizes, sizes, *others])
@@ -32,17 +41,14 @@ def joined(frames):
 
 def digest_all(frames, *, fields=Field.TOS, secret=SECRET):
     """Digests, versions and faults of (frame, bytes on the line, link) by the compiled loop."""
-    buffer, packets = joined(frames)
-    before = buffer.copy()
-    count = len(frames)
-    versions, faults = np.empty(count, np.uint8), np.empty(count, np.uint8)
-    digests = np.empty(count, np.uint64)
-    compiled.digest_packets(
-        buffer, compiled.unaligned_words(buffer), packets, int(fields),
-        np.uint64(secret & (1 << 64) - 1), np.uint64(secret >> 64), versions, faults, digests,
-    )  # fmt: skip
-    assert (buffer == before).all()
-    return digests.tolist(), versions.tolist(), faults.tolist()
+    found = packet_digests(*joined(frames), fields=fields, secret=secret)
+    return tuple(column.tolist() for column in found)
+
+
+@pytest.fixture(params=["compiled", "plain"])
+def route(request, monkeypatch):
+    """Whether loops are compiled; both give the same."""
+    monkeypatch.setenv(compilation.VARIABLE, "0" if request.param == "plain" else "1")
 
 
 @pytest.mark.parametrize(
@@ -261,7 +267,7 @@ def random_frames(random, count):
 
 
 @pytest.mark.parametrize("fields", [Field.NONE, Field.TOS, *Field, Field.VLAN | Field.TTL])
-def test_compiled_is_the_same(fields):
+def test_many_packets_are_the_same(route, fields):
     seed = 20
     frames = list(random_frames(np.random.default_rng(seed), 400))
     found = zip(*digest_all(frames, fields=fields), strict=True)
@@ -271,35 +277,41 @@ def test_compiled_is_the_same(fields):
         assert digest == packet_digest(*row, fields=fields, secret=SECRET), (seed, row)
 
 
-def find_headers(frames):
-    """The table of headers of (frame, bytes on the line, link)."""
-    table = np.empty((compiled.COLUMNS, len(frames)), np.int64)
-    compiled.find_headers(*joined(frames), table)
-    return table
-
-
-def test_headers_are_the_layers():
+def test_many_headers_are_the_same(route):
     """Of packets that were cut, too, before others."""
     seed = 21
-    frames = list(random_frames(np.random.default_rng(seed), 400))
-    columns = [compiled.VERSION, compiled.BEGIN, compiled.END, compiled.FAULTS]
-    for row, found in zip(frames, find_headers(frames)[columns].T.tolist(), strict=True):
+    frames = list(random_frames(np.random.default_rng(seed), 800))
+    for row, found in zip(frames, find_headers(*joined(frames)).T.tolist(), strict=True):
         place = layers(*row)
-        assert found == [place.version, place.begin, place.end, place.faults], (seed, row)
+        assert found == list(headers(*row)), (seed, row)
+        assert found[:4] == [place.version, place.begin, place.end, place.faults], (seed, row)
 
 
-def headers(frame, link=1):
-    table = find_headers([(frame, len(frame), link)])
-    return table[[compiled.PROTOCOL, compiled.LAYER4], 0].tolist()
+@pytest.mark.parametrize("loop", [packet_digests, find_headers])
+@pytest.mark.parametrize("row", [(-1, 3, 3), (8, 3, 3), (0, 11, 11), (0, -1, 3), (5, 3, 2)])
+@pytest.mark.parametrize("place", [0, 1])
+def test_packets_outside_the_buffer(route, loop, row, place):
+    packets = np.array([[0, 4, 4, 1]] * 2).T.copy()
+    packets[:3, place] = row
+    with pytest.raises(ValueError, match=r"^packets: must be inside the buffer$"):
+        loop(np.zeros(10, np.uint8), packets)
+
+
+def layer4(frame, link=1):
+    """Protocol and place of layer 4, in both ways."""
+    row = frame, len(frame), link
+    found = find_headers(*joined([row]))[4:, 0].tolist()
+    assert list(headers(*row)[4:]) == found
+    return found
 
 
 def test_layer_4():
-    assert headers(WHOLE) == [17, 34]
-    assert headers(ethernet(0x0800, ip4(b"", options=bytes(8)), tags=[1])) == [17, 46]
-    assert headers(ethernet(0x0800, ip4(b"", offset=1))) == [17, -1]
-    assert headers(ethernet(0x0800, ip4(b"", offset=0x2000))) == [17, 34]
-    assert headers(ethernet(0x0806, bytes(28))) == [-1, -1]
-    assert headers(ethernet(0x86DD, ip6(bytes(8)))) == [17, 54]
+    assert layer4(WHOLE) == [17, 34]
+    assert layer4(ethernet(0x0800, ip4(b"", options=bytes(8)), tags=[1])) == [17, 46]
+    assert layer4(ethernet(0x0800, ip4(b"", offset=1))) == [17, -1]
+    assert layer4(ethernet(0x0800, ip4(b"", offset=0x2000))) == [17, 34]
+    assert layer4(ethernet(0x0806, bytes(28))) == [-1, -1]
+    assert layer4(ethernet(0x86DD, ip6(bytes(8)))) == [17, 54]
 
 
 def test_extension_headers():
@@ -307,13 +319,13 @@ def test_extension_headers():
     options, fragment = b"\x33\0" + bytes(6), b"\x06\0\0\1" + bytes(4)
     authentication = b"\x2c\4" + bytes(22)
     chain = hop + routing + options + authentication + fragment
-    assert headers(ethernet(0x86DD, ip6(chain + bytes(20), protocol=0))) == [6, 54 + len(chain)]
+    assert layer4(ethernet(0x86DD, ip6(chain + bytes(20), protocol=0))) == [6, 54 + len(chain)]
     # A fragment that is not the first has no ports, and a chain may not be whole.
     later = chain[:-6] + b"\0\x08" + bytes(4)
-    assert headers(ethernet(0x86DD, ip6(later + bytes(20), protocol=0))) == [6, -1]
-    assert headers(ethernet(0x86DD, ip6(chain[:20], protocol=0))) == [60, -1]
+    assert layer4(ethernet(0x86DD, ip6(later + bytes(20), protocol=0))) == [6, -1]
+    assert layer4(ethernet(0x86DD, ip6(chain[:20], protocol=0))) == [60, -1]
     endless = b"\0\0" + bytes(6)
-    assert headers(ethernet(0x86DD, ip6(endless * 40, protocol=0))) == [0, -1]
+    assert layer4(ethernet(0x86DD, ip6(endless * 40, protocol=0))) == [0, -1]
 
 
 def test_fields():

@@ -34,6 +34,7 @@ from lately.captures import capture_loops as loops
 from lately.captures import capture_reader
 from lately.captures.capture_reader import CaptureReader
 from lately.captures.two_taps import Taps, tap
+from lately.golden.compilation import VARIABLE
 from lately.golden.packets.packet_digest import packet_digest
 from lately.replay.traces import TraceError, open_trace
 
@@ -56,6 +57,15 @@ def read(path):
                 found.append((time, packets.frame(index), length, link))
     assert capture.packets == len(found)
     return found, content, capture
+
+
+def outcome(path):
+    """As `read` finds it, or the message of the damage."""
+    try:
+        found, content, capture = read(path)
+    except TraceError as error:
+        return str(error)
+    return found, content, capture.missing
 
 
 def write(folder, content, name="capture"):
@@ -292,6 +302,48 @@ def test_too_many_interfaces(tmp_path, monkeypatch):
     assert read(write(tmp_path, section() + 9 * interface() + section() + 9 * interface()))
     with pytest.raises(TraceError, match=r"must have at most 9 interfaces in a section \(byte 208"):
         read(write(tmp_path, section() + 10 * interface()))
+
+
+def damaged(content, seed):
+    """Copies of a capture with wrong bytes, each with a few that are numbers of headers."""
+    draw = random.Random(seed)
+    for _ in range(60):
+        octets = bytearray(content)
+        for _ in range(draw.randrange(4)):
+            at = draw.randrange(24, len(octets) - 8)
+            octets[at : at + 4] = struct.pack("<I", draw.choice([0, 12, 32, 1 << 31, 2**32 - 1]))
+            octets[draw.randrange(24, len(octets))] = draw.randrange(256)
+        yield bytes(octets[: draw.choice([len(octets), draw.randrange(24, len(octets))])])
+
+
+@pytest.mark.parametrize("big", [False, True])
+@pytest.mark.parametrize("form", ["pcap", "swapped", "pcapng"])
+def test_compiled_and_plain_are_the_same(tmp_path, monkeypatch, form, big):
+    """Packets, bytes handed out and errors, of captures with every kind of damage."""
+    order, seed = ">" if big else "<", 17
+    content = {
+        "pcap": pcap(RECORDS, big=big, nano=True),
+        "swapped": pcap(RECORDS, big=big, version=(2, 3), swapped=True),
+        "pcapng": section(order)
+        + b"".join(
+            interface(option(9, bytes([unit]), order), order=order) for unit in (6, 9, 0xA8, 12)
+        )
+        + block(3, struct.pack(f"{order}I", 20) + bytes(20), order)
+        + block(2, struct.pack(f"{order}HHIIII", 1, 0, 5, 6, 8, 9) + bytes(8), order)
+        + b"".join(
+            packet(t // 1000, f, interface=n, order=order) for n, (t, f) in enumerate(RECORDS)
+        ),
+    }[form]
+    monkeypatch.setattr(capture_reader, "BUFFER", 64)
+    outcomes = set()
+    for number, octets in enumerate(damaged(content, seed)):
+        path = write(tmp_path, octets)
+        monkeypatch.setenv(VARIABLE, "1")
+        found = outcome(path)
+        monkeypatch.setenv(VARIABLE, "0")
+        assert outcome(path) == found, (seed, number)
+        outcomes.add(found if isinstance(found, str) else len(found[0]))
+    assert len(outcomes) > 3, seed
 
 
 @pytest.mark.parametrize("content", [pcap([]), section(), section() + interface()])

@@ -37,10 +37,12 @@ from lately.captures.made_packets import MadePackets
 from lately.captures.two_taps import Taps, tap
 from lately.cli.app import main
 from lately.cli.interrupts import interruptible
+from lately.dedup.dedup_loops import MOST_ELAPSED, PacketClock, PacketWindow
 from lately.dedup.deduplicate import ENGINES, Deduplication, deduplicate
 from lately.dedup.marks import Marks
 from lately.dedup.packet_oracle import PacketOracle
 from lately.dedup.window import SLACK, dedup_spec
+from lately.golden.compilation import VARIABLE
 from lately.golden.packets.packet_digest import Field
 from lately.planner.requirement import RequirementError
 from lately.replay.traces import TraceError
@@ -112,6 +114,30 @@ def test_window_at_its_edge(tmp_path):
     path = write(tmp_path, pcap(packets, nano=True))
     assert kept(path) == list(range(3 * WINDOW))
     assert 0 < run(path)[0].shortened < 2 * WINDOW
+
+
+def test_compiled_and_plain_loops_are_the_same(monkeypatch):
+    """The time that passes, through steps back to its end, and the bound in packets."""
+    seed = 23
+    random = np.random.default_rng(seed)
+    times = random.choice([-1, 0, 5, 90, 100, 10**6, 1 << 61], 3000) + random.integers(0, 9, 3000)
+    times = [np.where(part < 8, part, np.cumsum(part) % (1 << 62)) for part in (times, times[:99])]
+    digests = [random.integers(0, 40 + 40 * part, 500).astype(np.uint64) for part in range(8)]
+    flags = [random.random(500) < 0.7 for _ in range(8)]
+    found = []
+    for value in "10":
+        monkeypatch.setenv(VARIABLE, value)
+        clock, window = PacketClock(50, 1 << 58), PacketWindow(20, 30)
+        elapsed = [clock.follow(part).tolist() for part in times]
+        held = [flag.copy() for flag in flags]
+        for keys, seen in zip(digests, held, strict=True):
+            window.hold(keys, seen)
+        found.append((clock.state, elapsed, np.concatenate(held).tolist()))
+    assert found[0] == found[1], seed
+    state, elapsed, held = found[0]
+    assert min(state[2:]) > 0, seed
+    assert state.elapsed >= MOST_ELAPSED, seed
+    assert 0 < sum(held) < np.concatenate(flags).sum(), seed
 
 
 def exact(packets, what):
