@@ -44,8 +44,8 @@ test-long: tools icarus verilator chromium ghdl $(DEV) ## Run all tests, propert
 coverage: tools $(DEV) ## Measure what the benches reach and write build/coverage/coverage.json
 	@$(BIN)/python -m campaigns.coverage_report
 
-# Of all modules, or of one: `make mutants MODULE=hdl/queue.py`.
-mutants: tools icarus verilator $(DEV) ## Change the source in one place at a time and see what notices
+# A sample of all modules, or of one module: `make mutants MODULE=hdl/queue.py`.
+mutants: tools icarus verilator $(DEV) ## Change the source in one place at a time and look for tests that fail
 	@$(BIN)/python tests/mutation $(if $(MODULE),--module $(MODULE))
 
 # Seconds for each parser.

@@ -5,9 +5,9 @@ import secrets
 import sys
 from pathlib import Path
 
-if not __package__:  # Started as `python tests/fuzz`: find the package that this folder is.
-    sys.path[0] = str(Path(__file__).parents[1])
-    sys.path.insert(1, str(Path(__file__).parents[1] / "helpers"))
+if not __package__:  # Started as `python tests/fuzz`: find the packages of the repository.
+    TESTS = Path(__file__).parents[1]
+    sys.path[:1] = [str(TESTS.parent), str(TESTS), str(TESTS / "helpers")]
 
 import fuzz
 from fuzz.campaign import record, run_parser
@@ -15,7 +15,7 @@ from fuzz.parsers import PARSERS, ROOT
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Give each parser damaged inputs; fail if one is neither read nor refused in a line."""
+    """Give each parser damaged inputs; fail if an input is neither read nor refused in a line."""
     parser = argparse.ArgumentParser(prog="python tests/fuzz", description=fuzz.__doc__)
     add = parser.add_argument
     add("--parser", action="append", choices=PARSERS, help="this one only; may be repeated")

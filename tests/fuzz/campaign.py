@@ -7,22 +7,21 @@ import resource
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from .parsers import PARSERS, REFUSALS, Parser
 
 SLOW = 5.0
-"""Seconds within which an input is read or refused."""
+"""Seconds for one input."""
 
 SILENT = 60.0
-"""Seconds without a word after which a process counts as hung."""
+"""Seconds after its end at which a process counts as hung."""
 
 MEMORY = 1 << 30
-"""Bytes that parsing may take beside what the process has."""
+"""Bytes that parsing may use in addition to the memory of the process."""
 
 BLOCK = 200
 """Inputs that are drawn from one seed."""
@@ -30,21 +29,26 @@ BLOCK = 200
 
 @dataclass
 class Count:
-    """Inputs of a parser: how many, how many of them were refused, and what failed."""
+    """Number of inputs of a parser and of refused inputs, and the first failure.
+
+    Attributes
+    ----------
+    failure : str
+        Error, with the input in hexadecimal.
+    """
 
     inputs: int = 0
     refused: int = 0
     seconds: float = 0.0
     failure: str = ""
-    """Error, with the input in hexadecimal."""
 
 
 class _SlowError(BaseException):
-    """An input took too long; no parser may take this for an error of its own."""
+    """An input took too long; a parser must not handle this error."""
 
 
 def inputs(name: str, parser: Parser, seed: int, block: int) -> Iterator[bytes]:
-    """Draw the inputs of a block, again and again the same."""
+    """Draw the inputs of a block; a seed always draws the same inputs."""
     draw = random.Random(f"{seed}/{name}/{block}")
     samples = _samples(parser)
     for _ in range(BLOCK):
@@ -57,7 +61,7 @@ def _samples(parser: Parser) -> list[bytes]:
 
 
 def try_input(parser: Parser, data: bytes) -> tuple[bool, str]:
-    """Return whether an input was refused, and what was wrong with how, if anything."""
+    """Return whether an input was refused, and the failure, if there is one."""
     signal.setitimer(signal.ITIMER_REAL, SLOW)
     try:
         parser.parse(data)
@@ -74,82 +78,76 @@ def try_input(parser: Parser, data: bytes) -> tuple[bool, str]:
 
 
 def run_blocks(name: str, parser: Parser, seed: int, wanted: Callable[[Count], bool]) -> Count:
-    """Try blocks of inputs as long as that is `wanted`, or until one fails."""
+    """Try blocks of inputs while `wanted` returns true, or until an input fails."""
     count, began = Count(), time.monotonic()
-    block = 0
-    while not count.failure and wanted(count):
-        for data in inputs(name, parser, seed, block):
+    while wanted(count):
+        for data in inputs(name, parser, seed, count.inputs // BLOCK):
             refused, failure = try_input(parser, data)
             count.inputs += 1
             count.refused += refused
             if failure:
                 count.failure = f"{failure} <- {data.hex()}"
-                break
-        block += 1
+                return count
         count.seconds = time.monotonic() - began
     return count
 
 
 def limit() -> None:
-    """Have slow inputs and those that take much memory fail, in this process."""
+    """Make slow inputs and inputs that use much memory fail, in this process."""
 
     def stop(*_: object) -> None:
         raise _SlowError
 
     signal.signal(signal.SIGALRM, stop)
-    with open("/proc/self/statm", encoding="ascii") as file:
-        pages = int(file.read().split()[0])
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
     most = pages * resource.getpagesize() + MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
-
-
-def _work(name: str, seed: int, count: int, seconds: float, told: Connection) -> None:
-    parser = PARSERS[name]
-    # What is loaded late must not count as memory of an input.
-    for sample in _samples(parser):
-        parser.parse(parser.seal(sample))
-    limit()
-
-    def wanted(found: Count) -> bool:
-        told.send(asdict(found))
-        return found.inputs < count and found.seconds < seconds
-
-    told.send(asdict(run_blocks(name, parser, seed, wanted)))
 
 
 def run_parser(
     name: str, *, seed: int, count: int, seconds: float, silent: float = SILENT
 ) -> Count:
-    """Give a parser so many inputs, or as many as it takes in some time."""
-    ours, theirs = multiprocessing.get_context("fork").Pipe(duplex=False)
-    arguments = (name, seed, count, seconds, theirs)
-    process = multiprocessing.get_context("fork").Process(target=_work, args=arguments)
+    """Try up to `count` inputs of a parser, for some seconds."""
+    fork = multiprocessing.get_context("fork")
+    ours, theirs = fork.Pipe(duplex=False)
+    block = fork.Value("q", 0)
+
+    def work() -> None:
+        parser = PARSERS[name]
+        # Modules that are loaded late must not count as memory of an input.
+        for sample in _samples(parser):
+            parser.parse(parser.seal(sample))
+        limit()
+
+        def wanted(found: Count) -> bool:
+            block.value = found.inputs // BLOCK
+            return found.inputs < count and found.seconds < seconds
+
+        theirs.send(run_blocks(name, parser, seed, wanted))
+
+    process = fork.Process(target=work)
     process.start()
     theirs.close()
-    found = Count()
     try:
-        while ours.poll(silent):
-            found = Count(**ours.recv())
+        if ours.poll(seconds + silent):
+            return ours.recv()
+        failure = f"no end after {silent} s"
     except EOFError:
         process.join(10)
-        if process.exitcode and not found.failure:
-            found.failure = f"the process ended with {process.exitcode}"
-        return found
+        failure = f"the process ended with {process.exitcode}"
     finally:
         process.kill()
         process.join()
         ours.close()
-    block = found.inputs // BLOCK
-    found.failure = f"nothing for {silent} s <- one of block {block} of seed {seed}"
-    return found
+    return Count(failure=f"{failure} <- an input of block {block.value} of seed {seed}")
 
 
 def record(path: Path, name: str, seed: int, found: Count) -> None:
-    """Add what was found of a parser to a file of counts."""
+    """Add the count of a parser to a file of counts."""
     counts: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"parsers": {}}
     before = counts["parsers"].get(name, {"inputs": 0, "refused": 0, "seconds": 0.0, "seeds": []})
     if seed in before["seeds"]:
-        raise ValueError(f"seed: must be one that {name} has not had, not {seed}")
+        raise ValueError(f"seed: must be new for {name}, not {seed}")
     counts["parsers"][name] = {
         "inputs": before["inputs"] + found.inputs,
         "refused": before["refused"] + found.refused,

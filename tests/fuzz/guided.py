@@ -13,7 +13,8 @@ from pathlib import Path
 
 import atheris
 
-sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "helpers")]
+TESTS = Path(__file__).parents[1]
+sys.path[:0] = [str(TESTS.parent), str(TESTS), str(TESTS / "helpers")]
 
 # What is instrumented cannot be compiled.
 os.environ["NUMBA_DISABLE_JIT"] = "1"

@@ -50,7 +50,7 @@ from lately.golden.state_files import FORMATS, read_state, write_state
 from lately.host import Board
 from lately.replay.traces import open_trace
 
-from .mutator import mutate
+from .damage import damage
 
 ROOT = Path(__file__).parents[2]
 
@@ -75,7 +75,7 @@ class Parser:
 
     def draw(self, draw: random.Random, samples: list[bytes]) -> bytes:
         """Return a damaged input."""
-        damaged = mutate(draw.choice(samples), draw, samples)
+        damaged = damage(draw.choice(samples), draw, samples)
         return self.seal(damaged) if draw.random() < 0.75 else damaged
 
 

@@ -1,21 +1,16 @@
-"""Mutants that a person wrote, each against one sentence of a contract, with what kills them."""
+"""Mutants that a person wrote, each against one sentence of a contract, with their killers."""
 
-import tempfile
 import time
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from .campaign import module_name
-from .processes import ROOT, EndlessRunError, Run, build, run_tests
+from .killers import ROOT, EndlessRunError, killed_by
 
 TABLE = Path(__file__).parent / "semantic.toml"
 
-PROOF = "proof: "
-"""Start of the name of a killer that is a proof."""
-
-SECONDS = 60
-"""Seconds that a killer may take; a run of several times as long counts as endless."""
+SECONDS = 600
+"""Seconds after which the run of a killer counts as endless."""
 
 
 @dataclass(frozen=True)
@@ -61,20 +56,10 @@ class SemanticMutant:
 
     def is_killed(self) -> bool:
         """Run the killer on the changed source; return whether it fails."""
-        with tempfile.TemporaryDirectory() as folder:
-            changed = Path(folder, "changed.py")
-            changed.write_text(self.apply(), "utf-8")
-            run = Run(Path(folder), module_name(self.path), changed)
-            try:
-                if self.killer.startswith(PROOF):
-                    # The proof runs because its hardware has another digest than none.
-                    found = build(run, "proofs", {self.killer.removeprefix(PROOF): ""})
-                else:
-                    file = self.killer.partition("::")[0]
-                    found = run_tests(run, [file], {self.killer: {"seconds": SECONDS}})
-            except EndlessRunError:
-                return True
-        return found["failed"] is not None
+        try:
+            return bool(killed_by(self.path, self.apply(), self.killer, SECONDS))
+        except EndlessRunError:
+            return True
 
 
 def table() -> list[SemanticMutant]:

@@ -1,20 +1,19 @@
-"""Builds hardware and tells which functions took part and what came out; proves what differs.
+"""Build small units and all proofs, and compare their netlists; run one proof.
 
-Command line: what is built ('units' or 'proofs'), a file with the names of those that are to be
-built and the digests that they had (all if it is 'all'), and the file to write.
+The command line is `digests FILE`, which writes the digest of each netlist; `changed FILE`, which
+runs the proofs whose netlist has another digest than in the file; or `proof NAME`. The last line of
+the output is the name of the first proof that fails, `same` if no netlist differs, or `none`.
 """
 
 import hashlib
 import json
 import sys
-import time
 import warnings
 from contextlib import suppress
 from itertools import chain, product
 from pathlib import Path
 
 from amaranth.back import rtlil
-from watched import taken
 
 from lately.golden import SpecificationError, any_preset
 from lately.golden.spec import GEBFSpec
@@ -25,7 +24,6 @@ from lately.hdl.bus.flat import AxisUnit
 from lately.hdl.latencies import PROTECTIONS
 from lately.hdl.packets.axis_beats import WIDTHS
 from lately.hdl.packets.deduplicator import Deduplicator
-from lately.hdl.rtlil import units
 from lately.sim.proofs.catalogue import PROOFS
 from lately.sim.proofs.formal import run_proof
 
@@ -33,77 +31,54 @@ SMALL = "tiny"
 """Part of the names of the presets whose units are compared."""
 
 FRAMES = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
-"""Filter of the deduplicators that are compared beside them."""
+"""Filter of the deduplicators that are compared."""
 
 
-def controlled(bus):
-    """Return a small unit with flat ports and registers behind a bus."""
-    spec = any_preset("siphash-tiny")
-    unit = filter_unit(spec, tag_bits=8)
-    return AxisUnit(ControlledUnit(unit, spec=spec, bus=bus, version=(0, 0, 0), status_bits=7))
-
-
-def watched_units():
-    """Yield the names of small units, and the units with memories and state looked after."""
+def hardware():
+    """Yield the names of small units, and the units: plain, protected and watching their state."""
     small = {name: spec for name, spec in ALL_PRESETS.items() if SMALL in name}
     for (name, spec), protect in product(small.items(), PROTECTIONS):
-        # Units that watch their state, and units that do not.
-        how = {"protect": protect, "check": protect == "parity"}
         with suppress(SpecificationError):
-            yield f"{name}.{protect}", filter_unit(spec, **how)
+            watch = protect == "parity"
+            yield f"{name}.{protect}", filter_unit(spec, protect=protect, self_check=watch)
+    for width in WIDTHS:
+        yield f"frames-{width}", Deduplicator(FRAMES, width=width)
+    spec = any_preset("siphash-tiny")
+    for bus in BUSES:
+        unit = ControlledUnit(
+            filter_unit(spec, tag_bits=8), spec=spec, bus=bus, version=(0, 0, 0), status_bits=7
+        )
+        yield bus, AxisUnit(unit)
 
 
-def hardware(kind):
-    """Yield a name and what returns a component."""
-    if kind == "units":
-        for name, unit in chain(units(), watched_units()):
-            if SMALL in name:
-                yield name, lambda unit=unit: unit
-        for width in WIDTHS:
-            yield f"frames-{width}", lambda width=width: Deduplicator(FRAMES, width=width)
-        for bus in BUSES:
-            yield bus, lambda bus=bus: controlled(bus)
-    else:
-        for proof in PROOFS:
-            yield proof.name, proof.build
-
-
-def digest(build):
-    """Return the digest of what is built, or the error on the way."""
-    try:
-        return hashlib.sha256(rtlil.convert(build(), emit_src=False).encode()).hexdigest()
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
-
-
-def main(kind, known, told):
-    warnings.simplefilter("ignore")
-    known = None if known == "all" else json.loads(Path(known).read_text())
+def digests():
+    """Return the digests of all netlists by their names; a proof is a callable."""
     found = {}
-    try:
-        for name, build in hardware(kind):
-            if known is None or name in known:
-                taken()
-                started = time.monotonic()
-                found[name] = {"digest": digest(build)}
-                found[name]["seconds"] = time.monotonic() - started
-                found[name]["calls"] = sorted(taken())
-    except Exception as error:
-        found["error"] = {"digest": f"{type(error).__name__}: {error}"}
-    failed = None
-    if known is not None and kind == "proofs":
-        changed = {name for name, one in found.items() if one["digest"] != known.get(name)}
-        failed = next(filter(None, map(failure, (p for p in PROOFS if p.name in changed))), None)
-    Path(told).write_text(json.dumps({"built": found, "failed": failed}))
+    proofs = ((proof.name, proof.build()) for proof in PROOFS)
+    for name, component in chain(hardware(), proofs):
+        netlist = rtlil.convert(component, emit_src=False)
+        found[name] = hashlib.sha256(netlist.encode()).hexdigest()
+    return found
 
 
-def failure(proof):
-    """Return the name of a proof that fails."""
-    try:
-        return None if run_proof(proof).proven else proof.name
-    except Exception:
-        return proof.name
+def failing(names):
+    """Return the name of the first proof that fails, or `none`."""
+    chosen = (proof for proof in PROOFS if proof.name in names)
+    return next((proof.name for proof in chosen if not run_proof(proof).proven), "none")
+
+
+def main(command, argument):
+    warnings.simplefilter("ignore")
+    if command == "proof":
+        return failing({argument})
+    found = digests()
+    if command == "digests":
+        Path(argument).write_text(json.dumps(found))
+        return "none"
+    known = json.loads(Path(argument).read_text())
+    changed = {name for name, digest in known.items() if found[name] != digest}
+    return failing(changed) if changed else "same"
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    print(main(*sys.argv[1:]))
