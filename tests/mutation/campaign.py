@@ -133,6 +133,11 @@ class Results:
         """Return the record of a mutant; nothing before its first trial."""
         return self.modules[mutant.path]["tried"].get(mutant.name, {})
 
+    def killer(self, mutant: Mutant) -> str:
+        """Return the test on record that killed a mutant and still exists; nothing without one."""
+        one = self.tried(mutant)
+        return one["by"] if one.get("kind") == "test" and _exists(one["by"]) else ""
+
     def likely(self, path: str) -> list[str]:
         """Return the tests that exist and that killed most mutants of a module."""
         tried = self.modules[path]["tried"].values()
