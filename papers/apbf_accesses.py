@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lately.golden import APBBF, BlockedGEBF, analysis
-from lately.golden.ring import accesses
 from lately.golden.ring.sliding import SlidingFilter
+from papers.models import accesses
 
 from .apbf_accuracy import FILTERS
 from .apbf_runs import PAPER, build, distinct

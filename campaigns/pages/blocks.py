@@ -2,15 +2,20 @@
 
 import json
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import jinja2
 
 from campaigns import engine
 from campaigns.engine import Record
 from campaigns.registry import CAMPAIGNS
 from lately.golden.files import replace_file
+from lately.replay.formatting import rate_text
 from papers.studies import markdown
 
 ROOT = Path(__file__).parents[2]
@@ -20,6 +25,9 @@ RESULTS = ROOT / "results"
 
 NOTHING = "\N{EN DASH}"
 """Cell of a table without a value."""
+
+MARK = r"\*"
+"""Mark of a figure of an earlier state."""
 
 _BLOCK = re.compile(r"(<!-- begin (\S+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
@@ -132,6 +140,49 @@ def cell(value: object) -> str:
     if value is None or value == "":
         return NOTHING if value is None else ""
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def code(text: str) -> str:
+    """Write a text as code in a cell."""
+    return f"`{text}`"
+
+
+@cache
+def _layouts() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name("tables.toml").read_text("utf-8"))
+
+
+@cache
+def _expression(source: str) -> Callable[..., Any]:
+    """Return a function that evaluates an expression of Jinja."""
+    return jinja2.Environment().compile_expression(source)
+
+
+def lay(name: str, rows: Iterable[Any], **values: Any) -> str:
+    """Lay out rows in a table of `tables.toml`, as "summary.speed" or "soak".
+
+    Expressions of cells know `row`, its `number` from 1 and the `values`.
+    """
+    kind, _, chosen = name.partition(".")
+    layout = _layouts()[kind]
+    # "column = heading", or a column of its own name.
+    pairs = [one.split(" = ") for one in layout.get("tables", {}).get(chosen, layout["columns"])]
+    values |= {"code": code, "rate": rate_text, "mark": MARK, "pairs": _pairs}
+    return table(
+        [
+            {
+                heads[-1]: _expression(layout["columns"][heads[0]])(
+                    row=row, number=number, **values
+                )
+                for heads in pairs
+            }
+            for number, row in enumerate(rows, 1)
+        ]
+    )
+
+
+def _pairs(values: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
 def versions(found: Iterable[Mapping[str, str]]) -> str:

@@ -68,17 +68,7 @@ def _fenced(text: str) -> str:
 def area_table() -> str:
     """Lay out the clock frequency and area of a few units."""
     known = {summary.case.name: summary for summary in summarise(records("hardware"))}
-    rows = [
-        {
-            "unit": tables.start(summary)["unit"],
-            "device": summary.case.device,
-            "window": tables.window_text(summary.case.spec),
-            "usable MHz": f"{summary.median.fmax_mhz:.0f}",
-            **tables.area(summary.median),
-        }
-        for summary in (known[name] for name in UNITS)
-    ]
-    return tables.table(rows)
+    return tables.layout("readme", [known[name] for name in UNITS])
 
 
 def blocks() -> dict[str, str]:

@@ -34,11 +34,13 @@ from . import drawings
 from .blocks import (
     DOCS,
     IMAGES,
+    MARK,
     NOTHING,
     RESULTS,
     ROOT,
     Page,
     earlier,
+    lay,
     load,
     records,
     save,
@@ -63,63 +65,25 @@ def seeds_text(seeds: Sequence[int]) -> str:
     return f"{seeds[0]} to {seeds[-1]}" if whole else ", ".join(map(str, seeds))
 
 
-def start(summary: Summary) -> Row:
-    """Return the first cells of a row: unit and device. A star marks an earlier state."""
-    return {"unit": f"`{summary.case.unit}`" + "\\*" * summary.earlier,
-            "device": summary.case.device}  # fmt: skip
+def layout(name: str, summaries: Iterable[Summary], **values: Any) -> str:
+    """Lay out summaries in a table of `tables.toml`."""
 
-
-def clocks(summary: Summary) -> Row:
-    """Return cells: static timing with its range, the limit, and the usable clock, in MHz."""
-    reports, middle = summary.reports, summary.median
-    ends = f" ({reports[0].timing_mhz:.1f} to {reports[-1].timing_mhz:.1f})"
-    return {
-        "static timing": f"{middle.timing_mhz:.1f}{ends * (len(reports) > 1)}",
-        "limit": f"{middle.limit_mhz:g}",
-        "usable clock": f"{middle.fmax_mhz:.1f}",
-    }
-
-
-def area(report: SynthesisReport) -> Row:
-    """Return cells: LUTs, flip-flops and block RAMs."""
-    return {"LUTs": report.lut, "flip-flops": report.ff, "block RAMs": report.bram}
-
-
-def speed_row(summary: Summary) -> Row:
-    """Return the row of a case in the table of speed and area."""
-    report = summary.median
-    operations = report.operations_per_second / 1e6
-    return {
-        **start(summary),
-        "window": window_text(summary.case.spec),
-        "seeds": seeds_text(summary.seeds),
-        **clocks(summary),
-        "at the limit": f"{summary.at_limit} of {len(summary.reports)}",
-        **area(report),
-        "latency": f"{report.latency_cycles} cycles, {report.latency_ns:.0f} ns",
-        "M ops/s": f"{operations:.1f}",
-        "per 1,000 LUTs": f"{1000 * operations / report.lut:.1f}",
-    }
-
-
-def area_row(summary: Summary) -> Row:
-    """Return the area of a case for each segment and lane."""
-    profile, report = unit_profile(summary.case.spec), summary.median
-    counts = (report.lut, report.ff, report.bram)
-
-    def each(parts: int, digits: int) -> str:
+    def area(report: SynthesisReport, parts: int, digits: int) -> str:
+        counts = (report.lut, report.ff, report.bram)
         return ", ".join(f"{count / parts:,.{digits}f}" for count in counts)
 
-    names = "LUTs, flip-flops, block RAMs"
-    return {
-        **start(summary),
-        "segments or columns": profile.segments,
-        f"{names} for each": each(profile.segments, 1),
-        "per lane": each(profile.lanes, 0),
-    }
+    return lay(
+        f"summary.{name}",
+        summaries,
+        area=area,
+        profile=lambda summary: unit_profile(summary.case.spec),
+        seeds=seeds_text,
+        window=window_text,
+        **values,
+    )
 
 
-STAR = "\\* A figure of an earlier state of the unit, which has not been placed since.\n"
+STAR = f"{MARK} A figure of an earlier state of the unit, which has not been placed since.\n"
 
 
 def caveats(summaries: Iterable[Summary]) -> str:
@@ -136,20 +100,13 @@ def performance(found: Sequence[Record]) -> dict[str, str]:
     units, tiny = summarise(found, "units"), summarise(found, "tiny")
     star = STAR * any(summary.earlier for summary in units + tiny)
     return {
-        "speed": "\n".join(filter(None, [table([*map(speed_row, units)]), star, caveats(units)])),
+        "speed": "\n".join(filter(None, [layout("speed", units), star, caveats(units)])),
         "plot": drawings.image(AREA, drawings.area_words(units)) if units else "",
-        "area": table([*map(area_row, units)]),
-        "paths": table(
-            [start(s) | {"seed": s.median.seed, "path": s.median.critical_path} for s in units]
-        ),
-        "tiny": table(
-            [
-                start(s) | {"seed": seeds_text(s.seeds)} | clocks(s) | area(s.median)
-                for s in tiny
-            ]
-        ),
+        "area": layout("area", units),
+        "paths": layout("paths", units),
+        "tiny": layout("tiny", tiny),
         "versions": versions(record.identity["versions"] for record in found),
-    }  # fmt: skip
+    }
 
 
 AREA = IMAGES / "clock-area.svg"
@@ -178,23 +135,12 @@ def lanes(measured: Sequence[Record], found: Sequence[Record]) -> dict[str, str]
     ]
     random = {unit: one.result["operations_per_cycle"] for unit, one in streams["random"].items()}
     summaries = summarise(found, "lanes")
-    rows = []
-    for summary in summaries:
-        rate = random.get(summary.case.unit)
-        rows.append({
-            **start(summary),
-            "lanes": unit_profile(summary.case.spec).lanes,
-            "window": window_text(summary.case.spec),
-            "seeds": seeds_text(summary.seeds),
-            **clocks(summary),
-            **area(summary.median),
-            "latency": f"{summary.median.latency_cycles} cycles",
-            "M ops/s": None if rate is None else f"{summary.median.fmax_mhz * rate:,.0f}",
-        })  # fmt: skip
     star = STAR * any(summary.earlier for summary in summaries)
     return {
         "rates": "\n".join(filter(None, [table(rates), earlier(measured, "rates")])),
-        "speed": "\n".join([goal(summaries, random) + "\n", table(rows), star]),
+        "speed": "\n".join(
+            [goal(summaries, random) + "\n", layout("lanes", summaries, rates=random), star]
+        ),
     }
 
 
@@ -238,26 +184,6 @@ def limits_blocks() -> dict[str, str]:
 # Boards
 
 
-def bitstream_row(report: dict[str, Any]) -> Row:
-    """Return the figures of a bitstream."""
-    spec = report["spec"]
-    return {
-        "board": f"`{report['board']}`",
-        "device": report["device"],
-        "clock": f"{report['clock_mhz']:g}",
-        "timing": f"{report['timing_mhz']:.1f}",
-        "limit": f"{report['limit_mhz']:g}",
-        "seed": report["seed"],
-        "baud": report["baud"],
-        "filter": spec["family"],
-        "keys": f"{spec['key_bits']} bits",
-        "window": f"{spec['span']:,} ticks" if spec.get("span") else f"{spec['window']:,}",
-        "LUTs": report["lut"],
-        "flip-flops": report["ff"],
-        "block RAMs": report["bram"],
-    }
-
-
 def pins(board: Board) -> str:
     """Lay out the pins of a board."""
 
@@ -290,18 +216,16 @@ def boards(reports: Sequence[dict[str, Any]]) -> dict[str, str]:
         if Specification.from_dict(report["spec"]) != BOARDS[report["board"]].spec
     ]
     parts = [
-        table([*map(bitstream_row, own)]),
+        lay("bitstream.figures", own),
         f"**Built before the filter had its present memories:** {', '.join(former)}.\n"
         if former
         else "",
         *(f"**{one['board']}:** {one['caveat']}.\n" for one in own if one["caveat"]),
-        table(
-            [{"board": f"`{one['board']}`", "slowest path": one["critical_path"]} for one in own]
-        ),
+        lay("bitstream.paths", own),
         versions(report["versions"] for report in own),
     ]
     return {
-        "others": table([bitstream_row(report) for report in reports if not is_own(report)]),
+        "others": lay("bitstream.figures", [one for one in reports if not is_own(one)]),
         "bitstreams": "\n".join(filter(None, parts)),
         "pins": "\n".join(map(pins, BOARDS.values())),
     }
@@ -398,44 +322,18 @@ def speed(measured: Sequence[Record], stream: Sequence[Record]) -> dict[str, str
             **first.point,
             processor=first.result["processor"],
             tools=", ".join(f"{name} {v}" for name, v in first.identity["versions"].items()),
-            table=table([filter_row(record, fastest) for record in filters]),
+            table=lay("golden", filters, fastest=fastest),
         ) + "\n" + earlier(filters, "figures"),
         "stream": "\n\n".join(map(stream_text, stream)) + "\n\n" + earlier(stream, "figures"),
     }  # fmt: skip
 
 
-def filter_row(record: Record, fastest: float) -> Row:
-    """Return the speed of a filter, also compared with the fastest of other libraries."""
-    run = record.result
-    low, high = (f"{rate / 1e6:.2f}" for rate in run["range"])
-    rate = run["false_positive_rate"]
-    return {
-        "filter": record.point["filter"],
-        "runs": record.point["runs"],
-        "M keys/s": f"{run['keys_per_second'] / 1e6:.2f} ({low} to {high})",
-        "of the fastest other": f"{run['keys_per_second'] / fastest:.2f}",
-        "false positives": None if rate is None else rate_text(rate),
-        "false negatives": run["false_negatives"],
-        "bits": run["memory_bits"],
-    }
-
-
 def stream_text(record: Record) -> str:
     """Describe a long stream part by part."""
     run, parts = record.result, record.result["parts"]
-    rows: list[Row] = []
-    for number, part in enumerate(parts, 1):
-        queries = part["queries_of_the_window"] + part["queries_of_others"]
-        each = part["cpu_seconds"] / (part["insertions"] + queries) * 1e9
-        rows.append({
-            "part": number, "insertions": part["insertions"], "queries": queries,
-            "CPU s": f"{part['cpu_seconds']:.2f}", "ns each": f"{each:.1f}",
-            "false negatives": part["false_negatives"],
-            "peak MiB": f"{part['peak_bytes'] / 2**20:.0f}",
-        })  # fmt: skip
     return STREAM.format(
         **record.point,
-        table=table(rows),
+        table=lay("part", parts),
         kib=run["memory_bits"] / 8192,
         total=sum(part["cpu_seconds"] for part in parts),
         cpu_seconds=run["cpu_seconds"],
@@ -515,20 +413,13 @@ def effort(runs: Iterable[dict[str, Any]]) -> str:
 def security(measured: Sequence[Record], fuzzed: Sequence[dict[str, Any]]) -> dict[str, str]:
     """Return the blocks of docs/security.md."""
     runs = [run for record in measured for run in record.result["runs"]]
-    every: Row = {"what is read": "all"} | {
-        head: sum(one[name] for one in fuzzed)
-        for head, name in (("inputs", "inputs"), ("of them refused", "refused"))
-    }
-    rows = [
-        {"what is read": one["parser"], "inputs": one["inputs"], "of them refused": one["refused"]}
-        for one in fuzzed
-    ]
+    every = {name: sum(one[name] for one in fuzzed) for name in ("inputs", "refused")}
     tables = {
         name: attacks_table(run for run in runs if run["attack"] in attacks)
         for name, attacks in ATTACKS.items()
     }
     said = f"{effort(runs)}\n\n{earlier(measured, 'attacks')}"
-    return tables | {"effort": said, "inputs": table([*rows, every])}
+    return tables | {"effort": said, "inputs": lay("input", [*fuzzed, {"parser": "all"} | every])}
 
 
 def take_fuzz(paths: list[Path]) -> None:
@@ -655,19 +546,15 @@ def upsets(found: Sequence[Record]) -> dict[str, str]:
 # Filters
 
 
-def family_rows() -> Iterator[Row]:
-    """Yield a row for each family that has hardware."""
+def families_table() -> str:
+    """Lay out the families that have hardware."""
     families = [(name, one) for kind, one in FAMILIES.items() for name in kind.families()]
-    for name, family in families:
-        planned = PLANNER_FAMILIES[name]
-        yield {
-            "family": f"`{name}`",
-            "required fields": ", ".join(Specification.of_family(name).required_fields()),
-            "window counts": " or ".join(planned.counts),
-            "answers": planned.answers,
-            "memories": ", ".join(family.profile.MEMORIES),
-            "protection": ", ".join(family.profile.PROTECTIONS),
-        }
+    return lay(
+        "family",
+        families,
+        planned=PLANNER_FAMILIES,
+        required=lambda name: Specification.of_family(name).required_fields(),
+    )
 
 
 # Verification
@@ -686,14 +573,6 @@ def take_verification(paths: list[Path]) -> None:
         save("proofs", [known[name] for name in names if name in known])
 
 
-def testplan_table() -> str:
-    """Lay out the sentences of the contract of units, with their tests."""
-    return table(
-        [{"sentence": one.text, "test": f"`{one.test}`", "units": "; ".join(one.families)}
-         for one in PLAN.values()]
-    )  # fmt: skip
-
-
 def proofs_table(proofs: Sequence[dict[str, Any]]) -> str:
     """Lay out statements, and how and in what time each was proven.
 
@@ -706,39 +585,17 @@ def proofs_table(proofs: Sequence[dict[str, Any]]) -> str:
     if missing:
         raise ValueError(f"results/proofs.jsonl lacks {', '.join(sorted(missing))}")
     goals = [one for one in proofs if one["method"].startswith("reached")]
-    rows: list[Row] = [
-        {"proof": one["name"], "what holds": one["statement"], "of": one["design"],
-         "kind": one["method"], "status": one["status"], "time": f"{one['seconds']:.0f} s"}
-        for one in proofs
-        if one not in goals
-    ]  # fmt: skip
+    proven = [one for one in proofs if one not in goals]
     reached = sum(one["status"] == "proven" for one in goals)
     bounded = sum(one["method"].startswith("bounded") for one in proofs)
     tools = sorted({pair for one in proofs for pair in one["versions"].items()})
     named = ", ".join(" ".join(pair) for pair in tools)
     total = sum(one["seconds"] for one in proofs)
     return (
-        table(rows)
-        + f"\n{len(rows)} proofs, {bounded} of them bounded, and {len(goals)} cover checks, "
+        lay("proof", proven)
+        + f"\n{len(proven)} proofs, {bounded} of them bounded, and {len(goals)} cover checks, "
         f"of which {reached} are reached. All in {total:.0f} s, one at a time; {named}.\n"
     )
-
-
-def soak_row(record: Record) -> Row:
-    """Return the figures of a long run."""
-    run = record.result
-    wrong, kept = run["mismatches"], "memory_bits" if "memory_bits" in run else "memory_cells"
-    turns = run.get("ring_turns", run.get("rounds_of_stamps", 0))
-    return {
-        "case": f"`{record.point['case']}`",
-        "hardware": ", ".join(f"{name} {value}" for name, value in run["build"].items()),
-        **{name: run.get(name, 0) for name in ("operations", "hits", "shifts", "clears")},
-        "secrets": run["rekeys"],
-        "turns of the ring or rounds of stamps": turns,
-        "mismatches": ", ".join(f"{name} {count}" for name, count in wrong.items()),
-        "memory bits or cells": f"{run['memory_comparisons']} times {run[kept]:,}",
-        "time": f"{run['seconds']:.0f} s",
-    }
 
 
 def soak_table(found: Sequence[Record]) -> str:
@@ -746,13 +603,13 @@ def soak_table(found: Sequence[Record]) -> str:
     order = [*soak.CASES]
     known = [record for record in found if record.point["case"] in order]
     said = f"{len(known)} of {len(order)} runs are on record.\n{earlier(known, 'runs')}"
-    return f"{table([*map(soak_row, known)])}\n{said}"
+    return f"{lay('soak', known)}\n{said}"
 
 
 def verification() -> dict[str, str]:
     """Return the blocks of docs/verification.md."""
     return {
-        "testplan": testplan_table(),
+        "testplan": lay("sentence", PLAN.values()),
         "proofs": proofs_table(load("proofs")),
         "mutants": mutants(json.loads((RESULTS / "mutants.json").read_text("utf-8"))["modules"]),
         "semantic": semantic(tomllib.loads(SEMANTIC.read_text("utf-8"))["mutant"]),
@@ -763,9 +620,6 @@ def verification() -> dict[str, str]:
 # Mutants
 
 SEMANTIC = ROOT / "tests" / "mutation" / "semantic.toml"
-
-BY = {"test": "a test", "proof": "a proof", "time": "running for ever"}
-"""What kills a mutant, for the header."""
 
 
 def killed_share(found: Counter[str]) -> str:
@@ -788,24 +642,19 @@ def room_line(room: str, modules: dict[str, Any]) -> str:
     )
 
 
-def module_row(path: str, module: dict[str, Any]) -> Row:
-    """Return how many mutants of a module were killed, by what, and in how long."""
+def of_module(path: str, module: dict[str, Any]) -> dict[str, Any]:
+    """Return counts of the mutants of a module: by outcome, and kills by kind."""
     tried = module["tried"].values()
     found = Counter(one["outcome"] for one in tried)
     killed = [one for one in tried if one["outcome"] == "killed"]
-    kinds = Counter(one["kind"] for one in killed)
     return {
-        "module": f"`{path}`",
+        "path": path,
         "mutants": module["mutants"],
         "tried": len(tried),
-        **{f"killed by {name}": kinds[kind] for kind, name in BY.items()},
-        "equivalent": found["equivalent"],
-        "survived": found["survived"],
-        "undecided": found["open"],
-        "share killed": killed_share(found),
-        "median time of a kill": f"{median(one['seconds'] for one in killed):.0f} s"
-        if killed
-        else NOTHING,
+        "found": found,
+        "kinds": Counter(one["kind"] for one in killed),
+        "share": killed_share(found),
+        "seconds": median(one["seconds"] for one in killed) if killed else None,
     }
 
 
@@ -824,7 +673,9 @@ def mutants(modules: dict[str, Any]) -> str:
         if one["outcome"] != "killed"
     ]  # fmt: skip
     rooms = [room_line(room, modules) for room in ("golden", "hdl", "")]
-    return "\n".join([*rooms, table([module_row(*one) for one in modules.items()]), table(left)])
+    return "\n".join(
+        [*rooms, lay("module", [of_module(*one) for one in modules.items()]), table(left)]
+    )
 
 
 def semantic(found: Sequence[dict[str, Any]]) -> str:
@@ -854,7 +705,7 @@ def _page(name: str, blocks: Callable[[], dict[str, str]], **more: Any) -> Page:
 PAGES = (
     _page("boards", lambda: boards(load("boards")), take=take_boards),
     _page("export", lambda: {"registers": table([*export_rows()])}),
-    _page("filters", lambda: {"families": table([*family_rows()])}),
+    _page("filters", lambda: {"families": families_table()}),
     _page("host", host),
     _page("lanes", lambda: lanes(records("lanes"), records("hardware"))),
     _page("limits", limits_blocks),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from small_filters import as_keys, filters, key_lists, twin_of
 
 from lately.golden import APBBF, analysis
-from lately.golden.ring import accesses
+from papers.models import accesses
 
 
 def algorithm_1(matches, k, l):
