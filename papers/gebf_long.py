@@ -5,9 +5,9 @@ from itertools import pairwise
 import numpy as np
 
 from lately.golden.analysis import gebf_false_positive_rate
-from lately.golden.ring import accesses
 from lately.golden.spec.ring import GuardedEpochSpec
 from lately.replay.drawing import Estimate
+from papers.models import accesses
 
 from .apbf_runs import distinct, spread
 from .gebf_runs import BITS_PER_KEY, EPOCHS, INSERTIONS, PAPER, WINDOW, guarded
