@@ -9,6 +9,8 @@ FOLDERS = {"lately": "lately"} | {
     f"lately.{folder}": folder for folder in ("golden", "hdl", "sim", "boards")
 }
 
+FLAGS = ["-std=c11", "-O3", "-fno-strict-aliasing", "-fwrapv", "-fvisibility=hidden"]
+
 
 def packages() -> list[str]:
     """Return the names of the packages that are installed."""
@@ -25,9 +27,9 @@ def core() -> Extension:
     return Extension(
         "lately.golden._core",
         sources=sorted(f"golden/core/{path.name}" for path in sources.glob("*.c")),
-        depends=["golden/core/core.h", "golden/core/siphash.h"],
+        depends=sorted(f"golden/core/{path.name}" for path in sources.glob("*.h")),
         define_macros=[("Py_LIMITED_API", "0x030B0000")],
-        extra_compile_args=["-std=c11", "-O3", "-fvisibility=hidden"] if os.name == "posix" else [],
+        extra_compile_args=FLAGS if os.name == "posix" else [],
         py_limited_api=True,
         optional=True,
     )

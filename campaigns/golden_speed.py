@@ -10,7 +10,6 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -101,7 +100,6 @@ def take(contestant: Contestant, stream: KeyStream, batch: int = BATCH) -> dict[
         for start in range(0, count, batch)
     ]
     bits, step = contestant.build()
-    contestant.build()[1](batches[0][:100])  # what is compiled is compiled before
     began = time.process_time()
     answers = [step(some) for some in batches]
     seconds = time.process_time() - began
@@ -157,7 +155,7 @@ def models(window: int, bits: int) -> dict[str, Callable[[], SlidingFilter]]:
 
 
 def ours(window: int, bits_per_key: int, keys: int) -> list[Contestant]:
-    """Return the golden models, compiled where numba is, and in numpy.
+    """Return the golden models, compiled where the extension is built, and in numpy.
 
     Parameters as for `measure`.
     """
@@ -308,14 +306,11 @@ def first_answers() -> dict[str, list[float]]:
     Returns
     -------
     dict
-        Seconds to import, then seconds to the first answers: "numpy",
-        "compiled" with nothing in numba's cache, and "cached" after that.
+        Seconds to import, then seconds to the first answers: "numpy", and "compiled".
     """
     found = {"numpy": _first({compilation.VARIABLE: "0"})}
     if compilation.importable():
-        with tempfile.TemporaryDirectory() as cache:
-            for name in ("compiled", "cached"):
-                found[name] = _first({compilation.VARIABLE: "1", "NUMBA_CACHE_DIR": cache})
+        found["compiled"] = _first({compilation.VARIABLE: "1"})
     return found
 
 
@@ -394,7 +389,7 @@ def rows(records: Records) -> list[dict[str, object]]:
     ]
 
 
-TOOLS = ("numpy", "numba", "pyprobables", "rbloom", "fastbloom-rs")
+TOOLS = ("numpy", "pyprobables", "rbloom", "fastbloom-rs")
 
 GOLDEN = Campaign(
     name="golden",
@@ -440,8 +435,6 @@ def run_stream(point: Point) -> Result:
     """
     window, insertions, queries = (point[name] for name in ("window", "insertions", "queries"))
     filter = models(window, window * point["bits_per_key"])[point["model"]]()
-    filter.insert([0])  # Compile before the measurement.
-    filter.query([0])
     before = peak_bytes()
     began = time.process_time()
     parts = []

@@ -1,16 +1,35 @@
 """Objects that several threads may use: their public operations exclude each other."""
 
+import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import wraps
 from threading import RLock
 from types import FunctionType
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
+from . import compilation
+
+_extension = compilation.extension()
+
+if TYPE_CHECKING or _extension is None:
+
+    class Base:
+        """Base of objects without compiled state."""
+
+        _engine: Any = None
+
+    Lock = RLock
+else:
+    Base, Lock = _extension.Base, _extension.Lock
+
+_Class = TypeVar("_Class", bound=type)
+
+_SINGLE = ("query", "check_and_insert", "insert", "age", "__contains__")
 _SPECIAL = ("__contains__", "__reduce__", "__repr__")
 
 
-class Atomic:
+class Atomic(Base):
     """Base of classes whose public methods and properties each hold the lock of their object.
 
     A thread that holds the lock may call other public methods. Objects share no lock. Methods
@@ -23,7 +42,7 @@ class Atomic:
     def __new__(cls, *_: Any, **__: Any) -> Self:
         """Give the object its lock, before any constructor runs."""
         self = super().__new__(cls)
-        self._lock = RLock()
+        self._lock = Lock()
         return self
 
     def __init_subclass__(cls) -> None:
@@ -34,6 +53,9 @@ class Atomic:
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def _settle(self) -> None:
+        """Take over what single keys have changed in the extension; holds the lock."""
 
 
 class Counter:
@@ -46,6 +68,7 @@ class Counter:
         if owner is None:
             return self
         with owner._lock:
+            owner._settle()
             return vars(owner)[self._name]
 
     def __set__(self, owner: Atomic, value: int) -> None:
@@ -66,6 +89,24 @@ def _holding(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def locked(self: Atomic, *arguments: Any, **options: Any) -> Any:
         with self._lock:
+            self._settle()
             return function(self, *arguments, **options)
 
     return locked
+
+
+def taking_single_keys(kind: _Class) -> _Class:
+    """Give a class methods that perform an operation on a single key in the extension.
+
+    The methods that it defines or inherits remain, for all other keys, under names that begin with
+    ``_python_``.
+    """
+    for name in _SINGLE if _extension is not None else ():
+        member = inspect.getattr_static(kind, name)
+        if isinstance(member, FunctionType):
+            taken = inspect.signature(member).parameters.values()
+            bare = [str(one.replace(annotation=inspect.Parameter.empty)) for one in taken]
+            text = f"{name}({', '.join(['$self', *bare[1:]])})\n--\n\n{inspect.getdoc(member)}"
+            setattr(kind, f"_python_{name}", member)
+            setattr(kind, name, _extension.method(kind, name, text))
+    return kind

@@ -1,16 +1,18 @@
-"""Whether loops over keys are compiled, and how.
+"""The extension module with loops in C, and whether it is used.
 
-The compiled path needs numba (`pip install '.[fast]'`). It is taken where
-numba can be imported, unless ``LATELY_FAST=0`` stands in the environment when a
-filter is built. numba is imported when the first filter is, and a loop is
-compiled when it first runs; both are kept in numba's cache on disk.
+It is used where it can be imported, unless ``LATELY_FAST=0`` is in the environment when a
+filter is built. Without it, all runs in numpy, with the same results.
 """
 
 import os
-from collections.abc import Callable
-from functools import lru_cache
 from importlib import import_module
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from .hash.functions import KeyHash
 
 try:
     _core: Any = import_module("lately.golden._core")
@@ -24,42 +26,49 @@ MOST_SEGMENTS = 63
 """Segments of a ring that the loops can take, the spare included: each is a bit of a word."""
 
 
+def extension() -> Any:
+    """Return the extension module; None if it cannot be imported."""
+    return _core
+
+
 def core() -> Any:
-    """Return the extension module with loops in C; None if it is not there, or is refused."""
+    """Return the extension module; None if it is not there, or is refused."""
     return _core if os.environ.get(VARIABLE, "") != "0" else None
-
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def wanted() -> bool:
     """Whether filters that are built now take the compiled path."""
-    return os.environ.get(VARIABLE, "") != "0" and importable()
+    return core() is not None
 
 
-@lru_cache(maxsize=1)
 def importable() -> bool:
-    """Whether numba can be imported; it is, for that."""
-    try:
-        import_module("numba")
-    except (ImportError, OSError):
-        # It is not there, or does not go with this numpy, or its library cannot be loaded.
-        return False
-    return True
+    """Whether the extension module can be imported."""
+    return _core is not None
 
 
-def jit(function: _Function) -> _Function:
-    """Compile a function when it is first called, and keep the code on disk if that is possible.
+def compiled_hash(key_hash: "KeyHash") -> tuple[Any, Any]:
+    """Return the extension module, and the hash functions of `key_hash` as it takes them."""
+    fields = [
+        # A field of no bits must not shift by the whole word.
+        [f.word, (64 - f.offset - f.bits) % 64, (1 << f.bits) - 1, f.size, f.bits]
+        for f in key_hash.fields
+    ]
+    arrays = key_hash.tables, key_hash.constants, key_hash.rotations, fields
+    return _core, _core.Hash(
+        key_hash.key_bits,
+        key_hash.hash == "siphash",
+        key_hash.functions,
+        *(np.array(array, np.uint64) for array in arrays),
+    )
 
-    numba keeps the code beside the source, else in the user's cache folder; ``NUMBA_CACHE_DIR``
-    names another. Where none can be written, every process compiles anew.
-    """
+
+def halves(secrets: list[int]) -> NDArray[np.uint64]:
+    """Return `secrets` as the extension takes them, low half first, shape (secrets, 2)."""
+    return np.array([(secret & (1 << 64) - 1, secret >> 64) for secret in secrets], np.uint64)
+
+
+def jit(function: Any) -> Any:
+    """Compile a function with numba when it is first called."""
     from numba import njit
 
-    compiled: Any
-    try:
-        compiled = njit(cache=True, error_model="numpy")(function)
-    except RuntimeError:
-        # No folder can be written to.
-        compiled = njit(error_model="numpy")(function)
-    return cast(_Function, compiled)
+    return njit(cache=True, error_model="numpy")(function)

@@ -1,13 +1,14 @@
 """The contract that all golden models share: operations, ages, state files, comparison."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .atomic import taking_single_keys
 from .convenience import Options
 from .hash.keys import Key, Keys, check_keys, one_or_all
 from .operations import Operation, OperationBit
@@ -220,6 +221,28 @@ class Filter(Saved):
             )
         return None
 
+    # Compiled state
+
+    def _arm(self) -> None:
+        """Let the extension have the state, for single keys; it calls this when it needs it."""
+        with self._lock:
+            if not self._engine.armed:
+                self._lend()
+
+    def _settle(self) -> None:
+        if self._engine is not None and self._engine.armed:
+            operations, insertions, hits = self._regain()
+            self.operations += operations
+            self._inserted_keys += insertions
+            self.hits += hits
+
+    def _lend(self) -> None:
+        """Give the state to the extension."""
+
+    def _regain(self) -> Sequence[int]:
+        """Take the state back; return operations, insertions and hits of single keys."""
+        return 0, 0, 0
+
     # Steps
 
     @abstractmethod
@@ -292,6 +315,7 @@ class Filter(Saved):
         return codes.astype(np.uint8)
 
 
+@taking_single_keys
 class CountedFilter(Filter):
     """A filter whose window is counted in insertions."""
 

@@ -124,6 +124,7 @@ class Saved(Parameterised):
                 "secrets: must be True for the hash siphash, whose state file holds them, not False"
             )
         with self._lock:
+            self._settle()
             parameters, (numbers, arrays) = self.parameters, self._saved()
         header = {
             "format": FORMATS[-1],
@@ -204,6 +205,7 @@ class Saved(Parameterised):
     def _compared(self) -> tuple[Any, dict[str, NDArray[Any]]]:
         """Return the parts of the state that `==` compares."""
         with self._lock:
+            self._settle()
             return self._identity(), self._state()[1]
 
     __hash__ = None  # type: ignore[assignment]

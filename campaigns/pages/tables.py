@@ -295,13 +295,13 @@ the time of each tenth is that of all others, and memory stays where it was.
 
 {table}
 {total:.1f} s of CPU time in all, and {cpu_seconds:.1f} s with drawing the keys.
-{before:.0f} MiB of memory were taken before the first insertion, most of them by numba, and
+{before:.0f} MiB of memory were taken before the first insertion, and
 {peak:.0f} MiB at most. Of {known:,} queries for keys of the window {negatives} were answered
 wrongly. On {processor}, seed {seed}."""
 
 FIRSTS = {
     "numpy": "numpy alone",
-    "compiled": "compiled, with nothing in the cache",
+    "compiled": "compiled",
     "cached": "compiled before",
 }
 

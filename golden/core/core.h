@@ -17,6 +17,8 @@
 #define WIDE
 #endif
 
+#define FREE_KEYS 2048 /* keys of a call from which on other threads may run */
+
 static inline uint32_t rotate32(uint32_t value, unsigned amount) {
     return value << (amount & 31) | value >> (-amount & 31);
 }
@@ -47,8 +49,19 @@ static inline Py_ssize_t core_items(const Buffers *all, int index) {
     return all->views[index].len / all->views[index].itemsize;
 }
 
+/* Makes a type of the module, with its name after the last dot as the attribute. */
+int core_add_type(PyObject *module, PyTypeObject **type, const char *name, size_t size,
+                  PyType_Slot *slots);
+
+/* Types of each file. */
+int core_add_hash(PyObject *module);
+int core_add_calls(PyObject *module);
+int core_add_ring(PyObject *module);
+int core_add_dictionary(PyObject *module);
+int core_add_timing(PyObject *module);
+
 /* Functions of each file, ended by a row of zeros. */
-extern PyMethodDef core_captures_methods[], core_hash_methods[], core_lines_methods[],
-    core_packets_methods[];
+extern PyMethodDef core_captures_methods[], core_lines_methods[], core_packets_methods[],
+    core_turns_methods[];
 
 #endif

@@ -33,18 +33,35 @@ PyObject *core_finish(Buffers *all, PyObject *result) {
     return result;
 }
 
-static int add_functions(PyObject *module) {
-    PyMethodDef *tables[] = {core_captures_methods, core_hash_methods, core_lines_methods,
-                             core_packets_methods};
+int core_add_type(PyObject *module, PyTypeObject **type, const char *name, size_t size,
+                  PyType_Slot *slots) {
+    PyType_Spec spec = {.name = name, .basicsize = (int)size, .slots = slots,
+                        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE};
+    if (!*type) {
+        *type = (PyTypeObject *)PyType_FromSpec(&spec);
+    }
+    return *type ? PyModule_AddType(module, *type) : -1;
+}
+
+static int add_contents(PyObject *module) {
+    PyMethodDef *tables[] = {core_captures_methods, core_lines_methods, core_packets_methods,
+                             core_turns_methods};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         if (PyModule_AddFunctions(module, tables[i]) < 0) {
+            return -1;
+        }
+    }
+    int (*types[])(PyObject *) = {core_add_hash,  core_add_calls,      core_add_ring,
+                               core_add_timing, core_add_dictionary};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (types[i](module) < 0) {
             return -1;
         }
     }
     return 0;
 }
 
-static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)add_functions}, {0, NULL}};
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)add_contents}, {0, NULL}};
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,

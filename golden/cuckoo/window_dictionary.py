@@ -16,13 +16,13 @@ dictionary says for which windows its answers are exact all the same.
 """
 
 import inspect
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import compilation
+from ..atomic import taking_single_keys
 from ..convenience import State
 from ..errors import SpecificationError
 from ..filter import Answers, CountedFilter, Words, require_count
@@ -38,7 +38,11 @@ from . import window_loop as loop
 Windows = ArrayLike | None
 """Window of all queries, or one for each, shape (n,); None for that of the dictionary."""
 
+_MOST_COLUMNS = 64
+"""Columns that the extension takes."""
 
+
+@taking_single_keys
 class WindowDictionary(CountedFilter):
     """Dictionary of digests: which keys were inserted lately, and how many insertions ago.
 
@@ -150,7 +154,17 @@ class WindowDictionary(CountedFilter):
         )
         self._tables = [offset_tables(column, spec.rest_bits) for column in terms]
         self._offsets = np.array(self._tables, np.int64)
-        self.compiled = compilation.wanted()
+        self._times = np.zeros(self.columns * self.rows, np.int64)
+        self._held = np.zeros_like(self._times)
+        self._stash_times = np.zeros(self.stash, np.int64)
+        self._stash = np.zeros_like(self._stash_times)
+        self.compiled = compilation.wanted() and self.columns <= _MOST_COLUMNS
+        if self.compiled:
+            core, key_hash = compilation.compiled_hash(self._hash)
+            cells = self._times, self._held, self._stash_times, self._stash
+            self._engine = core.Dictionary(
+                key_hash, self.columns, self.window, self.moves or 0, self._offsets, *cells
+            )
 
     def _make_hash(self, sizes: Any, functions: int = 1) -> None:
         self._hash = KeyHash(
@@ -270,7 +284,7 @@ class WindowDictionary(CountedFilter):
         Parameters, errors: as `insert` and `checked_window`. Result: ndarray of bool, shape (n,).
         """
         words = self._hash.check_keys(keys)
-        return self._query(words, self._checked_windows(window, len(words)))
+        return self._query(words, self._asked_windows(window, len(words)))
 
     @one_or_all
     def check_and_insert(self, keys: Keys, window: Windows = None) -> Answers:
@@ -279,7 +293,7 @@ class WindowDictionary(CountedFilter):
         Parameters, errors, result: as `query`, shape (n,).
         """
         words = self._hash.check_keys(keys)
-        return self._checked_and_inserted(words, self._checked_windows(window, len(words)))
+        return self._checked_and_inserted(words, self._asked_windows(window, len(words)))
 
     def remove(self, keys: Keys) -> None:
         """Remove keys; nothing happens for those whose digest is not there.
@@ -291,10 +305,8 @@ class WindowDictionary(CountedFilter):
         self._note_events(len(words))
 
     def _empty(self) -> None:
-        self._times = np.zeros(self.columns * self.rows, np.int64)
-        self._held = np.zeros_like(self._times)
-        self._stash_times = np.zeros(self.stash, np.int64)
-        self._stash = np.zeros_like(self._stash_times)
+        for array in (self._times, self._held, self._stash_times, self._stash):
+            array[:] = 0
         self.insertions = self.lost = self.youngest_lost = self.stash_peak = 0
         self._secret = self._waiting
 
@@ -314,17 +326,31 @@ class WindowDictionary(CountedFilter):
 
     # Steps
 
+    def _insert(self, keys: Words) -> None:
+        self._one_operation(Operation.INSERT, keys)
+
     def _query(self, keys: Words, window: Any = None) -> Answers:
-        return self._performed(Operation.QUERY, keys, None, window).seen
+        return self._one_operation(Operation.QUERY, keys, window)
 
     def _check_and_insert(self, keys: Words, window: Any = None) -> Answers:
-        return self._performed(Operation.CHECK_AND_INSERT, keys, None, window).seen
+        return self._one_operation(Operation.CHECK_AND_INSERT, keys, window)
+
+    def _one_operation(self, operation: Operation, keys: Words, window: Any = None) -> Answers:
+        if not self.compiled:
+            return self._performed(operation, keys, None, window).seen
+        seen = np.empty(len(keys), np.bool_)
+        self._run(operation, keys, window, None, None, seen)
+        return seen
 
     def _age(self, keys: Words) -> Ages:
         return self._performed(Operation.QUERY, keys).age
 
     def _further_counters(self) -> dict[str, int]:
         return {"lost": self._all_lost}
+
+    def _asked_windows(self, windows: Windows, count: int) -> "Ages | None":
+        """Return the windows of queries; None for that of the dictionary."""
+        return None if windows is None else self._checked_windows(windows, count)
 
     def _checked_windows(self, windows: Windows, count: int) -> Ages:
         if windows is None or np.ndim(windows) == 0:
@@ -351,7 +377,7 @@ class WindowDictionary(CountedFilter):
             for part in chunks(clear - start):
                 own = slice(start + part.start, start + part.stop)
                 answers = ages[own], covered[own]
-                self._perform_part(codes[own].astype(np.int64), keys[own], asked[own], *answers)
+                self._perform_part(codes[own], keys[own], asked[own], *answers)
             if clear < len(codes):
                 covered[clear] = self.guaranteed_window
                 self._empty()
@@ -359,27 +385,58 @@ class WindowDictionary(CountedFilter):
         queries = codes & (OperationBit.QUERY | OperationBit.ALONE) == OperationBit.QUERY
         return Results.of(ages >= 0, ages, status=queries & (asked > covered), covered=covered)
 
-    def _perform_part(self, codes: Ages, keys: Words, windows: Ages, *told: Ages) -> None:
-        digests, rests, places = self._digests(keys)
-        numbers = np.array(
-            [self.insertions, self.lost, self.youngest_lost, self.stash_peak], np.int64
-        )
-        run: Any = _compiled() if self.compiled else loop.perform
-        offsets: Any = self._offsets if self.compiled else self._offsets.tolist()
-        asked: list[Any] = [codes, digests, rests, places, windows]
-        kept: list[Any] = [self._times, self._held, self._stash_times, self._stash, numbers, *told]
-        if not self.compiled:
-            # An interpreter takes elements from these three times as fast as from arrays.
-            asked = [array.tolist() for array in asked]
-            kept = [memoryview(array) for array in kept]
-        run(*asked, *kept[:4], self.window, self.moves or 0, offsets, *kept[4:])
+    def _perform_part(
+        self, codes: NDArray[np.uint8], keys: Words, windows: Ages, ages: Ages, covered: Ages
+    ) -> None:
+        """Perform operations, none of which is a CLEAR; write ages and windows that are covered."""
+        if self.compiled:
+            self._run(codes, keys, windows, ages, covered, None)
+            return
+        numbers, offsets = self._numbers(), self._offsets.tolist()
+        # An interpreter takes elements from these three times as fast as from arrays.
+        asked = [
+            array.tolist() for array in (codes.astype(np.int64), *self._digests(keys), windows)
+        ]
+        kept = [
+            memoryview(array) for array in (self._times, self._held, self._stash_times, self._stash)
+        ]
+        told = [memoryview(array) for array in (numbers, ages, covered)]
+        loop.perform(*asked, *kept, self.window, self.moves or 0, offsets, *told)
+        self._take_numbers(numbers)
+
+    def _run(self, codes: Any, keys: Words, windows: Any, *answers: Any) -> None:
+        """Perform operations in the extension: `codes`, or one code for all."""
+        numbers, secret = self._numbers(), compilation.halves([self._secret])
+        if not isinstance(codes, Operation):
+            codes = np.ascontiguousarray(codes)
+        words = np.ascontiguousarray(keys)
+        self._engine.perform(numbers, secret, codes, words, windows, *answers)
+        self._take_numbers(numbers)
+
+    def _numbers(self) -> Ages:
+        """Numbers of the state as the loops take them, and three counts of single keys."""
+        state = self.insertions, self.lost, self.youngest_lost, self.stash_peak
+        return np.array([*state, 0, 0, 0], np.int64)
+
+    def _take_numbers(self, numbers: Ages) -> list[int]:
+        """Take the numbers of the state back; return the counts of single keys."""
         self._all_lost -= self.lost
-        self.insertions, self.lost, self.youngest_lost, self.stash_peak = numbers.tolist()
+        state = numbers.tolist()
+        self.insertions, self.lost, self.youngest_lost, self.stash_peak = state[:4]
         self._all_lost += self.lost
+        return state[4:]
+
+    def _lend(self) -> None:
+        self._engine.arm(self._numbers(), compilation.halves([self._secret]))
+
+    def _regain(self) -> list[int]:
+        numbers = np.zeros(7, np.int64)
+        self._engine.disarm(numbers)
+        return self._take_numbers(numbers)
 
     def _digests(self, keys: Words) -> tuple[Ages, Ages, Ages]:
         """Return digests, the part that cells hold, and the cell in each column, (n, columns)."""
-        states = self._states(keys)
+        states = self._hash.state(keys, self._secret)
         low, rest = (part.astype(np.uint64) for part in self._hash.indices(states, 0))
         places = np.empty((len(keys), self.columns), np.int64)
         for column, tables in enumerate(self._tables):
@@ -389,14 +446,6 @@ class WindowDictionary(CountedFilter):
             places[:, column] = row + np.uint64(column * self.rows)
         digests = rest << np.uint64(self.spec.row_bits) | low
         return digests.astype(np.int64), rest.astype(np.int64), places
-
-    def _states(self, keys: Words) -> NDArray[np.uint64]:
-        if not self.compiled:
-            return self._hash.state(keys, self._secret)
-        from ..hash.compiled_hash import CompiledHash
-
-        states: NDArray[np.uint64] = CompiledHash(self._hash).states(keys, [self._secret])[0]
-        return states
 
     # State files
 
@@ -430,8 +479,3 @@ class WindowDictionary(CountedFilter):
                 raise ValueError(f"{name}: must be at least 0, not {array.min()}")
         if self._private:
             self._secret, self._waiting = (check_secret(secret) for secret in numbers["secrets"])
-
-
-@lru_cache(maxsize=1)
-def _compiled() -> Any:
-    return compilation.jit(loop.perform)

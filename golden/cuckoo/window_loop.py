@@ -1,4 +1,4 @@
-"""The loop over the operations of a window dictionary: the same interpreted and compiled."""
+"""The loop over the operations of a window dictionary: the extension has the same."""
 
 from typing import Any
 

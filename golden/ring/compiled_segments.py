@@ -1,12 +1,14 @@
-"""Segments of a filter whose operations run in compiled loops."""
+"""Segments of a filter whose operations run in the extension module."""
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..hash.compiled_hash import CompiledHash
+from ..compilation import compiled_hash, halves
 from ..hash.functions import shard_rotations
+from ..operations import Operation
 from ..results import Ages
-from . import compiled_loops as loops
 from .layout import Layout
 from .position import RingPosition
 from .slices import chunks
@@ -18,6 +20,14 @@ _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder=
 )
 """Bits of each value of a byte, the least significant first."""
 
+(
+    BASE, FILLED, LENGTH, GENERATION, INSERTIONS, SHIFTS, CLEARS,
+    OLDER, ROW, OLDER_ROW, WAITING_ROW, REKEYS, SINGLES, SIZE,
+) = (*range(13), 15)  # fmt: skip
+"""Places in the vector that carries a `RingPosition` into the extension and back: its fields,
+counts of the call, and rows of the secrets, -1 if none waits. `SINGLES` is the first of three
+counts of single keys: operations, insertions, hits."""
+
 
 class CompiledSegments:
     """Bits of all physical segments in a `layout`; does what `Segments` does, bit for bit."""
@@ -25,17 +35,17 @@ class CompiledSegments:
     def __init__(self, layout: Layout) -> None:
         spec = layout.spec
         self._layout = layout
-        self._hash = CompiledHash(layout.hash)
-        self._rotations = np.array(layout.hash.rotations, np.uint64)
-        self._fields = _field_table(layout)
         width = layout.parts * layout.cells
         self._blocks = spec.segment_blocks
-        # A block that fits into a word lies in one.
+        # A block that fits into a word is in one.
         self._pitch = 1 << (width - 1).bit_length() if width <= 64 else width
-        self._joint = layout.blocked and width <= 64
-        self._strides = self._stride_vector()
         self._columns = layout.hash.functions == 1
         self._memory = self._empty()
+        joint = not self._columns and layout.blocked and width <= 64
+        core, key_hash = compiled_hash(layout.hash)
+        self.engine = core.Ring(
+            key_hash, self._memory, spec.segments, spec.run, joint, self._strides()
+        )
 
     def _empty(self) -> NDArray[np.unsignedinteger]:
         segments, bits = self._layout.spec.segments, self._blocks * self._pitch
@@ -44,20 +54,18 @@ class CompiledSegments:
         size = next(size for size in (8, 16, 32, 64) if segments <= size)
         return np.zeros(bits, f"u{size // 8}")
 
-    def _stride_vector(self) -> NDArray[np.uint64]:
+    def _strides(self) -> NDArray[np.uint64]:
+        """Return strides of blocks, parts and shards in bits, and how there are blocks, shards."""
         layout, spec = self._layout, self._layout.spec
-        strides = np.zeros(loops.STRIDES_SIZE, np.uint64)
-        strides[loops.BLOCK_STRIDE] = self._pitch
-        strides[loops.PART_STRIDE] = layout.cells if layout.partitioned else 0
-        strides[loops.BLOCKED] = layout.blocked
-        strides[loops.SHARDS] = spec.shards
+        stride, rotations = 0, (0, 0, 0)
         if spec.shards > 1:
-            blocks = spec.segment_blocks // spec.shards
-            strides[loops.SHARD_STRIDE] = blocks * self._pitch or spec.shard_bits
-            strides[loops.SHARD_ROTATIONS :] = shard_rotations(
-                layout.hash.fields, layout.hash.functions, layout.hash.seed
-            )
-        return strides
+            stride = spec.segment_blocks // spec.shards * self._pitch or spec.shard_bits
+            key_hash = layout.hash
+            rotations = shard_rotations(key_hash.fields, key_hash.functions, key_hash.seed)
+        part = layout.cells if layout.partitioned else 0
+        return np.array(
+            [self._pitch, part, stride, layout.blocked, spec.shards, *rotations], np.uint64
+        )
 
     # Bits
 
@@ -115,34 +123,53 @@ class CompiledSegments:
     # Operations
 
     def perform(
-        self, codes: NDArray[np.uint8], keys: NDArray[np.uint64], ring: RingPosition
+        self,
+        codes: "NDArray[np.uint8] | Operation",
+        keys: NDArray[np.uint64],
+        ring: RingPosition,
     ) -> Ages:
         """Perform operations, and return ages of shape (n,), like `Segments`.
 
-        The `codes` have shape (n,), the `keys` (n, words); the `ring` is changed.
+        The `codes` have shape (n,), or there is one for all; the `keys` have shape (n, words). The
+        `ring` is changed.
         """
-        ages = np.empty(len(codes), np.int64)
-        for part in chunks(len(codes), _CHUNK):
-            secrets = _secrets(ring)
-            states = self._hash.states(keys[part], secrets)
-            vector = _vector(ring, secrets)
-            self._run(codes[part], states, vector, ages[part])
-            _move(ring, vector, secrets)
+        ages = np.empty(len(keys), np.int64)
+        self._perform(codes, keys, ring, ages, None)
         return ages
 
-    def _run(
-        self,
-        codes: NDArray[np.uint8],
-        states: NDArray[np.uint64],
-        ring: NDArray[np.int64],
-        ages: Ages,
+    def seen(
+        self, operation: Operation, keys: NDArray[np.uint64], ring: RingPosition
+    ) -> NDArray[np.bool_]:
+        """Perform one `operation` on all `keys`, and return whether each is reported.
+
+        Parameters as for `perform`; the result has shape (n,).
+        """
+        seen = np.empty(len(keys), np.bool_)
+        self._perform(operation, keys, ring, None, seen)
+        return seen
+
+    def _perform(
+        self, codes: Any, keys: NDArray[np.uint64], ring: RingPosition, *answers: Any
     ) -> None:
-        spec = self._layout.spec
-        shared = (codes, states, self._rotations, self._fields, self._strides, ring, ages)
-        if self._columns:
-            loops.perform_columns(self._memory, spec.segments, *shared)
-        else:
-            loops.perform_words(self._memory, spec.run, self._joint, *shared)
+        secrets = _secrets(ring)
+        vector = _vector(ring, secrets)
+        if not isinstance(codes, Operation):
+            codes = np.ascontiguousarray(codes)
+        self.engine.perform(vector, halves(secrets), codes, np.ascontiguousarray(keys), *answers)
+        _move(ring, vector, secrets)
+
+    def arm(self, ring: RingPosition) -> None:
+        """Let the extension have the position of the `ring`, for single keys, up to `disarm`."""
+        secrets = _secrets(ring)
+        self.engine.arm(_vector(ring, secrets), halves(secrets))
+
+    def disarm(self, ring: RingPosition) -> list[int]:
+        """Take the position back; return operations, insertions and hits of single keys."""
+        secrets, vector = _secrets(ring), np.zeros(SIZE, np.int64)
+        self.engine.disarm(vector)
+        _move(ring, vector, secrets)
+        counts: list[int] = vector[SINGLES:].tolist()
+        return counts
 
 
 def _tally(octets: NDArray[np.uint8]) -> NDArray[np.int64]:
@@ -151,18 +178,6 @@ def _tally(octets: NDArray[np.uint8]) -> NDArray[np.int64]:
     for part in chunks(len(octets), _CHUNK):
         tally += np.bincount(octets[part], minlength=256)
     return tally
-
-
-def _field_table(layout: Layout) -> NDArray[np.uint64]:
-    """Return the index fields as the loops take them, shape (indices, 5)."""
-    return np.array(
-        [
-            # A field of no bits must not shift by the whole word.
-            [f.word, (64 - f.offset - f.bits) % 64, (1 << f.bits) - 1, f.size, f.bits]
-            for f in layout.hash.fields
-        ],
-        np.uint64,
-    )
 
 
 def _secrets(ring: RingPosition) -> list[int]:
@@ -177,30 +192,30 @@ def _secrets(ring: RingPosition) -> list[int]:
 
 def _vector(ring: RingPosition, secrets: list[int]) -> NDArray[np.int64]:
     """Return the position of the ring as the loops take it; insertions, shifts from 0 on."""
-    vector = np.zeros(loops.RING_SIZE, np.int64)
-    vector[loops.BASE] = ring.base
+    vector = np.zeros(SIZE, np.int64)
+    vector[BASE] = ring.base
     # Integers of Python have no largest; no part of a stream reaches this one.
-    vector[loops.FILLED] = min(ring.filled, _MOST)
-    vector[loops.LENGTH] = min(ring.length, _MOST)
-    vector[loops.GENERATION] = min(ring.generation, _MOST)
-    vector[loops.OLDER] = ring.older
-    vector[loops.OLDER_ROW] = 1 if ring.older else 0
-    vector[loops.WAITING_ROW] = -1 if ring.waiting is None else len(secrets) - 1
-    vector[loops.REKEYS] = ring.spec.rekey
+    vector[FILLED] = min(ring.filled, _MOST)
+    vector[LENGTH] = min(ring.length, _MOST)
+    vector[GENERATION] = min(ring.generation, _MOST)
+    vector[OLDER] = ring.older
+    vector[OLDER_ROW] = 1 if ring.older else 0
+    vector[WAITING_ROW] = -1 if ring.waiting is None else len(secrets) - 1
+    vector[REKEYS] = ring.spec.rekey
     return vector
 
 
 def _move(ring: RingPosition, vector: NDArray[np.int64], secrets: list[int]) -> None:
     """Take the position that a loop has left."""
     values = vector.tolist()
-    ring.insertions += values[loops.INSERTIONS]
-    if not values[loops.SHIFTS] and not values[loops.CLEARS]:
-        ring.filled += values[loops.INSERTIONS]
+    ring.insertions += values[INSERTIONS]
+    if not values[SHIFTS] and not values[CLEARS]:
+        ring.filled += values[INSERTIONS]
         return
-    ring.base, ring.filled = values[loops.BASE], values[loops.FILLED]
+    ring.base, ring.filled = values[BASE], values[FILLED]
     ring.length = ring.generation
-    ring.shifts += values[loops.SHIFTS]
-    ring.secret = secrets[values[loops.ROW]]
-    ring.older = values[loops.OLDER]
-    ring.older_secret = secrets[values[loops.OLDER_ROW]] if ring.older else 0
-    ring.waiting = None if values[loops.WAITING_ROW] < 0 else ring.waiting
+    ring.shifts += values[SHIFTS]
+    ring.secret = secrets[values[ROW]]
+    ring.older = values[OLDER]
+    ring.older_secret = secrets[values[OLDER_ROW]] if ring.older else 0
+    ring.waiting = None if values[WAITING_ROW] < 0 else ring.waiting

@@ -219,8 +219,8 @@ class RotationState:
         The `codes`, shape (n,), are values of `Operation`, of the families without
         removal; the `times`, shape (n,), never decrease.
         """
-        if compilation.wanted():
-            return self._follow_compiled(codes, times)
+        if (core := compilation.core()) is not None:
+            return self._follow_compiled(core, codes, times)
         passage = Passage.empty(len(codes))
         inserts = np.isin(codes, (Operation.INSERT, Operation.CHECK_AND_INSERT))
         controls = np.flatnonzero(codes & OperationBit.ALONE)
@@ -250,30 +250,26 @@ class RotationState:
             start = part.stop
         return passage
 
-    def _follow_compiled(self, codes: NDArray[np.uint8], times: Times) -> Passage:
-        from . import compiled_turns as compiled
-
+    def _follow_compiled(self, core: Any, codes: NDArray[np.uint8], times: Times) -> Passage:
         policy, passage = self.policy, Passage.empty(len(codes))
         # Integers of Python have no largest; no part of a stream reaches this one.
         sizes = [min(size, TIME_LIMIT) for size in (self.filled, self.length, self.generation)]
+        moments = self.first, self.last, self.lost, self.latest
         spanned, shorten = policy.span is not None, policy.when_full == "shorten"
-        present = *sizes, self.first, self.last, self.lost, self.latest
         limits = policy.writes, self._span, self._old, spanned, shorten
-        state = np.array([*present, 0, 0, 0, 0, *limits], np.int64)
+        state = np.array([*sizes, *moments, 0, 0, 0, 0, *limits], np.int64)
         settled, overfull = np.array(self.settled, np.int64), np.array(self.overfull)
-        # Another layout in memory would be another compilation.
-        codes = np.require(codes, requirements=["C", "W"])
-        times = np.require(times, requirements=["C", "W"])
-        compiled.follow(codes, times, state, settled, overfull, *passage)
+        arrays = np.ascontiguousarray(codes), np.ascontiguousarray(times)
+        core.follow(*arrays, state, settled, overfull, *passage)
         values = state.tolist()
-        self.first, self.last, self.lost, self.latest = values[3:7]
+        self.filled, length, _, self.first, self.last, self.lost, self.latest = values[:7]
+        insertions, shifts, shortened, overfilled = values[7:11]
         self.settled, self.overfull = settled.tolist(), overfull.tolist()
-        self.insertions += values[compiled.INSERTIONS]
-        self.shifts += values[compiled.SHIFTS]
-        self.shortened += values[compiled.SHORTENED]
-        self.overfilled += values[compiled.OVERFILLED]
-        self.filled = values[compiled.FILLED]
-        if values[compiled.LENGTH] != sizes[compiled.LENGTH]:
+        self.insertions += insertions
+        self.shifts += shifts
+        self.shortened += shortened
+        self.overfilled += overfilled
+        if length != sizes[1]:
             self.length = self.generation
         return passage
 

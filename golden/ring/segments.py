@@ -59,6 +59,15 @@ class Segments:
             )
         return ages
 
+    def seen(
+        self, operation: Operation, keys: NDArray[np.uint64], ring: RingPosition
+    ) -> NDArray[np.bool_]:
+        """Perform one `operation` on all `keys`, and return whether each is reported.
+
+        Parameters as for `perform`; the result has shape (n,).
+        """
+        return self.perform(np.full(len(keys), operation, np.uint8), keys, ring) >= 0
+
     def _places(
         self, states: "_States", ring: RingPosition
     ) -> Iterator[tuple[int, NDArray[np.intp]]]:

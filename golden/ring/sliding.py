@@ -96,6 +96,8 @@ class SlidingFilter(CountedFilter):
         self._layout = self._layout_class.of(self._spec, self.partitioned)
         self._hash = self._layout.hash
         self._segments = _segments(self._layout)
+        if self.compiled:
+            self._engine = self._segments.engine
 
     @classmethod
     def _signature(cls) -> list[inspect.Parameter]:
@@ -138,22 +140,24 @@ class SlidingFilter(CountedFilter):
         age = self._segments.perform(codes, keys, self._ring)
         return Results.of(age >= 0, age)
 
-    # Without a record of results, single keys are faster.
-
     def _insert(self, keys: Words) -> None:
-        self._ages(Operation.INSERT, keys)
+        self._segments.seen(Operation.INSERT, keys, self._ring)
 
     def _check_and_insert(self, keys: Words) -> Answers:
-        return self._ages(Operation.CHECK_AND_INSERT, keys) >= 0
+        return self._segments.seen(Operation.CHECK_AND_INSERT, keys, self._ring)
 
     def _query(self, keys: Words) -> Answers:
-        return self._age(keys) >= 0
+        return self._segments.seen(Operation.QUERY, keys, self._ring)
 
     def _age(self, keys: Words) -> Ages:
-        return self._ages(Operation.QUERY, keys)
+        codes = np.full(len(keys), Operation.QUERY, np.uint8)
+        return self._segments.perform(codes, keys, self._ring)
 
-    def _ages(self, operation: Operation, keys: Words) -> Ages:
-        return self._segments.perform(np.full(len(keys), operation, np.uint8), keys, self._ring)
+    def _lend(self) -> None:
+        self._segments.arm(self._ring)
+
+    def _regain(self) -> list[int]:
+        return self._segments.disarm(self._ring)
 
     def shift(self) -> None:
         """Start a new generation now; as the operation SHIFT."""

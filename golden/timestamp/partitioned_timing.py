@@ -17,6 +17,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .. import compilation
 from ..convenience import State
 from ..filter import Answers, CountedFilter, Filter, Words
 from ..operations import Operation, OperationBit
@@ -28,6 +29,9 @@ from ..spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, TimedTimin
 from ..timed_filter import TimedFilter
 from ..times import NEVER, TIME_LIMIT, Times, check_now
 from .timestamps import Integers
+
+_MOST_HASHES = 64
+"""Hash functions that the extension takes."""
 
 
 class StampedParts(Filter):
@@ -42,6 +46,8 @@ class StampedParts(Filter):
     thresholds : ndarray of uint8, shape (classes, ages, 2**phase_bits)
         With classes, the table that answers: see `decide_by`. At first all are 0, and every key
         that is asked for is reported.
+    compiled : bool
+        Whether operations run in the extension; nothing else depends on it.
     """
 
     age_unit = "blocks"
@@ -59,6 +65,12 @@ class StampedParts(Filter):
         self.phase_bits = spec.phase_bits
         self.thresholds = np.zeros(spec.table_shape, np.uint8)
         self._make_hash(spec.index_sizes)
+        self._stamps = np.zeros((self.hashes, self.cells), np.uint64)
+        self.compiled = compilation.wanted() and self.hashes <= _MOST_HASHES
+        if self.compiled:
+            core, key_hash = compilation.compiled_hash(self._hash)
+            block = getattr(self, "block", 0)
+            self._cells = core.Stamps(key_hash, self._stamps, self.expired_age, block)
 
     # State
 
@@ -133,7 +145,7 @@ class StampedParts(Filter):
 
     def _empty(self) -> None:
         self.insertions = self.shifts = 0
-        self._stamps = np.zeros((self.hashes, self.cells), np.uint64)
+        self._stamps[:] = 0
 
     def shift(self) -> None:
         """Begin the next block now, beside the clock: every key is one block older."""
@@ -212,12 +224,10 @@ class StampedParts(Filter):
         inserts = together & (codes & OperationBit.INSERT != 0)
         shifts = np.cumsum(codes == Operation.SHIFT)
         blocks = self._blocks(inserts, *times) + self.shifts + shifts
-        ages = self._touch(keys, blocks, inserts)
+        oldest, cells = self._touch(keys, blocks, inserts)
         phases = self._phases(inserts)
         self.insertions += int(inserts.sum())
         self.shifts += int(shifts[-1])
-        oldest = ages.max(axis=0)
-        cells = (ages == oldest).sum(axis=0)
         if self.classes is None:
             reported = oldest <= asked
         else:
@@ -229,7 +239,20 @@ class StampedParts(Filter):
         """Return the phase of the block that each operation finds, of which some insert."""
         return 0
 
-    def _touch(self, keys: Words, blocks: Integers, inserts: Answers) -> Integers:
+    def _touch(self, keys: Words, blocks: Integers, inserts: Answers) -> tuple[Integers, Integers]:
+        """Age of each key's oldest cell before its operation, and cells that have it; insert some.
+
+        Both have shape (n,).
+        """
+        if self.compiled:
+            oldest, cells = np.empty((2, len(keys)), np.int64)
+            self._cells.touch(blocks, inserts, np.ascontiguousarray(keys), oldest, cells)
+            return oldest, cells
+        ages = self._touched(keys, blocks, inserts)
+        oldest = ages.max(axis=0)
+        return oldest, (ages == oldest).sum(axis=0)
+
+    def _touched(self, keys: Words, blocks: Integers, inserts: Answers) -> Integers:
         """Ages of the cells of each key before its operation, shape (hashes, n); insert some."""
         ages = np.empty((self.hashes, len(keys)), np.int64)
         for part, cells in enumerate(self._hash.indices(self._hash.state(keys), 0)):
@@ -286,9 +309,48 @@ class PartitionedTimingFilter(StampedParts, CountedFilter):
         """Expected false-positive rate of a full window of distinct keys, and most of a block."""
         return self._stamped.mean_false_positive_rate
 
+    def _prepare(self) -> None:
+        super()._prepare()
+        # A table answers by the phase, which the loop for single keys does not have.
+        if self.compiled and self.classes is None:
+            self._engine = self._cells
+
     @property
     def _last_block(self) -> int:
         return self.insertions // self.block
+
+    # All keys have one operation and one window: the extension does the rest.
+
+    def _insert(self, keys: Words) -> None:
+        self._one_operation(Operation.INSERT, keys)
+
+    def _query(self, keys: Words) -> Answers:
+        return self._one_operation(Operation.QUERY, keys)
+
+    def _check_and_insert(self, keys: Words) -> Answers:
+        return self._one_operation(Operation.CHECK_AND_INSERT, keys)
+
+    def _one_operation(self, operation: Operation, keys: Words) -> Answers:
+        if self._engine is None:
+            return self._performed(operation, keys).seen
+        seen, numbers = np.empty(len(keys), np.bool_), self._numbers()
+        words = np.ascontiguousarray(keys)
+        self._engine.perform(numbers, operation, self.window_blocks, words, seen)
+        self.insertions = int(numbers[0])
+        return seen
+
+    def _numbers(self) -> Integers:
+        """Insertions, shifts and three counts of single keys, as the extension takes them."""
+        return np.array([self.insertions, self.shifts, 0, 0, 0], np.int64)
+
+    def _lend(self) -> None:
+        self._engine.arm(self._numbers())
+
+    def _regain(self) -> list[int]:
+        numbers = np.zeros(5, np.int64)
+        self._engine.disarm(numbers)
+        self.insertions, self.shifts, *counts = numbers.tolist()
+        return counts
 
     def _before(self, inserts: Answers) -> Integers:
         """Return the insertions before each operation, of which some insert."""

@@ -72,6 +72,8 @@ class TimestampFilter(CountedFilter):
             require_count("padding", self.padding, least=0, most=1 << 30)
         self._make_hash([self.cells] * self.hashes)
         self.compiled = compilation.wanted()
+        if self.compiled:
+            self._core, self._compiled_hash = compilation.compiled_hash(self._hash)
 
     # Sizes
 
@@ -152,7 +154,7 @@ class TimestampFilter(CountedFilter):
 
     def _insert(self, keys: Words) -> None:
         if self.compiled:
-            self._run(keys, asks=False)
+            self._run(keys)
             return
         for indices in self._chunks(keys):
             self._advance(indices)
@@ -180,7 +182,7 @@ class TimestampFilter(CountedFilter):
 
     def _check_and_insert(self, keys: Words) -> Answers:
         if self.compiled:
-            return self._run(keys, asks=True)
+            return self._run(keys)
         answers = [np.empty(0, np.bool_)]
         for indices in self._chunks(keys):
             now = self.insertions + np.arange(len(indices))
@@ -235,22 +237,15 @@ class TimestampFilter(CountedFilter):
             self._advance(indices)
         return _joined(parts)
 
-    def _run(self, keys: Words, *, asks: bool) -> Answers:
-        """Insert keys in the compiled loop; the answers, if any were asked for."""
-        from ..hash.compiled_hash import CompiledHash
-        from . import compiled_timing as loop
-
-        states = CompiledHash(self._hash).states
-        seen = np.zeros(len(keys), np.bool_)
-        for start in range(0, len(keys), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            swept_next = self.insertions * self.swept % self.cells
-            moved = [self.timestamp, self.filled, swept_next]
-            fixed = [self.window, self.block, self.last_timestamp, self.swept]
-            numbers = np.array([*moved, *fixed], np.int64)
-            indices = np.stack(self._hash.indices(states(keys[part], [0])[0], 0))
-            loop.insert_keys(self._cells, indices, numbers, asks, seen[part])
-            self.insertions += indices.shape[1]
+    def _run(self, keys: Words) -> Answers:
+        """Check and insert keys in the extension."""
+        seen = np.empty(len(keys), np.bool_)
+        moved = [self.timestamp, self.filled, self.insertions * self.swept % self.cells]
+        fixed = [self.window, self.block, self.last_timestamp, self.swept]
+        numbers = np.array([*moved, *fixed], np.int64)
+        keys = np.ascontiguousarray(keys)
+        self._core.insert_stamps(self._compiled_hash, self._cells, numbers, keys, seen)
+        self.insertions += len(keys)
         return seen
 
     # Chunks: `indices` has shape (n, hashes), one row per key

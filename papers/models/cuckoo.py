@@ -17,7 +17,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lately.golden import compilation
 from lately.golden.filter import Answers, Words, require_count
 from lately.golden.hash.keys import Keys, one_or_all, sortable
 from lately.golden.results import Ages
@@ -59,8 +58,6 @@ class CuckooDictionary(CuckooTables):
         Entries moved to their other table so far, by insertions that succeeded.
     overflow_peak : int
         Most keys that were in the list at a time.
-    compiled : bool
-        Whether keys of 64 bits or fewer are inserted in a compiled loop.
     """
 
     specification = CuckooSpec
@@ -82,7 +79,6 @@ class CuckooDictionary(CuckooTables):
         if self.moves is None:
             self.moves = 3 * self.window.bit_length()
         self._make_hash([self.positions, self.positions, 1 << self.signature_bits])
-        self.compiled = compilation.wanted()
 
     @classmethod
     def for_error_rate(
@@ -209,41 +205,7 @@ class CuckooDictionary(CuckooTables):
         """Insert keys; return ages from before, more than `window` for an absent key."""
         ages = np.empty(len(keys), np.int64)
         for part in chunks(len(keys), _CHUNK):
-            ages[part] = self._insert_part(keys[part])
-        return ages
-
-    def _insert_part(self, keys: Words) -> "list[int] | Ages":
-        # The list is brought into another form for a batch, which pays for many keys only.
-        many = 8 * len(keys) >= len(self._overflow)
-        if self.compiled and keys.shape[1] == 1 and many:
-            return self._insert_compiled(keys)
-        return self._insert_chunk(keys)
-
-    def _insert_compiled(self, keys: Words) -> Ages:
-        from lately.golden.hash.compiled_hash import CompiledHash
-
-        from . import compiled_cuckoo as loop
-
-        states = CompiledHash(self._hash).states(keys, [0])[0]
-        listed = loop.ListTable(self._overflow, len(keys))
-        numbers = np.zeros(loop.NUMBERS, np.int64)
-        numbers[: loop.HEAD] = (
-            self._now, self.window, self.positions, self.moves,
-            0, self.overflow_peak, len(self._overflow),
-        )  # fmt: skip
-        numbers[loop.TAIL] = len(self._overflow)
-        coin = np.array([self._coin], np.uint64)
-        ages = np.empty(len(keys), np.int64)
-        loop.insert_keys(
-            self._times_view, self._codes_view, *self._addresses(states),
-            np.ascontiguousarray(keys[:, 0]), listed.keys, listed.stamps, listed.slots,
-            listed.times, numbers, coin, ages,
-        )  # fmt: skip
-        self._coin = int(coin[0])
-        self.moved += int(numbers[loop.MOVED])
-        self.overflow_peak = int(numbers[loop.PEAK])
-        self._overflow = listed.entries(int(numbers[loop.HEAD]), int(numbers[loop.TAIL]))
-        self.insertions += len(keys)
+            ages[part] = self._insert_chunk(keys[part])
         return ages
 
     def _insert_chunk(self, keys: Words) -> list[int]:

@@ -13,53 +13,58 @@ from paths import taking
 from small_filters import CLASSES, OPERATIONS, as_keys, counters_of, key_lists, specs
 
 from lately.golden import (
-    APBBF,
-    APBF,
-    GEBF,
     PRESETS,
     BlockedGEBF,
-    BlockTimingBloomFilter,
     FilterSpec,
     Operation,
     SlidingFilter,
-    TimingBloomFilter,
+    TimedFilter,
     compilation,
     from_spec,
     load,
     preset,
 )
+from lately.golden.spec.dictionary_sizes import WindowDictionarySpec
+from lately.golden.spec.timestamp import BlockTimingSpec, PartitionedTimingSpec, TimedTimingSpec
 from papers.gebf_runs import DoubleHashedGEBF
-from papers.models import CuckooDictionary
 
-pytest.importorskip("numba", reason="the compiled path needs numba")
+pytestmark = pytest.mark.skipif(
+    not compilation.importable(), reason="the extension module is not built"
+)
 
-SEEDS = [11, 12, 13]
+SINGLE = ("query", "check_and_insert", "insert", "age", "__contains__")
 
 
-def pair(spec, *, partitioned=True, secret=0):
+def on_both(build):
     """Build the same filter for either path."""
     models = []
     for path in ("compiled", "numpy"):
         with taking(path):
-            model = CLASSES[spec.family].__new__(CLASSES[spec.family])
-            SlidingFilter.__init__(model, spec, partitioned=partitioned, secret=secret)
-        assert model.compiled == (path == "compiled")
-        models.append(model)
+            models.append(build())
+        assert getattr(models[-1], "compiled", path == "compiled") == (path == "compiled")
     return models
 
 
+def pair(spec, *, partitioned=True, secret=0):
+    def build():
+        model = CLASSES[spec.family].__new__(CLASSES[spec.family])
+        SlidingFilter.__init__(model, spec, partitioned=partitioned, secret=secret)
+        return model
+
+    return on_both(build)
+
+
 def same(fast, slow):
-    """Hold every bit, every counter and the position of two filters against each other."""
+    """Compare every bit, every counter and the position of two filters."""
     assert np.array_equal(fast.memory, slow.memory)
     assert fast == slow
-    assert counters_of(fast) == counters_of(slow)
-    assert fast.secrets == slow.secrets
-    assert fast.rekey_ready == slow.rekey_ready
-    assert fast.ring_position == slow.ring_position
+    assert fast.counters == slow.counters
+    for name in ("secrets", "rekey_ready", "ring_position", "insertions", "guaranteed_window"):
+        assert getattr(fast, name, None) == getattr(slow, name, None)
     return True
 
 
-# Both paths
+# Rings
 
 
 @settings(max_examples=150, deadline=None)
@@ -78,6 +83,9 @@ def test_mixed_operations(spec, data):
         assert some.seen.tolist() == expected.seen.tolist()
         assert same(fast, slow)
         assert fast.age(array).tolist() == slow.age(array).tolist()
+        for name in data.draw(st.lists(st.sampled_from(SINGLE), max_size=20), "single keys"):
+            key = data.draw(st.sampled_from(keys), "key")
+            assert getattr(fast, name)(key) == getattr(slow, name)(key)
         assert same(fast, slow)
         if keyed and slow.rekey_ready and data.draw(st.booleans(), "rekey"):
             secret = data.draw(st.integers(0, 2**128 - 1), "secret")
@@ -88,7 +96,7 @@ def test_mixed_operations(spec, data):
         keys, codes = keys[size:], codes[size:]
 
 
-LARGE = {
+RINGS = {
     "apbf": FilterSpec(family="apbf", k=10, l=7, slice_bits=1001, generation=69),
     "apbf of 62 slices": FilterSpec(family="apbf", k=20, l=42, slice_bits=129, generation=7),
     "word": FilterSpec(
@@ -106,47 +114,167 @@ LARGE = {
     "gebf": FilterSpec(family="gebf", window=2000, epochs=6, hashes=8, bits=28_000),
     "gebf of 16 bits": FilterSpec(family="gebf", window=2000, epochs=8, hashes=5, bits=28_001),
     "gebf of 32 bits": FilterSpec(family="gebf", window=999, epochs=25, hashes=3, bits=14_000),
-    "gebf of 61 epochs": FilterSpec(family="gebf", window=999, epochs=61, hashes=3, bits=14_000),
+    "gebf of 61 epochs": FilterSpec(family="gebf", window=999, epochs=61, hashes=13, bits=14_000),
+    "gebf with a secret": FilterSpec(
+        family="gebf", window=500, epochs=6, hashes=4, bits=7_000, hash="siphash", rekey=True
+    ),
     "blocked": FilterSpec(
         family="blocked-gebf", window=900, epochs=5, hashes=3, bits=9_000, block_bits=64
     ),
     "lanes": FilterSpec(
-        family="apbbf",
-        k=2,
-        l=4,
-        block_bits=64,
-        hashes_per_block=4,
-        blocks=66,
-        generation=200,
+        family="apbbf", k=2, l=4, block_bits=64, hashes_per_block=4, blocks=66, generation=200,
         lanes=4,
     ),
+}  # fmt: skip
+
+
+def ring_in_time(random):
+    spec = RINGS[str(random.choice([name for name in RINGS if name != "lanes"]))]
+    return FilterSpec.from_dict(spec.to_dict() | {"span": int(random.integers(50, 9000))})
+
+
+def dictionary(random):
+    rows = 1 << int(random.integers(1, 8))
+    return WindowDictionarySpec(
+        window=int(random.integers(1, 600)),
+        columns=int(random.integers(3, 8)),
+        rows=rows,
+        digest_bits=rows.bit_length() + int(random.integers(0, 20)),
+        stash=int(random.integers(1, 20)),
+        moves=int(random.integers(1, 30)) if random.integers(2) else None,
+        hash=str(random.choice(["h3", "siphash"])),
+    )
+
+
+def timing(random):
+    window = int(random.integers(1, 700))
+    return BlockTimingSpec(
+        window=window,
+        cells=int(random.integers(1, 6 * window + 1)),
+        hashes=int(random.integers(1, 7)),
+        padding=[None, 0, 5][random.integers(3)],
+        block=int(random.choice([1, 2, 50, 1000])),
+    )
+
+
+def timing_in_parts(random):
+    block = int(random.choice([1, 2, 50]))
+    sizes = {"cells": int(random.integers(1, 3000)), "hashes": int(random.integers(1, 11))}
+    if random.integers(3) == 0:
+        sizes |= {"classes": 3}
+    if random.integers(2):
+        return PartitionedTimingSpec(window=9 * block, block=block, **sizes)
+    return TimedTimingSpec(span=700 * block, period=block, **sizes)
+
+
+FAMILIES = {
+    **{name: lambda _, name=name: RINGS[name] for name in RINGS},
+    "ring in time": ring_in_time,
+    "dictionary": dictionary,
+    "timing": timing,
+    "timing in parts": timing_in_parts,
 }
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("name", LARGE)
-def test_long_streams(name, seed):
-    """Chunks, generations, and keys that come again at once or later; seeds are printed."""
+def whole(words):
+    """Return a key as one integer."""
+    return sum(int(word) << 64 * place for place, word in enumerate(np.atleast_1d(words)))
+
+
+class Course:
+    """Two filters of a family, of either path, and random operations on both."""
+
+    def __init__(self, name, seed):
+        self.random = random = np.random.default_rng(seed)
+        bits = int(random.choice([64, 17, 41, 100]))
+        self.spec = replace(FAMILIES[name](random), seed=int(random.integers(9)), key_bits=bits)
+        self.fast, self.slow = on_both(lambda: from_spec(self.spec))
+        self.universe = as_keys([int(key) for key in random.integers(0, 1 << 17, 2500)], bits)
+        self.now = 0
+
+    def draw(self, size):
+        """Return keys, and their times if the filters take them."""
+        keys = self.universe[self.random.integers(0, len(self.universe), size)]
+        if not isinstance(self.fast, TimedFilter):
+            return [keys]
+        times = self.now + np.cumsum(self.random.integers(0, 3, size))
+        self.now = int(times[-1]) if size else self.now
+        return [keys, times]
+
+    def perform(self, size):
+        codes = self.random.choice([1, 2, 3, 3, 3], size)
+        if Operation.REMOVE in self.fast._supported:
+            codes[self.random.random(size) < 0.1] = Operation.REMOVE
+        if Operation.SHIFT in self.fast._supported:
+            codes[self.random.random(size) < 0.001] = Operation.SHIFT
+        codes[self.random.random(size) < 0.0003] = Operation.CLEAR
+        operands = self.draw(size)
+        windows = {"windows": self.windows(size)} if self.spec.query_field else {}
+        found, due = (each.perform(codes, *operands, **windows) for each in (self.fast, self.slow))
+        assert all(map(np.array_equal, found, due))
+
+    def windows(self, size):
+        classes = getattr(self.spec, "classes", None)
+        if classes is not None:
+            return self.random.integers(0, classes, size)
+        unit = getattr(self.spec, "block_units", 1)
+        most = self.spec.guaranteed_window // unit
+        return self.random.integers(1, most + 1, size) * unit
+
+    def single_keys(self, size):
+        for _ in range(size):
+            keys, *times = (values[0] for values in self.draw(1))
+            name = str(self.random.choice(SINGLE))
+            arguments = [whole(keys), *map(int, times if name != "__contains__" else ())]
+            found, due = (getattr(each, name)(*arguments) for each in (self.fast, self.slow))
+            assert type(found) is type(due)
+            assert found == due
+
+    def batch(self, size):
+        for name in ("check_and_insert", "query", "insert", "age"):
+            operands = self.draw(size)
+            found, due = (getattr(each, name)(*operands) for each in (self.fast, self.slow))
+            assert np.array_equal(found, due)
+
+    def change(self):
+        """Load a secret or a table, if the filters have any."""
+        if getattr(self.spec, "hash", "h3") == "siphash":
+            if getattr(self.slow, "rekey_ready", True):
+                secret = int(self.random.integers(0, 1 << 62)) << 60
+                self.fast.rekey(secret)
+                self.slow.rekey(secret)
+        elif getattr(self.spec, "classes", None):
+            table = self.random.integers(0, self.spec.hashes + 2, self.spec.table_shape)
+            self.fast.decide_by(table)
+            self.slow.decide_by(table)
+
+    def exchange(self, folder):
+        """Load the state of each filter into the other path."""
+        states = []
+        for number, model in enumerate((self.fast, self.slow)):
+            model.save(folder / str(number), secrets=True)
+            states.append(dict(np.load(folder / str(number))))
+        assert all(np.array_equal(states[0][field], states[1][field]) for field in states[0])
+        with taking("compiled"):
+            self.fast = load(folder / "1")
+        with taking("numpy"):
+            self.slow = load(folder / "0")
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", FAMILIES)
+def test_courses(name, seed, tmp_path):
+    """Mixed operations, single keys, batches, secrets, windows and states."""
     print("seed", seed)
-    spec = replace(LARGE[name], seed=seed, key_bits={11: 64, 12: 41, 13: 100}[seed])
-    random = np.random.default_rng(seed)
-    fast, slow = pair(spec)
-    for size in (
-        1,
-        300,
-        40_000 if name in ("word", "gebf") and seed == 11 else 12 * spec.generation,
-    ):
-        values = random.integers(0, 2_500, size)
-        keys = as_keys([int(value) * 0x9E3779B for value in values], spec.key_bits)
-        codes = random.choice([1, 2, 3, 3, 3], size)
-        codes[random.random(size) < 0.001] = Operation.SHIFT
-        codes[random.random(size) < 0.0003] = Operation.CLEAR
-        assert np.array_equal(fast.check_and_insert(keys), slow.check_and_insert(keys))
-        assert np.array_equal(fast.apply(codes, keys).age, slow.apply(codes, keys).age)
-        fast.insert(keys)
-        slow.insert(keys)
-        assert same(fast, slow)
-    assert slow.shifts > 5
+    course = Course(name, seed)
+    for size in (1, 0, 300, 5, 4000):
+        course.perform(size)
+        course.single_keys(30)
+        assert same(course.fast, course.slow)
+        course.batch(size)
+        assert same(course.fast, course.slow)
+        course.change()
+        course.exchange(tmp_path)
 
 
 @pytest.mark.parametrize("name", sorted(set(PRESETS) - {"timed-tiny"}))
@@ -160,7 +288,7 @@ def test_presets(name):
 
 
 def test_the_insertion_that_turns_the_ring_and_is_the_last_of_a_batch():
-    spec = LARGE["word"]
+    spec = RINGS["word"]
     fast, slow = pair(spec)
     keys = np.arange(spec.generation + 1, dtype=np.uint64)
     for model in (fast, slow):
@@ -173,22 +301,12 @@ def test_the_insertion_that_turns_the_ring_and_is_the_last_of_a_batch():
     assert same(fast, slow)
 
 
-@pytest.mark.parametrize("name", ["word", "gebf", "apbf"])
-def test_clear_asks_nothing(name):
-    fast, slow = pair(LARGE[name])
-    for model in (fast, slow):
-        model.insert([7])
-        verdicts = model.apply([Operation.CLEAR, Operation.SHIFT, Operation.NONE], [7, 7, 7])
-        assert verdicts.age.tolist() == [-1, -1, -1]
-        assert not model.memory.any()
-
-
 @pytest.mark.parametrize("name", ["word", "gebf"])
 def test_any_layout_of_keys(name):
     keys = np.arange(4000, dtype=np.uint64)
     fixed = keys.copy()
     fixed.flags.writeable = False
-    fast, slow = pair(LARGE[name])
+    fast, slow = pair(RINGS[name])
     for some in (keys[::2], fixed, keys[::-1], keys.astype(">u8"), keys.astype(np.uint16), []):
         assert np.array_equal(fast.check_and_insert(some), slow.check_and_insert(some))
         assert same(fast, slow)
@@ -196,11 +314,12 @@ def test_any_layout_of_keys(name):
 
 @pytest.mark.parametrize("name", ["word", "gebf"])
 def test_generation_beyond_what_a_machine_counts(name):
-    fast, slow = pair(LARGE[name])
+    fast, slow = pair(RINGS[name])
     for model in (fast, slow):
         model.generation = 1 << 80
         model.shift()
         model.insert(np.arange(2000))
+        model.insert(2000)
         assert model.shifts == 1
     assert same(fast, slow)
 
@@ -209,7 +328,7 @@ def test_counters_beyond_what_a_machine_counts(tmp_path):
     """2**63 insertions take nothing from a filter; it is loaded with as many as it has made."""
     from lately.golden.state_files import FORMATS, read_state, write_state
 
-    fast, slow = pair(LARGE["gebf"])
+    fast, slow = pair(RINGS["gebf"])
     for model in (fast, slow):
         model.save(tmp_path / "state")
         header, arrays = read_state(tmp_path / "state", FORMATS)
@@ -229,171 +348,72 @@ def test_counters_beyond_what_a_machine_counts(tmp_path):
         ]
 
 
-# States
+# What the extension refuses
 
 
-@pytest.mark.parametrize("name", LARGE)
-def test_states_go_from_one_path_to_the_other(name, tmp_path):
-    spec = LARGE[name]
-    fast, slow = pair(spec)
-    keys = np.random.default_rng(4).integers(0, 1 << 64, 3 * spec.generation + 5, np.uint64)
-    files = {}
-    for model in (fast, slow):
-        model.check_and_insert(keys)
-        path = tmp_path / str(model.compiled)
-        model.save(path)
-        files[model.compiled] = dict(np.load(path))
-    assert all(np.array_equal(files[True][field], files[False][field]) for field in files[True])
+def corrupted(name):
+    """Return the compiled state of a filter, and arguments that it performs operations with."""
     with taking("compiled"):
-        fast = load(tmp_path / "False")
-    with taking("numpy"):
-        slow = load(tmp_path / "True")
-    assert fast.compiled
-    assert not slow.compiled
-    assert same(fast, slow)
-    assert np.array_equal(fast.check_and_insert(keys[::-1]), slow.check_and_insert(keys[::-1]))
-    assert same(fast, slow)
+        model = from_spec(RINGS[name])
+    vector = np.zeros(15, np.int64)
+    vector[[2, 3, 10]] = 100, 100, -1
+    keys, seen = np.arange(8, dtype=np.uint64), np.empty(8, np.bool_)
+    return model._engine, [vector, np.zeros(2, np.uint64), 3, keys, None, seen]
 
 
-def test_secrets_go_from_one_path_to_the_other(tmp_path):
-    spec = replace(LARGE["gebf"], hash="siphash", rekey=True)
-    fast, slow = pair(spec, secret=3)
-    keys = np.arange(1000)
-    for model in (fast, slow):
-        model.insert(keys)
-        model.rekey(1 << 127)
-        model.insert(keys + 1000)
-        model.save(tmp_path / str(model.compiled), secrets=True)
-    assert same(fast, slow)
+@pytest.mark.parametrize("name", ["word", "gebf"])
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [(0, 99), (0, -1), (1, -5), (2, 0), (3, (1 << 62) + 1), (7, 99), (8, 1), (9, -1), (10, 5)],
+)
+def test_position_wrong(name, place, value):
+    engine, arguments = corrupted(name)
+    assert engine.perform(*arguments) == 0
+    arguments[0][place] = value
+    with pytest.raises(ValueError, match=r"^vector: must be the position of a ring at rest"):
+        engine.perform(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [(0, np.zeros(3, np.int64)), (1, np.zeros(0, np.uint64)), (2, np.zeros(7, np.uint8)),
+     (3, np.zeros(9, np.uint64)), (3, np.zeros(9, np.int32)), (4, np.zeros(7, np.int64)),
+     (5, np.zeros(7, np.bool_))],
+)  # fmt: skip
+def test_array_wrong(place, value):
+    engine, arguments = corrupted("gebf")
+    arguments[place] = value
+    with pytest.raises(ValueError, match=r"must have -?[0-9]+ items of"):
+        engine.perform(*arguments)
+
+
+@pytest.mark.parametrize("name", ["word", "gebf", "lanes"])
+def test_memory_wrong(name):
     with taking("compiled"):
-        fast = load(tmp_path / "False")
-    with taking("numpy"):
-        slow = load(tmp_path / "True")
-    for model in (fast, slow):
-        assert model.query(np.arange(2000)).all()
-        model.insert(keys + 3000)
-    assert same(fast, slow)
+        segments = from_spec(RINGS[name])._segments
+    spec, memory = segments._layout.spec, segments._memory
+    core, key_hash = compilation.compiled_hash(segments._layout.hash)
+    strides = segments._strides()
+    core.Ring(key_hash, memory, spec.segments, spec.run, name != "gebf", strides)
+    short = memory.reshape(-1)[: memory.size // 2].copy()
+    for wrong in (
+        [key_hash, short, spec.segments, spec.run, name != "gebf", strides],
+        [key_hash, memory, spec.segments + 1, spec.run, name != "gebf", strides],
+        [key_hash, memory, spec.segments, spec.segments, name != "gebf", strides],
+        [key_hash, memory, spec.segments, spec.run, name != "gebf", strides * np.uint64(1 << 40)],
+    ):
+        with pytest.raises(ValueError, match=r"^memory: must have the bits of all segments"):
+            core.Ring(*wrong)
 
 
-# The cuckoo dictionary
-
-
-def dictionaries(**parameters):
-    models = []
-    for path in ("compiled", "numpy"):
-        with taking(path):
-            models.append(CuckooDictionary(**parameters))
-        assert models[-1].compiled == (path == "compiled")
-    return models
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_cuckoo_dictionaries(seed, tmp_path):
-    """At every load, from a list that is empty to one of most keys; seeds are printed."""
-    print("seed", seed)
-    random = np.random.default_rng(seed)
-    window = int(random.integers(1, 3000))
-    fast, slow = dictionaries(
-        window=window,
-        positions=int(window * random.choice([0.1, 0.4, 0.5, 0.55, 2])) + 1,
-        signature_bits=int(random.integers(0, 9)),
-        moves=int(random.integers(1, 30)),
-        seed=seed,
-        key_bits=[64, 17, 100][seed % 3],
-    )
-    universe = as_keys([int(key) for key in random.integers(0, 1 << 17, 2 * window)], fast.key_bits)
-    for size in (1, 5, 2 * window, 3, 40_000):
-        keys = universe[random.integers(0, len(universe), size)]
-        asked = int(random.integers(1, window + 1))
-        expected = slow.check_and_insert(keys, asked)
-        assert np.array_equal(fast.check_and_insert(keys, asked), expected)
-        assert fast == slow
-        assert np.array_equal(fast.last_update(universe), slow.last_update(universe))
-    assert fast.moved == slow.moved
-    assert fast.overflow_peak == slow.overflow_peak
-    fast.save(tmp_path / "state")
-    with taking("numpy"):
-        assert load(tmp_path / "state") == slow
-
-
-def test_cuckoo_loop_runs():
-    from papers.models import compiled_cuckoo
-
-    fast, slow = dictionaries(window=500, positions=100)
-    keys = np.random.default_rng(1).integers(0, 1 << 64, 2000, np.uint64)
-    assert np.array_equal(fast.check_and_insert(keys), slow.check_and_insert(keys))
-    assert fast.overflow > 200
-    assert fast == slow
-    assert compiled_cuckoo.insert_keys.signatures
-
-
-# The timing Bloom filters
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_timing_filters(seed, tmp_path):
-    """Timestamps that go round many times, and sweeps; seeds are printed."""
-    print("seed", seed)
-    random = np.random.default_rng(seed)
-    window = int(random.integers(1, 700))
-    parameters = {
-        "window": window,
-        "cells": int(random.integers(1, 6 * window)),
-        "hashes": int(random.integers(1, 7)),
-        "padding": [None, 0, 5][seed % 3],
-        "seed": seed,
-        "key_bits": [64, 17, 100][seed % 3],
-        "block": int(random.choice([1, 2, 50, 1000])),
-    }
-    models = []
-    for path in ("compiled", "numpy"):
-        with taking(path):
-            models.append(BlockTimingBloomFilter(**parameters))
-        assert models[-1].compiled == (path == "compiled")
-    fast, slow = models
-    universe = as_keys([int(key) for key in random.integers(0, 1 << 17, 2000)], fast.key_bits)
-    for size in (1, 5, 2 * window, 3, 20_000):
-        keys = universe[random.integers(0, len(universe), size)]
-        assert np.array_equal(fast.check_and_insert(keys), slow.check_and_insert(keys))
-        fast.insert(keys[: size // 2])
-        slow.insert(keys[: size // 2])
-        assert fast == slow
-        assert np.array_equal(fast.age(universe), slow.age(universe))
-    slow.save(tmp_path / "state")
+def test_engine_wrong():
     with taking("compiled"):
-        loaded = load(tmp_path / "state")
-    assert loaded.compiled
-    assert np.array_equal(loaded.check_and_insert(universe), slow.check_and_insert(universe))
-    assert loaded == slow
-
-
-def test_timing_loop_runs():
-    from lately.golden.timestamp import compiled_timing
-
-    TimingBloomFilter(window=50, cells=500, hashes=3).insert([1])
-    assert compiled_timing.insert_keys.signatures
+        model = from_spec(RINGS["gebf"])
+    with pytest.raises(TypeError, match=r"^_engine: must be an Engine or None"):
+        model._engine = 5
 
 
 # Which path
-
-
-def test_compiled_path_is_the_usual_one(monkeypatch):
-    monkeypatch.delenv(compilation.VARIABLE, raising=False)
-    models = [
-        APBF(k=3, l=4, slice_bits=64),
-        APBBF(k=2, l=5, block_bits=64, hashes_per_block=4, blocks=8),
-        GEBF(window=100, epochs=4, hashes=3, bits=1000),
-        BlockedGEBF(window=100, epochs=4, hashes=3, bits=1000, block_bits=64),
-    ]
-    for model in models:
-        assert model.compiled
-        assert type(model._segments).__name__ == "CompiledSegments"
-        model.insert([1])
-    from lately.golden.ring import compiled_loops
-
-    # What numba has compiled is what ran.
-    assert compiled_loops.perform_columns.signatures
-    assert compiled_loops.perform_words.signatures
 
 
 def test_longer_rings_take_the_numpy_path():
@@ -409,58 +429,31 @@ def test_layouts_of_studies_take_the_numpy_path():
     assert not DoubleHashedGEBF(**shared, partitioned=False).compiled
 
 
-def test_absence_of_numba(monkeypatch):
-    monkeypatch.setitem(sys.modules, "numba", None)
-    compilation.importable.cache_clear()
-    try:
-        model = from_spec(preset("tiny"))
-        assert not model.compiled
-        assert model.check_and_insert([1, 1]).tolist() == [False, True]
-    finally:
-        compilation.importable.cache_clear()
-
-
 PROGRAM = """
 import sys
+{before}
 import lately.golden
-assert "numba" not in sys.modules
 model = lately.golden.from_spec(lately.golden.preset("tiny"))
-print(model.compiled, "numba" in sys.modules, model.check_and_insert([1, 1]).tolist())
+print(model.compiled, model.check_and_insert([1, 1]).tolist())
+print(model.check_and_insert(1), 1 in model)
 """
 
 
-def run_program(**environment):
+@pytest.mark.parametrize(
+    ("before", "variable", "compiled"),
+    [("", "", True), ("", "0", False),
+     ("sys.modules['lately.golden._core'] = None", "", False)],
+)  # fmt: skip
+def test_use_of_the_extension(before, variable, compiled):
     result = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        env=os.environ | environment,
+        [sys.executable, "-c", PROGRAM.format(before=before)],
+        env=os.environ | {compilation.VARIABLE: variable},
         capture_output=True,
         text=True,
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    return result.stdout.strip()
-
-
-def test_environment_refuses_it():
-    assert run_program(LATELY_FAST="0") == "False False [False, True]"
-    assert run_program(LATELY_FAST="") == "True True [False, True]"
-
-
-def test_folders_that_cannot_be_written(monkeypatch):
-    """Without a place for its cache, numba compiles in each process; it tells so by an error."""
-    import numba
-
-    asked = []
-
-    def njit(**options):
-        asked.append(options.get("cache", False))
-        if options.get("cache"):
-            raise RuntimeError("cannot cache function: no locator available")
-        return lambda function: function
-
-    monkeypatch.setattr(numba, "njit", njit)
-    assert compilation.jit(abs) is abs
-    assert asked == [True, False]
+    assert result.stdout.strip() == f"{compiled} [False, True]\nTrue True"
 
 
 def test_secrets_of_a_ring_that_has_one():

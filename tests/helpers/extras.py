@@ -86,10 +86,9 @@ assert GEBF.for_window(1000, fpr=0.01).compiled
 
 PROMISES = {
     "": [
-        *runs(README[0]),
+        *runs(README[0], COMPILED),
         *(Promise(text, NO_COMMANDS) for text in ("--help", "--version", "plan", "dedup a b")),
     ],
-    "fast": [*runs(COMPILED), *runs(README[0], slow=True)],
     "hdl": [*runs(VERILOG), *runs(README[1], slow=True)],
     "cli": [
         *runs(

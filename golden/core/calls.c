@@ -1,0 +1,295 @@
+/* Calls for single keys: the lock of a filter, the base of filters, and their methods.
+
+   A method looks whether the filter is compiled, nobody holds its lock, and its argument is one
+   key that needs no look at its type beyond int. Then it performs the operation here. Otherwise it
+   calls the method of Python, which takes the lock. This file holds the interpreter's lock
+   throughout, so that an operation on one key is atomic. */
+#include "calls.h"
+
+#include <structmember.h>
+
+#define PYTHON "_python_" /* before the name of a method of Python */
+
+/* Lock: like threading.RLock, but C sees whether it is held. */
+
+typedef struct {
+    PyObject_HEAD
+    PyThread_type_lock lock;
+    unsigned long owner;
+    long held;
+} Lock;
+
+static PyTypeObject *lock_type, *base_type;
+PyTypeObject *engine_type;
+
+static PyObject *lock_new(PyTypeObject *type, PyObject *args, PyObject *named) {
+    (void)args;
+    (void)named;
+    Lock *self = (Lock *)PyType_GenericAlloc(type, 0);
+    if (self && !(self->lock = PyThread_allocate_lock())) {
+        Py_DECREF(self);
+        return PyErr_NoMemory();
+    }
+    return (PyObject *)self;
+}
+
+static void lock_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    if (((Lock *)self)->lock) {
+        PyThread_free_lock(((Lock *)self)->lock);
+    }
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+static PyObject *lock_enter(PyObject *object, PyObject *nothing) {
+    Lock *self = (Lock *)object;
+    unsigned long me = PyThread_get_thread_ident();
+    (void)nothing;
+    if (!self->held || self->owner != me) {
+        if (!PyThread_acquire_lock(self->lock, NOWAIT_LOCK)) {
+            Py_BEGIN_ALLOW_THREADS
+            PyThread_acquire_lock(self->lock, WAIT_LOCK);
+            Py_END_ALLOW_THREADS
+        }
+        self->owner = me;
+    }
+    self->held++;
+    Py_RETURN_TRUE;
+}
+
+static PyObject *lock_exit(PyObject *object, PyObject *args) {
+    Lock *self = (Lock *)object;
+    (void)args;
+    if (!self->held || self->owner != PyThread_get_thread_ident()) {
+        PyErr_SetString(PyExc_RuntimeError, "lock: must be held by the thread that leaves it");
+        return NULL;
+    }
+    if (!--self->held) {
+        PyThread_release_lock(self->lock);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef lock_methods[] = {
+    {"__enter__", lock_enter, METH_NOARGS, "Wait for the lock, unless this thread holds it."},
+    {"__exit__", lock_exit, METH_VARARGS, "Leave the lock."},
+    {NULL, NULL, 0, NULL},
+};
+
+/* Base of filters. */
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *lock;   /* a Lock, or anything else in tests */
+    PyObject *engine; /* an Engine, or NULL */
+} Base;
+
+static PyMemberDef base_members[] = {
+    {"_lock", T_OBJECT, offsetof(Base, lock), 0, "Lock that public methods hold."},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyObject *get_engine(PyObject *self, void *nothing) {
+    PyObject *engine = ((Base *)self)->engine;
+    (void)nothing;
+    return Py_NewRef(engine ? engine : Py_None);
+}
+
+static int set_engine(PyObject *self, PyObject *engine, void *nothing) {
+    PyObject *before = ((Base *)self)->engine;
+    (void)nothing;
+    if (!engine || (engine != Py_None && !PyObject_TypeCheck(engine, engine_type))) {
+        PyErr_SetString(PyExc_TypeError, "_engine: must be an Engine or None");
+        return -1;
+    }
+    ((Base *)self)->engine = engine == Py_None ? NULL : Py_NewRef(engine);
+    Py_XDECREF(before);
+    return 0;
+}
+
+static PyGetSetDef base_getset[] = {
+    {"_engine", get_engine, set_engine, "Compiled state, None without one.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static void base_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    Py_CLEAR(((Base *)self)->lock);
+    Py_CLEAR(((Base *)self)->engine);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+static PyMemberDef engine_members[] = {
+    {"armed", T_INT, offsetof(Engine, armed), READONLY, "Whether its numbers are those of the filter."},
+    {NULL, 0, 0, 0, NULL},
+};
+
+void engine_disarm(Engine *engine, int64_t numbers[3]) {
+    numbers[0] = engine->operations;
+    numbers[1] = engine->insertions;
+    numbers[2] = engine->hits;
+    engine->operations = engine->insertions = engine->hits = 0;
+    engine->armed = 0;
+}
+
+/* Returns the engine of a filter whose lock is free, or NULL. */
+static Engine *free_engine(const Base *self) {
+    if (!self->engine || !self->lock || Py_TYPE(self->lock) != lock_type ||
+        ((Lock *)self->lock)->held) {
+        return NULL;
+    }
+    return (Engine *)self->engine;
+}
+
+/* Whether an object is a key of one word for this hash. */
+static int take_key(const Hash *hash, PyObject *object, uint64_t *key) {
+    if (!PyLong_CheckExact(object) || hash->words != 1) {
+        return 0;
+    }
+    *key = PyLong_AsUnsignedLongLong(object);
+    if (*key == (uint64_t)-1 && PyErr_Occurred()) {
+        PyErr_Clear(); /* the method of Python finds the words for it */
+        return 0;
+    }
+    return hash->key_bits >= 64 || *key >> hash->key_bits == 0;
+}
+
+/* Performs an operation on one key; returns 0 if the method of Python is needed, -1 on error. */
+static int perform_one(Base *self, int code, PyObject *object, int64_t *age) {
+    uint64_t key;
+    Engine *engine = free_engine(self);
+    if (!engine || !take_key(engine->hash, object, &key)) {
+        return 0;
+    }
+    if (!engine->armed) {
+        PyObject *done = PyObject_CallMethod((PyObject *)self, "_arm", NULL);
+        if (!done) {
+            return -1;
+        }
+        Py_DECREF(done);
+        /* Another thread may have come between. */
+        if (free_engine(self) != engine || !engine->armed) {
+            return 0;
+        }
+    }
+    *age = engine->one(engine, code, key);
+    if (code != QUERY) {
+        engine->operations++;
+        engine->insertions++;
+        engine->hits += code == CHECK && *age >= 0;
+    }
+    return 1;
+}
+
+static PyObject *call_python(PyObject *self, const char *name, PyObject *const *args,
+                             Py_ssize_t count, PyObject *names) {
+    Py_ssize_t named = names ? PyTuple_Size(names) : 0;
+    PyObject *method = PyObject_GetAttrString(self, name), *result = NULL;
+    PyObject *tuple = PyTuple_New(count), *options = named ? PyDict_New() : NULL;
+    if (!method || !tuple || (named && !options)) {
+        goto end;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyTuple_SetItem(tuple, i, Py_NewRef(args[i]));
+    }
+    for (Py_ssize_t i = 0; i < named; i++) {
+        if (PyDict_SetItem(options, PyTuple_GetItem(names, i), args[count + i]) < 0) {
+            goto end;
+        }
+    }
+    result = PyObject_Call(method, tuple, options);
+end:
+    Py_XDECREF(method);
+    Py_XDECREF(tuple);
+    Py_XDECREF(options);
+    return result;
+}
+
+/* The methods: the code of the operation, and the result for an age. */
+
+#define METHOD(function, code, python, result)                                                   \
+    static PyObject *function(PyObject *self, PyObject *const *args, Py_ssize_t count,           \
+                              PyObject *names) {                                                 \
+        int64_t age;                                                                             \
+        int done = count == 1 && !names ? perform_one((Base *)self, code, args[0], &age) : 0;    \
+        if (done < 0) {                                                                          \
+            return NULL;                                                                         \
+        }                                                                                        \
+        return done ? (result) : call_python(self, PYTHON python, args, count, names);           \
+    }
+
+METHOD(query_one, QUERY, "query", PyBool_FromLong(age >= 0))
+METHOD(contains_one, QUERY, "__contains__", PyBool_FromLong(age >= 0))
+METHOD(check_one, CHECK, "check_and_insert", PyBool_FromLong(age >= 0))
+METHOD(insert_one, INSERT, "insert", Py_NewRef(Py_None))
+METHOD(age_one, QUERY, "age", PyLong_FromLongLong(age))
+
+static const struct {
+    const char *name;
+    PyObject *(*function)(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
+} calls[] = {{"query", query_one},
+             {"__contains__", contains_one},
+             {"check_and_insert", check_one},
+             {"insert", insert_one},
+             {"age", age_one}};
+
+static char *copied(const char *text) {
+    char *copy = PyMem_Malloc(strlen(text) + 1);
+    return copy ? strcpy(copy, text) : NULL;
+}
+
+/* method(class, name, doc): a method for single keys, which calls `_python_NAME` for others. */
+static PyObject *method_of(PyObject *module, PyObject *args) {
+    PyObject *kind;
+    const char *name, *doc;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "Oss", &kind, &name, &doc)) {
+        return NULL;
+    }
+    if (!PyType_Check(kind) || !PyType_IsSubtype((PyTypeObject *)kind, base_type)) {
+        PyErr_SetString(PyExc_TypeError, "method: must be of a subclass of Base");
+        return NULL;
+    }
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        if (strcmp(calls[i].name, name) == 0) {
+            /* A definition lives as long as the process, as its class may. */
+            PyMethodDef *definition = PyMem_Malloc(sizeof *definition);
+            if (!definition || !(definition->ml_doc = copied(doc))) {
+                PyMem_Free(definition);
+                return PyErr_NoMemory();
+            }
+            definition->ml_name = calls[i].name;
+            definition->ml_meth = (PyCFunction)(void (*)(void))calls[i].function;
+            definition->ml_flags = METH_FASTCALL | METH_KEYWORDS;
+            return PyDescr_NewMethod((PyTypeObject *)kind, definition);
+        }
+    }
+    PyErr_Format(PyExc_ValueError, "method: no call for single keys is named %s", name);
+    return NULL;
+}
+
+static PyMethodDef functions[] = {
+    {"method", method_of, METH_VARARGS, "Make a method for single keys."},
+    {NULL, NULL, 0, NULL},
+};
+
+int core_add_calls(PyObject *module) {
+    PyType_Slot lock[] = {{Py_tp_new, lock_new},
+                          {Py_tp_dealloc, lock_dealloc},
+                          {Py_tp_methods, lock_methods},
+                          {0, NULL}};
+    PyType_Slot base[] = {{Py_tp_dealloc, base_dealloc},
+                          {Py_tp_members, base_members},
+                          {Py_tp_getset, base_getset},
+                          {0, NULL}};
+    PyType_Slot engine[] = {{Py_tp_members, engine_members}, {0, NULL}};
+    if (core_add_type(module, &lock_type, "lately.golden._core.Lock", sizeof(Lock), lock) < 0 ||
+        core_add_type(module, &base_type, "lately.golden._core.Base", sizeof(Base), base) < 0 ||
+        core_add_type(module, &engine_type, "lately.golden._core.Engine", sizeof(Engine), engine) <
+            0) {
+        return -1;
+    }
+    return PyModule_AddFunctions(module, functions);
+}

@@ -1,0 +1,26 @@
+/* Calls for single keys: the part that all filters share. */
+#ifndef LATELY_CALLS_H
+#define LATELY_CALLS_H
+
+#include "hash.h"
+
+enum { NONE = 0, QUERY = 1, INSERT = 2, CHECK = 3, ALONE = 4, SHIFT = 4, CLEAR = 5, REMOVE = 8 };
+
+/* First part of the compiled state of a filter. While it is armed, its numbers are the state of
+   the filter, and single keys need nothing of Python. */
+typedef struct Engine {
+    PyObject_HEAD
+    int armed;
+    int64_t operations, insertions, hits; /* since it was armed */
+    Hash *hash;                           /* owned */
+    /* Performs QUERY, INSERT or CHECK of one key, and returns its age; -1 if it is not reported. */
+    int64_t (*one)(struct Engine *engine, int code, uint64_t key);
+} Engine;
+
+/* Type on which compiled states build. */
+extern PyTypeObject *engine_type;
+
+/* Takes the counts of single keys into the last three of `numbers`, and disarms. */
+void engine_disarm(Engine *engine, int64_t numbers[3]);
+
+#endif

@@ -1,0 +1,194 @@
+/* Turns of a ring whose window is a span of time: `RotationState.follow`, one by one. */
+#include "calls.h"
+
+#define NEVER (-1)
+
+enum { OK, WINDOW_SHORTENED, RATE_EXCEEDED }; /* codes of `PoolStatus` */
+
+/* `RotationState` and `RotationPolicy`; counts are of the call. */
+typedef struct {
+    int64_t filled, length, generation, first, last, lost, latest;
+    int64_t insertions, shifts, shortened, overfilled;
+    int64_t writes, span, old, spanned, shorten;
+} State;
+
+#define STATE 16 /* numbers of a state */
+
+typedef struct {
+    State s;
+    int64_t *settled;  /* time of each slice that takes no more, by position from the youngest */
+    uint8_t *overfull; /* whether a slice has more insertions than it should */
+    int64_t slices;
+    int64_t counting;  /* slices that take no more and are within the span, at most */
+    int64_t over;      /* position of the youngest slice that is overfull, -1 if none is */
+} Turns;
+
+/* A row of a `Passage`. */
+typedef struct {
+    uint8_t *turned;
+    int64_t *alive;
+    uint8_t *status;
+    int64_t *guaranteed;
+} Passage;
+
+static void look_at_slices(Turns *t) {
+    t->counting = 0;
+    t->over = -1;
+    for (int64_t position = t->s.writes; position < t->slices; position++) {
+        t->counting += t->settled[position] != NEVER;
+    }
+    for (int64_t position = t->slices - 1; position >= 0; position--) {
+        t->over = t->overfull[position] ? position : t->over;
+    }
+}
+
+static uint8_t status(const Turns *t, int64_t now) {
+    const State *s = &t->s;
+    if (s->lost != NEVER && now - s->lost <= s->span) {
+        return WINDOW_SHORTENED;
+    }
+    if (t->over < 0) {
+        return OK;
+    }
+    int64_t last = t->over < s->writes ? s->last : t->settled[t->over];
+    return now <= last + s->span ? RATE_EXCEEDED : OK;
+}
+
+static int64_t guaranteed_span(const State *s, int64_t now) {
+    if (!s->spanned) {
+        return -1;
+    }
+    if (s->lost == NEVER || now - s->lost - 1 > s->span) {
+        return s->span;
+    }
+    return now - s->lost - 1;
+}
+
+/* Whether the oldest slice counts. */
+static int is_out(const Turns *t, int64_t now) {
+    int64_t oldest = t->settled[t->slices - 1];
+    return oldest != NEVER && now <= oldest + t->s.span;
+}
+
+/* Whether the ring turns before an insertion. */
+static int is_due(const Turns *t, int64_t now) {
+    const State *s = &t->s;
+    int full = s->filled >= s->length;
+    if (is_out(t, now)) {
+        return full && s->shorten;
+    }
+    return full || (s->filled > 0 && now >= s->first + s->old);
+}
+
+static void turn(Turns *t, int64_t now) {
+    State *s = &t->s;
+    if (s->spanned && is_out(t, now)) {
+        s->lost = t->settled[t->slices - 1];
+        s->shortened++;
+    }
+    t->settled[s->writes - 1] = s->last;
+    memmove(t->settled + 1, t->settled, (size_t)(t->slices - 1) * sizeof *t->settled);
+    memmove(t->overfull + 1, t->overfull, (size_t)(t->slices - 1));
+    t->settled[0] = NEVER;
+    t->overfull[0] = 0;
+    s->latest = now;
+    s->filled = 0;
+    s->length = s->generation;
+    s->shifts++;
+    look_at_slices(t);
+}
+
+static void insert(Turns *t, int64_t now) {
+    State *s = &t->s;
+    if (s->filled == 0) {
+        s->first = now;
+    }
+    if (++s->filled > s->length) {
+        s->overfilled++;
+        memset(t->overfull, 1, (size_t)s->writes);
+        t->over = 0;
+    }
+    s->insertions++;
+    s->last = s->latest = now;
+}
+
+static void clear(Turns *t) {
+    State *s = &t->s;
+    s->length = s->generation;
+    s->filled = 0;
+    s->first = s->last = s->lost = s->latest = NEVER;
+    memset(t->overfull, 0, (size_t)t->slices);
+    for (int64_t position = 0; position < t->slices; position++) {
+        t->settled[position] = NEVER;
+    }
+    look_at_slices(t);
+}
+
+static void follow_all(Turns *t, const uint8_t *codes, const int64_t *times, Py_ssize_t count,
+                       Passage passage) {
+    State *s = &t->s;
+    look_at_slices(t);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        int64_t now = times[i];
+        while (t->counting && now > t->settled[s->writes + t->counting - 1] + s->span) {
+            t->counting--;
+        }
+        int fresh = s->last != NEVER && now - s->last <= s->span;
+        passage.alive[i] = fresh ? s->writes + t->counting : 0;
+        passage.status[i] = status(t, now);
+        passage.guaranteed[i] = guaranteed_span(s, now);
+        passage.turned[i] = 0;
+        switch (codes[i]) {
+        case CLEAR: clear(t); break;
+        case SHIFT: turn(t, now); break;
+        case INSERT:
+        case CHECK:
+            if (is_due(t, now)) {
+                passage.turned[i] = 1;
+                turn(t, now);
+            }
+            insert(t, now);
+        }
+    }
+}
+
+/* follow(operations, times, state, settled, overfull, turned, alive, status, guaranteed) */
+static PyObject *follow(PyObject *module, PyObject *args) {
+    PyObject *o[9];
+    Buffers all = {.count = 0};
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OOOOOOOOO", &o[0], &o[1], &o[2], &o[3], &o[4], &o[5], &o[6], &o[7],
+                          &o[8])) {
+        return NULL;
+    }
+    uint8_t *codes = core_buffer(&all, o[0], 1, -1, 0, "operations");
+    Py_ssize_t count = codes ? core_items(&all, 0) : 0;
+    int64_t *times = codes ? core_buffer(&all, o[1], 8, count, 0, "times") : NULL;
+    int64_t *state = times ? core_buffer(&all, o[2], 8, STATE, 1, "state") : NULL;
+    Turns t = {0};
+    Passage passage = {0};
+    if (!state || !(t.settled = core_buffer(&all, o[3], 8, 1, 1, "settled"))) {
+        return core_finish(&all, NULL);
+    }
+    t.slices = core_items(&all, 3);
+    if (!(t.overfull = core_buffer(&all, o[4], 1, t.slices, 1, "overfull")) ||
+        !(passage.turned = core_buffer(&all, o[5], 1, count, 1, "turned")) ||
+        !(passage.alive = core_buffer(&all, o[6], 8, count, 1, "alive")) ||
+        !(passage.status = core_buffer(&all, o[7], 1, count, 1, "status")) ||
+        !(passage.guaranteed = core_buffer(&all, o[8], 8, count, 1, "guaranteed"))) {
+        return core_finish(&all, NULL);
+    }
+    memcpy(&t.s, state, sizeof t.s);
+    if (t.s.writes < 1 || t.s.writes > t.slices) {
+        PyErr_SetString(PyExc_ValueError, "state: must be of a ring with these slices");
+        return core_finish(&all, NULL);
+    }
+    follow_all(&t, codes, times, count, passage);
+    memcpy(state, &t.s, sizeof t.s);
+    return core_finish(&all, Py_NewRef(Py_None));
+}
+
+PyMethodDef core_turns_methods[] = {
+    {"follow", follow, METH_VARARGS, "Follow the turns of a ring whose window is a span of time."},
+    {NULL, NULL, 0, NULL},
+};
