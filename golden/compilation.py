@@ -6,13 +6,10 @@ filter is built. Without it, all runs in numpy, with the same results.
 
 import os
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from .hash.functions import KeyHash
 
 try:
     _core: Any = import_module("lately.golden._core")
@@ -46,29 +43,6 @@ def importable() -> bool:
     return _core is not None
 
 
-def compiled_hash(key_hash: "KeyHash") -> tuple[Any, Any]:
-    """Return the extension module, and the hash functions of `key_hash` as it takes them."""
-    fields = [
-        # A field of no bits must not shift by the whole word.
-        [f.word, (64 - f.offset - f.bits) % 64, (1 << f.bits) - 1, f.size, f.bits]
-        for f in key_hash.fields
-    ]
-    arrays = key_hash.tables, key_hash.constants, key_hash.rotations, fields
-    return _core, _core.Hash(
-        key_hash.key_bits,
-        key_hash.hash == "siphash",
-        key_hash.functions,
-        *(np.array(array, np.uint64) for array in arrays),
-    )
-
-
 def halves(secrets: list[int]) -> NDArray[np.uint64]:
     """Return `secrets` as the extension takes them, low half first, shape (secrets, 2)."""
     return np.array([(secret & (1 << 64) - 1, secret >> 64) for secret in secrets], np.uint64)
-
-
-def jit(function: Any) -> Any:
-    """Compile a function with numba when it is first called."""
-    from numba import njit
-
-    return njit(cache=True, error_model="numpy")(function)

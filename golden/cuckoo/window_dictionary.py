@@ -160,7 +160,7 @@ class WindowDictionary(CountedFilter):
         self._stash = np.zeros_like(self._stash_times)
         self.compiled = compilation.wanted() and self.columns <= _MOST_COLUMNS
         if self.compiled:
-            core, key_hash = compilation.compiled_hash(self._hash)
+            core, key_hash = self._hash.compiled()
             cells = self._times, self._held, self._stash_times, self._stash
             self._engine = core.Dictionary(
                 key_hash, self.columns, self.window, self.moves or 0, self._offsets, *cells

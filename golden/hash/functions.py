@@ -34,10 +34,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import compilation
 from .keys import Keys, check_keys
 from .siphash import siphash
 
@@ -420,6 +422,20 @@ class KeyHash:
         word = _sum_of_rotations(state, shard_rotations(self.fields, self.functions, self.seed))
         value = word >> np.uint64(WORD_BITS - SHARD_BITS)
         return (value * np.uint64(self.shards) >> np.uint64(SHARD_BITS)).astype(np.intp)
+
+    def compiled(self) -> tuple[Any, Any]:
+        """Return the extension module, and these hash functions as it takes them."""
+        fields = [
+            # A field of no bits must not shift by the whole word.
+            [f.word, (64 - f.offset - f.bits) % 64, (1 << f.bits) - 1, f.size, f.bits]
+            for f in self.fields
+        ]
+        arrays = (
+            np.array(values, np.uint64)
+            for values in (self.tables, self.constants, self.rotations, fields)
+        )
+        core = compilation.extension()
+        return core, core.Hash(self.key_bits, self.hash == "siphash", self.functions, *arrays)
 
 
 def _byte_table(columns: Sequence[int]) -> NDArray[np.uint64]:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compilation import compiled_hash, halves
+from ..compilation import halves
 from ..hash.functions import shard_rotations
 from ..operations import Operation
 from ..results import Ages
@@ -42,7 +42,7 @@ class CompiledSegments:
         self._columns = layout.hash.functions == 1
         self._memory = self._empty()
         joint = not self._columns and layout.blocked and width <= 64
-        core, key_hash = compiled_hash(layout.hash)
+        core, key_hash = layout.hash.compiled()
         self.engine = core.Ring(
             key_hash, self._memory, spec.segments, spec.run, joint, self._strides()
         )

@@ -68,7 +68,7 @@ class StampedParts(Filter):
         self._stamps = np.zeros((self.hashes, self.cells), np.uint64)
         self.compiled = compilation.wanted() and self.hashes <= _MOST_HASHES
         if self.compiled:
-            core, key_hash = compilation.compiled_hash(self._hash)
+            core, key_hash = self._hash.compiled()
             block = getattr(self, "block", 0)
             self._cells = core.Stamps(key_hash, self._stamps, self.expired_age, block)
 

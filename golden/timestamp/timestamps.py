@@ -73,7 +73,7 @@ class TimestampFilter(CountedFilter):
         self._make_hash([self.cells] * self.hashes)
         self.compiled = compilation.wanted()
         if self.compiled:
-            self._core, self._compiled_hash = compilation.compiled_hash(self._hash)
+            self._core, self._compiled_hash = self._hash.compiled()
 
     # Sizes
 

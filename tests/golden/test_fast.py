@@ -392,7 +392,7 @@ def test_memory_wrong(name):
     with taking("compiled"):
         segments = from_spec(RINGS[name])._segments
     spec, memory = segments._layout.spec, segments._memory
-    core, key_hash = compilation.compiled_hash(segments._layout.hash)
+    core, key_hash = segments._layout.hash.compiled()
     strides = segments._strides()
     core.Ring(key_hash, memory, spec.segments, spec.run, name != "gebf", strides)
     short = memory.reshape(-1)[: memory.size // 2].copy()
