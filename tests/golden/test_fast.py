@@ -203,9 +203,9 @@ class Course:
 
     def perform(self, size):
         codes = self.random.choice([1, 2, 3, 3, 3], size)
-        if Operation.REMOVE in self.fast._supported:
+        if Operation.REMOVE in self.fast.supported:
             codes[self.random.random(size) < 0.1] = Operation.REMOVE
-        if Operation.SHIFT in self.fast._supported:
+        if Operation.SHIFT in self.fast.supported:
             codes[self.random.random(size) < 0.001] = Operation.SHIFT
         codes[self.random.random(size) < 0.0003] = Operation.CLEAR
         operands = self.draw(size)
