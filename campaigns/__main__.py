@@ -1,6 +1,8 @@
 """Command line of the campaigns: `python -m campaigns`."""
 
 import inspect
+import runpy
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -108,9 +110,9 @@ def list_campaigns(*, as_json: bool) -> None:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def page(arguments: tuple[str, ...]) -> None:
     """Write pages of the documentation, as `python -m campaigns.pages` does."""
-    from .pages.__main__ import main as write
-
-    write([*arguments])
+    # Pages are above campaigns, so that this is a command of another package.
+    sys.argv[1:] = arguments
+    runpy.run_module("campaigns.pages", run_name="__main__", alter_sys=True)
 
 
 def _run(

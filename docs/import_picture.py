@@ -10,8 +10,8 @@ sys.path.append(str(ROOT / "tests" / "helpers"))
 from import_graph import scan  # noqa: E402
 
 PARTS = (
-    "golden", "hdl", "sim/replay", "sim/bench", "sim/proofs", "boards", "lately", "papers",
-    "campaigns",
+    "golden", "hdl", "sim/replay", "sim/bench", "sim/proofs", "boards", "lately", "campaigns",
+    "papers", "campaigns/pages",
 )  # fmt: skip
 """Folders that the page describes."""
 
@@ -24,6 +24,8 @@ def part(name: str) -> str:
     words = words[1:] if words[0] == "lately" and len(words) > 1 else words
     if words[0] == "sim":
         return "/".join(words[:2]) if words[1:2] in (["bench"], ["proofs"]) else "sim/replay"
+    if words[:2] == ["campaigns", "pages"]:
+        return "campaigns/pages"
     return words[0] if words[0] in PARTS else "lately"
 
 
@@ -38,20 +40,18 @@ def imports() -> dict[str, set[str]]:
 
 
 def levels(graph: Mapping[str, set[str]]) -> dict[str, int]:
-    """Return how many folders are below each, on the longest way; cycles count as one level."""
+    """Return how many folders are below each, on the longest way."""
     found = dict.fromkeys(graph, 0)
     for _ in graph:
         for name, below in graph.items():
-            mutual = {one for one in below if name in graph[one]}
-            found[name] = max([found[one] + 1 for one in below - mutual], default=0)
+            found[name] = max([found[one] + 1 for one in below], default=0)
     return found
 
 
 def direct(graph: Mapping[str, set[str]], name: str) -> set[str]:
     """Return the imports of a folder that no other import implies."""
     below = graph[name]
-    implied = {far for near in below if name not in graph[near] for far in graph[near]}
-    return below - implied
+    return below - {far for near in below for far in graph[near]}
 
 
 def picture() -> str:

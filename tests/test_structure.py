@@ -90,6 +90,23 @@ def test_nothing_imports_papers_campaigns_benches_or_proofs(modules):
     assert wrong == []
 
 
+def test_campaigns_papers_and_pages_point_one_way(modules):
+    """Papers use the engine of campaigns; pages use both."""
+
+    def layer(name):
+        first, second, *_ = [*name.split("."), ""]
+        order = {"campaigns": 1, "papers": 2}
+        return 3 if (first, second) == ("campaigns", "pages") else order.get(first, 0)
+
+    wrong = [
+        f"{name} -> {other}"
+        for name, module in modules.items()
+        for other in sorted(module.imports)
+        if layer(name) < layer(other)
+    ]
+    assert wrong == []
+
+
 def test_folders_point_one_way(modules):
     """Sub-folders of a room, boards among them, import each other without circles."""
     graph = {}
