@@ -127,6 +127,14 @@ def _missed(model: Model, keys: Words, window: int) -> int:
     return int((~model.query(keys[len(keys) - window :])).sum())
 
 
+def _gain(
+    unit: str, way: str, figure: str, usual: Any, attacked: Any, cost: str, **more: Any
+) -> Run:
+    """Return the gain of an attack on a unit with a hash."""
+    values = {"usual": float(usual), "attacked": float(attacked)}
+    return {"unit": unit, "hash": way, "figure": figure} | values | {"cost": cost} | more
+
+
 def forge(queries: int, random: np.random.Generator) -> Iterator[Run]:
     """Have strangers reported: insert keys that share all of their cells."""
     for name in FORGED:
@@ -140,17 +148,13 @@ def forge(queries: int, random: np.random.Generator) -> Iterator[Run]:
             model.shift()
         chosen = covering_keys(spec, models[WAYS[0]].ring_position, strangers, random)
         for way, model in models.items():
-            usual = float(model.query(strangers).mean())
+            usual = model.query(strangers).mean()
             model.insert(chosen)
-            yield {
-                "unit": name,
-                "hash": way,
-                "figure": "strangers reported",
-                "usual": usual,
-                "attacked": float(model.query(strangers).mean()),
-                "cost": f"{len(chosen) // STRANGERS} insertions per stranger",
-                "false_negatives": _missed(model, chosen, len(chosen)),
-            }
+            attacked = model.query(strangers).mean()
+            cost = f"{len(chosen) // STRANGERS} insertions per stranger"
+            missed = _missed(model, chosen, len(chosen))
+            figures = ("strangers reported", usual, attacked, cost)
+            yield _gain(name, way, *figures, false_negatives=missed)
 
 
 def covering_keys(
@@ -185,17 +189,12 @@ def forge_cells(queries: int, random: np.random.Generator) -> Iterator[Run]:
             times = [np.zeros(len(keys), np.int64) for keys in (others, chosen)]
             early, now = [[one] for one in times] if spec.timed else ([], [])
             model.insert(others, *early)
-            usual = float(model.query(strangers, *now).mean())
+            usual = model.query(strangers, *now).mean()
             model.insert(chosen, *now)
-            yield {
-                "unit": name,
-                "hash": way,
-                "figure": "strangers reported",
-                "usual": usual,
-                "attacked": float(model.query(strangers, *now).mean()),
-                "cost": "1 insertions per stranger",
-                "false_negatives": int((~model.query(chosen, *now)).sum()),
-            }
+            attacked = model.query(strangers, *now).mean()
+            missed = int((~model.query(chosen, *now)).sum())
+            figures = ("strangers reported", usual, attacked, "1 insertions per stranger")
+            yield _gain(name, way, *figures, false_negatives=missed)
 
 
 def fill(queries: int, random: np.random.Generator) -> Iterator[Run]:
@@ -210,15 +209,10 @@ def fill(queries: int, random: np.random.Generator) -> Iterator[Run]:
             usual = from_spec(model.spec)
             usual.insert(ordinary)
             model.insert(chosen)
-            yield {
-                "unit": name,
-                "hash": way,
-                "figure": "false-positive rate",
-                "usual": float(usual.query(asked).mean()),
-                "attacked": float(model.query(asked).mean()),
-                "cost": "all insertions",
-                "false_negatives": _missed(model, chosen, spec.window),
-            }
+            rates = (one.query(asked).mean() for one in (usual, model))
+            missed = _missed(model, chosen, spec.window)
+            figures = ("false-positive rate", *rates, "all insertions")
+            yield _gain(name, way, *figures, false_negatives=missed)
 
 
 def _filling_keys(spec: FilterSpec, random: np.random.Generator) -> Words:
@@ -251,15 +245,10 @@ def twins(queries: int, random: np.random.Generator) -> Iterator[Run]:
         strangers = random_keys(random, len(asked), WIDE)
         for way, model in _ways(spec, random).items():
             model.insert(keys)
-            yield {
-                "unit": f"{name}, {WIDE}-bit keys",
-                "hash": way,
-                "figure": "strangers reported",
-                "usual": float(model.query(strangers).mean()),
-                "attacked": float(model.query(asked).mean()),
-                "cost": "nothing inserted",
-                "false_negatives": _missed(model, keys, spec.window),
-            }
+            rates = (model.query(some).mean() for some in (strangers, asked))
+            missed = _missed(model, keys, spec.window)
+            figures = ("strangers reported", *rates, "nothing inserted")
+            yield _gain(f"{name}, {WIDE}-bit keys", way, *figures, false_negatives=missed)
 
 
 def crowd(queries: int, random: np.random.Generator) -> Iterator[Run]:
@@ -272,16 +261,11 @@ def crowd(queries: int, random: np.random.Generator) -> Iterator[Run]:
             usual = from_spec(model.spec)
             usual.insert(random_keys(random, spec.window, spec.key_bits))
             model.insert(chosen)
-            yield {
-                "unit": f"dictionary-{name}",
-                "hash": way,
-                "figure": "entries given up",
-                "usual": usual.lost / spec.window,
-                "attacked": model.lost / spec.window,
-                "cost": f"{spec.window:,} insertions, for {cells} cells",
-                "guaranteed": model.guaranteed_window,
-                "false_negatives": _missed(model, chosen, model.guaranteed_window),
-            }
+            shares = (one.lost / spec.window for one in (usual, model))
+            missed = _missed(model, chosen, model.guaranteed_window)
+            cost = f"{spec.window:,} insertions, for {cells} cells"
+            run = _gain(f"dictionary-{name}", way, "entries given up", *shares, cost)
+            yield run | {"guaranteed": model.guaranteed_window, "false_negatives": missed}
 
 
 def differences(queries: int, random: np.random.Generator) -> Iterator[Run]:
@@ -293,17 +277,10 @@ def differences(queries: int, random: np.random.Generator) -> Iterator[Run]:
     for bits in FOLDED:
         trials = [_use_difference(bits, queries, random) for _ in range(TRIALS)]
         usual, attacked, asked, missed = (sum(figures) for figures in zip(*trials, strict=True))
-        yield {
-            "unit": f"dictionary-1000, fold of {bits} bits",
-            "hash": WAYS[1],
-            "figure": "strangers reported",
-            "usual": usual / TRIALS,
-            "attacked": attacked / TRIALS,
-            "cost": f"{asked / TRIALS:,.0f} queries before, on average",
-            "folded_bits": bits,
-            "queries": asked / TRIALS,
-            "false_negatives": missed,
-        }
+        cost = f"{asked / TRIALS:,.0f} queries before, on average"
+        figures = ("strangers reported", usual / TRIALS, attacked / TRIALS, cost)
+        run = _gain(f"dictionary-1000, fold of {bits} bits", WAYS[1], *figures)
+        yield run | {"folded_bits": bits, "queries": asked / TRIALS, "false_negatives": missed}
 
 
 def _use_difference(
@@ -370,15 +347,11 @@ def replayed(queries: int, random: np.random.Generator) -> Iterator[Run]:
             if model.spec.rekey and model.rekey_ready:
                 model.rekey(_secret(random))
             model.insert(stream)
-        yield {
-            "unit": REPLAYED,
-            "hash": way,
-            "figure": "strangers reported again",
-            "usual": float(model.query(asked).mean()),
-            "attacked": float(model.query(found).mean()),
-            "cost": f"{queries / len(found):.0f} queries per stranger",
-            "false_negatives": _missed(model, stream, spec.window),
-        }
+        rates = (model.query(keys).mean() for keys in (asked, found))
+        missed = _missed(model, stream, spec.window)
+        figures = ("strangers reported again", *rates)
+        cost = f"{queries / len(found):.0f} queries per stranger"
+        yield _gain(REPLAYED, way, *figures, cost, false_negatives=missed)
 
 
 # Floods of filters whose window is a time
