@@ -144,10 +144,8 @@ class ResultQueue(wiring.Component):
             self._elaborate_words(m, "tags", self.tag_valid, self.tag, read, taken, places),
         ]
         if "status" in self.signature.members:
-            status = self._elaborate_words(
-                m, "statuses", self.status_valid, self.status, read, taken, places
-            )
-            words.insert(1, status)
+            status = self.status_valid, self.status
+            words.insert(1, self._elaborate_words(m, "statuses", *status, read, taken, places))
         if self._apart:
             down = places["read"] = self._elaborate_count(m, "read_down", load, down=True)
             words.insert(1, self._elaborate_words(

@@ -176,7 +176,7 @@ class TimeWindow(wiring.Component):
         self._elaborate_ring(m)
         self._elaborate_scan(m)
         self._elaborate_ticks(m)
-        self._elaborate_status(m)
+        _report(m, self)
         return m
 
     def _elaborate_times(self, m):
@@ -308,47 +308,49 @@ class TimeWindow(wiring.Component):
             self.hurry.eq(~self.idle & self._known & ages & ~self.clean),
         ]
 
-    def _elaborate_status(self, m):
-        """Tell what of span and rate is kept."""
-        most = self._generations
-        retired = self._turn & (self._settled == self._generations)
-        lost = Signal(self._bits)
-        shortened = Signal()
-        if self._stamped:
-            expired = self._expired(m, "lost", lost, self._span)
-        else:
-            # The target is the next tick, and `covered` is a tick's age already.
-            expired = registered(m, self.covered >= self._span, "lost_expired")
-        kept = self._remaining == self._generations
-        # The youngest segment with too many keys, by its place among those that settled: below 0
-        # while it receives insertions.
-        overfull = Signal(range(-self._run, most + 1), init=most)
-        exceeded = self._young & (overfull < self._settled)
+
+def _report(m, window):
+    """Report for how many ticks all keys are kept, and whether too many keys came."""
+    most = window._generations
+    retired = window._turn & (window._settled == window._generations)
+    lost = Signal(window._bits)
+    shortened = Signal()
+    if window._stamped:
+        expired = window._expired(m, "lost", lost, window._span)
+    else:
+        # The target is the next tick, and `covered` is a tick's age already.
+        expired = registered(m, window.covered >= window._span, "lost_expired")
+    kept = window._remaining == window._generations
+    # The youngest segment with too many keys, by its place among those that settled: below 0
+    # while it receives insertions.
+    overfull = Signal(range(-window._run, most + 1), init=most)
+    exceeded = window._young & (overfull < window._settled)
+    m.d.sync += [
+        shortened.eq(
+            Mux(retired, ~window._tick | kept, shortened & ~(window._tick & expired))
+            & ~window._clear
+        ),
+        window.status.eq(Mux(shortened, 1, Cat(0, exceeded))),
+        window.time.eq(window._now),
+        window.covered.eq(Mux(shortened, window._now - lost, window._span + 1)),
+    ]
+    with m.If(registered(m, retired, "retired")):
+        m.d.sync += lost.eq(window._oldest)
+    with m.If(window._clear):
+        m.d.sync += overfull.eq(most)
+    with m.Elif(window._beyond):
+        m.d.sync += overfull.eq(-window._run)
+    with m.Elif(window._turn & (overfull != most)):
+        m.d.sync += overfull.eq(overfull + 1)
+    m.d.comb += [window.shortened.eq(retired), window.overfilled.eq(window._beyond)]
+    if window._reports:
+        # A clock later, when it is known what was lost.
+        late, now = registered(m, shortened, "late"), window.time
         m.d.sync += [
-            shortened.eq(
-                Mux(retired, ~self._tick | kept, shortened & ~(self._tick & expired)) & ~self._clear
-            ),
-            self.status.eq(Mux(shortened, 1, Cat(0, exceeded))),
-            self.time.eq(self._now),
-            self.covered.eq(Mux(shortened, self._now - lost, self._span + 1)),
+            window.reported.status.eq(window.status),
+            window.reported.time.eq(now),
+            window.reported.covered.eq(Mux(late, (now - lost)[: window._bits], window._span + 1)),
         ]
-        with m.If(registered(m, retired, "retired")):
-            m.d.sync += lost.eq(self._oldest)
-        with m.If(self._clear):
-            m.d.sync += overfull.eq(most)
-        with m.Elif(self._beyond):
-            m.d.sync += overfull.eq(-self._run)
-        with m.Elif(self._turn & (overfull != most)):
-            m.d.sync += overfull.eq(overfull + 1)
-        m.d.comb += [self.shortened.eq(retired), self.overfilled.eq(self._beyond)]
-        if self._reports:
-            # A clock later, when it is known what was lost.
-            late, now = registered(m, shortened, "late"), self.time
-            m.d.sync += [
-                self.reported.status.eq(self.status),
-                self.reported.time.eq(now),
-                self.reported.covered.eq(Mux(late, (now - lost)[: self._bits], self._span + 1)),
-            ]
 
 
 def time_window(profile):

@@ -1,5 +1,7 @@
 """Knowledge about whole beats: where the ring turns, which keys repeat, what results need."""
 
+from itertools import accumulate
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
@@ -72,9 +74,7 @@ class ShiftFinder(wiring.Component):
         starts = Signal(3, init=1)
         m.d.sync += starts.eq(starts << 1)
         turns = pipeline.enter(self.turn | starts[-1], "turns").at(2)
-        counts = [Const(0)]
-        for lane in range(self._lanes):
-            counts.append(counts[-1] + inserts.value[lane])
+        counts = [*accumulate(inserts.value, initial=Const(0))]
         # Insertions of the generation, less its length and one: the sign tells when it is over.
         # In two digits, the high one a cycle later.
         width = len(self.generation) + 2

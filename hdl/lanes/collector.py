@@ -135,15 +135,20 @@ class Collector(wiring.Component):
             queue.o.ready.eq(self.o.ready),
         ]
         if self._checks:
-            self._wrong += [
-                queue.illegal,
-                watch_count(m, queue.given, "given", more=credits.refund),
-                watch_credits(m, credits, "credits"),
-                watch_way(m, self.recorded, recorded, 1, "recorded"),
-                watch_way(m, passes.value, coming.value, coming.stage - passes.stage, "passes"),
-            ]
-            m.d.comb += self.illegal.eq(Cat(self._wrong).any())
+            self._watch(m, recorded, passes, coming)
         return m
+
+    def _watch(self, m, recorded, passes, coming):
+        """Watch that no record or result is lost or comes twice."""
+        queue, credits = m.submodules.queue, m.submodules.credits
+        self._wrong += [
+            queue.illegal,
+            watch_count(m, queue.given, "given", more=credits.refund),
+            watch_credits(m, credits, "credits"),
+            watch_way(m, self.recorded, recorded, 1, "recorded"),
+            watch_way(m, passes.value, coming.value, coming.stage - passes.stage, "passes"),
+        ]
+        m.d.comb += self.illegal.eq(Cat(self._wrong).any())
 
     def _elaborate_check(self, m, pipeline, beat, recorded, records, available):
         """Look after beats; return whether one passes, and its record."""

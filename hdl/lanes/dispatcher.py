@@ -173,18 +173,7 @@ class Dispatcher(wiring.Component):
         everyone = pipeline.register(
             "everyone", lambda turn, cross: turn.any() | cross, command, crosses
         )
-        items = [
-            pipeline.register(
-                f"items{shard}", lambda asked, *bits: Cat(bits) & asked,
-                asked, *(one_hot[shard] for one_hot in one_hots),
-            )
-            for shard in range(self._shards)
-        ]  # fmt: skip
-        there = pipeline.register(
-            "there",
-            lambda everyone, *items: Cat(bits.any() | everyone for bits in items),
-            everyone.at(items[0].stage), *items,
-        )  # fmt: skip
+        items, there = self._elaborate_items(pipeline, asked, one_hots, everyone)
         if self._spec.hash == "siphash":
             m.d.comb += self.cleared.eq(beat["command"].value == RingCommand.CLEAR)
         arrived = beat["arrived"].at(self.latency)
@@ -275,6 +264,22 @@ class Dispatcher(wiring.Component):
         if self._checks:
             self._wrong.append(watch_count(m, slot, "slot", more=arrived.value))
         return pipeline.enter(slot, "slot", stage=arrived.stage)
+
+    def _elaborate_items(self, pipeline, asked, one_hots, everyone):
+        """Return the lanes that each shard works for, and which shards have something to do."""
+        items = [
+            pipeline.register(
+                f"items{shard}", lambda asked, *bits: Cat(bits) & asked,
+                asked, *(one_hot[shard] for one_hot in one_hots),
+            )
+            for shard in range(self._shards)
+        ]  # fmt: skip
+        there = pipeline.register(
+            "there",
+            lambda everyone, *items: Cat(bits.any() | everyone for bits in items),
+            everyone.at(items[0].stage), *items,
+        )  # fmt: skip
+        return items, there
 
     def _elaborate_share(self, m, shared, items):
         """Say what the shards have to do: what is the same for all, and each one's items."""

@@ -136,22 +136,8 @@ class Distributor(wiring.Component):
         read = Signal(range(self.depth))
         # Beats that are here, less one.
         more = Signal(signed(self.depth.bit_length() + 1), init=-1)
-        for name, memory, comes, value in (
-            ("beats", beats, self.arrived, self.share),
-            ("states", states, self.hashed, self.states),
-        ):
-            written = Signal(range(self.depth), name=f"{name}_written")
-            with m.If(comes):
-                m.d.sync += written.eq(successor(written))
-            m.d.comb += [
-                memory.write.eq(comes),
-                memory.write_address.eq(written),
-                memory.value.eq(value),
-                memory.read_address.eq(read),
-            ]
-            if self._checks:
-                wrong = watch_count(m, written, f"{name}_written", more=comes)
-                self._wrong.append(wrong)
+        self._elaborate_memory(m, "beats", beats, self.arrived, self.share, read)
+        self._elaborate_memory(m, "states", states, self.hashed, self.states, read)
         m.d.sync += [
             # Whether there is one more than the one that goes, if one does.
             pops.eq(room & ~more[-1] & (more.any() | ~pops)),
@@ -203,6 +189,20 @@ class Distributor(wiring.Component):
             wrong = watch_count(m, left, f"left{shard}", more=events[0], less=events[1])
             self._wrong.append(wrong)
         return left >= 0
+
+    def _elaborate_memory(self, m, name, memory, comes, value, read):
+        """Write what comes into a memory, word after word."""
+        written = Signal(range(self.depth), name=f"{name}_written")
+        with m.If(comes):
+            m.d.sync += written.eq(successor(written))
+        m.d.comb += [
+            memory.write.eq(comes),
+            memory.write_address.eq(written),
+            memory.value.eq(value),
+            memory.read_address.eq(read),
+        ]
+        if self._checks:
+            self._wrong.append(watch_count(m, written, f"{name}_written", more=comes))
 
     def _elaborate_entry(self, m, shard, share, goes):
         """Give a shard its entry, from registers of its own.

@@ -82,28 +82,16 @@ class Shard(wiring.Component):
         self._entry = Entry(lanes=spec.lanes, slots=slots)
         self._ordered = OrderedEntry(self._entry)
         self._verdict_bits = len(self._core.verdict.as_value())
+        shape = {"depth": slots, "width": self._verdict_bits}
+        # The slot comes from the middle of the chip to all corners.
+        where = {"number": number, "memories": spec.shards, "far": True}
         self._memories = [
-            PagedMemory(
-                depth=slots,
-                width=self._verdict_bits,
-                number=number,
-                memories=spec.shards,
-                # The slot comes from the middle of the chip to all corners.
-                far=True,
-                copies=profile.votes,
-            )
-            for _ in range(spec.lanes)
+            PagedMemory(**shape, **where, copies=profile.votes) for _ in range(spec.lanes)
         ]
         self.latency = self._memories[0].latency
+        shape = {"depth": self.DEPTH, "width": STATE_BITS, "memories": spec.lanes}
         self._states = [
-            PagedMemory(
-                depth=self.DEPTH,
-                width=STATE_BITS,
-                number=lane,
-                memories=spec.lanes,
-                copies=profile.votes,
-            )
-            for lane in range(spec.lanes)
+            PagedMemory(**shape, number=lane, copies=profile.votes) for lane in range(spec.lanes)
         ]
         super().__init__(
             {

@@ -111,18 +111,7 @@ class LaneUnit(BaseUnit):
             distributor.arrived.eq(dispatcher.arrived),
             distributor.share.eq(dispatcher.share),
         ]
-        for number, shard in enumerate(self._shards):
-            m.submodules[f"shard{number}"] = shard
-            width = len(shard.results)
-            m.d.comb += [
-                shard.valid.eq(distributor.valid[number]),
-                shard.entry.eq(getattr(distributor, f"entry{number}")),
-                shard.states.eq(getattr(distributor, f"states{number}")),
-                distributor.taken[number].eq(shard.taken),
-                shard.slot.eq(collector.read),
-                collector.done.word_select(number, len(shard.done)).eq(shard.done),
-                collector.results.word_select(number, width).eq(shard.results),
-            ]
+        self._elaborate_shards(m)
         events = {"valid": dispatcher.performed, "insert": dispatcher.inserted,
                   "shift": dispatcher.shifted, "hit": collector.hit}  # fmt: skip
         if self.profile.protect != "none":
@@ -162,6 +151,22 @@ class LaneUnit(BaseUnit):
         illegal += [part.illegal for part in parts]
         illegal.append(watch_way(m, self.i.valid & self.i.ready, accepted, 1, "accepted"))
         return illegal
+
+    def _elaborate_shards(self, m):
+        """Connect each shard with the distributor and the collector."""
+        distributor, collector = self._distributor, self._collector
+        for number, shard in enumerate(self._shards):
+            m.submodules[f"shard{number}"] = shard
+            width = len(shard.results)
+            m.d.comb += [
+                shard.valid.eq(distributor.valid[number]),
+                shard.entry.eq(getattr(distributor, f"entry{number}")),
+                shard.states.eq(getattr(distributor, f"states{number}")),
+                distributor.taken[number].eq(shard.taken),
+                shard.slot.eq(collector.read),
+                collector.done.word_select(number, len(shard.done)).eq(shard.done),
+                collector.results.word_select(number, width).eq(shard.results),
+            ]
 
     def _elaborate_secrets(self, m):
         """Bring in the secrets with the clears; return whether a beat may come, as to them."""

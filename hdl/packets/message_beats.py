@@ -143,21 +143,8 @@ class MessageBeats(wiring.Component):
         """Return whether a beat is behind the message, its last byte, and if the message ends."""
         size, last = slot["beat"]["size"], slot["beat"]["last"]
         bounded = pipe.register("bounded", _is_bounded, layers, reset_less=True)
-        reached = pipe.register(
-            "reached",
-            lambda valid, number, layers: valid & (number == layers.end[_PLACE_BITS:]),
-            valid,
-            number,
-            layers,
-            reset_less=True,
-        )
-        shorter = pipe.register(
-            "shorter",
-            lambda size, layers: size < layers.end[:_PLACE_BITS],
-            size,
-            layers,
-            reset_less=True,
-        )
+        reached = pipe.register("reached", _is_reached, valid, number, layers, reset_less=True)
+        shorter = pipe.register("shorter", _is_shorter, size, layers, reset_less=True)
         past = Signal()
         behind, ends = Signal(), Signal()
         first = slot["first"].at(1).value
@@ -240,6 +227,16 @@ def _is_plain(layers, fields):
 def _is_whole(layers, fields):
     """Whether the message begins with the frame."""
     return ~layers.half[1] | fields.frame | fields.layer2
+
+
+def _is_reached(valid, number, layers):
+    """Return whether the message ends in a beat of this number."""
+    return valid & (number == layers.end[_PLACE_BITS:])
+
+
+def _is_shorter(size, layers):
+    """Return whether a beat ends before the message."""
+    return size < layers.end[:_PLACE_BITS]
 
 
 def _is_bounded(layers):
