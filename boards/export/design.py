@@ -20,6 +20,7 @@ from ...hdl.packets.axis_frames import AxisFrames, ControlledDeduplicator
 from ...hdl.packets.deduplicator import Deduplicator
 from ...hdl.profile import Profile
 from ..flow.devices import Device, device
+from .memories import RAM_STYLES, with_templates
 from .modules import verilog_text
 from .names import ExportError, check_name
 
@@ -97,6 +98,11 @@ class Design:
         As for `lately.hdl.profile.UnitOptions`.
     protect : str
         As for `lately.hdl.profile.UnitOptions`.
+    ram_style : str
+        Memory that tools are to take, one of `RAM_STYLES`; other than "auto" with the memory
+        "portable" alone.
+    initial_values : bool
+        Whether registers have first values. Without them the unit is right after reset alone.
     options : dict
         Further options of the unit, or of the deduplicator.
     models : sequence of str
@@ -122,6 +128,8 @@ class Design:
     last: bool = False
     levels: int = DEFAULT_LEVELS
     protect: str = "none"
+    ram_style: str = "auto"
+    initial_values: bool = True
     options: dict[str, Any] = field(default_factory=dict)
     models: Sequence[str] = ()
 
@@ -138,6 +146,14 @@ class Design:
             raise ExportError(f"last: must be given with wrap axis only, not {self.wrap}")
         if self.tag_bits > MOST_TAG_BITS:
             raise ExportError(f"tag_bits: must be at most {MOST_TAG_BITS}, not {self.tag_bits}")
+        if self.ram_style not in RAM_STYLES:
+            raise ExportError(
+                f"ram_style: must be one of {', '.join(RAM_STYLES)}, not {self.ram_style!r}"
+            )
+        if self.ram_style != "auto" and self._kind != "portable":
+            raise ExportError(
+                f"ram_style: must be auto for memory {self.memory}, not {self.ram_style}"
+            )
         if self._kind in DEVICES.keys() - {"portable", self.device.family}:
             raise ExportError(
                 f"memory: must be portable or {self.device.family} for {self.device.name}, "
@@ -244,4 +260,5 @@ class Design:
 
         Memories whose first contents nothing reads have none.
         """
-        return ZEROES.sub("", verilog_text(self.component, self.name))
+        text = verilog_text(self.component, self.name, initial_values=self.initial_values)
+        return ZEROES.sub("", with_templates(text, self.ram_style))

@@ -49,6 +49,12 @@ _START = re.compile(r"^(  reg (?:signed )?(?:\[\S+\] )?(\S+)) += (\S+);$", re.M)
 """A register and its first value."""
 
 
+_INITIAL = re.compile(
+    r" *initial begin\n(?: *\S+\[\d+\] = .*;\n)+ *end\n"
+    r"| *reg _start_;\n| *if \(_start_ \) begin end\n"
+)
+"""First contents of memories, and the variable by which processes run at the start."""
+
 _EVENT = re.compile(r"\\\$auto\$\S+:dump_module\$\d+ +")
 """A variable of yosys, whose only change makes combinational processes run at the start."""
 
@@ -101,7 +107,7 @@ class RtlilModule:
             yield line[:start] + rest
 
 
-def verilog_text(component: Any, name: str) -> str:
+def verilog_text(component: Any, name: str, *, initial_values: bool = True) -> str:
     """Return a component and the modules below it as Verilog-2005.
 
     Parameters
@@ -109,11 +115,15 @@ def verilog_text(component: Any, name: str) -> str:
     component : Component
     name : str
         Of the module; the names of the modules below it begin with it.
+    initial_values : bool
+        Whether registers have first values, and memories first contents.
     """
     modules = share(read_modules(rtlil.convert(component, name=name, emit_src=False)))
     script = _SCRIPT.format("\n".join(plain_lines(modules)))
     yosys = find_yosys(lambda version: version >= _LEAST_YOSYS)
     text = _EVENT.sub("_start_ ", yosys.run(["-q", "-"], script, ignore_warnings=True))
+    if not initial_values:
+        return _INITIAL.sub("", _START.sub(r"\1;", text))
     # Verilator warns of a declaration with a value if the register is also assigned.
     text = _START.sub(r"\1;\n  initial \2 = \3;", text)
     # A change at once may come before the processes wait for it.

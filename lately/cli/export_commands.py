@@ -42,6 +42,20 @@ FRAME_OPTIONS = {"period": "period", "longest": "longest", "store": "store", "fu
     show_default=True,
     help="portable, which synthesis infers, or block RAMs: ecp5, ice40, gowin, each with -strict.",
 )
+@choice_option(
+    "--ram-style",
+    # As `lately.boards.export.memories.RAM_STYLES`, whose package loads Amaranth.
+    ["auto", "block", "distributed", "ultra"],
+    "Memory that the attributes of Vivado, Quartus and Synplify name, with --memory portable.",
+)
+@click.option(
+    "--no-initial-values",
+    "initial_values",
+    is_flag=True,
+    flag_value=False,
+    default=True,
+    help="Leave out first values of registers, for devices that have none: PolarFire, ASICs.",
+)
 @protect_option
 @check_option
 @click.option(

@@ -133,17 +133,18 @@ def test_other_tools_read_it_without_warnings(case, tmp_path):
     assert done.stdout == "" or cells
 
 
-def check_verilator(program, folder, *sources):
-    """Build a test bench with Verilator and run it."""
+def check_verilator(program, folder, *sources, run=()):
+    """Build the test bench, the last source, with Verilator and run it with some arguments."""
+    top = sources[-1].removesuffix(".v")
     flags = ["-CFLAGS", "-O0"]
     if program != OLDEST:
         # The package does not know the flags of the compiler that it meets.
         flags = ["-CFLAGS", "-O0 -fcoroutines", "-MAKEFLAGS", PRECOMPILED_HEADER_FLAG]
-    verilator(program, folder, "--binary", *flags, "--top-module", "seen_lately_tb", *sources)
-    run = subprocess.run(
-        ["obj_dir/Vseen_lately_tb"], cwd=folder, capture_output=True, text=True, check=True
+    verilator(program, folder, "--binary", *flags, "--top-module", top, *sources)
+    done = subprocess.run(
+        [f"obj_dir/V{top}", *run], cwd=folder, capture_output=True, text=True, check=True
     )
-    return run.stdout.splitlines()[0]
+    return done.stdout.splitlines()[0]
 
 
 def test_bench_runs_in_the_oldest_verilator(tmp_path):

@@ -1,0 +1,75 @@
+"""Memories of an export, as the templates of vendors have them.
+
+The memories of segments and cells are called ``words``. A unit never uses a word that one port
+reads while the other port writes it: the proofs of segments and cells give such a read any value.
+"""
+
+import re
+
+NO_CHECK = "no_rw_check"
+"""Value of Quartus and Synplify: a read that meets a write may give any word."""
+
+RAM_STYLES = {
+    "auto": {"ramstyle": NO_CHECK, "syn_ramstyle": NO_CHECK},
+    "block": {
+        "ram_style": "block", "ramstyle": NO_CHECK, "syn_ramstyle": f"block_ram,{NO_CHECK}",
+    },
+    "distributed": {
+        "ram_style": "distributed", "ramstyle": f"MLAB, {NO_CHECK}",
+        "syn_ramstyle": f"distributed,{NO_CHECK}",
+    },
+    "ultra": {"ram_style": "ultra", "ramstyle": NO_CHECK, "syn_ramstyle": NO_CHECK},
+}  # fmt: skip
+"""Attributes of Vivado, Quartus and Synplify for each kind of memory."""
+
+_INITIAL = r"(?P<initial> *initial begin\n(?: *words\[\d+\] = .*;\n)+ *end\n)?"
+_WRITE = (
+    r"  always @\(posedge clk\) begin\n"
+    r"    if \((?P<enable>.+)\)\n      words\[(?P<address>.+)\] <= (?P<word>.+);\n  end\n"
+)
+_READS = r"  always @\(posedge clk\) begin\n(?P<reads>(?:    \S+ <= words\[.+\];\n)+)  end\n"
+_MEMORY = re.compile(
+    r"  reg (?P<width>\[\S+\] )?words (?P<depth>\[\S+\]);\n"
+    + _INITIAL + _WRITE + r"(?P<registers>(?:  reg (?:\[\S+\] )?\S+;\n)+)" + _READS
+)  # fmt: skip
+"""A memory as yosys writes it: all reads in one process, apart from the write."""
+
+_READ = re.compile(r"    (\S+) <= words\[(.+)\];\n")
+
+
+def with_templates(text: str, style: str) -> str:
+    """Return Verilog in which each memory has a process for each port, and attributes.
+
+    The port that writes reads in the same process, so that tools find a true dual-port memory.
+    First contents are left out, as units clear their memories after reset.
+
+    Parameters
+    ----------
+    text : str
+        Verilog as yosys writes it.
+    style : str
+        One of `RAM_STYLES`.
+    """
+    values = {"rw_addr_collision": "no"} | RAM_STYLES[style]
+    attributes = ", ".join(f'{name} = "{value}"' for name, value in values.items())
+    return _MEMORY.sub(lambda found: _template(found, attributes), text)
+
+
+def _template(found: re.Match[str], attributes: str) -> str:
+    """Return one memory with its ports."""
+    reads = _READ.findall(found["reads"])
+    beside = [register for register, address in reads if address == found["address"]]
+    lines = [
+        f"(* {attributes} *)",
+        f"reg {found['width'] or ''}words {found['depth']};",
+        *(line.strip() for line in found["registers"].splitlines()),
+        "always @(posedge clk) begin",
+        f"  if ({found['enable']})",
+        f"    words[{found['address']}] <= {found['word']};",
+        *(f"  {register} <= words[{found['address']}];" for register in beside),
+        "end",
+    ]
+    for register, address in reads:
+        if register not in beside:
+            lines += ["always @(posedge clk)", f"  {register} <= words[{address}];"]
+    return "".join(f"  {line}\n" for line in lines)

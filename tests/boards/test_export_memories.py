@@ -1,0 +1,140 @@
+"""Memories of exports as vendors infer them, and exports without initial values."""
+
+import re
+
+import pytest
+from test_export import CASES, check_verilator, icarus
+
+from lately.boards.export.bundle import write
+from lately.boards.export.design import Design
+from lately.boards.export.memories import RAM_STYLES
+from lately.boards.export.names import ExportError
+from lately.golden import any_preset
+from lately.golden.spec.all_presets import ALL_PRESETS
+from lately.sim.toolchain import run_yosys
+
+pytestmark = pytest.mark.rtl
+
+FLOWS = {
+    "xc7": "synth_xilinx -family xc7 -top seen -flatten",
+    "polarfire": "synth_microchip -family polarfire -top seen",
+    "cyclonev": "synth_intel_alm -family cyclonev -top seen",
+    "nexus": "synth_nexus -family lifcl -top seen",
+    "gatemate": "synth_gatemate -top seen",
+}
+"""Scripts of yosys by family."""
+
+BLOCK = re.compile(r"(RAMB18E1|RAM1K20|MISTRAL_M10K|PDPSC16K|CC_BRAM_20K)\b")
+REGISTER = re.compile(r"(FD[RSPC]E|SLE|MISTRAL_FF|FD1P3[A-Z]+|CC_DFF)\b")
+
+COUNTS = {
+    # Block RAMs and flip-flops.
+    ("tiny", "gatemate"): (11, None),
+    ("small", "xc7"): (28, 1169),
+    ("small", "polarfire"): (28, 1267),
+    ("small", "cyclonev"): (28, 1437),
+    ("small", "nexus"): (28, None),
+    ("small", "gatemate"): (29, 1410),
+    ("timing-small", "xc7"): (4, 2545),
+    ("timing-small", "polarfire"): (4, 2618),
+    ("timing-small", "cyclonev"): (16, 3418),
+    ("dictionary-tiny", "xc7"): (3, 1544),
+    ("dictionary-tiny", "polarfire"): (3, 1849),
+}
+
+
+def design(preset, **how):
+    return Design(spec=any_preset(preset), name="seen", **how)
+
+
+def memories(text):
+    """Return the declarations of memories of segments and cells, with what follows them."""
+    return re.findall(r"\(\* (rw_addr.*) \*\)\n  reg .*words .*;\n((?:.*\n)+?)  assign", text)
+
+
+@pytest.mark.parametrize("style", RAM_STYLES)
+def test_memory_has_the_attributes_of_every_vendor(style):
+    found = memories(design("tiny", ram_style=style).verilog)
+    assert found
+    for attributes, _ in found:
+        values = dict(re.findall(r'(\w+) = "(.+?)"', attributes))
+        assert values == {"rw_addr_collision": "no"} | RAM_STYLES[style]
+
+
+def test_port_that_writes_reads_in_its_process():
+    """The template of a true dual-port memory: a process for each port."""
+    ((_, text),) = memories(design("timing-tiny").verilog)
+    processes = re.split(r"always @\(posedge clk\)", text)[1:]
+    assert [one.count("<= words[") for one in processes] == [1, 1]
+    assert [one.count("  words[") for one in processes] == [1, 0]
+
+
+def test_segment_reads_in_a_process_of_its_own():
+    """The template of a simple dual-port memory: neither reset nor enable of the read."""
+    for _, text in memories(design("tiny").verilog):
+        write, read = re.split(r"always @\(posedge clk\)", text)[1:]
+        assert re.fullmatch(r" begin\n    if \(.*\)\n      words\[.*\] <= .*;\n  end\n  ", write)
+        assert re.fullmatch(r"\n    \S+ <= words\[.*\];\n", read)
+
+
+@pytest.mark.parametrize("memory", ["ecp5", "ice40"])
+def test_style_is_for_inferred_memories(memory):
+    with pytest.raises(ExportError, match="ram_style: must be auto for memory"):
+        design("tiny", memory=memory, ram_style="block")
+
+
+def test_style_unknown():
+    with pytest.raises(ExportError, match=r"ram_style: must be one of auto, block, .*, not 'M9K'"):
+        design("tiny", ram_style="M9K")
+
+
+SHORT = ("axis", "timing", "dictionary")
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(one, marks=[pytest.mark.slow] * (one not in SHORT)) for one in CASES]
+)
+def test_without_initial_values_the_bench_agrees(case, tmp_path):
+    """Registers are X at first in Icarus Verilog, and memories stay so until they are cleared."""
+    spec, how = CASES[case]
+    if how.get("memory", "portable") != "portable":
+        how = how | {"memory": "portable"}
+    design = Design(spec=spec, name="seen", **how, initial_values=False)
+    assert "initial" not in design.verilog
+    assert "_start_" not in design.verilog
+    write(design, tmp_path / "ip")
+    *_, last = icarus(tmp_path / "ip", "seen.v", "seen_tb.v")
+    assert re.fullmatch(r"PASS: 200 results in \d+ cycles", last)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", [name for name in ALL_PRESETS if "00" not in name])
+def test_without_initial_values_every_preset_agrees(preset, tmp_path):
+    """Verilator gives registers and memories random values at first."""
+    write(design(preset, initial_values=False), tmp_path / "ip")
+    line = check_verilator(
+        "verilator", tmp_path / "ip", "--x-initial", "unique", "--x-assign", "unique",
+        "seen.v", "seen_tb.v", run=["+verilator+rand+reset+2", "+verilator+seed+7"],
+    )  # fmt: skip
+    assert line.startswith("PASS: 200 results")
+
+
+@pytest.mark.parametrize(
+    ("preset", "family"),
+    [pytest.param(*one, marks=[pytest.mark.slow] * (one[0] != "tiny")) for one in COUNTS],
+)
+def test_yosys_infers_block_rams(preset, family, tmp_path):
+    """No memory is in flip-flops; PolarFire accepts no initial values."""
+    made = design(preset, ram_style="block", initial_values=False)
+    (tmp_path / "seen.v").write_text(made.verilog)
+    script = f"read_verilog seen.v; {FLOWS[family]}; tee -q -o stat.txt stat"
+    run_yosys("-q", "-p", script, directory=tmp_path)
+    lines = (tmp_path / "stat.txt").read_text()
+    whole = lines[lines.rfind("=== design hierarchy") :] if "design hierarchy" in lines else lines
+    counts = [(int(n), cell) for n, cell in re.findall(r"^ +(\d+) +(\S+)$", whole, re.M)]
+    blocks = sum(n for n, cell in counts if BLOCK.match(cell))
+    registers = sum(n for n, cell in counts if REGISTER.match(cell))
+    expected, most = COUNTS[preset, family]
+    assert blocks == expected
+    if most is not None:
+        assert registers == pytest.approx(most, rel=0.03)
