@@ -99,8 +99,10 @@ def command_contexts(command, name, parent=None):
     settings = {} if parent else {"terminal_width": 90, **command.context_settings}
     context = click.Context(command, info_name=name, parent=parent, **settings)
     yield context
-    for below, subcommand in sorted(getattr(command, "commands", {}).items()):
-        yield from command_contexts(subcommand, below, context)
+    for below in (
+        sorted(command.list_commands(context)) if hasattr(command, "list_commands") else ()
+    ):
+        yield from command_contexts(command.get_command(context, below), below, context)
 
 
 def command_help():

@@ -3,7 +3,7 @@
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from ...golden.errors import LatelyError
@@ -64,7 +64,7 @@ class Device:
     caveat: str = ""
 
 
-_TABLES = tomllib.loads(resources.files(__package__).joinpath("devices.toml").read_text("utf-8"))
+_TABLES = tomllib.loads(Path(__file__).with_name("devices.toml").read_text("utf-8"))
 
 
 def _device(name: str, *, family: str, **fields: Any) -> Device:

@@ -13,6 +13,7 @@ the digest: neither on the machine or a version nor on the seed of a filter.
 """
 
 import hashlib
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
@@ -139,7 +140,8 @@ def check_keys(keys: Keys, key_bits: int) -> NDArray[np.uint64]:
     if not isinstance(keys, np.ndarray) and not hasattr(keys, "__array__"):
         return _listed(_as_list(keys), key_bits)
     array = np.asarray(keys)
-    if isinstance(keys, np.ma.MaskedArray) and np.ma.is_masked(keys):
+    # numpy imports masked arrays when they are first used, which takes longer than a few keys.
+    if "numpy.ma" in sys.modules and np.ma.is_masked(keys):
         raise _null("masked", int(np.argmax(np.ma.getmaskarray(keys))))
     if array.ndim == 0:
         array = array.reshape(1)
@@ -178,7 +180,7 @@ def _null(kind: object, position: int) -> TypeError:
     return TypeError(f"keys: {_EXPECTED}, not a null ({kind} at position {position})")
 
 
-def random_keys(random: np.random.Generator, count: int, key_bits: int) -> NDArray[np.uint64]:
+def random_keys(random: "np.random.Generator", count: int, key_bits: int) -> NDArray[np.uint64]:
     """Draw `count` keys, each as likely, from a `random` generator; width, shape as `text_keys`."""
     words = -(-key_bits // 64)
     keys = random.integers(0, 1 << 64, (count, words), np.uint64)

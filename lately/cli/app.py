@@ -1,6 +1,7 @@
 """Command line. Modules that take long to import are imported where they are used."""
 
 import sys
+from importlib import import_module
 
 from ..golden.errors import install_hint
 
@@ -9,15 +10,7 @@ try:
 except ModuleNotFoundError:
     sys.exit(f"lately: error: the command line needs its extra: {install_hint('cli')}")
 
-from .build_commands import build, program
-from .dedup_commands import dedup, tap
-from .export_commands import export
-from .host_commands import host
-from .plan_commands import plan
 from .reporting import OneLineErrors
-from .run_commands import run
-from .synth_commands import synth
-from .uniq_commands import uniq
 
 
 def _show_version(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
@@ -30,22 +23,37 @@ def _show_version(context: click.Context, _option: click.Parameter, wanted: bool
 
 
 GROUPS = {
-    "Filter a stream": (run, dedup, uniq, tap),
-    "Build hardware": (plan, synth, export, build),
-    "Use a board": (program, host),
+    "Filter a stream": {"run": "run", "dedup": "dedup", "uniq": "uniq", "tap": "dedup"},
+    "Build hardware": {"plan": "plan", "synth": "synth", "export": "export", "build": "build"},
+    "Use a board": {"program": "build", "host": "host"},
 }
-"""Commands in the order of use, by the headings of the help."""
+"""Commands in the order of use, by the headings of the help; each with the start of its module."""
+
+_MODULES = {name: module for commands in GROUPS.values() for name, module in commands.items()}
 
 
 class Grouped(OneLineErrors):
-    """Group whose help lists commands under the headings of `GROUPS`."""
+    """Group that imports the command that runs, and lists commands as in `GROUPS`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands, in the order of use."""
+        return list(_MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command; None if there is no such command."""
+        if cmd_name not in _MODULES:
+            return None
+        module = import_module(f".{_MODULES[cmd_name]}_commands", __package__)
+        command: click.Command = getattr(module, cmd_name)
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the summary of each command under its heading."""
         for heading, commands in GROUPS.items():
             with formatter.section(heading):
+                found = [self.get_command(ctx, name) for name in commands]
                 formatter.write_dl(
-                    [(one.name or "", one.get_short_help_str(80)) for one in commands]
+                    [(one.name or "", one.get_short_help_str(80)) for one in found if one]
                 )
 
 
@@ -60,7 +68,3 @@ class Grouped(OneLineErrors):
 )
 def main() -> None:
     """Tell whether a key has been seen lately: sliding-window membership in hardware."""
-
-
-for _command in (one for commands in GROUPS.values() for one in commands):
-    main.add_command(_command)

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from secrets import randbits
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -85,12 +85,10 @@ def dedup(
     from ..captures.capture_reader import CaptureReader
     from ..dedup.deduplicate import Deduplication, deduplicate
     from ..dedup.marks import Marks
-    from ..dedup.packet_oracle import PacketOracle
     from ..dedup.window import dedup_spec
-    from ..golden import from_spec
     from ..golden.hash.siphash import SECRET_BITS
     from ..golden.packets.packet_digest import parse_fields
-    from .watch import dedup_view, live_view
+    from ..golden.ring.timed_ring import TimeLimitedRing
 
     long = _nanoseconds("span", span)
     compared = parse_fields(fields)
@@ -99,14 +97,21 @@ def dedup(
         span=long, window=window, spec=spec, tick=tick, fields=compared,
         secret=randbits(SECRET_BITS), engine=engine,
     )  # fmt: skip
-    model, oracle = from_spec(spec), PacketOracle(spec, long, window) if check else None
+    model, oracle = TimeLimitedRing.from_spec(spec), None
+    if check:
+        from ..dedup.packet_oracle import PacketOracle
+
+        oracle = PacketOracle(spec, long, window)
     with ExitStack() as stack:
         packets = stack.enter_context(CaptureReader(capture))
         out = stack.enter_context(_open_output(output, capture))
         marks = None if mark is None else Marks(stack.enter_context(_open_output(mark, capture)))
         waiting = "Compiling the RTL" if engine == "rtl" else "Starting"
-        view = dedup_view(packets.name, model, oracle)
-        shown = live_view(waiting, view) if watch else _dedup_bar(waiting)
+        shown: AbstractContextManager[Any] = _dedup_bar(waiting)
+        if watch:
+            from .watch import dedup_view, live_view
+
+            shown = live_view(waiting, dedup_view(packets.name, model, oracle))
         with interruptible() as heard, shown as progress:
             source = _UntilInterrupted(packets, heard)
             result = deduplicate(

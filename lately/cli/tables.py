@@ -1,10 +1,8 @@
 """Figures for the terminal."""
 
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ from .options import print_json
 Figures = dict[str, Any]
 """Figures that a command measured, as JSON can hold them."""
 
-_PATHS = [files(__package__).joinpath("tables.toml")]
+_PATHS = [Path(__file__).with_name("tables.toml")]
 _FILTERS: dict[str, Any] = {}
 
 
@@ -115,6 +113,8 @@ def _members(row: Any) -> dict[str, Any]:
 
 @cache
 def _layouts() -> dict[str, Any]:
+    import tomllib
+
     layouts: dict[str, Any] = {}
     for path in _PATHS:
         layouts |= tomllib.loads(path.read_text("utf-8"))

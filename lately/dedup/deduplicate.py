@@ -5,23 +5,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from secrets import randbits
-from typing import Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..captures import capture_loops as loops
 from ..captures.capture_reader import Packets
-from ..golden import FilterSpec, Operation, from_spec
+from ..golden import FilterSpec, Operation
 from ..golden.hash.siphash import SECRET_BITS
 from ..golden.packets.packet_digest import DEFAULT_FIELDS, Digests, Field, packet_digests
 from ..golden.packets.packet_layers import Fault, Version
 from ..golden.ring.rotation import PoolStatus
+from ..golden.ring.timed_ring import TimeLimitedRing
 from ..golden.times import Times
-from ..hdl.build import unit_profile
 from ..stream_files import TraceError
 from .dedup_loops import MOST_ELAPSED, PacketClock, PacketWindow
-from .packet_oracle import PacketOracle
+
+if TYPE_CHECKING:
+    from .packet_oracle import PacketOracle
 
 ENGINES = ("golden", "rtl")
 """What can tell duplicates: the golden model, or the compiled hardware checked against it."""
@@ -134,7 +136,7 @@ def deduplicate(
     what: Deduplication,
     *,
     model: Any = None,
-    oracle: PacketOracle | None = None,
+    oracle: "PacketOracle | None" = None,
     mark: Callable[[int, Times, NDArray[np.uint64], NDArray[np.bool_]], None] | None = None,
     progress: Callable[[DedupResult, float | None], None] | None = None,
 ) -> DedupResult:
@@ -166,7 +168,7 @@ def deduplicate(
     """
     began = time.perf_counter()
     with _open_unit(what) as unit:
-        golden = from_spec(what.spec) if model is None else model
+        golden = TimeLimitedRing.from_spec(what.spec) if model is None else model
         course = _Progress(what, unit, golden, oracle)
         while (packets := capture.read()) is not None:
             found = packet_digests(
@@ -195,9 +197,11 @@ def _open_unit(what: Deduplication) -> Iterator[Any]:
         return
     if what.engine != "rtl":
         raise ValueError(f"engine: must be one of {', '.join(ENGINES)}, not {what.engine!r}")
-    unit_profile(what.spec).check_buildable()
     # Amaranth and the simulator are not needed for anything else.
+    from ..hdl.build import unit_profile
     from ..sim import compiled_unit
+
+    unit_profile(what.spec).check_buildable()
 
     with compiled_unit(what.spec) as unit:
         yield unit
@@ -217,7 +221,7 @@ class _Progress:
     """One deduplication in progress."""
 
     def __init__(
-        self, what: Deduplication, unit: Any, model: Any, oracle: PacketOracle | None
+        self, what: Deduplication, unit: Any, model: Any, oracle: "PacketOracle | None"
     ) -> None:
         self._what = what
         self._unit = unit

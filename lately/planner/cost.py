@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -78,7 +78,7 @@ class Area:
 @cache
 def models() -> Mapping[str, Any]:
     """Return coefficients and errors by family of devices, and by model of filters."""
-    text = resources.files(__package__).joinpath("costs.json").read_text("utf-8")
+    text = Path(__file__).with_name("costs.json").read_text("utf-8")
     return json.loads(text)
 
 

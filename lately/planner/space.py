@@ -169,7 +169,8 @@ def aged_generations(run: Ints, requirement: Requirement) -> Ints:
     if requirement.span is None:
         return np.zeros_like(run)
     slack = Fraction(str(requirement.slack))
-    return np.array([math.ceil(int(k) / slack) - 1 for k in run], np.int64)
+    each = {k: math.ceil(k / slack) - 1 for k in set(run.tolist())}
+    return np.array([each[k] for k in run.tolist()], np.int64)
 
 
 def sizes(any_size: bool) -> Ints:

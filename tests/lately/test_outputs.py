@@ -31,8 +31,9 @@ def refusal(*arguments, code=2):
 
 def parameters(command=main, path=()):
     """Parameters of all commands, each with the words that lead to its command."""
-    for name, inner in getattr(command, "commands", {}).items():
-        yield from parameters(inner, (*path, name))
+    context = click.Context(command)
+    for name in command.list_commands(context) if isinstance(command, click.Group) else ():
+        yield from parameters(command.get_command(context, name), (*path, name))
     yield from ((path, parameter) for parameter in command.params)
 
 
@@ -65,7 +66,7 @@ def capture(tmp_path):
 
 def test_every_output_is_checked():
     """An option or argument that names an output has one of the types that check it."""
-    names = {"out", "output", "directory", "mark", "truth", "plot", "record"}
+    names = {"out", "output", "directory", "mark", "truth", "plot", "record", "state"}
     outputs = {(path, one.name) for path, one in parameters() if one.name in names}
     checked = {
         (path, one.name)
@@ -73,7 +74,7 @@ def test_every_output_is_checked():
         if isinstance(one.type, OutputFile | OutputFolder)
     }
     assert outputs == checked
-    assert (len(FILES), len(FOLDERS)) == (7, 4)
+    assert (len(FILES), len(FOLDERS)) == (8, 4)
 
 
 def test_every_stream_is_known_as_an_input():
@@ -81,6 +82,7 @@ def test_every_stream_is_known_as_an_input():
     assert inputs == {
         (("run",), "trace"),
         (("dedup",), "capture"),
+        (("uniq",), "files"),
         (("tap",), "capture"),
         (("host", "stream"), "trace"),
     }
