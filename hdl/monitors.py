@@ -99,8 +99,8 @@ def watch_way(m, start, end, cycles, name):
     return registered(m, end == none[-1], f"{name}_lost")
 
 
-def watch_results(m, *, i, accepted, queue, places, lags, due, valid_next, illegal):
-    """Return values that tell a few clocks later of what does not hold and always does.
+def watch_results(m, *, i, accepted, queue, places, lags, due, valid_next):
+    """Return whether something did not hold a few cycles ago that always does.
 
     Places that are left and results under way make up all that there are; a verdict comes as long
     after its operation as every other; and the register of acceptances is that.
@@ -122,8 +122,6 @@ def watch_results(m, *, i, accepted, queue, places, lags, due, valid_next, illeg
         Clocks by which the count of places knows of tags and of results later than the queue.
     due, valid_next : Value
         Whether a verdict must come in the next clock, and whether one does.
-    illegal : Value
-        Whether a part of the unit tells of a state that no operations bring about.
     """
     missed = registered(m, due ^ valid_next, "missed")
     tagged = delayed(m, queue.tagged, lags[0], "tagged_before")
@@ -137,4 +135,4 @@ def watch_results(m, *, i, accepted, queue, places, lags, due, valid_next, illeg
         unbalanced.eq((total != total.init) | (sign.any() & ~sign.all())),
     ]
     refused = watch_way(m, i.valid & i.ready, accepted, 1, "accepted")
-    return unbalanced | missed | refused, illegal
+    return unbalanced | missed | refused

@@ -413,7 +413,7 @@ class Unit(BaseUnit):
         illegal = queue.illegal | front.illegal
         if "illegal" in core.signature.members:
             illegal = queue.illegal | core.illegal | front.illegal
-        return watch_results(
+        wrong = watch_results(
             m,
             i=i,
             accepted=accepted,
@@ -422,8 +422,8 @@ class Unit(BaseUnit):
             lags=(1, 2),
             due=delayed(m, front.control.valid, core.latency - CONTROL_LAG - 1, "due"),
             valid_next=core.valid_next,
-            illegal=illegal,
         )
+        return wrong, illegal
 
 
 def _plain_operation(operation):

@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
+from ...golden.ring.rotation import RotationPolicy
 from ..latencies import STATUS_BITS, TICKS_WAITING, stamp_bits
 from ..memory.copies import copy_names, vote
 from ..memory.map import STRICT
@@ -28,14 +29,8 @@ class TimeWindow(wiring.Component):
 
     Parameters
     ----------
-    run : int
-        Youngest segments, which an insertion writes (k).
-    generations : int
-        Settled segments (l).
-    span : int
-        Ticks for which a key is kept.
-    generation_span : int
-        Ticks after which a generation is old.
+    policy : RotationPolicy
+        With a span. Its length of a generation is not used.
     time_bits : int
         Bits of the tick counter, at least those by which times are compared.
     stamped : bool
@@ -101,27 +96,25 @@ class TimeWindow(wiring.Component):
 
     def __init__(
         self,
+        policy,
         *,
-        run,
-        generations,
-        span,
-        generation_span,
         time_bits=None,
         stamped=False,
         report_covered=False,
         copies=1,
         synchronous_read=False,
     ):
+        run, generations, span = policy.writes, policy.settled, policy.span
         require_integer("Run", run, least=1)
         require_integer("Generations", generations, least=1)
         require_integer("Span", span, least=1)
-        require_integer("Generation span", generation_span, least=1 if stamped else 2)
+        require_integer("Generation span", policy.generation_span, least=1 if stamped else 2)
         self._bits = stamp_bits(span)
         require_integer("Time bits", time_bits or self._bits, least=self._bits)
         self._run = run
         self._generations = generations
         self._span = span
-        self._generation_span = generation_span
+        self._generation_span = policy.generation_span
         self._stamped = stamped
         self._synchronous = synchronous_read
         depth = 1 << generations.bit_length()
@@ -360,12 +353,9 @@ def time_window(profile):
     ----------
     profile : RingProfile
     """
-    spec, options = profile.spec, profile.options
+    options = profile.options
     return TimeWindow(
-        run=spec.run,
-        generations=spec.window_generations,
-        span=spec.span,
-        generation_span=spec.generation_span,
+        RotationPolicy.of(profile.spec),
         time_bits=options.time_bits,
         stamped=options.ticks == "time",
         report_covered=options.report_covered,

@@ -209,37 +209,29 @@ def run_segment_bench(
     simulator: str,
     directory: Path,
     *,
-    depth: int,
-    clear_bits: int,
-    address_registers: int = 1,
-    shared_bits: int = 0,
     seed: int = 1,
     inverted: bool = False,
+    **shape: int,
 ) -> dict[str, bool]:
     """Run the bench of a segment memory; other parameters, result: as `run_filter_bench`.
 
     Parameters
     ----------
-    depth, clear_bits, address_registers, shared_bits : int
+    shape
         As for `lately.hdl.memory.segment.SegmentMemory`.
     """
+    shape = {"address_registers": 1, "shared_bits": 0} | shape
     directory.mkdir(parents=True, exist_ok=True)
-    component = segment_memory(
-        memory,
-        depth=depth,
-        clear_bits=clear_bits,
-        address_registers=address_registers,
-        shared_bits=shared_bits,
-    )
+    component = segment_memory(memory, **shape)
     return run_bench(
         verilog.convert(component, name=TOP, emit_src=False),
         [f"{__package__}.segment_bench"],
         simulator,
         directory,
         environment={
-            "LATELY_DEPTH": str(depth),
-            "LATELY_CLEAR_BITS": str(clear_bits),
-            "LATELY_ADDRESS_REGISTERS": str(address_registers),
+            "LATELY_DEPTH": str(shape["depth"]),
+            "LATELY_CLEAR_BITS": str(shape["clear_bits"]),
+            "LATELY_ADDRESS_REGISTERS": str(shape["address_registers"]),
             "LATELY_SEED": str(seed),
         },
         models=models(memory, inverted=inverted),

@@ -6,6 +6,7 @@ from amaranth.hdl import Array, Assume, Cat, Const, Module, Mux, Signal
 from amaranth.hdl._ast import AnySeq
 from amaranth.lib import memory, wiring
 
+from ...golden.ring.rotation import RotationPolicy
 from ...golden.spec import APBFSpec
 from ...hdl.frontend.tick_spacing import TickSpacing
 from ...hdl.frontend.time_window import TimeWindow
@@ -100,13 +101,10 @@ class Counted(Harness):
     def __init__(self, *, window=TimeWindow, synchronous_read=False, goal=None):
         kind = type("OpenWindow", (window,), {"MEMORY": self._open})
         self._synchronous = synchronous_read
-        self._window = kind(
-            run=2,
-            generations=_GENERATIONS,
-            span=_SPAN,
-            generation_span=2,
-            synchronous_read=synchronous_read,
+        policy = RotationPolicy(
+            writes=2, settled=_GENERATIONS, generation=1, span=_SPAN, generation_span=2
         )
+        self._window = kind(policy, synchronous_read=synchronous_read)
         super().__init__(part=self._window, goal=goal)
 
     def _open(self, **shape):

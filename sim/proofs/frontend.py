@@ -8,6 +8,7 @@ from amaranth.hdl import Assume, Mux, Signal
 from amaranth.hdl._ast import AnyConst
 from amaranth.lib.wiring import In
 
+from ...golden.ring.rotation import RotationPolicy
 from ...golden.spec import APBFSpec
 from ...hdl.build import unit_profile
 from ...hdl.frontend.front import FrontEnd
@@ -116,7 +117,9 @@ class SpareOfAgesInTime(SpareInTime):
     """
 
     def __init__(self, *, when_full, window=TimeWindow, goal=None):
-        window = window(run=1, generations=2, span=3, generation_span=2)
+        window = window(
+            RotationPolicy(writes=1, settled=2, generation=1, span=3, generation_span=2)
+        )
         front = partial(FrontEnd, window=window, when_full=when_full)
         super().__init__(words=16, generation_bits=6, front=front, goal=goal, tick=In(1))
 

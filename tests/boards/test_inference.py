@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 from lately.boards.flow.devices import DEVICES
 from lately.boards.flow.inference import inferred_memory
 from lately.boards.flow.synthesis import count_cells
+from lately.golden.ring.rotation import RotationPolicy
 from lately.hdl.frontend.time_window import TimeWindow
 from lately.hdl.latencies import stamp_bits
 from lately.hdl.memory.cells import PortableCellMemory
@@ -58,13 +59,13 @@ def test_delay_lines(width, cycles, blocks):
 @pytest.mark.rtl
 def test_times_of_a_window_are_in_a_block_ram_and_nothing_gives_old_ones():
     """The word and the register of the address go into the block RAM, and no others come."""
-    sizes = {"run": 1, "generations": 8, "span": 2000, "generation_span": 251}
+    policy = RotationPolicy(writes=1, settled=8, generation=16, span=2000, generation_span=251)
     beside, inside = (
-        count_cells(TimeWindow(**sizes, synchronous_read=read), ON["ice40"])
+        count_cells(TimeWindow(policy, synchronous_read=read), ON["ice40"])
         for read in (False, True)
     )
     assert (beside.bram, inside.bram) == (0, 1)
-    assert beside.ff - inside.ff >= 16 * stamp_bits(sizes["span"])
+    assert beside.ff - inside.ff >= 16 * stamp_bits(policy.span)
 
 
 class PartlyRead(wiring.Component):

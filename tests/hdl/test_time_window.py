@@ -26,13 +26,7 @@ class Ring(wiring.Component):
     """A schedule and a time window, as the front end connects them."""
 
     def __init__(self, policy, *, words, window=TimeWindow):
-        self.window = window(
-            run=policy.writes,
-            generations=policy.settled,
-            span=policy.span,
-            generation_span=policy.generation_span,
-            time_bits=24,
-        )
+        self.window = window(policy, time_bits=24)
         self.schedule = Schedule(
             generation_bits=9,
             minimum_generation=TIMED_GENERATION,
@@ -421,13 +415,13 @@ BROKEN = {
         partial(waiting_for_the_spare, TICKS_WAITING),
     ),
     "an overfull generation is told of for a turn less": (
-        "overfull.eq(-self._run)",
-        "overfull.eq(1 - self._run)",
+        "overfull.eq(-window._run)",
+        "overfull.eq(1 - window._run)",
         an_overfull_generation_gets_old,
     ),
     "a SHIFT that retires a segment is not told of": (
-        "retired = self._turn & (self._settled",
-        "retired = self._turn & self._insert & (self._settled",
+        "retired = window._turn & (window._settled",
+        "retired = window._turn & window._insert & (window._settled",
         a_shift_of_a_full_ring,
     ),
     "a tick that comes as another passes is lost": (
