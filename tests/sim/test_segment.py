@@ -55,91 +55,46 @@ def test_packages_in_a_path_with_spaces(tmp_path, monkeypatch, capfd):
     assert all(outcomes.values())
 
 
+DAILY = [
+    ("portable", "verilator", 16, 8, {}),
+    ("portable", "icarus", 16, 8, {}),
+    ("portable", "icarus", 1024, 16, {"address_registers": 2}),
+    # The fewest words, and a clear that takes one word for each bit.
+    ("gowin", "icarus", 256, 1, {}),
+    # Two columns of block RAMs.
+    ("ecp5", "icarus", 4096, 32, {}),
+    *((memory, "icarus", 64, 8, {"inverted": True}) for memory in ("ecp5", "ice40", "gowin")),
+    *((f"{memory}-strict", "icarus", 64, 4 * registers, {"address_registers": registers})
+      for memory, registers in (("ecp5", 1), ("ice40", 2), ("gowin", 4))),
+    # Flags of the part's own bits, and resets of them by those that it shares.
+    ("ecp5", "icarus", 256, 4, {"shared_bits": 5}),
+    ("ice40", "icarus", 256, 16, {"shared_bits": 6}),
+    ("gowin", "icarus", 256, 4, {"shared_bits": 4}),
+]  # fmt: skip
+"""Memories, simulators, words, bits of a clear, and options."""
+LONG = [
+    *((*shape[:1], simulator, *shape[1:], {}) for shape in SHAPES for simulator in SIMULATORS),
+    *((memory, "icarus", 1024, clear_bits, {"address_registers": registers})
+      for memory, clear_bits, registers in (("ecp5", 16, 2), ("ecp5", 64, 3), ("gowin", 64, 3),
+                                            ("ice40", 32, 3))),
+    # Several block RAMs each.
+    *((memory, "icarus", 1 << 14, clear_bits, {"shared_bits": shared})
+      for memory in ("ecp5", "ice40", "gowin")
+      for clear_bits, shared in ((4, 10), (4, 9), (16, 10), (16, 11))),
+]  # fmt: skip
+
+
 @pytest.mark.rtl
 @pytest.mark.parametrize(
-    ("memory", "depth", "clear_bits", "simulator"),
-    [
-        pytest.param(
-            *shape,
-            simulator,
-            # Verilator takes long to compile, and many words to simulate: but for a long run one
-            # shape of the one, and none of the other.
-            marks=pytest.mark.slow
-            if shape[1] > 4096 or (simulator == "verilator" and shape != ("ecp5", 4096, 16))
-            else (),
-        )
-        for shape in SHAPES
-        for simulator in SIMULATORS
-    ],
+    ("memory", "simulator", "depth", "clear_bits", "options"),
+    [*DAILY, *(pytest.param(*one, marks=pytest.mark.slow) for one in LONG)],
 )
-def test_bench(memory, depth, clear_bits, simulator, tmp_path):
+def test_bench(memory, simulator, depth, clear_bits, options, tmp_path):
     if simulator == "verilator" and depth == 65536:
         depth = 32768
-    outcomes = run_segment_bench(
-        memory, simulator, tmp_path, depth=depth, clear_bits=clear_bits, seed=SEED
-    )
+    shape = {"depth": depth, "clear_bits": clear_bits}
+    outcomes = run_segment_bench(memory, simulator, tmp_path, seed=SEED, **shape, **options)
     print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
-    assert len(outcomes) == 4
-    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
-
-
-@pytest.mark.rtl
-@pytest.mark.parametrize(
-    ("memory", "clear_bits", "address_registers"),
-    [("portable", 16, 2), ("ecp5", 16, 2), ("ecp5", 64, 3), ("gowin", 64, 3), ("ice40", 32, 3)],
-)
-def test_bench_with_more_address_registers(memory, clear_bits, address_registers, tmp_path):
-    outcomes = run_segment_bench(
-        memory,
-        "icarus",
-        tmp_path,
-        depth=1024,
-        clear_bits=clear_bits,
-        address_registers=address_registers,
-        seed=SEED,
-    )
-    assert len(outcomes) == 4
-    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
-
-
-SHARED = [("ecp5", 12, 4, 8), ("ice40", 12, 16, 9), ("gowin", 12, 4, 7)]
-"""Memories and shapes of the default run: each kind once."""
-
-
-@pytest.mark.rtl
-@pytest.mark.parametrize(
-    ("memory", "address_bits", "clear_bits", "shared_bits"),
-    [
-        *SHARED,
-        # Of several block RAMs each.
-        *(
-            pytest.param(memory, 14, *shape, marks=pytest.mark.slow)
-            for memory in ("ecp5", "ice40", "gowin")
-            for shape in ((4, 10), (4, 9), (16, 10), (16, 11))
-        ),
-    ],
-)
-def test_bench_with_shared_bits(memory, address_bits, clear_bits, shared_bits, tmp_path):
-    """Flags of the part's own bits, and resets of them by those that it shares."""
-    outcomes = run_segment_bench(
-        memory,
-        "icarus",
-        tmp_path,
-        depth=1 << address_bits,
-        clear_bits=clear_bits,
-        shared_bits=shared_bits,
-        seed=SEED,
-    )
-    assert len(outcomes) == 4
-    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
-
-
-@pytest.mark.rtl
-@pytest.mark.parametrize("memory", ["ecp5", "ice40", "gowin"])
-def test_bench_with_inverted_garbage(memory, tmp_path):
-    outcomes = run_segment_bench(
-        memory, "icarus", tmp_path, depth=64, clear_bits=8, inverted=True, seed=SEED
-    )
     assert len(outcomes) == 4
     assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
 

@@ -95,7 +95,7 @@ def test_named_elements():
 
 @cache
 def tiny():
-    return compiled_unit(TINY, upsets=True, optimisation=1)
+    return compiled_unit(TINY, upsets=True, check=True, optimisation=0)
 
 
 def performed(*operations):
@@ -179,11 +179,7 @@ def test_upsets_that_lose_results(name):
     assert not outcome.healed[0]
 
 
-@pytest.mark.parametrize(
-    ("name", "memory"),
-    [("tiny", "ecp5"), ("two-lanes-tiny", "ice40"), ("dictionary-tiny", "ecp5"),
-     ("timing-tiny", "ecp5"), ("timing-counted-tiny", "ecp5")],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "memory"), [("tiny", "ice40"), ("dictionary-tiny", "ecp5")])
 def test_upsets_of_explicit_block_rams_are_refused(name, memory):
     """Their bits are no elements, so that no campaign would strike them."""
     with pytest.raises(
