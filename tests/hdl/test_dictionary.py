@@ -1,26 +1,20 @@
-"""Dictionary units against golden, verdict for verdict and cell for cell; memories garble."""
+"""Parts of dictionaries by themselves, figures and parameters; the test plan has the contract."""
 
 import random
 from dataclasses import replace
 
 import pytest
 from amaranth.sim import Simulator
-from dictionary_bench import Bench
 from garbage_memory import GarbageMemory
-from mutants import broken
-from ring_bench import RingBench
 from unit_streams import UnitStreams
 
 from lately.golden import (
     Operation,
     SpecificationError,
-    WindowDictionary,
     WindowDictionarySpec,
     dictionary_preset,
 )
 from lately.hdl.build import filter_unit, unit_profile
-from lately.hdl.dictionary import column, core
-from lately.hdl.dictionary.column import Column
 from lately.hdl.dictionary.core import DictionaryCore
 from lately.hdl.dictionary.dictionary_figures import (
     ANSWER,
@@ -32,9 +26,8 @@ from lately.hdl.dictionary.dictionary_figures import (
     rows_latency,
     swept_per_row,
 )
-from lately.hdl.dictionary.placement import NEAR_BITS, Placement
+from lately.hdl.dictionary.placement import NEAR_BITS
 from lately.hdl.dictionary.stash import STASH_HAZARDS, Stash
-from lately.hdl.dictionary.sweep import Sweep
 from lately.hdl.dictionary.verdict import Guarantee
 
 NONE, QUERY, INSERT, CHECK, SHIFT, CLEAR, REMOVE = (
@@ -42,65 +35,6 @@ NONE, QUERY, INSERT, CHECK, SHIFT, CLEAR, REMOVE = (
     for name in ("NONE", "QUERY", "INSERT", "CHECK_AND_INSERT", "SHIFT", "CLEAR", "REMOVE")
 )  # fmt: skip
 TINY, MOVING = dictionary_preset("tiny"), dictionary_preset("ring-tiny")
-CROWDED = WindowDictionarySpec(
-    window=20, columns=3, rows=4, digest_bits=6, stash=3, key_bits=8, seed=2
-)
-"""Few cells, which the digests of 256 keys overfill, and in which operations meet."""
-CROWDED_RING = WindowDictionarySpec(
-    window=30, columns=2, rows=16, digest_bits=7, stash=4, moves=64, key_bits=8, seed=3
-)
-"""As many cells as digests in the window, or fewer, so that entries are always on their way."""
-
-
-def stream(seed, count, *, keys, window, weights=(1, 2, 4, 6, 2)):
-    choose = random.Random(seed)
-    return [
-        (
-            choose.choices((NONE, QUERY, INSERT, CHECK, REMOVE), weights)[0],
-            choose.choice(keys),
-            choose.randint(1, window),
-        )
-        for _ in range(count)
-    ]
-
-
-def random_spec(choose, seed, moves):
-    row_bits = choose.randint(2, 5)
-    columns = choose.randint(2 if moves else 1, 5)
-    return WindowDictionarySpec(
-        window=choose.choice([16, 17, 40, 100]),
-        columns=columns,
-        rows=1 << row_bits,
-        digest_bits=row_bits + choose.choice([2, 3, 5, 9]),
-        stash=choose.randint(1, 6) + (columns if moves else 0),
-        moves=moves,
-        key_bits=choose.choice([4, 8, 70]),
-        seed=seed,
-    )
-
-
-@pytest.mark.parametrize(
-    ("moves", "seed"),
-    [
-        (None, 0),
-        (None, 1),
-        (64, 1),
-        *(pytest.param(moves, seed, marks=pytest.mark.slow)
-          for moves in (None, 64) for seed in range(2, 8)),
-    ],
-)  # fmt: skip
-def test_random_operations(moves, seed):
-    print("seed", seed)
-    choose = random.Random(seed)
-    spec = random_spec(choose, seed, moves)
-    keys = [choose.randrange(1 << spec.key_bits) for _ in range(choose.choice([2, 5, 20, 100]))]
-    operations = stream(
-        seed, 600, keys=keys, window=spec.window,
-        weights=choose.choice([(1, 2, 4, 6, 2), (0, 0, 0, 1, 0), (0, 1, 1, 1, 1)]),
-    )  # fmt: skip
-    operations[300], operations[301] = (CLEAR, 0, 1), (SHIFT, 0, 1)
-    bench = RingBench if moves else Bench
-    bench(spec, seed, idle=(seed % 3) * 0.4, stall=(seed % 2) * 0.5).run(operations)
 
 
 @pytest.mark.parametrize("protect", ["none", "parity"])
@@ -109,7 +43,9 @@ def test_no_entry_stays_in_the_stash(protect):
     seed = 5
     print("seed", seed)
     choose = random.Random(seed)
-    spec = replace(CROWDED_RING, window=16)
+    spec = WindowDictionarySpec(
+        window=16, columns=2, rows=16, digest_bits=7, stash=4, moves=64, key_bits=8, seed=3
+    )
     unit = filter_unit(spec, memory=GarbageMemory, protect=protect)
     waiting = unit.core.stash.valid
     used, left = [], []
@@ -127,93 +63,6 @@ def test_no_entry_stays_in_the_stash(protect):
     streams.run(requests, watch, finish=lambda ctx: left.append(ctx.get(waiting)))
     assert max(used) > 1
     assert left == [0]
-
-
-def sharing(count):
-    """Keys of different digests that share their cells in the first column."""
-    model = WindowDictionary.from_spec(CROWDED)
-    digests, _, places = model._digests(model._hash.check_keys(list(range(256))))
-    found = {}
-    for key in range(256):
-        if places[key][0] == places[0][0]:
-            found.setdefault(int(digests[key]), key)
-    return [*found.values()][:count]
-
-
-def removal(distance):
-    """Remove a key from the second column and insert it that many cycles later, then again."""
-    first, second = sharing(2)
-    pause = [(NONE, 0, 1)] * 15
-    operations = [(INSERT, first, 1), (INSERT, second, 1), (REMOVE, first, 1), *pause]
-    operations += [(REMOVE, second, 1), *pause[1:distance], (CHECK, second, 20), *pause]
-    return [*operations, (QUERY, second, 20), (REMOVE, second, 1), *pause, (QUERY, second, 20)]
-
-
-# Without its cure, every hazard is found
-
-HOMES = {Column: core, Placement: core, Stash: core, Sweep: column}
-"""Modules that build a component."""
-
-NEAR = [
-    stream(11, 700, keys=range(24), window=20),
-    stream(12, 700, keys=range(200), window=20, weights=(0, 1, 2, 4, 0)),
-]
-"""Keys that come again at once, and digests in each other's cells."""
-
-
-def wrong(monkeypatch, component, old, new, spec=CROWDED, operations=None):
-    """Return whether a stream finds the defect of a component."""
-    home = HOMES[component]
-    monkeypatch.setattr(home, component.__name__, broken(component, old, new))
-    for each in operations or NEAR:
-        try:
-            Bench(spec).run(each)
-        except AssertionError as error:
-            print(str(error)[:200])
-            return True
-    return False
-
-
-def test_streams_are_right_without_a_defect():
-    for operations in NEAR:
-        Bench(CROWDED).run(operations)
-
-
-@pytest.mark.parametrize(
-    ("component", "old", "new"),
-    [
-        # The digest of an operation under way.
-        (Placement, "mine = acts & self._same.at(stage).value[distance - 1]", "mine = acts & 0"),
-        # The cells that one fills, or empties.
-        (Placement, "& ~(fills & rows)),", "),"),
-        (Placement, "(state.free | (empties & rows))", "state.free"),
-        # An operation that writes in the very cycle in which another reads.
-        (Placement, "state = self._informed(m, state, HAZARDS, reports_before)", "pass"),
-        # What was read of a cell that was written since.
-        (Placement, "(self.free & ~state.written)", "self.free"),
-        # An erasure that an operation forestalls.
-        (Sweep, "pending & ~self._elaborate_cancelled(m, start)", "pending"),
-        # Digests that come to the stash, and leave it, while another is looked for.
-        (Stash, "return (match & ~changed) |", "return match |"),
-        (Stash, "same.at(1).value[2])", "Const(0))"),
-        (Stash, "same.at(2).value[1])", "Const(0))"),
-        (Stash, "same.at(2).value[0])", "Const(0))"),
-        # A removal that the operation behind it seems to absorb.
-        (Placement, "(self._fills & ~absorbed) | self._empties",
-                    "(self._fills | self._empties) & ~absorbed"),
-    ],
-)  # fmt: skip
-def test_defect_is_found(monkeypatch, component, old, new):
-    assert wrong(monkeypatch, component, old, new, operations=[*NEAR, removal(1)])
-
-
-def test_garbage_is_found(monkeypatch):
-    """Of a cell that is read while it is written, where it often looks like an entry."""
-    spec = replace(CROWDED, window=100, digest_bits=3)
-    operations = stream(13, 600, keys=range(100), window=100, weights=(0, 2, 2, 2, 4))
-    Bench(spec).run(operations)
-    old, new = 'cell.used & ~met, "used")', 'cell.used, "used")'
-    assert wrong(monkeypatch, Column, old, new, spec, [operations])
 
 
 # Figures and parameters

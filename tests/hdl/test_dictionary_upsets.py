@@ -4,14 +4,10 @@ import random
 from dataclasses import replace
 
 import pytest
-from amaranth.sim import Simulator
-from dictionary_bench import Bench
-from garbage_memory import GarbageMemory, with_own_garbage
-from ring_bench import RingBench
-from upsets import column_words, upset_dictionary
+from upsets import Struck
 
 from lately.golden import Operation, WindowDictionary, WindowDictionarySpec, any_preset
-from lately.hdl.build import filter_unit, unit_profile
+from lately.hdl.build import unit_profile
 from lately.hdl.dictionary.dictionary_figures import swept_per_row
 from lately.hdl.latencies import PROTECTIONS, VOTES
 
@@ -21,52 +17,6 @@ NONE, QUERY, INSERT, CHECK, REMOVE = (
 )
 
 slow = pytest.mark.slow
-
-
-def check(outcome, protect):
-    """What is promised, and that the upsets have mattered."""
-    print(f"seed {SEED}: {outcome}")
-    assert (outcome.negatives > 0) == (protect == "none")
-    assert (outcome.positives > 0) == (protect != "tmr")
-    assert (outcome.upsets > 0) == (protect != "none")
-
-
-def test_some_bits():
-    spec = any_preset("dictionary-ring-tiny")
-    check(upset_dictionary(spec, protect="parity", seed=SEED, count=24), "parity")
-
-
-@slow
-@pytest.mark.parametrize("protect", PROTECTIONS)
-@pytest.mark.parametrize("name", ["dictionary-tiny", "dictionary-ring-tiny"])
-def test_every_bit(name, protect):
-    outcome = upset_dictionary(any_preset(name), protect=protect, seed=SEED)
-    check(outcome, protect)
-    # Most others have been mended; those that came last need a sweep more.
-    assert outcome.left < 50
-
-
-@pytest.mark.parametrize(
-    ("bench", "protect"),
-    [
-        (Bench, "tmr"),
-        (RingBench, "parity"),
-        pytest.param(Bench, "parity", marks=slow),
-        pytest.param(RingBench, "tmr", marks=slow),
-    ],
-)
-def test_without_an_upset(bench, protect):
-    """Verdicts and cells are golden's; what is undefined counts as none."""
-    choose = random.Random(SEED)
-    spec = WindowDictionarySpec(
-        window=30, columns=2, rows=16, digest_bits=7, stash=4, key_bits=8, seed=3,
-        moves=64 if bench is RingBench else None,
-    )  # fmt: skip
-    ran = bench(spec, SEED, idle=0.1, protect=protect).run(
-        [(choose.choice((QUERY, INSERT, CHECK, CHECK, REMOVE)), choose.randrange(60), 30)
-         for _ in range(300)]
-    )  # fmt: skip
-    assert ran.counts["upsets"] == 0
 
 
 # One cell
@@ -81,75 +31,6 @@ FORMS = {"still": FEW_ROWS, "ring": replace(FEW_ROWS, moves=64)}
 SHORT = [pytest.param("still", marks=slow), "ring"]
 LAP = FEW_ROWS.rows * swept_per_row(FEW_ROWS)
 """Insertions in which the sweep comes to all rows."""
-
-
-class Struck:
-    """A unit that performs operations, and of which a bit is flipped in between."""
-
-    def __init__(self, spec, protect="parity"):
-        self.spec = spec
-        memory = with_own_garbage(GarbageMemory)
-        self.unit = filter_unit(spec, memory=memory, protect=protect)
-        self.words = column_words(self.unit)
-
-    def run(self, script):
-        """Run a coroutine that takes this."""
-
-        async def bench(ctx):
-            self._ctx = ctx
-            # Until all is clear after reset.
-            await ctx.tick().until(self.unit.i.ready)
-            await script(self)
-
-        simulator = Simulator(self.unit)
-        simulator.add_clock(1e-6)
-        simulator.add_testbench(bench)
-        simulator.run()
-
-    async def do(self, operations):
-        """Perform operations, one per clock; return what of (seen, age) each is told."""
-        ctx, unit, told = self._ctx, self.unit, []
-        waiting = list(operations)
-        ctx.set(unit.o.ready, 1)
-        while len(told) < len(operations):
-            if waiting:
-                code, key = waiting[0]
-                ctx.set(unit.i.p.operation, int(code))
-                ctx.set(unit.i.p.key, key)
-                ctx.set(unit.i.p.window, self.spec.window)
-            ctx.set(unit.i.valid, bool(waiting))
-            *_, ready, valid, seen, age = await ctx.tick().sample(
-                unit.i.ready, unit.o.valid, unit.o.p.seen, unit.o.p.age
-            )
-            if ready and waiting:
-                del waiting[0]
-            if valid:
-                told.append((bool(seen), int(age)))
-        await ctx.tick().repeat(20)
-        return told
-
-    def held(self):
-        """Words of all cells, as (column, copy, row)."""
-        return {
-            (column, copy, row): self._ctx.get(words.data[row])
-            for column, copies in enumerate(self.words)
-            for copy, words in enumerate(copies)
-            for row in range(self.spec.rows)
-        }
-
-    async def insert(self, key):
-        """Insert a key that is not in the dictionary; return its cell."""
-        before = self.held()
-        await self.do([(INSERT, key)])
-        (cell,) = {(column, row) for (column, copy, row), word in self.held().items()
-                   if word != before[column, copy, row]}  # fmt: skip
-        return cell
-
-    def flip(self, cell, bit, copy=0):
-        """Flip a bit of a cell."""
-        column, row = cell
-        word = self.words[column][copy].data[row]
-        self._ctx.set(word, self._ctx.get(word) ^ 1 << bit)
 
 
 def sharing(spec, count, *, apart=False):

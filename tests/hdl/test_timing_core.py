@@ -1,4 +1,4 @@
-"""Timing filters: cores against the golden model, and each hazard of a part with its cure.
+"""Parts of timing filters by themselves: each hazard with its cure.
 
 Memories answer with garbage where ports meet. Stamps have 5 bits, so that they come round every
 32 ticks; without its cure, every hazard gives errors.
@@ -12,11 +12,11 @@ from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator
 from garbage_memory import GarbageMemory
 from mutants import broken
-from timing_core import CLOCKS, SPEC, Bench, random_stream, simulate
-from timing_part import LIMIT, PartBench
+from timing_part import PartBench
 
 from lately.golden import Operation, SpecificationError, timing_preset
 from lately.golden.spec.timestamp import TimedTimingSpec
+from lately.hdl.control import Control
 from lately.hdl.latencies import CONTROL_LAG
 from lately.hdl.memory.cells import PortableCellMemory
 from lately.hdl.memory.delay import DelayLine
@@ -30,62 +30,10 @@ from lately.hdl.timing.sweep_rules import BETWEEN, check_elision, elision_need
 from lately.hdl.timing.ticks import constant_flags, is_at_least
 
 SEED = 20261123
+SPEC = timing_preset("tiny")
 
 
 # The core
-
-
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("keys", "idle"), [(60, 0.1), (4, 0), (1000, 0.9)])
-def test_verdicts_are_the_golden_model_s(seed, keys, idle):
-    """Seen, age, cells of that age and all cells; a window a query; over two rounds of stamps."""
-    print(f"seed {SEED + seed}")
-    bench = simulate(random_stream(SEED + seed, 5000, keys=keys, idle=idle))
-    assert len(bench.sent) > 450
-    assert bench.now == 5000 // CLOCKS
-    assert bench.errors() == []
-
-
-@pytest.mark.parametrize(("hashes", "span"), [(1, 1), (2, 20), (4, 7), (5, 20)])
-def test_other_shapes(hashes, span):
-    spec = TimedTimingSpec(span=span, hashes=hashes, cells=8, stamp_bits=5, key_bits=9, seed=1)
-    bench = simulate(random_stream(SEED, 3000, keys=20), spec=spec, clocks=40)
-    assert bench.errors() == []
-
-
-def test_reported_at_exactly_the_window_and_after_any_silence():
-    async def stream(ctx, bench):
-        for ticks in (0, 1, 2, 5, 19, 20, 21, 31, 32, 33, 96):
-            await bench.send(ctx, Operation.INSERT, ticks)
-            while bench.until > 1:
-                await bench.silence(ctx, 1)
-            await bench.silence(ctx, max(0, ticks - 1) * CLOCKS)
-            for window in sorted({0, max(0, min(ticks, 20) - 1), min(ticks, 20), 20}):
-                await bench.send(ctx, Operation.QUERY, ticks, window)
-
-    bench = simulate(stream)
-    assert bench.errors() == []
-    seen = [verdict[0] for verdict in bench.verdicts]
-    assert sum(seen) == 10 < len(seen)
-
-
-def test_clear():
-    core = TimingCore(SPEC, memory=GarbageMemory)
-
-    async def stream(ctx, bench):
-        for key in range(40):
-            await bench.send(ctx, Operation.INSERT, key)
-        await bench.silence(ctx, core.latency)
-        await bench.clock(ctx, {"clear": 1})
-        for _ in range(CONTROL_LAG + 1):
-            await bench.clock(ctx)
-        await bench.start(ctx)
-        bench.cleared = len(bench.sent)
-        for key in range(40):
-            await bench.send(ctx, Operation.QUERY, key, 20)
-
-    bench = simulate(stream, core=core)
-    assert bench.verdicts[bench.cleared :] == [(0, LIMIT, 3)] * 40
 
 
 @pytest.mark.parametrize("protect", ["parity", "tmr"])
@@ -96,21 +44,23 @@ def test_an_upset_is_told_with_the_ages_of_the_one_operation_that_reads_it(
 ):
     spec = timing_preset("counted-tiny") if counted else SPEC
     core = TimingCore(spec, memory=GarbageMemory, protect=protect)
-    bench = Bench(core, SPEC)
     memory = core.parts[0].memory
     words = (memory.copies[0] if protect == "tmr" else memory).words.data
 
     async def told_after(ctx, operation):
-        await bench.send(ctx, operation, 77)
+        """Cycles after an operation in which the core reports a fault."""
+        control = {"valid": 1, "query": operation & 1, "insert": operation >> 1 & 1}
         told = []
-        for clock in range(1, core.latency + 1):
-            told.extend([clock] * ctx.get(core.fault))
-            await bench.silence(ctx, 1)
+        for cycle in range(1, core.latency + 1):
+            ctx.set(core.key, 77 if cycle == 1 else 0)
+            ctx.set(core.control, Control.const(control if cycle == CONTROL_LAG + 1 else {}))
+            await ctx.tick()
+            told.extend([cycle] * ctx.get(core.fault))
         return told
 
     async def stream(ctx):
-        await bench.start(ctx)
-        await bench.silence(ctx, core.latency)
+        await ctx.tick().until(core.clean)
+        await ctx.tick().repeat(core.latency)
         before = [ctx.get(words[cell]) for cell in range(SPEC.cells)]
         assert await told_after(ctx, Operation.INSERT) == []
         (cell,) = [cell for cell, word in enumerate(before) if ctx.get(words[cell]) != word]

@@ -1,15 +1,14 @@
-"""Timing units against golden: verdicts, ages, cells and counters; memories garble."""
+"""Parts of timing units by themselves, figures and parameters; the test plan has the contract."""
 
 import random
 from dataclasses import replace
 
 import pytest
 from amaranth.sim import Simulator
-from mutants import broken
-from timing_unit_bench import Bench, random_operations
 
 from lately.golden import (
     Operation,
+    PartitionedTimingSpec,
     SpecificationError,
     TimedTimingSpec,
     timing_preset,
@@ -17,37 +16,20 @@ from lately.golden import (
 from lately.hdl.build import filter_unit
 from lately.hdl.frontend.tick_spacing import TickSpacing
 from lately.hdl.latencies import TICKS_WAITING
-from lately.hdl.timing.core import TimingCore
-from lately.hdl.timing.sweep_rules import check_elision, elision_period
+from lately.hdl.timing.sweep_rules import (
+    BETWEEN,
+    check_elision,
+    check_rest,
+    elision_period,
+    rest_interval,
+)
+from lately.hdl.timing.ticks import BlockCount
 from lately.hdl.timing.timing_profile import TimingProfile, check_bits
 
-QUERY, INSERT, CLEAR = Operation.QUERY, Operation.INSERT, Operation.CLEAR
-SPEC = timing_preset("tiny")
-"""Stamps come round every 32 ticks."""
-
-
-@pytest.mark.parametrize(("key_bits", "latency", "ticks"), [(200, 25, "tick"), (300, 26, "period")])
-def test_one_operation_a_cycle_with_the_fewest_places_for_results(key_bits, latency, ticks):
-    """With 32 places for the results of a latency of 25 cycles, and one cycle more."""
-    spec = replace(SPEC, key_bits=key_bits, hashes=4, cells=4)
-    operations = random_operations(6, 150, keys=10, window=20, weights=(0, 1, 1, 1))
-    bench = Bench(spec, levels=1, ticks=ticks).run(operations)
-    assert (bench.unit.latency, bench.clocks) == (latency, 150)
-
-
-def test_clear_closes_the_input_no_longer_than_told():
-    operations = [(INSERT, 1, 0), (CLEAR, 0, 0), (INSERT, 2, 0)]
-    bench = Bench(SPEC).run(operations)
-    assert SPEC.cells < bench.clocks <= bench.unit.longest_pause
-
-
-def test_clean_too_early_is_found(monkeypatch):
-    defect = broken(TimingCore, "visits.clean & ~clearing", "visits.clean")
-    monkeypatch.setattr(TimingCore, "_elaborate_visits", defect._elaborate_visits)
-    operations = [(INSERT, key, 0) for key in range(8)]
-    operations = [*operations, (CLEAR, 0, 0), *operations, *((QUERY, key, 20) for key in range(8))]
-    with pytest.raises(AssertionError):
-        Bench(SPEC, levels=1).run(operations)
+QUERY = Operation.QUERY
+SPEC, COUNTED = timing_preset("tiny"), timing_preset("counted-tiny")
+"""Stamps repeat every 32 ticks; every 128 insertions, and one cycle in 6 is the sweep's."""
+TIGHT = PartitionedTimingSpec(window=5, hashes=1, cells=4, stamp_bits=5, key_bits=8, seed=1)
 
 
 # Ticks
@@ -112,7 +94,34 @@ def test_least_period(cells, stamp_bits, span):
         check_elision(spec, clocks=least - 1)
 
 
+def test_blocks():
+    count, told = BlockCount(block=3), []
+
+    async def bench(ctx):
+        for clock, (insert, clear) in enumerate([(1, 0)] * 7 + [(0, 1)] + [(1, 0)] * 4):
+            ctx.set(count.insert, insert)
+            ctx.set(count.clear, clear)
+            if ctx.get(count.tick):
+                told.append(clock)
+            await ctx.tick()
+
+    simulator = Simulator(count)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    assert told == [2, 5, 10]
+
+
 # Figures and parameters
+
+
+def test_interval():
+    assert rest_interval(COUNTED) == 6
+    large = timing_preset("counted-default")
+    assert rest_interval(large) == 31
+    built = filter_unit(large)
+    assert built.latency == built.profile.latency
+    assert (built.profile.rest_interval, built.profile.least_period) == (31, 0)
 
 
 @pytest.mark.parametrize("stamp_bits", [*range(1, 20)])
@@ -145,6 +154,13 @@ def test_latency_is_that_of_the_profile(levels, hashes):
     assert clocks == [built.latency]
 
 
+def test_sweep_of_the_longest_window():
+    """With as many insertions as the sweep needs it takes every other cycle."""
+    spec = replace(TIGHT, window=14)
+    check_rest(spec)
+    assert (spec.sweep_blocks, rest_interval(spec)) == (2 * 4 + BETWEEN + 1, 2)
+
+
 def test_block_rams():
     spec = TimedTimingSpec(span=32768, hashes=4, cells=8192, stamp_bits=16)
     assert TimingProfile.of(spec).block_rams == 32
@@ -160,6 +176,12 @@ def test_block_rams():
          "cells: must be at most 16384 for ecp5, the bits of a block RAM, not 32768"),
         (lambda: filter_unit(SPEC, memory="sram"), SpecificationError,
          "memory: must be portable or ecp5 for family timed-timing, not 'sram'"),
+        (lambda: filter_unit(replace(TIGHT, cells=12)), SpecificationError,
+         "cells: must be a power of two greater than 1 in hardware, not 12"),
+        (lambda: filter_unit(replace(TIGHT, cells=16)), SpecificationError,
+         r"stamp_bits: must leave the sweep 40 insertions for 16 cells a part and not 25 "
+         r"\(25 blocks of 1\), not 5"),
+        (lambda: check_rest(replace(TIGHT, window=15)), SpecificationError, "stamp_bits: .*"),
     ],
 )  # fmt: skip
 def test_parameters_wrong(build, error, message):

@@ -3,22 +3,18 @@
 All bits of the memories of tiny units are flipped under full load, one after another.
 """
 
-import random
 import re
 
-import numpy as np
 import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import Const, Module, Signal
 from amaranth.sim import Simulator
 from garbage_memory import GarbageMemory, with_own_garbage
-from timing_unit_bench import Bench, random_operations
-from upsets import Outcome, cell_words, flips, is_sound, upset_ring
+from upsets import Struck
 
 from lately.boards.export.design import Design
 from lately.boards.link.link import FilterLink
-from lately.golden import Operation, SpecificationError, any_preset, from_spec, preset
-from lately.golden.hash.keys import random_keys
+from lately.golden import Operation, SpecificationError, any_preset, preset
 from lately.hdl import filter_unit
 from lately.hdl.latencies import PROTECTIONS, VOTE_LATENCY, VOTES
 from lately.hdl.memory.copies import Copies
@@ -28,39 +24,8 @@ from lately.hdl.queue import ResultQueue
 from lately.hdl.ring.profile import RingProfile
 from lately.hdl.timing.sweep import PortSweep
 from lately.hdl.timing.sweep_rules import CELL_CLOCKS, rest_interval
-from lately.sim import compiled_unit
 
 SEED = 1959
-
-
-# Rings
-
-
-# One of the kinds of protection is enough but for a long run.
-SHORT = ["none", "parity", pytest.param("tmr", marks=pytest.mark.slow)]
-
-
-def check(outcome, protect):
-    """What is promised, and that the upsets have mattered."""
-    print(f"seed {SEED}: {outcome}")
-    assert (outcome.negatives > 0) == (protect == "none")
-    assert protect != "tmr" or outcome.positives == 0
-    assert outcome.left <= 8
-    assert (outcome.upsets > 0) == (protect != "none")
-
-
-@pytest.mark.parametrize("protect", SHORT)
-def test_some_bits_of_a_ring(protect):
-    check(upset_ring(preset("tiny"), protect=protect, seed=SEED, count=48), protect)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("protect", PROTECTIONS)
-@pytest.mark.parametrize("name", ["tiny", "apbf-tiny", "gebf-tiny"])
-def test_every_bit_of_a_ring(name, protect):
-    outcome = upset_ring(preset(name), protect=protect, seed=SEED)
-    check(outcome, protect)
-    assert (outcome.positives > 0) == (protect != "tmr")
 
 
 def simulate(component, stream):
@@ -134,95 +99,28 @@ def test_copies_wrong(copies):
 
 # Timing filters
 
-CELLED = {"by time": any_preset("timing-tiny"), "by count": any_preset("timing-counted-tiny")}
 
+@pytest.mark.parametrize("name", ["timing-tiny", "timing-counted-tiny"])
+def test_the_sweep_writes_what_a_copy_has_lost(name):
+    """Within a lap, in all copies, while a query of a cell in each cycle meets the sweep."""
+    spec = any_preset(name)
+    # Cycles of a cell; without ticks, until there is a free cycle for it.
+    pace = rest_interval(spec) if not spec.timed else CELL_CLOCKS + 1
 
-class UpsetBench(Bench):
-    """As `Bench`, of which bits of the memories are flipped."""
+    async def script(struck):
+        await struck.do([(Operation.INSERT, key) for key in range(20)])
+        for number in range(spec.hashes):
+            for row in range(spec.cells):
+                struck.flip((number, row), row % spec.stamp_bits, copy=(number + row) % VOTES)
+        before = struck._ctx.get(struck.unit.upsets)
+        told = await struck.do([(Operation.QUERY, 19)] * (pace * (spec.cells + 2) + 100))
+        assert all(seen for seen, _ in told)
+        held = struck.held()
+        assert all(len({held[number, copy, row] for copy in range(VOTES)}) == 1
+                   for number in range(spec.hashes) for row in range(spec.cells))  # fmt: skip
+        assert struck._ctx.get(struck.unit.upsets) > before
 
-    def __init__(self, kind, *, protect, **options):
-        self.parity = protect == "parity"
-        memory = with_own_garbage(GarbageMemory)
-        super().__init__(CELLED[kind], memory=memory, protect=protect, **options)
-
-    def judge(self):
-        """Leave what came to be judged."""
-        self.wrong = self.errors()
-
-    def upset(self, *, count=None, apart=12, weights=(1, 12, 1, 1)):
-        """Flip bits, one after another, `apart` operations from each other on average."""
-        choose = random.Random(SEED)
-        upset, bits = flips(
-            self.unit,
-            cell_words(self.unit),
-            choose,
-            count=count,
-            clocks=lambda bits: apart * bits,
-            parity=self.parity,
-        )
-        operations = random_operations(SEED, apart * len(bits), keys=24, window=20, weights=weights)
-        self.run(operations, upset)
-        return Outcome(self.negatives, self.positives, self.upsets, len(bits))
-
-
-@pytest.mark.parametrize("protect", SHORT)
-@pytest.mark.parametrize(
-    "kind",
-    [kind if kind == "by time" else pytest.param(kind, marks=pytest.mark.slow) for kind in CELLED],
-)
-def test_some_bits_of_cells(kind, protect):
-    bench = UpsetBench(kind, protect=protect)
-    check(bench.upset(count=40), protect)
-    assert protect != "tmr" or bench.wrong in ([], [-1])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("protect", PROTECTIONS)
-@pytest.mark.parametrize("kind", CELLED)
-def test_every_bit_of_cells(kind, protect):
-    bench = UpsetBench(kind, protect=protect)
-    check(bench.upset(), protect)
-    assert protect != "tmr" or bench.wrong in ([], [-1])
-
-
-@pytest.mark.parametrize("protect", SHORT[1:])
-@pytest.mark.parametrize("kind", CELLED)
-def test_cells_without_an_upset(kind, protect):
-    """Verdicts and cells are golden's; what is undefined counts as none."""
-    bench = UpsetBench(kind, protect=protect, idle=0.2)
-    bench.run(random_operations(SEED, 250, keys=12, window=20))
-    assert bench.wrong == []
-    assert bench.upsets == 0
-
-
-@pytest.mark.parametrize("kind", CELLED)
-def test_the_sweep_writes_what_a_copy_has_lost(kind):
-    """Within a lap, in all copies, and with a query of a cell in each clock, which meets that.
-
-    Few ticks come meanwhile, so that no cell expires, and none is inserted into.
-    """
-    bench = UpsetBench(kind, protect="tmr", gap=5000)
-    words, mended, spec = cell_words(bench.unit), [], bench.spec
-    # Clocks of a cell; of the kind that is swept in free clocks, until there is one for it.
-    pace = rest_interval(spec) if kind == "by count" else CELL_CLOCKS + 1
-    lap = pace * (spec.cells + 2)
-
-    async def strike(ctx):
-        await ctx.tick().until(bench.unit.i.ready)
-        await ctx.tick().repeat(80)
-        for number, copies in enumerate(words):
-            for row in range(copies[0].depth):
-                copy = copies[(number + row) % VOTES]
-                ctx.set(copy.data[row], ctx.get(copy.data[row]) ^ 1 << row % copy.shape)
-        await ctx.tick().repeat(lap)
-        mended.append(all(is_sound(ctx, copies, row, parity=False)
-                          for copies in words for row in range(copies[0].depth)))  # fmt: skip
-
-    inserts = [(Operation.INSERT, key, 20) for key in range(20)]
-    bench.run([*inserts, 60, *[(Operation.QUERY, 19, 20)] * (lap + 100)], strike)
-    assert bench.wrong == []
-    assert mended == [True]
-    assert bench.upsets > 0
+    Struck(spec, "tmr").run(script)
 
 
 @pytest.mark.parametrize("expired", [False, True])
@@ -301,31 +199,6 @@ def test_copies_that_differ_from_both_others(words, copies):
 # Units
 
 
-@pytest.mark.slow
-@pytest.mark.rtl
-@pytest.mark.parametrize("protect", ["parity", "tmr"])
-@pytest.mark.parametrize(
-    ("name", "memory"),
-    [
-        ("tiny", "ecp5"),
-        ("apbf-tiny", "ice40-strict"),
-        ("siphash-tiny", "gowin"),
-        ("two-lanes-tiny", "ecp5"),
-    ],
-)
-def test_nothing_undefined_counts_as_an_upset(name, memory, protect):
-    """Block RAMs answer with garbage where vendors promise nothing, and each with its own."""
-    spec, draw = preset(name), np.random.default_rng(SEED)
-    codes = draw.choice([1, 2, 3, 4, 5], 20_000, p=[0.2, 0.2, 0.58, 0.01, 0.01])
-    keys = random_keys(draw, 200, spec.key_bits)[draw.integers(0, 200, len(codes))]
-    golden = from_spec(spec)
-    with compiled_unit(spec, memory=memory, protect=protect, optimisation=0) as unit:
-        assert (unit.apply(codes, keys).age == golden.apply(codes, keys).age).all()
-        assert (unit.memory == golden.memory).all()
-        assert unit.statistics["operations"] == len(codes)
-        assert unit.statistics["upsets"] == 0
-
-
 @pytest.mark.parametrize("protect", PROTECTIONS)
 @pytest.mark.parametrize("name", ["tiny", "two-lanes-tiny"])
 def test_map_and_profile_know_the_copies(name, protect):
@@ -398,28 +271,6 @@ def test_exported_unit_has_registers_of_upsets(name, protect):
 def test_board_reports_upsets():
     link = FilterLink(preset("tiny"), clock_hz=48_000_000, baud=3_000_000, protect="tmr")
     assert link.information.registers["upsets"] == (0xF8 // 4, 64)
-
-
-@pytest.mark.slow
-@pytest.mark.rtl
-@pytest.mark.parametrize("protect", ["parity", "tmr"])
-@pytest.mark.parametrize("name", ["timing-tiny", "timing-counted-tiny"])
-def test_nothing_undefined_counts_as_an_upset_of_cells(name, protect):
-    spec, draw = any_preset(name), np.random.default_rng(SEED)
-    codes = draw.choice([1, 2, 3], 20_000)
-    keys = random_keys(draw, 200, spec.key_bits)[draw.integers(0, 200, len(codes))]
-    golden, scale = from_spec(spec), spec.period if spec.timed else spec.block
-    asked = [draw.integers(1, spec.window_blocks + 1, len(codes)) * scale]
-    if spec.timed:
-        asked = [np.cumsum(draw.random(len(codes)) < 0.1) * scale, *asked]
-    with compiled_unit(spec, memory="ecp5", protect=protect, optimisation=0) as unit:
-        told, due = (one.perform(codes, keys, *asked) for one in (unit, golden))
-        assert (told.seen == due.seen).all()
-        assert (told.age == due.age).all()
-        cells = golden.memory_at(int(asked[0][-1])) if spec.timed else golden.memory
-        assert (unit.memory == cells).all()
-        assert unit.statistics["operations"] == len(codes)
-        assert unit.statistics["upsets"] == 0
 
 
 # What waits beside the memories of a filter

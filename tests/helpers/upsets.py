@@ -1,17 +1,10 @@
-"""Upsets of the memories of a unit in Amaranth's simulator, under full load, and what they do."""
+"""Units in Amaranth's simulator whose memories a test reaches, to flip bits of them."""
 
-import itertools
-import random
-from dataclasses import dataclass
-
+from amaranth.sim import Simulator
 from garbage_memory import GarbageMemory, with_own_garbage
-from unit_streams import UnitStreams
 
-from lately.golden import Operation, from_spec
+from lately.golden import Operation
 from lately.hdl.build import filter_unit
-
-LOAD = [Operation.QUERY, *[Operation.CHECK_AND_INSERT] * 3]
-MIXED = [*LOAD * 3, Operation.INSERT, Operation.REMOVE]
 
 
 def copies_of(memory):
@@ -19,51 +12,15 @@ def copies_of(memory):
     return [copy.words for copy in getattr(memory, "copies", [memory])]
 
 
-def ring_words(unit):
-    """Plain memories of a ring: for each memory that its copies stand for, those copies."""
-    store = unit.core.store
-    if hasattr(store, "memories"):
-        return [copies_of(memory) for parts in store.memories for memory in parts]
-    return [copies_of(bank) for part in store.parts for bank in part._banks]
-
-
 def cell_words(unit):
-    """Plain memories of a timing filter, as `ring_words`."""
+    """Plain memories of a timing filter: the copies of each memory."""
     core = getattr(unit.core, "_core", unit.core)
     return [copies_of(part.memory) for part in core.parts]
 
 
 def column_words(unit):
-    """Plain memories of a dictionary, as `ring_words`."""
+    """Plain memories of a dictionary, as `cell_words`."""
     return [copies_of(column.memory) for column in unit.core.columns]
-
-
-@dataclass
-class Outcome:
-    """Answers that are not golden's, and what the unit counted.
-
-    Attributes
-    ----------
-    negatives, positives : int
-        Answers that say less than they have to: nothing, or an older age; and more.
-    upsets : int
-    left : int
-        Bits that were not flipped, as their rows still had an upset.
-    """
-
-    negatives: int
-    positives: int
-    upsets: int
-    left: int
-
-
-def every_bit(words):
-    """Yield all copies, one of them, row and bit, for each bit of plain memories."""
-    for copies in words:
-        for copy in copies:
-            for row in range(copy.depth):
-                for bit in range(copy.shape):
-                    yield copies, copy, row, bit
 
 
 def is_sound(ctx, copies, row, *, parity):
@@ -72,109 +29,70 @@ def is_sound(ctx, copies, row, *, parity):
     return all(word == first for word in others) and (not parity or first.bit_count() % 2)
 
 
-def flips(unit, words, choose, *, count, clocks, parity=False):
-    """Return a bench that flips bits at random times, and the list of those that are left.
+class Struck:
+    """A unit that performs operations, and of which a bit is flipped in between."""
 
-    Each is the only upset of its row: those of a row that still has one come later.
+    def __init__(self, spec, protect="parity"):
+        self.spec = spec
+        memory = with_own_garbage(GarbageMemory)
+        self.unit = filter_unit(spec, memory=memory, protect=protect)
+        self.words = (column_words if spec.kind == "dictionary" else cell_words)(self.unit)
 
-    Parameters
-    ----------
-    words : list of list of Memory
-        As `ring_words`.
-    choose : random.Random
-    count : int or None
-        Bits that are flipped, drawn from all of them; all of them if None.
-    clocks : callable
-        Takes the number of bits; returns the clocks in which they are flipped.
-    parity : bool
-        Whether words have an odd number of ones.
-    """
-    bits = list(every_bit(words))
-    bits = choose.sample(bits, len(bits) if count is None else count)
-    times = sorted(choose.sample(range(1, clocks(len(bits))), len(bits)))
-    waits = [after - before for before, after in itertools.pairwise([0, *times])]
+    def run(self, script):
+        """Run a coroutine that takes this."""
 
-    async def upset(ctx):
-        # Until all is clear after reset.
-        await ctx.tick().until(unit.i.ready)
-        for wait in waits:
-            await ctx.tick().repeat(wait)
-            sound = (number for number, (copies, _, row, _) in enumerate(bits)
-                     if is_sound(ctx, copies, row, parity=parity))  # fmt: skip
-            if (number := next(sound, None)) is not None:
-                _, copy, row, bit = bits.pop(number)
-                ctx.set(copy.data[row], ctx.get(copy.data[row]) ^ 1 << bit)
+        async def bench(ctx):
+            self._ctx = ctx
+            # Until all is clear after reset.
+            await ctx.tick().until(self.unit.i.ready)
+            await script(self)
 
-    return upset, bits
+        simulator = Simulator(self.unit)
+        simulator.add_clock(1e-6)
+        simulator.add_testbench(bench)
+        simulator.run()
 
+    async def do(self, operations):
+        """Perform operations, one per clock; return what of (seen, age) each is told."""
+        ctx, unit, told = self._ctx, self.unit, []
+        waiting = list(operations)
+        ctx.set(unit.o.ready, 1)
+        while len(told) < len(operations):
+            if waiting:
+                code, key = waiting[0]
+                ctx.set(unit.i.p.operation, int(code))
+                ctx.set(unit.i.p.key, key)
+                ctx.set(unit.i.p.window, self.spec.window_blocks)
+            ctx.set(unit.i.valid, bool(waiting))
+            *_, ready, valid, seen, age = await ctx.tick().sample(
+                unit.i.ready, unit.o.valid, unit.o.p.seen, unit.o.p.age
+            )
+            if ready and waiting:
+                del waiting[0]
+            if valid:
+                told.append((bool(seen), int(age)))
+        await ctx.tick().repeat(20)
+        return told
 
-def upset_ring(spec, *, protect, seed, count=None, apart=12, keys=24):
-    """Flip bits of a ring, one after another, `apart` operations from each other on average.
+    def held(self):
+        """Words of all cells, as (column, copy, row)."""
+        return {
+            (column, copy, row): self._ctx.get(words.data[row])
+            for column, copies in enumerate(self.words)
+            for copy, words in enumerate(copies)
+            for row in range(words.depth)
+        }
 
-    Returns
-    -------
-    Outcome
-    """
-    unit = filter_unit(spec, protect=protect)
-    choose = random.Random(seed)
-    upset, bits = flips(
-        unit, ring_words(unit), choose, count=count, clocks=lambda bits: apart * bits
-    )
-    operations = [(choose.choice(LOAD), choose.randrange(keys)) for _ in range(apart * len(bits))]
-    told = []
-    found = UnitStreams(unit, ("seen", "age")).run(
-        [{"operation": code, "key": key} for code, key in operations],
-        upset,
-        finish=lambda ctx: told.append(ctx.get(unit.upsets) if protect != "none" else 0),
-    )
-    codes, asked = map(list, zip(*operations, strict=True))
-    due = from_spec(spec).apply(codes, asked).age
-    late = spec.window_generations + 1
-    ages = [(age if seen else late, late if right < 0 else right)
-            for (seen, age), right in zip(found, due, strict=True)]  # fmt: skip
-    return Outcome(
-        negatives=sum(age > right for age, right in ages),
-        positives=sum(age < right for age, right in ages),
-        upsets=told[0],
-        left=len(bits),
-    )
+    async def insert(self, key):
+        """Insert a key that is not in the dictionary; return its cell."""
+        before = self.held()
+        await self.do([(Operation.INSERT, key)])
+        (cell,) = {(column, row) for (column, copy, row), word in self.held().items()
+                   if word != before[column, copy, row]}  # fmt: skip
+        return cell
 
-
-def upset_dictionary(spec, *, protect, seed, count=None, apart=12, keys=24):
-    """As `upset_ring`, of a dictionary, whose memories answer with garbage of their own.
-
-    What is missed with a status that says so is no negative.
-    """
-    memory = with_own_garbage(GarbageMemory)
-    unit = filter_unit(spec, protect=protect, memory=memory)
-    choose = random.Random(seed)
-    parity = protect == "parity"
-    upset, bits = flips(
-        unit,
-        column_words(unit),
-        choose,
-        count=count,
-        clocks=lambda bits: apart * bits,
-        parity=parity,
-    )
-    codes = choose.choices(MIXED, k=apart * len(bits))
-    asked = [choose.randrange(keys) for _ in codes]
-    told = []
-    found = UnitStreams(unit, ("seen", "age", "status")).run(
-        [
-            {"operation": int(code), "key": key, "window": spec.window}
-            for code, key in zip(codes, asked, strict=True)
-        ],
-        upset,
-        finish=lambda ctx: told.append(ctx.get(unit.upsets) if protect != "none" else 0),
-    )
-    due = from_spec(spec).apply(codes, asked).age
-    ages = [(age if seen else spec.window, spec.window if right < 0 else right)
-            for (seen, age, status), right in zip(found, due, strict=True)
-            if seen or not status]  # fmt: skip
-    return Outcome(
-        negatives=sum(age > right for age, right in ages),
-        positives=sum(age < right for age, right in ages),
-        upsets=told[0],
-        left=len(bits),
-    )
+    def flip(self, cell, bit, copy=0):
+        """Flip a bit of a cell."""
+        column, row = cell
+        word = self.words[column][copy].data[row]
+        self._ctx.set(word, self._ctx.get(word) ^ 1 << bit)

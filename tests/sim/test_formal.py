@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 from amaranth.hdl import Module
+from cases import daily
 from click.testing import CliRunner
 from mutants import broken
 
@@ -183,7 +184,7 @@ def test_broken_block_ram_is_found_out(variant, old, new):
     assert record.status == "failed"
 
 
-@pytest.mark.parametrize("variant", ["ecp5", "ice40", "gowin"])
+@pytest.mark.parametrize("variant", daily(1, ["ecp5", "ice40", "gowin"]))
 def test_only_strict_variants_do_without_the_rest_of_a_word(variant):
     memory = VARIANTS[variant]
     build = partial(SegmentAnswers, depth=16, clear_bits=16, memory=memory)
@@ -191,7 +192,7 @@ def test_only_strict_variants_do_without_the_rest_of_a_word(variant):
     assert record.status == "failed"
 
 
-@pytest.mark.parametrize("name", ["ecp5, 16", "gowin, 16", "ice40, 32"])
+@pytest.mark.parametrize("name", daily(1, ["ecp5, 16", "gowin, 16", "ice40, 32"]))
 def test_vendors_hold(name):
     (proof,) = proofs.select([f"segment answers, {name} bits"])
     assert run_proof(proof).proven
@@ -200,11 +201,14 @@ def test_vendors_hold(name):
 
 @pytest.mark.parametrize(
     "core",
-    [
-        Overlooking,
-        partial(TrackingCore, ring=Oversweeping),
-        partial(TrackingCore, ring=Underwriting),
-    ],
+    daily(
+        1,
+        [
+            Overlooking,
+            partial(TrackingCore, ring=Oversweeping),
+            partial(TrackingCore, ring=Underwriting),
+        ],
+    ),
     ids=["overlooking", "oversweeping", "underwriting"],
 )
 def test_broken_promise_is_found_out(core):
@@ -226,11 +230,14 @@ def test_promise_of_one_shift_more_is_found_out():
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [
-        pytest.param("& (older == 0)", "", id="the older secret is forgotten at once"),
-        pytest.param("(self._ring_segments - 1)", "(self._ring_segments - 2)", id="too soon"),
-        pytest.param("SipHash.HOLD + 2", "1", id="while keys are hashed"),
-    ],
+    daily(
+        1,
+        [
+            pytest.param("& (older == 0)", "", id="the older secret is forgotten at once"),
+            pytest.param("(self._ring_segments - 1)", "(self._ring_segments - 2)", id="too soon"),
+            pytest.param("SipHash.HOLD + 2", "1", id="while keys are hashed"),
+        ],
+    ),
 )
 def test_secret_that_changes_too_soon_is_found_out(old, new):
     source = inspect.getsource(secrets)

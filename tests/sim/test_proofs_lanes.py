@@ -3,6 +3,7 @@
 from functools import partial
 
 import pytest
+from cases import daily
 from mutants import broken
 
 from lately.hdl.lanes.collector import Collector
@@ -23,20 +24,23 @@ def status_of(build, method):
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [
-        pytest.param(
-            "self.PLACES - 2",
-            "self.PLACES - 1",
-            id="a place that is not free",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param("with m.If(pops):", "with m.If(1):", id="beats are left out"),
-        pytest.param("share.there & pops.replicate(self._shards)", "share.there", id="doubled"),
-        pytest.param("room & ~more[-1]", "room", id="beats that are not there"),
-        pytest.param("m.d.sync += room.eq(Cat(credits).all())", "pass", id="none ever leaves"),
-        pytest.param("self.hashed, self.states", "self.arrived, self.states", id="late states"),
-        pytest.param("enable=share.items[shard][lane]", "enable=goes & 0", id="an old state"),
-    ],
+    daily(
+        3,
+        [
+            pytest.param(
+                "self.PLACES - 2",
+                "self.PLACES - 1",
+                id="a place that is not free",
+                marks=pytest.mark.slow,
+            ),
+            pytest.param("with m.If(pops):", "with m.If(1):", id="beats are left out"),
+            pytest.param("share.there & pops.replicate(self._shards)", "share.there", id="doubled"),
+            pytest.param("room & ~more[-1]", "room", id="beats that are not there"),
+            pytest.param("m.d.sync += room.eq(Cat(credits).all())", "pass", id="none ever leaves"),
+            pytest.param("self.hashed, self.states", "self.arrived, self.states", id="late states"),
+            pytest.param("enable=share.items[shard][lane]", "enable=goes & 0", id="an old state"),
+        ],
+    ),
 )
 def test_broken_distributor_fails(old, new):
     distributor = broken(Distributor, old, new)
@@ -51,24 +55,27 @@ def test_broken_dispatcher_fails():
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [
-        pytest.param("alive[-1] & flag & ~fails", "alive[-1] & ~fails", id="too soon"),
-        pytest.param("there, *done,", "*done,", id="a beat that is not there"),
-        pytest.param(
-            "Mux(fails, back[2:], next_high)",
-            "next_high",
-            id="does not go back",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(" & ~fails.replicate(len(alive))", "", id="beats behind one that fails"),
-        pytest.param("at=shard * self._lanes + lane", "at=lane", id="another shard"),
-        pytest.param("lanes, lane=lane: lanes[lane]", "lanes: lanes[0]", id="another lane"),
-        pytest.param("read_address.eq(beat)", "read_address.eq(beat + 1)", id="another beat"),
-        pytest.param("stage + self._results_latency", "stage + 1", id="an old verdict"),
-        pytest.param("b[3] & b[2]", "b[3]", id="a borrow too many", marks=pytest.mark.slow),
-        pytest.param("lane.seen & came for", "lane.seen for", id="hits of no answer"),
-        pytest.param("goes.eq(available &", "goes.eq(0 &", id="none ever comes"),
-    ],
+    daily(
+        4,
+        [
+            pytest.param("alive[-1] & flag & ~fails", "alive[-1] & ~fails", id="too soon"),
+            pytest.param("there, *done,", "*done,", id="a beat that is not there"),
+            pytest.param(
+                "Mux(fails, back[2:], next_high)",
+                "next_high",
+                id="does not go back",
+                marks=pytest.mark.slow,
+            ),
+            pytest.param(" & ~fails.replicate(len(alive))", "", id="beats behind one that fails"),
+            pytest.param("at=shard * self._lanes + lane", "at=lane", id="another shard"),
+            pytest.param("lanes, lane=lane: lanes[lane]", "lanes: lanes[0]", id="another lane"),
+            pytest.param("read_address.eq(beat)", "read_address.eq(beat + 1)", id="another beat"),
+            pytest.param("stage + self._results_latency", "stage + 1", id="an old verdict"),
+            pytest.param("b[3] & b[2]", "b[3]", id="a borrow too many", marks=pytest.mark.slow),
+            pytest.param("lane.seen & came for", "lane.seen for", id="hits of no answer"),
+            pytest.param("goes.eq(available &", "goes.eq(0 &", id="none ever comes"),
+        ],
+    ),
 )
 def test_broken_collector_fails(old, new):
     collector = broken(Collector, old, new)
@@ -77,10 +84,13 @@ def test_broken_collector_fails(old, new):
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [
-        pytest.param("goes.eq(available &", "goes.eq(", id="without credits"),
-        pytest.param("UNDER_WAY = 7", "UNDER_WAY = 5", id="too many credits"),
-    ],
+    daily(
+        1,
+        [
+            pytest.param("goes.eq(available &", "goes.eq(", id="without credits"),
+            pytest.param("UNDER_WAY = 7", "UNDER_WAY = 5", id="too many credits"),
+        ],
+    ),
 )
 def test_broken_collector_overflows(old, new):
     collector = broken(Collector, old, new)

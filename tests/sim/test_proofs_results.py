@@ -3,6 +3,7 @@
 from functools import partial
 
 import pytest
+from cases import daily
 from mutants import broken
 
 from lately.hdl import unit as unit_module
@@ -33,17 +34,22 @@ def test_proven(name):
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [
-        pytest.param("read.eq(after)", "read.eq(after + 1)", id="reads every other place"),
-        pytest.param("Mux(loaded, another, stored)", "stored", id="loads what the last load took"),
-        pytest.param("empty | self.o.ready", "self.o.ready", id="waits for the taker"),
-        pytest.param("read_port.en.eq(taken)", "read_port.en.eq(1)", id="does not stand still"),
-        pytest.param("came.eq(self.valid_next)", "came.eq(0)", id="no verdict is stored"),
-        pytest.param("written != after", "written != read", id="another is always there"),
-        pytest.param(
-            "stored.eq(written != read)", "stored.eq(written > read)", id="only until it wraps"
-        ),
-    ],
+    daily(
+        3,
+        [
+            pytest.param("read.eq(after)", "read.eq(after + 1)", id="reads every other place"),
+            pytest.param(
+                "Mux(loaded, another, stored)", "stored", id="loads what the last load took"
+            ),
+            pytest.param("empty | self.o.ready", "self.o.ready", id="waits for the taker"),
+            pytest.param("read_port.en.eq(taken)", "read_port.en.eq(1)", id="does not stand still"),
+            pytest.param("came.eq(self.valid_next)", "came.eq(0)", id="no verdict is stored"),
+            pytest.param("written != after", "written != read", id="another is always there"),
+            pytest.param(
+                "stored.eq(written != read)", "stored.eq(written > read)", id="only until it wraps"
+            ),
+        ],
+    ),
 )
 def test_broken_queue_fails(old, new):
     queue = broken(ResultQueue, old, new)
@@ -82,11 +88,16 @@ def test_queue_holds_no_more_than_its_depth():
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [
-        pytest.param("left - entered", "-entered", id="no place comes back"),
-        pytest.param("left.eq(self.o.valid & self.o.ready)", "left.eq(self.o.ready)", id="more do"),
-        pytest.param("places >= 0", "places >= -1", id="one more place"),
-    ],
+    daily(
+        1,
+        [
+            pytest.param("left - entered", "-entered", id="no place comes back"),
+            pytest.param(
+                "left.eq(self.o.valid & self.o.ready)", "left.eq(self.o.ready)", id="more do"
+            ),
+            pytest.param("places >= 0", "places >= -1", id="one more place"),
+        ],
+    ),
 )
 def test_broken_room_fails(old, new):
     class Broken(SmallUnit):
@@ -98,30 +109,33 @@ def test_broken_room_fails(old, new):
 
 @pytest.mark.parametrize(
     ("component", "old", "new"),
-    [
-        pytest.param(ResultQueue, "read.eq(after)", "read.eq(after + 1)", id="queue"),
-        pytest.param(
-            Gate,
-            "alone.eq(ready & (single | (self.i.valid & held)))",
-            "alone.eq(ready & single)",
-            id="a shift is not held",
-        ),
-        pytest.param(
-            Gate,
-            "allowed & ~alone & ~(self.i.valid & ready & held)",
-            "allowed & ~alone",
-            id="another enters behind a shift",
-        ),
-        pytest.param(
-            Gate, "go & held & ~silent", "go & held", id="a result of the clear after reset"
-        ),
-        pytest.param(
-            Gate,
-            "closed.eq(alone | (closed & ~reopen))",
-            "closed.eq(alone)",
-            id="the gate opens by itself",
-        ),
-    ],
+    daily(
+        2,
+        [
+            pytest.param(ResultQueue, "read.eq(after)", "read.eq(after + 1)", id="queue"),
+            pytest.param(
+                Gate,
+                "alone.eq(ready & (single | (self.i.valid & held)))",
+                "alone.eq(ready & single)",
+                id="a shift is not held",
+            ),
+            pytest.param(
+                Gate,
+                "allowed & ~alone & ~(self.i.valid & ready & held)",
+                "allowed & ~alone",
+                id="another enters behind a shift",
+            ),
+            pytest.param(
+                Gate, "go & held & ~silent", "go & held", id="a result of the clear after reset"
+            ),
+            pytest.param(
+                Gate,
+                "closed.eq(alone | (closed & ~reopen))",
+                "closed.eq(alone)",
+                id="the gate opens by itself",
+            ),
+        ],
+    ),
 )
 def test_broken_unit_fails(monkeypatch, component, old, new):
     user = front if component is Gate else unit_module

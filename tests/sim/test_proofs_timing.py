@@ -3,6 +3,7 @@
 from functools import partial
 
 import pytest
+from cases import daily
 from mutants import broken
 
 from lately.hdl.timing import core, part, recent, timing_profile
@@ -92,13 +93,16 @@ def test_recent_insertion_that_is_missed_is_found_out(monkeypatch, harness, cloc
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new"),
-    [
-        # An operation inserts between the read of the sweep and its write.
-        ("self.decides & ~touched & ~self.busy", "self.decides & ~self.busy"),
-        ("(touched | same.value) &", "same.value &"),
-        # Cells are as reset has left them.
-        ('"wipe": Out(1, init=1)', '"wipe": Out(1)'),
-    ],
+    daily(
+        2,
+        [
+            # An operation inserts between the read of the sweep and its write.
+            ("self.decides & ~touched & ~self.busy", "self.decides & ~self.busy"),
+            ("(touched | same.value) &", "same.value &"),
+            # Cells are as reset has left them.
+            ('"wipe": Out(1, init=1)', '"wipe": Out(1)'),
+        ],
+    ),
 )
 def test_sweep_without_a_cure_is_found_out(old, new):
     name, kind = ("visits", Visits) if "wipe" in old else ("sweep", PortSweep)
@@ -122,13 +126,16 @@ def test_sweep_that_leaves_cells_out_is_found_out(old, new):
 
 @pytest.mark.parametrize(
     ("component", "old", "new"),
-    [
-        # A lap of the sweep alone, without the operations before its last write.
-        (rest_interval, "spec.block - BETWEEN - 1)", "spec.block)"),
-        # Once all are wiped every other cell is left out, or all while operations come.
-        (Visits, "self.cell + 1", "self.cell + Mux(self.wipe, 1, 2)"),
-        (Visits, "self.late.eq(left == 0)", "self.late.eq(0)"),
-    ],
+    daily(
+        1,
+        [
+            # A lap of the sweep alone, without the operations before its last write.
+            (rest_interval, "spec.block - BETWEEN - 1)", "spec.block)"),
+            # Once all are wiped every other cell is left out, or all while operations come.
+            (Visits, "self.cell + 1", "self.cell + Mux(self.wipe, 1, 2)"),
+            (Visits, "self.late.eq(left == 0)", "self.late.eq(0)"),
+        ],
+    ),
 )
 def test_sweep_in_free_clocks_that_comes_too_late_is_found_out(monkeypatch, component, old, new):
     module = timing_profile if component is rest_interval else core
@@ -146,13 +153,16 @@ def test_unit_that_does_not_rest_for_its_sweep_is_found_out():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("component", "old", "new"),
-    [
-        # Expired cells are never written.
-        (VisitSweep, "(decided.wipe | decided.expired)", "decided.wipe"),
-        # Operations come before all cells are wiped.
-        (Visits, "self.wipe.eq(~self.cell.all())", "self.wipe.eq(0)"),
-        (Visits, "Signal(BETWEEN), Signal()", "Signal(1), Signal()"),
-    ],
+    daily(
+        1,
+        [
+            # Expired cells are never written.
+            (VisitSweep, "(decided.wipe | decided.expired)", "decided.wipe"),
+            # Operations come before all cells are wiped.
+            (Visits, "self.wipe.eq(~self.cell.all())", "self.wipe.eq(0)"),
+            (Visits, "Signal(BETWEEN), Signal()", "Signal(1), Signal()"),
+        ],
+    ),
 )
 def test_part_swept_in_free_clocks_without_a_cure_is_found_out(component, old, new):
     name = "visits" if component is Visits else "sweep"

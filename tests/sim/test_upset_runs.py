@@ -1,7 +1,7 @@
 """Bits that flip in compiled units: where they can, and what comes of them."""
 
 import re
-from functools import cache
+from functools import cache, partial
 from itertools import product
 
 import numpy as np
@@ -12,6 +12,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from campaigns import upsets
 from lately.golden import Operation, SpecificationError, any_preset, preset
 from lately.sim import compiled_unit
 from lately.sim.replay.upset_elements import Element, elements, named_elements, opened
@@ -188,3 +189,31 @@ def test_upsets_of_explicit_block_rams_are_refused(name, memory):
         f"flipped, not '{memory}'$",
     ):
         compiled_unit(any_preset(name), memory=memory, upsets=True)
+
+
+PROTECTED = [("tiny", "parity"), ("dictionary-ring-tiny", "parity"), ("timing-tiny", "tmr")]
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize(
+    ("name", "protect"),
+    [*PROTECTED,
+     *(pytest.param(name, protect, marks=pytest.mark.slow)
+       for name in upsets.TRIPLICATED for protect in ("none", "parity", "tmr")
+       if (name, protect) not in PROTECTED)],
+)  # fmt: skip
+def test_bits_of_protected_memories(name, protect, monkeypatch):
+    """No upset loses a key silently, and with three copies none changes a result."""
+    monkeypatch.setattr(upsets, "BATCH", 100)
+    monkeypatch.setattr(upsets, "tell", lambda **message: None)
+    monkeypatch.setattr("lately.sim.compiled_unit", partial(compiled_unit, optimisation=0))
+    (point,) = upsets.points(preset=(name,), protect=protect, kind=("memory",), upsets=400)
+    figures = upsets.run(point)
+    assert figures["mismatches"] == 0
+    silent = {row["outcome"]: row["silent"] for row in figures["found"]}
+    told = sum(row["told"] for row in figures["found"])
+    print(f"seed {point['seed']}: {silent}, reported {told}")
+    assert (silent["false negative"] > 0) == (protect == "none")
+    assert (told > 0) == (protect != "none")
+    if protect == "tmr":
+        assert not any(silent[kind] for kind in ("false positive", "other", "lost result"))
