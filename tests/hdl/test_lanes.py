@@ -463,6 +463,7 @@ def test_parts_of_a_sequence(monkeypatch):
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_rates_of_streams(monkeypatch):
     streams = drawn_streams(500)
     assert len(np.unique(streams["random"])) == 500

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from amaranth.sim import Simulator
+from cases import daily
 from unit_streams import UnitStreams
 
 from lately.golden import Operation, dictionary_preset, from_spec, preset
@@ -168,31 +169,7 @@ class Loaded:
         return [seen for (seen,) in UnitStreams(self.unit, ("seen",)).run(requests, load)]
 
 
-@pytest.mark.parametrize("later", [-1, 0, 1, 8, 9])
-@pytest.mark.parametrize("kind", UNITS)
-def test_secret_comes_in_with_the_next_clear(kind, later):
-    """One in the clock of a CLEAR or before it, but none after it: it waits; another came in."""
-    loaded, secrets = Loaded(kind), [0x1234 << 64, 0x5678]
-    assert loaded.answers(secrets[0]) != loaded.answers(secrets[1]) != loaded.answers(0)
-
-    async def load(ctx):
-        # After the CLEAR that follows a reset.
-        await ctx.tick().repeat(100)
-        await loaded.load(ctx, secrets[0])
-        if later < 0:
-            await loaded.load(ctx, secrets[1])
-        await loaded.until_clear(ctx, clocks=max(later, 0))
-        if later >= 0:
-            await loaded.load(ctx, secrets[1])
-
-    clear = loaded.request(CLEAR)
-    found = loaded.run([200, clear, *loaded.requests(), 50, clear, *loaded.requests()], load)
-    count = len(AFTER)
-    assert found[1 : 1 + count] == loaded.answers(secrets[later <= 0])
-    assert found[2 + count :] == loaded.answers(secrets[1])
-
-
-@pytest.mark.parametrize("kind", UNITS)
+@pytest.mark.parametrize("kind", daily(1, UNITS))
 def test_clear_of_the_reset_brings_in_no_secret(kind):
     """The secret is 0 until a CLEAR, though one is loaded at once."""
     loaded = Loaded(kind)
@@ -206,7 +183,7 @@ def test_clear_of_the_reset_brings_in_no_secret(kind):
     assert found[1 + len(AFTER) :] == loaded.answers(0x5678)
 
 
-@pytest.mark.parametrize("kind", UNITS)
+@pytest.mark.parametrize("kind", daily(1, UNITS))
 def test_only_a_clear_keeps_secrets_out(kind):
     loaded, secret = Loaded(kind), 0x1234 << 64
     every = range(16) if kind == "dictionary" else range(Operation.SHIFT + 1)
@@ -221,7 +198,7 @@ def test_only_a_clear_keeps_secrets_out(kind):
     assert found[len(codes) + 1 :] == loaded.answers(secret)
 
 
-@pytest.mark.parametrize("kind", UNITS)
+@pytest.mark.parametrize("kind", daily(1, UNITS))
 def test_clears_in_a_row_let_secrets_in_again(kind):
     """A CLEAR counts once, however long it waits for its acceptance."""
     loaded, secret, ready = Loaded(kind), 0x5678, []

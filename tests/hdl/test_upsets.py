@@ -220,7 +220,7 @@ def test_map_and_profile_know_the_copies(name, protect):
         pytest.param(
             protect,
             name,
-            marks=pytest.mark.slow if name == "two-lanes-tiny" and protect != "tmr" else (),
+            marks=pytest.mark.slow if name == "two-lanes-tiny" else (),
         )
         for name in (
             "timed-tiny", "two-lanes-tiny", "timing-tiny", "timing-counted-tiny", "dictionary-tiny"
