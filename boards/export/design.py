@@ -99,7 +99,7 @@ class Design:
     protect : str
         As for `lately.hdl.profile.UnitOptions`.
     ram_style : str
-        Memory that tools are to take, one of `RAM_STYLES`; other than "auto" with the memory
+        Kind of memory that tools use, one of `RAM_STYLES`; other than "auto" with the memory
         "portable" alone.
     initial_values : bool
         Whether registers have first values. Without them the unit is right after reset alone.
