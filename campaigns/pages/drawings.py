@@ -1,5 +1,6 @@
 """Drawings of the pages: units, rings, windows in time, deduplicators, and clock against area."""
 
+import tomllib
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -22,7 +23,6 @@ from .blocks import DOCS, IMAGES, Page
 
 BLOCKS = IMAGES / "unit.svg"
 RING = IMAGES / "ring.svg"
-FRAMES = IMAGES / "deduplicator.svg"
 GENERATIONS = 9
 """Columns of the picture of the ring."""
 
@@ -130,33 +130,37 @@ def ring_words(k: int = 2, l: int = 3) -> str:
     )
 
 
-def frames_words() -> str:
-    """Put the deduplicator of frames into words."""
-    return "s_axis, widen, intake, store, narrow, m_axis; beside the store: digest, filter, verdict"
+@cache
+def _blocks() -> dict[str, dict[str, Any]]:
+    return tomllib.loads(Path(__file__).with_name("drawings.toml").read_text("utf-8"))
 
 
-def draw_frames() -> None:
-    """Draw the deduplicator of frames as blocks."""
-    above = ("widen\n8 to 64 bits", "intake\nwhole or not at all", "store\nring of block RAM",
-             "narrow\n64 to 8 bits")  # fmt: skip
+def draw_blocks(name: str) -> None:
+    """Draw the boxes, arrows and notes that `drawings.toml` has under a name."""
+    about = _blocks()[name]
+    width, height = about["size"]
+    limits = about.get("across", (0, width)), about.get("up", (0, height))
     with style():
-        figure, axes, place = block_axes(8.4, 2.3, (-1.6, 8.7), (-1.8, 0.7))
-        for number, text in enumerate(above):
-            draw_box(axes, 2.3 * number, 0, text, "blue")
-        draw_box(axes, 3.4, -1.3, "digest\nkeyed, 64 bits", "green")
-        draw_box(axes, 5.8, -1.3, "filter\nspan and window", "green")
-        for start, end, text in (
-            (-1.5, -0.7, "s_axis"), (0.75, 1.45, ""), (3.15, 3.85, ""), (5.4, 6.1, ""),
-            (7.7, 8.5, "m_axis"),
-        ):  # fmt: skip
-            place("", (end, 0), (start, 0), arrowprops=ARROW)
-            place(text, ((start + end) / 2, 0.25))
-        place("", (2.9, -0.95), (2.5, -0.4), arrowprops=ARROW)
-        place("", (5.0, -1.3), (4.3, -1.3), arrowprops=ARROW)
-        place("", (5.0, -0.4), (5.5, -0.95), arrowprops=ARROW)
-        place("verdict", (5.75, -0.65))
-        place("registers: AXI4-Lite or Wishbone", (0.6, -1.3))
-        save(figure, FRAMES, frames_words())
+        figure, axes, place = block_axes(width, height, *limits)
+        for box in about["boxes"]:
+            draw_box(axes, *box)
+        for start, end, text in about["arrows"]:
+            place("", end, start, arrowprops=ARROW)
+            middle = (start[1] + end[1]) / 2 + about.get("lift", 0.14)
+            place(text, ((start[0] + end[0]) / 2, middle))
+        for x, y, text in about.get("notes", ()):
+            place(text, (x, y))
+        save(figure, IMAGES / f"{name}.svg", about["words"])
+
+
+def _block_page(page: str, name: str) -> Page:
+    """Return a page with a block drawing."""
+    return Page(
+        DOCS / f"{page}.md",
+        dict,
+        drawings=lambda: {IMAGES / f"{name}.svg": _blocks()[name]["words"]},
+        draw=lambda: draw_blocks(name),
+    )
 
 
 @cache
@@ -176,11 +180,9 @@ def draw_hardware() -> None:
         waves.draw(diagram, IMAGES / f"{name}.svg")
 
 
-# Windows in time, timing filters and dictionaries
+# Windows in time
 
 SPANS = IMAGES / "spans.svg"
-PART = IMAGES / "timing-part.svg"
-COLUMNS = IMAGES / "dictionary-columns.svg"
 
 TIMED = GEBFSpec(window=64, epochs=4, hashes=2, bits=640, span=40, generation_span=11)
 """Ring of the picture of windows in time."""
@@ -188,9 +190,6 @@ TIMED = GEBFSpec(window=64, epochs=4, hashes=2, bits=640, span=40, generation_sp
 SILENCE = range(34, 62)
 INSERTIONS = (*range(SILENCE.start), *range(SILENCE.stop, 80))
 """Times of its insertions: one a tick, but in the silence."""
-
-Arrow = tuple[tuple[float, float], tuple[float, float], str]
-"""Where an arrow begins and ends, and what is written above it."""
 
 
 @cache
@@ -283,88 +282,6 @@ def tick_diagram(cycle: int = 2) -> str:
     return "\n".join(["```text", *(line.rstrip() for line in lines), "```"])
 
 
-def _draw_blocks(
-    path: Path,
-    size: tuple[float, float],
-    boxes: Sequence[tuple[float, float, str, str]],
-    arrows: Sequence[Arrow],
-    words: str,
-    notes: Sequence[tuple[float, float, str]] = (),
-) -> None:
-    """Draw boxes, as place, text and colour, arrows between them, and notes, in inches."""
-    with style():
-        figure, axes, place = block_axes(*size, (0, size[0]), (0, size[1]))
-        for x, y, text, colour in boxes:
-            draw_box(axes, x, y, text, colour)
-        for start, end, text in arrows:
-            place("", end, start, arrowprops=ARROW)
-            place(text, ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2 + 0.14))
-        for x, y, text in notes:
-            place(text, (x, y))
-        save(figure, path, words)
-
-
-def part_words() -> str:
-    """Put the picture of a part of a timing filter into words."""
-    return (
-        "key, hash, memory of stamps: port A reads for operations, port B writes for them or is "
-        "the sweep's; ages, oldest cell, verdict"
-    )
-
-
-def draw_part() -> None:
-    """Draw a part of a timing filter between the hash and the answer."""
-    boxes = (
-        (1.2, 1.65, "hash", "blue"),
-        (3.5, 1.65, "memory of stamps\nport A: reads", "blue"),
-        (3.5, 0.45, "port B: writes,\nor the sweep's", "green"),
-        (6.0, 1.65, "age: now less\nthe stamp", "blue"),
-        (7.9, 1.65, "oldest\ncell", "blue"),
-        (6.0, 0.45, "sweep\nexpired: restamp", "green"),
-        (1.2, 0.45, "ticks\nnow", "green"),
-    )
-    arrows = (
-        ((0.1, 1.65), (0.8, 1.65), "key"),
-        ((1.6, 1.65), (2.65, 1.65), "cell"),
-        ((4.35, 1.65), (5.35, 1.65), "stamp"),
-        ((6.65, 1.65), (7.45, 1.65), ""),
-        ((8.35, 1.65), (9.3, 1.65), "age, seen"),
-        ((1.65, 0.45), (2.75, 0.45), "stamp"),
-        ((5.2, 0.45), (4.25, 0.45), "free clocks"),
-        ((3.5, 0.75), (3.5, 1.3), ""),
-    )
-    _draw_blocks(PART, (9.5, 2.1), boxes, arrows, part_words())
-
-
-def columns_words() -> str:
-    """Put the picture of the columns of a dictionary into words."""
-    return (
-        "digest, a row in each of the columns; one that has it, or the first that is free, is "
-        "written, otherwise the stash; with moves the stash and a column exchange entries"
-    )
-
-
-def draw_columns() -> None:
-    """Draw the columns of a dictionary, their stash and what is exchanged."""
-    texts = [f"column {at}\nin use, time, rest" for at in range(3)]
-    boxes = (
-        (0.95, 1.65, "digest\nof the key", "blue"),
-        *((3.0 + 1.55 * at, 1.65, text, "blue") for at, text in enumerate(texts)),
-        (4.55, 0.4, "stash: entries without a cell", "green"),
-        (8.1, 1.65, "verdict\nand age", "blue"),
-    )
-    arrows = (
-        ((1.5, 1.65), (2.25, 1.65), "rows"),
-        ((6.85, 1.65), (7.55, 1.65), "cells"),
-        ((8.65, 1.65), (9.3, 1.65), ""),
-        ((4.3, 1.3), (4.3, 0.7), ""),
-        ((4.8, 0.7), (4.8, 1.3), ""),
-        ((6.0, 0.5), (7.9, 1.25), ""),
-    )
-    notes = ((3.6, 0.95, "no cell is free"), (5.3, 0.95, "exchanged"))
-    _draw_blocks(COLUMNS, (9.5, 2.1), boxes, arrows, columns_words(), notes)
-
-
 # Clock and area
 
 
@@ -404,15 +321,13 @@ def draw_area(summaries: Sequence[Summary], path: Path) -> None:
 PAGES = (
     Page(DOCS / "hardware.md", dict, drawings=_hardware_drawings, draw=draw_hardware),
     Page(DOCS / "filters.md", dict, drawings=lambda: {RING: ring_words()}, draw=draw_ring),
-    Page(
-        DOCS / "deduplicator.md", dict, drawings=lambda: {FRAMES: frames_words()}, draw=draw_frames
-    ),
+    _block_page("deduplicator", "deduplicator"),
     Page(
         DOCS / "time-limited.md",
         lambda: {"tick": tick_diagram()},
         drawings=lambda: {SPANS: spans_words()},
         draw=draw_spans,
     ),
-    Page(DOCS / "timing.md", dict, drawings=lambda: {PART: part_words()}, draw=draw_part),
-    Page(DOCS / "cuckoo.md", dict, drawings=lambda: {COLUMNS: columns_words()}, draw=draw_columns),
+    _block_page("timing", "timing-part"),
+    _block_page("cuckoo", "dictionary-columns"),
 )
