@@ -6,7 +6,6 @@ All that follows the name of the parser goes to libFuzzer. Nothing is recorded: 
 told to end, or an input is neither read nor refused in one line.
 """
 
-import os
 import sys
 import tempfile
 from pathlib import Path
@@ -15,9 +14,6 @@ import atheris
 
 TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(TESTS.parent), str(TESTS), str(TESTS / "helpers")]
-
-# What is instrumented cannot be compiled.
-os.environ["NUMBA_DISABLE_JIT"] = "1"
 
 with atheris.instrument_imports(include=["lately"]):
     from fuzz.parsers import PARSERS, REFUSALS

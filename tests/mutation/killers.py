@@ -67,9 +67,6 @@ class Change:
                 "TMPDIR": folder,
                 "LATELY_MUTANT": f"{self._module}={changed}",
             }
-            if "compiled" in self._module:
-                # The cache of numba has only the path of the true source for a key.
-                environment["NUMBA_CACHE_DIR"] = folder
             with subprocess.Popen(
                 [sys.executable, *arguments],
                 cwd=ROOT,
