@@ -393,15 +393,15 @@ class WindowDictionary(CountedFilter):
             self._run(codes, keys, windows, ages, covered, None)
             return
         numbers, offsets = self._numbers(), self._offsets.tolist()
+        asked: list[Any] = [codes.astype(np.int64), *self._digests(keys), windows]
+        kept: list[Any] = [self._times, self._held, self._stash_times, self._stash]
+        told: list[Any] = [numbers, ages, covered]
         # An interpreter takes elements from these three times as fast as from arrays.
-        asked = [
-            array.tolist() for array in (codes.astype(np.int64), *self._digests(keys), windows)
-        ]
-        kept = [
-            memoryview(array) for array in (self._times, self._held, self._stash_times, self._stash)
-        ]
-        told = [memoryview(array) for array in (numbers, ages, covered)]
-        loop.perform(*asked, *kept, self.window, self.moves or 0, offsets, *told)
+        views: list[Any] = [array.tolist() for array in asked]
+        views += [memoryview(array) for array in kept]
+        views += [self.window, self.moves or 0, offsets]
+        views += [memoryview(array) for array in told]
+        loop.perform(*views)
         self._take_numbers(numbers)
 
     def _run(self, codes: Any, keys: Words, windows: Any, *answers: Any) -> None:
@@ -421,7 +421,7 @@ class WindowDictionary(CountedFilter):
     def _take_numbers(self, numbers: Ages) -> list[int]:
         """Take the numbers of the state back; return the counts of single keys."""
         self._all_lost -= self.lost
-        state = numbers.tolist()
+        state: list[int] = numbers.tolist()
         self.insertions, self.lost, self.youngest_lost, self.stash_peak = state[:4]
         self._all_lost += self.lost
         return state[4:]

@@ -19,6 +19,9 @@ _CHUNK = 1 << 15
 class Segments:
     """Bits of all physical segments in a `layout`."""
 
+    engine = None
+    """Compiled state, which only `CompiledSegments` has."""
+
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._spec = layout.spec

@@ -14,7 +14,7 @@ same positions.
 """
 
 import inspect
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -96,8 +96,7 @@ class SlidingFilter(CountedFilter):
         self._layout = self._layout_class.of(self._spec, self.partitioned)
         self._hash = self._layout.hash
         self._segments = _segments(self._layout)
-        if self.compiled:
-            self._engine = self._segments.engine
+        self._engine = self._segments.engine
 
     @classmethod
     def _signature(cls) -> list[inspect.Parameter]:
@@ -154,10 +153,12 @@ class SlidingFilter(CountedFilter):
         return self._segments.perform(codes, keys, self._ring)
 
     def _lend(self) -> None:
-        self._segments.arm(self._ring)
+        compiled = cast("CompiledSegments", self._segments)
+        compiled.arm(self._ring)
 
     def _regain(self) -> list[int]:
-        return self._segments.disarm(self._ring)
+        compiled = cast("CompiledSegments", self._segments)
+        return compiled.disarm(self._ring)
 
     def shift(self) -> None:
         """Start a new generation now; as the operation SHIFT."""

@@ -2,6 +2,7 @@
 
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 
 from ..golden.errors import install_hint
 
@@ -68,3 +69,5 @@ class Grouped(OneLineErrors):
 )
 def main() -> None:
     """Tell whether a key has been seen lately: sliding-window membership in hardware."""
+    if find_spec("lately.golden._core") is None:
+        click.echo("lately: runs without its extension module, so filters are slow", err=True)

@@ -19,7 +19,6 @@ _EXTRAS = {
     "cocotb_tools": "sim",
     "serial": "host",
     "fastcrc": "host",
-    "numba": "fast",
     "rbloom": "bench",
     "fastbloom_rs": "bench",
     "probables": "bench",

@@ -107,25 +107,18 @@ PROMISES = {
             "run keys.txt --preset tiny --engine golden --out parquet --verdicts parquet",
             slow=True,
         ),
-        *refused("numba", "fast", "dedup packets.pcap out.pcap", "tap generator out.pcap"),
-        *refused("numba", "fast", "run packets.pcap --engine golden"),
-        *refused("amaranth", "hdl", "export --preset tiny --name seen --out ip"),
-        *refused("amaranth", "sim", "run keys.txt --preset tiny"),
-        *refused("amaranth", "synth", "synth --device ice40-hx8k --preset tiny"),
-        *refused("amaranth", "synth", "build --board icebreaker"),
-        *refused("serial", "host", "host --port /dev/null info"),
-    ],
-    "cli,fast": [
         *runs(
             "dedup packets.pcap unique.pcap",
             "tap packets.pcap taps.pcap",
             "run packets.pcap --preset tiny --engine golden",
         ),
-        *runs(
-            "dedup packets.pcap unique.pcap --check --mark marks.csv",
-            slow=True,
-        ),
+        *runs("dedup packets.pcap unique.pcap --check --mark marks.csv", slow=True),
         *refused("amaranth", "sim", "dedup packets.pcap unique.pcap --window 100 --engine rtl"),
+        *refused("amaranth", "hdl", "export --preset tiny --name seen --out ip"),
+        *refused("amaranth", "sim", "run keys.txt --preset tiny"),
+        *refused("amaranth", "synth", "synth --device ice40-hx8k --preset tiny"),
+        *refused("amaranth", "synth", "build --board icebreaker"),
+        *refused("serial", "host", "host --port /dev/null info"),
     ],
     "cli,hdl": runs("export --preset tiny --name seen --bus axi4-lite --out ip"),
     "host": [
@@ -137,10 +130,10 @@ PROMISES = {
         *runs(
             "run keys.txt --preset tiny",
             "export --preset tiny --name seen --out ip",
+            "dedup packets.pcap unique.pcap --window 100 --engine rtl",
             slow=True,
         ),
     ],
-    "sim,fast": runs("dedup packets.pcap unique.pcap --window 100 --engine rtl", slow=True),
     "sim,host": runs("host --port sim info", slow=True),
     "synth": [
         *runs(IMPORTS),

@@ -432,7 +432,6 @@ def raises(error):
     [
         (MemoryError(), "not enough memory"),
         (ModuleNotFoundError(name="amaranth"), "needs amaranth: pip install '.[sim]'"),
-        (ModuleNotFoundError(name="numba"), "needs numba: pip install '.[fast]'"),
         (OSError(28, "No space left on device", "out/x"), "out/x: No space left on device"),
         (SpecificationError("two\nlines"), "two lines"),
     ],
@@ -440,6 +439,13 @@ def raises(error):
 def test_causes_outside(keys, monkeypatch, cause, message):
     monkeypatch.setattr(run_commands, "_run", raises(cause))
     assert error("run", keys) == message
+
+
+def test_absence_of_the_extension(monkeypatch):
+    monkeypatch.setitem(sys.modules, "lately.golden._core", None)
+    result = CliRunner().invoke(cli.main, ["plan", "--window", "1000", "--fpr", "0.01"])
+    assert result.exit_code == 0
+    assert result.stderr == "lately: runs without its extension module, so filters are slow\n"
 
 
 def test_defects_are_not_hidden(keys, monkeypatch):
