@@ -261,7 +261,7 @@ def crowd(queries: int, random: np.random.Generator) -> Iterator[Run]:
             usual = from_spec(model.spec)
             usual.insert(random_keys(random, spec.window, spec.key_bits))
             model.insert(chosen)
-            shares = (one.lost / spec.window for one in (usual, model))
+            shares = usual.lost / spec.window, model.lost / spec.window
             missed = _missed(model, chosen, model.guaranteed_window)
             cost = f"{spec.window:,} insertions, for {cells} cells"
             run = _gain(f"dictionary-{name}", way, "entries given up", *shares, cost)
@@ -347,11 +347,11 @@ def replayed(queries: int, random: np.random.Generator) -> Iterator[Run]:
             if model.spec.rekey and model.rekey_ready:
                 model.rekey(_secret(random))
             model.insert(stream)
-        rates = (model.query(keys).mean() for keys in (asked, found))
+        rates = model.query(asked).mean(), model.query(found).mean()
         missed = _missed(model, stream, spec.window)
-        figures = ("strangers reported again", *rates)
         cost = f"{queries / len(found):.0f} queries per stranger"
-        yield _gain(REPLAYED, way, *figures, cost, false_negatives=missed)
+        figures = ("strangers reported again", *rates, cost)
+        yield _gain(REPLAYED, way, *figures, false_negatives=missed)
 
 
 # Floods of filters whose window is a time

@@ -122,23 +122,11 @@ def _walks(k: int, l: int, runs: list[Result]) -> list[Finding]:
 
 # Section 6
 
-BLOCKED = ((2, 3, 64, 4), (2, 5, 512, 8), (3, 5, 64, 8), (3, 8, 512, 4))
-"""k, l, B and b of the rows of Table 3 that are measured."""
-
 NAIVE = (2, 5, 512, 8)
 """The row that the paper compares with a sequence of blocked filters."""
 
 _EPOCHS = 5
 """Epochs of the naive design, whose NPWS is then 0.2; it has six filters."""
-
-
-def blocked_points(quick: bool) -> list[Point]:
-    """Return a point for each row and seed."""
-    return [
-        {"row": row, "blocks": 200 if quick else 2000, "probes": 50_000, "seed": seed}
-        for row in BLOCKED
-        for seed in range(3 if quick else 10)
-    ]
 
 
 def measure_blocked(point: Point) -> Result:
@@ -211,7 +199,7 @@ def _naive_findings(runs: list[Result]) -> list[Finding]:
 
 
 STUDIES = (
-    PAPER.study("apbf-accesses", points, measure, conclude),
-    PAPER.study("apbf-blocks", blocked_points, measure_blocked, conclude_blocked),
+    PAPER.study("apbf-accesses", measure, conclude, points=points),
+    PAPER.study("apbf-blocks", measure_blocked, conclude_blocked),
 )
 """Table 2 with section 5.4, and Table 3 with section 6."""

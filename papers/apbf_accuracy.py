@@ -21,9 +21,6 @@ STEP = 50
 FILTERS = {1: (4, 3), 2: (7, 5), 3: (10, 7), 4: (14, 11), 5: (17, 13)}
 """k and l by the exponent of the rate that is aimed at: the lowest pairs of Table 2."""
 
-TENTH = ((4, 3), (5, 7), (6, 14), (7, 28), (8, 56))
-"""k and l of all filters of Table 2 that aim at 0.1."""
-
 _CHUNK = 1 << 18
 _STEADY = INSERTIONS // 2
 _MOST_PROBES = 10_000_000
@@ -159,15 +156,6 @@ def _series(aim: int, rates: list[list[float]]) -> list[Series]:
 # Zig-zag of filters of the same rate
 
 
-def tenth_points(quick: bool) -> list[Point]:
-    """Return a point for each filter of `TENTH` and seed, without probes."""
-    return [
-        {"aim": 1, "k": k, "l": l, "probes": 0, "seed": seed}
-        for k, l in TENTH
-        for seed in range(3 if quick else 10)
-    ]
-
-
 def conclude_tenth(results: Results) -> Conclusion:
     """Hold the zig-zag of each filter against that of its neighbour with more slices."""
     groups = groupby(results, key=lambda entry: (entry[0]["k"], entry[0]["l"]))
@@ -195,7 +183,7 @@ def _expected_swing(k: int, l: int) -> float:
 
 
 STUDIES = (
-    PAPER.study("apbf-figure-6", points, measure, conclude),
-    PAPER.study("apbf-zigzag", tenth_points, measure, conclude_tenth),
+    PAPER.study("apbf-figure-6", measure, conclude, points=points),
+    PAPER.study("apbf-zigzag", measure, conclude_tenth),
 )
 """Figure 6, and the zig-zag of filters of the same rate."""

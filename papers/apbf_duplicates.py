@@ -1,14 +1,12 @@
 """Figures 7 and 8 of the APBF paper: false-positive rates under uniform duplication."""
 
 from collections.abc import Iterable
-from functools import partial
 from itertools import groupby, pairwise
 
 import numpy as np
 
 from lately.replay.drawing import Chart, Series
 
-from .apbf_accuracy import FILTERS, TENTH
 from .apbf_runs import PAPER, WINDOW, build, expected_rate, spread, stream, zipf_universe
 from .studies.comparison import claim, over_seeds, student
 from .studies.criteria import between, equal, exactly
@@ -18,19 +16,7 @@ from .studies.study import Conclusion, Finding, Point, Result, Results
 INSERTIONS = 6000
 """Length of a stream."""
 
-LOWEST = tuple(FILTERS.values())
-"""k and l of Figure 7."""
-
 _HALF = 0.5
-
-
-def points(filters: tuple[tuple[int, int], ...], quick: bool) -> list[Point]:
-    """Return a point for each filter and rate of duplicates."""
-    rates = (0.0, 0.25, 0.5) if quick else tuple(i / 8 for i in range(8))
-    seeds = 3 if quick else 10
-    return [
-        {"k": k, "l": l, "duplicates": rate, "seeds": seeds} for k, l in filters for rate in rates
-    ]
 
 
 def measure(point: Point) -> Result:
@@ -52,11 +38,6 @@ def _run(point: Point, keys: Keys, seed: int) -> tuple[float, float]:
             rates.append(filter.estimated_false_positive_rate())
             duplicates.append(1 - len(np.unique(keys[end - WINDOW : end])) / WINDOW)
     return float(np.mean(rates)), float(np.mean(duplicates))
-
-
-def zipf_points(quick: bool) -> list[Point]:
-    """Return a point for each filter of Figure 7."""
-    return [{"k": k, "l": l, "seeds": 3 if quick else 10} for k, l in LOWEST]
 
 
 def measure_zipf(point: Point) -> Result:
@@ -148,8 +129,8 @@ def _chart(number: int, results: Results) -> Chart:
 
 
 STUDIES = (
-    PAPER.study("apbf-figure-7", partial(points, LOWEST), measure, conclude_lowest),
-    PAPER.study("apbf-figure-8", partial(points, TENTH), measure, conclude_tenth),
-    PAPER.study("apbf-zipf", zipf_points, measure_zipf, conclude_zipf),
+    PAPER.study("apbf-figure-7", measure, conclude_lowest),
+    PAPER.study("apbf-figure-8", measure, conclude_tenth),
+    PAPER.study("apbf-zipf", measure_zipf, conclude_zipf),
 )
 """Figures 7 and 8, and duplicates after Zipf."""

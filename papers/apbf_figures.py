@@ -16,12 +16,6 @@ K, L = 10, 15
 _TURNS = 2 * (K + L)
 
 
-def points(quick: bool) -> list[Point]:
-    """Return a point for each seed."""
-    seeds, generation = (4, 250) if quick else (20, 2000)
-    return [{"generation": generation, "seed": seed} for seed in range(seeds)]
-
-
 def _filled(point: Point) -> APBF:
     """Return the filter after two turns of the ring, just before a shift."""
     generation, seed = point["generation"], point["seed"]
@@ -120,7 +114,7 @@ def _reported(age: int) -> float:
 
 
 STUDIES = (
-    PAPER.study("apbf-figure-2", points, measure_fills, conclude_fills),
-    PAPER.study("apbf-figure-4", points, measure_forgetting, conclude_forgetting),
+    PAPER.study("apbf-figure-2", measure_fills, conclude_fills),
+    PAPER.study("apbf-figure-4", measure_forgetting, conclude_forgetting),
 )
 """Figures 2 and 4."""

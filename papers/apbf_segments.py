@@ -17,18 +17,6 @@ from .studies.study import Conclusion, Finding, Point, Result, Results
 SLICES, RATIO = 10, 2
 """Slices that an insertion writes in each design, and generations in the window for each of k."""
 
-PARTS = (1, 2, 5)
-"""Slices of a segment; k is then 10, 5 and 2."""
-
-
-def points(quick: bool) -> list[Point]:
-    """Return a point for each design and seed; the generation is that of the first design."""
-    return [
-        {"parts": parts, "generation": 200 if quick else 1000, "seed": seed}
-        for parts in PARTS
-        for seed in range(4 if quick else 10)
-    ]
-
 
 def build(parts: int, generation: int, seed: int) -> APBBF:
     """Return a design: k = 10 / parts, with slices that all designs have in the same size."""
@@ -119,5 +107,5 @@ def _beside_the_first(at: str, spec: FilterSpec, first: FilterSpec) -> list[Find
     ]
 
 
-STUDIES = (PAPER.study("apbf-figure-9", points, measure, conclude),)
+STUDIES = (PAPER.study("apbf-figure-9", measure, conclude),)
 """Figure 9."""

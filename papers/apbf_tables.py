@@ -159,7 +159,9 @@ _VALUES: dict[str, Callable[[list[dict[str, float]]], dict[str, Any]]] = {
 }
 
 STUDIES = tuple(
-    PAPER.study(f"apbf-table-{number}", partial(points, number), measure, partial(conclude, number))
+    PAPER.study(
+        f"apbf-table-{number}", measure, partial(conclude, number), points=partial(points, number)
+    )
     for number, measure in {
         "1": measure_table_1,
         "2": measure_table_2,

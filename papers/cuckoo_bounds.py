@@ -18,26 +18,11 @@ from .studies.study import Conclusion, Finding, Point, Result, Results
 LOADS = (2.0, 1.2, 1.0)
 """Positions of a table for each key of the window; the first is the paper's."""
 
-ERROR_RATES = (1e-3, 1e-6)
-"""For which the bits are computed."""
-
-WINDOW = 10_000
-"""In insertions."""
-
 UNIVERSE = 100_000
 """Universe of the evaluation, for the lower bound."""
 
 
 # Theorem 2
-
-
-def points_list(quick: bool) -> list[Point]:
-    """Return a point for each seed."""
-    windows = [64, 512, 4096] if quick else [64, 256, 1024, 4096, 16_384]
-    return [
-        {"windows": windows, "seed": seed, "insertions": 20_000 if quick else 200_000}
-        for seed in range(3 if quick else 6)
-    ]
 
 
 def measure_list(point: Point) -> Result:
@@ -117,14 +102,6 @@ def _list_findings(
 # Theorem 3 and the bits of section IV
 
 
-def points_space(quick: bool) -> list[Point]:
-    """Return a point for each error rate."""
-    return [
-        {"error_rate": rate, "window": WINDOW, "seed": 1, "insertions": 3 * WINDOW}
-        for rate in ERROR_RATES
-    ]
-
-
 def measure_space(point: Point) -> Result:
     """Count the bits of a dictionary of 2 n positions when its window is full."""
     filter = CuckooDictionary.for_error_rate(
@@ -181,7 +158,7 @@ def _space_findings(rate: float, window: int, result: Result) -> list[Finding]:
 
 
 STUDIES = (
-    PAPER.study("cuckoo-theorem-2", points_list, measure_list, conclude_list),
-    PAPER.study("cuckoo-theorem-3", points_space, measure_space, conclude_space),
+    PAPER.study("cuckoo-theorem-2", measure_list, conclude_list),
+    PAPER.study("cuckoo-theorem-3", measure_space, conclude_space),
 )
 """Theorem 2, then sections IV and V."""

@@ -187,7 +187,7 @@ _MUCH = 10
 _AGED = ("timing Bloom filter, 4 hashes", "dictionary, no signature")
 
 STUDIES = (
-    PAPER.study("cuckoo-figure-13", points_real, measure, conclude_real),
-    PAPER.study("cuckoo-figure-14", points_age, measure_age, conclude_age),
+    PAPER.study("cuckoo-figure-13", measure, conclude_real, points=points_real),
+    PAPER.study("cuckoo-figure-14", measure_age, conclude_age, points=points_age),
 )
 """Figures 13 and 14."""

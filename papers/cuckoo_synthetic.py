@@ -196,8 +196,8 @@ def _quotients(above: Sequence[Result], below: Sequence[Result]) -> list[float]:
 
 
 STUDIES = (
-    PAPER.study("cuckoo-figure-4", points_zipf, measure, conclude_zipf),
-    PAPER.study("cuckoo-figure-9", points_window, measure, conclude_window),
-    PAPER.study("cuckoo-figure-12", points_signature, measure, conclude_signature),
+    PAPER.study("cuckoo-figure-4", measure, conclude_zipf, points=points_zipf),
+    PAPER.study("cuckoo-figure-9", measure, conclude_window, points=points_window),
+    PAPER.study("cuckoo-figure-12", measure, conclude_signature, points=points_signature),
 )
 """Figures 4 and 7, 9 and 10, and 12."""

@@ -176,18 +176,7 @@ def _series(runs: list[Result], name: str, x: Sequence[int]) -> list[Series]:
 
 # Failed insertions
 
-FAILING = (16, 32, 64, 128)
-"""Windows for which failed insertions are counted: larger ones hardly have any."""
-
-_PER_WINDOW = 31_250
 _POSITIONS = 2
-
-
-def failure_points(quick: bool) -> list[Point]:
-    """Return a point for each window and seed, with so many windows of different keys."""
-    turns = _PER_WINDOW // 8 if quick else _PER_WINDOW
-    seeds = range(3 if quick else 6)
-    return [{"window": n, "turns": turns, "seed": s} for n in FAILING for s in seeds]
 
 
 def measure_failures(point: Point) -> Result:
@@ -212,13 +201,14 @@ def _different(point: Point) -> Keys:
 
 def conclude_failures(results: Results) -> Conclusion:
     """Hold the probability of a failure against O(1 / n)."""
-    totals = {window: _totals(chosen(results, window=window)) for window in FAILING}
+    windows = list(dict.fromkeys(point["window"] for point, _ in results))
+    totals = {window: _totals(chosen(results, window=window)) for window in windows}
     found: list[Finding] = []
     for window, (failed, insertions) in totals.items():
         note = f"{failed:,} of {insertions:,} insertions."
         what = f"n = {window}: share of insertions that fail"
         found.append(ours(what, share(failed, insertions), note))
-    first, last = FAILING[0], FAILING[-1]
+    first, last = windows[0], windows[-1]
     factor = last / first
     value = _scaled(ratio(share(*totals[last]), share(*totals[first])), factor)
     what = f"n times that share, n = {last} over n = {first}"
@@ -239,7 +229,7 @@ def _scaled(value: Estimate, factor: float) -> Estimate:
 
 
 STUDIES = (
-    PAPER.study("cuckoo-work", points, measure, conclude),
-    PAPER.study("cuckoo-failures", failure_points, measure_failures, conclude_failures),
+    PAPER.study("cuckoo-work", measure, conclude, points=points),
+    PAPER.study("cuckoo-failures", measure_failures, conclude_failures),
 )
 """Figures 5, 6, 8 and 11, and failed insertions."""

@@ -25,21 +25,7 @@ from .studies.study import Conclusion, Finding, Point, Result, Results, chosen
 KINDS = ("uniform", "zipf", "bursty")
 """Kinds of synthetic streams."""
 
-BUDGETS = (10, 14, 18)
-"""Bits for each key of the window; the paper prints figures for 14."""
-
 # Synthetic streams
-
-
-def synthetic_points(quick: bool) -> list[Point]:
-    """Return the streams, seeds and budgets; with five filters each, 225 configurations."""
-    seeds, budgets = (range(3), (BITS_PER_KEY,)) if quick else (range(5), BUDGETS)
-    return [
-        {"stream": stream, "seed": seed, "bits_per_key": bits}
-        for bits in budgets
-        for stream in KINDS
-        for seed in seeds
-    ]
 
 
 def measure_synthetic(point: Point) -> Result:
@@ -116,17 +102,6 @@ def _kinds_table(results: Results) -> str:
 # Logs
 
 
-def log_points(quick: bool) -> list[Point]:
-    """Return logs, seeds of the hash functions and budgets."""
-    seeds, budgets = (range(2), (BITS_PER_KEY,)) if quick else (range(5), BUDGETS)
-    return [
-        {"log": log, "seed": seed, "bits_per_key": bits}
-        for log in LOGS
-        for bits in budgets
-        for seed in seeds
-    ]
-
-
 def measure_log(point: Point) -> Result:
     """Run the five filters on one log; nothing but 'absent' if its file is."""
     stream, window = LOGS[point["log"]]
@@ -168,20 +143,18 @@ def _log_findings(log: str, results: Results) -> list[Finding]:
 
 
 STUDIES = (
-    PAPER.study("gebf-synthetic", synthetic_points, measure_synthetic, conclude_synthetic),
+    PAPER.study("gebf-synthetic", measure_synthetic, conclude_synthetic),
     PAPER.study(
         "gebf-readings",
-        gebf_readings.reading_points,
         gebf_readings.measure_reading,
         gebf_readings.conclude_readings,
     ),
     PAPER.study(
         "gebf-rotation",
-        gebf_readings.rotation_points,
         gebf_readings.measure_rotation,
         gebf_readings.conclude_rotation,
     ),
     *gebf_long.STUDIES,
-    PAPER.study("gebf-logs", log_points, measure_log, conclude_logs),
+    PAPER.study("gebf-logs", measure_log, conclude_logs),
 )
 """Synthetic streams, readings of the paper, its closed form and long run, and logs."""

@@ -17,18 +17,6 @@ from .studies.study import Conclusion, Finding, Point, Result, Results, chosen
 
 # Closed form
 
-SIZES = ((4, 10), (8, 10), (4, 14), (8, 14), (4, 18), (8, 18))
-"""Epochs, and bits for each key of the window."""
-
-
-def form_points(quick: bool) -> list[Point]:
-    """Return a point for each size and seed."""
-    return [
-        {"epochs": r, "bits_per_key": bits, "asked": 20_000 if quick else 500_000, "seed": seed}
-        for r, bits in SIZES
-        for seed in range(3 if quick else 10)
-    ]
-
 
 def measure_form(point: Point) -> Result:
     """Return the share of fresh keys that are reported when all segments are full."""
@@ -48,7 +36,7 @@ def _formula(point: Point, window: int = WINDOW) -> float:
 def conclude_form(results: Results) -> Conclusion:
     """Hold the rates against the closed form."""
     findings = []
-    for epochs, bits in SIZES:
+    for epochs, bits in dict.fromkeys((p["epochs"], p["bits_per_key"]) for p, _ in results):
         own = [result for _, result in chosen(results, epochs=epochs, bits_per_key=bits)]
         value = student([one["fresh"] / one["formula"] for one in own], within=POSITIVE)
         what = f"r = {epochs}, {bits} bits per key: fresh keys reported, over the closed form"
@@ -59,22 +47,7 @@ def conclude_form(results: Results) -> Conclusion:
 
 # Long run
 
-LONG = {"insertions": 200_000_000, "window": 1_000_000, "stops": 20}
-"""Length of the paper's longest run; the window, which the paper does not tell, is ours."""
-
-_QUERIES = {"live": 400_000, "fresh": 400_000, "expired": 200_000}
-"""Queries at each stop: 20 million in all."""
-
 _CHUNK = 1 << 20
-
-
-def long_points(quick: bool) -> list[Point]:
-    """Return one point; it takes some twenty seconds."""
-    scale = 100 if quick else 1
-    sizes = {name: LONG[name] // scale for name in ("insertions", "window")}
-    queries = {name: count // scale for name, count in _QUERIES.items()}
-    shape = {"epochs": EPOCHS, "bits_per_key": BITS_PER_KEY}
-    return [sizes | shape | {"stops": LONG["stops"], "queries": queries, "seed": 1}]
 
 
 def measure_long(point: Point) -> Result:
@@ -134,11 +107,6 @@ SPEEDS = (46.5, 5.24)
 """Million queries a second of the counting filter and of a GEBF with r = 8, as printed."""
 
 
-def segment_points(quick: bool) -> list[Point]:
-    """Return a point for each seed."""
-    return [{"asked": 20_000, "seed": seed} for seed in range(3 if quick else 10)]
-
-
 def measure_segments(point: Point) -> Result:
     """Count the segments that are read, from the youngest on, until one has the key."""
     seed, asked = point["seed"], point["asked"]
@@ -168,8 +136,8 @@ def conclude_segments(results: Results) -> Conclusion:
 
 
 STUDIES = (
-    PAPER.study("gebf-closed-form", form_points, measure_form, conclude_form),
-    PAPER.study("gebf-long", long_points, measure_long, conclude_long),
-    PAPER.study("gebf-segments", segment_points, measure_segments, conclude_segments),
+    PAPER.study("gebf-closed-form", measure_form, conclude_form),
+    PAPER.study("gebf-long", measure_long, conclude_long),
+    PAPER.study("gebf-segments", measure_segments, conclude_segments),
 )
 """Closed form, long run, and segments of a query."""

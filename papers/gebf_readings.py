@@ -30,11 +30,6 @@ METRICS = {FRESH: "fresh", LIVE: "live", EXPIRED: "expired"}
 """Their names in the results."""
 
 
-def reading_points(quick: bool) -> list[Point]:
-    """Return the seeds of uniform streams on which all readings run."""
-    return [{"seed": seed} for seed in (range(3) if quick else range(15))]
-
-
 def measure_reading(point: Point) -> Result:
     """Run all readings on one uniform stream, and two filters on each of `STREAMS`."""
     seed = point["seed"]
@@ -77,11 +72,6 @@ def conclude_readings(results: Results) -> Conclusion:
 
 
 # Rotation
-
-
-def rotation_points(quick: bool) -> list[Point]:
-    """Return the seeds of uniform streams."""
-    return [{"seed": seed} for seed in (range(3) if quick else range(15))]
 
 
 def measure_rotation(point: Point) -> Result:

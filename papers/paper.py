@@ -4,13 +4,14 @@ import csv
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
+from itertools import product
 from typing import Any
 
 from lately.replay.drawing import Chart, Series
 
-from .studies.study import Conclude, Measure, Points, Study
+from .studies.study import Conclude, Measure, Point, Points, Study
 
 Row = dict[str, str]
 """Cells of a printed table by the names of their columns."""
@@ -31,10 +32,13 @@ class Paper:
         """Content of the file."""
         return _load(self.name)
 
-    def study(self, name: str, points: Points, measure: Measure, conclude: Conclude) -> Study:
-        """Return a study that the file names."""
+    def study(
+        self, name: str, measure: Measure, conclude: Conclude, points: Points | None = None
+    ) -> Study:
+        """Return a study that the file names, by default with the points of its sweep."""
         about = self.data["studies"][name]
         source = f"{self.data['title']}, {about['source']}"
+        points = points or partial(sweep, about)
         return Study(name, about["title"], source, points, measure, conclude)
 
     def notes(self, study: str, **values: Any) -> list[str]:
@@ -51,6 +55,27 @@ class Paper:
     def table(self, number: str) -> "Table":
         """Return a printed table."""
         return Table(**self.data["tables"][number])
+
+
+def sweep(about: dict[str, Any], quick: bool) -> list[Point]:
+    """Return the points of a study as its file describes them.
+
+    `each` has the values of one or several members of a point, or a number of seeds; `with` has
+    constant members. The quick form replaces some of both by those in `quick`.
+    """
+    parts = [about, about.get("quick", {}) if quick else {}]
+    axes, fixed = (
+        {k: v for part in parts for k, v in part.get(one, {}).items()} for one in ("each", "with")
+    )
+    values = [range(axis) if isinstance(axis, int) else axis for axis in axes.values()]
+    points = []
+    for chosen in product(*values):
+        point = dict(fixed)
+        for names, value in zip(axes, chosen, strict=True):
+            several = names.split(", ")
+            point |= zip(several, value if len(several) > 1 else [value], strict=True)
+        points.append(point)
+    return points
 
 
 @dataclass(frozen=True)

@@ -207,5 +207,7 @@ def _ratio_findings(measured: Results) -> list[Finding]:
     ]
 
 
-STUDIES = (PAPER.study("time-limited-figures-4-and-5", rate_points, measure_rate, conclude_rate),)
+STUDIES = (
+    PAPER.study("time-limited-figures-4-and-5", measure_rate, conclude_rate, points=rate_points),
+)
 """Figures 4 and 5."""

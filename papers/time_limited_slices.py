@@ -202,7 +202,9 @@ def _memory_findings(measured: Results) -> list[Finding]:
 
 
 STUDIES = (
-    PAPER.study("time-limited-table-2", table_points, measure_slices, conclude_table),
-    PAPER.study("time-limited-figures-1-to-3", figure_points, measure_slices, conclude_slices),
+    PAPER.study("time-limited-table-2", measure_slices, conclude_table, points=table_points),
+    PAPER.study(
+        "time-limited-figures-1-to-3", measure_slices, conclude_slices, points=figure_points
+    ),
 )
 """Table 2, then Figures 1 to 3."""

@@ -79,7 +79,7 @@ def test_stream_has_the_rate_of_duplicates(duplicates):
     assert np.mean(found) == pytest.approx(duplicates, abs=0.003)
 
 
-@pytest.mark.parametrize(("k", "l"), apbf_duplicates.LOWEST)
+@pytest.mark.parametrize(("k", "l"), apbf_accuracy.FILTERS.values())
 def test_expected_rate_without_duplicates_is_the_exact_profile(k, l):
     # Slices are a little larger than what half full needs, by the rounding of their bits.
     expected = analysis.apbf_false_positive_rate(k, l)
@@ -230,7 +230,7 @@ def test_accuracy_probes_as_many_as_the_paper_but_for_the_lowest_rates():
 
 @pytest.mark.parametrize(("number", "shares"), [(7, [0.0897, 0.0109]), (8, [0.0897, 0.186])])
 def test_duplicates(number, shares):
-    filters = (apbf_duplicates.LOWEST if number == 7 else apbf_duplicates.TENTH)[:2]
+    filters = [(4, 3), (7, 5)] if number == 7 else [(4, 3), (5, 7)]
     points = [
         {"k": k, "l": l, "duplicates": rate, "seeds": 2}
         for k, l in filters
@@ -251,7 +251,7 @@ def test_duplicates_after_zipf():
     chances = 1 / np.arange(1, keys + 1)
     unique = -np.expm1(1000 * np.log1p(-chances / chances.sum())).sum()
     assert unique == pytest.approx(500, abs=0.5)
-    points = [{"k": k, "l": l, "seeds": 2} for k, l in apbf_duplicates.LOWEST[:2]]
+    points = [{"k": k, "l": l, "seeds": 2} for k, l in ((4, 3), (7, 5))]
     for one in outcome("apbf-zipf", points).findings:
         assert (one.low, one.verdict) != (None, Verdict.MET)
         assert 1 < one.ours < 2.5
