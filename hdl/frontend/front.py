@@ -145,7 +145,6 @@ class FrontEnd(wiring.Component):
             window.clean.eq(schedule.spare_clean),
             schedule.old.eq(window.old),
             schedule.out.eq(window.out),
-            schedule.hurry.eq(window.hurry),
             self.limit.eq(window.limit),
         ]
 

@@ -1,6 +1,6 @@
 """When the ring turns: generations end by count, and the spare must be clean by then."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -162,7 +162,7 @@ class SpareTimer(wiring.Component):
         return m
 
 
-_TIMED = {"old": In(1), "out": In(1), "hurry": In(1), "beyond": Out(1)}
+_TIMED = {"old": In(1), "out": In(1), "beyond": Out(1)}
 
 
 class Schedule(wiring.Component):
@@ -195,7 +195,7 @@ class Schedule(wiring.Component):
         An operation waits that turns the ring.
     clean : In(1)
         Whether the store says that the spare is clean.
-    old, out, hurry : In(1)
+    old, out : In(1)
         If the window is one in time: as `TimeWindow` has them.
     beyond : Out(1)
         As well: the event is an insertion beyond the capacity of its generation.
@@ -250,10 +250,7 @@ class Schedule(wiring.Component):
         short = Signal(init=1)
         m.d.sync += [
             self.turned.eq(self.event & self.full),
-            # The constant keeps the text of the exported netlists as it was.
-            self.one_at_a_time.eq(
-                short | length.below | length.below_soon | (Const(0, 1) & ~self.spare_clean)
-            ),
+            self.one_at_a_time.eq(short | length.below | length.below_soon),
         ]
         with m.If(self.event & self.full):
             m.d.sync += short.eq(length.below)

@@ -61,8 +61,6 @@ class TimeWindow(wiring.Component):
     old, out : Out(1)
         For the operation of this clock: whether its generation is old, and whether the oldest
         segment of the ring counts.
-    hurry : Out(1)
-        Whether a tick waits for the spare.
     limit : Out(range(generations + 2))
         For the operation of the last clock: the settled segments that count, and one; 0 if none of
         the ring does.
@@ -138,7 +136,6 @@ class TimeWindow(wiring.Component):
                 "clean": In(1),
                 "old": Out(1),
                 "out": Out(1),
-                "hurry": Out(1),
                 "limit": Out(range(generations + 2)),
                 "status": Out(STATUS_BITS),
                 "time": Out(time_bits),
@@ -298,7 +295,6 @@ class TimeWindow(wiring.Component):
         m.d.sync += [
             may.eq(ready & (self.clean | ~ages)),
             self.old.eq((self.old | (self._coming & self._ages)) & ~(self.turn | self.clear)),
-            self.hurry.eq(~self.idle & self._known & ages & ~self.clean),
         ]
 
 

@@ -14,7 +14,7 @@ from ...hdl.build import unit_profile
 from ...hdl.frontend.front import FrontEnd
 from ...hdl.frontend.time_window import TimeWindow
 from ...hdl.interface import Operation
-from ...hdl.pipeline import registered
+from ...hdl.pipeline import delayed, registered
 from ...hdl.ring.ring import Ring
 from ...hdl.unit import Unit
 from .formal import Proof, Unbounded
@@ -130,7 +130,10 @@ class SpareOfAgesInTime(SpareInTime):
         self.reach(
             "a generation ends by its age", front.control.shift & registered(m, aged, "aged")
         )
-        self.reach("a tick waits for the spare", front.window.hurry)
+        # The tick was let in two cycles ago, when the spare had just become clean.
+        waited = ~delayed(m, front.schedule.spare_clean, 3, "clean_before")
+        begins = front.window.old & ~registered(m, front.window.old, "old_before")
+        self.reach("a tick waits for the spare", begins & waited)
 
 
 class NoAlarm(FrontEndHarness):
