@@ -49,93 +49,21 @@ class _Slice:
         self.capacity = slice_capacity(len(self.bits))
 
 
-class TimeLimitedAPBF(TimedFilter):
-    """Time-limited Bloom filter: slices of any size, as many as the span needs.
-
-    A key is guaranteed to be reported for `span` after its insertion, whatever the
-    rate of insertions, and on until `span` after the last insertion of its
-    generation. It may leave a trace until `span` after the last insertion of the
-    k-th generation, counting its own; then there is none. A generation ends only
-    by its number of insertions, so it lasts as long as they take to come. After a
-    silence longer than `span` nothing is reported, and the next insertion begins
-    with empty slices.
-
-    The number of a slice's hash function is one less, modulo k, than that of the
-    slice before it; slices that are k apart share one, and are never written
-    together. A function gives 32 bits h of a key, and the index in a slice of m
-    bits is floor(h m / 2**32), so one hash serves every size.
-
-    Parameters
-    ----------
-    k : int
-        Slices that an insertion writes.
-    l : int
-        Generations into which the span is to be divided.
-    span : int
-        T, the time for which keys are kept, in units of the timestamps.
-    capacity : int
-        Keys that are expected in a span at first; the filter corrects it.
-    slice_bits_limit : int
-        Largest size of a slice in bits, at most 2**32. A burst of g insertions in
-        the time dt asks for slices of g k T / (l dt ln 2) bits, for which the paper
-        has no bound.
-
-    Attributes
-    ----------
-    generation : int
-        Insertions of the present generation, those to come included.
-    insertions_left : int
-        Insertions to come in the present generation; the one after them shifts.
-    insertions, shifts : int
-        Since the filter was made or cleared.
-
-    Raises
-    ------
-    SpecificationError
-        If the first slices would exceed the limit; and as `Filter`.
-    """
-
-    specification = TimeLimitedSpec
-
-    _uncompared = ("counters",)
-    _counts: ClassVar = {
-        "generation": None, "insertions_left": "generation", "insertions": None, "shifts": None,
-    }  # fmt: skip
+class _SliceMemory(TimedFilter):
+    """Slices of any size, youngest first, and their file; see `TimeLimitedAPBF`."""
 
     k: int
     l: int
     capacity: int
     slice_bits_limit: int
-
-    @classmethod
-    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
-        k, l = apbf_shape(keys, fpr)
-        return {"k": k, "l": l, "capacity": keys}
-
-    @property
-    def window_false_positive_rate(self) -> float:
-        """Expected false-positive rate of slices as large as the keys of a span need."""
-        return analysis.apbf_false_positive_rate(self.k, self.l)
-
-    def _prepare(self) -> None:
-        # At least an insertion in each generation, as everywhere below.
-        self._first_bits = slice_bits(-(-self.capacity // self.l) * self.k)
-        if self._first_bits > self.slice_bits_limit:
-            raise SpecificationError(
-                "capacity: must fit into slices of slice_bits_limit = "
-                f"{self.slice_bits_limit} bits, not need {self._first_bits} for "
-                f"{self.capacity} keys"
-            )
-        self._make_hash([1 << HASH_BITS], functions=self.k)
-
-    def _empty(self) -> None:
-        self._slices = [_empty(self._first_bits) for _ in range(self.k + self.l)]
-        self._function = 0
-        self._first = self._last = NEVER
-        self._begin_generation()
-        self.insertions = self.shifts = 0
-
-    # State
+    generation: int
+    insertions_left: int
+    insertions: int
+    shifts: int
+    _slices: list[_Slice]
+    _function: int
+    _first: int
+    _last: int
 
     @property
     def storage_bits(self) -> int:
@@ -203,6 +131,125 @@ class TimeLimitedAPBF(TimedFilter):
             for i, part in enumerate(self._slices)
         ]
         return analysis.apbf_false_positive_rate(self.k, len(fills) - self.k, fills=fills)
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        numbers = {
+            "slices": [[len(s.bits), s.inserted, s.settled] for s in self._slices],
+            "function": self._function,
+            "generation": [self.generation, self.insertions_left],
+            "times": [self._first, self._last],
+            "counters": [self.insertions, self.shifts],
+        }
+        return numbers, {"bits": np.packbits(self.memory)}
+
+    def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        self._function = numbers["function"]
+        check_whole("function", self._function, 0, self.k - 1)
+        self.generation, self.insertions_left = numbers["generation"]
+        check_whole("generation", self.generation, 1)
+        check_whole("insertions left", self.insertions_left, 0, self.generation)
+        self._first, self._last = numbers["times"]
+        check_whole("last insertion", self._last, NEVER, TIME_LIMIT - 1)
+        check_whole("first insertion", self._first, NEVER, self._last)
+        self.insertions, self.shifts = numbers["counters"]
+        check_whole("insertions", self.insertions, 0)
+        check_whole("shifts", self.shifts, 0, self.insertions)
+        check_whole("slices", len(numbers["slices"]), self.k + self.l)
+        self._slices = []
+        for i, (size, inserted, settled) in enumerate(numbers["slices"]):
+            check_whole("bits of a slice", size, 1, self.slice_bits_limit)
+            check_whole("insertions into a slice", inserted, 0, self.insertions)
+            latest = NEVER if i < self.k else self._last
+            if i > self.k:
+                latest = self._slices[-1].settled
+            check_whole("settled time", settled, NEVER, latest)
+            self._slices.append(_Slice(np.zeros(size, bool), inserted, settled))
+        bits, start = unpacked(arrays["bits"], self.storage_bits), 0
+        for part in self._slices:
+            part.bits[:] = bits[start : start + len(part.bits)]
+            start += len(part.bits)
+
+
+class TimeLimitedAPBF(_SliceMemory):
+    """Time-limited Bloom filter: slices of any size, as many as the span needs.
+
+    A key is guaranteed to be reported for `span` after its insertion, whatever the
+    rate of insertions, and on until `span` after the last insertion of its
+    generation. It may leave a trace until `span` after the last insertion of the
+    k-th generation, counting its own; then there is none. A generation ends only
+    by its number of insertions, so it lasts as long as they take to come. After a
+    silence longer than `span` nothing is reported, and the next insertion begins
+    with empty slices.
+
+    The number of a slice's hash function is one less, modulo k, than that of the
+    slice before it; slices that are k apart share one, and are never written
+    together. A function gives 32 bits h of a key, and the index in a slice of m
+    bits is floor(h m / 2**32), so one hash serves every size.
+
+    Parameters
+    ----------
+    k : int
+        Slices that an insertion writes.
+    l : int
+        Generations into which the span is to be divided.
+    span : int
+        T, the time for which keys are kept, in units of the timestamps.
+    capacity : int
+        Keys that are expected in a span at first; the filter corrects it.
+    slice_bits_limit : int
+        Largest size of a slice in bits, at most 2**32. A burst of g insertions in
+        the time dt asks for slices of g k T / (l dt ln 2) bits, for which the paper
+        has no bound.
+
+    Attributes
+    ----------
+    generation : int
+        Insertions of the present generation, those to come included.
+    insertions_left : int
+        Insertions to come in the present generation; the one after them shifts.
+    insertions, shifts : int
+        Since the filter was made or cleared.
+
+    Raises
+    ------
+    SpecificationError
+        If the first slices would exceed the limit; and as `Filter`.
+    """
+
+    specification = TimeLimitedSpec
+
+    _uncompared = ("counters",)
+    _counts: ClassVar = {
+        "generation": None, "insertions_left": "generation", "insertions": None, "shifts": None,
+    }  # fmt: skip
+
+    @classmethod
+    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
+        k, l = apbf_shape(keys, fpr)
+        return {"k": k, "l": l, "capacity": keys}
+
+    @property
+    def window_false_positive_rate(self) -> float:
+        """Expected false-positive rate of slices as large as the keys of a span need."""
+        return analysis.apbf_false_positive_rate(self.k, self.l)
+
+    def _prepare(self) -> None:
+        # At least an insertion in each generation, as everywhere below.
+        self._first_bits = slice_bits(-(-self.capacity // self.l) * self.k)
+        if self._first_bits > self.slice_bits_limit:
+            raise SpecificationError(
+                "capacity: must fit into slices of slice_bits_limit = "
+                f"{self.slice_bits_limit} bits, not need {self._first_bits} for "
+                f"{self.capacity} keys"
+            )
+        self._make_hash([1 << HASH_BITS], functions=self.k)
+
+    def _empty(self) -> None:
+        self._slices = [_empty(self._first_bits) for _ in range(self.k + self.l)]
+        self._function = 0
+        self._first = self._last = NEVER
+        self._begin_generation()
+        self.insertions = self.shifts = 0
 
     # Slices (sections 6.1 to 6.3)
 
@@ -358,45 +405,6 @@ class TimeLimitedAPBF(TimedFilter):
         for i in range(self.k):
             yield test_and_set(self._slices[i].bits, self._positions(hashes, i))
         yield from self._matches(hashes, times, self.k)
-
-    # Files
-
-    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        numbers = {
-            "slices": [[len(s.bits), s.inserted, s.settled] for s in self._slices],
-            "function": self._function,
-            "generation": [self.generation, self.insertions_left],
-            "times": [self._first, self._last],
-            "counters": [self.insertions, self.shifts],
-        }
-        return numbers, {"bits": np.packbits(self.memory)}
-
-    def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        self._function = numbers["function"]
-        check_whole("function", self._function, 0, self.k - 1)
-        self.generation, self.insertions_left = numbers["generation"]
-        check_whole("generation", self.generation, 1)
-        check_whole("insertions left", self.insertions_left, 0, self.generation)
-        self._first, self._last = numbers["times"]
-        check_whole("last insertion", self._last, NEVER, TIME_LIMIT - 1)
-        check_whole("first insertion", self._first, NEVER, self._last)
-        self.insertions, self.shifts = numbers["counters"]
-        check_whole("insertions", self.insertions, 0)
-        check_whole("shifts", self.shifts, 0, self.insertions)
-        check_whole("slices", len(numbers["slices"]), self.k + self.l)
-        self._slices = []
-        for i, (size, inserted, settled) in enumerate(numbers["slices"]):
-            check_whole("bits of a slice", size, 1, self.slice_bits_limit)
-            check_whole("insertions into a slice", inserted, 0, self.insertions)
-            latest = NEVER if i < self.k else self._last
-            if i > self.k:
-                latest = self._slices[-1].settled
-            check_whole("settled time", settled, NEVER, latest)
-            self._slices.append(_Slice(np.zeros(size, bool), inserted, settled))
-        bits, start = unpacked(arrays["bits"], self.storage_bits), 0
-        for part in self._slices:
-            part.bits[:] = bits[start : start + len(part.bits)]
-            start += len(part.bits)
 
 
 def _empty(bits: int) -> _Slice:
