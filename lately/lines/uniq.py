@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ..golden import GEBF, from_spec, load
+from ..golden import BlockedGEBF, from_spec, load
 from ..golden.errors import LatelyError
 from ..stream_files import StreamFile, whole
 from .line_keys import Bytes, LineKey, keep_lines, line_bounds, line_digests, line_secret
@@ -85,7 +85,7 @@ class RecentLines:
         self.key = key
         self._tick = 0
         if span is None:
-            spec = GEBF.for_window(window, fpr).spec
+            spec = BlockedGEBF.for_window(window, fpr).spec
         else:
             # Takes long to import.
             from ..dedup.window import dedup_spec
