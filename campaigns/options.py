@@ -37,6 +37,7 @@ HELP = {
     "insertions": "Insertions of the stream.",
     "model": "Golden model, as `golden` names it; may be repeated.",
     "packets": "Packets of each tap.",
+    "lines": "Lines of the stream.",
     "trace": "Trace whose keys are a stream; may be repeated.",
     "requirements": "Number of requirements.",
     "large": "Draw windows of 3 to 100,000 and rates down to 0.003.",

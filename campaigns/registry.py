@@ -4,6 +4,7 @@ from .attacks import ATTACK
 from .counts import COUNTS
 from .golden_speed import GOLDEN, STREAM
 from .hardware import HARDWARE
+from .lines import LINES
 from .promise import PLANNER
 from .soak import SOAK
 from .speed import DEDUP, LANES, REPLAY
@@ -13,6 +14,7 @@ CAMPAIGNS = {
     one.name: one
     for one in (
         HARDWARE, LANES, SOAK, UPSETS, ATTACK, GOLDEN, STREAM, REPLAY, DEDUP, PLANNER, COUNTS,
+        LINES,
     )
 }  # fmt: skip
 """Campaigns by name."""

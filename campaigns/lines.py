@@ -1,0 +1,132 @@
+"""Lines without repeats: `lately uniq` beside awk, sort and a set."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .engine import Campaign, Point, Result
+from .machine import processor
+
+BACK = 900_000
+"""Lines by which a repeat is back at most, fewer than `lately uniq` remembers by default."""
+
+REPEATS = 0.29
+"""Share of lines that repeat another line."""
+
+_SET = (
+    "import sys\nseen = set()\nfor line in sys.stdin.buffer:\n"
+    " if line not in seen: seen.add(line); sys.stdout.buffer.write(line)"
+)
+PROGRAMS = {
+    "lately uniq": (sys.executable, "-c", "from lately.cli.app import main; main()", "uniq"),
+    "mawk '!seen[$0]++'": ("mawk", "!seen[$0]++"),
+    "gawk '!seen[$0]++'": ("gawk", "!seen[$0]++"),
+    "sort -u": ("sort", "-u"),
+    "a Python set": (sys.executable, "-c", _SET),
+}
+"""Commands that read lines from standard input, by name."""
+
+_CHUNK = 100_000
+
+
+def line_points(*, lines: int = 10_000_000, seed: int = 1, quick: bool = False) -> list[Point]:
+    """Return a point for each installed program."""
+    count = lines // 100 if quick else lines
+    return [
+        {"program": name, "lines": count, "seed": seed}
+        for name, command in PROGRAMS.items()
+        if shutil.which(command[0])
+    ]
+
+
+def made_lines(count: int, seed: int) -> Iterator[bytes]:
+    """Yield the lines of a stream, in chunks: `REPEATS` of them repeat one at most `BACK` back."""
+    draw = np.random.default_rng(seed)
+    fresh = draw.random(count) >= REPEATS
+    fresh[0] = True
+    back = np.minimum(draw.integers(1, BACK, count), np.arange(count)).tolist()
+    numbers = np.cumsum(fresh).tolist()
+    for place in np.flatnonzero(~fresh).tolist():
+        numbers[place] = numbers[place - back[place]]
+    for begin in range(0, count, _CHUNK):
+        yield b"".join(
+            b"10.%d.%d.%d GET /item/%08x/%d 200\n"
+            % (n >> 16 & 255, n >> 8 & 255, n & 255, n * 2654435761 & 0xFFFFFFFF, n)
+            for n in numbers[begin : begin + _CHUNK]
+        )
+
+
+def run_lines(point: Point) -> Result:
+    """Filter a stream with a program, and count CPU time, memory and the lines that are lost.
+
+    Returns
+    -------
+    dict
+        Lines, bytes, distinct lines, kept lines, seconds of CPU, and largest resident memory in
+        bytes. A distinct line that was not kept is lost.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path, output = Path(folder) / "lines", Path(folder) / "kept"
+        with path.open("wb") as file:
+            file.writelines(made_lines(point["lines"], point["seed"]))
+        used = _run(PROGRAMS[point["program"]], path, output)
+        # As many as fresh draws, each of which has a number of its own.
+        fresh = np.random.default_rng(point["seed"]).random(point["lines"]) >= REPEATS
+        fresh[0] = True
+        with output.open("rb") as file:
+            kept = sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))
+        distinct = int(np.count_nonzero(fresh))
+        return {
+            "bytes": path.stat().st_size,
+            "distinct": distinct,
+            "kept": kept,
+            "lost": distinct - kept,
+            **used,
+            "processor": processor(),
+        }
+
+
+def _run(command: tuple[str, ...], path: Path, output: Path) -> dict[str, Any]:
+    with path.open("rb") as source, output.open("wb") as sink:
+        process = subprocess.Popen(command, stdin=source, stdout=sink)
+        done, most = 0, 0
+        while not done:
+            # The largest memory that the system reports at the end is that before the start, too.
+            most = max(most, _largest_memory(process.pid))
+            time.sleep(0.02)
+            done, status, used = os.wait4(process.pid, os.WNOHANG)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return {"cpu_seconds": used.ru_utime + used.ru_stime, "memory_bytes": most}
+
+
+def _largest_memory(process: int) -> int:
+    """Return the largest resident memory of a process so far, in bytes; 0 if it has ended."""
+    text = Path(f"/proc/{process}/status").read_text()
+    found = re.search(r"VmHWM:\s+(\d+) kB", text)
+    return int(found[1]) * 1024 if found else 0
+
+
+LINES = Campaign(
+    name="lines",
+    about="""Filter lines with `lately uniq` beside awk, sort and a Python set.
+
+    A share of the lines repeats an earlier one. The figures are seconds of CPU time with the start
+    of the program, the largest resident memory, and distinct lines that were lost.
+    """,
+    packages=("lately.golden", "lately"),
+    points=line_points,
+    run=run_lines,
+    label=lambda point: point["program"],
+    worse=lambda now, before: (),
+)
