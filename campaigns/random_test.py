@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from lately.golden import FilterSpec, Operation, SpecificationError, from_spec
 from lately.golden.hash.keys import random_keys
 from lately.golden.ring.rotation import STATUSES
+from lately.golden.spec.base import Specification
 from lately.golden.times import Times
-from lately.hdl.build import UnitSpec, unit_profile
+from lately.hdl.build import unit_profile
 
 STALLS = (0.0, 0.1, 0.4)
 """Shares of the clocks in which nothing is offered, or no answer taken; one is drawn of each."""
@@ -59,7 +60,7 @@ PERIODS = (1, 1, 2, 5)
 """Clocks from one tick to the next, over the least: one is drawn for each spell."""
 
 
-def build_options(spec: UnitSpec) -> dict[str, tuple[Any, ...]]:
+def build_options(spec: Specification) -> dict[str, tuple[Any, ...]]:
     """Return the options of the hardware of a specification, with the values that they may have.
 
     Not all of them can be combined.
@@ -76,13 +77,13 @@ def build_options(spec: UnitSpec) -> dict[str, tuple[Any, ...]]:
     return options
 
 
-def usual_ticks(spec: UnitSpec) -> str | None:
+def usual_ticks(spec: Specification) -> str | None:
     """Return the default source of the ticks of a compiled unit, if it has any."""
     ticks = unit_profile(spec).ticks
     return "time" if "time" in ticks else next(iter(ticks), None)
 
 
-def drawn_build(spec: UnitSpec, random: np.random.Generator) -> dict[str, Any]:
+def drawn_build(spec: Specification, random: np.random.Generator) -> dict[str, Any]:
     """Draw the options of the hardware of a specification, for `lately.sim.compiled_unit`."""
     options = build_options(spec)
     while True:
@@ -104,7 +105,7 @@ class RandomTest:
     ----------
     unit
         Hardware, as `lately.sim.compiled_unit` opens it.
-    spec : UnitSpec
+    spec : Specification
     seed : int
         Of keys and operations.
     ticks : str, optional
@@ -619,7 +620,7 @@ KINDS: Mapping[str, type[RandomTest]] = {
 """Random tests of filters that have more events than `RandomTest` draws, by their kind."""
 
 
-def random_test(spec: UnitSpec) -> type[RandomTest]:
+def random_test(spec: Specification) -> type[RandomTest]:
     """Return the random test of a specification."""
     kind = KINDS.get(spec.kind, RandomTest)
     timed: Mapping[Any, type[RandomTest]] = {RingTest: TimedRingTest, CountedTimingTest: TimingTest}

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from lately.golden import (
     any_preset,
 )
 from lately.golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
-from lately.hdl.build import UnitSpec
 from lately.planner.choice import with_ticks
 
 from .engine import Campaign, Point, Records, Result
@@ -31,7 +30,7 @@ BUILD = 7
 
 
 def soak(
-    spec: UnitSpec,
+    spec: Specification,
     *,
     operations: int = 100_000_000,
     seed: int = 1,
@@ -85,18 +84,18 @@ SPAN = 1000
 
 RINGS = ("default", "apbf-default", "gebf-default", "blocked-gebf-default", "siphash-default")
 
-CASES: Mapping[str, UnitSpec] = {
-    **{name: cast(UnitSpec, any_preset(name)) for name in RINGS},
+CASES: Mapping[str, Specification] = {
+    **{name: any_preset(name) for name in RINGS},
     **{
         f"{name}-span": with_ticks(
-            cast(UnitSpec, any_preset(name)),
+            any_preset(name),
             span=SPAN,
             when_full="overfill" if name in ("apbf-default", "gebf-default") else "shorten",
         )
         for name in RINGS[:-1]
     },
     **{
-        name: cast(UnitSpec, any_preset(name))
+        name: any_preset(name)
         for name in (
             "two-lanes", "four-lanes", "large", "small", "dictionary-1000", "dictionary-10000",
             "dictionary-ring-1000", "dictionary-ring-10000", "timing-small", "timing-default",
@@ -124,9 +123,9 @@ def points(
     quick: bool = False,
 ) -> list[Point]:
     """Return a point for each filter and seed: the cases, unless presets or a file are given."""
-    filters = {name: cast(UnitSpec, any_preset(name)) for name in preset}
+    filters = {name: any_preset(name) for name in preset}
     if spec:
-        filters[os.path.basename(spec)] = cast(UnitSpec, Specification.from_toml(spec))
+        filters[os.path.basename(spec)] = Specification.from_toml(spec)
     if case or not filters:
         filters |= {name: CASES[name] for name in select(case, CASES)}
     return [
@@ -151,7 +150,7 @@ def run(point: Point) -> Result:
         done += count
         tell(stage=f"{done:,} operations", share=done / operations)
 
-    spec = cast(UnitSpec, Specification.from_dict(point["spec"]))
+    spec = Specification.from_dict(point["spec"])
     how = {name: point[name] for name in ("operations", "seed", "memory")}
     return soak(spec, progress=advance, **how)
 

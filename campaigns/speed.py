@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from lately.golden import FilterSpec, Specification, any_preset, from_spec, preset
 from lately.golden.hash.keys import random_keys, text_keys
 from lately.golden.ring.layout import Layout
-from lately.hdl.build import UnitSpec
 from lately.replay.traces import open_trace
 
 from .engine import Campaign, Point, Result
@@ -163,7 +162,7 @@ def run_replay(point: Point) -> Result:
     """
     from lately.sim import compiled_unit
 
-    spec = cast(UnitSpec, Specification.from_dict(point["spec"]))
+    spec = Specification.from_dict(point["spec"])
     operations, rounds = point["operations"], point["rounds"]
     random = np.random.default_rng(SEED)
     golden: Any = from_spec(spec)

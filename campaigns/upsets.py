@@ -4,7 +4,7 @@ import re
 import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,6 @@ from lately.golden.hash.keys import random_keys
 from lately.golden.operations import OperationBit
 from lately.golden.spec.base import require
 from lately.golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
-from lately.hdl.build import UnitSpec
 
 from .engine import Campaign, Point, Records, Result
 from .random_test import RandomTest, TimingTest, random_test
@@ -125,7 +124,7 @@ def judge(
 # Operations
 
 
-def upset_course(unit: Any, spec: UnitSpec, seed: int) -> RandomTest:
+def upset_course(unit: Any, spec: Specification, seed: int) -> RandomTest:
     """Return a comparison with golden whose operations show what an upset does.
 
     Half of the operations come for a key that was inserted within the last `window_operations`,
@@ -142,13 +141,13 @@ def upset_course(unit: Any, spec: UnitSpec, seed: int) -> RandomTest:
     return course
 
 
-def window_operations(unit: Any, spec: UnitSpec) -> int:
+def window_operations(unit: Any, spec: Specification) -> int:
     """Return about how many operations come in a window.
 
     Parameters
     ----------
     unit : Compiled
-    spec : UnitSpec
+    spec : Specification
     """
     if isinstance(spec, TimedTimingSpec):
         return int((spec.window_blocks + 1) * unit.profile.least_period)
@@ -196,12 +195,12 @@ class _Timing(_Recurring, TimingTest):
         return found, self._model.perform(codes, keys, found.time * self._spec.period, asked)
 
 
-def promised(spec: UnitSpec, sent: Any, beheld: Any) -> NDArray[np.bool_]:
+def promised(spec: Specification, sent: Any, beheld: Any) -> NDArray[np.bool_]:
     """Tell which results must report their key: it was inserted within the window.
 
     Parameters
     ----------
-    spec : UnitSpec
+    spec : Specification
     sent : SentBeats
         What was sent to the unit.
     beheld : RawResults
@@ -235,7 +234,7 @@ def promised(spec: UnitSpec, sent: Any, beheld: Any) -> NDArray[np.bool_]:
     return found
 
 
-def _clock(spec: UnitSpec, sent: Any, beheld: Any, at: int, insertions: int) -> tuple[int, int]:
+def _clock(spec: Any, sent: Any, beheld: Any, at: int, insertions: int) -> tuple[int, int]:
     """Return the time of an operation, and the age up to which it promises to report its key."""
     number = int(sent.numbers[at])
     if isinstance(spec, TimedTimingSpec):
@@ -308,7 +307,7 @@ def run(point: Point) -> Result:
     """
     from lately.sim import compiled_unit
 
-    spec = cast(UnitSpec, Specification.from_dict(point["spec"]))
+    spec = Specification.from_dict(point["spec"])
     classes = getattr(spec, "classes", None)
     require(classes is None, "classes", "must not be given for upsets", classes)
     options: dict[str, Any] = {} if point["protect"] == "none" else {"protect": point["protect"]}
@@ -391,7 +390,7 @@ def _batch(
     point: Point, unit: Any, tally: "_Tally", upsets: int
 ) -> tuple[list[int], NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_], int]:
     """Return elements struck, ranks, what was told, what lasts, and mismatches without an upset."""
-    spec = cast(UnitSpec, Specification.from_dict(point["spec"]))
+    spec = Specification.from_dict(point["spec"])
     runs, profile = unit.upsets, unit.profile
     random = np.random.default_rng([point["seed"], tally.done])
     window = window_operations(unit, spec)

@@ -2,15 +2,9 @@
 
 from typing import Any
 
-from ..golden.spec import FilterSpec
 from ..golden.spec.base import Specification
-from ..golden.spec.dictionary_sizes import WindowDictionarySpec
-from ..golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
 from .family import family_of
 from .profile import Profile
-
-UnitSpec = FilterSpec | WindowDictionarySpec | TimedTimingSpec | PartitionedTimingSpec
-"""Specifications for which there are units."""
 
 
 def unit_profile(spec: Specification, **options: Any) -> Profile:

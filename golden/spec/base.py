@@ -163,6 +163,11 @@ class Specification(ABC, metaclass=_Dispatcher):
         return self.block_units - 1
 
     @property
+    def mean_false_positive_rate(self) -> float:
+        """Expected false-positive rate of a full window of distinct keys, on average."""
+        raise NotImplementedError(f"family {self.family} has no known rate")
+
+    @property
     def shape(self) -> str:
         """Family and parameters in few words."""
         return self.family

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from ..hdl.build import UnitSpec
+    from ..golden.spec.base import Specification
 
 Command = Callable[..., Any]
 """Function that click makes a command of."""
@@ -115,7 +115,7 @@ def trace_options(command: Command) -> Command:
     )(command)
 
 
-def choose(**request: Any) -> "tuple[UnitSpec, int | None]":
+def choose(**request: Any) -> "tuple[Specification, int | None]":
     """Return the filter that the options ask for, and the nanoseconds of its ticks if it has any.
 
     The `request` has the fields of `lately.planner.choice.FilterRequest`. Errors: as
@@ -129,7 +129,7 @@ def choose(**request: Any) -> "tuple[UnitSpec, int | None]":
         raise click.UsageError(str(error)) from None
 
 
-def choose_unit(spec: str | None, preset: str | None) -> "UnitSpec":
+def choose_unit(spec: str | None, preset: str | None) -> "Specification":
     """Return the filter of a `spec` file or a `preset`; errors as for `choose`."""
     if spec is not None and preset is not None:
         raise click.UsageError("give one of --spec and --preset, not both")

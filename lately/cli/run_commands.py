@@ -26,7 +26,7 @@ from .span_options import span_options
 from .tables import show
 
 if TYPE_CHECKING:
-    from ..hdl.build import UnitSpec
+    from ..golden.spec.base import Specification
     from ..replay.run import RunResult
     from ..replay.traces import Trace
 
@@ -151,7 +151,7 @@ def run(
 
 def _run(
     trace: "Trace",
-    spec: "UnitSpec",
+    spec: "Specification",
     watch: bool,
     sink: Any,
     **how: Any,

@@ -22,7 +22,7 @@ from .tables import show
 
 if TYPE_CHECKING:
     from ..boards.flow.synthesis import SynthesisReport
-    from ..hdl.build import UnitSpec
+    from ..golden.spec.base import Specification
 
 
 @click.command("synth", short_help="Take a filter unit to post-route figures on a device.")
@@ -113,7 +113,7 @@ def synth(
 
 
 def _synthesize(
-    width: str | None, chosen: "UnitSpec", *, bus: str, **flow: Any
+    width: str | None, chosen: "Specification", *, bus: str, **flow: Any
 ) -> "SynthesisReport":
     if width is None and bus == "none":
         from ..boards.flow.synthesis import synthesize_unit

@@ -17,7 +17,6 @@ from ..golden import FAMILIES, Specification, any_preset
 from ..golden.errors import LatelyError, SpecificationError
 from ..golden.spec.base import require
 from ..golden.spec.span import WHEN_FULL
-from ..hdl.build import UnitSpec
 from ..hdl.family import family_of
 
 
@@ -73,7 +72,7 @@ class FilterRequest:
             raise ContradictionError(f"{given} needs {missing}")
 
 
-def choice(request: FilterRequest) -> tuple[UnitSpec, int | None]:
+def choice(request: FilterRequest) -> tuple[Specification, int | None]:
     """Return the filter that a request describes, and the nanoseconds of its ticks if it has any.
 
     It is of any family that has hardware. A filter that is sized is a ring.
@@ -105,13 +104,13 @@ def choice(request: FilterRequest) -> tuple[UnitSpec, int | None]:
     return choose(Requirement(window=keys, span=time, **asked)), tick
 
 
-def named(request: FilterRequest) -> UnitSpec:
+def named(request: FilterRequest) -> Specification:
     """Return the filter of a file or a preset, whatever its ticks; errors as for `choice`."""
     if request.spec is None:
-        return cast(UnitSpec, any_preset(request.preset or "default"))
+        return any_preset(request.preset or "default")
     found = Specification.from_toml(request.spec)
     family_of(found)
-    return cast(UnitSpec, found)
+    return found
 
 
 def _nanoseconds(name: str, text: str | None) -> int | None:
@@ -120,14 +119,14 @@ def _nanoseconds(name: str, text: str | None) -> int | None:
 
 def with_span(
     spec: Any, span: int | None, tick: int | None, when_full: str | None = None
-) -> tuple[UnitSpec, int | None]:
+) -> tuple[Specification, int | None]:
     """Give a filter a window in real time.
 
     It has as many ticks as `lately.durations.span_ticks` tells.
 
     Parameters
     ----------
-    spec : UnitSpec
+    spec : Specification
         If it has a span, in ticks, the tick is `tick`, or as long as `span` needs it.
     span, tick : int, optional
         In nanoseconds, at least 1. By default there is no span, and a tick is `default_tick`.
@@ -136,7 +135,7 @@ def with_span(
 
     Returns
     -------
-    spec : UnitSpec
+    spec : Specification
     tick : int or None
         In nanoseconds; None if insertions are counted.
 
@@ -159,12 +158,12 @@ def with_span(
     return with_ticks(spec, span=span_ticks(span, tick), when_full=when_full), tick
 
 
-def with_ticks(spec: Any, **fields: Any) -> UnitSpec:
+def with_ticks(spec: Any, **fields: Any) -> Specification:
     """Give a filter a window in time, or none.
 
     Parameters
     ----------
-    spec : UnitSpec
+    spec : Specification
     **fields
         Those of a specification with a span, in ticks, or None.
 

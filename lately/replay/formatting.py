@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from ..durations import time_text
-from ..hdl.build import UnitSpec
+from ..golden.spec.base import Specification
 
 _NOTHING = "\N{EN DASH}"
 
@@ -32,11 +32,11 @@ def seconds_text(seconds: float) -> str:
     return time_text(Fraction(round(seconds * 10**9), 10**9))
 
 
-def held(spec: UnitSpec) -> str:
+def held(spec: Specification) -> str:
     """Say what of the memory of a filter of a `spec` keys fill."""
     return "bits set" if spec.cell_name == "bit" else "cells in use"
 
 
-def part_name(spec: UnitSpec) -> str:
+def part_name(spec: Specification) -> str:
     """Say what the memory of a filter of a `spec` consists of."""
     return spec.part_name

@@ -11,7 +11,7 @@ from .. import __version__
 from ..durations import NANOSECONDS
 from ..golden import FilterSpec, Results
 from ..golden.ring.rotation import STATUSES
-from ..hdl.build import UnitSpec
+from ..golden.spec.base import Specification
 from ..intervals import clopper_pearson
 from .oracle import FRESH, GUARANTEED, SLACK
 
@@ -153,8 +153,8 @@ class RunResult:
     the golden model; `seconds` is the wall-clock time.
     """
 
-    spec: UnitSpec
-    asked: UnitSpec
+    spec: Specification
+    asked: Specification
     """As `spec`, with the window that queries ask for."""
     engine: str
     source: dict[str, Any]
@@ -351,7 +351,7 @@ class RunResult:
         }
 
 
-def distance_edges(spec: UnitSpec) -> NDArray[np.int64]:
+def distance_edges(spec: Specification) -> NDArray[np.int64]:
     """Edges of distance bins: four an octave, and the ends of window and slack, or of the span.
 
     Distances are in insertions, from 1, or in ticks, from 0. The array is ascending and has

@@ -18,7 +18,7 @@ from ..golden.hash.keys import random_keys, text_keys
 from ..golden.hash.siphash import SECRET_BITS
 from ..golden.spec.base import Specification, require
 from ..golden.times import Times
-from ..hdl.build import UnitSpec, unit_profile
+from ..hdl.build import unit_profile
 from .oracle import Oracle, Truth, places
 from .result import PROBE_SEED, Checkpoint, Mismatch, RunResult, RunSpan
 from .stream_times import TickCounter, check_table, with_window
@@ -81,7 +81,7 @@ class Judged:
 
 def run(
     trace: Trace,
-    spec: UnitSpec,
+    spec: Specification,
     *,
     engine: str | Engine = "rtl",
     tick: int | None = None,
@@ -101,7 +101,7 @@ def run(
     Parameters
     ----------
     trace : Trace
-    spec : UnitSpec
+    spec : Specification
     engine : str or callable
         'rtl' (the compiled hardware beside the golden model), 'golden' (the
         model alone), or what takes the hardware's place.
@@ -167,7 +167,7 @@ def run(
         return replay.finish(time.perf_counter() - began)
 
 
-def _clock(trace: Trace, spec: UnitSpec, tick: int | None) -> TickCounter | None:
+def _clock(trace: Trace, spec: Specification, tick: int | None) -> TickCounter | None:
     """Return what makes ticks of the times of a stream, for a filter with a span."""
     if not spec.timed:
         require(tick is None, "tick", "must not be given for a window of insertions", tick)
@@ -187,8 +187,8 @@ class _Replay:
     def __init__(
         self,
         trace: Trace,
-        spec: UnitSpec,
-        asked: UnitSpec,
+        spec: Specification,
+        asked: Specification,
         unit: ReplayUnit | None,
         clock: TickCounter | None,
         sink: Callable[[Judged], None] | None,
@@ -198,7 +198,7 @@ class _Replay:
         self._clock = clock
         self._sink = sink
         self._windows = None if asked == spec else asked.guaranteed_window
-        self._golden, self._oracle = from_spec(cast(Specification, spec)), Oracle(asked)
+        self._golden, self._oracle = from_spec(spec), Oracle(asked)
         self._course = _Checkpoints(self._golden, self._oracle, asked)
         # Hashes of different texts, of 64 bits and unrelated to the keys.
         self._texts = np.empty(0, np.int64)
@@ -357,7 +357,7 @@ class _Checkpoints:
     When there are too many, every second one is dropped and the distance doubled.
     """
 
-    def __init__(self, golden: Any, oracle: Oracle, asked: UnitSpec) -> None:
+    def __init__(self, golden: Any, oracle: Oracle, asked: Specification) -> None:
         self._golden = golden
         self._oracle = oracle
         # Window, or class, of the queries.
@@ -401,7 +401,7 @@ def _is_short(trace: Trace, count: int, limit: int | None) -> bool:
     return min(expected, limit or math.inf) <= _SHORT
 
 
-def _check_engine(engine: str | Engine, spec: UnitSpec) -> None:
+def _check_engine(engine: str | Engine, spec: Specification) -> None:
     if engine == "rtl":
         unit_profile(spec).check_buildable()
     elif isinstance(engine, str) and engine not in ENGINES:
@@ -409,7 +409,9 @@ def _check_engine(engine: str | Engine, spec: UnitSpec) -> None:
 
 
 @contextmanager
-def _open_unit(engine: str | Engine, spec: UnitSpec, *, short: bool) -> Iterator[ReplayUnit | None]:
+def _open_unit(
+    engine: str | Engine, spec: Specification, *, short: bool
+) -> Iterator[ReplayUnit | None]:
     if engine == "golden":
         yield None
         return

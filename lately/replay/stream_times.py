@@ -12,18 +12,17 @@ from ..durations import (
     whole_nanoseconds,
 )
 from ..golden import DecisionTable, SpecificationError
-from ..golden.spec.base import require
+from ..golden.spec.base import Specification, require
 from ..golden.times import TIME_LIMIT, Times
-from ..hdl.build import UnitSpec
 from .trace_formats import TraceError
 
 
-def with_window(spec: UnitSpec, window: int | None) -> UnitSpec:
+def with_window(spec: Specification, window: int | None) -> Specification:
     """Return a filter like one of a `spec`, but for the window that queries ask for.
 
     Parameters
     ----------
-    spec : UnitSpec
+    spec : Specification
     window : int or None
         In insertions or ticks; None for the filter's own.
 
@@ -46,12 +45,12 @@ def with_window(spec: UnitSpec, window: int | None) -> UnitSpec:
     raise SpecificationError(f"{name}: {rule}, not {window!r}")
 
 
-def query_window(spec: UnitSpec, text: str, tick: int | None) -> int:
+def query_window(spec: Specification, text: str, tick: int | None) -> int:
     """Return the window that a text such as "500" or, for a filter with a span, "6h" asks for.
 
     Parameters
     ----------
-    spec : UnitSpec
+    spec : Specification
     text : str
     tick : int or None
         Nanoseconds of a tick, for a filter with a span.

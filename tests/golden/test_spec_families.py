@@ -6,6 +6,7 @@ from dataclasses import FrozenInstanceError, fields
 
 import pytest
 
+import papers.models as papers_models
 from lately.golden import FAMILIES, FilterSpec, Specification, SpecificationError, from_spec
 from lately.golden.spec import APBFSpec, GEBFSpec
 
@@ -86,6 +87,7 @@ def refusal(values):
 
 
 def test_every_family_is_registered():
+    assert papers_models.__all__
     assert set(Specification.families()) == set(VALUES)
     assert tuple(FilterSpec.families()) == tuple(FAMILIES)
 

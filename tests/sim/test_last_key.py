@@ -22,13 +22,13 @@ TABLES = (base._FAMILIES, saved._CLASSES, saved.MODELS, FAMILIES, PLANNER_FAMILI
 @pytest.fixture(scope="module")
 def spec(tmp_path_factory):
     """Return the path of a specification of the family, which is known while the tests run."""
-    before = [table.copy() for table in TABLES]
+    module = import_module("last_key")
     path = tmp_path_factory.mktemp("last-key") / "last.toml"
-    import_module("last_key").LastKeySpec().to_toml(path)
+    module.LastKeySpec().to_toml(path)
     yield path
-    for table, kept in zip(TABLES, before, strict=True):
-        table.clear()
-        table.update(kept)
+    for table in TABLES:
+        for name in ("last-key", "LastKey", module.LastKeySpec):
+            table.pop(name, None)
 
 
 def lately(*words):
