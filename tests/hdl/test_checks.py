@@ -8,12 +8,13 @@ from itertools import product
 
 import numpy as np
 import pytest
-from amaranth.hdl import ClockDomain, Module
+from amaranth.hdl import ClockDomain, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 from watched_registers import WATCHED
 
+from lately.boards.link.link import FilterLink
 from lately.golden import Operation, any_preset, preset
 from lately.hdl import filter_unit
 from lately.hdl.frontend.front import FrontEnd
@@ -21,6 +22,7 @@ from lately.hdl.frontend.gate import Gate
 from lately.hdl.lanes.credits import Credits
 from lately.hdl.queue import ResultQueue
 from lately.hdl.registers import REGISTERS
+from lately.hdl.ring import ring as ring_module
 from lately.hdl.ring.ring import Ring, illegal_masks
 from lately.sim import compiled_unit
 from lately.sim.replay.upset_runs import Upset
@@ -312,3 +314,21 @@ def test_alarms_are_as_wide_as_their_register(name):
     (register,) = (one for one in REGISTERS if one.name == "alarms")
     unit = filter_unit(any_preset(name), self_check=True)
     assert len(unit.alarms) == register.width
+
+
+def test_an_alarm_lights_the_led_of_a_board_until_it_is_reset(monkeypatch):
+    alarm = Signal()
+    monkeypatch.setattr(ring_module, "illegal_masks", lambda *_masks, **_run: alarm)
+    link = FilterLink(preset("tiny"), clock_hz=8_000_000, baud=1_000_000, check=True)
+    lit = []
+
+    async def stream(ctx):
+        for cycle in range(3000):
+            ctx.set(alarm, cycle == 1000)
+            lit.append(ctx.get(link.fault))
+            await ctx.tick()
+        assert ctx.get(link.unit.unit.alarms) == 1
+
+    simulate(link, stream)
+    assert not any(lit[:1000])
+    assert all(lit[1020:])
