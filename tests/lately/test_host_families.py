@@ -43,7 +43,7 @@ SPECS = {
                                  classes=1),
 }  # fmt: skip
 SEED = 27182
-FAST = ("timed ring", "table")
+FAST = ("one class",)
 
 
 @pytest.fixture(

@@ -265,6 +265,7 @@ STREAMS = [
 
 
 @pytest.mark.rtl
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STREAMS)
 def test_real_stream_through_the_hardware(name):
     path = DATA / name

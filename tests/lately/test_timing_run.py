@@ -239,7 +239,7 @@ def test_stream_without_times_wrong(stream):
 @pytest.mark.rtl
 @pytest.mark.parametrize("name", ["tiny", "counted-tiny"])
 def test_compiled(name, stream, timed_stream):
-    compiled = partial(compiled_unit, memory="ecp5", optimisation=1)
+    compiled = partial(compiled_unit, memory="ecp5", optimisation=0)
     path, tick = (stream, None) if name == "counted-tiny" else (timed_stream, SECOND)
     result = perform(path, timing_preset(name), engine=compiled, tick=tick)
     assert result.failures() == []

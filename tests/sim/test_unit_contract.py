@@ -16,7 +16,6 @@ from lately.hdl.dictionary.placement import Placement
 from lately.hdl.dictionary.places import SparePlace
 from lately.hdl.dictionary.stash import Stash
 from lately.hdl.dictionary.sweep import Sweep
-from lately.hdl.dictionary.visitor import Visitor
 from lately.hdl.lanes import unit as lanes
 from lately.hdl.lanes.collector import Collector
 from lately.hdl.lanes.unit import LaneUnit
@@ -218,10 +217,7 @@ BROKEN = {
     "pushed 3": (dictionary_core, Stash, "same.at(2).value[0])", "Const(0))", SMALL, MIXED),
     "loss": (dictionary_core, Stash, "self.lost.eq(displaces & (gone < self._spec.window))",
              "self.lost.eq(0)", TINY, "losses_are_reported"),
-    # Of moves: an exchange although an operation is in flight; an entry given up in silence.
-    "exchange": (column, Visitor, "may.eq(visit.requests & visit.granted & ~fails & ~ended)",
-                 "may.eq(visit.requests & visit.granted & ~ended)", CROWDED,
-                 "random_operations|moves_report"),
+    # Of moves: an entry given up in silence.
     "silence": (stash, SparePlace, "(self.valid & spare & ~self.match).any()", "0",
                 CROWDED, "moves_report"),
     # Of timing filters: insertions that a read does not see, alone or with a tick between.
@@ -231,8 +227,6 @@ BROKEN = {
     "tick": (part, recent_insertion, "(passed + tick)", "(tick + 0)", TIMING, "tick_between"),
     "block": (part, recent_insertion, "(passed + tick)", "(tick + 0)", COUNTED,
               "every_distance_between_equal"),
-    "recent": (timing_core, TimingPart, "recent, since >= self._limit, swept & ~renewed",
-               "recent & 0, 0, swept & ~recent", COUNTED, "every_distance|insertions_into"),
     "expired": (timing_core, TimingPart, "since >= self._limit, swept & ~renewed",
                 "since >= self._limit, 0", COUNTED, "insertions_into"),
     # Their sweep: of cells that expire, of all others, of those after a CLEAR; and too slow.
