@@ -16,7 +16,7 @@ SIM := $(VENV)/sim.stamp
 DEV := $(VENV)/dev.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-quick test-long coverage mutants fuzz soak prove bench-check performance reproduce reproduce-quick lint types docs wheel clean tools icarus verilator chromium ghdl rtlil
+.PHONY: help venv demo test test-quick test-long coverage mutants fuzz soak prove bench-check performance reproduce reproduce-quick lint types docs wheel clean tools icarus verilator tcl chromium ghdl rtlil
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -27,7 +27,7 @@ demo: tools $(SIM) ## Replay a real stream through the hardware and write a repo
 	@$(BIN)/lately run $(DEMO) --out build/demo
 	@echo "Report: build/demo/report.html"
 
-test: tools icarus verilator $(DEV) ## Run the tests, all but the slow ones
+test: tools icarus verilator tcl $(DEV) ## Run the tests, all but the slow ones
 	@$(BIN)/pytest -n $(JOBS) --dist worksteal -m 'not slow'
 
 # The contract of golden, specifications, parts of the hardware: no simulator, no studies.
@@ -38,7 +38,7 @@ test-quick: $(DEV) ## Run the contracts, in less than a minute
 	@$(BIN)/pytest -n $(JOBS) --dist worksteal -m 'not slow and not rtl and not statistics' \
 		$(QUICK:%=tests/%.py)
 
-test-long: tools icarus verilator chromium ghdl $(DEV) ## Run all tests, property tests with a random seed
+test-long: tools icarus verilator tcl chromium ghdl $(DEV) ## Run all tests, property tests with a random seed
 	@$(BIN)/pytest -n $(JOBS) --dist worksteal --hypothesis-profile=random
 
 coverage: tools $(DEV) ## Measure what the benches reach and write build/coverage/coverage.json
@@ -141,6 +141,10 @@ icarus:
 # The oldest Verilator that reads exports, beside the package's in .venv.
 verilator:
 	$(call debian,/usr/bin/verilator,verilator)
+
+# Parses the scripts of exports.
+tcl:
+	$(call debian,tclsh,tcl)
 
 chromium:
 	$(call debian,chromium,chromium)

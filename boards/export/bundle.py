@@ -16,7 +16,7 @@ from ...hdl.interface import fields
 from ...hdl.target_clocks import target_mhz
 from .bench_values import bench_values
 from .contract import contract
-from .design import NO_BUS, Design
+from .design import NO_BUS, TOOLS, Design
 from .fields import labels
 from .litex_values import litex_values
 from .meanings import FRAME_MEANINGS, MEANINGS
@@ -42,6 +42,11 @@ REGISTER_FILES = {
 }
 """The same for a unit behind a bus."""
 
+TOOL_FILES = {"{name}_{tool}.tcl": "{tool}.tcl.j2"}
+"""Names of the files for the tool of a vendor, and their templates."""
+
+VIVADO_FILES = {"{name}_vivado.xdc": "vivado.xdc.j2"}
+"""Further ones for Vivado."""
 
 EXAMPLE_MHZ = 100
 """Clock of the constraint if no device is named."""
@@ -124,6 +129,10 @@ def descriptions(design: Design) -> dict[str, str]:
         name.format(name=design.name): render(template, **values)
         for name, template in templates.items()
     }
+    for tool in design.tools:
+        for file, template in (TOOL_FILES | (VIVADO_FILES if tool == "vivado" else {})).items():
+            text = render(template.format(tool=tool), **values, part=TOOLS[tool])
+            found[file.format(name=design.name, tool=tool)] = text
     return found | {f"{design.name}.toml": design.spec.toml()}
 
 

@@ -43,6 +43,16 @@ ZEROES = re.compile(r" *initial begin\n(?: *words\[\d+\] = \d+'h0+;\n)+ *end\n")
 """First contents of memories called `words`, which nothing reads: units zero them after reset, and
 delays fill them. Large ones take yosys minutes to read."""
 
+TOOLS = {
+    "vivado": "xc7a35tcpg236-1",
+    "quartus": "5CEBA4F23C7",
+    "radiant": "LIFCL-40-7BG400I",
+    "diamond": "LFE5U-25F-6BG256C",
+    "gowin": "GW2AR-LV18QN88C8/I7",
+    "libero": "MPF100T",
+}
+"""Vendors' tools that an export has scripts for, and the part that each names as an example."""
+
 MOST_TAG_BITS = 64
 """Widest tag of an exported unit."""
 
@@ -103,6 +113,8 @@ class Design:
         "portable" alone.
     initial_values : bool
         Whether registers have first values. Without them the unit is right after reset alone.
+    tools : sequence of str
+        Tools that there are scripts for, of `TOOLS`.
     options : dict
         Further options of the unit, or of the deduplicator.
     models : sequence of str
@@ -130,6 +142,7 @@ class Design:
     protect: str = "none"
     ram_style: str = "auto"
     initial_values: bool = True
+    tools: Sequence[str] = ()
     options: dict[str, Any] = field(default_factory=dict)
     models: Sequence[str] = ()
 
@@ -146,6 +159,9 @@ class Design:
             raise ExportError(f"last: must be given with wrap axis only, not {self.wrap}")
         if self.tag_bits > MOST_TAG_BITS:
             raise ExportError(f"tag_bits: must be at most {MOST_TAG_BITS}, not {self.tag_bits}")
+        for tool in self.tools:
+            if tool not in TOOLS:
+                raise ExportError(f"tool: must be one of {', '.join(TOOLS)}, not {tool!r}")
         if self.ram_style not in RAM_STYLES:
             raise ExportError(
                 f"ram_style: must be one of {', '.join(RAM_STYLES)}, not {self.ram_style!r}"

@@ -98,6 +98,14 @@ FRAME_OPTIONS = {"period": "period", "longest": "longest", "store": "store", "fu
     help="For a window in time: with each result, of how many ticks every key is still reported.",
 )
 @click.option(
+    "--tool",
+    "tools",
+    multiple=True,
+    # As `lately.boards.export.design.TOOLS`, whose package loads Amaranth.
+    type=click.Choice(["vivado", "quartus", "radiant", "diamond", "gowin", "libero"]),
+    help="Write a script that synthesises the unit in this tool; may be given several times.",
+)
+@click.option(
     "--out",
     type=OutputFolder(),
     metavar="DIR",
@@ -126,6 +134,7 @@ def export(
     Examples:
       lately export --name seen_lately --out ip/seen_lately
       lately export --name seen_lately --bus axi4-lite
+      lately export --name seen_lately --tool vivado --tool quartus
       lately export --preset gebf-default --name seen --wrap raw --memory ecp5
       lately export --spec filter.toml --name seen --last --tag-bits 16
       lately export --spec timed.toml --name dedup --wrap frames-64 --bus axi4-lite
