@@ -155,7 +155,9 @@ def build(
     """
     spec = spec or board.spec
     if check and board.rgmii:
-        raise SpecificationError(f"check: must be left out for {board.name}, which takes frames")
+        raise SpecificationError(
+            f"self-check: must be left out for {board.name}, which takes frames"
+        )
     baud = board.baud if baud is None else baud
     platform = board.make_platform()
     setting = find_setting(

@@ -67,12 +67,12 @@ class FrameStore(wiring.Component):
     """Beats that may be under way between ring and output."""
 
     def __init__(self, *, size, frames, longest, memory="portable"):
-        require_power_of_two("Store", size, least=4 * BEAT_BYTES)
+        require_power_of_two("Buffer", size, least=4 * BEAT_BYTES)
         require_power_of_two("Frames", frames, least=ROOM_LAG + 1)
         least = BEAT_BYTES * (2 * beats_of(longest) + ROOM_LAG)
         if size < least:
             raise ValueError(
-                f"Store must be of at least {least} bytes for two frames of {longest}, not {size}"
+                f"Buffer must be of at least {least} bytes for two frames of {longest}, not {size}"
             )
         self._beats = size // BEAT_BYTES
         self._frames = frames

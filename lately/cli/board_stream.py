@@ -47,12 +47,12 @@ def golden_model(
     """
     if skip and board.information.timed:
         raise click.UsageError(
-            "--check must not be given with --skip for a window in time: "
+            "--verify must not be given with --skip for a window in time: "
             "when the board performed the skipped operations is not known"
         )
     if board.information.keyed != (secret is not None):
         raise click.UsageError(
-            "--check needs --secret-file if the board's filter takes a secret, and only then"
+            "--verify needs --secret-file if the board's filter takes a secret, and only then"
         )
     spec = board.information.specification
     golden: Any = from_spec(spec)

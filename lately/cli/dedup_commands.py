@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     ["golden", "rtl"],
     "Ask the golden model, or the compiled hardware, which is checked against it.",
 )
-@click.option("--check", is_flag=True, help="Compare with an exact oracle, whose memory grows.")
+@click.option("--verify", is_flag=True, help="Compare with an exact oracle, whose memory grows.")
 @click.option(
     "--mark",
     type=OutputFile(),
@@ -59,7 +59,7 @@ def dedup(
     fpr: float,
     fields: str,
     engine: str,
-    check: bool,
+    verify: bool,
     mark: str | None,
     watch: bool,
     as_json: bool,
@@ -77,9 +77,9 @@ def dedup(
     \b
     Examples:
       lately dedup mirror.pcapng unique.pcapng
-      lately dedup mirror.pcap.gz unique.pcap --span 2ms --window 10000 --check
+      lately dedup mirror.pcap.gz unique.pcap --span 2ms --window 10000 --verify
       lately dedup mirror.pcap unique.pcap --fields none --mark dropped.csv
-      lately dedup mirror.pcap unique.pcap --check --watch
+      lately dedup mirror.pcap unique.pcap --verify --watch
       tcpdump -i eth0 -U -w - | lately dedup - - --span 10ms > unique.pcap
     """
     from ..captures.capture_reader import CaptureReader
@@ -98,7 +98,7 @@ def dedup(
         secret=randbits(SECRET_BITS), engine=engine,
     )  # fmt: skip
     model, oracle = TimeLimitedRing.from_spec(spec), None
-    if check:
+    if verify:
         from ..dedup.packet_oracle import PacketOracle
 
         oracle = PacketOracle(spec, long, window)

@@ -17,7 +17,9 @@ from .outputs import OutputFolder
 from .reporting import require
 from .tables import show
 
-FRAME_OPTIONS = {"period": "period", "longest": "longest", "store": "store", "full": "when_full"}
+FRAME_OPTIONS = {
+    "period": "period", "max_frame": "longest", "buffer": "store", "on_overflow": "when_full",
+}  # fmt: skip
 """Options of a deduplicator of frames, and what its parameters are called."""
 
 
@@ -66,7 +68,7 @@ FRAME_OPTIONS = {"period": "period", "longest": "longest", "store": "store", "fu
     "[default: an example of 100 MHz]",
 )
 @count_option("--tag-bits", 8, "Width of the tag that comes back with each result.", least=0)
-@click.option("--last", is_flag=True, help="With axis: pass TLAST through.")
+@click.option("--tlast", "last", is_flag=True, help="With axis: pass TLAST through.")
 @click.option(
     "--ticks",
     type=click.Choice(["tick", "period", "time"]),
@@ -76,21 +78,21 @@ FRAME_OPTIONS = {"period": "period", "longest": "longest", "store": "store", "fu
     "--period", type=click.IntRange(min=1), metavar="CLOCKS", help="Frames: a tick's, after reset."
 )
 @click.option(
-    "--longest",
+    "--max-frame",
     type=click.IntRange(min=1),
     metavar="BYTES",
-    help="Frames: longer ones are discarded.  [default: 2000]",
+    help="Frames: longer frames are discarded.  [default: 2000]",
 )
 @click.option(
-    "--store",
+    "--buffer",
     type=click.IntRange(min=1),
     metavar="BYTES",
-    help="Frames: memory in which they wait for the filter's answer.  [default: 8192]",
+    help="Frames: memory in which frames wait for the filter's answer.  [default: 8192]",
 )
 @click.option(
-    "--full",
+    "--on-overflow",
     type=click.Choice(["wait", "drop"]),
-    help="Frames: those without room wait, or are discarded.  [default: wait]",
+    help="Frames: frames without room wait, or are discarded.  [default: wait]",
 )
 @click.option(
     "--covered",
@@ -136,7 +138,7 @@ def export(
       lately export --name seen_lately --bus axi4-lite
       lately export --name seen_lately --tool vivado --tool quartus
       lately export --preset gebf-default --name seen --wrap raw --memory ecp5
-      lately export --spec filter.toml --name seen --last --tag-bits 16
+      lately export --spec filter.toml --name seen --tlast --tag-bits 16
       lately export --spec timed.toml --name dedup --wrap frames-64 --bus axi4-lite
     """
     if name is None:
@@ -169,11 +171,11 @@ def _unit_options(chosen: Any, how: dict[str, Any]) -> dict[str, Any]:
         given["report_covered"] = True
     if how.pop("check"):
         if frames:
-            raise click.UsageError("--check needs --wrap axis, raw or extern")
+            raise click.UsageError("--self-check needs --wrap axis, raw or extern")
         given["self_check"] = True
     if "ticks" in given and not getattr(chosen, "timed", False):
         raise click.UsageError("--ticks needs a filter whose window is one in time")
     if given.keys() & set(FRAME_OPTIONS.values()) and not frames:
         wrong = next(option for option, name in FRAME_OPTIONS.items() if name in given)
-        raise click.UsageError(f"--{wrong} needs --wrap frames-8 or frames-64")
+        raise click.UsageError(f"--{wrong.replace('_', '-')} needs --wrap frames-8 or frames-64")
     return given

@@ -60,7 +60,7 @@ def host(ctx: click.Context, *, port: str, baud: int, timeout: float | None) -> 
     \b
     Examples:
       lately host --port /dev/ttyUSB1 info
-      lately host --port /dev/ttyUSB1 --baud 3000000 stream access.log --check
+      lately host --port /dev/ttyUSB1 --baud 3000000 stream access.log --verify
       lately host --port sim:tiny self-test
       lately host --port sim:dictionary-tiny query 17 --window 10
     """
@@ -326,10 +326,10 @@ def configure(
 @_window
 @_query_class
 @click.option("--table", metavar="FILE", help="First load FILE, as 'table' does.")
-@click.option("--check", is_flag=True, help="Compare every answer with the golden model.")
+@click.option("--verify", is_flag=True, help="Compare every answer with the golden model.")
 @click.option("--spec", metavar="FILE", help="Filter that the board must have, a TOML file.")
 @click.option("--preset", metavar="NAME", help="Preset filter that the board must have.")
-@secret_option("With --check: file with the secret to load, 32 hexadecimal digits.")
+@secret_option("With --verify: file with the secret to load, 32 hexadecimal digits.")
 @click.option(
     "--out", type=OutputFile(), metavar="FILE", help="Write the verdicts to FILE, as CSV."
 )
@@ -344,7 +344,7 @@ def stream(
     window: int | None,
     query_class: int | None,
     table: str | None,
-    check: bool,
+    verify: bool,
     spec: str | None,
     preset: str | None,
     secret_file: str | None,
@@ -358,7 +358,7 @@ def stream(
     stream after the operations under way; the finished ones are written and reported, and
     --skip resumes after them.
 
-    With --check the filter is cleared first, after its secret has been loaded
+    With --verify the filter is cleared first, after its secret has been loaded
     if it takes one, and the golden model runs alongside, at the times that
     the board tells if its window is one in time. With --skip as well, nothing
     is cleared, and the skipped keys go to the model alone, which needs a
@@ -368,9 +368,9 @@ def stream(
     \b
     Examples:
       lately host --port /dev/ttyUSB1 stream access.log
-      lately host --port /dev/ttyUSB1 stream flights.csv.gz --check
-      lately host --port sim:tiny stream keys.txt --limit 1000 --check --json
-      lately host --port sim:timing-tiny stream keys.txt --window 5 --check
+      lately host --port /dev/ttyUSB1 stream flights.csv.gz --verify
+      lately host --port sim:tiny stream keys.txt --limit 1000 --verify --json
+      lately host --port sim:timing-tiny stream keys.txt --window 5 --verify
       lately host --port sim:decided.toml stream keys.txt --table table.json
     """
     from ..golden import DecisionTable
@@ -397,7 +397,7 @@ def stream(
             # What is refused changes nothing on the board.
             opened.checked_windows(asked, 1)
             golden = None
-            if check:
+            if verify:
                 golden = golden_model(opened, secret, skip or 0, thresholds, asked or 0)
             elif thresholds is not None:
                 check_table(opened.information.specification, thresholds, asked or 0)

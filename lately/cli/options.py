@@ -58,11 +58,12 @@ time_limit_option = amount_option(
 
 
 strict_option = click.option(
-    "--strict",
+    "--avoid-mixed-port-reads",
+    "strict",
     is_flag=True,
     help="Use no bit of a word of which another port writes a bit; takes more LUTs.",
 )
-"""--strict, of commands that put a unit on a device."""
+"""--avoid-mixed-port-reads, of commands that put a unit on a device."""
 
 
 protect_option = choice_option(
@@ -76,12 +77,13 @@ protect_option = choice_option(
 
 
 check_option = click.option(
-    "--check",
+    "--self-check",
+    "check",
     is_flag=True,
-    help="Have the unit watch its own state. Where that is illegal it resets itself, which empties "
-    "the filter, and tells.",
+    help="Have the unit watch its own state. If the state is illegal, the unit resets itself, "
+    "which empties the filter, and reports the reset.",
 )
-"""--check, of commands that build a unit."""
+"""--self-check, of commands that build a unit."""
 
 
 def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:

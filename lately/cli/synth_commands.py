@@ -102,7 +102,7 @@ def synth(
     if name is None:
         raise click.UsageError("give --device; --list names the devices")
     if flow["memory"] and flow["strict"]:
-        raise click.UsageError("give --portable or --strict, not both")
+        raise click.UsageError("give --portable or --avoid-mixed-port-reads, not both")
     target = device(name)
     require("amaranth", "synth")
     chosen = choose_unit(spec, preset)
@@ -120,7 +120,7 @@ def _synthesize(
 
         return synthesize_unit(chosen, **flow)
     if width and flow["check"]:
-        raise click.UsageError("--check is for a unit without --frames")
+        raise click.UsageError("--self-check is for a unit without --frames")
     if width and flow["memory"]:
         raise click.UsageError("--frames takes the device's own block RAMs, no other memory")
     from ..boards.export.design_synthesis import synthesize_design

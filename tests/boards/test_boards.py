@@ -518,7 +518,10 @@ def test_command_builds_a_window_in_time(fake, tmp_path):
         (["--board", "icebreaker", "--preset", "x"], "preset: must be one of default, "),
         (["--board", "icebreaker", "--spec", "/none"], "/none: No such file or directory"),
         (["--board", "icebreaker", "--clock", "72"], "clock: must be at most 50 MHz"),
-        (["--board", "colorlight-5a-75b", "--check"], "check: must be left out for colorlight-5a-"),
+        (
+            ["--board", "colorlight-5a-75b", "--self-check"],
+            "self-check: must be left out for colorlight-5a-",
+        ),
     ],
 )
 def test_command_refuses(fake, tmp_path, arguments, message):

@@ -496,16 +496,16 @@ def test_memory_is_inferred_or_strict(run_cli):
     arguments = ("--preset", "tiny", "--device", "ice40-hx8k", "--seed", "3", "--json")
     own, portable, strict = (
         json.loads(run_cli(*arguments, *extra).stdout)["lut"]
-        for extra in ((), ("--portable",), ("--strict",))
+        for extra in ((), ("--portable",), ("--avoid-mixed-port-reads",))
     )
     assert own not in (portable, strict)
     assert strict > own
 
 
 def test_portable_memory_is_not_strict(run_cli):
-    refused = run_cli("--device", "ice40-hx8k", "--portable", "--strict")
+    refused = run_cli("--device", "ice40-hx8k", "--portable", "--avoid-mixed-port-reads")
     assert refused.exit_code == 2
-    assert "give --portable or --strict, not both" in refused.stderr
+    assert "give --portable or --avoid-mixed-port-reads, not both" in refused.stderr
 
 
 @pytest.mark.slow
@@ -567,8 +567,8 @@ def test_command_prints_figures(run_cli):
             "--frames takes the device's own block RAMs, no other memory",
         ),
         (
-            ["--device", "ecp5-25k-6", "--frames", "8", "--check"],
-            "--check is for a unit without --frames",
+            ["--device", "ecp5-25k-6", "--frames", "8", "--self-check"],
+            "--self-check is for a unit without --frames",
         ),
         pytest.param(
             ["--device", "ice40-up5k", "--preset", "large"],

@@ -26,7 +26,7 @@ SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
         ({"width": 32}, ValueError, "Width must be 8 or 64, not 32"),
         ({"ticks": "time"}, ValueError, "Ticks must be tick or period for frames, not 'time'"),
         ({"store": 2048}, ValueError,
-         "Store must be of at least 4024 bytes for two frames of 2000, not 2048"),
+         "Buffer must be of at least 4024 bytes for two frames of 2000, not 2048"),
         ({"when_full": "cut"}, ValueError, "When full must be wait or drop, not 'cut'"),
     ],
 )  # fmt: skip

@@ -259,12 +259,12 @@ def test_enable(when_full):
 @pytest.mark.parametrize(
     ("how", "error", "message"),
     [
-        ({"size": 384}, ValueError, "Store must be a power of two, not 384"),
+        ({"size": 384}, ValueError, "Buffer must be a power of two, not 384"),
         ({"frames": 3}, ValueError, "Frames must be at least 4, not 3"),
         (
             {"size": 128},
             ValueError,
-            "Store must be of at least 232 bytes for two frames of 100, not 128",
+            "Buffer must be of at least 232 bytes for two frames of 100, not 128",
         ),
     ],
 )

@@ -112,7 +112,7 @@ PROMISES = {
             "tap packets.pcap taps.pcap",
             "run packets.pcap --preset tiny --engine golden",
         ),
-        *runs("dedup packets.pcap unique.pcap --check --mark marks.csv", slow=True),
+        *runs("dedup packets.pcap unique.pcap --verify --mark marks.csv", slow=True),
         *refused("amaranth", "sim", "dedup packets.pcap unique.pcap --window 100 --engine rtl"),
         *refused("amaranth", "hdl", "export --preset tiny --name seen --out ip"),
         *refused("amaranth", "sim", "run keys.txt --preset tiny"),

@@ -533,7 +533,7 @@ def test_watch_a_deduplication(tmp_path):
     taps, out = str(tmp_path / "taps.pcap"), str(tmp_path / "out.pcap")
     tap = ["tap", "generator", taps, "--packets", "500", "--json"]
     subprocess.run([*LATELY, *tap], check=True, capture_output=True)
-    command = [*LATELY, "dedup", taps, out, "--check", "--watch", "--json"]
+    command = [*LATELY, "dedup", taps, out, "--verify", "--watch", "--json"]
     figures, shown = on_a_terminal(command)
     assert (figures["packets"], figures["dropped"]) == (1000, 500)
     texts = b"0 of 500", b"bits set by segment", b"100% of the stream", b"1,000 packets"

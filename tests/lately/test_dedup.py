@@ -504,7 +504,7 @@ def command(*arguments, code=0):
 def test_command(tmp_path):
     made, out, marks, truth = (tmp_path / name for name in ("made", "out", "marks", "truth"))
     command("tap", "generator", made, "--packets", 2000, "--hops", 1, "--truth", truth)
-    arguments = ["dedup", made, out, "--check", "--mark", marks, "--window", 5000]
+    arguments = ["dedup", made, out, "--verify", "--mark", marks, "--window", 5000]
     figures = json.loads(command(*arguments, "--json").stdout)
     assert (figures["packets"], figures["dropped"]) == (4000, 2000)
     check = figures["check"]

@@ -36,7 +36,7 @@ def test_deduplicator_of_frames(tmp_path):
     """Its test bench finds what the golden model lets through."""
     SPEC.to_toml(tmp_path / FRAMES)
     arguments = ("--spec", tmp_path / FRAMES, "--name", "dedup", "--wrap", "frames-64")
-    sizes = ("--longest", 1518, "--store", 4096, "--full", "drop", "--period", 1562)
+    sizes = ("--max-frame", 1518, "--buffer", 4096, "--on-overflow", "drop", "--period", 1562)
     done = run(*arguments, *sizes, "--bus", "wishbone", "--out", tmp_path / "ip")
     assert (done.exit_code, done.stderr) == (0, "")
     assert "ip: deduplicator of frames, specification " in done.stdout
@@ -68,18 +68,18 @@ def test_deduplicator_of_frames(tmp_path):
         (("--name", "x", "--spec", "none.toml"), "none.toml: "),
         (("--name", "x", "--preset", "tiny", "--bus", "avalon"),
          "Invalid value for '--bus': 'avalon' is not one of "),
-        (("--name", "x", "--preset", "tiny", "--wrap", "raw", "--last"),
+        (("--name", "x", "--preset", "tiny", "--wrap", "raw", "--tlast"),
          "last: must be given with wrap axis only, not raw"),
-        (("--name", "x", "--preset", "tiny", "--store", "8192"),
-         "--store needs --wrap frames-8 or frames-64 (see"),
-        (("--name", "x", "--spec", FRAMES, "--wrap", "frames-8", "--check"),
-         "--check needs --wrap axis, raw or extern (see"),
+        (("--name", "x", "--preset", "tiny", "--buffer", "8192"),
+         "--buffer needs --wrap frames-8 or frames-64 (see"),
+        (("--name", "x", "--spec", FRAMES, "--wrap", "frames-8", "--self-check"),
+         "--self-check needs --wrap axis, raw or extern (see"),
         (("--name", "x", "--preset", "tiny", "--wrap", "frames-8"),
          "span: must be given for a deduplicator of frames"),
-        (("--name", "x", "--spec", FRAMES, "--wrap", "frames-8", "--store", "3000"),
-         "Store must be a power of two, not 3000"),
-        (("--name", "x", "--spec", FRAMES, "--wrap", "frames-8", "--longest", "9000"),
-         "Store must be of at least 18024 bytes for two frames of 9000, not 8192"),
+        (("--name", "x", "--spec", FRAMES, "--wrap", "frames-8", "--buffer", "3000"),
+         "Buffer must be a power of two, not 3000"),
+        (("--name", "x", "--spec", FRAMES, "--wrap", "frames-8", "--max-frame", "9000"),
+         "Buffer must be of at least 18024 bytes for two frames of 9000, not 8192"),
     ],
 )  # fmt: skip
 def test_wrong(arguments, message, tmp_path, monkeypatch):

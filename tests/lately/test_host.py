@@ -301,11 +301,11 @@ def test_secret_does_not_come_back(boards, keyed):
 @pytest.mark.slow
 def test_stream_under_a_secret_is_checked(boards, keyed, files):
     port = boards(keyed).port
-    options = ("--check", "--secret-file", files / "secret", "--json")
+    options = ("--verify", "--secret-file", files / "secret", "--json")
     found = json.loads(lately(port, "stream", files / "keys", *options))
     assert (found["operations"], found["mismatches"]) == (600, 0)
-    message = lately(port, "stream", files / "keys", "--check", status=2)
-    assert "--check needs --secret-file" in message
+    message = lately(port, "stream", files / "keys", "--verify", status=2)
+    assert "--verify needs --secret-file" in message
 
 
 def test_self_test(boards):
@@ -715,7 +715,7 @@ def test_commands(boards, files):
 
 def test_stream_is_checked_and_goes_on(boards, files):
     port = boards().port
-    options = ("--check", "--spec", files / "spec.toml")
+    options = ("--verify", "--spec", files / "spec.toml")
     arguments = ("stream", files / "keys", *options, "--json")
     first = json.loads(lately(port, *arguments, "--limit", 250, "--out", files / "first.csv"))
     assert (first["operations"], first["mismatches"], first["error"]) == (250, 0, None)

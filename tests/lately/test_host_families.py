@@ -271,7 +271,7 @@ def test_stream_is_checked(board, host, spec, tmp_path, monkeypatch):
     host.close()
     keys = np.random.default_rng(SEED).integers(0, 60, 300)
     (tmp_path / "keys").write_text("".join(f"{key}\n" for key in keys))
-    arguments = ["stream", tmp_path / "keys", "--check"]
+    arguments = ["stream", tmp_path / "keys", "--verify"]
     if host.information.decides:
         assert "table: must be given" in lately(board.port, *arguments, status=1)
         random_table(np.random.default_rng(0), spec).save(tmp_path / "table.json")
@@ -285,7 +285,7 @@ def test_stream_is_checked(board, host, spec, tmp_path, monkeypatch):
     assert header == ",".join(["index,key,seen,age", *names])
     if host.information.timed:
         message = lately(board.port, *arguments, "--skip", 10, status=2)
-        assert "--check must not be given with --skip for a window in time" in message
+        assert "--verify must not be given with --skip for a window in time" in message
     performed = Board.perform
 
     def falsify(host, *operands, **options):
