@@ -47,8 +47,6 @@ class Deduplicator(wiring.Component):
         Of a filter with a span, and keys of 64 bits.
     width : int
         Bits of the streams, as for `AxisBeat`.
-    memory : str
-        Variant of the filter's memories, as for `lately.hdl.build.filter_unit`.
     store : int
         Bytes of the `FrameStore`. Power of two.
     frames : int
@@ -59,14 +57,11 @@ class Deduplicator(wiring.Component):
         As for `FrameIntake`: what a frame does for which there is no room.
     period : int
         Clocks of a tick of the filter, after reset.
-    statistics_bits : int
-        Width of the counters, which wrap around.
     digest : Component, optional
         In place of a `FrameDigest`, with the same ports.
-    ticks : str
-        "period" or "tick", as for `lately.hdl.profile.UnitOptions`.
     options
-        Others of the filter's unit.
+        Of the filter's unit, see `lately.hdl.profile.UnitOptions`; ``ticks`` are "period", the
+        default, or "tick".
 
     Members
     -------
@@ -106,15 +101,12 @@ class Deduplicator(wiring.Component):
         spec,
         *,
         width=64,
-        memory="portable",
         store=8192,
         frames=64,
         longest=LONGEST_FRAME,
         when_full="wait",
         period=(1 << PERIOD_BITS) - 1,
-        statistics_bits=32,
         digest=None,
-        ticks="period",
         **options,
     ):
         if not getattr(spec, "timed", False):
@@ -123,17 +115,12 @@ class Deduplicator(wiring.Component):
             raise SpecificationError(
                 f"key_bits: must be {DIGEST_BITS}, those of a digest, not {spec.key_bits}"
             )
+        ticks = options.pop("ticks", "period")
         if ticks not in ("tick", "period"):
             raise ValueError(f"Ticks must be tick or period for frames, not {ticks!r}")
         self.spec = spec
-        self.unit = filter_unit(
-            spec,
-            memory=memory,
-            tag_bits=1,
-            statistics_bits=statistics_bits,
-            ticks=ticks,
-            **options,
-        )
+        self.unit = filter_unit(spec, tag_bits=1, ticks=ticks, **options)
+        chosen = self.unit.profile.options
         self._frames = frames
         self._digest = FrameDigest() if digest is None else digest
         self._intake = FrameIntake(longest=longest, when_full=when_full)
@@ -141,11 +128,11 @@ class Deduplicator(wiring.Component):
             size=store,
             frames=frames,
             longest=longest,
-            memory="ecp5" if memory.startswith("ecp5") else "portable",
+            memory="ecp5" if chosen.memory.startswith("ecp5") else "portable",
         )
         held = self.unit.signature.members
         members = {name: held[name] for name in FILTER_PORTS if name in held}
-        members |= {one.name: Out(statistics_bits) for one in counters(Block.FRAMES)}
+        members |= {one.name: Out(chosen.statistics_bits) for one in counters(Block.FRAMES)}
         members |= {"tick": In(1)} if "tick" in held else {"period": In(PERIOD_BITS, init=period)}
         super().__init__(
             {

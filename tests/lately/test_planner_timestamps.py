@@ -5,7 +5,6 @@ import json
 import math
 from dataclasses import replace
 from fractions import Fraction
-from types import SimpleNamespace
 
 import pytest
 
@@ -30,7 +29,7 @@ from lately.hdl.build import filter_unit, unit_profile
 from lately.hdl.target_clocks import limit_mhz
 from lately.hdl.timing.sweep_rules import rest_interval
 from lately.planner import Requirement, RequirementError, choose, plan
-from lately.planner.requirement import PLANNER_FAMILIES, PlannerFamily, Span
+from lately.planner.requirement import PLANNER_FAMILIES, Span
 from lately.planner.stamped import LEAST_REST
 
 SPAN = Span(ticks=200, tick=Fraction(1, 1000))
@@ -298,34 +297,3 @@ def test_clocks_of_the_sweep_are_told():
     rest = rest_interval(found.spec)
     assert rest >= LEAST_REST
     assert found.most_operations == pytest.approx(212e6 * (1 - 1 / rest))
-
-
-# A further family
-
-
-class Previous(PlannerFamily):
-    """A family of golden models of one size, which remember the last key."""
-
-    answers = "age 0"
-    exact_window = True
-
-    def specs(self, requirement):
-        if requirement.window == 1:
-            yield SimpleNamespace(
-                family=self.name, storage_bits=64, guaranteed_window=1, to_dict=dict, moves=None
-            )
-
-    def rates(self, spec, requirement):
-        return 2.0**-64, 2.0**-64
-
-
-def test_one_entry_of_the_table_is_a_row_of_the_plan(monkeypatch):
-    monkeypatch.setitem(PLANNER_FAMILIES, "previous", Previous("previous"))
-    planned = plan(asked(1, 1e-6, slack=0.0, any_size=True), front=True)
-    assert planned.chosen.family.name == "previous"
-    assert (planned.chosen.cost, planned.chosen.slack, planned.chosen.bindings) == (64, 0, [])
-    json.dumps(planned.to_dict())
-    with pytest.raises(
-        RequirementError, match=r"^family: must be window-dictionary .* not previous$"
-    ):
-        choose(asked(1, 1e-6, remove=True, families=("previous",)))
