@@ -1,7 +1,7 @@
 /* Calls for single keys: the lock of a filter, the base of filters, and their methods.
 
    A method looks whether the filter is compiled, nobody holds its lock, and its argument is one
-   key that needs no look at its type beyond int. Then it performs the operation here. Otherwise it
+   key, an int, str or bytes. Then it performs the operation here. Otherwise it
    calls the method of Python, which takes the lock. This file holds the interpreter's lock
    throughout, so that an operation on one key is atomic. */
 #include "calls.h"
@@ -145,8 +145,15 @@ static Engine *free_engine(const Base *self) {
 
 /* Whether an object is a key of one word for this hash. */
 static int take_key(const Hash *hash, PyObject *object, uint64_t *key) {
-    if (!PyLong_CheckExact(object) || hash->words != 1) {
+    const uint8_t *bytes;
+    Py_ssize_t count;
+    if (hash->words != 1) {
         return 0;
+    }
+    if (!PyLong_CheckExact(object)) {
+        int text = text_bytes(object, &bytes, &count);
+        *key = text ? text_key(bytes, count, hash->key_bits) : 0;
+        return text;
     }
     *key = PyLong_AsUnsignedLongLong(object);
     if (*key == (uint64_t)-1 && PyErr_Occurred()) {

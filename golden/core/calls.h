@@ -20,6 +20,12 @@ typedef struct Engine {
 /* Type on which compiled states build. */
 extern PyTypeObject *engine_type;
 
+/* Bytes of a str or bytes object; returns 0 if it is another, or has no UTF-8. */
+int text_bytes(PyObject *object, const uint8_t **bytes, Py_ssize_t *count);
+
+/* Key of one word that a text is. */
+uint64_t text_key(const uint8_t *bytes, Py_ssize_t count, Py_ssize_t key_bits);
+
 /* Takes the counts of single keys into the last three of `numbers`, and disarms. */
 void engine_disarm(Engine *engine, int64_t numbers[3]);
 

@@ -17,6 +17,7 @@
 #define WIDE
 #endif
 
+#define ALWAYS static inline __attribute__((always_inline))
 #define FREE_KEYS 2048 /* keys of a call from which on other threads may run */
 
 static inline uint32_t rotate32(uint32_t value, unsigned amount) {
@@ -62,6 +63,6 @@ int core_add_timing(PyObject *module);
 
 /* Functions of each file, ended by a row of zeros. */
 extern PyMethodDef core_captures_methods[], core_lines_methods[], core_packets_methods[],
-    core_turns_methods[];
+    core_texts_methods[], core_turns_methods[];
 
 #endif

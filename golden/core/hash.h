@@ -6,7 +6,6 @@
 #include "siphash.h"
 
 #define CHUNK 128 /* keys whose states and places stay in the first cache */
-#define ALWAYS static inline __attribute__((always_inline))
 #define MOST_CONSTANTS 16
 
 typedef struct {

@@ -45,7 +45,7 @@ int core_add_type(PyObject *module, PyTypeObject **type, const char *name, size_
 
 static int add_contents(PyObject *module) {
     PyMethodDef *tables[] = {core_captures_methods, core_lines_methods, core_packets_methods,
-                             core_turns_methods};
+                             core_texts_methods, core_turns_methods};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         if (PyModule_AddFunctions(module, tables[i]) < 0) {
             return -1;

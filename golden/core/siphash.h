@@ -44,9 +44,13 @@ static inline uint64_t sip_end(SipState *s) {
 /* Eight bytes, the least significant first on any machine. */
 static inline uint64_t sip_load(const uint8_t *bytes) {
     uint64_t word = 0;
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    memcpy(&word, bytes, 8);
+#else
     for (int i = 0; i < 8; i++) {
         word |= (uint64_t)bytes[i] << (8 * i);
     }
+#endif
     return word;
 }
 

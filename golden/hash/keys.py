@@ -21,6 +21,8 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..compilation import core
+
 Text = str | bytes | bytearray | memoryview
 """Keys that are digested."""
 
@@ -229,6 +231,13 @@ def text_keys(texts: Iterable[Text], *, key_bits: int, key: bytes = b"") -> NDAr
 def _text_words(texts: Iterable[Text], key_bits: int, key: bytes = b"") -> NDArray[np.uint64]:
     words = -(-key_bits // 64)
     size = 8 * words
+    if len(key) > hashlib.blake2b.MAX_KEY_SIZE:
+        raise ValueError(f"key: must have at most 64 bytes, not {len(key)}")
+    texts = texts if isinstance(texts, list) else list(texts)
+    array = np.empty((len(texts), words), np.uint64)
+    native = core() if size <= hashlib.blake2b.MAX_DIGEST_SIZE and not key else None
+    if native is not None and native.digest_texts(texts, words, array):
+        return _cut(array, key_bits)
     try:
         octets = [
             text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
@@ -236,14 +245,17 @@ def _text_words(texts: Iterable[Text], key_bits: int, key: bytes = b"") -> NDArr
         ]
     except UnicodeEncodeError as error:
         raise ValueError(f"keys: must be text that UTF-8 has, not {error.object!r}") from None
-    if len(key) > hashlib.blake2b.MAX_KEY_SIZE:
-        raise ValueError(f"key: must have at most 64 bytes, not {len(key)}")
     if size <= hashlib.blake2b.MAX_DIGEST_SIZE:
         digests = [hashlib.blake2b(text, digest_size=size, key=key).digest() for text in octets]
     else:
         before = len(key).to_bytes(8, "little") + key if key else b""
         digests = [hashlib.shake_256(before + text).digest(size) for text in octets]
     array = np.frombuffer(b"".join(digests), "<u8").astype(np.uint64).reshape(-1, words)
+    return _cut(array, key_bits)
+
+
+def _cut(array: NDArray[np.uint64], key_bits: int) -> NDArray[np.uint64]:
+    """Cut the last words to the width of a key."""
     if key_bits % 64:
         array[:, -1] &= np.uint64((1 << key_bits % 64) - 1)
     return array

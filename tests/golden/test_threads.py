@@ -11,7 +11,7 @@ from copy import deepcopy
 
 import pytest
 from capture_files import ethernet, ip4, udp
-from every_model import MODELS, RINGS, build, used
+from every_model import MODELS, RINGS, build, model_class, used
 from paths import PATHS, taking
 
 from lately.golden import TimedFilter, load, saved
@@ -52,13 +52,17 @@ def operands(model, key):
     return [[key] * BATCH, *([[key] * BATCH] if isinstance(model, TimedFilter) else [])]
 
 
-def at_once(call, seed):
-    """Return the results of ``call(0)`` in all threads at a time, then of ``call(1)``, ...."""
+def at_once(call, seed=None):
+    """Return the results of ``call(0)`` in all threads at a time, then of ``call(1)``, ....
+
+    With a `seed`, threads give way between lines of the models.
+    """
     results, failed = [], []
     start = threading.Barrier(THREADS)
 
     def work(number):
-        sys.settrace(giving_way(THREADS * seed + number))
+        if seed is not None:
+            sys.settrace(giving_way(THREADS * seed + number))
         try:
             for turn in range(ROUNDS):
                 start.wait()
@@ -190,3 +194,26 @@ def test_copies_have_locks_of_their_own(copied):
         copy = copied(model)
         assert copy == model
         assert copy._lock is not model._lock
+
+
+@pytest.mark.usefixtures("_short_switch_interval")
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("name", ["GEBF", "APBF", "PartitionedTimingFilter", "WindowDictionary"])
+def test_no_key_of_the_window_is_missed_by_single_keys_and_batches(name, path):
+    """Each thread asks for keys that it has inserted; batches let other threads run."""
+    with taking(path):
+        model = model_class(name).for_window(100_000)
+    size, single_keys = (300, 20) if path == "numpy" else (3000, 2000)
+
+    def work(turn):
+        start = threading.get_ident() % (1 << 40) << 20 | turn << 16
+        keys = list(range(start, start + size))
+        single = keys[:single_keys]
+        model.insert(keys)
+        missed = sum(not model.check_and_insert(key) for key in single)
+        missed += sum(key not in model for key in single)
+        return missed + size - int(sum(model.query(keys)))
+
+    assert at_once(work) == [0] * (THREADS * ROUNDS)
+    assert model.insertions == THREADS * ROUNDS * (size + single_keys)
+    assert model.counters["insertions"] == model.insertions

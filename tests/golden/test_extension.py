@@ -1,0 +1,122 @@
+"""The extension module under sanitizers, and an installation without a compiler."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy
+import pytest
+from package_wheel import ROOT, build_wheel
+from paths import taking
+
+from lately.golden import GEBF, text_keys
+
+SANITIZED = """
+import importlib.util, sys
+from pathlib import Path
+
+path = next(Path(__file__).parent.glob("lately/golden/_core*.so"))
+spec = importlib.util.spec_from_file_location("lately.golden._core", path)
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+sys.modules[spec.name] = module
+"""
+"""Plugin of pytest that imports the module that was built in its folder."""
+
+FLAGS = (
+    "-fsanitize=address,undefined -fno-sanitize-recover=undefined -O1 -g -DNO_CLONES"
+    " -fno-omit-frame-pointer"
+)
+
+
+def libraries():
+    """Return the libraries of the sanitizers; those that are there."""
+    if not shutil.which("gcc"):
+        return []
+    names = ("libasan.so", "libubsan.so")
+    asked = [["gcc", f"-print-file-name={name}"] for name in names]
+    found = [subprocess.run(one, capture_output=True, text=True, check=True) for one in asked]
+    return [path for one in found if os.path.isabs(path := one.stdout.strip())]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(len(libraries()) < 2, reason="gcc has no libraries of the sanitizers")
+def test_sanitizers(tmp_path):
+    build = ["setup.py", "-q", "build_ext", "--build-lib", tmp_path, "--build-temp", tmp_path / "o"]
+    subprocess.run(
+        [sys.executable, *build], cwd=ROOT, env=os.environ | {"CFLAGS": FLAGS}, check=True
+    )
+    (tmp_path / "sanitized.py").write_text(SANITIZED)
+    tests = ["test_fast.py", "test_packets.py", "test_extension.py"]
+    files = [str(Path(__file__).with_name(name)) for name in tests]
+    only = "courses or wrong or packet or texts"
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "sanitized", "-k", only, *files],
+        cwd=ROOT,
+        env=os.environ
+        | {
+            "LD_PRELOAD": ":".join(libraries()),
+            "ASAN_OPTIONS": "detect_leaks=0",
+            "PYTHONPATH": str(tmp_path),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
+
+
+@pytest.mark.slow
+def test_installation_without_a_compiler(tmp_path, monkeypatch):
+    monkeypatch.setenv("CC", "false")
+    wheel = build_wheel(tmp_path)
+    with zipfile.ZipFile(wheel) as archive:
+        assert not [name for name in archive.namelist() if "_core" in name]
+        archive.extractall(installed := tmp_path / "installed")
+    # Without site, so that no editable installation is found.
+    libraries = Path(numpy.__file__).parents[1]
+    program = "import lately.golden as g; f = g.GEBF.for_window(100); print(f.compiled, f.query(1))"
+    result = subprocess.run(
+        [sys.executable, "-S", "-c", program],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (installed, libraries)))},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert result.stdout == "False False\n"
+
+
+def texts(random):
+    """Return texts of all lengths up to some blocks of the digest."""
+    letters = "aZ0 é€😀"
+    drawn = ["".join(random.choices(letters, k=size)) for size in range(150)]
+    return [*drawn, *(random.randbytes(size) for size in range(400)), "a\x00", "", b""]
+
+
+@pytest.mark.parametrize("key_bits", [1, 17, 64, 65, 128, 500, 512, 600])
+def test_texts_have_the_same_keys_on_both_paths(key_bits):
+    import random
+
+    given = texts(random.Random(key_bits))
+    with taking("numpy"):
+        due = text_keys(given, key_bits=key_bits)
+    assert (text_keys(given, key_bits=key_bits) == due).all()
+    odd = [bytearray(b"abc"), "\udc80", memoryview(b"abc")]
+    with taking("numpy"):
+        due = text_keys(odd, key_bits=key_bits)
+    assert (text_keys(odd, key_bits=key_bits) == due).all()
+
+
+def test_texts_that_are_single_keys():
+    import random
+
+    model = GEBF.for_window(1000, key_bits=41)
+    given = texts(random.Random(5))
+    for text in given:
+        model.insert(text)
+    assert model.query(given).all()
+    assert all(text in model for text in given)
