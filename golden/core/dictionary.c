@@ -14,6 +14,8 @@ typedef struct {
     Engine engine;
     Buffers buffers; /* offsets and the four arrays */
     const int64_t *offsets;
+    uint64_t *packed;    /* offsets of several columns in one word: groups x bytes x 256 */
+    Py_ssize_t together; /* columns of a group */
     int64_t *times, *held, *stash_times, *stash;
     Py_ssize_t columns, rows, bytes, places;
     int row_bits;
@@ -105,7 +107,11 @@ static void insert_crowded(Dictionary *d, int64_t rest, int64_t place, Py_ssize_
 static int64_t look_in_stash(Dictionary *d, int code, int64_t digest, int64_t last,
                              Py_ssize_t *freed) {
     int64_t now = d->numbers.insertions;
+    int there = 0;
     for (Py_ssize_t slot = 0; slot < d->places; slot++) {
+        there |= d->stash[slot] == digest;
+    }
+    for (Py_ssize_t slot = 0; there && slot < d->places; slot++) {
         int64_t time = d->stash_times[slot];
         if (d->stash[slot] == digest && time && now < time + d->window) {
             last = time;
@@ -123,25 +129,25 @@ static int64_t look_in_stash(Dictionary *d, int code, int64_t digest, int64_t la
 ALWAYS int64_t perform_key(Dictionary *d, Py_ssize_t columns, int code, int64_t low, int64_t rest,
                            const uint64_t (*places)[CHUNK], Py_ssize_t i, int64_t asked,
                            int64_t *guaranteed) {
-    int64_t now = d->numbers.insertions, found = -1, free = -1;
+    int64_t now = d->numbers.insertions, found = -1, free = -1, last = 0, window = d->window;
+    /* Without branches, as none could be foreseen. */
     for (Py_ssize_t column = 0; column < columns; column++) {
         int64_t at = (int64_t)places[column][i], time = d->times[at], distance = now + 1 - time;
-        if (time > 0 && distance <= d->window && d->held[at] == rest) {
-            found = at;
-        } else if (free < 0 && (time == 0 || distance >= d->window)) {
-            free = at;
-        }
+        int match = (time > 0) & (distance <= window) & (d->held[at] == rest);
+        int vacant = (free < 0) & !match & ((time == 0) | (distance >= window));
+        found = match ? at : found;
+        last = match ? time : last;
+        free = vacant ? at : free;
     }
-    int64_t last = found >= 0 ? d->times[found] : 0;
     Py_ssize_t freed = -1;
     if (d->stashed) {
         last = look_in_stash(d, code, rest << d->row_bits | low, last, &freed);
     }
     if (guaranteed) {
         int64_t since = now - d->numbers.youngest_lost;
-        *guaranteed = d->numbers.lost && since < d->window ? since : d->window;
+        *guaranteed = d->numbers.lost && since < window ? since : window;
     }
-    int64_t age = (code & QUERY) && last && now - last < asked ? now - last : -1;
+    int64_t age = ((code & QUERY) != 0) & (last != 0) & (now - last < asked) ? now - last : -1;
     if ((code & REMOVE) && found >= 0) {
         d->times[found] = 0;
     }
@@ -164,11 +170,24 @@ typedef uint64_t Found[MOST_COLUMNS + 2][CHUNK];
 WIDE static void find_places(const Dictionary *d, const uint64_t *states, Py_ssize_t count,
                              uint64_t (*found)[CHUNK]) {
     hash_indices(d->engine.hash, states, count, 0, found);
-    for (Py_ssize_t column = 0; column < d->columns; column++) {
-        uint64_t first = (uint64_t)(column * d->rows);
+    uint64_t sums[CHUNK], mask = (uint64_t)d->rows - 1;
+    const uint64_t *table = d->packed;
+    for (Py_ssize_t first = 0; first < d->columns; first += d->together) {
         for (Py_ssize_t i = 0; i < count; i++) {
-            found[column + 2][i] =
-                first + (found[0][i] ^ (uint64_t)row_offset(d, column, (int64_t)found[1][i]));
+            sums[i] = 0;
+        }
+        for (Py_ssize_t byte = 0; byte < d->bytes; byte++, table += 256) {
+            for (Py_ssize_t i = 0; i < count; i++) {
+                sums[i] ^= table[found[1][i] >> (8 * byte) & 255];
+            }
+        }
+        for (Py_ssize_t column = first; column < first + d->together && column < d->columns;
+             column++) {
+            uint64_t begin = (uint64_t)(column * d->rows);
+            int shift = (int)(column - first) * d->row_bits;
+            for (Py_ssize_t i = 0; i < count; i++) {
+                found[column + 2][i] = begin + (found[0][i] ^ (sums[i] >> shift & mask));
+            }
         }
     }
 }
@@ -274,6 +293,25 @@ static int shape_fits(const Dictionary *d) {
     return 1;
 }
 
+/* Puts the offsets of as many columns as have room together. */
+static int pack_offsets(Dictionary *d) {
+    d->together = d->row_bits ? 64 / d->row_bits : d->columns;
+    Py_ssize_t groups = (d->columns + d->together - 1) / d->together, size = d->bytes * 256;
+    d->packed = PyMem_Calloc((size_t)(groups * size) + 1, 8);
+    if (!d->packed) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t column = 0; column < d->columns; column++) {
+        uint64_t *table = d->packed + column / d->together * size;
+        int shift = (int)(column % d->together) * d->row_bits;
+        for (Py_ssize_t i = 0; i < size; i++) {
+            table[i] |= (uint64_t)d->offsets[column * size + i] << shift;
+        }
+    }
+    return 0;
+}
+
 /* Dictionary(hash, columns, window, moves, offsets, times, held, stash_times, stash) */
 static PyObject *dictionary_new(PyTypeObject *type, PyObject *args, PyObject *named) {
     PyObject *a, *arrays[5];
@@ -308,6 +346,10 @@ static PyObject *dictionary_new(PyTypeObject *type, PyObject *args, PyObject *na
         PyErr_SetString(PyExc_ValueError, "times: must have the cells of all columns");
         return NULL;
     }
+    if (pack_offsets(d) < 0) {
+        Py_DECREF((PyObject *)d);
+        return NULL;
+    }
     return (PyObject *)d;
 }
 
@@ -315,6 +357,7 @@ static void dictionary_dealloc(PyObject *self) {
     Dictionary *d = (Dictionary *)self;
     PyTypeObject *type = Py_TYPE(self);
     core_finish(&d->buffers, NULL);
+    PyMem_Free(d->packed);
     Py_XDECREF((PyObject *)d->engine.hash);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);

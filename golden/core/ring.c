@@ -153,7 +153,7 @@ ALWAYS void find_bases(const Ring *ring, const uint64_t *states, Py_ssize_t coun
 ALWAYS void find_places(const Ring *ring, const uint64_t *states, Py_ssize_t count,
                         Py_ssize_t function, uint64_t origin, Row *out, uint64_t *masks) {
     const Hash *hash = ring->engine.hash;
-    Row words, bases;
+    Row words, bases, bits = {0}; /* none of which another pointer reaches */
     for (Py_ssize_t number = 0; number < hash->fields; number++) {
         Field field = hash->field[number];
         Py_ssize_t part = number - ring->blocked;
@@ -168,13 +168,15 @@ ALWAYS void find_places(const Ring *ring, const uint64_t *states, Py_ssize_t cou
             find_bases(ring, states, count, words, origin, bases);
         }
         if (part < 0) {
-            for (Py_ssize_t i = 0; masks && i < count; i++) {
-                masks[i] = 0;
-                out[0][i] = bases[i] >> 6;
+            continue;
+        }
+        if (masks && field.size == field.mask + 1) {
+            for (Py_ssize_t i = 0; i < count; i++) {
+                bits[i] |= (uint64_t)1 << ((words[i] >> field.low & field.mask) + offset);
             }
         } else if (masks) {
             for (Py_ssize_t i = 0; i < count; i++) {
-                masks[i] |= (uint64_t)1 << ((hash_index(field, words[i]) + offset + bases[i]) & 63);
+                bits[i] |= (uint64_t)1 << (hash_index(field, words[i]) + offset);
             }
         } else if (field.size == field.mask + 1) {
             for (Py_ssize_t i = 0; i < count; i++) {
@@ -186,11 +188,32 @@ ALWAYS void find_places(const Ring *ring, const uint64_t *states, Py_ssize_t cou
             }
         }
     }
+    for (Py_ssize_t i = 0; masks && i < count; i++) {
+        masks[i] = bits[i] << (bases[i] & 63);
+        out[0][i] = bases[i] >> 6;
+    }
 }
 
 WIDE static void find_chunk(const Ring *ring, const uint64_t *states, Py_ssize_t count,
                             Py_ssize_t function, uint64_t origin, Row *out, uint64_t *masks) {
     find_places(ring, states, count, function, origin, out, masks);
+}
+
+/* Adds to the matches of keys whether a segment with one part, the `index` youngest, has their
+   bit; as `find_places`, without blocks and shards. */
+WIDE static void match_single(const Ring *ring, const uint64_t *states, Py_ssize_t count,
+                              Py_ssize_t function, uint64_t origin, int index, uint64_t *matches) {
+    const uint64_t *rotations = hash_rotations(ring->engine.hash, function, 0);
+    const uint64_t *memory = ring->memory.buf;
+    Field field = ring->engine.hash->field[0];
+    Row met; /* of its own, so that nothing that is read can change */
+    for (Py_ssize_t i = 0; i < count; i++) {
+        uint64_t place = hash_index(field, hash_word(rotations, states[i])) + origin;
+        met[i] = memory[place >> 6] >> (place & 63) & 1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        matches[i] |= met[i] << index;
+    }
 }
 
 static void fetch(const Ring *ring, Row *places, Py_ssize_t rows, Py_ssize_t count, int shift) {
@@ -339,8 +362,12 @@ WIDE static void match_parts(const uint64_t *memory, Row *places, Py_ssize_t par
 
 WIDE static void match_masks(const uint64_t *memory, const uint64_t *places, const uint64_t *masks,
                              Py_ssize_t count, int index, uint64_t *matches) {
+    Row met;
     for (Py_ssize_t i = 0; i < count; i++) {
-        matches[i] |= (uint64_t)((memory[places[i]] & masks[i]) == masks[i]) << index;
+        met[i] = (memory[places[i]] & masks[i]) == masks[i];
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        matches[i] |= met[i] << index;
     }
 }
 
@@ -350,15 +377,21 @@ typedef struct {
     Row matches;
 } Found;
 
-/* Finds what segment `index` of the ring, 0 being the youngest, has of keys. */
+/* Finds what segment `index` of the ring, 0 being the youngest, has of keys; only whether it
+   matches, if there is no room for places. */
 static void find_segment(const Ring *ring, Row *states, Py_ssize_t at, Py_ssize_t count, int index,
-                         Row *places, uint64_t *masks) {
+                         Row *places, uint64_t *masks, uint64_t *matches) {
     int older = index >= ring->segments - 1 - ring->at.older;
     int segment = (int)((ring->at.base + index) % ring->segments);
     Py_ssize_t parts = ring->joint ? 1 : ring->parts;
-    find_chunk(ring, states[older ? ring->at.older_row : ring->at.row] + at, count,
-               segment % ring->engine.hash->functions, (uint64_t)(segment * ring->words) << 6,
-               places, masks);
+    const uint64_t *own = states[older ? ring->at.older_row : ring->at.row] + at;
+    Py_ssize_t function = segment % ring->engine.hash->functions;
+    uint64_t origin = (uint64_t)(segment * ring->words) << 6;
+    if (!places) {
+        match_single(ring, own, count, function, origin, index, matches);
+        return;
+    }
+    find_chunk(ring, own, count, function, origin, places, masks);
     fetch(ring, places, parts, count, ring->joint ? -3 : 3);
 }
 
@@ -367,18 +400,22 @@ static void find_words(const Ring *ring, Row *states, const uint8_t *codes, Py_s
                        Py_ssize_t count, Found *found) {
     Py_ssize_t parts = ring->joint ? 1 : ring->parts;
     Row *scratch = found->places + ring->run * parts;
-    int asks = 0;
+    int asks = 0, single = ring->parts == 1 && !ring->blocked && ring->shards == 1;
     for (Py_ssize_t i = 0; i < count; i++) {
         asks |= codes[at + i] & QUERY;
         found->matches[i] = 0;
     }
     for (int index = 0; index < ring->run; index++) {
         find_segment(ring, states, at, count, index, found->places + index * parts,
-                     ring->joint ? found->masks[index] : NULL);
+                     ring->joint ? found->masks[index] : NULL, NULL);
     }
     for (int index = ring->run; asks && index < ring->segments - 1; index++) {
         uint64_t *masks = ring->joint ? found->masks[ring->run] : NULL;
-        find_segment(ring, states, at, count, index, scratch, masks);
+        find_segment(ring, states, at, count, index, single ? NULL : scratch, masks,
+                     found->matches);
+        if (single) {
+            continue;
+        }
         if (ring->joint) {
             match_masks(ring->memory.buf, scratch[0], masks, count, index, found->matches);
         } else {
