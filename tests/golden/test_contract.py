@@ -167,8 +167,10 @@ def test_state_file(model, tmp_path):
         assert type(copy) is type(model)
         assert copy == model
         assert np.array_equal(copy.memory, model.memory)
-        copy.insert(KEYS, *times(model, 200, 60))
-        assert copy != model
+        same = deepcopy(model)
+        arguments = (KEYS % 40, *times(model, 200, 60))
+        assert np.array_equal(copy.check_and_insert(*arguments), same.check_and_insert(*arguments))
+        assert copy == same != model
 
 
 @pytest.mark.parametrize("name", sorted(MODELS.keys() - SHIFTING))
@@ -187,6 +189,10 @@ def test_shift_of_a_model_without_it(name):
         ([2, 6], ValueError, "operations: must be values of Operation, not 6"),
         ([2, -1], ValueError, "operations: must be values of Operation, not -1"),
         ([2.0, 1.0], TypeError, "operations: must be integers, not float64"),
+        ([True, True], TypeError, "operations: must be integers, not bool"),
+        (["INSERT", "QUERY"], TypeError, "operations: must be integers, not <U6"),
+        (2, ValueError, r"operations: must have shape \(2,\) like the keys, not \(\)"),
+        ([Operation.CLEAR, 1 << 40], ValueError, "operations: must be values of Operation, not 1"),
     ],
 )
 def test_operations_wrong(model, operations, error, message):

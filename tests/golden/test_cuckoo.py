@@ -484,25 +484,6 @@ def test_defaults():
 # State
 
 
-def test_clear():
-    model = filled()
-    model.clear()
-    fresh = CuckooDictionary(**model.parameters)
-    assert model == fresh
-    model.insert(np.arange(30))
-    fresh.insert(np.arange(30))
-    assert model == fresh
-
-
-def test_differences():
-    model = filled()
-    assert model == filled()
-    assert model != filled(seed=1)
-    other = filled()
-    other.insert([3])
-    assert model != other
-
-
 @pytest.mark.parametrize("key_bits", [64, 100])
 def test_round_trip(tmp_path, key_bits):
     path = tmp_path / "state"

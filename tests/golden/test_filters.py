@@ -208,10 +208,6 @@ def model(spec):
     return from_spec(spec)
 
 
-def test_same_key_twice_in_one_call(model):
-    assert model.check_and_insert([9, 9, 9]).tolist() == [False, True, True]
-
-
 def test_twin_knows_the_oldest_segment(spec):
     model = from_spec(spec)
     twin = twin_of(model)
@@ -243,15 +239,6 @@ def test_first_insertion_does_not_shift(spec):
     assert (model.shifts, model.ring_position) == (1, spec.segments - 1)
 
 
-def test_query_changes_nothing(model):
-    model.insert(np.arange(10))
-    before, counters = model.memory, counters_of(model)
-    model.query(np.arange(200))
-    model.age(np.arange(200))
-    assert np.array_equal(model.memory, before)
-    assert counters_of(model) == counters
-
-
 def test_counters(model):
     codes = [
         Operation.NONE,
@@ -269,31 +256,6 @@ def test_counters(model):
     model.clear()
     model.shift()
     assert counters_of(model) == [10, 2, 2, 2]
-
-
-def test_verdict_types(model):
-    verdicts = model.apply([Operation.INSERT, Operation.QUERY], [1, 1])
-    assert (verdicts.seen.dtype, verdicts.age.dtype) == (np.bool_, np.int64)
-    assert model.query([1]).dtype == np.bool_
-    assert model.age([1]).dtype == np.int64
-
-
-def test_clear_forgets_everything(spec, model):
-    model.insert(np.arange(3 * spec.generation))
-    model.clear()
-    assert model == from_spec(spec)
-    assert model.ring_position == 0
-    assert not model.memory.any()
-
-
-def test_none_does_nothing(spec, model):
-    model.insert(np.arange(5))
-    before = from_spec(spec)
-    before.insert(np.arange(5))
-    verdicts = model.apply([Operation.NONE] * 50, np.arange(50))
-    assert not verdicts.seen.any()
-    assert (verdicts.age == -1).all()
-    assert model == before
 
 
 def test_forced_shift_ends_the_generation(spec, model):
@@ -397,38 +359,6 @@ def test_apply_keys_wrong(model):
         ValueError,
         "keys: must be below 2**8, not 0x1ff or more",
         lambda: model.apply(codes, [0, 511]),
-    )
-
-
-@pytest.mark.parametrize("bad", [6, 255, -1, 1 << 40])
-def test_operation_wrong(model, bad):
-    model.insert([1])
-    refused(
-        model,
-        ValueError,
-        f"operations: must be values of Operation, not {bad}",
-        lambda: model.apply([Operation.CLEAR, bad], [1, 2]),
-    )
-
-
-@pytest.mark.parametrize("codes", [[2.0, 2.0], [True, True], ["INSERT", "QUERY"]])
-def test_operation_type_wrong(model, codes):
-    kind = np.asarray(codes).dtype
-    refused(
-        model,
-        TypeError,
-        f"operations: must be integers, not {kind}",
-        lambda: model.apply(codes, [1, 2]),
-    )
-
-
-@pytest.mark.parametrize(("codes", "shape"), [([2], "(1,)"), (2, "()"), ([[2, 2]], "(1, 2)")])
-def test_operation_count_wrong(model, codes, shape):
-    refused(
-        model,
-        ValueError,
-        f"operations: must have shape (2,) like the keys, not {shape}",
-        lambda: model.apply(codes, [1, 2]),
     )
 
 

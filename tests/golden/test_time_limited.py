@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from scalar_time_limited import ScalarTimeLimitedAPBF
 
 from lately.golden import SpecificationError, StateFileError, TimeLimitedRing, load
-from lately.golden.filter import Filter
 from lately.golden.ring.rotation import PoolStatus
 from lately.golden.ring.slices import find_runs, test_and_set
 from lately.golden.spec import APBFSpec
@@ -175,16 +174,6 @@ def test_check_and_insert_at_the_span_and_after():
 def test_fresh_filter_reports_nothing():
     assert not time_limited().query(np.arange(100), 0).any()
     assert not time_limited().query(np.arange(100), (1 << 62) - 1).any()
-
-
-def test_query_changes_nothing():
-    model, same = time_limited(), time_limited()
-    for each in (model, same):
-        each.insert(np.arange(25), np.arange(25))
-    model.query(np.arange(100), 10_000)
-    assert model == same
-    model.clear()
-    assert model == time_limited()
 
 
 def test_no_operation():
@@ -621,26 +610,6 @@ def used(make):
     model = make(capacity=100) if make is time_limited else make(slice_bits=300)
     model.insert(random_keys(400, 1), bursty_times(400, 1))
     return model
-
-
-def test_round_trip_goes_on_bit_for_bit(tmp_path):
-    model = used(time_limited)
-    path = tmp_path / "filter.state"
-    model.save(path)
-    copies = [load(path), Filter.load(path), type(model).load(path)]
-    times = model.last_insertion + bursty_times(400, 2)
-    keys = random_keys(400, 3) % np.uint64(60)
-    seen = model.check_and_insert(keys, times)
-    for copy in copies:
-        assert type(copy) is type(model)
-        assert copy != model
-        assert np.array_equal(copy.check_and_insert(keys, times), seen)
-        assert copy == model
-
-
-def test_fresh_round_trip(tmp_path):
-    time_limited(seed=3).save(tmp_path / "filter.state")
-    assert load(tmp_path / "filter.state") == time_limited(seed=3)
 
 
 def damaged(make, path, change):

@@ -408,24 +408,6 @@ def test_secrets(tmp_path):
     assert load(tmp_path / "state") == model
 
 
-@BOTH
-@EACH
-def test_state_file_goes_on_bit_for_bit(family, when_full, tmp_path):
-    model = ring(family, when_full=when_full)
-    times = bursty_times(800, 5)
-    keys = np.arange(800) % 150
-    model.insert(keys[:400], times[:400])
-    model.generation = 7
-    model.save(tmp_path / "state")
-    copy = TimeLimitedRing.load(tmp_path / "state")
-    expected = model.perform([3] * 400, keys[400:], times[400:])
-    got = copy.perform([3] * 400, keys[400:], times[400:])
-    assert all(np.array_equal(*each) for each in zip(got, expected, strict=True))
-    assert copy == model
-    for name in ("insertions", "shifts", "shortened", "overfilled", "operations", "hits"):
-        assert getattr(copy, name) == getattr(model, name)
-
-
 def test_span_missing():
     spec = FilterSpec(family="gebf", **FAMILIES["gebf"])
     message = "^span: must be given for TimeLimitedRing, not None$"
