@@ -9,7 +9,7 @@ FOLDERS = {"lately": "lately"} | {
     f"lately.{folder}": folder for folder in ("golden", "hdl", "sim", "boards")
 }
 
-FLAGS = ["-std=c11", "-O3", "-fno-strict-aliasing", "-fwrapv", "-fvisibility=hidden"]
+FLAGS = ["-std=c11", "-O3", "-fno-strict-aliasing", "-fwrapv", "-fvisibility=hidden", "-g0"]
 
 
 def packages() -> list[str]:
