@@ -183,7 +183,6 @@ BROKEN = {
     "answer": (lanes, Collector, "queue.valid_next.eq(coming.value)",
                "queue.valid_next.eq(coming.value & (answer.lanes[0].tag != 77))",
                LANES, "hot_key"),
-    "slots": (lanes, Collector, "UNDER_WAY = 7", "UNDER_WAY = 4", LANES, "blocked_output"),
     "payload": (lanes, LaneUnit, "self.o.p.eq(collector.o.p)",
                 "self.o.p.eq(collector.o.p.as_value() & self.o.ready.as_signed())",
                 LANES, "reset_in_mid_stream"),
