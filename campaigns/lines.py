@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .engine import Campaign, Point, Result
 from .machine import processor
@@ -51,8 +52,7 @@ def line_points(*, lines: int = 10_000_000, seed: int = 1, quick: bool = False) 
 def made_lines(count: int, seed: int) -> Iterator[bytes]:
     """Yield the lines of a stream, in chunks: `REPEATS` of them repeat one at most `BACK` back."""
     draw = np.random.default_rng(seed)
-    fresh = draw.random(count) >= REPEATS
-    fresh[0] = True
+    fresh = _fresh(draw, count)
     back = np.minimum(draw.integers(1, BACK, count), np.arange(count)).tolist()
     numbers = np.cumsum(fresh).tolist()
     for place in np.flatnonzero(~fresh).tolist():
@@ -63,6 +63,13 @@ def made_lines(count: int, seed: int) -> Iterator[bytes]:
             % (n >> 16 & 255, n >> 8 & 255, n & 255, n * 2654435761 & 0xFFFFFFFF, n)
             for n in numbers[begin : begin + _CHUNK]
         )
+
+
+def _fresh(draw: np.random.Generator, count: int) -> NDArray[np.bool_]:
+    """Draw which lines repeat no other line; the first one never does."""
+    fresh: NDArray[np.bool_] = draw.random(count) >= REPEATS
+    fresh[0] = True
+    return fresh
 
 
 def run_lines(point: Point) -> Result:
@@ -80,8 +87,7 @@ def run_lines(point: Point) -> Result:
             file.writelines(made_lines(point["lines"], point["seed"]))
         used = _run(PROGRAMS[point["program"]], path, output)
         # As many as fresh draws, each of which has a number of its own.
-        fresh = np.random.default_rng(point["seed"]).random(point["lines"]) >= REPEATS
-        fresh[0] = True
+        fresh = _fresh(np.random.default_rng(point["seed"]), point["lines"])
         with output.open("rb") as file:
             kept = sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))
         distinct = int(np.count_nonzero(fresh))
