@@ -1,4 +1,4 @@
-"""The time that passes with packets, and the bound in packets of a deduplication."""
+"""Loops of a deduplication: the time that passes, the bound in packets, and the kept records."""
 
 from typing import NamedTuple
 
@@ -136,3 +136,20 @@ class PacketWindow:
             self._new[digest] = number
             if len(self._new) >= self._half:
                 self._old, self._new = self._new, {}
+
+
+def keep_lines(
+    data: NDArray[np.uint8],
+    bounds: NDArray[np.int64],
+    keep: NDArray[np.bool_],
+    out: NDArray[np.uint8],
+) -> int:
+    """Copy the lines or records of `data` that are kept to `out`, and return their bytes.
+
+    `bounds` has shape (n + 1,): the begins of all lines, then the end; `keep` has shape (n,).
+    """
+    if native := core():
+        return int(native.keep_lines(data, bounds, keep.view(np.uint8), out))
+    kept = data[bounds[0] : bounds[-1]][np.repeat(keep, np.diff(bounds))]
+    out[: len(kept)] = kept
+    return len(kept)

@@ -20,7 +20,7 @@ from ..golden.ring.rotation import PoolStatus
 from ..golden.ring.timed_ring import TimeLimitedRing
 from ..golden.times import Times
 from ..stream_files import TraceError
-from .dedup_loops import MOST_ELAPSED, PacketClock, PacketWindow
+from .dedup_loops import MOST_ELAPSED, PacketClock, PacketWindow, keep_lines
 
 if TYPE_CHECKING:
     from .packet_oracle import PacketOracle
@@ -211,10 +211,14 @@ def _write(output: BinaryIO, packets: Packets, dropped: NDArray[np.bool_]) -> No
     """Write everything except the records of dropped packets."""
     for at in packets.section_lengths:
         packets.buffer[at : at + 8] = 0xFF
-    starts, stops = packets.table[[loops.START, loops.STOP]][:, dropped].tolist()
-    octets = packets.buffer.data
-    kept = zip([packets.begin, *stops], [*starts, packets.end], strict=True)
-    output.write(b"".join([octets[begin:end] for begin, end in kept]))
+    # Records, and the bytes before, between and after records, which are always kept.
+    bounds = np.empty(2 * len(packets) + 2, np.int64)
+    bounds[0], bounds[-1] = packets.begin, packets.end
+    bounds[1:-1:2], bounds[2:-1:2] = packets.table[loops.START], packets.table[loops.STOP]
+    keep = np.ones(len(bounds) - 1, np.bool_)
+    keep[1::2] = ~dropped
+    out = np.empty(packets.end - packets.begin, np.uint8)
+    output.write(out[: keep_lines(packets.buffer, bounds, keep, out)].data)
 
 
 class _Progress:

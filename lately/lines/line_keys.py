@@ -151,18 +151,6 @@ def field_spans(data: Bytes, field: int, delimiter: int, starts: Places, stops: 
         starts[number], stops[number] = start, last if last >= 0 else stop
 
 
-def keep_lines(data: Bytes, bounds: Places, keep: NDArray[np.bool_], out: Bytes) -> int:
-    """Copy the lines that are kept to `out`, and return how many bytes they have.
-
-    `bounds` has shape (n + 1,), as for `LineKey.find`; `keep` has shape (n,).
-    """
-    if native := core():
-        return int(native.keep_lines(data, bounds, keep.view(np.uint8), out))
-    kept = data[bounds[0] : bounds[-1]][np.repeat(keep, np.diff(bounds))]
-    out[: len(kept)] = kept
-    return len(kept)
-
-
 def line_digests(data: Bytes, starts: Places, stops: Places, secret: int) -> NDArray[np.uint64]:
     """Return the SipHash-1-3 of spans of `data` under a `secret` of 128 bits, shape (n,)."""
     return siphash_spans(data, starts, stops, secret)

@@ -10,10 +10,11 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from ..dedup.dedup_loops import keep_lines
 from ..golden import BlockedGEBF, from_spec, load
 from ..golden.errors import LatelyError
 from ..stream_files import StreamFile, whole
-from .line_keys import Bytes, LineKey, keep_lines, line_bounds, line_digests, line_secret
+from .line_keys import Bytes, LineKey, line_bounds, line_digests, line_secret
 
 MOST_LINE = 1 << 30
 """Bytes of a line at most."""

@@ -14,10 +14,11 @@ import pytest
 from click.testing import CliRunner
 
 from lately.cli.app import main
+from lately.dedup.dedup_loops import keep_lines
 from lately.golden.compilation import VARIABLE, core
 from lately.golden.hash.siphash import siphash_spans
 from lately.lines import uniq
-from lately.lines.line_keys import LineKey, keep_lines, line_bounds
+from lately.lines.line_keys import LineKey, line_bounds
 from lately.lines.uniq import RecentLines
 
 COMMAND = [sys.executable, "-c", "from lately.cli.app import main; main()", "uniq"]
