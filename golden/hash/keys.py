@@ -143,8 +143,9 @@ def check_keys(keys: Keys, key_bits: int) -> NDArray[np.uint64]:
         return _listed(_as_list(keys), key_bits)
     array = np.asarray(keys)
     # numpy imports masked arrays when they are first used, which takes longer than a few keys.
-    if "numpy.ma" in sys.modules and np.ma.is_masked(keys):
-        raise _null("masked", int(np.argmax(np.ma.getmaskarray(keys))))
+    masked: Any = keys
+    if "numpy.ma" in sys.modules and np.ma.is_masked(masked):
+        raise _null("masked", int(np.argmax(np.ma.getmaskarray(masked))))
     if array.ndim == 0:
         array = array.reshape(1)
     if array.size == 0 and array.dtype.kind in "fO":

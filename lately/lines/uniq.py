@@ -139,7 +139,7 @@ class RecentLines:
         return seen, keyless
 
     def _answer(self, digests: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        times = ()
+        times: tuple[NDArray[np.int64], ...] = ()
         if self._tick:
             # A clock that is set back stops instead.
             now = max(self.model.latest, time.time_ns() // self._tick)
@@ -242,7 +242,7 @@ def _batches(
                 raise LineError(f"{at}: must have fewer than {MOST_LINE} bytes")
             data = np.concatenate([data, np.empty(filled, np.uint8)])
         with whole(stream.name, stream.compression):
-            count = read(stream, memoryview(data)[filled:])
+            count = read(stream, memoryview(data)[filled:])  # type: ignore[arg-type]
         result.bytes_read += count
         if not count:
             break
