@@ -7,9 +7,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The compiler makes these loops once for each instruction set; the machine picks one at start. */
-#if defined(__x86_64__) && defined(__linux__) && defined(__has_attribute) && !defined(NO_CLONES)
-#if __has_attribute(target_clones)
+/* The compiler makes these loops once for each instruction set; the C library picks one at start.
+   musl cannot, and older compilers do not know the last set. */
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(NO_CLONES)
+#if (defined(__clang__) && __clang_major__ >= 16) || (!defined(__clang__) && __GNUC__ >= 12)
 #define WIDE __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
 #endif
 #endif
