@@ -33,7 +33,8 @@ from ..operations import Operation, OperationBit
 from ..results import Ages, Results
 from ..ring.slices import chunks
 from ..spec.dictionary_sizes import WindowDictionarySpec, least_columns, least_digest_bits
-from . import window_loop as loop
+from .window_figures import DictionaryFigures
+from .window_loop import Cells, Requests, perform
 
 Windows = ArrayLike | None
 """Window of all queries, or one for each, shape (n,); None for that of the dictionary."""
@@ -43,7 +44,7 @@ _MOST_COLUMNS = 64
 
 
 @taking_single_keys
-class WindowDictionary(CountedFilter):
+class WindowDictionary(DictionaryFigures):
     """Dictionary of digests: which keys were inserted lately, and how many insertions ago.
 
     Source: timestamps, and cells that are free when theirs has expired, are those of the
@@ -107,12 +108,6 @@ class WindowDictionary(CountedFilter):
         "stash_peak": "stash",
     }
 
-    window: int
-    columns: int
-    rows: int
-    digest_bits: int
-    stash: int
-    moves: int | None
     hash: str
 
     def __init__(self, **parameters: Any) -> None:
@@ -175,102 +170,6 @@ class WindowDictionary(CountedFilter):
     def spec(self) -> WindowDictionarySpec:
         """Specification of the dictionary."""
         return self.specification(**self.parameters)
-
-    # Figures
-
-    @property
-    def guaranteed_window(self) -> int:
-        """Largest window for which the answers are exact.
-
-        It is `window`, or less from the time that an entry is given up until
-        this would have expired: then as many insertions as have come after
-        the youngest entry that was given up.
-        """
-        return min(self.window, self.insertions - self.youngest_lost) if self.lost else self.window
-
-    @property
-    def window_false_positive_rate(self) -> float:
-        """Expected false-positive rate of a full window of distinct keys."""
-        return self.spec.mean_false_positive_rate
-
-    def expected_false_positive_rate(self, window: int | None = None) -> float:
-        """Return the probability that a fresh key is reported now: live digests over 2**D.
-
-        Parameters, errors: as `checked_window`.
-        """
-        window = self.checked_window(window)
-        live = sum(int((self._distances(times) <= window).sum()) for times in self._all_times)
-        return live / 2.0**self.digest_bits
-
-    def estimated_false_positive_rate(self, window: int | None = None) -> float:
-        """Return `expected_false_positive_rate`, by the name that rings have for it.
-
-        The `window` is that of the query.
-        """
-        return self.expected_false_positive_rate(window)
-
-    def fill_ratios(self) -> NDArray[np.float64]:
-        """Share of the cells of each column that hold a live entry, shape (columns,)."""
-        fills: NDArray[np.float64] = np.mean(self.memory[0] != 0, axis=1)
-        return fills
-
-    def differing_cells(self, memory: Ages) -> int:
-        """Return in how many cells the `memory` of hardware differs, as `Filter`.
-
-        With moves: how many of its entries the model does not have, wherever; and how many it
-        lacks, beyond as many as the stash may hold. Its shape is that of `memory`.
-        """
-        if not self.moves:
-            return int((memory != self.memory).any(axis=0).sum())
-        found = {tuple(entry) for entry in self.entries_of(memory).tolist()}
-        due = {tuple(entry) for entry in self.entries.tolist()}
-        return len(found - due) + max(0, len(due - found) - self.stash)
-
-    @property
-    def stashed(self) -> int:
-        """Live entries in the stash."""
-        return int((self._distances(self._stash_times) <= self.window).sum())
-
-    @property
-    def memory(self) -> Ages:
-        """Age plus 1 and rest of the live entry in each cell, or 0; shape (2, columns, rows)."""
-        distances = self._distances(self._times)
-        live = distances <= self.window
-        cells = np.stack([distances * live, self._held * live])
-        return cells.reshape(2, self.columns, self.rows)
-
-    @property
-    def entries(self) -> Ages:
-        """Digest and age plus 1 of each live entry, stash included, by digest; shape (live, 2)."""
-        distances = self._distances(self._stash_times)
-        stashed = np.stack([self._stash, distances], axis=1)[distances <= self.window]
-        found = np.concatenate([self.entries_of(self.memory), stashed])
-        return found[np.argsort(found[:, 0])]
-
-    def entries_of(self, memory: Ages) -> Ages:
-        """Return digest and age plus 1 of each entry in a `memory`, shape (live, 2).
-
-        The memory, of a dictionary with this specification, is as `memory`.
-        """
-        distances, rests = memory
-        column, low = used = np.nonzero(distances)
-        rest = rests[used]
-        for byte in range(self._offsets.shape[1]):
-            low = low ^ self._offsets[column, byte, rest >> 8 * byte & 0xFF]
-        return np.stack([rest << self.spec.row_bits | low, distances[used]], axis=1)
-
-    @property
-    def fill(self) -> float:
-        """Share of the cells that hold a live entry."""
-        return float(np.mean(self.memory[0] != 0))
-
-    @property
-    def _all_times(self) -> tuple[Ages, Ages]:
-        return self._times, self._stash_times
-
-    def _distances(self, times: Ages) -> Ages:
-        """Return ages plus 1; more than the window for an empty cell."""
-        return np.where(times > 0, self.insertions + 1 - times, self.window + 1)
 
     # Operations
 
@@ -392,16 +291,13 @@ class WindowDictionary(CountedFilter):
         if self.compiled:
             self._run(codes, keys, windows, ages, covered, None)
             return
-        numbers, offsets = self._numbers(), self._offsets.tolist()
+        numbers = self._numbers()
+        # An interpreter takes elements from these three times as fast as from arrays.
         asked: list[Any] = [codes.astype(np.int64), *self._digests(keys), windows]
         kept: list[Any] = [self._times, self._held, self._stash_times, self._stash]
-        told: list[Any] = [numbers, ages, covered]
-        # An interpreter takes elements from these three times as fast as from arrays.
-        views: list[Any] = [array.tolist() for array in asked]
-        views += [memoryview(array) for array in kept]
-        views += [self.window, self.moves or 0, offsets]
-        views += [memoryview(array) for array in told]
-        loop.perform(*views)
+        views: list[Any] = [memoryview(array) for array in (*kept, numbers, ages, covered)]
+        cells = Cells(*views[:4], self.window, self.moves or 0, self._offsets.tolist())
+        perform(Requests(*(array.tolist() for array in asked)), cells, *views[4:])
         self._take_numbers(numbers)
 
     def _run(self, codes: Any, keys: Words, windows: Any, *answers: Any) -> None:

@@ -246,7 +246,7 @@ class Specification(ABC, metaclass=_Dispatcher):
     @classmethod
     def of_family(cls, family: object) -> "type[Self]":
         """Return the class of a `family`, which is one of `families`; errors as `require`."""
-        if family not in _FAMILIES:
+        if isinstance(family, str) and family not in _FAMILIES:
             import_families()
         kinds = cls.families()
         rule = f"must be one of {', '.join(kinds)}"

@@ -1,6 +1,5 @@
 """Exported units: their files as other tools read them, and their results beside golden."""
 
-import dataclasses
 import os
 import random
 import re
@@ -10,6 +9,7 @@ import sys
 
 import pytest
 from amaranth.sim import Simulator
+from exports import CASES, TIMED, check_verilator, icarus
 from verilators import OLDEST, VERILATORS, verilator
 
 from lately.boards.export import bundle
@@ -19,7 +19,6 @@ from lately.boards.export.names import ExportError, check_name
 from lately.golden import SpecificationError, any_preset, from_spec
 from lately.hdl.interface import Operation
 from lately.sim.toolchain import (
-    PRECOMPILED_HEADER_FLAG,
     models,
     run_yosys,
     verilator_environment,
@@ -27,50 +26,11 @@ from lately.sim.toolchain import (
 
 pytestmark = pytest.mark.rtl
 
-TIMED = dataclasses.replace(any_preset("tiny"), span=20, generation=16, window=None)
-CASES = {
-    "axis": (any_preset("tiny"), {"last": True, "tag_bits": 5}),
-    "raw": (any_preset("gebf-tiny"), {"wrap": "raw"}),
-    "extern": (any_preset("tiny"), {"wrap": "extern"}),
-    "lanes": (any_preset("two-lanes-tiny"), {}),
-    "raw lanes": (any_preset("two-lanes-tiny"), {"wrap": "raw"}),
-    "secret": (any_preset("siphash-tiny"), {}),
-    "time": (TIMED, {"options": {"ticks": "period"}}),
-    "covered": (TIMED, {"options": {"report_covered": True}, "bus": "wishbone"}),
-    "dictionary": (any_preset("dictionary-tiny"), {}),
-    "timing": (any_preset("timing-tiny"), {"last": True}),
-    "counted timing": (any_preset("timing-counted-tiny"), {"wrap": "raw"}),
-    "table": (
-        dataclasses.replace(any_preset("timing-counted-tiny"), block=4, classes=3, phase_bits=1),
-        {"wrap": "raw"},
-    ),
-    "table in time": (dataclasses.replace(any_preset("timing-tiny"), classes=1), {}),
-    "table behind a bus": (
-        dataclasses.replace(any_preset("timing-tiny"), classes=2),
-        {"bus": "axi4-lite"},
-    ),
-    "dictionary without ready": (any_preset("dictionary-tiny"), {"wrap": "extern"}),
-    "ecp5": (any_preset("tiny"), {"memory": "ecp5"}),
-    "watched": (any_preset("tiny"), {"options": {"self_check": True}}),
-    "ice40": (any_preset("tiny"), {"wrap": "raw", "memory": "ice40-strict"}),
-}
-
 
 def design(case, name="seen_lately"):
     spec, how = CASES[case]
     cells = [path.read_text() for path in models(how.get("memory", "portable"))]
     return Design(spec=spec, name=name, models=cells, **how)
-
-
-def icarus(folder, *sources):
-    """Compile sources as Verilog-2005; return what the simulation prints."""
-    built = subprocess.run(
-        ["iverilog", "-g2005", "-Wall", "-o", "bench", *sources],
-        cwd=folder, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert (built.returncode, built.stdout + built.stderr) == (0, "")
-    run = subprocess.run(["vvp", "bench"], cwd=folder, capture_output=True, text=True, check=True)
-    return run.stdout.splitlines()
 
 
 @pytest.fixture(params=CASES)
@@ -131,20 +91,6 @@ def test_other_tools_read_it_without_warnings(case, tmp_path):
     script = "read_verilog seen_lately.v; hierarchy -top seen_lately; proc; check -assert"
     done = run_yosys("-q", "-e", ".", "-p", script, directory=tmp_path / "ip")
     assert done.stdout == "" or cells
-
-
-def check_verilator(program, folder, *sources, run=()):
-    """Build the test bench, the last source, with Verilator and run it with some arguments."""
-    top = sources[-1].removesuffix(".v")
-    flags = ["-CFLAGS", "-O0"]
-    if program != OLDEST:
-        # The package does not know the flags of the compiler that it meets.
-        flags = ["-CFLAGS", "-O0 -fcoroutines", "-MAKEFLAGS", PRECOMPILED_HEADER_FLAG]
-    verilator(program, folder, "--binary", *flags, "--top-module", top, *sources)
-    done = subprocess.run(
-        [f"obj_dir/V{top}", *run], cwd=folder, capture_output=True, text=True, check=True
-    )
-    return done.stdout.splitlines()[0]
 
 
 def test_bench_runs_in_the_oldest_verilator(tmp_path):

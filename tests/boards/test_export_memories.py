@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from test_export import CASES, check_verilator, icarus
+from exports import CASES, check_verilator, icarus
 
 from lately.boards.export.bundle import write
 from lately.boards.export.design import Design

@@ -193,32 +193,12 @@ class StubMemory:
     def __init__(self, unit, *_arguments, **_options):
         self._unit = unit
 
-    @property
-    def _wrong(self):
-        return self._unit._armed == "memory"
-
-    def bits(self):
-        """Bits of a ring, as golden's."""
-        bits = self._unit.reference.golden.memory.copy()
-        bits.flat[-1] ^= self._wrong
-        return bits
-
-    def cells(self, path, **_shape):
-        """Words of the cells of a part of a timing filter, or of a column of a dictionary."""
-        reference = self._unit.reference
-        spec, number = reference.spec, int(path[-2].lstrip("abcdefghijklmnopqrstuvwxyz"))
-        wrong = self._wrong and number == 0
-        if hasattr(spec, "stamp_bits"):
-            ages = np.array(reference.ages[number])
-            if wrong:
-                ages[-1] = 0 if ages[-1] else 1
-            return (reference.block - ages) % (1 << spec.stamp_bits)
-        distance, rest = reference.golden.memory[:, number]
-        live = distance > 0
+    def view(self, _now):
+        """Return what golden holds, or something else if that is the fault."""
+        memory = self._unit.reference._memory.copy()
         if self._unit._armed == "no cells":
-            return np.zeros_like(distance)
-        numbers = (reference.golden.counters["insertions"] - distance) % (1 << spec.timestamp_bits)
-        cells = ((numbers << 1) + 1 | rest << 1 + spec.timestamp_bits) * live
-        if wrong:
-            cells[int(np.flatnonzero(live)[0])] ^= 1 << 1 + spec.timestamp_bits
-        return cells
+            memory[:] = 0
+        elif self._unit._armed == "memory":
+            used = np.flatnonzero(memory)
+            memory.flat[used[-1] if len(used) else -1] ^= 1
+        return memory

@@ -62,7 +62,7 @@ class Miscounting(FrontEnd):
     def __init__(self, **others):
         super().__init__(**others)
         first = 'turns & ~registered(m, self.fill, "filled")'
-        counter = broken(GenerationCounter, first, "Const(0)")
+        counter = broken(GenerationCounter, first, "Signal()")
         self.schedule.counter = counter(width=others["generation_bits"])
 
 

@@ -45,7 +45,7 @@ def test_holds(name):
         ("self._young.eq(0), self._settled.eq(0), self._remaining.eq(0)",
          "self._young.eq(0), self._remaining.eq(0)"),
         # A loss is not told while it lasts.
-        ("shortened & ~(self._tick & expired)", "shortened & ~self._tick"),
+        ("shortened & ~(window._tick & expired)", "shortened & ~window._tick"),
     ],
 )  # fmt: skip
 def test_window_with_a_defect_is_found_out(old, new):

@@ -1,0 +1,122 @@
+"""Figures of a window dictionary, and the entries that its memory holds."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..filter import CountedFilter
+from ..results import Ages
+from ..spec.dictionary_sizes import WindowDictionarySpec
+
+
+class DictionaryFigures(CountedFilter):
+    """Part of `WindowDictionary` that reads its state and changes nothing."""
+
+    spec: WindowDictionarySpec
+    window: int
+    columns: int
+    rows: int
+    digest_bits: int
+    stash: int
+    moves: int | None
+    insertions: int
+    lost: int
+    youngest_lost: int
+    _times: Ages
+    _held: Ages
+    _stash_times: Ages
+    _stash: Ages
+    _offsets: Ages
+
+    @property
+    def guaranteed_window(self) -> int:
+        """Largest window for which the answers are exact.
+
+        It is `window`, or less from the time that an entry is given up until
+        this would have expired: then as many insertions as have come after
+        the youngest entry that was given up.
+        """
+        return min(self.window, self.insertions - self.youngest_lost) if self.lost else self.window
+
+    @property
+    def window_false_positive_rate(self) -> float:
+        """Expected false-positive rate of a full window of distinct keys."""
+        return self.spec.mean_false_positive_rate
+
+    def expected_false_positive_rate(self, window: int | None = None) -> float:
+        """Return the probability that a fresh key is reported now: live digests over 2**D.
+
+        Parameters, errors: as `checked_window`.
+        """
+        window = self.checked_window(window)
+        live = sum(int((self._distances(times) <= window).sum()) for times in self._all_times)
+        return live / 2.0**self.digest_bits
+
+    def estimated_false_positive_rate(self, window: int | None = None) -> float:
+        """Return `expected_false_positive_rate`, by the name that rings have for it.
+
+        The `window` is that of the query.
+        """
+        return self.expected_false_positive_rate(window)
+
+    def fill_ratios(self) -> NDArray[np.float64]:
+        """Share of the cells of each column that hold a live entry, shape (columns,)."""
+        fills: NDArray[np.float64] = np.mean(self.memory[0] != 0, axis=1)
+        return fills
+
+    def differing_cells(self, memory: Ages) -> int:
+        """Return in how many cells the `memory` of hardware differs, as `Filter`.
+
+        With moves: how many of its entries the model does not have, wherever; and how many it
+        lacks, beyond as many as the stash may hold. Its shape is that of `memory`.
+        """
+        if not self.moves:
+            return int((memory != self.memory).any(axis=0).sum())
+        found = {tuple(entry) for entry in self.entries_of(memory).tolist()}
+        due = {tuple(entry) for entry in self.entries.tolist()}
+        return len(found - due) + max(0, len(due - found) - self.stash)
+
+    @property
+    def stashed(self) -> int:
+        """Live entries in the stash."""
+        return int((self._distances(self._stash_times) <= self.window).sum())
+
+    @property
+    def memory(self) -> Ages:
+        """Age plus 1 and rest of the live entry in each cell, or 0; shape (2, columns, rows)."""
+        distances = self._distances(self._times)
+        live = distances <= self.window
+        cells = np.stack([distances * live, self._held * live])
+        return cells.reshape(2, self.columns, self.rows)
+
+    @property
+    def entries(self) -> Ages:
+        """Digest and age plus 1 of each live entry, stash included, by digest; shape (live, 2)."""
+        distances = self._distances(self._stash_times)
+        stashed = np.stack([self._stash, distances], axis=1)[distances <= self.window]
+        found = np.concatenate([self.entries_of(self.memory), stashed])
+        return found[np.argsort(found[:, 0])]
+
+    def entries_of(self, memory: Ages) -> Ages:
+        """Return digest and age plus 1 of each entry in a `memory`, shape (live, 2).
+
+        The memory, of a dictionary with this specification, is as `memory`.
+        """
+        distances, rests = memory
+        column, low = used = np.nonzero(distances)
+        rest = rests[used]
+        for byte in range(self._offsets.shape[1]):
+            low = low ^ self._offsets[column, byte, rest >> 8 * byte & 0xFF]
+        return np.stack([rest << self.spec.row_bits | low, distances[used]], axis=1)
+
+    @property
+    def fill(self) -> float:
+        """Share of the cells that hold a live entry."""
+        return float(np.mean(self.memory[0] != 0))
+
+    @property
+    def _all_times(self) -> tuple[Ages, Ages]:
+        return self._times, self._stash_times
+
+    def _distances(self, times: Ages) -> Ages:
+        """Return ages plus 1; more than the window for an empty cell."""
+        return np.where(times > 0, self.insertions + 1 - times, self.window + 1)
