@@ -23,7 +23,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import compilation
 from ..atomic import taking_single_keys
-from ..convenience import State
 from ..errors import SpecificationError
 from ..filter import Answers, CountedFilter, Words, require_count
 from ..hash.functions import KeyHash, offset_tables, offset_terms
@@ -33,8 +32,8 @@ from ..operations import Operation, OperationBit
 from ..results import Ages, Results
 from ..ring.slices import chunks
 from ..spec.dictionary_sizes import WindowDictionarySpec, least_columns, least_digest_bits
-from .window_figures import DictionaryFigures
-from .window_loop import Cells, Requests, perform
+from .window_loop import Cells, KeyOperations, perform
+from .window_state import DictionaryState
 
 Windows = ArrayLike | None
 """Window of all queries, or one for each, shape (n,); None for that of the dictionary."""
@@ -44,7 +43,7 @@ _MOST_COLUMNS = 64
 
 
 @taking_single_keys
-class WindowDictionary(DictionaryFigures):
+class WindowDictionary(DictionaryState):
     """Dictionary of digests: which keys were inserted lately, and how many insertions ago.
 
     Source: timestamps, and cells that are free when theirs has expired, are those of the
@@ -165,11 +164,6 @@ class WindowDictionary(DictionaryFigures):
         self._hash = KeyHash(
             key_bits=self.key_bits, sizes=sizes, functions=functions, seed=self.seed, hash=self.hash
         )
-
-    @property
-    def spec(self) -> WindowDictionarySpec:
-        """Specification of the dictionary."""
-        return self.specification(**self.parameters)
 
     # Operations
 
@@ -296,8 +290,9 @@ class WindowDictionary(DictionaryFigures):
         asked: list[Any] = [codes.astype(np.int64), *self._digests(keys), windows]
         kept: list[Any] = [self._times, self._held, self._stash_times, self._stash]
         views: list[Any] = [memoryview(array) for array in (*kept, numbers, ages, covered)]
-        cells = Cells(*views[:4], self.window, self.moves or 0, self._offsets.tolist())
-        perform(Requests(*(array.tolist() for array in asked)), cells, *views[4:])
+        offsets = self._offsets.tolist()
+        cells = Cells._make([*views[:4], self.window, self.moves or 0, offsets])
+        perform(KeyOperations._make(array.tolist() for array in asked), cells, *views[4:])
         self._take_numbers(numbers)
 
     def _run(self, codes: Any, keys: Words, windows: Any, *answers: Any) -> None:
@@ -342,36 +337,3 @@ class WindowDictionary(DictionaryFigures):
             places[:, column] = row + np.uint64(column * self.rows)
         digests = rest << np.uint64(self.spec.row_bits) | low
         return digests.astype(np.int64), rest.astype(np.int64), places
-
-    # State files
-
-    def _take_saved(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        super()._take_saved(numbers, arrays)
-        self._all_lost = numbers.get("events", {}).get("lost", self.lost)
-
-    @property
-    def _private(self) -> bool:
-        return self.hash == "siphash"
-
-    def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
-        largest = (1 << self.digest_bits) - 1
-        return {
-            "times": (self._times, self.insertions),
-            "held": (self._held, (1 << self.spec.rest_bits) - 1),
-            "stash_times": (self._stash_times, self.insertions),
-            "stash": (self._stash, largest),
-        }
-
-    def _state(self) -> State:
-        numbers, arrays = super()._state()
-        if self._private:
-            numbers["secrets"] = [self._secret, self._waiting]
-        return numbers, arrays
-
-    def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        super()._restore(numbers, arrays)
-        for name, (array, _) in self._arrays().items():
-            if array.min() < 0:
-                raise ValueError(f"{name}: must be at least 0, not {array.min()}")
-        if self._private:
-            self._secret, self._waiting = (check_secret(secret) for secret in numbers["secrets"])

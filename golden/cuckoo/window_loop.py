@@ -12,7 +12,7 @@ _QUERY, _INSERT, _REMOVE = (
 )
 
 
-class Requests(NamedTuple):
+class KeyOperations(NamedTuple):
     """Operations on keys, in sequences of shape (n,)."""
 
     codes: Any
@@ -103,24 +103,26 @@ class Cells(NamedTuple):
         numbers[STASH_PEAK] = max(numbers[STASH_PEAK], live)
 
 
-def perform(requests: Requests, cells: Cells, numbers: Any, ages: Any, guaranteed: Any) -> None:
+def perform(
+    operations: KeyOperations, cells: Cells, numbers: Any, ages: Any, guaranteed: Any
+) -> None:
     """Perform operations one after another.
 
     Parameters
     ----------
-    requests : Requests
+    operations : KeyOperations
     cells : Cells
         Changed.
     numbers : sequence of int
         Changed.
     ages : sequence of int, shape (n,)
-        Written: insertions since that of the key; -1 if it is not reported, or none is asked for.
+        Written: insertions since that of the key; -1 if it is not reported, or not queried.
     guaranteed : sequence of int, shape (n,)
         Written: the largest window for which the answer to each is exact.
     """
     now, window = numbers[INSERTIONS], cells.window
     rows = len(cells.times) // len(cells.offsets)
-    for i, (code, digest, rest, places, asked) in enumerate(zip(*requests, strict=True)):
+    for i, (code, digest, rest, places, span) in enumerate(zip(*operations, strict=True)):
         found, free = cells.find(places, rest, now)
         last = cells.times[found] if found >= 0 else 0
         slot = cells.find_stashed(digest, now)
@@ -132,7 +134,7 @@ def perform(requests: Requests, cells: Cells, numbers: Any, ages: Any, guarantee
                 cells.stash_times[slot], oldest = 0, slot
         lost = numbers[LOST] and now - numbers[YOUNGEST_LOST] < window
         guaranteed[i] = now - numbers[YOUNGEST_LOST] if lost else window
-        ages[i] = now - last if code & _QUERY and last and now - last < asked else -1
+        ages[i] = now - last if code & _QUERY and last and now - last < span else -1
         if code & _REMOVE and found >= 0:
             cells.times[found] = 0
         if code & _INSERT:

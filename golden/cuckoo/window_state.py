@@ -1,17 +1,20 @@
-"""Figures of a window dictionary, and the entries that its memory holds."""
+"""State of a window dictionary: figures, entries, state files."""
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..convenience import State
 from ..filter import CountedFilter
+from ..hash.siphash import check_secret
 from ..results import Ages
 from ..spec.dictionary_sizes import WindowDictionarySpec
 
 
-class DictionaryFigures(CountedFilter):
-    """Part of `WindowDictionary` that reads its state and changes nothing."""
+class DictionaryState(CountedFilter):
+    """Part of `WindowDictionary` that performs no operation."""
 
-    spec: WindowDictionarySpec
     window: int
     columns: int
     rows: int
@@ -21,11 +24,20 @@ class DictionaryFigures(CountedFilter):
     insertions: int
     lost: int
     youngest_lost: int
+    hash: str
+    _secret: int
+    _waiting: int
+    _all_lost: int
     _times: Ages
     _held: Ages
     _stash_times: Ages
     _stash: Ages
     _offsets: Ages
+
+    @property
+    def spec(self) -> WindowDictionarySpec:
+        """Specification of the dictionary."""
+        return WindowDictionarySpec(**self.parameters)
 
     @property
     def guaranteed_window(self) -> int:
@@ -120,3 +132,36 @@ class DictionaryFigures(CountedFilter):
     def _distances(self, times: Ages) -> Ages:
         """Return ages plus 1; more than the window for an empty cell."""
         return np.where(times > 0, self.insertions + 1 - times, self.window + 1)
+
+    # State files
+
+    def _take_saved(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        super()._take_saved(numbers, arrays)
+        self._all_lost = numbers.get("events", {}).get("lost", self.lost)
+
+    @property
+    def _private(self) -> bool:
+        return self.hash == "siphash"
+
+    def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
+        largest = (1 << self.digest_bits) - 1
+        return {
+            "times": (self._times, self.insertions),
+            "held": (self._held, (1 << self.spec.rest_bits) - 1),
+            "stash_times": (self._stash_times, self.insertions),
+            "stash": (self._stash, largest),
+        }
+
+    def _state(self) -> State:
+        numbers, arrays = super()._state()
+        if self._private:
+            numbers["secrets"] = [self._secret, self._waiting]
+        return numbers, arrays
+
+    def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        super()._restore(numbers, arrays)
+        for name, (array, _) in self._arrays().items():
+            if array.min() < 0:
+                raise ValueError(f"{name}: must be at least 0, not {array.min()}")
+        if self._private:
+            self._secret, self._waiting = (check_secret(secret) for secret in numbers["secrets"])
