@@ -86,6 +86,14 @@ def test_window_is_exact_at_its_edge(window):
     assert kept(b"x\n" + between + b"x\n", "--window", window, "--fpr", 1e-9) == b"x\n" + between
 
 
+@pytest.mark.parametrize(("fpr", "family"), [(1e-6, "blocked-gebf"), (1e-7, "gebf")])
+def test_filter_is_the_smaller_one(fpr, family):
+    """Blocks of a low rate take more than twice the memory."""
+    lines = RecentLines(LineKey(), window=100_000, fpr=fpr)
+    assert lines.model.spec.family == family
+    assert lines.model.nbytes < 12 * 100_000
+
+
 def test_old_lines_are_forgotten():
     between = b"".join(b"%d\n" % number for number in range(1000))
     stream = b"x\n" + between + b"x\n"
