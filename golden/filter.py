@@ -289,6 +289,29 @@ class Filter(Saved):
         """Answer for each checked key, then insert it."""
         return self._performed(Operation.CHECK_AND_INSERT, *operands).seen
 
+    def _checked_and_inserted(self, keys: Words, *operands: Any, refresh: bool = True) -> Answers:
+        """Check and insert keys, only those that are not reported if not to `refresh`; count."""
+        step = self._check_and_insert if refresh else self._check_and_insert_new
+        seen = step(keys, *operands)
+        hits = int(np.count_nonzero(seen))
+        self._note_events(len(keys), len(keys) if refresh else len(keys) - hits, seen)
+        return seen
+
+    def _check_and_insert_new(self, keys: Words, *operands: Any) -> Answers:
+        """Answer for each checked key, then insert it unless it is reported."""
+        seen = np.empty(len(keys), np.bool_)
+        if self._engine is not None and keys.shape[1] == 1 and not any(map(_given, operands)):
+            self._arm()
+            self._engine.check_and_insert_new(np.ascontiguousarray(keys), seen)
+            return seen
+        for at in range(len(keys)):
+            one = slice(at, at + 1)
+            cut = [each[one] if isinstance(each, np.ndarray) else each for each in operands]
+            seen[at] = self._query(keys[one], *cut)[0]
+            if not seen[at]:
+                self._check_and_insert(keys[one], *cut)
+        return seen
+
     def _age(self, *operands: Any, **options: Any) -> Ages:
         """Return ages of checked keys; changes nothing."""
         return _least_ages(self._query(*operands))
@@ -398,18 +421,22 @@ class CountedFilter(Filter):
         return self._query(check_keys(keys, self.key_bits))
 
     @one_or_all
-    def check_and_insert(self, keys: Keys) -> Answers:
+    def check_and_insert(self, keys: Keys, *, refresh: bool = True) -> Answers:
         """Query and insert keys one after another; each answer is from before its insertion.
+
+        A key passes if it is not reported. With either policy, at least the window of insertions
+        is between two passes of a key.
+
+        - With `refresh`, every key is inserted. A key that repeats within the window is reported
+          for ever.
+        - Without `refresh`, a key that is reported is not inserted, and counts for no window.
+          The window of a key begins when the key passes. A key that repeats for ever passes
+          again after the window, and at the latest after the window and the filter's slack. A
+          fresh key that is reported by chance is not remembered, so its next copy may pass.
 
         Parameters, errors, result: as `query`, shape (n,).
         """
-        return self._checked_and_inserted(check_keys(keys, self.key_bits))
-
-    def _checked_and_inserted(self, keys: Words, *options: Any) -> Answers:
-        """Check and insert keys, and count."""
-        seen = self._check_and_insert(keys, *options)
-        self._note_events(len(keys), len(keys), seen)
-        return seen
+        return self._checked_and_inserted(check_keys(keys, self.key_bits), refresh=refresh)
 
     @one_or_all
     def age(self, keys: Keys) -> Ages:
@@ -430,6 +457,10 @@ def _stretches(codes: NDArray[np.uint8]) -> Iterator[slice]:
     for start, stop in pairwise(bounds):
         if start < stop:
             yield slice(start, stop)
+
+
+def _given(operand: Any) -> bool:
+    return operand is not None
 
 
 def _least_ages(seen: Answers) -> Ages:

@@ -28,7 +28,7 @@ def check_rate(value: object, name: str = "fpr") -> float:
     return float(value)
 
 
-def expected_keys(span: int, rate: object) -> int:
+def expected_keys(span: float, rate: object) -> int:
     """Return the keys of a `span` of time at a `rate` of insertions per unit of time, at least 1.
 
     Errors: as `check_rate`, if the rate is not a number, or not above 0, or there

@@ -1,28 +1,48 @@
 """The contract of filters whose window is a span of time."""
 
+from collections.abc import Callable
+from datetime import timedelta
+from fractions import Fraction
 from typing import Any, Self, Unpack
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from .convenience import Options
+from .atomic import Counter
+from .convenience import Options, State
+from .durations import NANOSECONDS, span_nanoseconds, time_text
 from .filter import Answers, Filter, Words, require_count
 from .hash.keys import Key, Keys, check_keys, one_or_all
 from .results import Ages
 from .sizing import check_rate, expected_keys
-from .times import TIME_LIMIT, Times, check_now, check_timestamps
+from .times import TIME_LIMIT, Now, SteadyClock, Times, check_each, check_timestamps, nanoseconds
 
 
 class TimedFilter(Filter):
     """A filter whose window is a span of time.
 
-    Timestamps are integers of any unit, for instance nanoseconds, and never
-    decrease from one insertion to the next.
+    A filter of `for_span` has a clock, which gives the time of an operation if `now` is left out.
+    Its unit is the nanosecond. The times of other filters are integers of any unit, and must be
+    given.
+
+    Let the time of an insertion be its timestamp, or the latest timestamp before it if that is
+    greater. Such an insertion is *late*. Every key is reported if it was inserted at most `span`
+    before the time of the query, which is `now`, or `latest` if that is greater. (A ring that
+    shortens its window says so, see `TimeLimitedRing`.)
     """
 
     age_unit = "generations"
+    late = Counter("late")
     _chooser = "for_window(span, fpr, rate=rate)"
     _last: int
+    _clock: Callable[[], int] | None = None
     span: int
+
+    def __new__(cls, *arguments: Any, **parameters: Any) -> Self:
+        """Count the insertions that are late from 0."""
+        self = super().__new__(cls, *arguments, **parameters)
+        self.late = 0
+        return self
 
     @classmethod
     def for_window(
@@ -50,8 +70,61 @@ class TimedFilter(Filter):
         keys = expected_keys(int(span), rate)
         return cls._for_keys(keys, check_rate(fpr), {"span": int(span)}, options)
 
+    @classmethod
+    def for_span(
+        cls,
+        span: str | timedelta | np.timedelta64,
+        fpr: float = 0.01,
+        *,
+        rate: float,
+        **options: Any,
+    ) -> Self:
+        """Build a filter with a clock, for a span of time and a false-positive rate.
+
+        Parameters
+        ----------
+        span : str, timedelta or timedelta64
+            Time for which every key is reported, such as "10min".
+        fpr : float
+            Share of fresh keys that may be reported by chance.
+        rate : float
+            Highest rate of insertions that is expected, per second.
+        **options
+            Other parameters of the constructor: `seed`, `key_bits`, ...
+
+        Raises
+        ------
+        TypeError, SpecificationError
+            If a parameter is of the wrong kind, or out of its range.
+        """
+        length, options = cls._spanned(span_nanoseconds(span), options)
+        keys = expected_keys(length / NANOSECONDS, rate)
+        self = cls._for_keys(keys, check_rate(fpr), {"span": length}, options)
+        self.clock = SteadyClock()
+        return self
+
+    @classmethod
+    def _spanned(cls, span: int, options: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Return a span in nanoseconds as the class can have it, and options for it."""
+        return span, options
+
+    @property
+    def clock(self) -> Callable[[], int] | None:
+        """Function that gives the time in nanoseconds, None if the unit of times is unknown.
+
+        A state file and a pickle do not hold it: a filter that is read from them goes on with
+        a `SteadyClock`.
+        """
+        return self._clock
+
+    @clock.setter
+    def clock(self, clock: Callable[[], int] | None) -> None:
+        self._clock = clock
+
     def _window_text(self) -> str:
-        return f"window of {self.span:,} units of time"
+        if self._clock is None:
+            return f"window of {self.span:,} units of time"
+        return f"window of {time_text(Fraction(self.span, NANOSECONDS))}"
 
     @property
     def latest(self) -> int:
@@ -59,77 +132,112 @@ class TimedFilter(Filter):
         return self._last
 
     def _ask_now(self, key: Key) -> Any:
-        return self.query(key, max(self._last, 0))
+        return self.query(key, max(self._last, 0) if self._clock is None else None)
 
-    def insert(self, keys: Keys, timestamps: ArrayLike) -> None:
+    def insert(self, keys: Keys, now: Now = None) -> None:
         """Insert keys one after another.
 
         Parameters
         ----------
         keys : array_like of int
             As for `CountedFilter.insert`.
-        timestamps : array_like of int, shape (n,)
-            Time of each insertion.
+        now : array_like of int, float, datetime64 or datetime, shape (n,) or (), optional
+            Time of each insertion, by default that of the clock. Filters without a clock take
+            integers alone. Others also take seconds since 1970 as float, and dates. A time
+            before the latest becomes the latest, and counts in `late`.
 
         Raises
         ------
         TypeError
-            If the keys or timestamps are not integers.
+            If the keys or times are of the wrong kind, or there is neither a time nor a clock.
         ValueError
-            If a shape is wrong, a key does not fit into `key_bits`, or a
-            timestamp is before the last. Nothing is inserted then.
+            If a shape is wrong, a key does not fit into `key_bits`, or a time is out of range.
+            Nothing is inserted then.
         """
-        words, times = self._inserted(keys, timestamps)
+        words, times = self._arrivals(keys, now)
         self._insert(words, times)
         self._note_events(len(words), len(words))
 
     @one_or_all
-    def query(self, keys: Keys, now: ArrayLike) -> Answers:
+    def query(self, keys: Keys, now: Now = None) -> Answers:
         """Ask for keys at a time; changes nothing.
 
         Parameters
         ----------
         keys : array_like of int
             As for `insert`, with its errors.
-        now : array_like of int, shape (n,) or ()
-            Time of the query, not before the last insertion.
+        now : array_like, shape (n,) or (), optional
+            Time of the query, as for `insert`; it does not count in `late`.
 
         Returns
         -------
         ndarray of bool, shape (n,); a bool for a single key
         """
-        return self._query(*self._asked(keys, now))
+        words = check_keys(keys, self.key_bits)
+        return self._query(words, self._moments(now, len(words)))
 
     @one_or_all
-    def check_and_insert(self, keys: Keys, timestamps: ArrayLike) -> Answers:
+    def check_and_insert(self, keys: Keys, now: Now = None, *, refresh: bool = True) -> Answers:
         """Query and insert keys one after another; each answer is from before its insertion.
+
+        With `refresh`, a key is reported for the span after it was last given. Without, a key
+        that is reported is not inserted: it is reported for the span after it last passed, so
+        that a key that repeats for ever passes once in every span and slack. See
+        `CountedFilter.check_and_insert`.
 
         Parameters, errors: as `insert`; result of shape (n,) as `query`.
         """
-        words, times = self._inserted(keys, timestamps)
-        seen = self._check_and_insert(words, times)
-        self._note_events(len(words), len(words), seen)
-        return seen
+        words, times = self._arrivals(keys, now)
+        return self._checked_and_inserted(words, times, refresh=refresh)
 
     @one_or_all
-    def age(self, keys: Keys, now: ArrayLike) -> Ages:
+    def age(self, keys: Keys, now: Now = None) -> Ages:
         """Find the least age in generations that each key can have; changes nothing.
 
         It is 0 for the current generation, -1 for a key that is not reported.
 
         Parameters, errors: as `query`. The result is an ndarray of int64, shape (n,).
         """
-        return self._age(*self._asked(keys, now))
+        words = check_keys(keys, self.key_bits)
+        return self._age(words, self._moments(now, len(words)))
 
-    def _inserted(self, keys: Keys, timestamps: ArrayLike) -> tuple[Words, Times]:
-        checked = check_keys(keys, self.key_bits)
-        return checked, check_timestamps(timestamps, len(checked), self._last)
+    def _arrivals(self, keys: Keys, now: Now) -> tuple[Words, Times]:
+        """Return keys and times of insertions, which never decrease; count those that are late."""
+        words = check_keys(keys, self.key_bits)
+        given = self._given(now, len(words))
+        times = np.maximum.accumulate(np.maximum(given, self._last))
+        self.late += int(np.count_nonzero(times != given))
+        return words, times
+
+    def _moments(self, now: Now, count: int) -> Times:
+        """Return times of queries, none before the last insertion."""
+        return np.maximum(self._given(now, count), self._last)
+
+    def _moment(self, now: Now) -> int:
+        """Return one time as `_moments` does."""
+        return int(self._moments(now, 1)[0])
+
+    def _given(self, now: Now, count: int) -> Times:
+        given: Any = now
+        if self._clock is not None:
+            given = self._clock() if now is None else nanoseconds(now)
+        elif now is None:
+            raise TypeError(f"now: must be given for a {type(self).__name__} without a clock")
+        return check_each("now", given, count)
 
     def _checked_times(self, times: ArrayLike | None, count: int) -> Times:
+        # As in hardware, whose time cannot decrease.
         if times is None:
             raise TypeError(f"times: must be given for {type(self).__name__}")
         return check_timestamps(times, count, self._last)
 
-    def _asked(self, keys: Keys, now: ArrayLike) -> tuple[Words, Times]:
-        checked = check_keys(keys, self.key_bits)
-        return checked, check_now(now, len(checked), self._last)
+    def _saved(self) -> State:
+        numbers, arrays = super()._saved()
+        return {**numbers, "late": self.late, "clock": self._clock is not None}, arrays
+
+    def _take_saved(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        super()._take_saved(numbers, arrays)
+        late = numbers.get("late", 0)
+        require_count("late", late, least=0)
+        self.late = late
+        self._clock = SteadyClock() if numbers.get("clock") else None

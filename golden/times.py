@@ -1,4 +1,8 @@
-"""Timestamps of operations, checked."""
+"""Timestamps of operations, checked, and the clock that gives them."""
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -6,15 +10,82 @@ from numpy.typing import ArrayLike, NDArray
 Times = NDArray[np.int64]
 """Checked timestamps, shape (n,)."""
 
+Now = ArrayLike | datetime | None
+"""Times that a user gives: as `nanoseconds`, or None for the time of the filter's clock."""
+
 TIME_LIMIT = 1 << 62
 """Timestamps and spans are below this, so that their sums fit into 64 bits with a sign."""
 
 NEVER = -1
 """Time of an event that has not happened."""
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class SteadyClock:
+    """Nanoseconds since 1970 by the system's clock at construction, which never step.
+
+    From then on `time.monotonic_ns` moves the time, so that no change of the system's clock
+    matters.
+    """
+
+    def __init__(self) -> None:
+        self.offset = time.time_ns() - time.monotonic_ns()
+
+    def __call__(self) -> int:
+        """Return the time now."""
+        return time.monotonic_ns() + self.offset
+
+
+def nanoseconds(now: Any) -> NDArray[np.int64] | Any:
+    """Return times as an array of integers, in nanoseconds.
+
+    Parameters
+    ----------
+    now : array_like of int, float, datetime64 or datetime
+        Integers are nanoseconds, floats are seconds. Others become nanoseconds since 1970; a
+        datetime must have a time zone, and a datetime64 is in UTC.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are something else, not finite, NaT, or beyond 64 bits.
+    """
+    array = np.asarray(now)
+    if array.dtype.kind == "f" and array.size:
+        if not np.isfinite(array).all():
+            raise ValueError(f"now: must be finite, not {array[~np.isfinite(array)].flat[0]}")
+        whole = np.floor(array)
+        if np.abs(whole).max() > TIME_LIMIT // 10**9:
+            raise ValueError(f"now: must be at least 0 and below 2**62 ns, not {array.max()} s")
+        return whole.astype(np.int64) * 10**9 + np.rint((array - whole) * 1e9).astype(np.int64)
+    if array.dtype.kind == "M":
+        exact = array.astype("datetime64[ns]")
+        if np.isnat(array).any() or (exact.astype(array.dtype) != array).any():
+            raise ValueError("now: must be between 1970 and 2116, not NaT or another time")
+        return exact.astype(np.int64)
+    if array.dtype.kind == "O":
+        values = [_since_1970(value) for value in array.reshape(-1).tolist()]
+        return np.array(values, np.int64).reshape(array.shape)
+    if array.dtype.kind not in "ui" and array.size:
+        raise TypeError(
+            "now: must be integers (nanoseconds), floats (seconds), datetime64 or datetime, "
+            f"not {array.dtype}"
+        )
+    return array
+
+
+def _since_1970(value: Any) -> int:
+    if not isinstance(value, datetime):
+        raise TypeError(f"now: must be one kind of times, not {type(value).__name__}")
+    if value.tzinfo is None:
+        raise TypeError(f"now: must be a datetime with a time zone, not {value!r}")
+    return (value - _EPOCH) // _MICROSECOND * 1000
+
 
 def check_timestamps(timestamps: ArrayLike, count: int, last: int) -> Times:
-    """Return the timestamps of insertions in the form that the models take.
+    """Return the timestamps of operations that must be in order, in the form that models take.
 
     Parameters
     ----------
@@ -56,20 +127,6 @@ def check_each(name: str, values: ArrayLike, count: int) -> Times:
     if times.shape not in ((), (count,)):
         raise ValueError(f"{name}: must have shape () or ({count},), not {times.shape}")
     return np.broadcast_to(times, (count,))
-
-
-def check_now(now: ArrayLike, count: int, last: int) -> Times:
-    """Return the times `now` of queries in the form that the models take, shape (count,).
-
-    They have shape (count,) or (), in any order, but not before the last insertion.
-    Parameters, errors: as `check_timestamps`.
-    """
-    times = check_each("now", now, count)
-    if times.size and times.min() < last:
-        raise ValueError(
-            f"now: must not be before the last insertion, at {last}, not {times.min()}"
-        )
-    return times
 
 
 def _integers(name: str, values: ArrayLike) -> Times:

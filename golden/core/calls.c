@@ -134,6 +134,47 @@ void engine_disarm(Engine *engine, int64_t numbers[3]) {
     engine->armed = 0;
 }
 
+/* Performs CHECK of a key, or only QUERY if the key is reported; returns its age. */
+static int64_t check_new(Engine *engine, uint64_t key) {
+    int64_t age = engine->one(engine, QUERY, key);
+    if (age < 0) {
+        engine->one(engine, INSERT, key);
+    }
+    return age;
+}
+
+/* check_and_insert_new(keys, seen): inserts each key of one word that is not reported; the filter
+   holds its lock, and counts. */
+static PyObject *engine_check_new(PyObject *self, PyObject *args) {
+    Engine *engine = (Engine *)self;
+    PyObject *a, *b;
+    Buffers all = {.count = 0};
+    if (!PyArg_ParseTuple(args, "OO", &a, &b)) {
+        return NULL;
+    }
+    uint64_t *keys = core_buffer(&all, a, 8, -1, 0, "keys");
+    Py_ssize_t count = keys ? core_items(&all, 0) : 0;
+    uint8_t *seen = keys ? core_buffer(&all, b, 1, count, 1, "seen") : NULL;
+    if (!seen) {
+        return core_finish(&all, NULL);
+    }
+    if (!engine->armed || engine->hash->words != 1) {
+        PyErr_SetString(PyExc_ValueError, "keys: must be of one word, for an engine that is armed");
+        return core_finish(&all, NULL);
+    }
+    Py_BEGIN_ALLOW_THREADS
+    for (Py_ssize_t i = 0; i < count; i++) {
+        seen[i] = check_new(engine, keys[i]) >= 0;
+    }
+    Py_END_ALLOW_THREADS
+    return core_finish(&all, Py_NewRef(Py_None));
+}
+
+static PyMethodDef engine_methods[] = {
+    {"check_and_insert_new", engine_check_new, METH_VARARGS, "Insert keys that are not reported."},
+    {NULL, NULL, 0, NULL},
+};
+
 /* Returns the engine of a filter whose lock is free, or NULL. */
 static Engine *free_engine(const Base *self) {
     if (!self->engine || !self->lock || Py_TYPE(self->lock) != lock_type ||
@@ -181,11 +222,11 @@ static int perform_one(Base *self, int code, PyObject *object, int64_t *age) {
             return 0;
         }
     }
-    *age = engine->one(engine, code, key);
+    *age = code == CHECK_NEW ? check_new(engine, key) : engine->one(engine, code, key);
     if (code != QUERY) {
         engine->operations++;
-        engine->insertions++;
-        engine->hits += code == CHECK && *age >= 0;
+        engine->insertions += code != CHECK_NEW || *age < 0;
+        engine->hits += code != INSERT && *age >= 0;
     }
     return 1;
 }
@@ -229,9 +270,32 @@ end:
 
 METHOD(query_one, QUERY, "query", PyBool_FromLong(age >= 0))
 METHOD(contains_one, QUERY, "__contains__", PyBool_FromLong(age >= 0))
-METHOD(check_one, CHECK, "check_and_insert", PyBool_FromLong(age >= 0))
 METHOD(insert_one, INSERT, "insert", Py_NewRef(Py_None))
 METHOD(age_one, QUERY, "age", PyLong_FromLongLong(age))
+
+/* Code of a check with the option `refresh` as its only named argument; -1 with others. */
+static int check_code(PyObject *const *args, Py_ssize_t count, PyObject *names) {
+    if (!names) {
+        return CHECK;
+    }
+    if (PyTuple_Size(names) != 1 || !PyBool_Check(args[count]) ||
+        PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, 0), "refresh") != 0) {
+        return -1;
+    }
+    return args[count] == Py_True ? CHECK : CHECK_NEW;
+}
+
+static PyObject *check_one(PyObject *self, PyObject *const *args, Py_ssize_t count,
+                           PyObject *names) {
+    int64_t age;
+    int code = count == 1 ? check_code(args, count, names) : -1;
+    int done = code < 0 ? 0 : perform_one((Base *)self, code, args[0], &age);
+    if (done < 0) {
+        return NULL;
+    }
+    return done ? PyBool_FromLong(age >= 0)
+                : call_python(self, PYTHON "check_and_insert", args, count, names);
+}
 
 static const struct {
     const char *name;
@@ -291,7 +355,9 @@ int core_add_calls(PyObject *module) {
                           {Py_tp_members, base_members},
                           {Py_tp_getset, base_getset},
                           {0, NULL}};
-    PyType_Slot engine[] = {{Py_tp_members, engine_members}, {0, NULL}};
+    PyType_Slot engine[] = {{Py_tp_members, engine_members},
+                            {Py_tp_methods, engine_methods},
+                            {0, NULL}};
     if (core_add_type(module, &lock_type, "lately.golden._core.Lock", sizeof(Lock), lock) < 0 ||
         core_add_type(module, &base_type, "lately.golden._core.Base", sizeof(Base), base) < 0 ||
         core_add_type(module, &engine_type, "lately.golden._core.Engine", sizeof(Engine), engine) <

@@ -6,6 +6,8 @@
 
 enum { NONE = 0, QUERY = 1, INSERT = 2, CHECK = 3, ALONE = 4, SHIFT = 4, CLEAR = 5, REMOVE = 8 };
 
+#define CHECK_NEW 19 /* CHECK of a single key that is not inserted if it is reported */
+
 /* First part of the compiled state of a filter. While it is armed, its numbers are the state of
    the filter, and single keys need nothing of Python. */
 typedef struct Engine {

@@ -180,13 +180,16 @@ class WindowDictionary(DictionaryState):
         return self._query(words, self._asked_windows(window, len(words)))
 
     @one_or_all
-    def check_and_insert(self, keys: Keys, window: Windows = None) -> Answers:
+    def check_and_insert(
+        self, keys: Keys, window: Windows = None, *, refresh: bool = True
+    ) -> Answers:
         """Query and insert keys one after another; each answer is from before its insertion.
 
-        Parameters, errors, result: as `query`, shape (n,).
+        Parameters, errors, result: as `query`, shape (n,); `refresh` as for `CountedFilter`.
         """
         words = self._hash.check_keys(keys)
-        return self._checked_and_inserted(words, self._asked_windows(window, len(words)))
+        windows = self._asked_windows(window, len(words))
+        return self._checked_and_inserted(words, windows, refresh=refresh)
 
     def remove(self, keys: Keys) -> None:
         """Remove keys; nothing happens for those whose digest is not there.

@@ -32,12 +32,13 @@ from ..spec.span import TIME_FIELDS
 from .layout import Layout
 from .position import RingPosition
 from .segments import Segments
+from .spanned import Spanned
 
 if TYPE_CHECKING:
     from .compiled_segments import CompiledSegments
 
 
-class SlidingFilter(CountedFilter):
+class SlidingFilter(Spanned):
     """Base of the count-based filters; built through a subclass or `from_spec`.
 
     Parameters

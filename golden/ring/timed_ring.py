@@ -13,7 +13,7 @@ from ..results import Ages, Results
 from ..spec import FilterSpec
 from ..spec.base import require
 from ..timed_filter import TimedFilter
-from ..times import NEVER, TIME_LIMIT, Times, check_now
+from ..times import NEVER, TIME_LIMIT, Now, Times
 from .apbf import APBBF, APBF
 from .gebf import GEBF, BlockedGEBF
 from .rotation import PoolStatus, RotationPolicy, RotationState
@@ -96,30 +96,30 @@ class TimeLimitedRing(TimedFilter):
         """
         return self._spec.worst_false_positive_rate
 
-    def status(self, now: int) -> PoolStatus:
-        """Tell whether span and false-positive rate are kept at the time `now`.
+    def status(self, now: Now = None) -> PoolStatus:
+        """Tell whether span and false-positive rate are kept at the time `now`, as for `query`.
 
         Raises
         ------
         TypeError, ValueError
-            If it is not a time, or before the last insertion; as `check_now`.
+            If it is not a time.
         """
-        return self._turns.status(int(check_now(now, 1, self._last)[0]))
+        return self._turns.status(self._moment(now))
 
-    def guaranteed_span(self, now: int) -> int:
+    def guaranteed_span(self, now: Now = None) -> int:
         """Greatest age at which every key is reported at the time `now`.
 
         It is `span` unless the window is shortened, and -1 if not even all keys
         that were inserted at `now` are reported. Errors: as `status`.
         """
-        return self._turns.guaranteed_span(int(check_now(now, 1, self._last)[0]))
+        return self._turns.guaranteed_span(self._moment(now))
 
-    def estimated_false_positive_rate(self, now: int) -> float:
+    def estimated_false_positive_rate(self, now: Now = None) -> float:
         """Probability that a fresh key is reported at the time `now`, from the bits that are set.
 
         As `SlidingFilter` has it; slices that are past the span match nothing. Errors: as `status`.
         """
-        alive = self._turns.alive(check_now(now, 1, self._last))
+        alive = self._turns.alive(self._moments(now, 1))
         return self._ring._estimated_rate(int(alive[0]))
 
     @property
@@ -141,13 +141,13 @@ class TimeLimitedRing(TimedFilter):
 
     # Operations
 
-    def shift(self, now: int) -> None:
+    def shift(self, now: Now = None) -> None:
         """Start a new generation at the time `now`, as the operation SHIFT.
 
         If the oldest slice still counts, keys are lost: it shortens the window.
-        No later operation may be before `now`. Errors: as `status`.
+        It is the `latest` time from then on. Errors: as `status`.
         """
-        times = check_now(now, 1, self._last)
+        times = self._moments(now, 1)
         self._performed(Operation.SHIFT, np.zeros((1, -(-self.key_bits // 64)), np.uint64), times)
         self._note_events(1)
 

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import compilation
 from ..convenience import State
+from ..durations import default_tick
 from ..filter import Answers, CountedFilter, Filter, Words
 from ..operations import Operation, OperationBit
 from ..results import Ages, Results
@@ -27,7 +28,7 @@ from ..sizing import HASHES, parts_cells, shared_cells
 from ..spec.base import require
 from ..spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, TimedTimingSpec
 from ..timed_filter import TimedFilter
-from ..times import NEVER, TIME_LIMIT, Times, check_now
+from ..times import NEVER, TIME_LIMIT, Now, Times
 from .timestamps import Integers
 
 _MOST_HASHES = 64
@@ -396,6 +397,11 @@ class TimedTimingFilter(StampedParts, TimedFilter):
         # Both ends of a span may have a key. Half of the cells touched is best for any rate.
         return {"hashes": math.ceil(-math.log2(fpr)), "cells": shared_cells(keys + 1, 0.5, 1)}
 
+    @classmethod
+    def _spanned(cls, span: int, options: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        period = options.get("period", default_tick(span))
+        return -(-span // period) * period, {**options, "period": period}
+
     @property
     def window_false_positive_rate(self) -> float:
         """Expected false-positive rate while half of the cells are within the span."""
@@ -414,9 +420,9 @@ class TimedTimingFilter(StampedParts, TimedFilter):
             self._last = int(times[0][inserts][-1])
         return times[0] // self.period
 
-    def memory_at(self, now: int) -> Integers:
+    def memory_at(self, now: Now = None) -> Integers:
         """Return the ages of all cells at the time `now`, as `memory`; errors as `query`."""
-        return self._ages(self._stamps, check_now(now, 1, self._last) // self.period + self.shifts)
+        return self._ages(self._stamps, self._moments(now, 1) // self.period + self.shifts)
 
     def _memory_at(self, *now: int) -> Integers:
         return self.memory_at(*now) if now else self.memory

@@ -212,7 +212,7 @@ def _dedup_bar(waiting: str) -> "Iterator[Callable[[DedupResult, float | None], 
 
 def _nanoseconds(name: str, text: str | None) -> int:
     """Return the time that an option gives, 0 if it is not given."""
-    from ..durations import time_seconds, whole_nanoseconds
+    from ..golden.durations import time_seconds, whole_nanoseconds
 
     return 0 if text is None else whole_nanoseconds(name, time_seconds(text, name))
 

@@ -300,7 +300,7 @@ def configure(
     """
     if all(one is None for one in (generation, tick, secret_file, action, fields)):
         raise click.UsageError("give --generation, --tick, --secret-file, --action or --fields")
-    from ..durations import time_seconds
+    from ..golden.durations import time_seconds
     from ..golden.packets.frame_actions import Action
     from ..golden.packets.packet_digest import parse_fields
 

@@ -161,7 +161,7 @@ def _requirement(
     if fpr is None:
         raise click.UsageError("give --fpr")
     from ..boards.flow.devices import device
-    from ..durations import time_seconds
+    from ..golden.durations import time_seconds
     from ..planner.requirement import Requirement, Span, distinct
 
     time = None

@@ -77,7 +77,7 @@ def uniq(
       lately uniq --json user.id --count events.jsonl
       lately uniq --state seen.npz today.log
     """
-    from ..durations import time_seconds, whole_nanoseconds
+    from ..golden.durations import time_seconds, whole_nanoseconds
     from ..lines.line_keys import LineKey
     from ..lines.uniq import RecentLines
     from ..lines.uniq import uniq as filter_lines

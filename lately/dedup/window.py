@@ -2,8 +2,8 @@
 
 from fractions import Fraction
 
-from ..durations import default_tick
 from ..golden import FilterSpec
+from ..golden.durations import default_tick
 from ..planner.requirement import Requirement, RequirementError, Span
 from ..planner.rings import by_cost, sized
 

@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, cast
 
-from ..durations import (
+from ..golden import FAMILIES, Specification, any_preset
+from ..golden.durations import (
     NANOSECONDS,
     default_tick,
     span_ticks,
@@ -13,7 +14,6 @@ from ..durations import (
     time_text,
     whole_nanoseconds,
 )
-from ..golden import FAMILIES, Specification, any_preset
 from ..golden.errors import LatelyError, SpecificationError
 from ..golden.spec.base import require
 from ..golden.spec.span import WHEN_FULL
@@ -122,7 +122,7 @@ def with_span(
 ) -> tuple[Specification, int | None]:
     """Give a filter a window in real time.
 
-    It has as many ticks as `lately.durations.span_ticks` tells.
+    It has as many ticks as `lately.golden.durations.span_ticks` tells.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
 
-from ..durations import time_text
+from ..golden.durations import time_text
 from ..golden.times import TIME_LIMIT
 from ..hdl.build import unit_profile
 from ..hdl.target_clocks import limit_mhz

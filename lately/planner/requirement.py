@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple, Self
 
 from ..boards.flow.devices import Device, own_memory
-from ..durations import NANOSECONDS, default_tick, span_ticks, time_text
+from ..golden.durations import NANOSECONDS, default_tick, span_ticks, time_text
 from ..golden.errors import LatelyError, SpecificationError
 from ..golden.spec.span import WHEN_FULL
 from ..golden.times import TIME_LIMIT
@@ -45,7 +45,7 @@ class Span:
     Attributes
     ----------
     ticks : int
-        Span of the filter; see `lately.durations.span_ticks`.
+        Span of the filter; see `lately.golden.durations.span_ticks`.
     tick : Fraction
         P, in seconds.
     when_full : str
@@ -73,7 +73,7 @@ class Span:
     ) -> Self:
         """Return the span of a time in `seconds`, with a `tick` of as many.
 
-        By default that of `lately.durations.default_tick`. The attribute `when_full` is as given.
+        By default that of `durations.default_tick`. The attribute `when_full` is as given.
         """
         if tick is None:
             tick = Fraction(default_tick(seconds * NANOSECONDS), NANOSECONDS)

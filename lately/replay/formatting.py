@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from fractions import Fraction
 
-from ..durations import time_text
+from ..golden.durations import time_text
 from ..golden.spec.base import Specification
 
 _NOTHING = "\N{EN DASH}"

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import __version__
-from ..durations import NANOSECONDS
 from ..golden import FilterSpec, Results
+from ..golden.durations import NANOSECONDS
 from ..golden.ring.rotation import STATUSES
 from ..golden.spec.base import Specification
 from ..intervals import clopper_pearson

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..durations import (
+from ..golden import DecisionTable, SpecificationError
+from ..golden.durations import (
     span_ticks,
     time_seconds,
     whole_nanoseconds,
 )
-from ..golden import DecisionTable, SpecificationError
 from ..golden.spec.base import Specification, require
 from ..golden.times import TIME_LIMIT, Times
 from .trace_formats import TraceError

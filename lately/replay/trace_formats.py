@@ -11,7 +11,7 @@ from decimal import Decimal, DecimalException
 from itertools import chain, islice
 from typing import Any
 
-from ..durations import NANOSECONDS
+from ..golden.durations import NANOSECONDS
 from ..stream_files import TraceError
 
 Record = tuple[str, int | None]

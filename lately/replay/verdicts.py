@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
-from ..durations import NANOSECONDS
+from ..golden.durations import NANOSECONDS
 from .oracle import CLASSES
 from .run import Judged
 

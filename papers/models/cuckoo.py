@@ -108,13 +108,15 @@ class CuckooDictionary(CuckooTables):
         return self._query(self._hash.check_keys(keys), window)
 
     @one_or_all
-    def check_and_insert(self, keys: Keys, window: int | None = None) -> Answers:
+    def check_and_insert(
+        self, keys: Keys, window: int | None = None, *, refresh: bool = True
+    ) -> Answers:
         """Query and insert keys one after another; each answer is from before its insertion.
 
-        Parameters, errors, result: as `query`, shape (n,).
+        Parameters, errors, result: as `query`, shape (n,); `refresh` as for `CountedFilter`.
         """
-        window = self.checked_window(window)
-        return self._checked_and_inserted(self._hash.check_keys(keys), window)
+        words = self._hash.check_keys(keys)
+        return self._checked_and_inserted(words, self.checked_window(window), refresh=refresh)
 
     @one_or_all
     def last_update(self, keys: Keys) -> Ages:

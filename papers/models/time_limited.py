@@ -15,7 +15,7 @@ from lately.golden.results import Ages
 from lately.golden.ring.ring_sizes import apbf_shape
 from lately.golden.ring.slices import check_whole, chunks, find_runs, test_and_set, unpacked
 from lately.golden.timed_filter import TimedFilter
-from lately.golden.times import NEVER, TIME_LIMIT, Times, check_now
+from lately.golden.times import NEVER, TIME_LIMIT, Now, Times
 
 from .specs import TimeLimitedSpec
 
@@ -114,20 +114,15 @@ class _SliceMemory(TimedFilter):
         """Bits of slice s_i, `i` being 0 for the youngest, shape (m_i,); a copy."""
         return self._slices[i].bits.copy()
 
-    def estimated_false_positive_rate(self, now: int) -> float:
+    def estimated_false_positive_rate(self, now: Now = None) -> float:
         """Probability that a fresh key is reported at a time, from the bits that are set.
 
         The recursion F (APBF, section 5.3) over the fill ratios; slices that
-        are past the span match nothing. The time `now` is not before the last insertion.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If it is not such a time; as `check_now`.
+        are past the span match nothing. Parameters, errors: as `query`.
         """
-        check_now(now, 1, self._last)
+        moment = self._moment(now)
         fills = [
-            float(part.bits.mean()) if now <= self._deadline(i) else 0.0
+            float(part.bits.mean()) if moment <= self._deadline(i) else 0.0
             for i, part in enumerate(self._slices)
         ]
         return analysis.apbf_false_positive_rate(self.k, len(fills) - self.k, fills=fills)

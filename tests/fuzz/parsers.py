@@ -32,7 +32,6 @@ from lately.boards.link.protocol import (
     encode_request,
 )
 from lately.captures.capture_reader import CaptureReader
-from lately.durations import time_seconds
 from lately.golden import (
     PRESETS,
     DecisionTable,
@@ -43,6 +42,7 @@ from lately.golden import (
     load,
     preset,
 )
+from lately.golden.durations import time_seconds
 from lately.golden.errors import LatelyError
 from lately.golden.packets.packet_digest import packet_digest, packet_digests, parse_fields
 from lately.golden.packets.packet_layers import ETHERNET

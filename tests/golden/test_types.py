@@ -27,6 +27,8 @@ one = PartitionedTimingFilter.for_window(100).query("a")
 timed = TimeLimitedAPBF.for_window(60_000, rate=0.003)
 timed.insert("a", 5)
 one = timed.query("a", now=5)
+one = GEBF.for_span("1h", rate=5).check_and_insert("a", refresh=False)
+one = ring.check_and_insert("a", refresh=False)
 multiplicity: int = Swamp.for_window(9).multiplicity("a")
 update: int = CuckooDictionary.for_window(9).last_update("a")
 loaded = load("ring.npz")
@@ -47,7 +49,7 @@ ring.check_and_insert("a").any()  # wrong
 if ring.query(["a"]) is True:  # wrong
     pass
 dictionary.query("a", windw=5)  # wrong
-timed.query("a")  # wrong
+timed.query("a", 5, 6)  # wrong
 load("ring.npz").inset("a")  # wrong
 """
 SETTINGS = """\

@@ -9,7 +9,6 @@ from fractions import Fraction
 import pytest
 
 from lately.boards.flow.devices import DEVICES, own_memory
-from lately.durations import time_text
 from lately.golden import (
     FAMILIES,
     PartitionedTimingSpec,
@@ -19,6 +18,7 @@ from lately.golden import (
     from_spec,
 )
 from lately.golden.analysis import stashed_entries
+from lately.golden.durations import time_text
 from lately.golden.spec.dictionary_sizes import (
     MOST_MOVED,
     MOST_MOVING_COLUMNS,

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lately.durations import (
+from lately.golden import SpecificationError
+from lately.golden.durations import (
     default_tick,
     span_ticks,
     tick_of_span,
@@ -14,7 +15,6 @@ from lately.durations import (
     time_text,
     whole_nanoseconds,
 )
-from lately.golden import SpecificationError
 
 
 @pytest.mark.parametrize(

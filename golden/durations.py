@@ -1,9 +1,12 @@
 """Durations as people write them, and the ticks that windows of time are counted in."""
 
 import re
+from datetime import timedelta
 from fractions import Fraction
 
-from .golden.spec.base import require
+import numpy as np
+
+from .spec.base import require
 
 UNITS = {
     "ns": Fraction(1, 10**9), "us": Fraction(1, 10**6), "ms": Fraction(1, 1000),
@@ -86,3 +89,25 @@ def tick_of_span(span: int, ticks: int) -> int:
     ticks : int
     """
     return span // ticks + 1
+
+
+def span_nanoseconds(span: object) -> int:
+    """Return a `span` of time in nanoseconds: text as `time_seconds`, timedelta or timedelta64.
+
+    Raises
+    ------
+    TypeError
+        If it is something else: a number has no unit.
+    SpecificationError
+        If it is not above 0, or no whole number of nanoseconds.
+    """
+    if isinstance(span, timedelta):
+        seconds = Fraction(span // timedelta(microseconds=1), 10**6)
+    elif isinstance(span, np.timedelta64):
+        seconds = Fraction(int(span.astype("timedelta64[ns]").astype(np.int64)), NANOSECONDS)
+    elif isinstance(span, str):
+        seconds = time_seconds(span, "span")
+    else:
+        raise TypeError(f'span: must be a text such as "10min" or a timedelta, not {span!r}')
+    require(seconds > 0, "span", "must be above 0", span)
+    return whole_nanoseconds("span", seconds)

@@ -1,0 +1,69 @@
+"""Rings of a family for a span of time."""
+
+from dataclasses import replace
+from datetime import timedelta
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..durations import NANOSECONDS, span_nanoseconds
+from ..filter import CountedFilter
+from ..sizing import check_rate, expected_keys
+from ..spec.base import require
+from ..times import SteadyClock
+
+if TYPE_CHECKING:
+    from .timed_ring import TimeLimitedRing
+
+
+class Spanned(CountedFilter):
+    """Part of a ring filter that builds a ring whose window is a span of time."""
+
+    @classmethod
+    def for_span(
+        cls,
+        span: str | timedelta | np.timedelta64,
+        fpr: float = 0.01,
+        *,
+        rate: float,
+        when_full: str = "overfill",
+        **options: Any,
+    ) -> "TimeLimitedRing":
+        """Build a ring of this family with a clock, for a span of time and a rate.
+
+        Parameters
+        ----------
+        span : str, timedelta or timedelta64
+            Time for which every key is reported, such as "10min".
+        fpr : float
+            Share of fresh keys that may be reported by chance, while keys come at most at
+            the `rate`.
+        rate : float
+            Highest rate of insertions that is expected, per second.
+        when_full : str
+            What happens if more keys come. With "overfill", `fpr` no longer holds, and every
+            key is reported for the span. With "shorten", some keys are reported for less.
+        **options
+            `seed`, `key_bits`, `hash`, `secret` and `rekey`, as for the constructor.
+
+        Returns
+        -------
+        TimeLimitedRing
+            Its times are nanoseconds; its `clock` is a `SteadyClock`.
+
+        Raises
+        ------
+        TypeError, SpecificationError
+            If a parameter is of the wrong kind, or out of its range.
+        """
+        timed = import_module(".timed_ring", __package__).TimeLimitedRing  # It imports this class.
+        shared = options.get("partitioned", True)
+        require(shared is True, "partitioned", "must be True with a span", shared)
+        length = span_nanoseconds(span)
+        keys = expected_keys(length / NANOSECONDS, rate)
+        sized: Any = cls._for_keys(keys, check_rate(fpr), {}, options)
+        spec = replace(sized.spec, span=length, when_full=when_full)
+        ring: TimeLimitedRing = timed(spec, secret=options.get("secret", 0))
+        ring.clock = SteadyClock()
+        return ring

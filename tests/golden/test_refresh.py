@@ -1,0 +1,120 @@
+"""Policies of check_and_insert: the window begins when a key comes last, or when it passes."""
+
+from copy import deepcopy
+
+import numpy as np
+import pytest
+from every_model import MODELS, RINGS, build, times, used
+from paths import PATHS, taking
+
+from lately.golden import GEBF, TimedFilter, WindowDictionary
+
+CHECKED = sorted({*MODELS, *RINGS} - {"InferentialFilter"})
+
+
+def one_by_one(model, keys, clock):
+    """Return the answers of the policy in its plain words: ask, and insert if not reported."""
+    seen = []
+    for at, key in enumerate(keys.tolist()):
+        now = [int(each[at]) for each in clock]
+        seen.append(model.query(key, *now))
+        if not seen[-1]:
+            model.insert(key, *now)
+    return seen
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("name", CHECKED)
+def test_a_key_that_is_reported_is_not_inserted(name, path):
+    keys = np.random.default_rng(4).integers(0, 40, 150)
+    with taking(path):
+        batch, single, twin = used(name), used(name), used(name)
+        clock = times(batch, 130, 150)
+        seen = batch.check_and_insert(keys, *clock, refresh=False)
+        assert seen.tolist() == one_by_one(twin, keys, clock)
+        assert 0 < seen.sum() < 150
+        for at, key in enumerate(keys.tolist()):
+            now = [each[at] for each in clock]
+            assert single.check_and_insert(key, *now, refresh=False) is bool(seen[at])
+    assert batch == single == twin
+    assert batch.counters == single.counters
+    assert batch.counters["insertions"] == twin.counters["insertions"] == 40 + 150 - seen.sum()
+    assert batch.counters["hits"] == seen.sum()
+    assert batch.counters["operations"] == 190
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("name", ["APBF", "GEBF", "PartitionedTimingFilter", "WindowDictionary"])
+def test_refresh_is_the_default(name, path):
+    keys = np.random.default_rng(5).integers(0, 40, 150)
+    with taking(path):
+        model, twin = build(name), build(name)
+        for key in keys.tolist():
+            expected = twin.check_and_insert(key)
+            assert model.check_and_insert(key, refresh=True) is expected
+    assert model == twin
+    assert model.counters == twin.counters
+
+
+def passes(model, refresh):
+    """Return the rounds in which a key passes that comes again after each fresh key."""
+    found = []
+    for turn in range(1000):
+        if not model.check_and_insert("key", refresh=refresh):
+            found.append(turn)
+        model.check_and_insert(turn, refresh=refresh)
+    return found
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_key_that_repeats_for_ever_passes_once_in_a_window(path):
+    with taking(path):
+        model, other = (GEBF.for_window(100, 1e-6) for _ in range(2))
+    assert passes(other, True) == [0]
+    gaps, window = np.diff(passes(model, False)), model.spec.guaranteed_window
+    assert len(gaps) >= 5
+    # It is reported with a window of insertions after its own, and no more after the slack.
+    assert (gaps > window).all()
+    assert (gaps <= window + model.spec.slack + 1).all()
+
+
+def test_a_key_passes_once_in_a_span_at_the_edges():
+    model = GEBF.for_span("10s", 1e-6, rate=10)
+    start = 100 * 10**9
+    ends = start + model.span, start + model.span + model.spec.generation_span + 1
+    assert model.check_and_insert("key", start, refresh=False) is False
+    for now in (start + 1, ends[0] - 1, ends[0]):
+        assert model.check_and_insert("key", now, refresh=False) is True
+    assert model.check_and_insert("key", ends[1], refresh=False) is False
+    assert model.insertions == 2
+    last = GEBF.for_span("10s", 1e-6, rate=10)
+    assert not last.check_and_insert("key", start)
+    assert all(last.check_and_insert("key", start + n * model.span) for n in range(1, 20))
+
+
+def test_a_key_that_is_reported_by_chance_is_not_remembered():
+    model = GEBF(window=40, epochs=4, hashes=1, bits=200)
+    model.insert(np.arange(40))
+    before = deepcopy(model)
+    chance = next(key for key in range(1000, 2000) if key in model)
+    assert model.check_and_insert(chance, refresh=False) is True
+    assert model == before
+    assert model.insertions == 40
+
+
+def test_windows_of_queries_decide():
+    """A key that is older than the window of its query is inserted again."""
+    model = WindowDictionary.for_window(100)
+    model.insert([1, 2, 3, 4])
+    assert model.check_and_insert([1, 1, 4], [2, 2, 2], refresh=False).tolist() == [
+        False, True, True,
+    ]  # fmt: skip
+    assert model.check_and_insert(2, 100, refresh=False) is True
+    assert model.insertions == 5
+
+
+def test_numbers_of_keys():
+    for name in CHECKED:
+        model = build(name)
+        clock = [[]] if isinstance(model, TimedFilter) else []
+        assert model.check_and_insert([], *clock, refresh=False).shape == (0,)
