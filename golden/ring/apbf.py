@@ -2,10 +2,10 @@
 
 from ..spec import APBBFSpec, APBFSpec
 from .ring_sizes import apbbf_sizes, apbf_sizes
-from .sliding import SlidingFilter
+from .spanned import Spanned
 
 
-class APBF(SlidingFilter):
+class APBF(Spanned):
     """Age-Partitioned Bloom Filter (section 5).
 
     Reports every key for at least the next ``l * generation`` insertions, and
@@ -30,7 +30,7 @@ class APBF(SlidingFilter):
     _sizes = staticmethod(apbf_sizes)
 
 
-class APBBF(SlidingFilter):
+class APBBF(Spanned):
     """Age-Partitioned Blocked Bloom Filter (section 6), each block partitioned.
 
     Window and slack are those of `APBF`. With one block, each segment is a

@@ -2,10 +2,10 @@
 
 from ..spec import BlockedGEBFSpec, GEBFSpec
 from .ring_sizes import blocked_gebf_sizes, gebf_sizes
-from .sliding import SlidingFilter
+from .spanned import Spanned
 
 
-class GEBF(SlidingFilter):
+class GEBF(Spanned):
     """Guarded Epoch Bloom Filter.
 
     Reports every key for at least the next `window` insertions (lemma 1), and
@@ -37,7 +37,7 @@ class GEBF(SlidingFilter):
     _sizes = staticmethod(gebf_sizes)
 
 
-class BlockedGEBF(SlidingFilter):
+class BlockedGEBF(Spanned):
     """Blocked Guarded Epoch Bloom Filter: one hash selects a block for all the others.
 
     Window and staleness are those of `GEBF` (lemma 1, proposition 1).

@@ -32,13 +32,12 @@ from ..spec.span import TIME_FIELDS
 from .layout import Layout
 from .position import RingPosition
 from .segments import Segments
-from .spanned import Spanned
 
 if TYPE_CHECKING:
     from .compiled_segments import CompiledSegments
 
 
-class SlidingFilter(Spanned):
+class SlidingFilter(CountedFilter):
     """Base of the count-based filters; built through a subclass or `from_spec`.
 
     Parameters

@@ -2,23 +2,20 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..durations import NANOSECONDS, span_nanoseconds
-from ..filter import CountedFilter
 from ..sizing import check_rate, expected_keys
 from ..spec.base import require
 from ..times import SteadyClock
+from .sliding import SlidingFilter
+from .timed_ring import TimeLimitedRing
 
-if TYPE_CHECKING:
-    from .timed_ring import TimeLimitedRing
 
-
-class Spanned(CountedFilter):
-    """Part of a ring filter that builds a ring whose window is a span of time."""
+class Spanned(SlidingFilter):
+    """Ring of a family, which has a form whose window is a span of time."""
 
     @classmethod
     def for_span(
@@ -29,7 +26,7 @@ class Spanned(CountedFilter):
         rate: float,
         when_full: str = "overfill",
         **options: Any,
-    ) -> "TimeLimitedRing":
+    ) -> TimeLimitedRing:
         """Build a ring of this family with a clock, for a span of time and a rate.
 
         Parameters
@@ -57,13 +54,12 @@ class Spanned(CountedFilter):
         TypeError, SpecificationError
             If a parameter is of the wrong kind, or out of its range.
         """
-        timed = import_module(".timed_ring", __package__).TimeLimitedRing  # It imports this class.
         shared = options.get("partitioned", True)
         require(shared is True, "partitioned", "must be True with a span", shared)
         length = span_nanoseconds(span)
         keys = expected_keys(length / NANOSECONDS, rate)
-        sized: Any = cls._for_keys(keys, check_rate(fpr), {}, options)
+        sized = cls._for_keys(keys, check_rate(fpr), {}, options)
         spec = replace(sized.spec, span=length, when_full=when_full)
-        ring: TimeLimitedRing = timed(spec, secret=options.get("secret", 0))
+        ring = TimeLimitedRing(spec, secret=options.get("secret", 0))
         ring.clock = SteadyClock()
         return ring

@@ -1,7 +1,8 @@
 """Rings of all families whose window is a span of time: a turn policy before a ring of segments."""
 
 import inspect
-from typing import Any, Self
+from importlib import import_module
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,19 +11,17 @@ from ..convenience import State
 from ..filter import Answers, Words, require_count
 from ..operations import Operation
 from ..results import Ages, Results
+from ..saved import MODELS
 from ..spec import FilterSpec
 from ..spec.base import require
 from ..timed_filter import TimedFilter
 from ..times import NEVER, TIME_LIMIT, Now, Times
-from .apbf import APBBF, APBF
-from .gebf import GEBF, BlockedGEBF
 from .rotation import PoolStatus, RotationPolicy, RotationState
 from .slices import check_whole
 from .sliding import SlidingFilter
 
-_RINGS: dict[str, type[SlidingFilter]] = {
-    kind.specification.family: kind for kind in (APBF, APBBF, GEBF, BlockedGEBF)
-}
+_FAMILIES = {"apbf": "apbf", "apbbf": "apbf", "gebf": "gebf", "blocked-gebf": "gebf"}
+"""Modules of the families, which import this one."""
 
 
 class TimeLimitedRing(TimedFilter):
@@ -58,7 +57,10 @@ class TimeLimitedRing(TimedFilter):
         require(spec.timed, "span", f"must be given for {type(self).__name__}", spec.span)
         self.seed, self.key_bits, self.span = spec.seed, spec.key_bits, spec.span
         self._spec = spec
-        self._ring = _RINGS[spec.family].from_spec(spec.untimed, secret=secret)
+        import_module(f".{_FAMILIES[spec.family]}", __package__)
+        self._ring = cast("type[SlidingFilter]", MODELS[spec.family]).from_spec(
+            spec.untimed, secret=secret
+        )
         # It turns when it is told to; so it does from the clear on.
         self._ring.generation = TIME_LIMIT
         self._ring._empty()

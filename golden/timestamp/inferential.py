@@ -229,6 +229,7 @@ class InferentialFilter(CountedFilter):
         keys: Keys,
         window: int | None = None,
         *,
+        refresh: bool = True,
         probabilities: ArrayLike | None = None,
         false_positive: ArrayLike | None = None,
         false_negative: ArrayLike | None = None,
@@ -236,7 +237,10 @@ class InferentialFilter(CountedFilter):
         """Query and insert keys one after another; each answer is from before its insertion.
 
         After an error nothing is inserted. Parameters, errors, result of shape (n,): as `query`.
+        Every key is inserted: `refresh` must be True.
         """
+        if not refresh:
+            raise ValueError(f"refresh: must be True for {type(self).__name__}, not {refresh}")
         inspect = self.model._inspect_and_insert
         posterior, costs = self._asked(
             inspect, keys, window, probabilities, false_positive, false_negative

@@ -118,3 +118,8 @@ def test_numbers_of_keys():
         model = build(name)
         clock = [[]] if isinstance(model, TimedFilter) else []
         assert model.check_and_insert([], *clock, refresh=False).shape == (0,)
+
+
+def test_a_posterior_refreshes():
+    with pytest.raises(ValueError, match=r"^refresh: must be True for InferentialFilter, not Fal"):
+        build("InferentialFilter").check_and_insert([1], refresh=False)
