@@ -3,7 +3,6 @@
 Only this module imports all of them: all its imports count for each study that uses it.
 """
 
-import os
 from typing import cast, overload
 
 from .cuckoo import window_dictionary as window_dictionary
@@ -15,6 +14,7 @@ from .ring.timed_ring import TimeLimitedRing
 from .saved import MODELS
 from .spec import FilterSpec
 from .spec.base import Specification
+from .state_files import StateFile
 from .timestamp import inferential as inferential
 from .timestamp import partitioned_timing as partitioned_timing
 from .timestamp import timing as timing
@@ -39,6 +39,6 @@ def from_spec(spec: Specification, **options: int) -> Filter:
     return cast("type[Filter]", MODELS[spec.family]).from_spec(spec, **options)
 
 
-def load(path: str | os.PathLike[str]) -> Filter:
-    """Read a filter of any kind that its method `save` wrote to `path`; errors as `Filter.load`."""
-    return Filter.load(path)
+def load(file: StateFile) -> Filter:
+    """Read a filter of any kind that its method `save` wrote; as `Filter.load`."""
+    return Filter.load(file)

@@ -1,6 +1,6 @@
 """State files of filters, and comparison of states."""
 
-import os
+import io
 from abc import abstractmethod
 from dataclasses import fields
 from typing import Any, ClassVar, Self
@@ -13,7 +13,7 @@ from .convenience import State
 from .errors import StateFileError
 from .parameters import Parameterised, require_count
 from .spec.base import Specification
-from .state_files import FORMATS, read_state, write_state
+from .state_files import FORMATS, StateFile, read_state, state_name, write_state
 
 _CLASSES: "dict[str, type[Saved]]" = {}
 
@@ -24,7 +24,7 @@ MODELS: "dict[str, type[Saved]]" = {}
 class Saved(Parameterised):
     """Part of `Filter` that saves, loads and compares states."""
 
-    _unlocked = ("save",)
+    _unlocked = ("save", "to_bytes")
     _uncompared: ClassVar[tuple[str, ...]] = ()
     _counts: ClassVar[dict[str, int | str | None]] = {}
     """Attributes that count, each with its largest value, or the attribute that holds it."""
@@ -105,17 +105,23 @@ class Saved(Parameterised):
         """Whether the state holds a secret."""
         return False
 
-    def save(self, path: str | os.PathLike[str], *, secrets: bool = False) -> None:
-        """Write the whole state to an npz file at `path`, which appears complete or not at all.
+    def save(self, file: StateFile, *, secrets: bool = False) -> None:
+        """Write the whole state to a file, in the form npz.
 
-        The state of a filter with the hash "siphash" says nothing without its `secrets`,
-        so that they have to be asked for. The file holds them unencrypted: whoever reads
-        it can choose keys that collide. Its mode lets none but the owner read it.
+        A file at a path appears complete or not at all: it is written beside the path, forced to
+        disk and renamed. The state of a filter with the hash "siphash" is useless without its
+        `secrets`, so you must allow them. The file holds them unencrypted: a reader of the file
+        can choose keys that collide. Only its owner may read a file at a path with secrets.
+
+        Parameters
+        ----------
+        file : path or binary file
+        secrets : bool
 
         Raises
         ------
         ValueError
-            If the filter has secrets, and they are not asked for.
+            If the filter has secrets, and they are not allowed.
         OSError
             If the file cannot be written.
         """
@@ -132,14 +138,24 @@ class Saved(Parameterised):
             "parameters": parameters,
             "numbers": numbers,
         }
-        write_state(path, header, arrays, private=self._private)
+        write_state(file, header, arrays, private=self._private)
+
+    def to_bytes(self, *, secrets: bool = False) -> bytes:
+        """Return the content of the file that `save` writes; parameters, errors as there."""
+        file = io.BytesIO()
+        self.save(file, secrets=secrets)
+        return file.getvalue()
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a state that `save` wrote to `path`, in the present format or an earlier one.
+    def load(cls, file: StateFile) -> Self:
+        """Read a state that `save` wrote, in the present format or an earlier one.
 
-        The class of the filter must have been imported; `lately.golden.load`
-        imports all.
+        The class of the filter must have been imported; `lately.golden.load` imports all.
+
+        Parameters
+        ----------
+        file : path or binary file
+            An open file is read from its position to its end.
 
         Raises
         ------
@@ -148,7 +164,12 @@ class Saved(Parameterised):
         OSError
             If the file cannot be read.
         """
-        return cls.from_state(os.fspath(path), *read_state(path, FORMATS))
+        return cls.from_state(state_name(file), *read_state(file, FORMATS))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read what `to_bytes` returned; errors as `load`."""
+        return cls.load(io.BytesIO(data))
 
     @classmethod
     def from_state(cls, name: str, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:

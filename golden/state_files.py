@@ -5,13 +5,18 @@ import io
 import json
 import os
 from collections.abc import Mapping
-from typing import Any
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .errors import StateFileError
 from .files import replace_file
+
+StateFile = str | os.PathLike[str] | BinaryIO
+"""A path, or a binary file that is open."""
 
 FORMATS = ("lately-filter-1", "lately-model-1", "lately-filter-2")
 """Formats of state files that can be read; the last is the one that is written.
@@ -21,34 +26,52 @@ differs from the last in its name alone.
 """
 
 
+_ZIP = b"PK"
+
+
 def write_state(
-    path: str | os.PathLike[str],
+    file: StateFile,
     header: Mapping[str, Any],
     arrays: Mapping[str, NDArray[Any]],
     *,
     private: bool = False,
 ) -> None:
-    """Write a state to an npz file at `path`, which appears complete or not at all.
+    """Write a state in the form npz; at a path, the file appears complete or not at all.
 
     Parameters
     ----------
+    file : path or binary file
+        An open file may be one that cannot seek, such as a pipe.
     header : mapping
         Values that JSON can hold, "format" among them.
     arrays : mapping of ndarray
         Arrays of any shape and numeric type, under names other than "header" and "digest".
     private : bool
-        Whether none but the owner may read the file.
+        Whether none but the owner may read the file at a path.
     """
     text = json.dumps(header)
     content: dict[str, Any] = {"header": text, "digest": _digest(text, arrays), **arrays}
-    with replace_file(path, private=private) as file:
-        np.savez_compressed(file, **content)
+    if isinstance(file, str | os.PathLike):
+        opened: Any = replace_file(file, private=private)
+    else:
+        opened = nullcontext(file)
+    with opened as output:
+        np.savez_compressed(output, **content)
+
+
+def state_name(file: StateFile) -> str:
+    """Return the name of a state file for messages."""
+    if isinstance(file, str | os.PathLike):
+        return os.fspath(file)
+    return str(getattr(file, "name", "state"))
 
 
 def read_state(
-    path: str | os.PathLike[str], formats: tuple[str, ...]
+    file: StateFile, formats: tuple[str, ...]
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read header and arrays of the state file at `path`, checked against their digest.
+    """Read header and arrays of a state file, checked against their digest.
+
+    An open file is read from its position to its end.
 
     The header has one of `formats`; the arrays have the shapes and types that were written.
 
@@ -59,12 +82,13 @@ def read_state(
     OSError
         If the file cannot be read.
     """
-    name = os.fspath(path)
-    with open(name, "rb") as source:
-        content = source.read()
+    name = state_name(file)
+    content = Path(name).read_bytes() if isinstance(file, str | os.PathLike) else file.read()
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files}
+        if not content.startswith(_ZIP):
+            raise ValueError(f"{len(content)} bytes that are no zip archive")
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            arrays = {key: archive[key] for key in archive.files}
         text, digest = str(arrays.pop("header")), str(arrays.pop("digest"))
         intact = _digest(text, arrays) == digest
         header = json.loads(text)

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import every_model
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -771,3 +772,52 @@ def test_state_without_secrets_is_as_public_as_any_file(tmp_path):
     (tmp_path / "any").touch()
     modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("usual", "private", "any")]
     assert modes == [modes[2], 0o600, modes[2]]
+
+
+# Bytes and open files
+
+
+@pytest.mark.parametrize("name", [*every_model.MODELS, *every_model.RINGS])
+def test_state_in_bytes(name):
+    model = every_model.used(name)
+    data = model.to_bytes()
+    for copy in (type(model).from_bytes(data), load(io.BytesIO(data))):
+        assert copy == model
+        assert copy.counters == model.counters
+
+
+def test_state_in_a_pipe():
+    model = every_model.used("GEBF")
+    reader, writer = os.pipe()
+    with open(reader, "rb") as source, open(writer, "wb") as target:
+        with ThreadPoolExecutor(1) as pool:
+            copy = pool.submit(load, source)
+            model.save(target)
+            target.close()
+        assert copy.result() == model
+
+
+def test_state_in_part_of_a_file(path):
+    model = every_model.used("GEBF")
+    with open(path, "wb") as file:
+        file.write(b"before")
+        model.save(file)
+    with open(path, "rb") as file:
+        assert file.read(6) == b"before"
+        assert GEBF.load(file) == model
+
+
+def test_bytes_that_are_cut_are_refused():
+    data = every_model.used("GEBF").to_bytes()
+    for size in {*range(0, len(data), 97), len(data) - 1}:
+        with pytest.raises(StateFileError, match=r"^state: expected a filter state .*\n?$"):
+            GEBF.from_bytes(data[:size])
+    with pytest.raises(StateFileError, match="10 bytes that are no zip archive"):
+        GEBF.from_bytes(b"0123456789")
+
+
+def test_bytes_with_secrets_need_consent():
+    model = MODELS["keyed"]()
+    with pytest.raises(ValueError, match=r"^secrets: must be True"):
+        model.to_bytes()
+    assert SlidingFilter.from_bytes(model.to_bytes(secrets=True)) == model

@@ -140,12 +140,12 @@ def test_all_that_is_public_takes_the_lock(name):
     model = used(name)
     for member, kept in public(type(model)).items():
         model._lock = lock = Watched()
-        if inspect.isroutine(kept) and member != "save":
+        if inspect.isroutine(kept) and member not in model._unlocked:
             with suppress(Exception):
                 getattr(model, member)()
-        elif member != "save":
+        elif member not in model._unlocked:
             getattr(model, member)
-        assert member == "save" or lock.taken > 0, member
+        assert member in model._unlocked or lock.taken > 0, member
         assert lock.held == 0
 
 
