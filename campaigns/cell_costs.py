@@ -15,7 +15,7 @@ from lately.golden.spec.dictionary_sizes import (
 )
 from lately.golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
 from lately.hdl.build import unit_profile
-from lately.planner.requirement import PLANNER_FAMILIES
+from lately.planner import PLANNER_FAMILIES
 
 from .cost_fit import fitted, model, runs
 

@@ -5,7 +5,7 @@ from scipy.optimize import linprog
 
 from lately.boards.flow.devices import device
 from lately.golden import Specification
-from lately.planner.requirement import PLANNER_FAMILIES
+from lately.planner import PLANNER_FAMILIES
 
 from .hardware import CASES, report_of
 

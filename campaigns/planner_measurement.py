@@ -16,7 +16,7 @@ from lately.golden import (
     TimedTimingSpec,
     from_spec,
 )
-from lately.planner.requirement import PLANNER_FAMILIES
+from lately.planner import PLANNER_FAMILIES
 
 SHARED = 0.1
 """What the variance of hits gains, about, by queries of one fill: it is a little more or less full.

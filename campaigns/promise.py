@@ -8,7 +8,7 @@ import numpy as np
 
 from lately.golden import FAMILIES, Specification
 from lately.intervals import clopper_pearson
-from lately.planner.plan import choose
+from lately.planner.plans import choose
 from lately.planner.requirement import PLANNER_FAMILIES, Requirement, RequirementError, Span
 
 from .engine import Campaign, Point, Records, Result

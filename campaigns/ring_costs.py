@@ -6,7 +6,7 @@ from dataclasses import replace
 from lately.boards.flow.devices import device
 from lately.golden import FilterSpec, SpecificationError
 from lately.hdl.ring.profile import RingProfile
-from lately.planner.requirement import PLANNER_FAMILIES
+from lately.planner import PLANNER_FAMILIES
 
 from .cost_fit import fitted, model, runs
 

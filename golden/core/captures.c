@@ -15,6 +15,7 @@ enum { REACHED, ELAPSED, LATE, MOST_LATE, STEPS, UNTIMED, CLOCK }; /* state of a
 #define NO_TIME (-1)
 #define SECOND 1000000000
 #define LATEST ((int64_t)1 << 62)
+#define AHEAD 12 /* packets whose rows are fetched before they are looked up */
 
 static int64_t word(const uint8_t *at, int big) {
     uint32_t little = at[0] | at[1] << 8 | at[2] << 16 | (uint32_t)at[3] << 24;
@@ -317,6 +318,15 @@ static PyObject *hold_window(PyObject *self, PyObject *args) {
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t i = 0; i < count; i++) {
         size_t table = state[0] & 1, new = table * rows, old = rows - new;
+        if (i + AHEAD < count) {
+            size_t ahead = digests[i + AHEAD] & mask;
+            __builtin_prefetch(keys + new + ahead, 1);
+            __builtin_prefetch(numbers + new + ahead, 1);
+            if (seen[i + AHEAD]) {
+                __builtin_prefetch(keys + old + ahead);
+                __builtin_prefetch(numbers + old + ahead);
+            }
+        }
         size_t row = new + find_row(keys + new, numbers + new, digests[i], mask);
         int64_t last = numbers[row];
         if (last == 0) {

@@ -1,5 +1,7 @@
 """Command line. Modules that take long to import are imported where they are used."""
 
+import gc
+import os
 import sys
 from importlib import import_module
 from importlib.util import find_spec
@@ -22,6 +24,11 @@ def _show_version(context: click.Context, _option: click.Parameter, wanted: bool
         click.echo(f"lately {__version__}")
         context.exit()
 
+
+# No command multiplies matrices, for which numpy would start a thread on each core.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Start-up makes few cycles: the collector would only visit what was just imported.
+gc.set_threshold(50_000)
 
 GROUPS = {
     "Filter a stream": {"run": "run", "dedup": "dedup", "uniq": "uniq", "tap": "dedup"},

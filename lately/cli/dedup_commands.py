@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import click
 
 from .interrupts import Interrupts, interruptible
-from .options import amount_option, choice_option, count_option, json_option, seed_option
+from .options import (
+    amount_option,
+    choice_option,
+    count_option,
+    json_option,
+    print_json,
+    seed_option,
+)
 from .outputs import InputFile, OutputFile, content_source
 from .progress import replay_bar
 from .reporting import INTERRUPTED
-from .tables import show
+from .tables import print_facts, show
 
 if TYPE_CHECKING:
     from ..captures.capture_reader import CaptureReader, Packets
@@ -131,8 +138,10 @@ def dedup(
         "interrupted": heard(),
         "check": None if oracle is None else oracle.finish().figures(),
     }
-    if output != "-":
-        show(as_json, figures, "dedup", figures)
+    if as_json and output != "-":
+        print_json(figures)
+    elif output != "-":
+        print_facts(_facts(figures))
     if result.mismatches:
         raise click.ClickException(f"mismatches: must be 0, not {result.mismatches}")
     if figures["interrupted"]:
@@ -215,6 +224,72 @@ def _nanoseconds(name: str, text: str | None) -> int:
     from ..golden.durations import time_seconds, whole_nanoseconds
 
     return 0 if text is None else whole_nanoseconds(name, time_seconds(text, name))
+
+
+def _facts(figures: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield names, values and notes; no templates, as Jinja starts slower than all else."""
+    from ..replay.formatting import rate_text, seconds_text
+
+    counts = {name: f"{value:,}" for name, value in figures.items() if isinstance(value, int)}
+    packets, span = figures["packets"], seconds_text(figures["span_seconds"])
+    capture = figures["capture"]
+    name = ascii(capture["name"])[1:-1]
+    kinds = "{ip4:,} of IPv4, {ip6:,} of IPv6, {other:,} others".format(**figures["versions"])
+    within = f"{counts['window']} packets"
+    if figures["untimed"] < packets or not packets:
+        within = f"{span} and {within}"
+    share = f"; {rate_text(figures['dropped'] / packets)} of all" if packets else ""
+    source = f"{name} ({capture['format']}): {kinds}, compared as whole frames"
+    yield "packets", counts["packets"], source
+    yield "dropped", counts["dropped"], f"seen within {within}{share}"
+    yield "bytes written", counts["bytes_written"], f"of {counts['bytes_read']}"
+    early = "; the compressed data ends early" if figures["truncated"] else ""
+    if figures["missing_bytes"] or early:
+        note = f"bytes at the end, of a record that is not whole; left out{early}"
+        yield "missing", counts["missing_bytes"], note
+    latest = seconds_text(figures["latest"] / 1e9)
+    for name, count, note in (
+        ("malformed", "malformed", "packets, whose headers contradict themselves"),
+        ("cut", "cut", "packets that were not captured whole, compared by what was"),
+        ("late times", "late", f"up to {latest} before the latest, taken as that"),
+        ("clock steps", "clock_steps",
+         f"back by more than {span}; nothing from before a step is remembered"),
+        ("without time", "untimed",
+         "packets, taken as of the latest time; only the number of packets bounds them"),
+        ("window shortened", "shortened",
+         "packets at which more than the window had come within the span"),
+    ):  # fmt: skip
+        if figures[count]:
+            yield name, counts[count], note
+    if figures["mismatches"] is not None:
+        yield "mismatches", counts["mismatches"], "verdicts or statuses, RTL against golden"
+    if figures["check"]:
+        yield from _checked(figures["check"])
+    speed = figures["packets_per_second"]
+    yield "time", f"{figures['seconds']:,.2f} s", f"{speed:,.0f} packets/s" if speed else ""
+
+
+def _checked(check: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield names, values and notes of a comparison with the exact oracle."""
+    from ..replay.formatting import count_text, interval_text, rate_text
+
+    counts = {name: count_text(value) for name, value in check.items() if isinstance(value, int)}
+    duplicates, interval = counts["duplicates"], interval_text(check["false_positive_interval"])
+    yield (
+        "equal packets", counts["equal"],
+        f"by the exact oracle, however long ago; {duplicates} within span and window",
+    )  # fmt: skip
+    yield (
+        "lost uniques", counts["lost_uniques"],
+        f"{counts['remembered']} that had come a little longer ago, "
+        f"{counts['false_positives']} false positives",
+    )  # fmt: skip
+    yield "passed duplicates", counts["passed_duplicates"], f"of {duplicates}"
+    yield (
+        "false-positive rate", rate_text(check["false_positive_rate"]),
+        f"of {counts['fresh']} ({interval}); "
+        f"{rate_text(check['predicted_false_positive_rate'])} predicted from the bits set",
+    )  # fmt: skip
 
 
 class _UntilInterrupted:

@@ -121,7 +121,7 @@ def plan(
     if context.invoked_subcommand is not None:
         return
     from ..planner.chart import check_format, draw_plan
-    from ..planner.plan import plan as search
+    from ..planner.plans import plan as search
     from ..planner.timed import timed_models
 
     requirement = _requirement(**asked)

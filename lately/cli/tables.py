@@ -1,10 +1,13 @@
 """Figures for the terminal."""
 
 import os
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import click
 
 from .options import print_json
 
@@ -48,22 +51,32 @@ def print_figures(name: str, figures: dict[str, Any]) -> None:
     """Print figures in the tables that ``tables.toml`` lays out under a name."""
     layout = _layouts()[name]
     console = terminal()
-    tables = [_rows(layout, figures)] if "rows" in layout else []
     facts = _facts(layout, figures)
-    if facts.row_count:
-        tables.insert(0 if layout.get("facts_first") else 1, facts)
     for line in filter(None, (_cell(line, figures) for line in layout.get("before", ()))):
         console.print(line, soft_wrap=True, markup=False)
     if "title" in layout:
         console.print(_cell(layout["title"], figures), markup=False, style="bold")
-    for table in tables:
-        console.print(table)
+    if layout.get("facts_first"):
+        print_facts(facts)
+    if "rows" in layout:
+        console.print(_rows(layout, figures))
+    if not layout.get("facts_first"):
+        print_facts(facts)
     for line in filter(None, (_cell(line, figures) for line in layout.get("after", ()))):
         console.print(line, markup=False)
 
 
-def _facts(layout: dict[str, Any], figures: dict[str, Any]) -> Any:
-    """Return the table of the figures that a layout has: their names, values and notes."""
+def print_facts(facts: Iterable[Sequence[str]]) -> None:
+    """Print names, values and notes in three columns; without a terminal, without rich."""
+    rows = [[_printable(cell) for cell in row] for row in facts]
+    if not rows:
+        return
+    shown = sys.stdout is not None and sys.stdout.isatty()
+    if not shown and "COLUMNS" not in os.environ:
+        name, value = (max(len(row[column]) for row in rows) for column in range(2))
+        lines = (f" {row[0]:{name}}   {row[1]:>{value}}   {row[2]}".rstrip() for row in rows)
+        click.echo("\n".join(["", *lines, ""]))
+        return
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -72,13 +85,21 @@ def _facts(layout: dict[str, Any], figures: dict[str, Any]) -> Any:
     table.add_column(style="dim")
     table.add_column(justify="right")
     table.add_column(style="dim")
+    for row in rows:
+        # Text, because a file name in brackets would be taken for markup.
+        table.add_row(*map(Text, row))
+    terminal().print(table)
+
+
+def _facts(layout: dict[str, Any], figures: dict[str, Any]) -> list[list[str]]:
+    """Return the figures that a layout has: their names, values and notes."""
     several = map(_members, figures[layout["figures_of"]]) if "figures_of" in layout else [figures]
-    for values in several:
-        for line in layout.get("figures", ()):
-            if _cell(line[0], values):
-                # Text, because a file name in brackets would be taken for markup.
-                table.add_row(*(Text(_cell(cell, values)) for cell in line))
-    return table
+    return [
+        [_cell(cell, values) for cell in line]
+        for values in several
+        for line in layout.get("figures", ())
+        if _cell(line[0], values)
+    ]
 
 
 def _rows(layout: dict[str, Any], figures: dict[str, Any]) -> Any:
@@ -122,7 +143,10 @@ def _layouts() -> dict[str, Any]:
 
 
 def _cell(template: str, values: dict[str, Any]) -> str:
-    text = str(_environment().from_string(template).render(values))
+    return _printable(_environment().from_string(template).render(values))
+
+
+def _printable(text: str) -> str:
     # A terminal is not sent control characters, or the bytes of a name that are no text.
     return "".join(
         char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text

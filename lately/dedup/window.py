@@ -39,7 +39,12 @@ def dedup_spec(span: int, window: int, fpr: float) -> tuple[FilterSpec, int]:
     # Of fewer, not every generation would have one.
     room = window if window < 1 else max(window, LEAST_WINDOW)
     asked = Requirement(
-        window=room, false_positive_rate=fpr, span=time, slack=SLACK, bits_only=True
+        window=room,
+        false_positive_rate=fpr,
+        span=time,
+        slack=SLACK,
+        bits_only=True,
+        families=("gebf",),
     )
     found = sized("gebf", asked)
     best = next(by_cost(found[found.shapes.ring_segments < MOST_SEGMENTS], asked), None)

@@ -1,25 +1,23 @@
-"""The planner: from the requirements of a filter to the cheapest filter that meets them."""
+"""The planner: from the requirements of a filter to the cheapest filter that meets them.
 
-from ..golden.spec.base import import_families
-from .plan import Candidate, Plan, choose, plan
-from .requirement import PLANNER_FAMILIES, PlannerFamily, Requirement, RequirementError
-from .rings import PlannedRing
-from .stamped import CountedTiming, Dictionary, TimedTiming
+The names are imported with all families when one is first used: `lately dedup` needs only rings.
+"""
 
-_PLANNED: tuple[PlannerFamily, ...] = (
-    PlannedRing("apbf"),
-    PlannedRing("apbbf"),
-    PlannedRing("gebf"),
-    PlannedRing("blocked-gebf"),
-    Dictionary("window-dictionary"),
-    CountedTiming("partitioned-timing"),
-    TimedTiming("timed-timing"),
-)
+from typing import TYPE_CHECKING, Any
 
-PLANNER_FAMILIES.update({family.name: family for family in _PLANNED})
-import_families()
+if TYPE_CHECKING:
+    from .plans import Candidate, Plan, choose, plan
+    from .requirement import PLANNER_FAMILIES, PlannerFamily, Requirement, RequirementError
 
 __all__ = [
     "PLANNER_FAMILIES", "Candidate", "Plan", "PlannerFamily", "Requirement", "RequirementError",
     "choose", "plan",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import plans
+
+    return getattr(plans, name)

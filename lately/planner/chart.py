@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from ..replay.drawing import Chart, Series, draw
-from .plan import Plan
+from .plans import Plan
 from .requirement import RequirementError
 
 FORMATS = (".svg", ".png", ".pdf")

@@ -5,12 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..boards.flow.devices import Device
+if TYPE_CHECKING:
+    from ..boards.flow.devices import Device
+
 
 Bools = NDArray[np.bool_]
 """Truth of a statement for each filter, shape (n,)."""
@@ -49,11 +51,11 @@ class Area:
     lut_error: float
     ff_error: float
 
-    def share(self, device: Device) -> Floats:
+    def share(self, device: "Device") -> Floats:
         """Return the cost on a device, shape (n,): its shares of block RAMs and LUTs, added."""
         return self.bram / device.bram + self.lut / device.lut
 
-    def needs(self, device: Device) -> dict[str, tuple[Bools, str]]:
+    def needs(self, device: "Device") -> dict[str, tuple[Bools, str]]:
         """Return whether there is too little, shape (n,), and the need of the first filter.
 
         For each resource; predictions count with their error added.
@@ -65,7 +67,7 @@ class Area:
             f"flip-flops of {device.ff:,}": (ff > device.ff, f"up to {ff[0]:,.0f}"),
         }
 
-    def fits(self, device: Device) -> Bools:
+    def fits(self, device: "Device") -> Bools:
         """Return which filters fit on the device, shape (n,); errors of predictions are added."""
         scarce = [beyond for beyond, _ in self.needs(device).values()]
         return ~np.logical_or.reduce(scarce)
@@ -83,7 +85,7 @@ def models() -> Mapping[str, Any]:
 
 
 def predicted(
-    model: str, device: Device, features: Mapping[str, Any], blocks: Any, luts: Any = 0
+    model: str, device: "Device", features: Mapping[str, Any], blocks: Any, luts: Any = 0
 ) -> Area | None:
     """Return the area that a model predicts; None if there are no coefficients.
 

@@ -4,16 +4,17 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
-from ..boards.flow.devices import Device, own_memory
 from ..golden.durations import NANOSECONDS, default_tick, span_ticks, time_text
 from ..golden.errors import LatelyError, SpecificationError
 from ..golden.spec.span import WHEN_FULL
 from ..golden.times import TIME_LIMIT
-from ..hdl.build import unit_profile
 from ..hdl.target_clocks import limit_mhz
 from .cost import Area, predicted
+
+if TYPE_CHECKING:
+    from ..boards.flow.devices import Device
 
 
 class RequirementError(LatelyError, ValueError):
@@ -144,7 +145,7 @@ class Requirement:
     exact_age: bool = False
     remove: bool = False
     families: tuple[str, ...] = field(default_factory=lambda: tuple(PLANNER_FAMILIES))
-    device: Device | None = None
+    device: "Device | None" = None
     any_size: bool = False
     bits_only: bool = False
     key_bits: int = 64
@@ -373,19 +374,19 @@ class PlannerFamily:
         """Return the name of the model of `spec` in ``costs.json``."""
         return self.name
 
-    def features(self, spec: Any, device: Device) -> Mapping[str, Any]:
+    def features(self, spec: Any, device: "Device") -> Mapping[str, Any]:
         """Return what LUTs and flip-flops of `spec` are counted by."""
         return {}
 
-    def block_rams(self, spec: Any, device: Device) -> int:
+    def block_rams(self, spec: Any, device: "Device") -> int:
         """Return the block RAMs that `spec` takes of a device; exact."""
-        return unit_profile(spec, memory=own_memory(device, spec)).block_rams
+        return unit_profile(spec, device).block_rams
 
-    def luts(self, spec: Any, device: Device) -> int:
+    def luts(self, spec: Any, device: "Device") -> int:
         """Return the LUTs of `spec` that no coefficient stands for."""
         return 0
 
-    def area(self, spec: Any, device: Device) -> Area | None:
+    def area(self, spec: Any, device: "Device") -> Area | None:
         """Predict what `spec` takes of a device; None if there is no model of it."""
         blocks, luts = self.block_rams(spec, device), self.luts(spec, device)
         return predicted(self.model(spec), device, self.features(spec, device), blocks, luts)
@@ -441,14 +442,21 @@ def buildable(spec: Any, requirement: Requirement) -> bool:
     """Return whether there is hardware of `spec` in time on the device, if that is required."""
     if requirement.any_size:
         return True
-    device = requirement.device
-    memory = "portable" if device is None else own_memory(device, spec)
-    profile = unit_profile(spec, memory=memory)
+    profile = unit_profile(spec, requirement.device)
     try:
         profile.check_buildable()
     except SpecificationError:
         return False
     return in_time(profile, requirement)
+
+
+def unit_profile(spec: Any, device: "Device | None" = None) -> Any:
+    """Return the figures of a unit with the memories of a device; errors as `own_memory`."""
+    # Imported here, as no ring without a device needs them.
+    from ..boards.flow.devices import own_memory
+    from ..hdl.build import unit_profile as profile
+
+    return profile(spec) if device is None else profile(spec, memory=own_memory(device, spec))
 
 
 def in_time(profile: Any, requirement: Requirement) -> bool:

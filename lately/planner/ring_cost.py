@@ -1,11 +1,10 @@
 """Cost of many rings at once: their block RAMs, and what LUTs and flip-flops are counted by."""
 
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..boards.flow.devices import Device
 from ..boards.flow.inference import inferred_memory
 from ..golden import FilterSpec
 from ..hdl.latencies import (
@@ -28,8 +27,11 @@ from .cost import TAG_BITS, WITHOUT_LUT_MEMORY, Area, Floats, Ints, predicted
 from .requirement import Requirement, Span
 from .space import Shapes, aged_generations, clear_width, part_bits
 
+if TYPE_CHECKING:
+    from ..boards.flow.devices import Device
 
-def area(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> Area:
+
+def area(shapes: Shapes, size: Ints, device: "Device", key_bits: int) -> Area:
     """Predict what filters with keys of `key_bits` take of a device.
 
     The `size` of each is a power of two, shape (n,).
@@ -40,7 +42,7 @@ def area(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> Area:
     return found
 
 
-def block_rams(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> Ints:
+def block_rams(shapes: Shapes, size: Ints, device: "Device", key_bits: int) -> Ints:
     """Count block RAMs: of every part of every segment, the spare's too, and of small memories.
 
     Parameters and result: as for `area`, shape (n,).
@@ -79,7 +81,7 @@ def of_spec(spec: FilterSpec, requirement: Requirement | None = None) -> tuple[S
     return shapes, np.array([size])
 
 
-def features(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> dict[str, Floats]:
+def features(shapes: Shapes, size: Ints, device: "Device", key_bits: int) -> dict[str, Floats]:
     """Return what LUTs and flip-flops are counted by, each of shape (n,).
 
     Parameters: as for `area`.
@@ -107,7 +109,7 @@ def features(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> dict[
     return {name: np.asarray(values, np.float64) for name, values in named.items()}
 
 
-def _memory_features(shapes: Shapes, size: Ints, device: Device) -> dict[str, Any]:
+def _memory_features(shapes: Shapes, size: Ints, device: "Device") -> dict[str, Any]:
     memories, segments = _memories(shapes), shapes.ring_segments + 1
     address = np.log2(part_bits(shapes, size))
     swept = np.minimum(np.log2(clear_width(shapes, size)), address)

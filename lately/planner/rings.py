@@ -7,16 +7,22 @@ cheap to dear, and grow as long as the exact figures of `FilterSpec` refuse them
 import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..boards.flow.devices import Device
 from ..golden import FilterSpec, analysis
-from ..hdl.build import unit_profile
 from .cost import Bools, Floats, Ints
 from .rates import log_rates, lower_bounds
-from .requirement import Binding, Found, PlannerFamily, Requirement, in_time
+from .requirement import (
+    PLANNER_FAMILIES,
+    Binding,
+    Found,
+    PlannerFamily,
+    Requirement,
+    in_time,
+    unit_profile,
+)
 from .ring_cost import area, block_rams, features, memory_blocks, of_spec
 from .space import (
     GENERATIONS,
@@ -29,6 +35,9 @@ from .space import (
     sizes,
     too_large,
 )
+
+if TYPE_CHECKING:
+    from ..boards.flow.devices import Device
 
 NONE = -1
 """In place of the number of a size: there is none."""
@@ -81,12 +90,12 @@ class PlannedRing(PlannerFamily):
         """All rings have one model."""
         return "ring"
 
-    def features(self, spec: FilterSpec, device: Device) -> dict[str, float]:
+    def features(self, spec: FilterSpec, device: "Device") -> dict[str, float]:
         """Return what LUTs and flip-flops are counted by."""
         named = features(*of_spec(spec), device, spec.key_bits)
         return {name: float(values[0]) for name, values in named.items()}
 
-    def block_rams(self, spec: FilterSpec, device: Device) -> int:
+    def block_rams(self, spec: FilterSpec, device: "Device") -> int:
         """Return the block RAMs of segments, spare and small memories."""
         return int(block_rams(*of_spec(spec), device, spec.key_bits)[0])
 
@@ -188,7 +197,7 @@ def by_cost(found: Sized, requirement: Requirement) -> Iterator[Found]:
     while waiting:
         rank, index, judged = heapq.heappop(waiting)
         spec = found.shapes.spec(index, int(grid[numbers[index]]), requirement)
-        if judged and in_time(unit_profile(spec), requirement):
+        if judged and (requirement.device is None or in_time(unit_profile(spec), requirement)):
             yield Found(spec, rank[0])
         elif not judged and spec.worst_false_positive_rate > requirement.false_positive_rate:
             # The bound was too low.
@@ -261,3 +270,6 @@ def _broken(shape: Shapes, size: Ints, requirement: Requirement) -> tuple[str, f
         return "rate", 1.0
     rate = shape.spec(0, int(size[0]), requirement).worst_false_positive_rate
     return ("rate", rate) if rate > requirement.false_positive_rate else None
+
+
+PLANNER_FAMILIES.update({name: PlannedRing(name) for name in _FIELDS})

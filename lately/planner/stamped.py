@@ -27,7 +27,7 @@ from ..hdl.latencies import ACCEPT_LAG, PAGE_WORDS, ceil_log, hash_latency
 from ..hdl.target_clocks import levels, target_mhz
 from ..hdl.timing.sweep_rules import rest_interval
 from .cost import TAG_BITS, WITHOUT_LUT_MEMORY
-from .requirement import Binding, PlannerFamily, Requirement, buildable
+from .requirement import PLANNER_FAMILIES, Binding, PlannerFamily, Requirement, buildable
 
 MOST_DEPTH = 1 << 14
 """Cells of a memory in hardware, at most: the bits of a block RAM of an ECP5."""
@@ -360,3 +360,8 @@ def _parts(keys: int, requirement: Requirement) -> Iterator[dict[str, int]]:
             cells = 1 << (cells - 1).bit_length()
         if cells <= (MOST_ROWS if requirement.any_size else MOST_DEPTH):
             yield {"hashes": hashes, "cells": cells, **key}
+
+
+PLANNER_FAMILIES["window-dictionary"] = Dictionary("window-dictionary")
+PLANNER_FAMILIES["partitioned-timing"] = CountedTiming("partitioned-timing")
+PLANNER_FAMILIES["timed-timing"] = TimedTiming("timed-timing")

@@ -10,8 +10,7 @@ from campaigns import promise
 from campaigns.engine import Record
 from campaigns.planner_measurement import measure_rates, measure_trace
 from lately.golden import FAMILIES, FilterSpec, from_spec, preset
-from lately.planner import Requirement, choose
-from lately.planner.requirement import PLANNER_FAMILIES
+from lately.planner import PLANNER_FAMILIES, Requirement, choose
 
 SEED = 20_261
 POINTS = 20

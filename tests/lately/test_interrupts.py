@@ -23,7 +23,7 @@ from lately.sim import toolchain
 from lately.sim.proofs import catalogue
 
 deduplication = importlib.import_module("lately.dedup.deduplicate")
-planner = importlib.import_module("lately.planner.plan")
+planner = importlib.import_module("lately.planner.plans")
 ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 PACKETS = [(1000 * index, (index // 2).to_bytes(2, "big") * 30) for index in range(20)]
 

@@ -10,8 +10,7 @@ from lately.cli import app as cli
 from lately.golden import FilterSpec, TimedTimingSpec, WindowDictionarySpec
 from lately.hdl.build import filter_unit
 from lately.hdl.ring.profile import RingProfile
-from lately.planner import Requirement, choose
-from lately.planner.requirement import PLANNER_FAMILIES
+from lately.planner import PLANNER_FAMILIES, Requirement, choose
 
 SMALL = ("--window", "500", "--fpr", "0.05", "--family", "gebf")
 

@@ -15,8 +15,7 @@ from lately.golden import FilterSpec, Specification, preset
 from lately.hdl.build import unit_profile
 from lately.hdl.latencies import STATUS_BITS, stamp_bits
 from lately.hdl.ring.profile import RingProfile
-from lately.planner import Requirement, choose, cost, plan, space
-from lately.planner.requirement import PLANNER_FAMILIES
+from lately.planner import PLANNER_FAMILIES, Requirement, choose, cost, plan, space
 from lately.planner.ring_cost import area, features, of_spec
 from lately.planner.rings import sized
 

@@ -5,8 +5,11 @@ from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Any
 
+from ..golden.spec.base import import_families
 from ..hdl.build import unit_profile
 from ..hdl.target_clocks import limit_mhz
+from . import rings as rings
+from . import stamped as stamped
 from .cost import models
 from .failure import explain
 from .requirement import (
@@ -274,3 +277,6 @@ def _undominated(ones: list[Candidate]) -> list[Candidate]:
         if not kept or one.worst_rate < kept[-1].worst_rate:
             kept.append(one)
     return kept
+
+
+import_families()
