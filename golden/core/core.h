@@ -18,6 +18,13 @@
 #define WIDE
 #endif
 
+/* Keeps the compiler from holding operands of a sum of bits in memory until all are read. */
+#if defined(__GNUC__)
+#define IN_ORDER(value) __asm__("" : "+r"(value))
+#else
+#define IN_ORDER(value) (void)(value)
+#endif
+
 #define ALWAYS static inline __attribute__((always_inline))
 #define FREE_KEYS 2048 /* keys of a call from which on other threads may run */
 

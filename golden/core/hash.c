@@ -5,7 +5,7 @@ static PyTypeObject *hash_type;
 
 /* Loops over a chunk of keys. */
 
-WIDE static void fold_one_word(const uint64_t *keys, Py_ssize_t count, const uint64_t (*tables)[256],
+static void fold_one_word(const uint64_t *keys, Py_ssize_t count, const uint64_t (*tables)[256],
                                uint64_t initial, uint64_t *states) {
     for (Py_ssize_t i = 0; i < count; i++) {
         states[i] = initial ^ hash_folded(tables, keys[i]);

@@ -72,6 +72,7 @@ class CompiledSegments:
     @property
     def bits(self) -> NDArray[np.bool_]:
         """Bits as those of `Segments`, shape (segments, bits), each time made anew."""
+        self.engine.settle()
         segments = self._layout.spec.segments
         used = self._blocks * self._pitch
         if self._columns:
@@ -88,6 +89,7 @@ class CompiledSegments:
 
     @bits.setter
     def bits(self, values: NDArray[np.bool_]) -> None:
+        self.engine.settle()
         layout, segments = self._layout, len(values)
         parts = values.reshape(segments, layout.parts, self._blocks, layout.cells)
         bits = np.zeros((segments, self._blocks, self._pitch), np.bool_)
@@ -112,6 +114,7 @@ class CompiledSegments:
 
     def counts(self) -> NDArray[np.int64]:
         """Count the set bits of each physical segment, shape (segments,), without unpacking."""
+        self.engine.settle()
         memory = self._memory.astype(self._memory.dtype.newbyteorder("<"), copy=False)
         if not self._columns:
             return np.array([(_tally(row.view(np.uint8)) @ _BITS).sum() for row in memory])

@@ -50,10 +50,15 @@ def test_sanitizers(tmp_path):
         [sys.executable, *build], cwd=ROOT, env=os.environ | {"CFLAGS": FLAGS}, check=True
     )
     (tmp_path / "sanitized.py").write_text(SANITIZED)
-    tests = ["golden/test_fast.py", "golden/test_packets.py", "golden/test_extension.py"]
+    tests = [
+        "golden/test_fast.py",
+        "golden/test_clears.py",
+        "golden/test_packets.py",
+        "golden/test_extension.py",
+    ]
     tests += ["lately/test_captures.py", "lately/test_dedup.py"]
     files = [str(Path(__file__).parents[1] / name) for name in tests]
-    only = "courses or wrong or packet or texts or plain"
+    only = "courses or turn or clear or wrong or packet or texts or plain"
     result = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-p", "sanitized", "-k", only, *files],
         cwd=ROOT,

@@ -1,0 +1,128 @@
+/* Rings whose segments have one hash function (GEBF): an integer for each bit of a segment, whose
+   bit j belongs to physical segment j. */
+#include "ring.h"
+
+ALWAYS uint64_t column(const void *memory, int size, uint32_t place) {
+    switch (size) {
+    case 1: return ((const uint8_t *)memory)[place];
+    case 2: return ((const uint16_t *)memory)[place];
+    case 4: return ((const uint32_t *)memory)[place];
+    default: return ((const uint64_t *)memory)[place];
+    }
+}
+
+ALWAYS void set_column(void *memory, int size, uint32_t place, uint64_t value) {
+    switch (size) {
+    case 1: ((uint8_t *)memory)[place] = (uint8_t)value; break;
+    case 2: ((uint16_t *)memory)[place] = (uint16_t)value; break;
+    case 4: ((uint32_t *)memory)[place] = (uint32_t)value; break;
+    default: ((uint64_t *)memory)[place] = value;
+    }
+}
+
+/* Segments in which all bits of each key are set. An operation that inserts sets the bit `base`
+   then. Where two parts share a bit, the first read is from before the write, and decides. */
+ALWAYS void meet(void *memory, int size, Py_ssize_t parts, const Places *places,
+                 const uint8_t *codes, int64_t base, uint64_t *met, Py_ssize_t at,
+                 Py_ssize_t end) {
+    for (Py_ssize_t i = at; i < end; i++) {
+        uint64_t bit = codes ? (uint64_t)(codes[i] >> 1 & 1) << base : 0, all = ~(uint64_t)0;
+        for (Py_ssize_t part = 0; part < parts; part++) {
+            uint64_t before = column(memory, size, places[part][i]);
+            if (codes) {
+                set_column(memory, size, places[part][i], before | bit);
+            }
+            all &= before;
+            IN_ORDER(all);
+        }
+        met[i] = all;
+    }
+}
+
+#define CASE(size, parts)                                                                        \
+    case 16 * (size) + (parts): meet(memory, size, parts, places, codes, base, met, at, end); break;
+#define CASES(size)                                                                              \
+    CASE(size, 2) CASE(size, 3) CASE(size, 4) CASE(size, 5) CASE(size, 6) CASE(size, 7)          \
+    CASE(size, 8) CASE(size, 9) CASE(size, 10)
+
+/* The usual numbers of parts are constants: the loop over them is written out. */
+#define MEET(name, given)                                                                        \
+    static void name(const Ring *ring, const Places *places, const uint8_t *operations,          \
+                     uint64_t *met, Py_ssize_t at, Py_ssize_t end) {                             \
+        const uint8_t *codes = given;                                                            \
+        void *memory = ring->memory.buf;                                                         \
+        int64_t base = ring->at.base;                                                            \
+        (void)operations;                                                                        \
+        switch (ring->parts <= 10 ? 16 * ring->size + (int)ring->parts : 0) {                    \
+            CASES(1)                                                                             \
+            CASES(2)                                                                             \
+        default: meet(memory, ring->size, ring->parts, places, codes, base, met, at, end);       \
+        }                                                                                        \
+    }
+
+MEET(meet_only, NULL)
+MEET(meet_and_set, operations)
+
+WIDE static void sort_by_age(const Ring *ring, const uint64_t *older, uint64_t *met, Py_ssize_t at,
+                             Py_ssize_t end) {
+    uint64_t young = ring->young, old = ring->old;
+    int64_t base = ring->at.base;
+    int segments = ring->segments;
+    for (Py_ssize_t i = at; old && i < end; i++) {
+        met[i] = by_age((met[i] & young) | (older[i] & old), base, segments);
+    }
+    for (Py_ssize_t i = at; !old && i < end; i++) {
+        met[i] = by_age(met[i] & young, base, segments);
+    }
+}
+
+void perform_columns(const Ring *ring, Places *places, Chunk *chunk, Py_ssize_t at, Py_ssize_t end,
+                     int writes) {
+    Row older;
+    if (ring->old) { /* segments that nothing here writes */
+        meet_only(ring, places + ring->at.older_row * ring->parts, NULL, older, at, end);
+    }
+    const Places *own = places + ring->at.row * ring->parts;
+    (writes ? meet_and_set : meet_only)(ring, own, chunk->codes, chunk->values, at, end);
+    sort_by_age(ring, older, chunk->values, at, end);
+}
+
+/* One key */
+
+#define BY_SIZE(call)                                                                            \
+    switch (ring->size) {                                                                        \
+    case 1: call(1); break;                                                                      \
+    case 2: call(2); break;                                                                      \
+    case 4: call(4); break;                                                                      \
+    default: call(8);                                                                            \
+    }
+
+static uint64_t meet_one(const Ring *ring, uint64_t state) {
+    uint32_t places[MOST_PARTS];
+    uint64_t met = ~(uint64_t)0;
+    find_place(ring, state, 0, places, NULL);
+#define MEET_ONE(size)                                                                           \
+    for (Py_ssize_t part = 0; part < ring->parts; part++)                                        \
+    met &= column(ring->memory.buf, size, places[part])
+    BY_SIZE(MEET_ONE)
+    return met;
+}
+
+uint64_t query_column(const Ring *ring, const uint64_t *states) {
+    uint64_t met = meet_one(ring, states[ring->at.row]) & ring->young;
+    if (ring->old) {
+        met |= meet_one(ring, states[ring->at.older_row]) & ring->old;
+    }
+    return by_age(met, ring->at.base, ring->segments);
+}
+
+void insert_column(const Ring *ring, const uint64_t *states) {
+    uint32_t places[MOST_PARTS];
+    uint64_t bit = (uint64_t)1 << ring->at.base;
+    void *memory = ring->memory.buf;
+    find_place(ring, states[ring->at.row], 0, places, NULL);
+#define SET_ONE(size)                                                                            \
+    for (Py_ssize_t part = 0; part < ring->parts; part++)                                        \
+    set_column(memory, size, places[part], column(memory, size, places[part]) | bit)
+    BY_SIZE(SET_ONE)
+}
