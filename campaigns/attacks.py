@@ -476,9 +476,9 @@ def _cleared(spec: Any, way: str, random: np.random.Generator) -> Iterator[Any]:
     with compiled_unit(other) as unit:
         if other.hash == "siphash":
             unit.rekey(int.from_bytes(random.bytes(16), "little"))
-        unit.apply([Operation.CLEAR], [0])
+        unit.perform([Operation.CLEAR], [0])
         # Taken when all is clear.
-        unit.apply([Operation.QUERY], [0])
+        unit.perform([Operation.QUERY], [0])
         yield unit
 
 
@@ -512,7 +512,7 @@ def _rate(unit: Any, keys: Words) -> float:
 
 def _clocks(unit: Any, keys: Words, operation: Operation = Operation.QUERY) -> int:
     before = unit.cycles
-    unit.apply(np.full(len(keys), operation, np.uint8), keys)
+    unit.perform(np.full(len(keys), operation, np.uint8), keys)
     return int(unit.cycles - before)
 
 

@@ -328,7 +328,7 @@ def _last_insertions(
     # After as many of these insertions as `moments` says, one past the window's oldest.
     values[kinds == _EDGE] = history[len(recent) + moments[kinds == _EDGE] - 1 - window]
     operations = np.where(kinds == _INSERT, Operation.INSERT, Operation.QUERY)
-    seen = model.apply(operations, values).seen
+    seen = model.perform(operations, values).seen
     return (
         int(seen[kinds == _WORST].sum()),
         int(seen[kinds == _MEAN].sum()),

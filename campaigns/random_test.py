@@ -352,7 +352,7 @@ class RingTest(RandomTest):
 
     def _performed(self, codes: NDArray[np.uint8], keys: Any) -> tuple[Any, Any]:
         how = self._pauses() | self._empty_lanes(len(codes))
-        return self._unit.apply(codes, keys, **how), self._model.apply(codes, keys)
+        return self._unit.perform(codes, keys, **how), self._model.perform(codes, keys)
 
     def _empty_lanes(self, count: int) -> dict[str, NDArray[np.bool_]]:
         """Draw which lanes of beats stay empty, if there are several."""

@@ -135,20 +135,6 @@ class Filter(Saved):
         self._note_events(len(codes), int(np.count_nonzero(inserts)), results.seen)
         return results
 
-    def apply(
-        self,
-        operations: ArrayLike,
-        keys: Keys,
-        times: ArrayLike | None = None,
-        windows: ArrayLike | None = None,
-    ) -> Results:
-        """Perform a mixed sequence of operations; ages are as those of `age`.
-
-        As `perform`, with its errors, but the age of every key that is not reported is -1.
-        """
-        results = self.perform(operations, keys, times, windows)
-        return results._replace(age=np.where(results.seen, results.age, -1))
-
     def look_up(
         self, keys: Keys, times: ArrayLike | None = None, windows: ArrayLike | None = None
     ) -> Results:

@@ -266,11 +266,6 @@ class Board(BoardSession):
         others = {name: values.get(name, none) for name in ("status", "oldest")}
         return Results.of(seen, age, time=self._times(values.get("time", none)), **others)
 
-    def apply(self, operations: ArrayLike, keys: ArrayLike, windows: Windows = None) -> Results:
-        """Perform operations as `perform`; the age of a key that is not reported is -1."""
-        results = self.perform(operations, keys, windows)
-        return results._replace(age=np.where(results.seen, results.age, -1))
-
     def insert(self, keys: ArrayLike) -> None:
         """Insert `keys`, of shape (n,), in order; errors as `perform`."""
         self._perform_all(Operation.INSERT, keys)
@@ -306,7 +301,7 @@ class Board(BoardSession):
         self, operation: Operation, keys: ArrayLike, windows: Windows = None
     ) -> Results:
         checked = check_keys(keys, self.information.key_bits)
-        return self.apply(np.full(len(checked), operation, np.uint8), checked, windows)
+        return self.perform(np.full(len(checked), operation, np.uint8), checked, windows)
 
     def _perform_one(self, operation: Operation) -> None:
         words = -(-self.information.key_bits // 64)

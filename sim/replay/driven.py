@@ -159,14 +159,6 @@ class DrivenModel(Closable):
         Both have shape (n,), or the keys (n, words) if they are wide.
         """
 
-    def apply(self, operations: ArrayLike, keys: ArrayLike, *operands: Any, **how: Any) -> Results:
-        """Perform operations on keys; as the golden model's method.
-
-        As `perform`, but the age of every key that is not reported is -1.
-        """
-        results = self.perform(operations, keys, *operands, **how)
-        return results._replace(age=np.where(results.seen, results.age, -1))
-
     def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
         """Query and insert keys, a beat per cycle; as the golden model's method.
 

@@ -261,7 +261,7 @@ def test_fixed_latency():
             model.clear()
             assert (seen, age, tag) == (0, 0, 0)
         else:
-            expected = model.apply([code.value], [key])
+            expected = model.perform([code.value], [key])
             assert (seen, age, tag) == (expected.seen[0], max(0, expected.age[0]), cycle % 256)
     assert refusals > 3
     assert [result[-1] for result in came][:249].count(1) == 0

@@ -189,8 +189,8 @@ def test_soak_notices(monkeypatch):
     """One verdict, one age and one bit that differ are each reported, and the command fails."""
 
     class Faulty(CompiledUnit):
-        def apply(self, operations, keys, **how):
-            verdicts = super().apply(operations, keys, **how)
+        def perform(self, operations, keys, **how):
+            verdicts = super().perform(operations, keys, **how)
             if len(keys) < 102:
                 return verdicts
             verdicts.seen[100] ^= True

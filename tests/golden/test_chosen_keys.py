@@ -89,7 +89,7 @@ def test_twins_of_wide_keys_are_one_key(name):
     model = from_spec(spec)
     random = np.random.default_rng(SEED)
     keys = random.integers(0, 1 << 40, (spec.window, 2), np.uint64)
-    ages = model.apply([Operation.INSERT] * len(keys), keys).age
+    ages = model.perform([Operation.INSERT] * len(keys), keys).age
     assert (ages == -1).all()
     twins = keys ^ ChosenKeys(hash_of(name, key_bits=104)).kernel()[7]
     assert model.query(twins).all()

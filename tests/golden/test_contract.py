@@ -81,7 +81,7 @@ def test_constructor_takes_the_fields_of_the_specification(name):
 
 
 @pytest.mark.parametrize("name", [*MODELS, *RINGS])
-def test_apply_is_one_operation_after_another(name):
+def test_perform_is_one_operation_after_another(name):
     model = used(name)
     rng = np.random.default_rng(7)
     operations = rng.choice([0, 1, 2, 3, 4, 5], 90, p=[0.05, 0.25, 0.3, 0.35, 0.03, 0.02])
@@ -90,9 +90,12 @@ def test_apply_is_one_operation_after_another(name):
     keys = rng.integers(0, 30, 90)
     stamps = times(model, 200, 90)
     twin = deepcopy(model)
-    verdicts = model.apply(operations, keys, *stamps)
-    assert verdicts.age.tolist() == one_by_one(twin, operations, keys, *stamps)
-    assert verdicts.seen.tolist() == (verdicts.age >= 0).tolist()
+    verdicts = model.perform(operations, keys, *stamps)
+    # Timing filters report the age of the oldest cell of every key.
+    ages = np.where(verdicts.seen, verdicts.age, -1)
+    assert ages.tolist() == one_by_one(twin, operations, keys, *stamps)
+    if getattr(model.spec, "kind", None) != "timing":
+        assert verdicts.age.tolist() == ages.tolist()
     assert (verdicts.seen.any(), verdicts.seen.all()) == (True, False)
     assert model == twin
 
@@ -134,7 +137,7 @@ def test_windows_of_a_filter_that_has_one(model):
 
 def test_ages_are_wide_and_of_a_stated_unit(model):
     ages = model.age(KEYS, *times(model, 200, 60))
-    assert ages.dtype == model.apply([1], [1], *times(model, 200, 1)).age.dtype == np.int64
+    assert ages.dtype == model.perform([1], [1], *times(model, 200, 1)).age.dtype == np.int64
     assert (ages >= -1).all()
     assert type(model).age_unit in ("insertions", "generations", "blocks")
 
@@ -178,7 +181,7 @@ def test_shift_of_a_model_without_it(name):
     model, before = used(name), used(name)
     message = f"operations: must not be SHIFT, which {name} lacks"
     with pytest.raises(ValueError, match=message):
-        model.apply([Operation.INSERT, Operation.SHIFT], [1, 1], *times(model, 200, 2))
+        model.perform([Operation.INSERT, Operation.SHIFT], [1, 1], *times(model, 200, 2))
     assert model == before
 
 
@@ -198,7 +201,7 @@ def test_shift_of_a_model_without_it(name):
 def test_operations_wrong(model, operations, error, message):
     before = deepcopy(model)
     with pytest.raises(error, match=message):
-        model.apply(operations, [50, 51], *times(model, 200, 2))
+        model.perform(operations, [50, 51], *times(model, 200, 2))
     assert model == before
 
 
@@ -206,7 +209,7 @@ def test_operations_wrong(model, operations, error, message):
 def test_timestamps_of_mixed_operations(name):
     model, before = used(name), used(name)
     with pytest.raises(ValueError, match="timestamps: must never decrease, not 199 after 200"):
-        model.apply([2, 1], [1, 1], [200, 199])
+        model.perform([2, 1], [1, 1], [200, 199])
     assert model == before
 
 
@@ -231,7 +234,7 @@ def test_age_of_a_key(name, parameters, expected):
     model = model_class(name)(**parameters)
     model.insert(np.arange(9))
     assert model.age([0, 99]).tolist() == [expected, -1]
-    assert model.apply([3, 3], [0, 99]).age.tolist() == [expected, -1]
+    assert model.perform([3, 3], [0, 99]).age.tolist() == [expected, -1]
 
 
 def test_age_of_a_key_in_generations_of_time():

@@ -78,7 +78,7 @@ def test_mixed_operations(spec, data):
     while keys:
         size = data.draw(st.integers(1, len(keys)), "size")
         array = as_keys(keys[:size], spec.key_bits)
-        some, expected = fast.apply(codes[:size], array), slow.apply(codes[:size], array)
+        some, expected = fast.perform(codes[:size], array), slow.perform(codes[:size], array)
         assert some.age.tolist() == expected.age.tolist()
         assert some.seen.tolist() == expected.seen.tolist()
         assert same(fast, slow)
@@ -462,7 +462,7 @@ def test_secrets_of_a_ring_that_has_one():
     for model in (fast, slow):
         model.rekey(6)
         codes = [Operation.CHECK_AND_INSERT, Operation.SHIFT, Operation.CLEAR, Operation.SHIFT]
-        model.apply(codes, np.arange(4))
+        model.perform(codes, np.arange(4))
     assert same(fast, slow)
     assert set(fast.secrets) == {6}
     assert fast._ring.older_secret == slow._ring.older_secret == 0

@@ -149,13 +149,13 @@ def test_mixed_operations(spec, path, chunk, data):
         size = data.draw(st.integers(1, len(keys)), "size")
         array = as_keys(keys[:size], spec.key_bits)
         with chunks_of(chunk):
-            verdicts = model.apply(codes[:size], array)
+            verdicts = model.perform(codes[:size], array)
         expected = [
             definition.perform(code, key) for code, key in zip(codes, keys[:size], strict=False)
         ]
         assert verdicts.age.tolist() == expected
         assert verdicts.seen.tolist() == [age >= 0 for age in expected]
-        singles = [alone.apply(codes[i : i + 1], array[i : i + 1]).age[0] for i in range(size)]
+        singles = [alone.perform(codes[i : i + 1], array[i : i + 1]).age[0] for i in range(size)]
         assert singles == expected
         assert segments_of(model) == [definition.blocks(i) for i in range(spec.ring_segments)]
         assert not spare_of(model).any()
@@ -226,7 +226,7 @@ def test_check_and_insert_answers_before_the_shift(spec):
         model.shift()
     model.insert(np.full(spec.generation, 200))
     assert model.age([7]).tolist() == [spec.window_generations]
-    verdicts = model.apply([Operation.CHECK_AND_INSERT, Operation.QUERY], [200, 200])
+    verdicts = model.perform([Operation.CHECK_AND_INSERT, Operation.QUERY], [200, 200])
     assert verdicts.age.tolist() == [0, 0]
     assert model.shifts == spec.window_generations + 1
 
@@ -250,7 +250,7 @@ def test_counters(model):
         Operation.CLEAR,
         Operation.QUERY,
     ]
-    verdicts = model.apply(codes, np.full(len(codes), 3))
+    verdicts = model.perform(codes, np.full(len(codes), 3))
     assert verdicts.seen.tolist() == [False, False, False, True, True, False, False, False]
     assert counters_of(model) == [8, 2, 2, 1]
     model.clear()
@@ -358,7 +358,7 @@ def test_apply_keys_wrong(model):
         model,
         ValueError,
         "keys: must be below 2**8, not 0x1ff or more",
-        lambda: model.apply(codes, [0, 511]),
+        lambda: model.perform(codes, [0, 511]),
     )
 
 
@@ -368,7 +368,7 @@ def test_nothing_to_do(spec, model, empty):
     assert model.check_and_insert(empty).shape == (0,)
     assert model.query(empty).shape == (0,)
     assert model.age(empty).shape == (0,)
-    assert model.apply([], empty).seen.shape == (0,)
+    assert model.perform([], empty).seen.shape == (0,)
     assert model == from_spec(spec)
     assert counters_of(model) == [0, 0, 0, 0]
 
@@ -378,7 +378,7 @@ def test_nothing_to_do_with_wide_keys():
     none = np.zeros((0, 2), np.uint64)
     model.insert(none)
     assert model.query(none).shape == (0,)
-    assert model.apply([], none).age.shape == (0,)
+    assert model.perform([], none).age.shape == (0,)
 
 
 def test_wide_keys_differ_in_every_word():
@@ -442,7 +442,7 @@ def test_equal(spec, model):
     assert model != other
     other.insert([1])
     # Counters are no state.
-    other.apply([Operation.NONE], [0])
+    other.perform([Operation.NONE], [0])
     assert model == other
     model.generation = 1
     assert model != other

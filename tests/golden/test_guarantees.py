@@ -368,7 +368,7 @@ def test_inserted_means_found_whatever_the_operation():
             p=[0.4, 0.4, 0.15, 0.05],
         )
         key = int(rng.integers(0, 60))
-        verdict = model.apply([operation], [key]).seen[0]
+        verdict = model.perform([operation], [key]).seen[0]
         if operation in (Operation.QUERY, Operation.CHECK_AND_INSERT):
             held = key in last and shifts - last[key] <= spec.window_generations
             assert verdict == held

@@ -199,7 +199,7 @@ def test_windows_wrong(windows, error, message):
     with pytest.raises(error, match=message):
         model.perform([3, 3], [1, 2], windows=windows)
     with pytest.raises(error, match=message):
-        model.apply([3, 3], [1, 2], windows=windows)
+        model.perform([3, 3], [1, 2], windows=windows)
     assert model.insertions == 0
 
 

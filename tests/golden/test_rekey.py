@@ -105,7 +105,7 @@ def test_check_and_insert_that_shifts(spec):
     model = from_spec(spec, secret=1)
     model.insert(np.arange(spec.generation))
     model.rekey(2)
-    verdicts = model.apply([Operation.CHECK_AND_INSERT, Operation.QUERY], [3, 3])
+    verdicts = model.perform([Operation.CHECK_AND_INSERT, Operation.QUERY], [3, 3])
     assert verdicts.age.tolist() == [0, 0]
     assert model.secrets[0] == 2
     # The youngest segment holds one key, by the secret that came with it.
@@ -334,12 +334,12 @@ def test_mixed_operations(spec, path, chunk, data):
         size = data.draw(st.integers(1, len(keys)), "size")
         array = as_keys(keys[:size], spec.key_bits)
         with chunks_of(chunk):
-            verdicts = model.apply(codes[:size], array)
+            verdicts = model.perform(codes[:size], array)
         expected = [
             definition.perform(code, key) for code, key in zip(codes, keys[:size], strict=False)
         ]
         assert verdicts.age.tolist() == expected
-        singles = [alone.apply(codes[i : i + 1], array[i : i + 1]).age[0] for i in range(size)]
+        singles = [alone.perform(codes[i : i + 1], array[i : i + 1]).age[0] for i in range(size)]
         assert singles == expected
         assert segments_of(model) == [definition.blocks(i) for i in range(spec.ring_segments)]
         assert not spare_of(model).any()

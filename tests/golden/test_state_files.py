@@ -127,7 +127,7 @@ def test_continues_bit_for_bit(model, path):
     for _ in range(30):
         keys = keys_for(model, rng, 7)
         codes = rng.choice(list(Operation)[:6], 7, p=[0.05, 0.2, 0.3, 0.3, 0.1, 0.05])
-        verdicts, copied = model.apply(codes, keys), copy.apply(codes, keys)
+        verdicts, copied = model.perform(codes, keys), copy.perform(codes, keys)
         assert np.array_equal(verdicts.age, copied.age)
         assert copy == model
         assert counters_of(copy) == counters_of(model)

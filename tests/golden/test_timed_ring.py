@@ -365,7 +365,7 @@ def test_policy_without_a_span_turns_as_filters_that_count_insertions(spec, seed
     forced = codes == Operation.SHIFT
     shifts = []
     for code in codes:
-        model.apply([code], as_keys([0], spec.key_bits))
+        model.perform([code], as_keys([0], spec.key_bits))
         shifts.append(model.shifts)
     assert np.cumsum(passage.turned | forced).tolist() == shifts
     assert (turns.insertions, turns.shifts) == (model.insertions, model.shifts)
@@ -384,8 +384,8 @@ def test_bits_are_those_of_the_filter_that_counts_insertions(family):
     rng = np.random.default_rng(4)
     codes = rng.choice(5, 500, p=[0.1, 0.2, 0.3, 0.35, 0.05])
     keys = rng.integers(0, 60, 500)
-    verdicts = timed.apply(codes, keys, np.arange(500))
-    assert np.array_equal(verdicts.age, counted.apply(codes, keys).age)
+    verdicts = timed.perform(codes, keys, np.arange(500))
+    assert np.array_equal(verdicts.age, counted.perform(codes, keys).age)
     assert np.array_equal(timed.memory, counted.memory)
     assert (timed.ring_position, timed.shifts) == (counted.ring_position, counted.shifts)
     assert timed.storage_bits == counted.storage_bits

@@ -138,7 +138,7 @@ def test_like_the_twin_and_the_oracle(seed):
             [[key >> 64 * word & (1 << 64) - 1 for word in range(words)] for key in keys],
             np.uint64,
         ).reshape(-1, words)
-        verdicts = model.apply(codes, array, windows=windows)
+        verdicts = model.perform(codes, array, windows=windows)
         assert verdicts.age.tolist() == expected
         assert verdicts.seen.tolist() == [age >= 0 for age in expected]
         assert_same(model, twin)
@@ -157,8 +157,8 @@ def test_paths_agree_past_a_chunk(monkeypatch, moves):
         assert models[-1].compiled == (path == "compiled")
     monkeypatch.setattr("lately.golden.ring.slices.chunks.__defaults__", (700,))
     fast, slow = models
-    expected = slow.apply(codes, keys, windows=windows)
-    assert np.array_equal(fast.apply(codes, keys, windows=windows).age, expected.age)
+    expected = slow.perform(codes, keys, windows=windows)
+    assert np.array_equal(fast.perform(codes, keys, windows=windows).age, expected.age)
     assert fast == slow
     assert (fast.lost, fast.stash_peak) == (slow.lost, slow.stash_peak)
     assert slow.lost > 0
@@ -196,7 +196,7 @@ def test_time_stands_still_without_insertions():
     for _ in range(50):
         assert model.query(np.arange(20)).all()
         model.remove([999])
-        model.apply([Operation.NONE], [0])
+        model.perform([Operation.NONE], [0])
     assert model.age(0) == 19
 
 
@@ -305,10 +305,10 @@ def test_guarantee_of_each_answer(path):
         expected = []
         for code, key in zip(codes, keys, strict=True):
             expected.append(other.guaranteed_window)
-            other.apply([code], [key])
+            other.perform([code], [key])
     assert told.covered.tolist() == expected
     assert min(expected) < TIGHT["window"] == expected[301]
-    assert np.array_equal(told.age, type(model)(**TIGHT).apply(codes, keys).age)
+    assert np.array_equal(told.age, type(model)(**TIGHT).perform(codes, keys).age)
 
 
 def test_stash_empties_when_cells_are_free_again(overfull):
@@ -548,7 +548,7 @@ def test_windows_wrong(windows, error, message):
     for ask in (
         model.query,
         model.check_and_insert,
-        lambda k, w: model.apply([3, 3], k, windows=w),
+        lambda k, w: model.perform([3, 3], k, windows=w),
     ):
         with pytest.raises(error, match=message):
             ask([1, 2], windows)

@@ -90,7 +90,7 @@ def test_shorter_windows_of_the_table(name, w):
         return model_class(name)(**SIZES[name] | {"window": 12})
 
     def found(model):
-        asked = model.apply([golden.Operation.QUERY], [KEY], windows=[w])
+        asked = model.perform([golden.Operation.QUERY], [KEY], windows=[w])
         return asked.seen[0]
 
     every, some = reported(build, found)

@@ -214,7 +214,7 @@ def test_no_alarm_of_lanes(spec):
         codes = draw.choice([Operation.CHECK_AND_INSERT] * 40 + [*Operation], 20_000)
         keys = draw.integers(256, size=len(codes))
         for pauses in (0, 0.5):
-            unit.apply(codes, keys, pause_before=pauses / 2, pause_after=pauses)
+            unit.perform(codes, keys, pause_before=pauses / 2, pause_after=pauses)
         assert unit.cycles > 4000
         assert not unit.upsets.told
 
@@ -256,10 +256,10 @@ def test_alarm_at_once(name, bits):
     with compiled_unit(any_preset(name), upsets=True, check=True, optimisation=0) as unit:
         draw = np.random.default_rng(SEED)
         others = [Operation.SHIFT, Operation.CLEAR, Operation.NONE, Operation.QUERY]
-        unit.apply(
+        unit.perform(
             draw.choice([Operation.INSERT] * 40 + others, 3000), draw.integers(256, size=3000)
         )
-        unit.apply(np.full(600, Operation.CHECK_AND_INSERT, np.uint8), np.arange(600) % 256)
+        unit.perform(np.full(600, Operation.CHECK_AND_INSERT, np.uint8), np.arange(600) % 256)
         assert not unit.upsets.told
         kinds = {one.name: one.kind for one in unit.upsets.elements}
         assert (kinds["alarms"], kinds["fault"]) == ("counter", "register")

@@ -464,7 +464,7 @@ def test_parts_of_two_bits(spec):
     codes = choose.choices([kind.value for kind in kinds], k=400)
     keys = [choose.randrange(256) for _ in codes]
     requests = [{"operation": code, "key": key} for code, key in zip(codes, keys, strict=True)]
-    verdicts = from_spec(spec).apply(codes, keys)
+    verdicts = from_spec(spec).perform(codes, keys)
     found = UnitStreams(filter_unit(spec), ("seen", "age"), SEED).run(requests)
     print(f"seed {SEED}")
     assert found == list(zip(verdicts.seen, np.maximum(verdicts.age, 0), strict=True))

@@ -162,7 +162,7 @@ class Loaded:
         model.rekey(secret)
         codes, keys = map(list, zip((Operation.CLEAR, 0), *AFTER, strict=True))
         times = {"times": [0] * len(codes)} if self.kind == "ring in time" else {}
-        return model.apply(codes, keys, **times).seen[1:].tolist()
+        return model.perform(codes, keys, **times).seen[1:].tolist()
 
     def run(self, requests, load):
         """Return what was seen."""

@@ -52,7 +52,7 @@ def test_generation_of_no_insertion(name, length):
         inserts = code in (Operation.INSERT, Operation.CHECK_AND_INSERT)
         if inserts and fresh and length == 0:
             model.shift()
-        seen, age, *_ = model.apply([code], [key])
+        seen, age, *_ = model.perform([code], [key])
         due.append((int(seen[0]), max(0, int(age[0]))))
         fresh = code in (Operation.SHIFT, Operation.CLEAR) or (fresh and not inserts)
     assert [(seen, age if seen else 0) for seen, age in found] == due

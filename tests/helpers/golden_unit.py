@@ -71,9 +71,6 @@ class GoldenUnit:
             getattr(answers, name)[AT] ^= 1
         return answers
 
-    def apply(self, codes, keys, **_how):
-        return self._wrong(self._model.apply(codes, keys))
-
     def perform(self, codes, keys, times=None, windows=None, **_how):
         return self._wrong(self._model.perform(codes, keys, times, windows))
 

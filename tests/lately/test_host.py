@@ -180,7 +180,7 @@ def test_operations_match_golden(boards):
     with connect(boards()) as host:
         for count in (0, 1, 2, 62, 63, 64, 3000):
             codes, keys = mixed(rng, count)
-            assert_same(host.apply(codes, keys), golden.apply(codes, keys))
+            assert_same(host.perform(codes, keys), golden.perform(codes, keys))
         assert_counted(host, golden)
         assert host.repeated == 0
     assert golden.hits > 300
@@ -214,9 +214,9 @@ def test_keys_are_checked_before_anything_is_sent(boards):
         with pytest.raises(TypeError, match="keys: must be integers"):
             host.insert([1.5])
         with pytest.raises(ValueError, match=r"operations: must be 0 to 5, not 6"):
-            host.apply([6], [1])
+            host.perform([6], [1])
         with pytest.raises(ValueError, match=r"operations: must be 2 integers, one for each key"):
-            host.apply([1], [1, 2])
+            host.perform([1], [1, 2])
         assert host.statistics()["operations"] == 0
 
 
@@ -242,7 +242,7 @@ def test_generation(boards):
         host.clear()
         golden.clear()
         codes, keys = mixed(rng, 300)
-        assert_same(host.apply(codes, keys), golden.apply(codes, keys))
+        assert_same(host.perform(codes, keys), golden.perform(codes, keys))
         assert host.statistics()["generation"] == 7
         most = (1 << SPEC.generation.bit_length() + 1) - 1
         for generation in (0, most + 1):
@@ -266,9 +266,9 @@ def test_secrets(boards, keyed):
             golden.rekey(secret)
             codes = np.array([Operation.CHECK_AND_INSERT, Operation.SHIFT] * 10)
             keys = rng.integers(0, 1 << 16, 20)
-            assert_same(host.apply(codes, keys), golden.apply(codes, keys))
+            assert_same(host.perform(codes, keys), golden.perform(codes, keys))
             codes, keys = mixed(rng, 500, key_bits=16)
-            assert_same(host.apply(codes, keys), golden.apply(codes, keys))
+            assert_same(host.perform(codes, keys), golden.perform(codes, keys))
         # One secret comes in with the next shift, and another waits.
         host.configure(secret=4)
         host.configure(secret=5)
@@ -324,7 +324,7 @@ def test_self_test(boards):
         host.clear()
         keys = np.arange(100) % 30
         codes = np.full(100, Operation.CHECK_AND_INSERT)
-        assert_same(host.apply(codes, keys), golden.apply(codes, keys))
+        assert_same(host.perform(codes, keys), golden.perform(codes, keys))
         host.reset()
         counted = host.statistics()
         assert (counted["operations"], counted["generation"]) == (0, SPEC.generation)
@@ -422,7 +422,7 @@ def test_damage_both_ways(boards):
         share[0] = 0.003
         for _ in range(4):
             codes, keys = mixed(keys_rng, 300)
-            assert_same(host.apply(codes, keys), golden.apply(codes, keys))
+            assert_same(host.perform(codes, keys), golden.perform(codes, keys))
         share[0] = 0
         assert_counted(host, golden)
         counted = host.statistics()
@@ -485,7 +485,7 @@ def test_lost_request_has_those_behind_it_sent_again(boards):
     with connect(boards(to_board=lose), timeout=30) as host:
         began = time.monotonic()
         codes, keys = mixed(np.random.default_rng(SEED), 63 * 6)
-        assert_same(host.apply(codes, keys), golden.apply(codes, keys))
+        assert_same(host.perform(codes, keys), golden.perform(codes, keys))
         assert time.monotonic() - began < 25
         assert_counted(host, golden)
         assert host.statistics()["frames_out_of_order"] >= 1
@@ -504,8 +504,8 @@ def test_interrupted_exchange_leaves_the_session_whole(boards):
         done = host.statistics()["operations"]
         # The requests that were under way were performed, and no others.
         assert done == 63 * 4
-        golden.apply(codes[:done], keys[:done])
-        assert_same(host.apply(codes[done:], keys[done:]), golden.apply(codes[done:], keys[done:]))
+        golden.perform(codes[:done], keys[:done])
+        assert_same(host.perform(codes[done:], keys[done:]), golden.perform(codes[done:], keys[done:]))
 
 
 # Frames by hand
@@ -598,7 +598,7 @@ def test_flood(line):
                 answers[place] = frame.body[1:]
         assert len(answers) > begin
     line.sequence = len(requests)
-    verdicts = golden.apply([Operation.CHECK_AND_INSERT] * 60, keys)
+    verdicts = golden.perform([Operation.CHECK_AND_INSERT] * 60, keys)
     expected = [0x80 | age if seen else 0 for seen, age, *_ in zip(*verdicts, strict=True)]
     assert [answers[place][0] for place in range(1, 120, 2)] == expected
     counted = line.counted()

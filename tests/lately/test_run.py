@@ -317,7 +317,7 @@ def test_keys_are_hashed_under_the_secret(timed_stream, spec):
     model.clear()
     keys, times = operations(timed_stream, MS, key_bits=spec.key_bits)
     codes = np.full(len(keys), Operation.CHECK_AND_INSERT)
-    assert first == list(model.apply(codes, keys, *([times] if spec.timed else [])).seen)
+    assert first == list(model.perform(codes, keys, *([times] if spec.timed else [])).seen)
     assert all(first != other for other in others)
     assert len({tuple(other) for other in others}) == 3
 

@@ -107,7 +107,7 @@ def performed(*operations):
     keys = np.zeros_like(codes, np.uint64)
     for at, (code, key) in enumerate(operations):
         codes[at], keys[at] = code, key
-    unit.apply(codes, keys)
+    unit.perform(codes, keys)
     return unit.upsets
 
 
