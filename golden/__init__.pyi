@@ -46,6 +46,3 @@ from .timestamp.partitioned_timing import TimedTimingFilter as TimedTimingFilter
 from .timestamp.posteriors import AgePosterior as AgePosterior
 from .timestamp.timing import BlockTimingBloomFilter as BlockTimingBloomFilter
 from .timestamp.timing import TimingBloomFilter as TimingBloomFilter
-
-LAZY: dict[str, tuple[str, ...]]
-__all__: list[str]

@@ -25,7 +25,7 @@ else:
 
 _Class = TypeVar("_Class", bound=type)
 
-_SINGLE = ("query", "check_and_insert", "insert", "age", "__contains__")
+_SINGLE = ("query", "check_and_insert", "insert", "add", "age", "__contains__")
 _SPECIAL = ("__contains__", "__reduce__", "__repr__")
 
 

@@ -69,7 +69,15 @@ class PythonProtocol(Atomic, ABC):
         return float(np.mean(self.memory != 0))
 
     @property
-    def window_false_positive_rate(self) -> float | None:
+    def window(self) -> int | None:
+        """W: a key is reported for all d < W; None if the filter guarantees no window.
+
+        The number of insertions after the key's own is d; in filters of time, the time since.
+        """
+        return None
+
+    @property
+    def fpr(self) -> float | None:
         """Expected share of fresh keys that are reported while the window is full.
 
         Keys of the window are taken to be distinct; where the rate changes
@@ -77,6 +85,18 @@ class PythonProtocol(Atomic, ABC):
         where the filter has no window, or knows too little.
         """
         return None
+
+    def _only_one(self, name: str, key: Any) -> Any:
+        """Return a single key; TypeError if a method `name` was given several."""
+        if not is_single(key):
+            raise TypeError(f"{name}: must be given a single key, not {type(key).__name__}")
+        return key
+
+    def _no_single(self, name: str, keys: Any) -> Any:
+        """Return several keys; TypeError if a method `name` was given a single one."""
+        if is_single(keys):
+            raise TypeError(f"{name}: must be given an iterable of keys, not {type(keys).__name__}")
+        return keys
 
     @abstractmethod
     def _window_text(self) -> str:
@@ -90,7 +110,7 @@ class PythonProtocol(Atomic, ABC):
         )
 
     def __repr__(self) -> str:
-        rate = self.window_false_positive_rate
+        rate = self.fpr
         return (
             f"<{type(self).__name__}: {self._window_text()}, "
             f"{'' if rate is None else f'false-positive rate {rate:.3g}, '}"
@@ -99,9 +119,7 @@ class PythonProtocol(Atomic, ABC):
 
     def __contains__(self, key: Key) -> bool:
         """Whether a single key is reported; asked at the time of the last insertion if timed."""
-        if not is_single(key):
-            raise TypeError(f"in: must be asked for a single key, not {type(key).__name__}")
-        return bool(self._ask_now(key))
+        return bool(self._ask_now(self._only_one("in", key)))
 
     @abstractmethod
     def _ask_now(self, key: Key) -> Any:

@@ -1,7 +1,7 @@
 """The contract that all golden models share: operations, ages, state files, comparison."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, Self, Unpack
 
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .atomic import taking_single_keys
 from .convenience import Options
-from .hash.keys import Key, Keys, check_keys, one_or_all
+from .hash.keys import Key, Keys, OneOrAll, check_keys, one_or_all
 from .operations import Operation, OperationBit
 from .parameters import require_count as require_count
 from .results import Ages, Results
@@ -77,9 +77,11 @@ class Filter(Saved):
 
     # Public operations, for a filter of unknown kind: `load` returns one.
     insert: Callable[..., None]
-    query: Callable[..., Any]
-    check_and_insert: Callable[..., Any]
-    age: Callable[..., Any]
+    add: Callable[..., None]
+    update: Callable[..., None]
+    query: OneOrAll[..., bool, Answers]
+    check_and_insert: OneOrAll[..., bool, Answers]
+    age: OneOrAll[..., int, Ages]
 
     def __new__(cls, *arguments: Any, **_: Any) -> Self:
         """Refuse numbers without names, as the constructors of other libraries take them."""
@@ -163,8 +165,8 @@ class Filter(Saved):
         self._note_events(1)
 
     def estimated_false_positive_rate(self, *now: Any, **window: Any) -> float:
-        """Probability that a fresh key is reported; by default `window_false_positive_rate`."""
-        return self.window_false_positive_rate or 0.0
+        """Probability that a fresh key is reported; by default `fpr`."""
+        return self.fpr or 0.0
 
     def fill_ratios(self, *now: Any, **window: Any) -> NDArray[np.float64]:
         """Share in use of each part of the memory, shape (parts,); by default of all of it."""
@@ -328,14 +330,10 @@ class Filter(Saved):
 class CountedFilter(Filter):
     """A filter whose window is counted in insertions."""
 
-    @property
-    def _guaranteed(self) -> int | None:
-        """Insertions for which every key is reported; None if the filter guarantees nothing."""
-        return getattr(self, "window", None)
+    window: int | None = None
 
     def _window_text(self) -> str:
-        window = self._guaranteed
-        return "no window" if window is None else f"window of {window:,} insertions"
+        return "no window" if self.window is None else f"window of {self.window:,} insertions"
 
     @classmethod
     def for_window(cls, window: int, fpr: float = 0.01, **options: Unpack[Options]) -> Self:
@@ -369,7 +367,7 @@ class CountedFilter(Filter):
 
         Errors: as `require_count`, if it is less than 1, or more than that of the filter.
         """
-        most: int = getattr(self, "window", 0)
+        most = self.window or 0
         if window is None:
             return most
         require_count("window", window, most=most)
@@ -396,6 +394,21 @@ class CountedFilter(Filter):
         words = check_keys(keys, self.key_bits)
         self._insert(words)
         self._note_events(len(words), len(words))
+
+    def add(self, key: Key) -> None:
+        """Insert a single key, as `set.add`; TypeError for several keys, else as `insert`."""
+        self.insert(self._only_one("add", key))
+
+    def update(self, *several: Iterable[Key] | ArrayLike) -> None:
+        """Insert all keys of iterables or arrays, as `set.update`; errors as `insert`.
+
+        Raises
+        ------
+        TypeError
+            If a single key is given, text included. The keys before it are inserted then.
+        """
+        for keys in several:
+            self.insert(self._no_single("update", keys))
 
     @one_or_all
     def query(self, keys: Keys) -> Answers:

@@ -1,6 +1,6 @@
 """The contract of filters whose window is a span of time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from fractions import Fraction
 from typing import Any, Self, Unpack
@@ -77,7 +77,7 @@ class TimedFilter(Filter):
         fpr: float = 0.01,
         *,
         rate: float,
-        **options: Any,
+        **options: Unpack[Options],
     ) -> Self:
         """Build a filter with a clock, for a span of time and a false-positive rate.
 
@@ -97,9 +97,9 @@ class TimedFilter(Filter):
         TypeError, SpecificationError
             If a parameter is of the wrong kind, or out of its range.
         """
-        length, options = cls._spanned(span_nanoseconds(span), options)
+        length, given = cls._spanned(span_nanoseconds(span), {**options})
         keys = expected_keys(length / NANOSECONDS, rate)
-        self = cls._for_keys(keys, check_rate(fpr), {"span": length}, options)
+        self = cls._for_keys(keys, check_rate(fpr), {"span": length}, given)
         self.clock = SteadyClock()
         return self
 
@@ -120,6 +120,26 @@ class TimedFilter(Filter):
     @clock.setter
     def clock(self, clock: Callable[[], int] | None) -> None:
         self._clock = clock
+
+    @property
+    def window(self) -> int:
+        """Span of time, in units of the timestamps: a key is reported for all ages up to it."""
+        return self.span
+
+    def add(self, key: Key, now: Now = None) -> None:
+        """Insert a single key, as `set.add`; TypeError for several keys, else as `insert`."""
+        self.insert(self._only_one("add", key), now)
+
+    def update(self, *several: Iterable[Key] | ArrayLike, now: Now = None) -> None:
+        """Insert all keys of iterables or arrays, as `set.update`; `now`, errors as `insert`.
+
+        Raises
+        ------
+        TypeError
+            If a single key is given, text included. The keys before it are inserted then.
+        """
+        for keys in several:
+            self.insert(self._no_single("update", keys), now)
 
     def _window_text(self) -> str:
         if self._clock is None:

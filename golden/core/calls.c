@@ -271,6 +271,7 @@ end:
 METHOD(query_one, QUERY, "query", PyBool_FromLong(age >= 0))
 METHOD(contains_one, QUERY, "__contains__", PyBool_FromLong(age >= 0))
 METHOD(insert_one, INSERT, "insert", Py_NewRef(Py_None))
+METHOD(add_one, INSERT, "add", Py_NewRef(Py_None))
 METHOD(age_one, QUERY, "age", PyLong_FromLongLong(age))
 
 /* Code of a check with the option `refresh` as its only named argument; -1 with others. */
@@ -304,6 +305,7 @@ static const struct {
              {"__contains__", contains_one},
              {"check_and_insert", check_one},
              {"insert", insert_one},
+             {"add", add_one},
              {"age", age_one}};
 
 static char *copied(const char *text) {

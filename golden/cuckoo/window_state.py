@@ -50,7 +50,7 @@ class DictionaryState(CountedFilter):
         return min(self.window, self.insertions - self.youngest_lost) if self.lost else self.window
 
     @property
-    def window_false_positive_rate(self) -> float:
+    def fpr(self) -> float:
         """Expected false-positive rate of a full window of distinct keys."""
         return self.spec.mean_false_positive_rate
 

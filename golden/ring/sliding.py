@@ -93,6 +93,7 @@ class SlidingFilter(CountedFilter):
 
     def _prepare(self) -> None:
         self.seed, self.key_bits = self._spec.seed, self._spec.key_bits
+        self.window: int = self._spec.window
         self._layout = self._layout_class.of(self._spec, self.partitioned)
         self._hash = self._layout.hash
         self._segments = _segments(self._layout)
@@ -125,13 +126,9 @@ class SlidingFilter(CountedFilter):
         return cls(spec, secret=secret)
 
     @property
-    def window_false_positive_rate(self) -> float:
+    def fpr(self) -> float:
         """Expected false-positive rate, averaged over a generation, keys distinct."""
         return self.spec.mean_false_positive_rate
-
-    @property
-    def _guaranteed(self) -> int:
-        return self.spec.window
 
     # Operations
 

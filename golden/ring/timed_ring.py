@@ -86,7 +86,7 @@ class TimeLimitedRing(TimedFilter):
         return cls(spec, secret=secret)
 
     @property
-    def window_false_positive_rate(self) -> float:
+    def fpr(self) -> float:
         """Expected false-positive rate, averaged over full generations, keys distinct."""
         return self._spec.mean_false_positive_rate
 

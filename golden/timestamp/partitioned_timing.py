@@ -306,7 +306,7 @@ class PartitionedTimingFilter(StampedParts, CountedFilter):
         return {"window": window, "block": block, "cells": cells, "hashes": hashes}
 
     @property
-    def window_false_positive_rate(self) -> float:
+    def fpr(self) -> float:
         """Expected false-positive rate of a full window of distinct keys, and most of a block."""
         return self._stamped.mean_false_positive_rate
 
@@ -403,7 +403,7 @@ class TimedTimingFilter(StampedParts, TimedFilter):
         return -(-span // period) * period, {**options, "period": period}
 
     @property
-    def window_false_positive_rate(self) -> float:
+    def fpr(self) -> float:
         """Expected false-positive rate while half of the cells are within the span."""
         return self._stamped.mean_false_positive_rate
 

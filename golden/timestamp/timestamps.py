@@ -78,7 +78,7 @@ class TimestampFilter(CountedFilter):
     # Sizes
 
     @property
-    def window_false_positive_rate(self) -> float:
+    def fpr(self) -> float:
         """Expected false-positive rate of a full window of distinct keys, and most of a block."""
         return bloom_rate(self.window + self.block - 1, self.cells, self.hashes)
 

@@ -30,12 +30,9 @@ class _TwoFilters(BitArrays):
     switches: int
 
     def _prepare(self) -> None:
+        self.window = self.generation
         self._make_hash([self.bits // 2] * self.hashes)
         self._segments = [BitArray(self.bits // 2) for _ in range(2)]
-
-    @property
-    def _guaranteed(self) -> int:
-        return self.generation
 
     @property
     def storage_bits(self) -> int:
@@ -109,7 +106,7 @@ class DoubleBuffering(_TwoFilters):
         return {"generation": keys, "bits": 2 * bits, "hashes": hashes}
 
     @property
-    def window_false_positive_rate(self) -> float:
+    def fpr(self) -> float:
         """Expected false-positive rate before a switch, keys distinct."""
         return bloom_rate(2 * self.generation, self.bits // 2, self.hashes)
 
@@ -181,7 +178,7 @@ class A2Buffering(_TwoFilters):
         return {"generation": keys, "bits": 2 * bits, "hashes": hashes}
 
     @property
-    def window_false_positive_rate(self) -> float:
+    def fpr(self) -> float:
         """Expected false-positive rate of two full filters of distinct keys."""
         one = bloom_rate(self.generation, self.bits // 2, self.hashes)
         return -math.expm1(2 * math.log1p(-one))

@@ -71,7 +71,7 @@ class CountingBloomFilter(ByteCells):
         return {"window": keys, "counters": counters, "hashes": hashes}
 
     @property
-    def window_false_positive_rate(self) -> float:
+    def fpr(self) -> float:
         """Expected false-positive rate of a full window of distinct keys, none overflowing."""
         return bloom_rate(self.window, self._counters, self.hashes)
 

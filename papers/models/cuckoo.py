@@ -68,7 +68,7 @@ class CuckooDictionary(CuckooTables):
         return {"window": keys, "signature_bits": bits}
 
     @property
-    def window_false_positive_rate(self) -> float:
+    def fpr(self) -> float:
         """Bound of the false-positive rate, at any load."""
         return self.error_bound
 

@@ -73,16 +73,13 @@ class ForgetfulBloomFilter(BitArrays):
         return forgetful_sizes(keys, fpr)
 
     @property
-    def window_false_positive_rate(self) -> float:
+    def fpr(self) -> float:
         """Bound of the expected false-positive rate, keys distinct: the sum over all neighbours."""
         bits = self.bits // (self.past + 2)
         return forgetful_rate(self.generation, self.past, bits, self.hashes)
 
-    @property
-    def _guaranteed(self) -> int:
-        return self.past * self.generation
-
     def _prepare(self) -> None:
+        self.window = self.past * self.generation
         segment_bits = self.bits // (self.past + 2)
         if not 2 <= segment_bits <= 1 << 32:
             raise SpecificationError(

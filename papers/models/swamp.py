@@ -59,7 +59,7 @@ class Swamp(Baseline):
         return {"window": keys, "fingerprint_bits": bits}
 
     @property
-    def window_false_positive_rate(self) -> float:
+    def fpr(self) -> float:
         """Expected false-positive rate of a full window of distinct keys."""
         return swamp_rate(self.window, self.fingerprint_bits)
 
@@ -83,11 +83,6 @@ class Swamp(Baseline):
         of its bucket does not imply, L - log2 W bits or none, and 3 further bits.
         """
         return math.ceil(_storage_bits(self.window, self.fingerprint_bits))
-
-    @property
-    def false_positive_rate(self) -> float:
-        """As `window_false_positive_rate`."""
-        return self.window_false_positive_rate
 
     @property
     def memory(self) -> NDArray[np.uint64]:

@@ -224,7 +224,7 @@ class TimeLimitedAPBF(_SliceMemory):
         return {"k": k, "l": l, "capacity": keys}
 
     @property
-    def window_false_positive_rate(self) -> float:
+    def fpr(self) -> float:
         """Expected false-positive rate of slices as large as the keys of a span need."""
         return analysis.apbf_false_positive_rate(self.k, self.l)
 

@@ -155,7 +155,7 @@ def test_window_and_rate_are_kept_by_analysis(name, window):
         else:
             model = cls.for_window(window, fpr)
             assert window_of(model) >= window
-        assert 0 < model.window_false_positive_rate <= fpr
+        assert 0 < model.fpr <= fpr
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_window_and_rate_are_kept_by_analysis(name, window):
 @pytest.mark.parametrize("fpr", [0.1, 0.01, 1e-4])
 def test_sizes_of_any_number_of_bits_are_no_larger_than_the_rate_asks(name, fpr):
     model = model_class(name).for_window(1000, fpr)
-    assert 0.998 * fpr < model.window_false_positive_rate <= fpr
+    assert 0.998 * fpr < model.fpr <= fpr
 
 
 def window_of(model):
@@ -373,8 +373,8 @@ def test_membership_of_a_timed_filter_is_asked_at_the_last_insertion():
 
 
 def test_defaults_of_a_window():
-    assert BloomFilter(bits=64, hashes=1).window_false_positive_rate is None
-    assert built("InferentialFilter").window_false_positive_rate is None
+    assert BloomFilter(bits=64, hashes=1).fpr is None
+    assert built("InferentialFilter").fpr is None
 
 
 @pytest.mark.parametrize("block", [1, 7])

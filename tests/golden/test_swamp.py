@@ -53,9 +53,9 @@ def test_false_positive_rate():
     model.insert(rng.integers(0, 1 << 62, 1 << 13))
     hits = int(model.query(rng.integers(1 << 62, 1 << 63, 400_000)).sum())
     interval = stats.binomtest(hits, 400_000).proportion_ci(0.999)
-    print(f"SWAMP: {hits / 400_000:.5f} of fresh keys, {model.false_positive_rate:.5f} expected")
-    assert interval.low < model.false_positive_rate < interval.high
-    assert model.false_positive_rate < (1 << 12) / (1 << 18)
+    print(f"SWAMP: {hits / 400_000:.5f} of fresh keys, {model.fpr:.5f} expected")
+    assert interval.low < model.fpr < interval.high
+    assert model.fpr < (1 << 12) / (1 << 18)
 
 
 @pytest.mark.statistics

@@ -469,7 +469,7 @@ def test_timestamps_are_just_long_enough():
 def test_for_window(window):
     model = WindowDictionary.for_window(window, 0.001)
     assert model.window == window
-    assert model.window_false_positive_rate <= 0.001
+    assert model.fpr <= 0.001
     assert column_loads(window, columns=model.columns, rows=model.rows)[-1] * model.rows <= 0.01
     model.insert(np.arange(3 * window))
     assert model.lost == 0

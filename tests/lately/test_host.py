@@ -505,7 +505,9 @@ def test_interrupted_exchange_leaves_the_session_whole(boards):
         # The requests that were under way were performed, and no others.
         assert done == 63 * 4
         golden.perform(codes[:done], keys[:done])
-        assert_same(host.perform(codes[done:], keys[done:]), golden.perform(codes[done:], keys[done:]))
+        assert_same(
+            host.perform(codes[done:], keys[done:]), golden.perform(codes[done:], keys[done:])
+        )
 
 
 # Frames by hand

@@ -1,0 +1,3 @@
+from .golden import *
+
+__version__: str
