@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
+from ..convenience import Options
 from ..durations import NANOSECONDS, span_nanoseconds
 from ..sizing import check_rate, expected_keys
 from ..spec.base import require
@@ -25,7 +26,7 @@ class Spanned(SlidingFilter):
         *,
         rate: float,
         when_full: str = "overfill",
-        **options: Any,
+        **options: Unpack[Options],
     ) -> TimeLimitedRing:
         """Build a ring of this family with a clock, for a span of time and a rate.
 

@@ -352,8 +352,37 @@ def test_one_key(name):
     assert model.check_and_insert([5], *now).tolist() == [True]
     assert 5 in model
     assert 0 < model.fill <= 1
-    with pytest.raises(TypeError, match=r"^in: must be asked for a single key, not list$"):
+    with pytest.raises(TypeError, match=r"^in: must be given a single key, not list$"):
         assert ["a"] in model
+
+
+@pytest.mark.parametrize("name", [*COUNTED, *TIMED, *WINDOWLESS])
+def test_add_and_update_as_a_set_has_them(name):
+    model, twin = built(name, seed=3), built(name, seed=3)
+    now = {"now": 300} if name in TIMED else {}
+    assert model.add("a", **now) is None
+    assert model.update(["b", "c"], np.arange(5), iter({"d": 1}), **now) is None
+    model.update(**now)
+    for keys in ("a", ["b", "c"], range(5), ["d"]):
+        twin.insert(keys, **now)
+    assert model == twin
+    assert model.counters == twin.counters
+    with pytest.raises(TypeError, match=r"^add: must be given a single key, not list$"):
+        model.add(["a"], **now)
+    with pytest.raises(TypeError, match=r"^update: must be given an iterable of keys, not str$"):
+        model.update("abc", **now)
+    assert model == twin
+
+
+@pytest.mark.parametrize("name", [*MODELS, *RINGS])
+def test_window_and_rate_by_the_same_names(name):
+    model = used(name)
+    assert model.fpr is None or 0 < model.fpr < 1
+    assert model.nbytes > 0
+    if name in WINDOWLESS and name != "InferentialFilter":
+        assert model.window is None
+    else:
+        assert model.window == getattr(model, "span", model.window) >= 6
 
 
 def test_length_is_refused_with_the_reason():
