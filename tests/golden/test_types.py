@@ -1,4 +1,4 @@
-"""What a type checker says about programs that use the models."""
+"""What type checkers say about a program that uses the names of `lately.golden`."""
 
 import json
 import os
