@@ -18,6 +18,7 @@ LAZY = {
     "results": ("Results", "TimedVerdicts", "TimingVerdicts", "Verdicts", "WindowVerdicts"),
     "ring.apbf": ("APBBF", "APBF"),
     "ring.gebf": ("GEBF", "BlockedGEBF"),
+    "ring.live": ("attach", "share"),
     "ring.sliding": ("SlidingFilter",),
     "ring.timed_ring": ("TimeLimitedRing",),
     "ring.rotation": ("PoolStatus", "RotationPolicy", "RotationState"),

@@ -18,6 +18,8 @@ from .ring.apbf import APBBF as APBBF
 from .ring.apbf import APBF as APBF
 from .ring.gebf import GEBF as GEBF
 from .ring.gebf import BlockedGEBF as BlockedGEBF
+from .ring.live import attach as attach
+from .ring.live import share as share
 from .ring.sliding import SlidingFilter as SlidingFilter
 from .ring.timed_ring import TimeLimitedRing as TimeLimitedRing
 from .ring.rotation import PoolStatus as PoolStatus

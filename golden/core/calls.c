@@ -158,8 +158,8 @@ static PyObject *engine_check_new(PyObject *self, PyObject *args) {
     if (!seen) {
         return core_finish(&all, NULL);
     }
-    if (!engine->armed || engine->hash->words != 1) {
-        PyErr_SetString(PyExc_ValueError, "keys: must be of one word, for an engine that is armed");
+    if (!engine->armed || engine->hash->words != 1 || engine->reads) {
+        PyErr_SetString(PyExc_ValueError, engine->reads ? CORE_READS : "keys: must be of one word");
         return core_finish(&all, NULL);
     }
     Py_BEGIN_ALLOW_THREADS
@@ -208,7 +208,7 @@ static int take_key(const Hash *hash, PyObject *object, uint64_t *key) {
 static int perform_one(Base *self, int code, PyObject *object, int64_t *age) {
     uint64_t key;
     Engine *engine = free_engine(self);
-    if (!engine || !take_key(engine->hash, object, &key)) {
+    if (!engine || (engine->reads && code != QUERY) || !take_key(engine->hash, object, &key)) {
         return 0;
     }
     if (!engine->armed) {

@@ -6,6 +6,7 @@
 
 enum { NONE = 0, QUERY = 1, INSERT = 2, CHECK = 3, ALONE = 4, SHIFT = 4, CLEAR = 5, REMOVE = 8 };
 
+#define CORE_READS "filter: must be attached with write=True to change it"
 #define CHECK_NEW 19 /* CHECK of a single key that is not inserted if it is reported */
 
 /* First part of the compiled state of a filter. While it is armed, its numbers are the state of
@@ -13,6 +14,7 @@ enum { NONE = 0, QUERY = 1, INSERT = 2, CHECK = 3, ALONE = 4, SHIFT = 4, CLEAR =
 typedef struct Engine {
     PyObject_HEAD
     int armed;
+    int reads;                            /* whether another process writes the memory */
     int64_t operations, insertions, hits; /* since it was armed */
     Hash *hash;                           /* owned */
     /* Performs QUERY, INSERT or CHECK of one key, and returns its age; -1 if it is not reported. */

@@ -52,6 +52,40 @@ static void restart(Ring *ring) {
     mask_secrets(ring);
 }
 
+/* Positions that several processes share */
+
+static void publish(Ring *ring) {
+    Live *live = ring->live.buf;
+    if (live && !ring->engine.reads) {
+        uint64_t next = live->turns + 1;
+        memcpy(&live->slots[next & 1], &ring->at, sizeof ring->at);
+        __atomic_store_n(&live->turns, next, __ATOMIC_RELEASE);
+    }
+}
+
+static int within(int64_t value, int64_t least, int64_t most) {
+    return value >= least && value <= most;
+}
+
+/* Takes the position that another process has published last. */
+static void follow_writer(Ring *ring) {
+    const Live *live = ring->live.buf;
+    Position at;
+    uint64_t turns;
+    if (!ring->engine.reads) {
+        return;
+    }
+    do {
+        turns = __atomic_load_n(&live->turns, __ATOMIC_ACQUIRE);
+        memcpy(&at, &live->slots[turns & 1], sizeof at);
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    } while (__atomic_load_n(&live->turns, __ATOMIC_RELAXED) != turns);
+    if (at.base != ring->at.base && within(at.base, 0, ring->segments - 1)) {
+        ring->at.base = at.base;
+        mask_secrets(ring);
+    }
+}
+
 /* The retired segment */
 
 WIDE static void keep_bits(uint64_t *words, Py_ssize_t count, uint64_t keep) {
@@ -96,6 +130,7 @@ static void retire(Ring *ring) {
 static void turn(Ring *ring) {
     clear_all(ring);
     move(ring);
+    publish(ring);
     retire(ring);
 }
 
@@ -257,6 +292,7 @@ static int64_t perform(Ring *ring, const uint8_t *codes, int code, const uint64_
 static int64_t perform_one(Engine *engine, int code, uint64_t key) {
     Ring *ring = (Ring *)engine;
     uint64_t states[MOST_ROWS], value = 0;
+    follow_writer(ring);
     for (int row = 0; row < ring->rows; row++) {
         states[row] = hash_state(engine->hash, key, ring->secrets[row]);
     }
@@ -273,6 +309,10 @@ static int64_t perform_one(Engine *engine, int code, uint64_t key) {
             insert_words(ring, states);
         }
         count_insertions(ring, 1);
+        if (ring->live.buf) {
+            Live *live = ring->live.buf;
+            live->slots[live->turns & 1].filled = ring->at.filled;
+        }
     }
     return value ? __builtin_ctzll(value) : -1;
 }
@@ -346,13 +386,30 @@ static int allocate_scratch(Ring *ring) {
     return 0;
 }
 
-/* Ring(hash, memory, segments, run, joint, strides) */
+/* Takes the memory, and the position that several processes share, if there is one. A ring whose
+   memory is read-only reads what another process writes. */
+static int take_memory(Ring *ring, PyObject *memory, PyObject *live) {
+    if (live && core_take(live, &ring->live, 8, sizeof(Live) / 8, 0, "live") < 0) {
+        return -1;
+    }
+    if (PyObject_GetBuffer(memory, &ring->memory, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE) == 0) {
+        return 0;
+    }
+    if (!live) {
+        return -1;
+    }
+    PyErr_Clear();
+    ring->engine.reads = 1;
+    return PyObject_GetBuffer(memory, &ring->memory, PyBUF_C_CONTIGUOUS);
+}
+
+/* Ring(hash, memory, segments, run, joint, strides, live); the last may be left out. */
 static PyObject *ring_new(PyTypeObject *type, PyObject *args, PyObject *named) {
-    PyObject *a, *b, *c;
+    PyObject *a, *b, *c, *d = NULL;
     int segments, run, joint;
     Buffers all = {.count = 0};
     (void)named;
-    if (!PyArg_ParseTuple(args, "OOiipO", &a, &b, &segments, &run, &joint, &c)) {
+    if (!PyArg_ParseTuple(args, "OOiipO|O", &a, &b, &segments, &run, &joint, &c, &d)) {
         return NULL;
     }
     Hash *hash = hash_of(a);
@@ -366,8 +423,7 @@ static PyObject *ring_new(PyTypeObject *type, PyObject *args, PyObject *named) {
     ring->segments = segments;
     ring->run = run;
     ring->joint = joint;
-    if (PyObject_GetBuffer(b, &ring->memory, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE) < 0 ||
-        take_shape(ring, strides, hash->functions) < 0 || allocate_scratch(ring) < 0) {
+    if (take_memory(ring, b, d) < 0 || take_shape(ring, strides, hash->functions) < 0 || allocate_scratch(ring) < 0) {
         Py_DECREF(ring);
         return core_finish(&all, NULL);
     }
@@ -380,15 +436,14 @@ static void ring_dealloc(PyObject *self) {
     if (ring->memory.obj) {
         PyBuffer_Release(&ring->memory);
     }
+    if (ring->live.obj) {
+        PyBuffer_Release(&ring->live);
+    }
     Py_XDECREF((PyObject *)ring->engine.hash);
     PyMem_Free(ring->places);
     PyMem_Free(ring->masks);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
-}
-
-static int within(int64_t value, int64_t least, int64_t most) {
-    return value >= least && value <= most;
 }
 
 /* Takes position and secrets; an armed ring has its own. */
@@ -409,6 +464,19 @@ static int take_position(Ring *ring, const int64_t *vector, const Secret *secret
     ring->rows = (int)rows;
     memcpy(ring->secrets, secrets, (size_t)rows * sizeof(Secret));
     mask_secrets(ring);
+    return 0;
+}
+
+/* Whether all operations are queries, or the memory belongs to this process; else sets an error. */
+static int may_perform(const Ring *ring, const uint8_t *codes, int code, Py_ssize_t count) {
+    int others = codes ? 0 : code & ~QUERY;
+    for (Py_ssize_t i = 0; ring->engine.reads && codes && i < count; i++) {
+        others |= codes[i] & ~QUERY;
+    }
+    if (!ring->engine.reads || !others) {
+        return 1;
+    }
+    PyErr_SetString(PyExc_ValueError, CORE_READS);
     return 0;
 }
 
@@ -435,9 +503,11 @@ static PyObject *ring_perform(PyObject *self, PyObject *args) {
     if ((!PyLong_Check(c) && !(codes = core_buffer(&all, c, 1, count, 0, "operations"))) ||
         (e != Py_None && !(ages = core_buffer(&all, e, 8, count, 1, "ages"))) ||
         (f != Py_None && !(seen = core_buffer(&all, f, 1, count, 1, "seen"))) ||
+        !may_perform(ring, codes, (int)code, count) ||
         take_position(ring, vector, secrets, core_items(&all, 1) / 2) < 0) {
         return core_finish(&all, NULL);
     }
+    follow_writer(ring);
     if (count < FREE_KEYS) {
         hits = perform(ring, codes, (int)code, keys, count, ages, seen);
     } else {
@@ -445,6 +515,7 @@ static PyObject *ring_perform(PyObject *self, PyObject *args) {
         hits = perform(ring, codes, (int)code, keys, count, ages, seen);
         Py_END_ALLOW_THREADS
     }
+    publish(ring);
     memcpy(vector, &ring->at, sizeof ring->at);
     return core_finish(&all, PyLong_FromLongLong(hits));
 }

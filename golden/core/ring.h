@@ -18,12 +18,21 @@ typedef struct {
     int64_t older, row, older_row, waiting_row, rekeys;
 } Position;
 
+/* Position of a ring whose memory several processes map: `turns` selects the slot that counts. Only
+   one process writes. It publishes a turn before it clears a segment, so that a process that reads
+   with an earlier position misses no key of the window. */
+typedef struct {
+    uint64_t turns;
+    Position slots[2];
+} Live;
+
 typedef uint64_t Row[CHUNK];
 typedef uint32_t Places[CHUNK]; /* a segment has at most 2**32 bits */
 
 typedef struct {
     Engine engine;
     Py_buffer memory;
+    Py_buffer live;         /* a `Live`; no buffer if the memory belongs to this process alone */
     int size;               /* bytes of a column; 0 for words */
     int segments, run;
     int joint;              /* whether all bits of a key in a segment are in one word */

@@ -30,9 +30,17 @@ counts of single keys: operations, insertions, hits."""
 
 
 class CompiledSegments:
-    """Bits of all physical segments in a `layout`; does what `Segments` does, bit for bit."""
+    """Bits of all physical segments in a `layout`; does what `Segments` does, bit for bit.
 
-    def __init__(self, layout: Layout) -> None:
+    The `memory` may be given, as `live` has it, with the position that several processes share.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        memory: NDArray[np.unsignedinteger] | None = None,
+        live: NDArray[np.int64] | None = None,
+    ) -> None:
         spec = layout.spec
         self._layout = layout
         width = layout.parts * layout.cells
@@ -40,11 +48,12 @@ class CompiledSegments:
         # A block that fits into a word is in one.
         self._pitch = 1 << (width - 1).bit_length() if width <= 64 else width
         self._columns = layout.hash.functions == 1
-        self._memory = self._empty()
+        self._memory = self._empty() if memory is None else memory
+        shared = () if live is None else (live,)
         joint = not self._columns and layout.blocked and width <= 64
         core, key_hash = layout.hash.compiled()
         self.engine = core.Ring(
-            key_hash, self._memory, spec.segments, spec.run, joint, self._strides()
+            key_hash, self._memory, spec.segments, spec.run, joint, self._strides(), *shared
         )
 
     def _empty(self) -> NDArray[np.unsignedinteger]:
@@ -108,9 +117,21 @@ class CompiledSegments:
             self._memory[:] = octets.view("<u8")
 
     @property
+    def memory(self) -> NDArray[np.unsignedinteger]:
+        """The array that holds all bits; not to be written."""
+        return self._memory
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the array."""
         return self._memory.nbytes
+
+    def erase(self, segment: int) -> None:
+        """Clear a physical `segment`."""
+        if self._columns:
+            self._memory &= ~self._memory.dtype.type(1 << segment)
+        else:
+            self._memory[segment] = 0
 
     def counts(self) -> NDArray[np.int64]:
         """Count the set bits of each physical segment, shape (segments,), without unpacking."""

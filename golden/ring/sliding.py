@@ -14,6 +14,7 @@ same positions.
 """
 
 import inspect
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
@@ -75,6 +76,8 @@ class SlidingFilter(CountedFilter):
     age_unit = "generations"
     supported = (*CountedFilter.supported, Operation.SHIFT)
     _layout_class: type[Layout] = Layout
+    _follow: Callable[[RingPosition], None] | None = None
+    """Takes the position over that another process has published; see `live`."""
     _other_fields: ClassVar[tuple[str, ...]] = ("window", "lanes", "clear")
     """Fields of the specification that the constructor does not take."""
 
@@ -148,6 +151,11 @@ class SlidingFilter(CountedFilter):
     def _age(self, keys: Words) -> Ages:
         codes = np.full(len(keys), Operation.QUERY, np.uint8)
         return self._segments.perform(codes, keys, self._ring)
+
+    def _settle(self) -> None:
+        super()._settle()
+        if self._follow is not None:
+            self._follow(self._ring)
 
     def _lend(self) -> None:
         compiled = cast("CompiledSegments", self._segments)
@@ -368,6 +376,12 @@ class SlidingFilter(CountedFilter):
         return self._ring.identity()
 
     # Inside
+
+    def _adopt(
+        self, segments: "CompiledSegments", follow: Callable[[RingPosition], None] | None
+    ) -> None:
+        """Take other segments in place of those of the constructor."""
+        self._segments, self._engine, self._follow = segments, segments.engine, follow
 
     def _checked_secret(self, secret: int) -> int:
         if self.spec.hash != "siphash":

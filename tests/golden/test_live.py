@@ -1,0 +1,259 @@
+"""Rings in a file: one process writes, others read, and no key of the window is missed."""
+
+import mmap
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from every_model import MODELS, RINGS, build
+from paths import taking
+
+from lately.golden import (
+    APBBF,
+    APBF,
+    GEBF,
+    BlockedGEBF,
+    LatelyError,
+    StateFileError,
+    attach,
+    load,
+    share,
+)
+from lately.golden.ring import live
+
+FAMILIES = (APBF, APBBF, GEBF, BlockedGEBF)
+SAMPLE = {(APBF, 1), (GEBF, 250)}
+WRITTEN = pytest.mark.parametrize(
+    ("kind", "batch"),
+    [
+        pytest.param(kind, batch, marks=() if (kind, batch) in SAMPLE else pytest.mark.slow)
+        for kind in FAMILIES
+        for batch in (1, 250)
+    ],
+)
+SHARED = ["APBF", "APBBF", "GEBF", "BlockedGEBF"]
+WINDOW = 600
+RATE = 1e-6
+
+WRITER = """
+import sys
+import mmap
+import numpy as np
+from lately.golden import attach
+path, progress, batch = sys.argv[1], sys.argv[2], int(sys.argv[3])
+ring = attach(path, write=True)
+with open(progress, "r+b") as file:
+    count = np.frombuffer(mmap.mmap(file.fileno(), 16), np.int64)  # started, completed
+while True:
+    first = int(count[1])
+    count[0] = first + batch
+    if batch == 1:
+        ring.insert(first)
+    else:
+        ring.insert(np.arange(first, first + batch))
+    count[1] = first + batch
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "ring.live"
+
+
+class Writer:
+    """A process that inserts 0, 1, 2, ... and counts what it has started and completed."""
+
+    def __init__(self, path, progress, batch):
+        if not progress.exists():
+            progress.write_bytes(bytes(16))
+        with open(progress, "r+b") as file:
+            self.count = np.frombuffer(mmap.mmap(file.fileno(), 16), np.int64)
+        command = [sys.executable, "-c", WRITER, path, progress, str(batch)]
+        self.process = subprocess.Popen(command)
+        self.wait(int(self.count[1]) + 1)
+
+    def wait(self, count):
+        """Wait until so many keys are there."""
+        while self.count[1] < count:
+            assert self.process.poll() is None
+            time.sleep(0.001)
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+
+@WRITTEN
+def test_a_reader_misses_no_key_while_another_process_writes(kind, batch, tmp_path, path):
+    share(kind.for_window(WINDOW, RATE), path)
+    ring = attach(path)
+    writer = Writer(path, tmp_path / "progress", batch)
+    checked = 0
+    try:
+        for _ in range(300):
+            completed = int(writer.count[1])
+            keys = np.arange(max(0, completed - WINDOW), completed)
+            seen = ring.query(keys)
+            last = completed - 1 in ring
+            started = int(writer.count[0])
+            # Those that are still in the window have at most as many keys after their own.
+            kept = keys >= started - 1 - WINDOW
+            assert seen[kept].all()
+            assert last or completed - 1 < started - 1 - WINDOW
+            checked += np.count_nonzero(kept)
+    finally:
+        writer.kill()
+    assert checked > 1000
+    assert ring.ring_position == attach(path).ring_position
+
+
+@WRITTEN
+def test_a_killed_writer_loses_no_key_that_was_complete(kind, batch, tmp_path, path):
+    seed = random.randrange(1 << 32)
+    print(f"{seed=}")
+    chance = random.Random(seed)
+    share(kind.for_window(WINDOW, RATE), path)
+    for _ in range(3):
+        writer = Writer(path, tmp_path / "progress", batch)
+        writer.wait(int(writer.count[1]) + chance.randrange(1, 3 * WINDOW))
+        writer.kill()
+        started, completed = writer.count.tolist()
+        ring = attach(path, write=True)
+        assert ring.query(np.arange(max(0, started - 1 - WINDOW), completed)).all()
+        spec = ring.spec
+        fresh = 1 << 40
+        ring.insert(np.arange(fresh, fresh + 2 * (spec.guaranteed_window + spec.slack) + batch))
+        assert ring.query(np.arange(completed)).mean() < 0.001
+        del ring
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_all_that_are_attached_see_one_state(name, path):
+    rng = np.random.default_rng(8)
+    twin = build(name)
+    twin.insert(rng.integers(0, 40, 30))
+    share(twin, path)
+    writer, reader = attach(path, write=True), attach(path)
+    acts = (
+        lambda model, keys: model.insert(keys),
+        lambda model, keys: [model.check_and_insert(key) for key in keys.tolist()],
+        lambda model, keys: model.check_and_insert(keys, refresh=False),
+        lambda model, keys: model.perform(keys % 6, keys),
+        lambda model, keys: model.shift(),
+        lambda model, keys: model.clear(),
+    )
+    for act in rng.choice(len(acts), 60, p=[0.2, 0.2, 0.2, 0.2, 0.1, 0.1]):
+        keys = rng.integers(0, 60, int(rng.integers(1, 20)))
+        for model in (twin, writer):
+            acts[act](model, keys)
+        assert reader == writer == twin
+        assert reader.query(np.arange(60)).tolist() == twin.query(np.arange(60)).tolist()
+        assert [key in reader for key in range(9)] == [key in twin for key in range(9)]
+        assert reader.age(5) == twin.age(5)
+        assert reader.ring_position == twin.ring_position
+    saved = path.with_suffix(".npz")
+    reader.save(saved)
+    assert load(saved) == twin
+
+
+def test_one_writer(path):
+    share(build("GEBF"), path)
+    first = attach(path, write=True)
+    with pytest.raises(LatelyError, match=r"must have one writer, but another process writes$"):
+        attach(path, write=True)
+    reader = attach(path)
+    first.insert(5)
+    del first
+    assert 5 in reader
+    attach(path, write=True).insert(6)
+    assert 6 in reader
+
+
+CHANGES = {
+    "insert": lambda ring: ring.insert(1),
+    "insert many": lambda ring: ring.insert([1, 2]),
+    "check": lambda ring: ring.check_and_insert("a"),
+    "check, no refresh": lambda ring: ring.check_and_insert("a", refresh=False),
+    "shift": lambda ring: ring.shift(),
+    "clear": lambda ring: ring.clear(),
+    "perform": lambda ring: ring.perform([1, 3], [1, 2]),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_reader_changes_nothing(change, path):
+    share(build("GEBF"), path)
+    before, ring = path.read_bytes(), attach(path)
+    with pytest.raises(
+        ValueError, match=r"^filter: must be attached with write=True to change it$"
+    ):
+        CHANGES[change](ring)
+    assert ring.counters["operations"] == 0
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", sorted({*MODELS, *RINGS} - {*SHARED}))
+def test_other_families_are_refused(name, path):
+    with pytest.raises(TypeError, match=rf"^share: must .* not {type(build(name)).__name__}$"):
+        share(build(name), path)
+    assert not path.exists()
+
+
+def test_filters_of_numpy_and_secrets_are_refused(path):
+    with taking("numpy"), pytest.raises(TypeError, match=r"^share: must have .* not GEBF$"):
+        share(build("GEBF"), path)
+    keyed = GEBF.for_window(100, hash="siphash", secret=5)
+    with pytest.raises(ValueError, match=r"^hash: must be h3 for a shared file, not 'siphash'$"):
+        share(keyed, path)
+
+
+def test_files_that_are_damaged(path):
+    share(build("GEBF"), path)
+    whole = path.read_bytes()
+    for size in (0, 10, 55, 56, 100, 4095, 4096, 8192, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        refused(path)
+    for place in (0, 15, 16, 20, 30, 60, 100):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        refused(path)
+    for slot, value in ((1, 5), (1, -1), (2, 10**6), (3, 0), (4, -5)):
+        words = np.frombuffer(bytearray(whole), np.int64).copy()
+        words[512 + slot] = value
+        path.write_bytes(words.tobytes() + whole[8 * len(words) :])
+        refused(path)
+    path.write_bytes(whole + b"\0")
+    refused(path)
+    path.write_bytes(build("GEBF").to_bytes())
+    refused(path)
+
+
+def refused(path):
+    for write in (False, True):
+        with pytest.raises(
+            StateFileError, match=rf"^{re.escape(str(path))}: expected a file that "
+        ):
+            attach(path, write=write)
+
+
+def test_a_file_of_before_the_start_of_the_machine(path, monkeypatch):
+    share(build("GEBF"), path)
+    monkeypatch.setattr(live, "_boot", lambda: "another")
+    with pytest.raises(StateFileError, match=r"found another: it was written before the machine"):
+        attach(path)
+
+
+def test_files_that_cannot_be_opened(path):
+    with pytest.raises(FileNotFoundError):
+        attach(path)
+    share(build("GEBF"), path)
+    if os.getuid():
+        path.chmod(0o400)
+        with pytest.raises(PermissionError):
+            attach(path, write=True)
+    assert attach(path) == build("GEBF")
