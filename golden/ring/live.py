@@ -149,7 +149,7 @@ class _Reader(CompiledSegments):
         self._ring = ring
 
     @property
-    def bits(self) -> NDArray[np.bool_]:
+    def bits(self) -> NDArray[np.bool_]:  # type: ignore[misc]
         """Bits of the ring, and a spare that is clear."""
         bits = super().bits
         bits[self._ring.spare] = False
