@@ -1,17 +1,17 @@
 """Records of a capture of packets: a key and a time of each."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ..captures.capture_reader import CaptureReader
 from ..captures.packet_keys import DEFAULT_KEY, packet_records, parse_key
 from ..stream_files import StreamFile, TraceError
-from .trace_formats import Record, Rejects
+from .trace_formats import Rejects, Take, taking
 
 
 def open_capture(
     stream: StreamFile, rejects: Rejects, *, key: Sequence[str], time: str | None
-) -> tuple[Iterator[Record], tuple[str, ...]]:
-    """Return the records of a capture and its key, and count packets that have no key.
+) -> tuple[Take, tuple[str, ...]]:
+    """Return what takes the records of a capture, and its key; packets without a key are counted.
 
     Parameters
     ----------
@@ -33,4 +33,4 @@ def open_capture(
         raise TraceError(f"key: must be one of a packet, not {len(key)}: {', '.join(key)}")
     form = parse_key(key[0] if key else DEFAULT_KEY)
     records = packet_records(CaptureReader(stream), form, rejects.add)
-    return records, tuple(key) or (DEFAULT_KEY,)
+    return taking(records), tuple(key) or (DEFAULT_KEY,)

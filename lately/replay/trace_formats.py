@@ -17,12 +17,16 @@ from ..stream_files import TraceError
 Record = tuple[str, int | None]
 """Key, and nanoseconds since the epoch (None where the source has no time)."""
 
+Take = Callable[[int], list[Record]]
+"""Returns the next records, so many or, at the end, fewer."""
+
 # More digits would not be kept by an exact product.
 _MOST_SECONDS = 10**19
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 _HEAD_LINES = 20
+_BLOCK_LINES = 4096
 _TIME_COLUMNS = ("timestamp", "time")
 
 _EXAMPLES = 5
@@ -75,6 +79,11 @@ class Rejects:
             self.examples.append((line, reason))
 
 
+def taking(records: Iterator[Record]) -> Take:
+    """Return a function that takes the next `records`."""
+    return lambda count: list(islice(records, count))
+
+
 def open_records(
     name: str,
     lines: Iterator[str],
@@ -83,7 +92,7 @@ def open_records(
     format: str,
     key: Sequence[str],
     time: str | None,
-) -> tuple[str, Iterator[Record], tuple[str, ...], str | None]:
+) -> tuple[str, Take, tuple[str, ...], str | None]:
     """Parse the lines of a trace, of a name for messages, and count those that hold no record.
 
     Format, `key` and time are as for `traces.open_trace`; an empty key stands for the default.
@@ -91,7 +100,8 @@ def open_records(
     Returns
     -------
     tuple
-        The format, the records, the fields or columns of the key, and the one of the time.
+        The format, a function that takes the next records, the fields or columns of the key, and
+        the one of the time.
 
     Raises
     ------
@@ -104,13 +114,13 @@ def open_records(
         format = _detect(name, head, key=key, time=time)
     if format == "log":
         fields, clock = _log_columns(key, time)
-        return format, _log_records(everything, fields, rejects), fields, clock
+        return format, taking(_log_records(everything, fields, rejects)), fields, clock
     if format == "csv":
         return format, *_open_csv(name, everything, key, time, rejects)
     if key or time:
         option = "key" if key else "time"
         raise TraceError(f"{option}: must not be given for lines, which have no columns")
-    return format, _line_records(everything, rejects), (), None
+    return format, taking(_line_records(everything, rejects)), (), None
 
 
 def _detect(name: str, head: list[str], *, key: Sequence[str], time: str | None) -> str:
@@ -214,7 +224,7 @@ def _log_parser() -> Callable[[str], Any]:
 
 def _open_csv(
     name: str, lines: Iterator[str], key: Sequence[str], time: str | None, rejects: Rejects
-) -> tuple[Iterator[Record], tuple[str, ...], str | None]:
+) -> tuple[Take, tuple[str, ...], str | None]:
     reader = csv.reader(lines)
     try:
         header = [column.strip() for column in next(reader, [])]
@@ -232,7 +242,8 @@ def _open_csv(
             )
     keys = [header.index(column) for column in names]
     times = header.index(time) if time is not None else None
-    return _csv_records(reader, len(header), keys, times, rejects), names, time
+    rows = _CsvRecords(lines, reader.line_num, len(header), keys, times, rejects)
+    return rows.take, names, time
 
 
 def _default_key(name: str, header: Sequence[str], time: str | None) -> tuple[str, ...]:
@@ -246,34 +257,101 @@ def _default_key(name: str, header: Sequence[str], time: str | None) -> tuple[st
     return others
 
 
-def _csv_records(
-    reader: Any, width: int, keys: Sequence[int], time: int | None, rejects: Rejects
-) -> Iterator[Record]:
-    first = keys[0]
-    before = reader.line_num
-    while True:
+class _CsvRecords:
+    """Records of CSV `lines`, of which `line` were before, in rows of `width` fields.
+
+    A block of lines is parsed column by column. If one of its lines is no plain record, the
+    block is parsed row by row, and malformed rows are counted.
+    """
+
+    def __init__(
+        self,
+        lines: Iterator[str],
+        line: int,
+        width: int,
+        keys: Sequence[int],
+        time: int | None,
+        rejects: Rejects,
+    ) -> None:
+        self._lines, self._line, self._width = lines, line, width
+        self._keys, self._time, self._rejects = keys, time, rejects
+
+    def take(self, count: int) -> list[Record]:
+        """Return the next `count` records, fewer at the end."""
+        records: list[Record] = []
+        while left := count - len(records):
+            block = list(islice(self._lines, min(left, _BLOCK_LINES)))
+            if not block:
+                break
+            records += self._plain(block) or self._rows(block)
+        return records
+
+    def _plain(self, block: list[str]) -> list[Record] | None:
+        """Return the records of lines that hold one each; None if a line does not."""
+        # A quoted field may go on in the next line.
+        if '"' in block[-1]:
+            return None
         try:
-            for row in reader:
-                number, spanned = reader.line_num, reader.line_num - before
-                before = number
-                if len(row) != width:
-                    if row:
-                        rejects.add(number, f"{len(row)} fields, not {width}", spanned)
-                    continue
-                text = row[first] if len(keys) == 1 else " ".join(row[index] for index in keys)
-                if not text or text.isspace():
-                    rejects.add(number, "no key", spanned)
-                    continue
-                try:
-                    nanoseconds = _nanoseconds(row[time]) if time is not None else None
-                except (ValueError, OverflowError):
-                    rejects.add(number, f"not a time: {_excerpt(row[time or 0])}", spanned)
-                    continue
-                yield text, nanoseconds
-            return
-        except csv.Error as error:
-            rejects.add(reader.line_num, str(error), max(1, reader.line_num - before))
+            rows = list(csv.reader(block))
+            if len(rows) != len(block) or {*map(len, rows)} != {self._width}:
+                return None
+            times: list[int | None] = [None] * len(rows)
+            if self._time is not None:
+                times = _moments([row[self._time] for row in rows])
+        except (csv.Error, ValueError, OverflowError):
+            return None
+        first, *others = self._keys
+        texts = [row[first] for row in rows]
+        if others:
+            texts = [" ".join(row[index] for index in self._keys) for row in rows]
+        if not all(texts) or any(map(str.isspace, texts)):
+            return None
+        self._line += len(block)
+        return list(zip(texts, times, strict=True))
+
+    def _rows(self, block: list[str]) -> list[Record]:
+        """Return the records of the rows that begin in a block."""
+        records: list[Record] = []
+        reader, before = csv.reader(chain(block, self._lines)), 0
+        while reader.line_num < len(block):
+            try:
+                row = next(reader)
+            except csv.Error as error:
+                spanned = max(1, reader.line_num - before)
+                self._rejects.add(self._line + reader.line_num, str(error), spanned)
+            else:
+                found = self._record(row)
+                if isinstance(found, tuple):
+                    records.append(found)
+                elif found:
+                    number = self._line + reader.line_num
+                    self._rejects.add(number, found, reader.line_num - before)
             before = reader.line_num
+        self._line += reader.line_num
+        return records
+
+    def _record(self, row: list[str]) -> Record | str:
+        """Return the record of a row, or why there is none; an empty text for a blank line."""
+        if len(row) != self._width:
+            return f"{len(row)} fields, not {self._width}" if row else ""
+        text = " ".join(row[index] for index in self._keys)
+        if not text or text.isspace():
+            return "no key"
+        try:
+            return text, None if self._time is None else _nanoseconds(row[self._time])
+        except (ValueError, OverflowError):
+            return f"not a time: {_excerpt(row[self._time or 0])}"
+
+
+def _moments(texts: Sequence[str]) -> list[int | None]:
+    """Return the times of `texts`; as `_nanoseconds`, with its errors."""
+    try:
+        seconds = [*map(int, texts)]
+    except ValueError:
+        return [*map(_nanoseconds, texts)]
+    if max(map(abs, seconds)) >= _MOST_SECONDS:
+        raise ValueError("out of range")
+    return [value * NANOSECONDS for value in seconds]
 
 
 def _nanoseconds(text: str) -> int | None:

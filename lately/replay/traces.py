@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from itertools import islice
 
 from ..stream_files import StreamFile, is_capture, open_stream
 from .text_lines import open_text
@@ -11,6 +10,8 @@ from .trace_formats import Record, Rejects, TraceError, columns_text, open_recor
 
 FORMATS = ("auto", "log", "csv", "lines", "capture")
 """Formats of a trace; "auto" tells them apart by its first lines."""
+
+_TOGETHER = 4096
 
 
 class Trace(AbstractContextManager["Trace"]):
@@ -45,11 +46,11 @@ class Trace(AbstractContextManager["Trace"]):
             from .capture_records import open_capture
 
             self.format = "capture"
-            self._source, self.key = open_capture(stream, self.rejects, key=key, time=time)
+            self._take, self.key = open_capture(stream, self.rejects, key=key, time=time)
             return
         # The decoder is kept, because it closes the file when it is collected.
         self._text, lines = open_text(stream)
-        self.format, self._source, self.key, self.time = open_records(
+        self.format, self._take, self.key, self.time = open_records(
             stream.name, lines, self.rejects, format=format, key=key, time=time
         )
 
@@ -57,15 +58,8 @@ class Trace(AbstractContextManager["Trace"]):
         self.close()
 
     def __iter__(self) -> Iterator[Record]:
-        return self
-
-    def __next__(self) -> Record:
-        for record in self._source:
-            self.records += 1
-            return record
-        if not self.records:
-            raise TraceError(self._empty_message())
-        raise StopIteration
+        while records := self.read(_TOGETHER):
+            yield from records
 
     def read(self, count: int) -> list[Record]:
         """Return the next `count` records, fewer at the end, none after it.
@@ -75,8 +69,7 @@ class Trace(AbstractContextManager["Trace"]):
         TraceError
             If compressed data is damaged, or the file ends and no line was parsed.
         """
-        # Not through __next__: a call per record would take longer than parsing it.
-        records = list(islice(self._source, count))
+        records = self._take(count)
         self.records += len(records)
         if not self.records and count:
             raise TraceError(self._empty_message())

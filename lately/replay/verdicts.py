@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
+import numpy as np
+
 from ..golden.durations import NANOSECONDS
 from .oracle import CLASSES
 from .run import Judged
@@ -14,6 +16,7 @@ COLUMNS = ("index", "timestamp", "key", "seen", "class", "distance")
 """Operation from 0; seconds since the epoch or blank; text; verdict; what the oracle
 knows; insertions since the key was last inserted, or blank."""
 
+_QUOTED = ',"\r\n'
 _GROUP_ROWS = 1 << 16
 
 
@@ -31,29 +34,37 @@ def open_verdicts(file: BinaryIO, form: str) -> Iterator[Callable[[Judged], None
     try:
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(COLUMNS)
-        yield lambda verdicts: writer.writerows(_rows(verdicts))
+
+        def append(verdicts: Judged) -> None:
+            rows = _rows(verdicts)
+            if any(map("".join(text for text, _ in verdicts.records).__contains__, _QUOTED)):
+                writer.writerows(rows)
+            else:
+                text.write("".join([f"{a},{b},{c},{d},{e},{f}\n" for a, b, c, d, e, f in rows]))
+
+        yield append
     finally:
         text.detach()
 
 
 def _rows(verdicts: Judged) -> Iterator[tuple[Any, ...]]:
-    columns = zip(
-        verdicts.records,
-        verdicts.results.seen.tolist(),
-        verdicts.truth.kind.tolist(),
-        verdicts.truth.distance.tolist(),
+    texts, times = zip(*verdicts.records, strict=True)
+    return zip(
+        range(verdicts.start, verdicts.start + len(texts)),
+        ["" if time is None else _time_text(time) for time in times],
+        texts,
+        verdicts.results.seen.astype(np.uint8).tolist(),
+        [CLASSES[kind] for kind in verdicts.truth.kind.tolist()],
+        [distance or "" for distance in verdicts.truth.distance.tolist()],
         strict=True,
     )
-    for index, ((text, time), seen, kind, distance) in enumerate(columns, verdicts.start):
-        yield index, _time_text(time), text, int(seen), CLASSES[kind], distance or ""
 
 
-def _time_text(time: int | None) -> str:
-    if time is None:
-        return ""
+def _time_text(time: int) -> str:
+    if not time % NANOSECONDS:
+        return str(time // NANOSECONDS)
     seconds, rest = divmod(abs(time), NANOSECONDS)
-    fraction = f".{rest:09}".rstrip("0") if rest else ""
-    return f"{'-' if time < 0 else ''}{seconds}{fraction}"
+    return f"{'-' if time < 0 else ''}{seconds}" + f".{rest:09}".rstrip("0")
 
 
 @contextmanager

@@ -1,8 +1,10 @@
 """Traces: formats, compression, keys, and what is said of bad ones."""
 
+import csv
 import gzip
 import hashlib
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +14,8 @@ import pytest
 import zstandard
 
 from lately.golden.hash.keys import text_keys
+from lately.replay import trace_formats
+from lately.replay.trace_formats import Rejects
 from lately.replay.traces import TraceError, open_trace
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -285,6 +289,48 @@ def test_csv_malformed(tmp_path):
         (6, "not a time: 'inf'"),
         (8, "3 fields, not 2"),
     ]
+
+
+def one_by_one(lines, width):
+    """Return the records of key and time in rows of a width, and the lines of malformed rows."""
+    reader, before, records, rejects = csv.reader(lines), 0, [], []
+    while True:
+        try:
+            row = next(reader)
+        except StopIteration:
+            return records, rejects
+        except csv.Error:
+            row = None
+        spanned, before = max(1, reader.line_num - before), reader.line_num
+        if row == []:
+            continue
+        good = row is not None and len(row) == width and row[0].strip()
+        if good and (row[1] == "" or row[1].strip().lstrip("-").isdigit()):
+            records.append((row[0], int(row[1]) * 10**9 if row[1] else None))
+        else:
+            rejects.append((before, spanned))
+
+
+PIECES = (
+    ["a,1", "b,-2", "c,", " d , 3 ", "e,4", "f,5"] * 5
+    + [",6", " ,7", "g", "h,8,9", "i,x", "", '"j', 'k",10', '"l,m",11', '"n"",12', "o\0,13"]
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_blocks_of_csv_lines_are_read_as_rows(seed, monkeypatch):
+    rng = random.Random(seed)
+    lines = [piece + "\n" for piece in rng.choices(PIECES, k=60)]
+    expected, malformed = one_by_one(iter(lines), 2)
+    monkeypatch.setattr(trace_formats, "_BLOCK_LINES", rng.choice([1, 2, 7, 4096]))
+    rejects = Rejects()
+    rows = trace_formats._CsvRecords(iter(lines), 0, 2, [0], 1, rejects)
+    found = []
+    while records := rows.take(rng.choice([1, 5, 100])):
+        found += records
+    assert found == expected
+    assert rejects.count == sum(spanned for _, spanned in malformed)
+    assert [line for line, _ in rejects.examples] == [line for line, _ in malformed][:5]
 
 
 def test_csv_field_too_long(tmp_path):
