@@ -2,10 +2,13 @@
 
 Each function returns parameters of the family's constructor: of the shapes
 that are tried, the one that needs the least memory where its segments are
-full, in the smallest size whose mean rate is within the one asked for.
+full, in the smallest size whose mean rate is within the one asked for. A GEBF
+may need `TOLERATED` of that memory if its columns then fit the words of a
+computer, see `_fitting`.
 """
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -23,6 +26,41 @@ APBBF_BLOCK_BITS = 256
 
 GEBF_BLOCK_BITS = 512
 """Bits of a block of a blocked GEBF: a cache line."""
+
+TOLERATED = 1.03
+"""Bits that a GEBF may take, as a share of the least possible bits."""
+
+Shape = tuple[int, int, int, int]
+"""Bits, epochs, hash functions and a size of a GEBF, before its size is the smallest."""
+
+
+def _fitting(shapes: list[Shape], sizes: Callable[[Shape], dict[str, int]]) -> dict[str, int]:
+    """Return the sizes of the GEBF that costs a computer the least.
+
+    A column has a bit of each segment, and takes 8, 16, 32 or 64 bits; an operation reads a column
+    for each hash function. The cost is the product of the memory that all columns take and the hash
+    functions. The shape of the least bits is the result unless a shape within `TOLERATED` costs a
+    tenth less.
+
+    Parameters
+    ----------
+    shapes : list
+    sizes : callable
+        Smallest sizes of a shape.
+    """
+
+    def cost(shape: Shape) -> float:
+        bits, epochs, hashes, _ = shape
+        # The segments are the epochs, the guard and the spare.
+        word = max(8, 1 << (epochs + 1).bit_length())
+        return bits / (epochs + 1) * word * hashes
+
+    least = min(shapes)
+    result = sizes(least)
+    better = (one for one in shapes if cost(one) < 0.9 * cost(least))
+    near = sorted((one for one in better if one[0] <= TOLERATED * least[0]), key=cost)
+    found = (sizes(one) for one in near)
+    return next((one for one in found if one["bits"] <= TOLERATED * result["bits"]), result)
 
 
 def apbf_rate(*, k: int, l: int, slice_bits: int, generation: int) -> float:
@@ -100,14 +138,18 @@ def gebf_sizes(window: int, fpr: float) -> dict[str, int]:
             fill = segment ** (1 / hashes)
             cells = max(2, math.ceil(-1 / math.expm1(math.log1p(-fill) / -(-window // epochs))))
             found.append(((epochs + 1) * hashes * cells, epochs, hashes, cells))
-    _, epochs, hashes, guess = min(found)
-    fixed = {"window": window, "epochs": epochs, "hashes": hashes}
-    part = hashes * (epochs + 1)
 
-    def keeps(cells: int) -> bool:
-        return cells > 1 and _keeps("gebf", fpr, {**fixed, "bits": part * cells})
+    def sizes(shape: Shape) -> dict[str, int]:
+        _, epochs, hashes, guess = shape
+        fixed = {"window": window, "epochs": epochs, "hashes": hashes}
+        part = hashes * (epochs + 1)
 
-    return {**fixed, "bits": part * smallest(keeps, guess)}
+        def keeps(cells: int) -> bool:
+            return cells > 1 and _keeps("gebf", fpr, {**fixed, "bits": part * cells})
+
+        return {**fixed, "bits": part * smallest(keeps, guess)}
+
+    return _fitting(found, sizes)
 
 
 @lru_cache
@@ -122,11 +164,16 @@ def blocked_gebf_sizes(window: int, fpr: float) -> dict[str, int]:
             for epochs in GENERATIONS[: min(window, int(min(most, 32)))]:
                 blocks = math.ceil(-(-window // epochs) / load)
                 found.append(((epochs + 1) * blocks, epochs, hashes, blocks))
-    _, epochs, hashes, guess = min(found)
-    fixed = {"window": window, "epochs": epochs, "hashes": hashes, "block_bits": GEBF_BLOCK_BITS}
-    part = GEBF_BLOCK_BITS * (epochs + 1)
 
-    def keeps(blocks: int) -> bool:
-        return _keeps("blocked-gebf", fpr, {**fixed, "bits": part * blocks})
+    def sizes(shape: Shape) -> dict[str, int]:
+        _, epochs, hashes, guess = shape
+        fixed = {"window": window, "epochs": epochs, "hashes": hashes}
+        fixed["block_bits"] = GEBF_BLOCK_BITS
+        part = GEBF_BLOCK_BITS * (epochs + 1)
 
-    return {**fixed, "bits": part * smallest(keeps, guess)}
+        def keeps(blocks: int) -> bool:
+            return _keeps("blocked-gebf", fpr, {**fixed, "bits": part * blocks})
+
+        return {**fixed, "bits": part * smallest(keeps, guess)}
+
+    return _fitting(found, sizes)

@@ -86,9 +86,9 @@ class RecentLines:
         self.key = key
         self._tick = 0
         if span is None:
-            # A block answers faster, but takes twice the memory where the rate is very low.
-            found = (kind.for_window(window, fpr) for kind in (BlockedGEBF, GEBF))
-            spec = min(found, key=lambda one: one.nbytes).spec
+            # A block answers faster, but may take more than twice the memory at a very low rate.
+            blocked, plain = (kind.for_window(window, fpr) for kind in (BlockedGEBF, GEBF))
+            spec = (blocked if blocked.nbytes <= 2 * plain.nbytes else plain).spec
         else:
             # Takes long to import.
             from ..dedup.window import dedup_spec

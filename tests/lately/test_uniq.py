@@ -86,8 +86,8 @@ def test_window_is_exact_at_its_edge(window):
     assert kept(b"x\n" + between + b"x\n", "--window", window, "--fpr", 1e-9) == b"x\n" + between
 
 
-@pytest.mark.parametrize(("fpr", "family"), [(1e-6, "blocked-gebf"), (1e-7, "gebf")])
-def test_filter_is_the_smaller_one(fpr, family):
+@pytest.mark.parametrize(("fpr", "family"), [(1e-7, "blocked-gebf"), (1e-8, "gebf")])
+def test_filter_is_the_blocked_one_up_to_twice_the_memory(fpr, family):
     """Blocks of a low rate take more than twice the memory."""
     lines = RecentLines(LineKey(), window=100_000, fpr=fpr)
     assert lines.model.spec.family == family
