@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ..golden.hash.siphash import SECRET_BITS
+from ..golden.packets.comparison import DEFAULT_FIELDS, HARDWARE_FIELDS
 from ..golden.packets.frame_actions import Action
-from ..golden.packets.packet_digest import DEFAULT_FIELDS, Field
 from .latencies import PERIOD_BITS
 
 WORD_BITS = 32
@@ -223,7 +223,7 @@ REGISTERS = (
                                    reset=Action.DROP.value, needs="action",
                                    meaning="Frames that were seen lately are counted (0), marked "
                                    "(1) or dropped (2)."),
-                     RegisterField(name="fields", place=8, width=len(Field),
+                     RegisterField(name="fields", place=8, width=len(HARDWARE_FIELDS),
                                    access=Access.READ_WRITE, reset=DEFAULT_FIELDS.value,
                                    needs="fields",
                                    meaning="Bits of what counts besides, from the lowest: TOS, "

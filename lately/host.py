@@ -17,8 +17,8 @@ from .golden.errors import LatelyError, RekeyError, SpecificationError
 from .golden.hash.keys import check_keys
 from .golden.hash.siphash import check_secret
 from .golden.operations import Operation
+from .golden.packets.comparison import Field
 from .golden.packets.frame_actions import Action
-from .golden.packets.packet_digest import Field
 from .golden.results import Results
 from .golden.spec.all_presets import ALL_PRESETS
 from .golden.spec.base import Specification

@@ -1,27 +1,19 @@
 /* Packets of a buffer: their headers and their keyed digests, as in `lately.golden.packets`. */
-#include "core.h"
+#include <stdlib.h>
+
+#include "packets.h"
 #include "siphash.h"
 
-enum { MALFORMED = 1, CUT = 2 };                             /* Fault */
-enum { OTHER = 0, IP4 = 4, IP6 = 6 };                        /* Version */
 enum { TOS = 1, TTL = 2, VLAN = 4, LAYER2 = 8, FRAME = 16 }; /* Field */
+enum { NO_CHECKSUM = 32, NO_SEQUENCE = 64, NO_ID = 128, NO_RADIOTAP = 256 };
 
 #define OTHER_LANE_LOW 0x13198A2E03707344
 #define OTHER_LANE_HIGH 0x243F6A8885A308D3
-#define MOST_TAGS 3
-#define MOST_EXTENSIONS 16
-#define HEAD 48 /* bytes, whole pairs of words, that hold every mutable field of a packet */
-
-typedef struct {
-    const uint8_t *bytes;
-    int64_t captured, length, link;
-} Packet;
-
-typedef struct {
-    int version, faults;
-    int64_t begin, end, line_end;
-    uint64_t tags; /* as in the closing bytes: their number, then each tag */
-} Layers;
+#define FURTHER ((uint64_t)1 << 63)
+#define FURTHER_TAG ((uint64_t)1 << 62)
+#define TCP 6
+#define LINK_RADIOTAP 127
+#define HEAD 48 /* bytes, whole pairs of words, in which the fields of most packets are hidden */
 
 typedef struct {
     const uint8_t *bytes;
@@ -63,86 +55,63 @@ static PyObject *finish_packets(Buffers *all, int inside) {
     return core_finish(all, Py_NewRef(Py_None));
 }
 
-static int number(const uint8_t *at) { return at[0] << 8 | at[1]; }
+/* What of a packet is compared: `Comparison`. */
+typedef struct {
+    int fields;
+    Search search;
+    int64_t skip, first, mask_size;
+    const uint8_t *mask;
+    uint64_t low, high;
+} Rule;
 
-/* Bytes before layer 3, and the place of the EtherType or -1; returns 0 for an unknown link. */
-static int link_header(int64_t link, int64_t *begin, int64_t *place) {
-    switch (link) {
-    case 1: *begin = 14, *place = 12; return 1;
-    case 113: *begin = 16, *place = 14; return 1;
-    case 276: *begin = 20, *place = 0; return 1;
-    case 0: case 108: *begin = 4, *place = -1; return 1;
-    case 12: case 14: case 101: case 228: case 229: *begin = 0, *place = -1; return 1;
-    default: return 0;
-    }
-}
-
-static int is_tag(int kind) { return kind == 0x8100 || kind == 0x88A8 || kind == 0x9100; }
-
-/* Finds the begin of layer 3, which is -1 if bytes are missing, its version, and the tags. */
-static void find_network(const Packet *packet, Layers *found) {
-    int64_t place;
-    *found = (Layers){.version = OTHER};
-    if (!link_header(packet->link, &found->begin, &place)) {
-        return;
-    }
-    if (packet->captured < found->begin + (place < 0)) {
-        found->begin = -1;
-        return;
-    }
-    if (place < 0) {
-        int version = packet->bytes[found->begin] >> 4;
-        found->version = version == IP4 || version == IP6 ? version : OTHER;
-        return;
-    }
-    int kind = number(packet->bytes + place);
-    unsigned tags = 0;
-    for (; tags < MOST_TAGS && is_tag(kind); tags++, found->begin += 4) {
-        if (packet->captured < found->begin + 4) {
-            found->begin = -1;
-            return;
-        }
-        const uint8_t *tag = packet->bytes + found->begin;
-        found->tags |= (uint64_t)(number(tag) & 0xFFF) << (20 + 12 * tags);
-        kind = number(tag + 2);
-    }
-    found->tags |= (uint64_t)tags << 18;
-    found->version = kind == 0x0800 ? IP4 : kind == 0x86DD ? IP6 : OTHER;
-}
-
-static Layers find_layers(const Packet *packet) {
-    int cut = packet->captured < packet->length ? CUT : 0;
-    Layers found, other = {OTHER, cut, 0, packet->captured, packet->length, 0};
-    find_network(packet, &found);
-    if (found.begin >= 0 && found.version == OTHER) {
-        return other;
-    }
-    if (found.begin < 0 || packet->captured < found.begin + (found.version == IP4 ? 20 : 40)) {
-        other.faults = cut ? cut : MALFORMED;
-        return other;
-    }
-    const uint8_t *layer3 = packet->bytes + found.begin;
-    int right = layer3[0] >> 4 == found.version;
+/* Bytes for a message that is changed beyond its head. */
+typedef struct {
+    uint8_t *bytes;
     int64_t size;
-    if (found.version == IP4) {
-        int header = 4 * (layer3[0] & 15);
-        size = number(layer3 + 2);
-        right = right && header >= 20 && (size == 0 || size >= header);
-    } else {
-        size = number(layer3 + 4);
-        size = size || layer3[6] == 59 ? 40 + size : 0;
+} Scratch;
+
+/* What is digested: `Message`. `head` has the first bytes, up to HEAD. */
+typedef struct {
+    const uint8_t *head, *bytes;
+    int64_t size, length;
+    uint64_t closing;
+    int kind;
+} Message;
+
+typedef struct {
+    SipState lanes[2];
+    int64_t count;
+} Words;
+
+static void add_word(Words *words, uint64_t word) {
+    sip_word(&words->lanes[words->count++ & 1], word);
+}
+
+static void add_tag(void *words, int tag) { add_word(words, FURTHER | FURTHER_TAG | (uint64_t)tag); }
+
+/* Zeros some bytes of layer 4, as far as they are there. */
+static void hide_layer4(uint8_t *layer3, int64_t size, int version, int fields) {
+    int protocol, part;
+    int64_t at = find_layer4(layer3, size, version, &protocol, &part), places[2][2];
+    int count = 0;
+    if (at < 0) {
+        return;
     }
-    if (!right) {
-        other.faults |= MALFORMED;
-        return other;
+    if (fields & NO_CHECKSUM && (protocol == TCP || protocol == 17 || protocol == 132)) {
+        places[count][0] = at + (protocol == TCP ? 16 : protocol == 17 ? 6 : 8);
+        places[count++][1] = protocol == 132 ? 4 : 2;
     }
-    found.faults = cut | (found.begin + size > packet->length ? MALFORMED : 0);
-    found.line_end = packet->length;
-    if (size && found.begin + size < packet->length) {
-        found.line_end = found.begin + size;
+    if (fields & NO_SEQUENCE && protocol == TCP) {
+        places[count][0] = at + 4;
+        places[count++][1] = 4;
     }
-    found.end = found.line_end < packet->captured ? found.line_end : packet->captured;
-    return found;
+    for (int i = 0; i < count; i++) {
+        for (int64_t byte = places[i][0]; byte < places[i][0] + places[i][1]; byte++) {
+            if (byte < size) {
+                layer3[byte] = 0;
+            }
+        }
+    }
 }
 
 /* Zeros the fields of a packet's layer 3 that the digest leaves out. */
@@ -151,7 +120,9 @@ static void hide(uint8_t *layer3, int version, int fields) {
         layer3[1] = fields & TOS ? layer3[1] : 0;
         layer3[8] = fields & TTL ? layer3[8] : 0;
         layer3[10] = layer3[11] = 0;
-    } else {
+        layer3[4] = fields & NO_ID ? 0 : layer3[4];
+        layer3[5] = fields & NO_ID ? 0 : layer3[5];
+    } else if (version == IP6) {
         layer3[0] &= fields & TOS ? 0xFF : 0xF0;
         layer3[1] &= fields & TOS ? 0xFF : 0x0F;
         layer3[7] = fields & TTL ? layer3[7] : 0;
@@ -160,64 +131,141 @@ static void hide(uint8_t *layer3, int version, int fields) {
 
 static uint64_t length_on_top(int64_t words) { return (uint64_t)(8 * words + 7) << 56; }
 
-/* Digest of a message: `head` holds the first bytes, up to HEAD, and `bytes` holds all of them. */
-static uint64_t digest(const uint8_t *head, const uint8_t *bytes, int64_t size, int64_t length,
-                       uint64_t closing, uint64_t low, uint64_t high) {
+/* The words of a message without its further tags. */
+static Words take_words(const Message *m, uint64_t low, uint64_t high) {
     SipState a = sip_start(low, high);
     SipState b = sip_start(low ^ OTHER_LANE_LOW, high ^ OTHER_LANE_HIGH);
     int64_t at = 0;
-    for (; at + 16 <= size && at < HEAD; at += 16) {
-        sip_word(&a, sip_load(head + at));
-        sip_word(&b, sip_load(head + at + 8));
+    for (; at + 16 <= m->size && at < HEAD; at += 16) {
+        sip_word(&a, sip_load(m->head + at));
+        sip_word(&b, sip_load(m->head + at + 8));
     }
-    for (; at + 16 <= size; at += 16) {
-        sip_word(&a, sip_load(bytes + at));
-        sip_word(&b, sip_load(bytes + at + 8));
+    for (; at + 16 <= m->size; at += 16) {
+        sip_word(&a, sip_load(m->bytes + at));
+        sip_word(&b, sip_load(m->bytes + at + 8));
     }
+    Words words = {{a, b}, at / 8};
     uint8_t last[16] = {0};
-    int64_t rest = size - at, count = at / 8 + (at ? (rest + 7) / 8 : 2);
-    memcpy(last, (at < HEAD ? head : bytes) + at, (size_t)rest);
-    if (count > at / 8) {
-        sip_word(&a, sip_load(last));
+    int64_t rest = m->size - at, count = at / 8 + (at ? (rest + 7) / 8 : 2);
+    memcpy(last, (at < HEAD ? m->head : m->bytes) + at, (size_t)rest);
+    for (int i = 0; words.count < count; i += 8) {
+        add_word(&words, sip_load(last + i));
     }
-    if (count > at / 8 + 1) {
-        sip_word(&b, sip_load(last + 8));
+    if (m->length > m->size) {
+        add_word(&words, (uint64_t)m->length);
     }
-    if (length > size) {
-        if (count++ & 1) {
-            sip_word(&b, (uint64_t)length);
-        } else {
-            sip_word(&a, (uint64_t)length);
-        }
+    if (m->kind) {
+        add_word(&words, FURTHER | (uint64_t)m->kind);
     }
-    closing |= (uint64_t)size & 0xFFFF;
-    sip_word(&a, closing | length_on_top((count + 1) / 2));
-    sip_word(&b, closing | length_on_top(count / 2));
-    return sip_end(&a) ^ sip_end(&b);
+    return words;
 }
 
-static uint64_t digest_packet(const Packet *packet, const Layers *at, int fields, uint64_t low,
-                              uint64_t high) {
-    if (fields & FRAME || at->version == OTHER) {
-        return digest(packet->bytes, packet->bytes, packet->captured, packet->length, 0, low, high);
+static uint64_t end_words(Words *words, uint64_t closing) {
+    SipState *lanes = words->lanes;
+    sip_word(&lanes[0], closing | length_on_top((words->count + 1) / 2));
+    sip_word(&lanes[1], closing | length_on_top(words->count / 2));
+    return sip_end(&lanes[0]) ^ sip_end(&lanes[1]);
+}
+
+/* Bytes of a radiotap header that does not count. */
+static int64_t radiotap(const Packet *packet, int fields) {
+    if (packet->link != LINK_RADIOTAP || !(fields & NO_RADIOTAP) || packet->captured < 4) {
+        return 0;
     }
-    int64_t first = fields & LAYER2 ? 0 : at->begin, size = at->end - first;
-    uint64_t closing = (uint64_t)(at->version / 2) << 16 | (fields & VLAN ? at->tags : 0);
+    int64_t size = packet->bytes[2] | packet->bytes[3] << 8;
+    return size <= packet->captured ? size : 0;
+}
+
+/* Copies a message to the scratch bytes; returns NULL without memory. */
+static uint8_t *copy_message(Scratch *scratch, const Message *m) {
+    if (scratch->size < m->size) {
+        free(scratch->bytes);
+        scratch->size = 2 * m->size;
+        scratch->bytes = malloc((size_t)scratch->size);
+    }
+    if (scratch->bytes) {
+        memcpy(scratch->bytes, m->bytes, (size_t)m->size);
+    } else {
+        scratch->size = 0;
+    }
+    return scratch->bytes;
+}
+
+/* Leaves the part of a message that counts. */
+static void cut_message(Message *m, const Rule *rule) {
+    if (m->length > rule->skip) {
+        int64_t skipped = rule->skip < m->size ? rule->skip : m->size;
+        m->bytes += skipped;
+        m->size -= skipped;
+        m->length -= rule->skip;
+    }
+    if (rule->first >= 0) {
+        m->size = m->size < rule->first ? m->size : rule->first;
+        m->length = m->length < rule->first ? m->length : rule->first;
+    }
+    m->head = m->bytes;
+}
+
+/* Returns 0 without memory. */
+static int digest_packet(const Packet *packet, const Layers *at, const Rule *rule, Scratch *scratch,
+                         uint64_t *digest) {
+    int fields = rule->fields, whole = fields & FRAME || at->version == OTHER;
+    int64_t first = whole ? radiotap(packet, fields) : fields & LAYER2 ? 0 : at->begin;
+    int64_t layer3 = at->begin - first, deep = fields & (NO_CHECKSUM | NO_SEQUENCE);
+    Message m = {.bytes = packet->bytes + first, .size = packet->captured - first,
+                 .length = packet->length - first};
     uint8_t head[HEAD] = {0};
-    memcpy(head, packet->bytes + first, (size_t)(size < HEAD ? size : HEAD));
-    hide(head + at->begin - first, at->version, fields);
-    return digest(head, packet->bytes + first, size, at->line_end - first, closing, low, high);
+    if (!whole) {
+        m.size = at->end - first, m.length = at->line_end - first, m.kind = at->kind;
+        m.closing = (uint64_t)(at->version / 2) << 16 | (fields & VLAN ? at->tags : 0);
+    }
+    m.head = m.bytes;
+    int special = rule->mask_size || rule->skip || rule->first >= 0;
+    if (!whole && !special && !deep && layer3 + 12 <= HEAD) {
+        memcpy(head, m.bytes, (size_t)(m.size < HEAD ? m.size : HEAD));
+        hide(head + layer3, at->version, fields);
+        m.head = head;
+    } else if (!whole || rule->mask_size) {
+        uint8_t *bytes = copy_message(scratch, &m);
+        if (!bytes && m.size) {
+            return 0;
+        }
+        if (!whole) {
+            hide(bytes + layer3, at->version, fields);
+        }
+        if (!whole && deep && at->version != CONTROL) {
+            hide_layer4(bytes + layer3, m.size - layer3, at->version, fields);
+        }
+        for (int64_t i = 0; i < rule->mask_size && i < m.size; i++) {
+            bytes[i] &= rule->mask[i];
+        }
+        m.head = m.bytes = bytes;
+    }
+    if (special) {
+        cut_message(&m, rule);
+    }
+    Words words = take_words(&m, rule->low, rule->high);
+    if (!whole && fields & VLAN && at->tag_count > CLOSING_TAGS) {
+        further_tags(packet, &rule->search, at, add_tag, &words);
+    }
+    *digest = end_words(&words, m.closing | ((uint64_t)m.size & 0xFFFF));
+    return 1;
 }
 
-/* packet_digests(buffer, packets, fields, low, high, versions, faults, digests) */
+/* packet_digests(buffer, packets, rule, low, high, versions, faults, digests); the rule is fields,
+   reach, skipped bytes, counted bytes or -1, types of tags, and the mask. */
 static PyObject *packet_digests(PyObject *self, PyObject *args) {
-    PyObject *a, *b, *c, *d, *e;
-    int fields, inside = 1;
+    PyObject *a, *b, *c, *d, *e, *f, *g;
+    int inside = 1, enough = 1;
     unsigned long long low, high;
+    long long skip, first;
     Packets packets;
+    Rule rule;
+    Scratch scratch = {NULL, 0};
     Buffers all = {.count = 0};
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOiKKOOO", &a, &b, &fields, &low, &high, &c, &d, &e)) {
+    if (!PyArg_ParseTuple(args, "OO(iiLLOO)KKOOO", &a, &b, &rule.fields, &rule.search.reach, &skip,
+                          &first, &f, &g, &low, &high, &c, &d, &e)) {
         return NULL;
     }
     if (!take_packets(&all, a, b, &packets)) {
@@ -226,43 +274,27 @@ static PyObject *packet_digests(PyObject *self, PyObject *args) {
     uint8_t *versions = core_buffer(&all, c, 1, packets.count, 1, "versions");
     uint8_t *faults = versions ? core_buffer(&all, d, 1, packets.count, 1, "faults") : NULL;
     uint64_t *digests = faults ? core_buffer(&all, e, 8, packets.count, 1, "digests") : NULL;
-    if (!digests) {
+    rule.search.types = digests ? core_buffer(&all, f, 8, -1, 0, "types") : NULL;
+    rule.search.type_count = rule.search.types ? core_items(&all, 5) : 0;
+    rule.mask = rule.search.types ? core_buffer(&all, g, 1, -1, 0, "mask") : NULL;
+    if (!rule.mask) {
         return core_finish(&all, NULL);
     }
+    rule.mask_size = core_items(&all, 6);
+    rule.skip = skip > 0 ? skip : 0, rule.first = first, rule.low = low, rule.high = high;
     Py_BEGIN_ALLOW_THREADS
-    for (Py_ssize_t i = 0; i < packets.count && inside; i++) {
+    for (Py_ssize_t i = 0; i < packets.count && inside && enough; i++) {
         Packet packet;
         if ((inside = read_packet(&packets, i, &packet))) {
-            Layers at = find_layers(&packet);
+            Layers at = find_layers(&packet, &rule.search);
             versions[i] = (uint8_t)at.version;
             faults[i] = (uint8_t)at.faults;
-            digests[i] = digest_packet(&packet, &at, fields, low, high);
+            enough = digest_packet(&packet, &at, &rule, &scratch, &digests[i]);
         }
     }
+    free(scratch.bytes);
     Py_END_ALLOW_THREADS
-    return finish_packets(&all, inside);
-}
-
-/* Protocol and place of layer 4 of a packet of IPv6, `size` bytes; returns -1 without layer 4. */
-static int64_t find_layer4(const uint8_t *layer3, int64_t size, int64_t *protocol) {
-    int64_t place = 40;
-    *protocol = layer3[6];
-    for (int i = 0; i < MOST_EXTENSIONS; i++) {
-        int kind = (int)*protocol, fragment = kind == 44;
-        if (kind != 0 && kind != 43 && kind != 60 && kind != 135 && kind != 51 && !fragment) {
-            return place;
-        }
-        if (place + 8 > size) {
-            return -1;
-        }
-        const uint8_t *header = layer3 + place;
-        *protocol = header[0];
-        if (fragment && number(header + 2) & 0xFFF8) {
-            return -1;
-        }
-        place += fragment ? 8 : kind == 51 ? 4 * (header[1] + 2) : 8 * (header[1] + 1);
-    }
-    return -1;
+    return enough ? finish_packets(&all, inside) : core_finish(&all, PyErr_NoMemory());
 }
 
 /* packet_headers(buffer, packets, table): rows of the table as in `Headers`. */
@@ -270,6 +302,7 @@ static PyObject *packet_headers(PyObject *self, PyObject *args) {
     PyObject *a, *b, *c;
     int inside = 1;
     Packets packets;
+    Search search = {LAYER2_ONLY, NULL, 0};
     Buffers all = {.count = 0};
     (void)self;
     if (!PyArg_ParseTuple(args, "OOO", &a, &b, &c)) {
@@ -286,15 +319,10 @@ static PyObject *packet_headers(PyObject *self, PyObject *args) {
         if (!(inside = read_packet(&packets, i, &packet))) {
             break;
         }
-        Layers at = find_layers(&packet);
-        const uint8_t *layer3 = packet.bytes + at.begin;
-        int64_t protocol = -1, layer4 = -1;
-        if (at.version == IP4) {
-            protocol = layer3[9];
-            layer4 = number(layer3 + 6) & 0x1FFF ? -1 : 4 * (layer3[0] & 15);
-        } else if (at.version == IP6) {
-            layer4 = find_layer4(layer3, at.end - at.begin, &protocol);
-        }
+        Layers at = find_layers(&packet, &search);
+        int protocol, part;
+        int64_t layer4 = find_layer4(packet.bytes + at.begin, at.end - at.begin, at.version,
+                                     &protocol, &part);
         int64_t row[] = {at.version, at.begin, at.end, at.faults, protocol,
                          layer4 < 0 ? -1 : at.begin + layer4};
         for (int column = 0; column < 6; column++) {

@@ -11,9 +11,10 @@ from ..atomic import Atomic
 from ..models import from_spec
 from ..operations import Operation
 from ..spec.base import Specification
+from .comparison import DEFAULT_FIELDS, HARDWARE_FIELDS, Comparison, Field, FieldError
 from .frame_actions import LONGEST_FRAME, Action
-from .packet_digest import DEFAULT_FIELDS, Field, packet_digest
-from .packet_layers import ETHERNET, Fault, Version, layers
+from .packet_digest import packet_digest
+from .packet_layers import ETHERNET, Fault, Reach, Version, layers
 
 
 class Sent(NamedTuple):
@@ -79,7 +80,7 @@ class FrameDeduplicator(Atomic):
     spec : Specification
         Filter with a span, and keys of 64 bits.
     fields : Field
-        What the digest takes.
+        What the digest takes, of `HARDWARE_FIELDS`.
     secret : int
         Of the digest, 128 bits.
     action : Action
@@ -96,6 +97,9 @@ class FrameDeduplicator(Atomic):
     counts: FrameCounts = field(default_factory=FrameCounts)
 
     def __post_init__(self) -> None:
+        if self.fields & ~HARDWARE_FIELDS:
+            names = ", ".join(field.name.lower() for field in HARDWARE_FIELDS if field.name)
+            raise FieldError(f"fields: must be among {names} in hardware, not {self.fields!r}")
         self._filter: Any = from_spec(self.spec)
 
     def perform(
@@ -146,10 +150,11 @@ class FrameDeduplicator(Atomic):
         return reason is None
 
     def _digest(self, frame: bytes) -> int:
-        found = layers(frame, len(frame), ETHERNET)
+        found = layers(frame, len(frame), ETHERNET, Reach.HARDWARE)
         self.counts.add(_OF_VERSION[found.version])
         self.counts.add("frames_malformed", int(Fault.MALFORMED in found.faults))
-        return packet_digest(frame, len(frame), ETHERNET, fields=self.fields, secret=self.secret)
+        compared = Comparison(self.fields, Reach.HARDWARE)
+        return packet_digest(frame, len(frame), ETHERNET, compared, secret=self.secret)
 
     def _send(self, frame: bytes, seen: bool) -> Sent | None:
         self.counts.add("hits", int(seen))

@@ -18,64 +18,15 @@ are equal by chance only. Digests are shown to nobody.
 `packet_digest` takes one packet; `packet_digests` takes many, in a compiled loop.
 """
 
-from enum import IntFlag
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..compilation import core
-from ..errors import LatelyError
 from ..hash.siphash import siphash
+from .comparison import Comparison, Field, hide, radiotap
 from .packet_layers import Layers, Version, frames, layers
-
-
-class Field(IntFlag):
-    """What a digest takes besides layer 3 without its mutable fields."""
-
-    NONE = 0
-    TOS = 1
-    """Type of service of IPv4, traffic class of IPv6."""
-    TTL = 2
-    """TTL of IPv4, hop limit of IPv6."""
-    VLAN = 4
-    """VLAN identifiers of all tags."""
-    LAYER2 = 8
-    """All bytes before layer 3."""
-    FRAME = 16
-    """Every byte that was captured, and nothing else."""
-
-
-DEFAULT_FIELDS = Field.TOS
-"""Fields of a digest if nobody names others."""
-
-IP4_TOS, IP4_TTL, IP4_CHECKSUM = 1, 8, 10
-"""Places in a header of IPv4."""
-
-IP6_CLASS, IP6_HOP_LIMIT = 0, 7
-"""Places in a header of IPv6, that of the traffic class with the half of a byte after it."""
-
-
-class FieldError(LatelyError, ValueError):
-    """There is no such field."""
-
-
-def parse_fields(text: str) -> Field:
-    """Return the fields of a text such as "tos,vlan"; "none" stands for none.
-
-    Raises
-    ------
-    FieldError
-        If there is no such field.
-    """
-    known = {field.name.lower(): field for field in Field if field.name}
-    found = Field.NONE
-    for name in [] if text == "none" else text.split(","):
-        if name not in known:
-            raise FieldError(f"fields: must be none, or among {', '.join(known)}, not {name!r}")
-        found |= known[name]
-    return found
-
 
 OTHER_LANE = 0x243F6A8885A308D313198A2E03707344
 """What the secret of the second lane has added, without carry: the first 128 bits of pi - 3."""
@@ -90,6 +41,19 @@ LEAST_WORDS = 2
 """Words of a message at least: each lane has one."""
 
 
+FURTHER = 1 << 63
+"""Bit of a word that is no length."""
+
+FURTHER_TAG = 1 << 62
+"""Bit of a word with a VLAN identifier after the closing bytes' own."""
+
+CLOSING_TAGS = 3
+"""VLAN identifiers that the closing bytes have room for."""
+
+DEFAULT = Comparison()
+"""Comparison unless another one is given."""
+
+
 class Message(NamedTuple):
     """What of a packet is digested."""
 
@@ -99,24 +63,29 @@ class Message(NamedTuple):
     """VLAN identifiers, outermost first."""
     length: int
     """Bytes that it had on the line; more than `octets` if the capture does not have all."""
+    kind: int = 0
+    """Protocol of `Version.CONTROL`."""
 
     @property
     def words(self) -> list[bytes]:
         """Words that go to the lanes in turn, of 8 bytes each."""
         count = max(LEAST_WORDS, -(-len(self.octets) // 8))
         padded = self.octets.ljust(8 * count, b"\0")
-        if self.length > len(self.octets):
-            padded += self.length.to_bytes(8, "little")
+        more = [self.length] if self.length > len(self.octets) else []
+        more += [FURTHER | self.kind] if self.kind else []
+        more += [FURTHER | FURTHER_TAG | tag for tag in self.tags[CLOSING_TAGS:]]
+        padded += b"".join(word.to_bytes(8, "little") for word in more)
         return [padded[at : at + 8] for at in range(0, len(padded), 8)]
 
     @property
     def closing(self) -> int:
         """Number of `CLOSING_BYTES` bytes, the lowest first, that ends both lanes."""
+        tags = self.tags[:CLOSING_TAGS]
         parts = [
             (len(self.octets) % (1 << LENGTH_BITS), LENGTH_BITS),
             (self.version // 2, VERSION_BITS),
-            (len(self.tags), COUNT_BITS),
-            *((tag, TAG_BITS) for tag in self.tags),
+            (len(tags), COUNT_BITS),
+            *((tag, TAG_BITS) for tag in tags),
         ]
         word = place = 0
         for value, bits in parts:
@@ -125,7 +94,9 @@ class Message(NamedTuple):
         return word
 
 
-def message(frame: bytes, length: int, place: Layers, fields: Field) -> Message:
+def message(
+    frame: bytes, length: int, place: Layers, what: Comparison = DEFAULT, link: int = -1
+) -> Message:
     """Return the message of a packet, which is digested.
 
     Parameters
@@ -135,28 +106,27 @@ def message(frame: bytes, length: int, place: Layers, fields: Field) -> Message:
     length : int
         Bytes that it had on the line.
     place : Layers
-    fields : Field
+    what : Comparison
+    link : int
+        Type of the link; only that of radiotap counts.
     """
+    fields = what.fields
     version = Version.OTHER if fields & Field.FRAME else place.version
     if version == Version.OTHER:
-        return Message(frame, version, (), length)
+        first = radiotap(frame, link, fields)
+        octets, length = what.cut(frame[first:], length - first)
+        return Message(octets, version, (), length)
     layer3 = bytearray(frame[place.begin : place.end])
-    if version == Version.IP4:
-        layer3[IP4_CHECKSUM : IP4_CHECKSUM + 2] = bytes(2)
-    if not fields & Field.TTL:
-        layer3[IP4_TTL if version == Version.IP4 else IP6_HOP_LIMIT] = 0
-    if not fields & Field.TOS and version == Version.IP4:
-        layer3[IP4_TOS] = 0
-    elif not fields & Field.TOS:
-        layer3[IP6_CLASS] &= 0xF0
-        layer3[IP6_CLASS + 1] &= 0x0F
+    if version != Version.CONTROL:
+        hide(layer3, version, fields)
     first = 0 if fields & Field.LAYER2 else place.begin
     tags = place.tags if fields & Field.VLAN else ()
-    return Message(frame[first : place.begin] + layer3, version, tags, place.line_end - first)
+    octets, length = what.cut(frame[first : place.begin] + layer3, place.line_end - first)
+    return Message(octets, version, tags, length, place.kind)
 
 
 def packet_digest(
-    frame: bytes, length: int, link: int, *, fields: Field = DEFAULT_FIELDS, secret: int = 0
+    frame: bytes, length: int, link: int, what: Comparison = DEFAULT, *, secret: int = 0
 ) -> int:
     """Return the digest of a packet, of 64 bits.
 
@@ -164,11 +134,12 @@ def packet_digest(
     ----------
     frame, length, link
         As for `layers`.
-    fields : Field
+    what : Comparison
     secret : int
         Of 128 bits.
     """
-    return _digest(message(frame, length, layers(frame, length, link), fields), secret)
+    place = layers(frame, length, link, what.reach, what.tag_types)
+    return _digest(message(frame, length, place, what, link), secret)
 
 
 def _digest(found: Message, secret: int) -> int:
@@ -194,8 +165,8 @@ class Digests(NamedTuple):
 def packet_digests(
     buffer: NDArray[np.uint8],
     packets: NDArray[np.int64],
+    what: Comparison = DEFAULT,
     *,
-    fields: Field = DEFAULT_FIELDS,
     secret: int = 0,
 ) -> Digests:
     """Digest packets.
@@ -204,7 +175,7 @@ def packet_digests(
     ----------
     buffer, packets
         As for `lately.golden.packets.packet_layers.find_headers`.
-    fields : Field
+    what : Comparison
     secret : int
         Of 128 bits.
     """
@@ -213,13 +184,16 @@ def packet_digests(
         np.empty(count, np.uint64), np.empty(count, np.uint8), np.empty(count, np.uint8)
     )
     if (compiled := core()) is not None:
+        first = -1 if what.first is None else what.first
+        types = np.array(what.tag_types, np.int64)
+        rule = int(what.fields), int(what.reach), what.skip, first, types, what.mask
         low, high = secret & (1 << 64) - 1, secret >> 64
         compiled.packet_digests(
-            buffer, packets, int(fields), low, high, found.versions, found.faults, found.values
+            buffer, packets, rule, low, high, found.versions, found.faults, found.values
         )
         return found
     for number, (frame, length, link) in enumerate(frames(buffer, packets)):
-        place = layers(frame, length, link)
-        found.values[number] = _digest(message(frame, length, place, fields), secret)
+        place = layers(frame, length, link, what.reach, what.tag_types)
+        found.values[number] = _digest(message(frame, length, place, what, link), secret)
         found.versions[number], found.faults[number] = place.version, place.faults
     return found

@@ -8,6 +8,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compilation import core
+from .encapsulations import (
+    ARP,
+    IP4,
+    IP6,
+    IP_PROTOCOL,
+    IS_IS,
+    LLC,
+    LLDP,
+    MORE_TAG_TYPES,
+    NOTHING,
+    STEPS,
+    STP,
+    TAG_TYPES,
+    Place,
+    number,
+    tag,
+    typed,
+)
 
 LINK_HEADERS = {
     1: (14, 12), 113: (16, 14), 276: (20, 0), 0: (4, -1), 108: (4, -1), 12: (0, -1), 14: (0, -1),
@@ -22,11 +40,11 @@ of capture files (https://www.tcpdump.org/linktypes.html).
 ETHERNET = 1
 """Link type of Ethernet."""
 
-TAG_TYPES = (0x8100, 0x88A8, 0x9100)
-"""EtherTypes of VLAN tags."""
-
 MOST_TAGS = 3
-"""VLAN tags that are understood; a packet that has more is compared as a whole frame."""
+"""VLAN tags that hardware understands."""
+
+MOST_PACKETS = 8
+"""IP packets inside each other of which the innermost is found."""
 
 
 class Fault(IntFlag):
@@ -42,19 +60,34 @@ class Version(IntEnum):
     """What a packet is."""
 
     OTHER = 0
-    """No packet of IP, or one whose header cannot be read: its digest takes the whole frame."""
+    """No other version, or a header that cannot be read: the digest takes the whole frame."""
+    CONTROL = 2
+    """ARP, LLDP, spanning tree, IS-IS or ES-IS."""
     IP4 = 4
     IP6 = 6
 
 
-ETHER_TYPES = {0x0800: Version.IP4, 0x86DD: Version.IP6}
-"""What the packets of an EtherType are, those of others being `Version.OTHER`."""
+class Reach(IntEnum):
+    """Headers that are passed in search of layer 3."""
+
+    HARDWARE = 0
+    """Up to `MOST_TAGS` VLAN tags of `TAG_TYPES` before IP, as the hardware."""
+    LAYER2 = 1
+    """All tags, LLC and SNAP, MPLS with pseudo-wires, and PPPoE."""
+    INNER = 2
+    """Tunnels as well: layer 3 is the innermost, up to `MOST_PACKETS` deep."""
+
+
+ETHER_TYPES = {IP4: Version.IP4, IP6: Version.IP6}
+"""What the packets of an EtherType are in hardware, others being `Version.OTHER`."""
 
 NO_NEXT_HEADER = 59
 """Next header of IPv6 after which nothing follows."""
 
 HEADERS = {Version.IP4: 20, Version.IP6: 40}
 """Bytes of the shortest header of each version."""
+
+_COOKED_LLC = 4
 
 
 class Layers(NamedTuple):
@@ -70,10 +103,20 @@ class Layers(NamedTuple):
     faults: Fault
     line_end: int
     """First byte past it on the line; after `end` if the capture does not have all of it."""
+    kind: int = 0
+    """Protocol of `Version.CONTROL`, as `encapsulations` has it; 0 for other versions."""
 
 
-def layers(frame: bytes, length: int, link: int) -> Layers:
+def layers(
+    frame: bytes,
+    length: int,
+    link: int,
+    reach: Reach = Reach.LAYER2,
+    tag_types: tuple[int, ...] = (),
+) -> Layers:
     """Find layer 3 of a packet.
+
+    A tunnel that cannot be read ends the search: then layer 3 is the packet around it.
 
     Parameters
     ----------
@@ -83,64 +126,139 @@ def layers(frame: bytes, length: int, link: int) -> Layers:
         Bytes that it had on the line.
     link : int
         Type of the link, one of `LINK_HEADERS` or any other.
+    reach : Reach
+    tag_types : tuple of int
+        Further EtherTypes of VLAN tags, except with `Reach.HARDWARE`.
     """
     cut = Fault.CUT if len(frame) < length else Fault(0)
-    other = Layers(Version.OTHER, 0, len(frame), (), cut, length)
+    other = found = Layers(Version.OTHER, 0, len(frame), (), cut, length)
+    known = TAG_TYPES if reach == Reach.HARDWARE else (*TAG_TYPES, *MORE_TAG_TYPES, *tag_types)
     try:
-        begin, version, tags = _network(frame, link)
-        if version == Version.OTHER:
-            return other
-        size = _size(frame[begin:], version)
-    except IndexError:
+        place = _start(frame, length, link)
+        for _ in range(MOST_PACKETS):
+            place = _walk(frame, place, reach, known)
+            if place.kind not in _SIZES:
+                break
+            found = _network(frame, place, cut)
+            if reach != Reach.INNER or found.version == Version.CONTROL:
+                break
+            place = _inside(frame[place.at : found.end], place.at, found)
+    except (IndexError, ValueError) as error:
         # What is missing was not captured, or never there.
-        return other._replace(faults=cut or Fault.MALFORMED)
-    except ValueError:
-        return other._replace(faults=cut | Fault.MALFORMED)
-    if begin + size > length:
-        cut |= Fault.MALFORMED
-    line_end = min(begin + size, length) if size else length
-    return Layers(version, begin, min(line_end, len(frame)), tags, cut, line_end)
+        missing = isinstance(error, IndexError) and cut
+        if found is other and not missing:
+            return other._replace(faults=cut | Fault.MALFORMED)
+    return found
 
 
-def _network(frame: bytes, link: int) -> tuple[int, Version, tuple[int, ...]]:
-    """Return where the header of layer 3 begins, what it should be, and the VLAN identifiers."""
+def _start(frame: bytes, length: int, link: int) -> Place:
+    """Return the place behind the header of a link."""
     if link not in LINK_HEADERS:
-        return 0, Version.OTHER, ()
-    begin, place = LINK_HEADERS[link]
+        return Place(NOTHING, 0, length)
+    begin, type_at = LINK_HEADERS[link]
     if len(frame) < begin:
         raise IndexError(begin)
-    if place < 0:
-        return begin, {4: Version.IP4, 6: Version.IP6}.get(frame[begin] >> 4, Version.OTHER), ()
-    tags: list[int] = []
-    kind = _number(frame, place)
-    while kind in TAG_TYPES and len(tags) < MOST_TAGS:
-        tags.append(_number(frame, begin) & 0xFFF)
-        kind = _number(frame, begin + 2)
-        begin += 4
-    return begin, ETHER_TYPES.get(kind, Version.OTHER), tuple(tags)
+    if type_at < 0:
+        return Place({4: IP4, 6: IP6}.get(frame[begin] >> 4, NOTHING), begin, length)
+    if link == ETHERNET:
+        return typed(frame, type_at, Place(0, 0, length))
+    kind = number(frame, type_at)
+    return Place(LLC if kind == _COOKED_LLC else kind, begin, length)
 
 
-def _size(layer3: bytes, version: Version) -> int:
-    """Return the bytes of layer 3 as its header has them, 0 if it does not say.
+def _walk(frame: bytes, place: Place, reach: Reach, tag_types: tuple[int, ...]) -> Place:
+    """Follow headers until a layer 3, or a kind that is not understood."""
+    most = MOST_TAGS if reach == Reach.HARDWARE else len(frame)
+    while place.kind not in _SIZES:
+        if place.kind in tag_types:
+            if len(place.tags) == most:
+                break
+            place = tag(frame[: place.end], place)
+            continue
+        if reach == Reach.HARDWARE or place.kind not in STEPS:
+            break
+        place = STEPS[place.kind](frame[: place.end], place)
+    if reach == Reach.HARDWARE and place.kind not in ETHER_TYPES:
+        return place._replace(kind=NOTHING)
+    return place
 
-    A sender that leaves the division into packets to its adapter writes 0, and so does one of a
-    jumbogram. A header of IPv6 that nothing follows has 0 as well.
+
+def _network(frame: bytes, place: Place, cut: Fault) -> Layers:
+    """Return layer 3 at a place, of a kind of `_SIZES`."""
+    at, end = place.at, place.end
+    version, find_size = _SIZES[place.kind]
+    size = find_size(frame[at:end])
+    faults = cut | Fault.MALFORMED if at + size > end else cut
+    line_end = min(at + size, end) if size else end
+    kind = place.kind if version == Version.CONTROL else 0
+    return Layers(version, at, min(line_end, len(frame)), place.tags, faults, line_end, kind)
+
+
+def _inside(layer3: bytes, begin: int, found: Layers) -> Place:
+    """Return the content of a packet of IP; a fragment has none (RFC 791, 2.3; RFC 8200, 4.5)."""
+    if found.version == Version.IP4:
+        protocol, at, part = layer3[9], 4 * (layer3[0] & 15), number(layer3, 6) & 0x3FFF > 0
+    else:
+        protocol, at, part = _behind_extensions(layer3)
+    if part or at < 0:
+        raise IndexError(at)
+    return Place(IP_PROTOCOL + protocol, begin + at, found.line_end, found.tags)
+
+
+def _ip4_size(layer3: bytes) -> int:
+    """Return the total length (RFC 791, 3.1).
+
+    A sender that leaves the division into packets to its adapter writes 0.
     """
-    octets = layer3[: HEADERS[version]]
-    octets[HEADERS[version] - 1]
-    if octets[0] >> 4 != version:
-        raise ValueError(version)
-    if version == Version.IP6:
-        payload = _number(octets, 4)
-        return 40 + payload if payload or octets[6] == NO_NEXT_HEADER else 0
-    size, header = _number(octets, 2), 4 * (octets[0] & 15)
-    if header < 20 or 0 < size < header:
+    layer3[19]
+    size, header = number(layer3, 2), 4 * (layer3[0] & 15)
+    if layer3[0] >> 4 != Version.IP4 or header < 20 or 0 < size < header:
         raise ValueError(header)
     return size
 
 
-def _number(octets: bytes, at: int) -> int:
-    return octets[at] << 8 | octets[at + 1]
+def _ip6_size(layer3: bytes) -> int:
+    """Return the bytes of a packet (RFC 8200, 3); 0 if it does not say.
+
+    The sender of a jumbogram writes 0. A header that nothing follows has 0 as well.
+    """
+    layer3[39]
+    payload = number(layer3, 4)
+    if layer3[0] >> 4 != Version.IP6:
+        raise ValueError(layer3[0])
+    return 40 + payload if payload or layer3[6] == NO_NEXT_HEADER else 0
+
+
+def _arp_size(layer3: bytes) -> int:
+    """Return the bytes of two pairs of addresses and what is before them (RFC 826)."""
+    return 8 + 2 * (layer3[4] + layer3[5])
+
+
+def _lldp_size(layer3: bytes) -> int:
+    """Return the bytes up to the end of the last TLV (IEEE 802.1AB, 8.2, 8.4 and 8.5.1).
+
+    The first three are of types 1, 2 and 3.
+    """
+    at = count = 0
+    while (head := number(layer3, at)) or count < 3:
+        count += 1
+        if count <= 3 and head >> 9 != count:
+            raise ValueError(head)
+        at += 2 + (head & 511)
+    return at + 2
+
+
+def _rest(layer3: bytes) -> int:
+    """Return 0: the length of LLC is the length of spanning tree and IS-IS."""
+    return 0
+
+
+_SIZES = {
+    IP4: (Version.IP4, _ip4_size), IP6: (Version.IP6, _ip6_size),
+    ARP: (Version.CONTROL, _arp_size), LLDP: (Version.CONTROL, _lldp_size),
+    STP: (Version.CONTROL, _rest), IS_IS: (Version.CONTROL, _rest),
+}  # fmt: skip
+"""Version of a kind of layer 3, and the function of its bytes, 0 for all up to the end."""
 
 
 FRAGMENT = 44
@@ -170,29 +288,36 @@ class Headers(NamedTuple):
 def headers(frame: bytes, length: int, link: int) -> Headers:
     """Find the headers of a packet; parameters are as for `layers`."""
     place = layers(frame, length, link)
-    layer3, protocol, layer4 = frame[place.begin : place.end], -1, -1
-    if place.version == Version.IP4:
-        first = _number(frame, place.begin + 6) & 0x1FFF == 0
-        protocol = frame[place.begin + 9]
-        layer4 = place.begin + 4 * (frame[place.begin] & 15) if first else -1
-    elif place.version == Version.IP6:
-        protocol, at = _behind_extensions(layer3)
-        layer4 = place.begin + at if at >= 0 else -1
-    return Headers(place.version, place.begin, place.end, place.faults, protocol, layer4)
+    protocol, layer4 = find_layer4(frame[place.begin : place.end], place.version)
+    at = place.begin + layer4 if layer4 >= 0 else -1
+    return Headers(place.version, place.begin, place.end, place.faults, protocol, at)
 
 
-def _behind_extensions(layer3: bytes) -> tuple[int, int]:
-    """Return protocol and place of layer 4 of a packet of IPv6; -1 if it is not there."""
-    kind, at = layer3[6], HEADERS[Version.IP6]
+def find_layer4(layer3: bytes, version: Version) -> tuple[int, int]:
+    """Return protocol and place in layer 3 of layer 4; -1 for each that is not there."""
+    if version == Version.IP4:
+        first = number(layer3, 6) & 0x1FFF == 0
+        return layer3[9], 4 * (layer3[0] & 15) if first else -1
+    if version == Version.IP6:
+        return _behind_extensions(layer3)[:2]
+    return -1, -1
+
+
+def _behind_extensions(layer3: bytes) -> tuple[int, int, bool]:
+    """Return protocol, place of layer 4, -1 if it is not there, and whether it is a fragment."""
+    kind, at, part = layer3[6], HEADERS[Version.IP6], False
     for _ in range(MOST_EXTENSIONS):
         if kind not in EXTENSIONS:
-            return kind, at
+            return kind, at, part
         if at + 8 > len(layer3):
-            return kind, -1
-        if kind == FRAGMENT and _number(layer3, at + 2) & 0xFFF8:
-            return layer3[at], -1
+            return kind, -1, part
+        if kind == FRAGMENT:
+            place = number(layer3, at + 2)
+            part = part or place & 0xFFF9 > 0
+            if place & 0xFFF8:
+                return layer3[at], -1, part
         kind, at = layer3[at], at + 8 + EXTENSIONS[kind] * layer3[at + 1]
-    return kind, -1
+    return kind, -1, part
 
 
 def frames(

@@ -6,8 +6,8 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.errors import SpecificationError
 from ...golden.hash.siphash import SECRET_BITS
+from ...golden.packets.comparison import DEFAULT_FIELDS, HARDWARE_FIELDS
 from ...golden.packets.frame_actions import LONGEST_FRAME, Action
-from ...golden.packets.packet_digest import DEFAULT_FIELDS, Field
 from ...golden.packets.packet_layers import Version
 from ..build import filter_unit
 from ..interface import Operation
@@ -77,7 +77,7 @@ class Deduplicator(wiring.Component):
     action : In(2)
         `lately.golden.packets.frame_actions.Action`, for frames whose verdict comes. 3 is as COUNT.
     fields : In(5)
-        `lately.golden.packets.packet_digest.Field`, for frames that begin after `DigestSettings`
+        `lately.golden.packets.comparison.Field`, for frames that begin after `DigestSettings`
         has taken it.
     digest_secret : In(stream.Signature(128))
         Likewise the secret of the digest; 0 after reset.
@@ -142,7 +142,7 @@ class Deduplicator(wiring.Component):
                 "clear": In(1),
                 "order": Out(1),
                 "action": In(2, init=Action.DROP),
-                "fields": In(len(Field), init=DEFAULT_FIELDS),
+                "fields": In(len(HARDWARE_FIELDS), init=DEFAULT_FIELDS),
                 "digest_secret": In(stream.Signature(SECRET_BITS)),
             }
             | members

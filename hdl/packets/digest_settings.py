@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.hash.siphash import SECRET_BITS
-from ...golden.packets.packet_digest import DEFAULT_FIELDS, Field
+from ...golden.packets.comparison import DEFAULT_FIELDS, HARDWARE_FIELDS
 
 MOST_UNDER_WAY = 63
 """Frames of which the digests may be under way at most."""
@@ -32,12 +32,12 @@ class DigestSettings(wiring.Component):
     def __init__(self):
         super().__init__(
             {
-                "fields": In(len(Field)),
+                "fields": In(len(HARDWARE_FIELDS)),
                 "secret": In(stream.Signature(SECRET_BITS)),
                 "begins": In(1),
                 "ends": In(1),
                 "open": Out(1, init=1),
-                "steady_fields": Out(len(Field), init=DEFAULT_FIELDS.value),
+                "steady_fields": Out(len(HARDWARE_FIELDS), init=DEFAULT_FIELDS.value),
                 "steady_secret": Out(SECRET_BITS),
             }
         )

@@ -4,23 +4,22 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.packets.packet_digest import (
+from ...golden.packets.comparison import (
+    HARDWARE_FIELDS,
     IP4_CHECKSUM,
     IP4_TOS,
     IP4_TTL,
     IP6_CLASS,
     IP6_HOP_LIMIT,
-    LENGTH_BITS,
-    VERSION_BITS,
-    Field,
 )
+from ...golden.packets.packet_digest import LENGTH_BITS, VERSION_BITS
 from ..pipeline import Pipeline
 from .frame_reader import Slot
 from .frames import BEAT_BYTES, kept_bytes
 from .header_parser import END_BITS, SHORTEST, TAG_BYTES, FoundLayers
 
-FIELDS = data.StructLayout({field.name.lower(): 1 for field in Field})
-"""Fields that a digest takes, as `lately.golden.packets.packet_digest.Field` has their bits."""
+FIELDS = data.StructLayout({field.name.lower(): 1 for field in HARDWARE_FIELDS})
+"""Fields that a digest takes, as `lately.golden.packets.comparison.Field` has their bits."""
 
 _PLACE_BITS = (BEAT_BYTES - 1).bit_length()
 _NEAR = 7

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import click
 
+from .compare_options import HeadedCommand, compare_options, comparison, rule_facts
 from .interrupts import Interrupts, interruptible
 from .options import (
     amount_option,
@@ -27,7 +28,11 @@ if TYPE_CHECKING:
     from ..dedup.deduplicate import DedupResult
 
 
-@click.command("dedup", short_help="Write a capture without the packets that were seen lately.")
+@click.command(
+    "dedup",
+    cls=HeadedCommand,
+    short_help="Write a capture without the packets that were seen lately.",
+)
 @click.argument("capture", metavar="IN", type=InputFile())
 @click.argument("output", metavar="OUT", type=OutputFile(standard=True, in_place=True))
 @click.option(
@@ -35,14 +40,7 @@ if TYPE_CHECKING:
 )
 @count_option("--window", 65_536, "Drop a packet only if its copy is at most N packets back.")
 @amount_option("--fpr", "P", "Share of new packets that may be dropped all the same.", 1e-6)
-@click.option(
-    "--fields",
-    default="tos",
-    show_default=True,
-    metavar="NAMES",
-    help="Compare, besides layer 3 and what follows without TTL and checksum: tos, ttl, vlan, "
-    "layer2 or none; or the whole frame.",
-)
+@compare_options
 @choice_option(
     "--engine",
     ["golden", "rtl"],
@@ -51,6 +49,7 @@ if TYPE_CHECKING:
 @click.option("--verify", is_flag=True, help="Compare with an exact oracle, whose memory grows.")
 @click.option(
     "--mark",
+    "marked",
     type=OutputFile(),
     metavar="FILE",
     help="Write number, time and digest of what was dropped.",
@@ -64,12 +63,12 @@ def dedup(
     span: str,
     window: int,
     fpr: float,
-    fields: str,
     engine: str,
     verify: bool,
-    mark: str | None,
+    marked: str | None,
     watch: bool,
     as_json: bool,
+    **compared: Any,
 ) -> None:
     """Write the capture IN to OUT without the packets that were seen lately.
 
@@ -86,6 +85,8 @@ def dedup(
       lately dedup mirror.pcapng unique.pcapng
       lately dedup mirror.pcap.gz unique.pcap --span 2ms --window 10000 --verify
       lately dedup mirror.pcap unique.pcap --fields none --mark dropped.csv
+      lately dedup erspan.pcap unique.pcap --inner --fields tos,no-checksum
+      lately dedup mirror.pcap unique.pcap --fields frame --skip 14 --bytes 64
       lately dedup mirror.pcap unique.pcap --verify --watch
       tcpdump -i eth0 -U -w - | lately dedup - - --span 10ms > unique.pcap
     """
@@ -94,14 +95,13 @@ def dedup(
     from ..dedup.marks import Marks
     from ..dedup.window import dedup_spec
     from ..golden.hash.siphash import SECRET_BITS
-    from ..golden.packets.packet_digest import parse_fields
     from ..golden.ring.timed_ring import TimeLimitedRing
 
     long = _nanoseconds("span", span)
-    compared = parse_fields(fields)
+    rules = comparison(compared)
     spec, tick = dedup_spec(long, window, fpr)
     what = Deduplication(
-        span=long, window=window, spec=spec, tick=tick, fields=compared,
+        span=long, window=window, spec=spec, tick=tick, compared=rules,
         secret=randbits(SECRET_BITS), engine=engine,
     )  # fmt: skip
     model, oracle = TimeLimitedRing.from_spec(spec), None
@@ -112,7 +112,9 @@ def dedup(
     with ExitStack() as stack:
         packets = stack.enter_context(CaptureReader(capture))
         out = stack.enter_context(_open_output(output, capture))
-        marks = None if mark is None else Marks(stack.enter_context(_open_output(mark, capture)))
+        marks = (
+            None if marked is None else Marks(stack.enter_context(_open_output(marked, capture)))
+        )
         waiting = "Compiling the RTL" if engine == "rtl" else "Starting"
         shown: AbstractContextManager[Any] = _dedup_bar(waiting)
         if watch:
@@ -132,7 +134,7 @@ def dedup(
         "window": window,
         "spec": spec.to_dict(),
         "tick_seconds": tick / 1e9,
-        "fields": fields,
+        "rules": rules.describe(),
         "engine": engine,
         **result.figures(),
         "interrupted": heard(),
@@ -241,6 +243,9 @@ def _facts(figures: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     share = f"; {rate_text(figures['dropped'] / packets)} of all" if packets else ""
     source = f"{name} ({capture['format']}): {kinds}, compared as whole frames"
     yield "packets", counts["packets"], source
+    if control := figures["versions"]["control"]:
+        yield "control", f"{control:,}", "of the packets are ARP, LLDP, STP or IS-IS"
+    yield from rule_facts(figures["rules"])
     yield "dropped", counts["dropped"], f"seen within {within}{share}"
     yield "bytes written", counts["bytes_written"], f"of {counts['bytes_read']}"
     early = "; the compressed data ends early" if figures["truncated"] else ""

@@ -301,14 +301,14 @@ def configure(
     if all(one is None for one in (generation, tick, secret_file, action, fields)):
         raise click.UsageError("give --generation, --tick, --secret-file, --action or --fields")
     from ..golden.durations import time_seconds
+    from ..golden.packets.comparison import HARDWARE_FIELDS, parse_fields
     from ..golden.packets.frame_actions import Action
-    from ..golden.packets.packet_digest import parse_fields
 
     values: dict[str, Any] = {
         "generation": generation,
         "secret": None if secret_file is None else read_secret(secret_file),
         "action": None if action is None else Action[action.upper()],
-        "fields": None if fields is None else parse_fields(fields),
+        "fields": None if fields is None else parse_fields(fields, HARDWARE_FIELDS),
     }
     seconds = None if tick is None else time_seconds(tick, "tick")
     with board() as opened:

@@ -14,7 +14,8 @@ from ..captures import capture_loops as loops
 from ..captures.capture_reader import Packets
 from ..golden import FilterSpec, Operation
 from ..golden.hash.siphash import SECRET_BITS
-from ..golden.packets.packet_digest import DEFAULT_FIELDS, Digests, Field, packet_digests
+from ..golden.packets.comparison import Comparison
+from ..golden.packets.packet_digest import Digests, packet_digests
 from ..golden.packets.packet_layers import Fault, Version
 from ..golden.ring.rotation import PoolStatus
 from ..golden.ring.timed_ring import TimeLimitedRing
@@ -62,7 +63,7 @@ class Deduplication:
         Filter with a span, as `lately.dedup.window.dedup_spec` returns it.
     tick : int
         Nanoseconds of its ticks.
-    fields : Field
+    compared : Comparison
         What the digest of a packet takes.
     secret : int
         Of the digest, 128 bits.
@@ -74,7 +75,7 @@ class Deduplication:
     window: int
     spec: FilterSpec
     tick: int
-    fields: Field = DEFAULT_FIELDS
+    compared: Comparison = field(default_factory=Comparison)
     secret: int = field(default=0, repr=False)
     engine: str = ENGINES[0]
 
@@ -172,7 +173,7 @@ def deduplicate(
         course = _Progress(what, unit, golden, oracle)
         while (packets := capture.read()) is not None:
             found = packet_digests(
-                packets.buffer, packets.places, fields=what.fields, secret=what.secret
+                packets.buffer, packets.places, what.compared, secret=what.secret
             )
             dropped = course.judge(packets, found)
             if mark is not None:
@@ -260,9 +261,8 @@ class _Progress:
         self._last.hold(found.values, seen)
         if self._oracle is not None and len(ticks):
             other = packet_digests(
-                packets.buffer, packets.places,
-                fields=self._what.fields, secret=self._other_secret,
-            )  # fmt: skip
+                packets.buffer, packets.places, self._what.compared, secret=self._other_secret
+            )
             rate = self._golden.estimated_false_positive_rate(int(ticks[-1]))
             self._oracle.add(other.values, elapsed, ticks, seen, rate)
         return seen

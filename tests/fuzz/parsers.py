@@ -44,8 +44,9 @@ from lately.golden import (
 )
 from lately.golden.durations import time_seconds
 from lately.golden.errors import LatelyError
-from lately.golden.packets.packet_digest import packet_digest, packet_digests, parse_fields
-from lately.golden.packets.packet_layers import ETHERNET
+from lately.golden.packets.comparison import Comparison, parse_fields
+from lately.golden.packets.packet_digest import packet_digest, packet_digests
+from lately.golden.packets.packet_layers import ETHERNET, Reach
 from lately.golden.state_files import FORMATS, read_state, write_state
 from lately.host import Board
 from lately.replay.traces import open_trace
@@ -319,7 +320,8 @@ def _text(parse: Callable[[str], object]) -> Callable[[bytes], object]:
 
 
 def _packet(data: bytes) -> object:
-    return [packet_digest(data, len(data), link) for link in (ETHERNET, RAW)]
+    inner = Comparison(reach=Reach.INNER)
+    return [packet_digest(data, len(data), link, inner) for link in (ETHERNET, RAW)]
 
 
 PARSERS: dict[str, Parser] = {

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from capture_files import ethernet, ip4, ip6, udp
 
+from lately.golden.packets.comparison import Field
 from lately.golden.packets.frame_actions import LONGEST_FRAME, Action
 from lately.golden.packets.frame_deduplicator import FrameCounts, FrameDeduplicator, Sent
-from lately.golden.packets.packet_digest import Field
 from lately.golden.spec import GEBFSpec
 
 SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)

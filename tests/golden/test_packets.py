@@ -1,6 +1,7 @@
 """Layers and digests of packets: one packet in plain Python, and many in compiled loops."""
 
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,24 +9,20 @@ from capture_files import RAW, ethernet, ip4, ip6, udp
 from plain_siphash import MASK, plain_round
 
 from lately.golden import compilation
-from lately.golden.packets.packet_digest import (
-    Field,
-    FieldError,
-    message,
-    packet_digest,
-    packet_digests,
-    parse_fields,
-)
+from lately.golden.packets.comparison import Comparison, Field, FieldError, parse_fields
+from lately.golden.packets.packet_digest import message, packet_digest, packet_digests
 from lately.golden.packets.packet_layers import (
     LINK_HEADERS,
     Fault,
     Layers,
+    Reach,
     Version,
     find_headers,
     headers,
     layers,
 )
 
+COMPARED = Comparison()
 SECRET = 0x0F0E0D0C0B0A09080706050403020100
 UDP = ip4(udp(b"payload"))
 WHOLE = ethernet(0x0800, UDP)
@@ -39,9 +36,10 @@ def joined(frames):
     return buffer, np.ascontiguousarray([np.cumsum(sizes) - sizes, sizes, *others])
 
 
-def digest_all(frames, *, fields=Field.TOS, secret=SECRET):
+def digest_all(frames, *, what=COMPARED, fields=None, secret=SECRET):
     """Digests, versions and faults of (frame, bytes on the line, link) by the compiled loop."""
-    found = packet_digests(*joined(frames), fields=fields, secret=secret)
+    what = what if fields is None else replace(what, fields=fields)
+    found = packet_digests(*joined(frames), what, secret=secret)
     return tuple(column.tolist() for column in found)
 
 
@@ -88,9 +86,10 @@ def route(request, monkeypatch):
     ],
 )
 def test_layers(frame, link, expected):
-    found = layers(frame, len(frame), link)
+    found = layers(frame, len(frame), link, Reach.HARDWARE)
     assert found == Layers(Version(expected[0]), *expected[1:4], Fault(expected[4]), expected[2])
-    assert digest_all([(frame, len(frame), link)])[1:] == ([expected[0]], [expected[4]])
+    what = Comparison(reach=Reach.HARDWARE)
+    assert digest_all([(frame, len(frame), link)], what=what)[1:] == ([expected[0]], [expected[4]])
 
 
 def test_a_packet_that_was_cut():
@@ -127,7 +126,7 @@ def test_cut_packets_of_other_lengths_differ(size):
             frames = [(octets[:size], length, 1) for length in (size, size + 1, 1500, 1501, 70_000)]
             digests = digest_all(frames, fields=fields)[0]
             assert len(set(digests)) == len(frames)
-            assert digests == [packet_digest(*f, fields=fields, secret=SECRET) for f in frames]
+            assert digests == [packet_digest(*f, Comparison(fields), secret=SECRET) for f in frames]
 
 
 def test_cut_packets_of_ip_have_a_length():
@@ -146,7 +145,7 @@ def test_what_changes_on_the_way_does_not_count(header):
 
     def digest(fields=Field.TOS, payload=b"payload", tags=(), padding=b"", macs=bytes(12), **more):
         frame = ethernet(kind, header(payload, **more), tags=tags, macs=macs) + padding
-        return packet_digest(frame, len(frame), 1, fields=fields)
+        return packet_digest(frame, len(frame), 1, Comparison(fields))
 
     same = digest()
     assert digest(**{ttl: 3}, padding=bytes(7), tags=[5], macs=b"another one.") == same
@@ -172,21 +171,24 @@ def test_message():
     layer3[8] = layer3[10] = layer3[11] = 0
     place = layers(frame, len(frame), 1)
     size = len(frame)
-    assert message(frame, size, place, Field.VLAN | Field.TOS) == (layer3, 4, (0x123, 0x456), 23)
-    assert message(frame, size, place, Field.TOS) == (layer3, 4, (), 23)
-    before = message(frame, size, place, Field.LAYER2 | Field.TOS)
-    assert before == (frame[:22] + layer3, 4, (), size)
-    assert message(frame, size + 9, place, Field.FRAME) == (frame, 0, (), size + 9)
-    assert message(frame, size, place, Field.VLAN).closing == 0x456123A << 16 | 23
-    assert message(frame, size, place, Field.FRAME).closing == size
+
+    def of(fields, length=size):
+        return message(frame, length, place, Comparison(fields))
+
+    assert of(Field.VLAN | Field.TOS) == (layer3, 4, (0x123, 0x456), 23, 0)
+    assert of(Field.TOS) == (layer3, 4, (), 23, 0)
+    assert of(Field.LAYER2 | Field.TOS) == (frame[:22] + layer3, 4, (), size, 0)
+    assert of(Field.FRAME, size + 9) == (frame, 0, (), size + 9, 0)
+    assert of(Field.VLAN).closing == 0x456123A << 16 | 23
+    assert of(Field.FRAME).closing == size
 
 
 @pytest.mark.parametrize("size", [0, 1, 8, 9, 15, 16, 17, 24, 25])
 def test_words(size):
     """Padded with zeros, two at least; their number and the length tell all messages apart."""
     frame = bytes(range(1, 1 + size))
-    found = message(frame, size, layers(frame, size, 1), Field.FRAME)
-    cut = message(frame, size + 300, layers(frame, size + 300, 1), Field.FRAME)
+    found = message(frame, size, layers(frame, size, 1), Comparison(Field.FRAME))
+    cut = message(frame, size + 300, layers(frame, size + 300, 1), Comparison(Field.FRAME))
     assert cut.words == [*found.words, (size + 300).to_bytes(8, "little")]
     assert cut.closing == found.closing
     assert b"".join(found.words).rstrip(b"\0") == frame
@@ -197,7 +199,7 @@ def test_words(size):
 def test_length_is_told_modulo_its_bits():
     frame = bytes((1 << 16) + 5)
     place = layers(frame, len(frame), 1)
-    assert message(frame, len(frame), place, Field.FRAME).closing == 5
+    assert message(frame, len(frame), place, Comparison(Field.FRAME)).closing == 5
 
 
 def plain_lane(words, closing, key):
@@ -240,7 +242,7 @@ def test_digest_of_packets_in_plain_python():
     expected ^= plain_lane(words[1::2], closing, other)
     frame = ethernet(0x0800, ip4(b"abcd", ttl=9, checksum=8, tos=7), tags=[5, 0x1ABC]) + bytes(3)
     fields = Field.TOS | Field.VLAN
-    assert packet_digest(frame, len(frame), 1, fields=fields, secret=SECRET) == expected
+    assert packet_digest(frame, len(frame), 1, Comparison(fields), secret=SECRET) == expected
     assert digest_all([(frame, len(frame), 1)], fields=fields)[0] == [expected]
 
 
@@ -274,7 +276,7 @@ def test_many_packets_are_the_same(route, fields):
     for row, (digest, version, faults) in zip(frames, found, strict=True):
         place = layers(*row)
         assert (version, faults) == (place.version, place.faults), (seed, row)
-        assert digest == packet_digest(*row, fields=fields, secret=SECRET), (seed, row)
+        assert digest == packet_digest(*row, Comparison(fields), secret=SECRET), (seed, row)
 
 
 def test_many_headers_are_the_same(route):

@@ -5,8 +5,8 @@ from frame_streams import random_frame, receive, seeded, send, simulate, transfe
 
 from lately.golden import any_preset
 from lately.golden.errors import SpecificationError
+from lately.golden.packets.comparison import DEFAULT_FIELDS
 from lately.golden.packets.frame_actions import Action
-from lately.golden.packets.packet_digest import DEFAULT_FIELDS
 from lately.golden.spec import GEBFSpec
 from lately.hdl.packets.deduplicator import Deduplicator
 from lately.hdl.packets.digest_settings import DigestSettings

@@ -11,8 +11,9 @@ from capture_files import CAPTURES, ethernet, ip4, ip6
 from ethernet_frames import beats, packet_frame, random_frames
 
 from lately.captures.capture_reader import CaptureReader
-from lately.golden.packets.packet_digest import Field, packet_digest
-from lately.golden.packets.packet_layers import ETHERNET, Fault, layers
+from lately.golden.packets.comparison import Comparison, Field
+from lately.golden.packets.packet_digest import packet_digest
+from lately.golden.packets.packet_layers import ETHERNET, Fault, Reach, layers
 from lately.hdl.packets.frame_digest import FrameDigest
 
 SEED = 15
@@ -20,9 +21,10 @@ SECRET = 0x0F0E0D0C0B0A09080706050403020100
 
 
 def expected(frame, fields):
-    place = layers(frame, len(frame), ETHERNET)
+    place = layers(frame, len(frame), ETHERNET, Reach.HARDWARE)
+    what = Comparison(fields, Reach.HARDWARE)
     return {
-        "digest": packet_digest(frame, len(frame), ETHERNET, fields=fields, secret=SECRET),
+        "digest": packet_digest(frame, len(frame), ETHERNET, what, secret=SECRET),
         "version": int(place.version),
         "malformed": int(bool(place.faults & Fault.MALFORMED)),
     }

@@ -7,7 +7,7 @@ from amaranth.sim import Simulator
 from capture_files import ethernet, ip4, ip6
 from ethernet_frames import beats, random_frames
 
-from lately.golden.packets.packet_layers import ETHERNET, Fault, layers
+from lately.golden.packets.packet_layers import ETHERNET, Fault, Reach, layers
 from lately.hdl.packets.header_parser import DECISIVE, HeaderParser
 
 SEED = 15
@@ -15,7 +15,7 @@ SEED = 15
 
 def expected(frame):
     """What golden finds of a frame, but for the length that the frame has not."""
-    place = layers(frame, len(frame), ETHERNET)
+    place = layers(frame, len(frame), ETHERNET, Reach.HARDWARE)
     if not place.version:
         return 0, None, bool(place.faults & Fault.MALFORMED)
     octets = frame[place.begin :]

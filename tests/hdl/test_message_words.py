@@ -9,8 +9,9 @@ from amaranth.lib.wiring import In
 from amaranth.sim import Simulator
 from ethernet_frames import beats, random_frames
 
-from lately.golden.packets.packet_digest import Field, message
-from lately.golden.packets.packet_layers import ETHERNET, Fault, layers
+from lately.golden.packets.comparison import Comparison, Field
+from lately.golden.packets.packet_digest import message
+from lately.golden.packets.packet_layers import ETHERNET, Fault, Reach, layers
 from lately.hdl.packets.frame_reader import LEAST_SLOTS, FrameReader
 from lately.hdl.packets.message_words import MessageWords
 
@@ -90,8 +91,8 @@ def read(frames, fields, idle=0.0, waits=0.0):
 
 def check(frames, fields, **options):
     for frame, found in zip(frames, read(frames, fields, **options), strict=True):
-        place = layers(frame, len(frame), ETHERNET)
-        golden = message(frame, len(frame), place, fields)
+        place = layers(frame, len(frame), ETHERNET, Reach.HARDWARE)
+        golden = message(frame, len(frame), place, Comparison(fields))
         fact = place.version // 2, int(bool(place.faults & Fault.MALFORMED))
         expected = golden.words, golden.closing, len(golden.words) % 64, fact
         assert found == expected, (SEED, frame.hex())

@@ -22,9 +22,9 @@ from cocotbext.axi import (
 )
 
 from lately.captures.capture_reader import CaptureReader
+from lately.golden.packets.comparison import Field
 from lately.golden.packets.frame_actions import Action
 from lately.golden.packets.frame_deduplicator import FrameDeduplicator
-from lately.golden.packets.packet_digest import Field
 from lately.golden.spec.base import Specification
 from lately.hdl.registers import REGISTERS
 

@@ -43,7 +43,8 @@ from lately.dedup.marks import Marks
 from lately.dedup.packet_oracle import PacketOracle
 from lately.dedup.window import SLACK, dedup_spec
 from lately.golden.compilation import VARIABLE
-from lately.golden.packets.packet_digest import Field
+from lately.golden.packets.comparison import HARDWARE_FIELDS, Comparison, Field
+from lately.golden.packets.packet_layers import Reach
 from lately.planner.requirement import RequirementError
 from lately.replay.traces import TraceError
 
@@ -256,10 +257,10 @@ def test_fields(tmp_path):
     path = write(tmp_path, pcap([(0, one), (1000, other)]))
 
     def left(fields):
-        return kept(path, replace(WHAT, fields=fields))
+        return kept(path, replace(WHAT, compared=Comparison(fields)))
 
     assert left(Field.NONE) == [0]
-    assert [left(field) for field in Field] == [[0, 1]] * 5
+    assert [left(field) for field in HARDWARE_FIELDS] == [[0, 1]] * 5
 
 
 # What is written
@@ -314,9 +315,28 @@ def test_made_captures():
     assert content[16:24] == content[at + 16 : at + 24] == b"\xff" * 8
     assert run(MADE / "kuznetzov.pcap", what)[0].packets == 8
     assert run(MADE / "cut-other-lengths.pcap", what)[0].dropped == 0
-    # Of the pairs with other outer layers, two are found: with three tags, and padded behind IPv6.
-    left = [number for number in range(30) if number not in (19, 29)]
-    assert kept(MADE / "encapsulated-copies.pcap", what) == left
+
+
+TUNNELED, UNSUMMED = {5, 7, 9, 11, 13}, {27}
+
+
+@pytest.mark.parametrize(
+    ("compared", "left"),
+    [
+        (Comparison(Field.FRAME), set(range(30))),
+        (Comparison(), TUNNELED | UNSUMMED),
+        (Comparison(reach=Reach.INNER), UNSUMMED),
+        (Comparison(Field.TOS | Field.NO_CHECKSUM), TUNNELED),
+        (Comparison(Field.TOS | Field.NO_CHECKSUM, Reach.INNER), set()),
+    ],
+)
+@pytest.mark.parametrize("variable", ["0", "1"])
+def test_made_copies(compared, left, variable, monkeypatch):
+    """Of 15 pairs, all are found with the right options, and none that an option does not name."""
+    monkeypatch.setenv(VARIABLE, variable)
+    what = what_for(50 * MS, 65_536, compared=compared)
+    found = set(kept(MADE / "encapsulated-copies.pcap", what))
+    assert found == left | set(range(0, 30, 2))
 
 
 def test_what_is_told(tmp_path):
@@ -332,7 +352,7 @@ def test_what_is_told(tmp_path):
     result, content = run(write(tmp_path, pcap(packets, nano=True) + b"cut"))
     assert content == pcap(packets, nano=True)
     assert (result.malformed, result.cut, result.missing_bytes) == (1, 1, 3)
-    assert result.versions == {"other": 2, "ip4": 3, "ip6": 1}
+    assert result.versions == {"other": 1, "control": 1, "ip4": 3, "ip6": 1}
     assert (result.late, result.latest, result.untimed) == (1, late, 0)
     simple = block(3, (70).to_bytes(4, "little") + frame(1)[:40])
     result, _ = run(write(tmp_path, section() + interface() + 2 * simple))
@@ -525,6 +545,32 @@ def test_command(tmp_path):
     assert out.read_bytes() == before
 
 
+def test_command_with_rules(tmp_path):
+    """The report names the rules, and wrong rules are one line."""
+    pairs, out = MADE / "encapsulated-copies.pcap", tmp_path / "out"
+    options = ["--inner", "--fields", "tos,no-checksum", "--tpid", "9400", "--bytes", 90]
+    done = command("dedup", pairs, out, *options, "--mask", "30:00FF", "--json", "--verify")
+    figures = json.loads(done.stdout)
+    assert (figures["dropped"], figures["check"]["passed_duplicates"]) == (15, 0)
+    assert figures["rules"] == {
+        "fields": "tos,no-checksum", "layer3": "innermost", "tag_types": ["9400"],
+        "masks": ["30:00ff"], "skip": 0, "bytes": 90,
+    }  # fmt: skip
+    shown = command("dedup", pairs, out, *options, "--mask", "30:00FF").stdout
+    for line in ("fields of the innermost layer 3", "30:00ff   offset and bytes", "90   bytes of"):
+        assert line in shown
+    for name, value, message in (
+        ("--mask", "x:00", "mask: must be OFFSET:HEX, as 6:0000ff, not 'x:00'"),
+        ("--mask", "3:0", "mask: must be OFFSET:HEX, as 6:0000ff, not '3:0'"),
+        ("--mask", "65536:00", "mask: must cover bytes before 65,536, not 65,536"),
+        ("--tpid", "88", "tpid: must be an EtherType, 0600 to ffff, not 0088"),
+        ("--tpid", "x", "tpid: must be hexadecimal, as 9400, not 'x'"),
+        ("--fields", "mac", "fields: must be none, or among tos, ttl, vlan, layer2, frame, no-ch"),
+    ):
+        failed = command("dedup", pairs, out, name, value, code=1)
+        assert message in str(failed.exception) or message in failed.output
+
+
 def told(folder, content):
     """The figures that the command prints by their names, and as JSON."""
     path = write(folder, content)
@@ -609,7 +655,10 @@ def test_through_pipes(tmp_path, monkeypatch, capfdbinary):
     [
         (["--span", "50"], "span: must be a number above 0 and one of ns, us, ms, s"),
         (["--span", "1.5ns"], "span: must be a whole number of nanoseconds, not '1.5 ns'"),
-        (["--fields", "mac"], "fields: must be none, or among tos, ttl, vlan, layer2, frame, not"),
+        (
+            ["--fields", "mac"],
+            "fields: must be none, or among tos, ttl, vlan, layer2, frame, no-ch",
+        ),
         (["--fpr", "1"], "fpr: must be a rate above 0 and below 1, not 1"),
         (["--mark", "no/such"], "no/such: No such file or directory"),
     ],

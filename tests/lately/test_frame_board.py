@@ -13,8 +13,8 @@ from board_commands import RATES, lately
 
 from lately.boards.link.link import FrameLink
 from lately.golden import SpecificationError, preset
+from lately.golden.packets.comparison import Field
 from lately.golden.packets.frame_actions import Action
-from lately.golden.packets.packet_digest import Field
 from lately.hdl.packets.deduplicator import Deduplicator
 from lately.hdl.packets.gmii import GAP_BYTES, PREAMBLE, PREAMBLE_BYTES, START
 from lately.hdl.packets.line_deduplicator import RECEIVING

@@ -1,0 +1,494 @@
+/* Layer 3 of a packet: `lately.golden.packets.packet_layers` and `encapsulations`. A function for
+   each protocol moves a place behind its header; no byte past the end of the place is read. */
+#include "packets.h"
+
+#define MOST_TAGS 3
+#define MOST_PACKETS 8
+#define MOST_EXTENSIONS 16
+#define LEAST_LENGTH 3
+#define MOST_LENGTH 1500
+#define COOKED_LLC 4
+
+enum { TYPE_IP4 = 0x0800, TYPE_IP6 = 0x86DD, TYPE_ARP = 0x0806, TYPE_LLDP = 0x88CC };
+enum { BRIDGED = 0x6558, MPLS = 0x8847, MPLS_UPSTREAM, PPPOE = 0x8864, OF_PPP = 0x880B };
+enum { ERSPAN = 0x88BE, ERSPAN3 = 0x22EB, OSI = 0x00FE, LONG_LLC = 0x8870 };
+enum { IP_PROTOCOL = 0x10000, UDP_PORT = 0x20000, PPP_PROTOCOL = 0x30000 };
+enum { LLC = 0x40000, STP, IS_IS, UNTYPED, PPP, ERSPAN2, NOTHING };
+enum { MISSING = 1, WRONG }; /* IndexError and ValueError of the golden model */
+
+/* A place, the first error of its protocols, and the function that gets further tags. */
+typedef struct {
+    const uint8_t *bytes;
+    int64_t captured, at, end;
+    int kind, error;
+    int64_t tag_count, until;
+    uint64_t tags;
+    void (*add)(void *state, int tag);
+    void *state;
+} Walk;
+
+static int octet(Walk *w, int64_t at) {
+    if (w->error || at >= w->captured || at >= w->end) {
+        w->error = w->error ? w->error : MISSING;
+        return 0;
+    }
+    return w->bytes[at];
+}
+
+static int pair(Walk *w, int64_t at) {
+    int high = octet(w, at);
+    return high << 8 | octet(w, at + 1);
+}
+
+static int there(const Walk *w, int64_t end) { return end <= w->captured && end <= w->end; }
+
+static void refuse(Walk *w) { w->error = w->error ? w->error : WRONG; }
+
+static void move(Walk *w, int kind, int64_t at) { w->kind = kind, w->at = at; }
+
+static void end_at(Walk *w, int64_t end) { w->end = end < w->end ? end : w->end; }
+
+static void typed(Walk *w, int64_t type_at) {
+    int kind = pair(w, type_at);
+    int64_t at = type_at + 2;
+    if (kind >= LEAST_LENGTH && kind <= MOST_LENGTH && at + kind <= w->end) {
+        move(w, LLC, at);
+        w->end = at + kind;
+    } else {
+        move(w, kind > MOST_LENGTH ? kind : NOTHING, at);
+    }
+}
+
+static void ethernet(Walk *w) { typed(w, w->at + 12); }
+
+static void ip4(Walk *w) { w->kind = TYPE_IP4; }
+
+static void ip6(Walk *w) { w->kind = TYPE_IP6; }
+
+static void tag(Walk *w) {
+    int identifier = pair(w, w->at) & 0xFFF;
+    if (w->tag_count < CLOSING_TAGS) {
+        w->tags |= (uint64_t)identifier << (20 + 12 * w->tag_count);
+    } else if (w->add && w->at < w->until) {
+        w->add(w->state, identifier);
+    }
+    w->tag_count++;
+    typed(w, w->at + 2);
+}
+
+static void osi(Walk *w) {
+    int first = octet(w, w->at);
+    w->kind = first == 0x82 || first == 0x83 ? IS_IS : NOTHING;
+}
+
+static void llc(Walk *w) {
+    int head = pair(w, w->at) << 8;
+    head |= octet(w, w->at + 2);
+    if (head == 0x424203) {
+        move(w, STP, w->at + 3);
+    } else if (head == 0xFEFE03) {
+        w->at += 3;
+        osi(w);
+    } else if (head != 0xAAAA03) {
+        w->kind = NOTHING;
+    } else {
+        int organisation = octet(w, w->at + 3) << 16, kind;
+        organisation |= pair(w, w->at + 4);
+        kind = pair(w, w->at + 6);
+        if ((organisation == 0 || organisation == 0xF8) && kind > MOST_LENGTH) {
+            move(w, kind, w->at + 8);
+        } else {
+            move(w, organisation == 0xC && kind == 0x10B ? STP : NOTHING, w->at + 8);
+        }
+    }
+}
+
+static void mpls(Walk *w) {
+    while (!(octet(w, w->at + 2) & 1) && !w->error) {
+        w->at += 4;
+    }
+    move(w, UNTYPED, w->at + 4);
+}
+
+static int always_tag(int kind) { return kind == 0x8100 || kind == 0x88A8 || kind == 0x9100; }
+
+static int is_tag(int kind, const Search *search) {
+    if (always_tag(kind) || search->reach == HARDWARE) {
+        return always_tag(kind);
+    }
+    int found = kind == 0x9200 || kind == 0x9300;
+    for (Py_ssize_t i = 0; i < search->type_count && !found; i++) {
+        found = kind == search->types[i];
+    }
+    return found;
+}
+
+static int known_type(int kind) {
+    switch (kind) {
+    case TYPE_IP4: case TYPE_IP6: case TYPE_ARP: case TYPE_LLDP: case BRIDGED: case MPLS:
+    case MPLS_UPSTREAM: case PPPOE: case OF_PPP: case ERSPAN3: case LONG_LLC:
+    case 0x8100: case 0x88A8: case 0x9100: case 0x9200: case 0x9300:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static int like_ethernet(const Walk *w, int64_t at) {
+    if (!there(w, at + 14)) {
+        return 0;
+    }
+    int kind = number(w->bytes + at + 12);
+    return kind > MOST_LENGTH ? known_type(kind) : kind >= LEAST_LENGTH && at + 14 + kind <= w->end;
+}
+
+static int fits(const Walk *w, int kind) {
+    if (!there(w, w->at + 6)) {
+        return 0;
+    }
+    const uint8_t *layer3 = w->bytes + w->at;
+    int64_t room = w->end - w->at;
+    if (kind == TYPE_IP6) {
+        return 40 + number(layer3 + 4) <= room;
+    }
+    int header = 4 * (layer3[0] & 15), size = number(layer3 + 2);
+    return header >= 20 && (size == 0 || (header <= size && size <= room));
+}
+
+static void untyped(Walk *w) {
+    int half = octet(w, w->at) >> 4, kind = half == 4 ? TYPE_IP4 : half == 6 ? TYPE_IP6 : NOTHING;
+    if (kind != NOTHING && fits(w, kind)) {
+        w->kind = kind;
+    } else if (pair(w, w->at) == 0 && like_ethernet(w, w->at + 4)) {
+        move(w, BRIDGED, w->at + 4);
+    } else {
+        w->kind = like_ethernet(w, w->at) ? BRIDGED : kind;
+    }
+}
+
+static void pppoe(Walk *w) {
+    if (pair(w, w->at) != 0x1100) {
+        refuse(w);
+    }
+    int64_t end = w->at + 6 + pair(w, w->at + 4);
+    move(w, PPP, w->at + 6);
+    end_at(w, end);
+}
+
+static void ppp(Walk *w) {
+    if (octet(w, w->at) == 0xFF && octet(w, w->at + 1) == 3) {
+        w->at += 2;
+    }
+    int first = octet(w, w->at);
+    if (first & 1) {
+        move(w, PPP_PROTOCOL + first, w->at + 1);
+    } else {
+        move(w, PPP_PROTOCOL + pair(w, w->at), w->at + 2);
+    }
+}
+
+static void udp(Walk *w) {
+    int64_t size = pair(w, w->at + 4), at = w->at;
+    move(w, UDP_PORT + pair(w, at + 2), at + 8);
+    end_at(w, size >= 8 ? at + size : w->end);
+}
+
+static void vxlan(Walk *w) {
+    if (!(octet(w, w->at) & 8)) {
+        refuse(w);
+    }
+    move(w, BRIDGED, w->at + 8);
+}
+
+static void geneve(Walk *w) {
+    int first = octet(w, w->at);
+    if (octet(w, w->at + 1) & 0x80 || first >> 6) {
+        refuse(w);
+    }
+    move(w, pair(w, w->at + 2), w->at + 8 + 4 * (first & 63));
+}
+
+static void gre(Walk *w) {
+    int flags = pair(w, w->at), kind = pair(w, w->at + 2);
+    int64_t at = w->at + 4;
+    int key = flags & 0x2000 ? 4 : 0, sequence = flags & 0x1000 ? 4 : 0;
+    if ((flags & 7) == 1) {
+        if (kind != OF_PPP || !key || !sequence) {
+            refuse(w);
+        }
+        int64_t begin = at + 8 + (flags & 0x80 ? 4 : 0);
+        int64_t end = begin + pair(w, at);
+        move(w, PPP, begin);
+        end_at(w, end);
+        return;
+    }
+    if (flags & 7) {
+        refuse(w);
+    }
+    at += (flags & 0xC000 ? 4 : 0) + key + sequence;
+    while (flags & 0x4000 && !w->error) {
+        int family = pair(w, at), size = octet(w, at + 3);
+        at += 4 + size;
+        if (family == 0 && size == 0) {
+            break;
+        }
+    }
+    move(w, kind != ERSPAN ? kind : sequence ? ERSPAN2 : BRIDGED, at);
+}
+
+static void erspan2(Walk *w) {
+    if (octet(w, w->at) >> 4 != 1) {
+        refuse(w);
+    }
+    move(w, BRIDGED, w->at + 8);
+}
+
+static void erspan3(Walk *w) {
+    int last = pair(w, w->at + 10), of = last >> 10 & 31;
+    if (octet(w, w->at) >> 4 != 2) {
+        refuse(w);
+    }
+    move(w, of == 0 ? BRIDGED : of == 2 ? UNTYPED : NOTHING, w->at + 12 + 8 * (last & 1));
+}
+
+static void gtp(Walk *w) {
+    int64_t at = w->at;
+    int flags = octet(w, at), following;
+    if (flags >> 4 != 3 || octet(w, at + 1) != 0xFF) {
+        refuse(w);
+    }
+    int64_t end = at + 8 + pair(w, at + 2);
+    following = flags & 4 ? octet(w, at + 11) : 0;
+    at += flags & 7 ? 12 : 8;
+    while (following && !w->error) {
+        int size = 4 * octet(w, at);
+        if (!size) {
+            refuse(w);
+        }
+        following = octet(w, at + size - 1);
+        at += size;
+    }
+    move(w, UNTYPED, at);
+    end_at(w, end);
+}
+
+/* The function of a protocol; NULL if there is none. */
+static void (*step_of(int kind))(Walk *) {
+    switch (kind) {
+    case BRIDGED: return ethernet;
+    case LLC: case LONG_LLC: return llc;
+    case MPLS: case MPLS_UPSTREAM: case IP_PROTOCOL + 137: return mpls;
+    case PPP_PROTOCOL + 0x281: case PPP_PROTOCOL + 0x283: return mpls;
+    case OSI: return osi;
+    case PPPOE: return pppoe;
+    case OF_PPP: case PPP: return ppp;
+    case UNTYPED: return untyped;
+    case PPP_PROTOCOL + 0x21: case IP_PROTOCOL + 4: return ip4;
+    case PPP_PROTOCOL + 0x57: case IP_PROTOCOL + 41: return ip6;
+    case IP_PROTOCOL + 17: return udp;
+    case IP_PROTOCOL + 47: return gre;
+    case UDP_PORT + 4789: case UDP_PORT + 8472: return vxlan;
+    case UDP_PORT + 6081: return geneve;
+    case UDP_PORT + 2152: return gtp;
+    case ERSPAN2: return erspan2;
+    case ERSPAN3: return erspan3;
+    default: return NULL;
+    }
+}
+
+static int version_of(int kind) {
+    switch (kind) {
+    case TYPE_IP4: return IP4;
+    case TYPE_IP6: return IP6;
+    case TYPE_ARP: case TYPE_LLDP: case STP: case IS_IS: return CONTROL;
+    default: return OTHER;
+    }
+}
+
+static void walk(Walk *w, const Search *search) {
+    while (!version_of(w->kind) && !w->error) {
+        if (is_tag(w->kind, search)) {
+            if (search->reach == HARDWARE && w->tag_count == MOST_TAGS) {
+                break;
+            }
+            tag(w);
+            continue;
+        }
+        void (*step)(Walk *) = search->reach == HARDWARE ? NULL : step_of(w->kind);
+        if (!step) {
+            break;
+        }
+        step(w);
+    }
+    if (search->reach == HARDWARE && w->kind != TYPE_IP4 && w->kind != TYPE_IP6) {
+        w->kind = NOTHING;
+    }
+}
+
+/* Bytes before layer 3, and the place of the EtherType or -1; returns 0 for an unknown link. */
+static int link_header(int64_t link, int64_t *begin, int64_t *place) {
+    switch (link) {
+    case 1: *begin = 14, *place = 12; return 1;
+    case 113: *begin = 16, *place = 14; return 1;
+    case 276: *begin = 20, *place = 0; return 1;
+    case 0: case 108: *begin = 4, *place = -1; return 1;
+    case 12: case 14: case 101: case 228: case 229: *begin = 0, *place = -1; return 1;
+    default: return 0;
+    }
+}
+
+static Walk start(const Packet *packet) {
+    Walk w = {.bytes = packet->bytes, .captured = packet->captured, .end = packet->length,
+              .kind = NOTHING};
+    int64_t begin, place;
+    if (!link_header(packet->link, &begin, &place)) {
+        return w;
+    }
+    if (packet->captured < begin) {
+        w.error = MISSING;
+    } else if (place < 0) {
+        int half = octet(&w, begin) >> 4;
+        move(&w, half == 4 ? TYPE_IP4 : half == 6 ? TYPE_IP6 : NOTHING, begin);
+    } else if (packet->link == 1) {
+        typed(&w, place);
+    } else {
+        int kind = pair(&w, place);
+        move(&w, kind == COOKED_LLC ? LLC : kind, begin);
+    }
+    return w;
+}
+
+/* Bytes of layer 3 by its header, 0 for all up to the end. */
+static int64_t size_of(Walk *w) {
+    int64_t at = w->at, size = 0;
+    int head, header, count = 0;
+    switch (w->kind) {
+    case TYPE_IP4:
+        octet(w, at + 19);
+        size = pair(w, at + 2), header = 4 * (octet(w, at) & 15);
+        if (octet(w, at) >> 4 != 4 || header < 20 || (size && size < header)) {
+            refuse(w);
+        }
+        return size;
+    case TYPE_IP6:
+        octet(w, at + 39);
+        size = pair(w, at + 4);
+        if (octet(w, at) >> 4 != 6) {
+            refuse(w);
+        }
+        return size || octet(w, at + 6) == 59 ? 40 + size : 0;
+    case TYPE_ARP:
+        size = octet(w, at + 4);
+        return 8 + 2 * (size + octet(w, at + 5));
+    case TYPE_LLDP:
+        while (((head = pair(w, at + size)) || count < 3) && !w->error) {
+            if (++count <= 3 && head >> 9 != count) {
+                refuse(w);
+            }
+            size += 2 + (head & 511);
+        }
+        return size + 2;
+    default:
+        return 0;
+    }
+}
+
+static void take_network(Walk *w, int cut, Layers *found) {
+    int64_t size = size_of(w);
+    if (w->error) {
+        return;
+    }
+    int version = version_of(w->kind);
+    *found = (Layers){.version = version, .faults = cut, .begin = w->at, .line_end = w->end,
+                      .tags = w->tags, .tag_count = w->tag_count,
+                      .kind = version == CONTROL ? w->kind : 0};
+    if (w->at + size > w->end) {
+        found->faults |= MALFORMED;
+    } else if (size) {
+        found->line_end = w->at + size;
+    }
+    int64_t count = w->tag_count < CLOSING_TAGS ? w->tag_count : CLOSING_TAGS;
+    found->tags |= (uint64_t)count << 18;
+    found->end = found->line_end < w->captured ? found->line_end : w->captured;
+}
+
+/* Moves to the content of a packet of IP. */
+static void enter(Walk *w, const Layers *found) {
+    int protocol, part;
+    const uint8_t *layer3 = w->bytes + found->begin;
+    int64_t at = find_layer4(layer3, found->end - found->begin, found->version, &protocol, &part);
+    if (part || at < 0) {
+        w->error = MISSING;
+    }
+    move(w, IP_PROTOCOL + protocol, found->begin + at);
+    w->end = found->line_end;
+}
+
+static Layers search_layers(Walk *w, const Packet *packet, const Search *search) {
+    int cut = packet->captured < packet->length ? CUT : 0;
+    Layers found = {OTHER, cut, 0, 0, packet->captured, packet->length, 0, 0};
+    for (int i = 0; i < MOST_PACKETS && !w->error; i++) {
+        walk(w, search);
+        if (w->error || !version_of(w->kind)) {
+            break;
+        }
+        take_network(w, cut, &found);
+        if (w->error || search->reach != INNER || found.version == CONTROL) {
+            break;
+        }
+        enter(w, &found);
+    }
+    if (w->error && found.version == OTHER && !(w->error == MISSING && cut)) {
+        found.faults |= MALFORMED;
+    }
+    return found;
+}
+
+Layers find_layers(const Packet *packet, const Search *search) {
+    Walk w = start(packet);
+    return search_layers(&w, packet, search);
+}
+
+void further_tags(const Packet *packet, const Search *search, const Layers *found,
+                  void (*add)(void *state, int tag), void *state) {
+    Walk w = start(packet);
+    w.add = add, w.state = state, w.until = found->begin;
+    search_layers(&w, packet, search);
+}
+
+static int64_t behind_extensions(const uint8_t *layer3, int64_t size, int *protocol, int *part) {
+    int64_t place = 40;
+    *protocol = layer3[6];
+    for (int i = 0; i < MOST_EXTENSIONS; i++) {
+        int kind = *protocol, fragment = kind == 44;
+        if (kind != 0 && kind != 43 && kind != 60 && kind != 135 && kind != 51 && !fragment) {
+            return place;
+        }
+        if (place + 8 > size) {
+            return -1;
+        }
+        const uint8_t *header = layer3 + place;
+        int offset = fragment ? number(header + 2) : 0;
+        *protocol = header[0];
+        *part |= (offset & 0xFFF9) > 0;
+        if (offset & 0xFFF8) {
+            return -1;
+        }
+        place += fragment ? 8 : kind == 51 ? 4 * (header[1] + 2) : 8 * (header[1] + 1);
+    }
+    return -1;
+}
+
+int64_t find_layer4(const uint8_t *layer3, int64_t size, int version, int *protocol, int *part) {
+    *part = 0;
+    if (version == IP4) {
+        *part = (number(layer3 + 6) & 0x3FFF) > 0;
+        *protocol = layer3[9];
+        return number(layer3 + 6) & 0x1FFF ? -1 : 4 * (layer3[0] & 15);
+    }
+    if (version == IP6) {
+        return behind_extensions(layer3, size, protocol, part);
+    }
+    *protocol = -1;
+    return -1;
+}

@@ -1,0 +1,42 @@
+/* Layers of packets: `lately.golden.packets.packet_layers`. */
+#ifndef LATELY_PACKETS_H
+#define LATELY_PACKETS_H
+
+#include "core.h"
+
+enum { MALFORMED = 1, CUT = 2 };                   /* Fault */
+enum { OTHER = 0, CONTROL = 2, IP4 = 4, IP6 = 6 }; /* Version */
+enum { HARDWARE = 0, LAYER2_ONLY = 1, INNER = 2 }; /* Reach */
+
+#define CLOSING_TAGS 3
+
+typedef struct {
+    const uint8_t *bytes;
+    int64_t captured, length, link;
+} Packet;
+
+/* Where layer 3 is looked for: the reach, and further types of tags. */
+typedef struct {
+    int reach;
+    const int64_t *types;
+    Py_ssize_t type_count;
+} Search;
+
+typedef struct {
+    int version, faults, kind;
+    int64_t begin, end, line_end, tag_count;
+    uint64_t tags; /* as in the closing bytes: their number, then each tag */
+} Layers;
+
+static inline int number(const uint8_t *at) { return at[0] << 8 | at[1]; }
+
+Layers find_layers(const Packet *packet, const Search *search);
+
+/* Calls a function with each VLAN identifier before layer 3 that `tags` has no room for. */
+void further_tags(const Packet *packet, const Search *search, const Layers *found,
+                  void (*add)(void *state, int tag), void *state);
+
+/* Place of layer 4 in layer 3 of `size` bytes, or -1; its protocol, or -1. */
+int64_t find_layer4(const uint8_t *layer3, int64_t size, int version, int *protocol, int *part);
+
+#endif

@@ -1,0 +1,213 @@
+"""Comparison of packets: layer 3, the fields that count, and the bytes that are left out."""
+
+from dataclasses import dataclass
+from enum import IntFlag
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import LatelyError
+from .packet_layers import Reach, Version, find_layer4
+
+
+class Field(IntFlag):
+    """Fields that count in addition to layer 3, and fields that do not count."""
+
+    NONE = 0
+    TOS = 1
+    """Type of service of IPv4, traffic class of IPv6."""
+    TTL = 2
+    """TTL of IPv4, hop limit of IPv6."""
+    VLAN = 4
+    """VLAN identifiers of all tags."""
+    LAYER2 = 8
+    """All bytes before layer 3."""
+    FRAME = 16
+    """Every byte that was captured, and nothing else."""
+    NO_CHECKSUM = 32
+    """Not the checksum of TCP, UDP or SCTP, which an adapter may compute later."""
+    NO_SEQUENCE = 64
+    """Not the sequence number of TCP."""
+    NO_ID = 128
+    """Not the identification of IPv4."""
+    NO_RADIOTAP = 256
+    """Not the radiotap header before an 802.11 frame."""
+
+
+HARDWARE_FIELDS = Field.TOS | Field.TTL | Field.VLAN | Field.LAYER2 | Field.FRAME
+"""Fields that hardware can take."""
+
+DEFAULT_FIELDS = Field.TOS
+"""Fields of a digest if nobody names others."""
+
+IP4_TOS, IP4_ID, IP4_TTL, IP4_CHECKSUM = 1, 4, 8, 10
+"""Places in a header of IPv4."""
+
+IP6_CLASS, IP6_HOP_LIMIT = 0, 7
+"""Places in a header of IPv6, that of the traffic class with the half of a byte after it."""
+
+
+class FieldError(LatelyError, ValueError):
+    """There is no such field."""
+
+
+def parse_fields(text: str, allowed: Field = ~Field.NONE) -> Field:
+    """Return the fields of a text such as "tos,no-id"; "none" stands for none.
+
+    Raises
+    ------
+    FieldError
+        If there is no such field.
+    """
+    known = {
+        field.name.lower().replace("_", "-"): field
+        for field in Field
+        if field.name and field in allowed
+    }
+    found = Field.NONE
+    for name in [] if text == "none" else text.split(","):
+        if name not in known:
+            raise FieldError(f"fields: must be none, or among {', '.join(known)}, not {name!r}")
+        found |= known[name]
+    return found
+
+
+def parse_mask(text: str) -> tuple[int, bytes]:
+    """Return offset and bytes of a mask such as "6:0000ff".
+
+    Raises
+    ------
+    FieldError
+        If it is no mask.
+    """
+    offset, _, octets = text.partition(":")
+    try:
+        return int(offset), bytes.fromhex(octets)
+    except ValueError:
+        raise FieldError(f"mask: must be OFFSET:HEX, as 6:0000ff, not {text!r}") from None
+
+
+CHECKSUMS = {6: (16, 2), 17: (6, 2), 132: (8, 4)}
+"""Place in layer 4, and bytes, of the checksum of TCP (RFC 9293, 3.1), UDP (RFC 768) and SCTP
+(RFC 9260, 3.1)."""
+
+TCP, SEQUENCE = 6, (4, 4)
+"""Protocol of TCP; place and bytes of its sequence number (RFC 9293, 3.1)."""
+
+RADIOTAP = 127
+"""Link type of 802.11 with a radiotap header, whose length is its third and fourth byte."""
+
+MOST_OFFSET = 1 << 16
+"""Offsets of masks end before it."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Rules by which two packets are the same.
+
+    The message of `packet_digest` is masked, then its first bytes are skipped, then it is cut.
+
+    Attributes
+    ----------
+    fields : Field
+    reach : Reach
+        Where layer 3 is.
+    tag_types : tuple of int
+        Further EtherTypes of VLAN tags.
+    masks : tuple of (int, bytes)
+        Offsets in the message, and the bytes that it is masked with from there on.
+    skip : int
+        Bytes of the message that do not count. A message that is not longer counts whole.
+    first : int or None
+        Bytes of the message that count at most.
+
+    Raises
+    ------
+    FieldError
+        If a mask, a number of bytes or an EtherType is out of range.
+    """
+
+    fields: Field = DEFAULT_FIELDS
+    reach: Reach = Reach.LAYER2
+    tag_types: tuple[int, ...] = ()
+    masks: tuple[tuple[int, bytes], ...] = ()
+    skip: int = 0
+    first: int | None = None
+
+    def __post_init__(self) -> None:
+        for offset, octets in self.masks:
+            if not (octets and offset >= 0 and offset + len(octets) <= MOST_OFFSET):
+                raise FieldError(f"mask: must cover bytes before {MOST_OFFSET:,}, not {offset:,}")
+        if self.skip < 0:
+            raise FieldError(f"skip: must be at least 0, not {self.skip}")
+        if self.first is not None and self.first < 1:
+            raise FieldError(f"bytes: must be at least 1, not {self.first}")
+        for kind in self.tag_types:
+            if not 0x600 <= kind < 0x10000:
+                raise FieldError(f"tpid: must be an EtherType, 0600 to ffff, not {kind:04x}")
+
+    def describe(self) -> dict[str, Any]:
+        """Return the rules as JSON can hold them."""
+        fields = [f.name.lower().replace("_", "-") for f in self.fields if f.name]
+        return {
+            "fields": ",".join(fields) or "none",
+            "layer3": "innermost" if self.reach == Reach.INNER else "outermost",
+            "tag_types": [f"{kind:04x}" for kind in self.tag_types],
+            "masks": [f"{offset}:{octets.hex()}" for offset, octets in self.masks],
+            "skip": self.skip,
+            "bytes": self.first,
+        }
+
+    @property
+    def mask(self) -> NDArray[np.uint8]:
+        """All masks in one, shape (n,), from the begin of the message on."""
+        size = max((offset + len(octets) for offset, octets in self.masks), default=0)
+        mask = np.full(size, 0xFF, np.uint8)
+        for offset, octets in self.masks:
+            mask[offset : offset + len(octets)] &= np.frombuffer(octets, np.uint8)
+        return mask
+
+    def cut(self, octets: bytes, length: int) -> tuple[bytes, int]:
+        """Return the part of a message that counts, and its bytes on the line."""
+        mask = self.mask
+        head = np.frombuffer(octets[: len(mask)], np.uint8)
+        octets = (head & mask[: len(head)]).tobytes() + octets[len(mask) :]
+        if length > self.skip:
+            octets, length = octets[self.skip :], length - self.skip
+        if self.first is not None:
+            octets, length = octets[: self.first], min(length, self.first)
+        return octets, length
+
+
+def hide(layer3: bytearray, version: Version, fields: Field) -> None:
+    """Set the bytes of a packet of IP that do not count to zero."""
+    if version == Version.IP4:
+        layer3[IP4_CHECKSUM : IP4_CHECKSUM + 2] = bytes(2)
+    if not fields & Field.TTL:
+        layer3[IP4_TTL if version == Version.IP4 else IP6_HOP_LIMIT] = 0
+    if not fields & Field.TOS and version == Version.IP4:
+        layer3[IP4_TOS] = 0
+    elif not fields & Field.TOS:
+        layer3[IP6_CLASS] &= 0xF0
+        layer3[IP6_CLASS + 1] &= 0x0F
+    if fields & Field.NO_ID and version == Version.IP4:
+        layer3[IP4_ID : IP4_ID + 2] = bytes(2)
+    protocol, layer4 = find_layer4(bytes(layer3), version)
+    places = []
+    if fields & Field.NO_CHECKSUM and protocol in CHECKSUMS:
+        places.append(CHECKSUMS[protocol])
+    if fields & Field.NO_SEQUENCE and protocol == TCP:
+        places.append(SEQUENCE)
+    for place, size in places:
+        for at in range(layer4 + place, layer4 + place + size):
+            if layer4 >= 0 and at < len(layer3):
+                layer3[at] = 0
+
+
+def radiotap(frame: bytes, link: int, fields: Field) -> int:
+    """Return the bytes of a radiotap header that does not count, 0 if there is none."""
+    if link != RADIOTAP or not fields & Field.NO_RADIOTAP or len(frame) < 4:
+        return 0
+    size = frame[2] | frame[3] << 8
+    return size if size <= len(frame) else 0

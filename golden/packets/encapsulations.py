@@ -1,0 +1,261 @@
+"""Protocols around layer 3 as a table: each function gives the place that follows its header.
+
+A kind is one number for the content of a place. EtherTypes are kinds as they are; IP protocols,
+UDP ports and PPP protocols are kinds after `IP_PROTOCOL`, `UDP_PORT` and `PPP_PROTOCOL` are added.
+`STEPS` gives the function of a kind. A function takes the bytes of its place and raises
+`IndexError` if a byte is missing, `ValueError` if the header contradicts its protocol.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+IP4, IP6, ARP, LLDP = 0x0800, 0x86DD, 0x0806, 0x88CC
+"""EtherTypes at which the search ends."""
+
+TAG_TYPES = (0x8100, 0x88A8, 0x9100)
+"""EtherTypes of VLAN tags in hardware and software."""
+
+MORE_TAG_TYPES = (0x9200, 0x9300)
+"""Further EtherTypes of VLAN tags in software."""
+
+BRIDGED = 0x6558
+"""EtherType of an Ethernet frame inside another protocol."""
+
+IP_PROTOCOL, UDP_PORT, PPP_PROTOCOL = 0x10000, 0x20000, 0x30000
+
+LLC, STP, IS_IS, UNTYPED, PPP, ERSPAN2, NOTHING = range(0x40000, 0x40007)
+"""Kinds that have no number: LLC, spanning tree, IS-IS, content by its first bytes, PPP, ERSPAN II,
+and content that is not understood."""
+
+LEAST_LENGTH, MOST_LENGTH = 3, 1500
+"""Values from here to there in place of an EtherType are lengths (IEEE 802.3, 3.2.6) of LLC."""
+
+
+class Place(NamedTuple):
+    """Where a header begins, and its frame or packet ends."""
+
+    kind: int
+    at: int
+    end: int
+    """First byte past the content on the line."""
+    tags: tuple[int, ...] = ()
+    """VLAN identifiers before it, outermost first."""
+
+
+def number(octets: bytes, at: int) -> int:
+    """Return the 16-bit number at a place."""
+    return octets[at] << 8 | octets[at + 1]
+
+
+def typed(octets: bytes, type_at: int, place: Place) -> Place:
+    """Return the place behind an EtherType or a length (IEEE 802.3, 3.2.6).
+
+    A length that exceeds the frame, or is too short for LLC, is not understood.
+    """
+    kind, at, end = number(octets, type_at), type_at + 2, place.end
+    if LEAST_LENGTH <= kind <= MOST_LENGTH and at + kind <= end:
+        return Place(LLC, at, at + kind, place.tags)
+    return Place(kind if kind > MOST_LENGTH else NOTHING, at, end, place.tags)
+
+
+def _ethernet(octets: bytes, place: Place) -> Place:
+    """IEEE 802.3, 3.1.1: two addresses and an EtherType."""
+    return typed(octets, place.at + 12, place)
+
+
+def tag(octets: bytes, place: Place) -> Place:
+    """IEEE 802.1Q, 9.6: priority and VLAN identifier, then the next EtherType."""
+    identifier = number(octets, place.at) & 0xFFF
+    return typed(octets, place.at + 2, place._replace(tags=(*place.tags, identifier)))
+
+
+def _llc(octets: bytes, place: Place) -> Place:
+    """IEEE 802.2 and SNAP (RFC 1042); 802.1H; spanning tree, also of Cisco; IS-IS (RFC 1195)."""
+    at = place.at
+    head = octets[at], octets[at + 1], octets[at + 2]
+    if head == (0x42, 0x42, 3):
+        return place._replace(kind=STP, at=at + 3)
+    if head == (0xFE, 0xFE, 3):
+        return _osi(octets, place._replace(at=at + 3))
+    if head != (0xAA, 0xAA, 3):
+        return place._replace(kind=NOTHING)
+    organisation = octets[at + 3] << 16 | number(octets, at + 4)
+    kind = number(octets, at + 6)
+    if organisation in (0, 0xF8) and kind > MOST_LENGTH:
+        return place._replace(kind=kind, at=at + 8)
+    return place._replace(kind=STP if (organisation, kind) == (0xC, 0x10B) else NOTHING, at=at + 8)
+
+
+def _osi(octets: bytes, place: Place) -> Place:
+    """ISO/IEC 9577: ES-IS and IS-IS by the first byte."""
+    return place._replace(kind=IS_IS if octets[place.at] in (0x82, 0x83) else NOTHING)
+
+
+def _mpls(octets: bytes, place: Place) -> Place:
+    """RFC 3032, 2.1: labels up to the bottom of the stack."""
+    at = place.at
+    while not octets[at + 2] & 1:
+        at += 4
+    return place._replace(kind=UNTYPED, at=at + 4)
+
+
+def _untyped(octets: bytes, place: Place) -> Place:
+    """RFC 4928, 3: IP by its first half byte; else Ethernet, behind a control word (RFC 4448, 4.6).
+
+    A control word begins with two zeros, and an EtherType that is known follows the addresses.
+    """
+    at = place.at
+    half = octets[at] >> 4
+    kind = {4: IP4, 6: IP6}.get(half, NOTHING)
+    if kind != NOTHING and _fits(octets, place, kind):
+        return place._replace(kind=kind)
+    if number(octets, at) == 0 and _like_ethernet(octets, place._replace(at=at + 4)):
+        return place._replace(kind=BRIDGED, at=at + 4)
+    if _like_ethernet(octets, place):
+        return place._replace(kind=BRIDGED)
+    return place._replace(kind=kind)
+
+
+def _fits(octets: bytes, place: Place, kind: int) -> bool:
+    """Return whether the lengths of an IP header fit its place."""
+    at, room = place.at, place.end - place.at
+    if at + 6 > len(octets):
+        return False
+    if kind == IP6:
+        return 40 + number(octets, at + 4) <= room
+    header, size = 4 * (octets[at] & 15), number(octets, at + 2)
+    return header >= 20 and (size == 0 or header <= size <= room)
+
+
+def _like_ethernet(octets: bytes, place: Place) -> bool:
+    """Return whether an EtherType that is known, or a length that fits, follows two addresses."""
+    at = place.at + 12
+    if at + 2 > len(octets):
+        return False
+    found = typed(octets, at, place)
+    return found.kind == LLC or found.kind in ETHER_TYPES
+
+
+def _pppoe(octets: bytes, place: Place) -> Place:
+    """RFC 2516, 4: version and type 1, code 0 of a session, and the length of the PPP packet."""
+    at = place.at
+    if (octets[at], octets[at + 1]) != (0x11, 0):
+        raise ValueError(octets[at])
+    return place._replace(kind=PPP, at=at + 6, end=min(place.end, at + 6 + number(octets, at + 4)))
+
+
+def _ppp(octets: bytes, place: Place) -> Place:
+    """RFC 1661, 2, and RFC 1662, 3.1: address and control may be left out, as may a first zero."""
+    at = place.at
+    if octets[at] == 0xFF and octets[at + 1] == 3:
+        at += 2
+    if octets[at] & 1:
+        return place._replace(kind=PPP_PROTOCOL + octets[at], at=at + 1)
+    return place._replace(kind=PPP_PROTOCOL + number(octets, at), at=at + 2)
+
+
+def _udp(octets: bytes, place: Place) -> Place:
+    """RFC 768: the target port; a length below 8 says nothing."""
+    at, size = place.at, number(octets, place.at + 4)
+    end = min(place.end, at + size) if size >= 8 else place.end
+    return place._replace(kind=UDP_PORT + number(octets, at + 2), at=at + 8, end=end)
+
+
+def _vxlan(octets: bytes, place: Place) -> Place:
+    """RFC 7348, 5: a valid identifier, then Ethernet."""
+    if not octets[place.at] & 8:
+        raise ValueError(octets[place.at])
+    return place._replace(kind=BRIDGED, at=place.at + 8)
+
+
+def _geneve(octets: bytes, place: Place) -> Place:
+    """RFC 8926, 3.4: version 0, no control packet, options of up to 252 bytes, an EtherType."""
+    first, second = octets[place.at], octets[place.at + 1]
+    if first >> 6 or second & 0x80:
+        raise ValueError(first)
+    kind = number(octets, place.at + 2)
+    return place._replace(kind=kind, at=place.at + 8 + 4 * (first & 63))
+
+
+def _gre(octets: bytes, place: Place) -> Place:
+    """RFC 2784, 2.1; RFC 2890, 2; RFC 1701 with routing; RFC 7637, 3.2 (NVGRE); RFC 2637, 4.1."""
+    flags, kind, at = number(octets, place.at), number(octets, place.at + 2), place.at + 4
+    key, sequence = 4 * (flags >> 13 & 1), 4 * (flags >> 12 & 1)
+    if flags & 7 == 1:
+        if kind != 0x880B or not key or not sequence:
+            raise ValueError(flags)
+        begin = at + 8 + 4 * (flags >> 7 & 1)
+        return place._replace(kind=PPP, at=begin, end=min(place.end, begin + number(octets, at)))
+    if flags & 7:
+        raise ValueError(flags)
+    at += (4 if flags & 0xC000 else 0) + key + sequence
+    while flags & 0x4000:
+        family, size = number(octets, at), octets[at + 3]
+        at += 4 + size
+        if family == size == 0:
+            break
+    if kind == 0x88BE:
+        kind = ERSPAN2 if sequence else BRIDGED
+    return place._replace(kind=kind, at=at)
+
+
+def _erspan2(octets: bytes, place: Place) -> Place:
+    """draft-foschiano-erspan-03, 4.2: version 1, eight bytes. Type I (4.1) has no header."""
+    if octets[place.at] >> 4 != 1:
+        raise ValueError(octets[place.at])
+    return place._replace(kind=BRIDGED, at=place.at + 8)
+
+
+def _erspan3(octets: bytes, place: Place) -> Place:
+    """draft-foschiano-erspan-03, 4.3: version 2, 12 bytes, and 8 more by the last bit."""
+    last = number(octets, place.at + 10)
+    if octets[place.at] >> 4 != 2:
+        raise ValueError(octets[place.at])
+    kind = {0: BRIDGED, 2: UNTYPED}.get(last >> 10 & 31, NOTHING)
+    return place._replace(kind=kind, at=place.at + 12 + 8 * (last & 1))
+
+
+def _gtp(octets: bytes, place: Place) -> Place:
+    """3GPP TS 29.281, 5.1 and 5.2.1: a G-PDU of version 1, with extension headers."""
+    at = place.at
+    flags = octets[at]
+    if flags >> 4 != 3 or octets[at + 1] != 0xFF:
+        raise ValueError(flags)
+    end = min(place.end, at + 8 + number(octets, at + 2))
+    following = octets[at + 11] if flags & 4 else 0
+    at += 12 if flags & 7 else 8
+    while following:
+        size = 4 * octets[at]
+        if not size:
+            raise ValueError(size)
+        following, at = octets[at + size - 1], at + size
+    return place._replace(kind=UNTYPED, at=at, end=end)
+
+
+def _as(kind: int) -> "Step":
+    return lambda octets, place: place._replace(kind=kind)
+
+
+Step = Callable[[bytes, Place], Place]
+
+ETHER_STEPS: dict[int, Step] = {
+    BRIDGED: _ethernet, 0x8847: _mpls, 0x8848: _mpls, 0x8864: _pppoe, 0x880B: _ppp,
+    0x22EB: _erspan3, 0x00FE: _osi, 0x8870: _llc,
+}  # fmt: skip
+"""Functions by EtherType, tags apart."""
+
+STEPS: dict[int, Step] = {
+    **ETHER_STEPS, LLC: _llc, UNTYPED: _untyped, PPP: _ppp, ERSPAN2: _erspan2,
+    PPP_PROTOCOL + 0x21: _as(IP4), PPP_PROTOCOL + 0x57: _as(IP6),
+    PPP_PROTOCOL + 0x281: _mpls, PPP_PROTOCOL + 0x283: _mpls,
+    IP_PROTOCOL + 4: _as(IP4), IP_PROTOCOL + 41: _as(IP6),
+    IP_PROTOCOL + 17: _udp, IP_PROTOCOL + 47: _gre, IP_PROTOCOL + 137: _mpls,
+    UDP_PORT + 4789: _vxlan, UDP_PORT + 8472: _vxlan,
+    UDP_PORT + 6081: _geneve, UDP_PORT + 2152: _gtp,
+}  # fmt: skip
+"""Functions by kind, tags apart: IPIP is RFC 2003, 6in4 RFC 4213, 4in6 RFC 2473, MPLS RFC 4023."""
+
+ETHER_TYPES: Iterable[int] = frozenset(
+    {IP4, IP6, ARP, LLDP, *ETHER_STEPS, *TAG_TYPES, *MORE_TAG_TYPES}
+)
+"""EtherTypes that are known."""

@@ -1,0 +1,92 @@
+"""Options that say which packets are the same, and help texts in groups."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .options import Command, count_option, together
+from .reporting import OneLineCommand
+
+if TYPE_CHECKING:
+    from ..golden.packets.comparison import Comparison
+
+_HEADINGS = {
+    "Which packets are the same": (
+        "fields", "inner", "tpid", "mask", "skip", "first",
+    ),
+    "Which of them are dropped": ("span", "window", "fpr"),
+}  # fmt: skip
+
+
+class HeadedCommand(OneLineCommand):
+    """Command whose help lists some options under headings."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options under their headings, then all others."""
+        options = [one for one in self.get_params(ctx) if isinstance(one, click.Option)]
+        rows = {option.name: option.get_help_record(ctx) for option in options}
+        for heading, names in _HEADINGS.items():
+            with formatter.section(heading):
+                formatter.write_dl([row for name in names if (row := rows.pop(name, None))])
+        with formatter.section("Options"):
+            formatter.write_dl([row for row in rows.values() if row])
+
+
+def compare_options(command: Command) -> Command:
+    """Add the options of `comparison`."""
+    return together(
+        click.option(
+            "--fields", default="tos", show_default=True, metavar="NAMES",
+            help="Fields that count or do not: tos, ttl, vlan, layer2, frame, no-checksum, "
+            "no-sequence, no-id, no-radiotap; or none.",
+        ),
+        click.option("--inner", is_flag=True, help="Compare the innermost packet of tunnels."),
+        click.option("--tpid", metavar="HEX", multiple=True, help="Further type of VLAN tags."),
+        click.option(
+            "--mask", metavar="OFFSET:HEX", multiple=True, help="Mask bytes from an offset on."
+        ),
+        count_option("--skip", None, "Compare no byte before byte N.", least=0),
+        click.option(
+            "--bytes", "first", type=click.IntRange(1), metavar="N", help="Compare at most N bytes."
+        ),
+    )(command)  # fmt: skip
+
+
+def comparison(options: dict[str, Any]) -> "Comparison":
+    """Return the comparison of options, by their names.
+
+    Raises
+    ------
+    FieldError
+        If an option is wrong.
+    """
+    from ..golden.packets.comparison import Comparison, FieldError, parse_fields, parse_mask
+    from ..golden.packets.packet_layers import Reach
+
+    try:
+        types = tuple(int(text, 16) for text in options["tpid"])
+    except ValueError:
+        given = ", ".join(options["tpid"])
+        raise FieldError(f"tpid: must be hexadecimal, as 9400, not {given!r}") from None
+    return Comparison(
+        fields=parse_fields(options["fields"]),
+        reach=Reach.INNER if options["inner"] else Reach.LAYER2,
+        tag_types=types,
+        masks=tuple(parse_mask(text) for text in options["mask"]),
+        skip=options["skip"] or 0,
+        first=options["first"],
+    )
+
+
+def rule_facts(rules: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield names, values and notes of the rules of a comparison."""
+    yield "compared", rules["fields"], f"fields of the {rules['layer3']} layer 3"
+    for name, value, note in (
+        ("masks", ", ".join(rules["masks"]), "offset and bytes"),
+        ("skipped", rules["skip"], "first bytes"),
+        ("at most", rules["bytes"], "bytes of each packet"),
+        ("tags", ", ".join(rules["tag_types"]), "further types of VLAN tags"),
+    ):
+        if value:
+            yield name, str(value), note

@@ -1,0 +1,142 @@
+"""Packets in tunnels and behind labels that tests make, byte by byte."""
+
+import struct
+
+from capture_files import MACS, ethernet, ip4, ip6, udp
+
+
+def mpls(payload, *labels, ttl=64):
+    """A stack of labels; the last one is its bottom."""
+    rows = [n << 12 | (place + 1 == len(labels)) << 8 | ttl for place, n in enumerate(labels)]
+    return struct.pack(f">{len(rows)}I", *rows) + payload
+
+
+def pppoe(payload, protocol=0x21, size=None):
+    size = len(payload) + 2 if size is None else size
+    return struct.pack(">BBHHH", 0x11, 0, 1, size, protocol) + payload
+
+
+def vxlan(frame, flags=8):
+    return udp(struct.pack(">B3xI", flags, 100 << 8) + frame, target=4789)
+
+
+def geneve(payload, kind=0x6558, options=b"", first=0, second=0):
+    head = struct.pack(">BBHI", first | len(options) // 4, second, kind, 7 << 8)
+    return udp(head + options + payload, target=6081)
+
+
+def gre(payload, kind=0x0800, *, flags=0, fields=b""):
+    return struct.pack(">HH", flags, kind) + fields + payload
+
+
+def erspan2(frame, version=1):
+    head = struct.pack(">IHHI", 5, version << 12, 1, 0)
+    return gre(head + frame, 0x88BE, flags=0x1000)
+
+
+def erspan3(content, of=0, more=b""):
+    head = struct.pack(">IHHIHH", 5, 0x2000, 1, 0, 0, of << 10 | bool(more))
+    return gre(head + more + content, 0x22EB, flags=0x1000)
+
+
+def gtp(payload, *, flags=0, more=b"", message=0xFF):
+    size = len(payload) + len(more)
+    return udp(struct.pack(">BBHI", 0x30 | flags, message, size, 9) + more + payload, target=2152)
+
+
+def llc(payload, head, padding=b""):
+    content = head + payload
+    return MACS + struct.pack(">H", len(content)) + content + padding
+
+
+def snap(payload, kind=0x0800, organisation=0):
+    return llc(
+        payload, b"\xaa\xaa\x03" + struct.pack(">I", organisation)[1:] + struct.pack(">H", kind)
+    )
+
+
+def arp(number=1):
+    return struct.pack(">HHBBH", 1, 0x800, 6, 4, 1) + bytes([number]) * 20
+
+
+def lldp(name=b"a port"):
+    chassis = struct.pack(">H", 1 << 9 | len(name)) + name
+    return chassis + b"\x04\x01\x07" + b"\x06\x02\0\x78" + b"\0\0"
+
+
+INNER = ip4(udp(b"payload!"), number=77)
+FRAME = ethernet(0x0800, INNER)
+
+LAYER2 = {
+    "one label": ethernet(0x8847, mpls(INNER, 20)),
+    "three labels": ethernet(0x8848, mpls(INNER, 20, 21, 22)),
+    "explicit null": ethernet(0x8847, mpls(INNER, 0)),
+    "pseudo-wire": ethernet(0x8847, mpls(FRAME, 20)),
+    "pseudo-wire of a tagged frame": ethernet(0x8847, mpls(ethernet(0x0800, INNER, tags=[5]), 20)),
+    "pseudo-wire with control word": ethernet(0x8847, mpls(b"\0\0\0\x05" + FRAME, 20)),
+    "pseudo-wire of addresses like IP": ethernet(0x8847, mpls(b"\x45" + FRAME[1:], 20)),
+    "PPPoE": ethernet(0x8864, pppoe(INNER)),
+    "PPPoE, short protocol": ethernet(0x8864, pppoe(b"", size=37)[:-2] + b"\x21" + INNER),
+    "PPPoE of MPLS": ethernet(0x8864, pppoe(mpls(INNER, 7), 0x281)),
+    "SNAP": snap(INNER),
+    "SNAP of 802.1H": snap(INNER, organisation=0xF8),
+    "LLC behind a tag": MACS + b"\x81\0\0\5" + snap(INNER)[12:],
+    "five tags": ethernet(0x0800, INNER, tags=range(5)),
+    "tag 9200": MACS + b"\x92\0\0\5" + FRAME[12:],
+    "tag 9300 before 88a8": MACS + b"\x93\0\0\5\x88\xa8\0\6" + FRAME[12:],
+}  # fmt: skip
+"""Frames whose layer 3 is `INNER` by layer 2 alone."""
+
+FIELDS = {0x8000: b"\0" * 4, 0x2000: b"key!", 0x1000: b"\0\0\0\1"}
+
+
+def _gre_of(flags):
+    return gre(INNER, flags=flags, fields=b"".join(v for k, v in FIELDS.items() if flags & k))
+
+
+_CONTENTS = {
+    "IPIP": (4, INNER),
+    "GRE": (47, gre(INNER)),
+    **{f"GRE {flags:04x}": (47, _gre_of(flags)) for flags in range(0x1000, 0x10000, 0x1000)
+       if not flags & 0x4000},
+    "GRE with routing": (47, gre(
+        INNER, flags=0x4000, fields=bytes(4) + b"\x08\0\0\4addr" + b"\x08\0\0\0" + bytes(4))),
+    "GRE of Ethernet": (47, gre(FRAME, 0x6558)),
+    "NVGRE": (47, gre(FRAME, 0x6558, flags=0x2000, fields=b"vsid")),
+    "GRE of MPLS": (47, gre(mpls(INNER, 5), 0x8847)),
+    "PPTP": (47, gre(b"\xff\x03\0\x21" + INNER, 0x880B, flags=0x3081,
+                     fields=struct.pack(">HHII", len(INNER) + 4, 1, 1, 1))),
+    "ERSPAN I": (47, gre(FRAME, 0x88BE)),
+    "ERSPAN II": (47, erspan2(FRAME)),
+    "ERSPAN III": (47, erspan3(FRAME)),
+    "ERSPAN III of IP": (47, erspan3(INNER, of=2)),
+    "ERSPAN III with a subheader": (47, erspan3(FRAME, more=bytes(8))),
+    "VXLAN": (17, vxlan(FRAME)),
+    "GENEVE": (17, geneve(FRAME)),
+    "GENEVE of IP with options": (17, geneve(INNER, 0x0800, options=bytes(12))),
+    "GTP-U": (17, gtp(INNER)),
+    "GTP-U with a sequence number": (17, gtp(INNER, flags=2, more=bytes(4))),
+    "GTP-U with extensions": (17, gtp(
+        INNER, flags=4, more=b"\0\0\0\x85" + b"\1\0\0\xc0" + b"\2" + bytes(6) + b"\0")),
+    "MPLS in IP": (137, mpls(INNER, 5)),
+}  # fmt: skip
+
+TUNNELS = {
+    name: ethernet(0x0800, ip4(content, protocol=protocol))
+    for name, (protocol, content) in _CONTENTS.items()
+} | {
+    f"{name}, IPv6": ethernet(0x86DD, ip6(content, protocol=protocol))
+    for name, (protocol, content) in _CONTENTS.items()
+}
+"""Frames whose layer 3 is `INNER` only with tunnels."""
+
+CONTROL = {
+    "ARP": ethernet(0x0806, arp()),
+    "LLDP": ethernet(0x88CC, lldp()),
+    "spanning tree": llc(bytes(35), b"\x42\x42\x03"),
+    "spanning tree of Cisco": llc(bytes(42), b"\xaa\xaa\x03\0\0\x0c\x01\x0b"),
+    "IS-IS": llc(b"\x83" + bytes(50), b"\xfe\xfe\x03"),
+    "ES-IS": llc(b"\x82" + bytes(50), b"\xfe\xfe\x03"),
+    "IS-IS of type 8870": ethernet(0x8870, b"\xfe\xfe\x03\x83" + bytes(50)),
+}
+"""Frames of protocols that are compared by themselves."""
