@@ -97,32 +97,27 @@ void perform_columns(const Ring *ring, Places *places, Chunk *chunk, Py_ssize_t 
     default: call(8);                                                                            \
     }
 
-static uint64_t meet_one(const Ring *ring, uint64_t state) {
+/* Reads the columns of a key under a secret, and sets the bit `base` if it is inserted. */
+static uint64_t touch(const Ring *ring, uint64_t state, int inserts) {
     uint32_t places[MOST_PARTS];
-    uint64_t met = ~(uint64_t)0;
+    uint64_t met = ~(uint64_t)0, bit = (uint64_t)(inserts != 0) << ring->at.base, before;
+    void *memory = ring->memory.buf;
     find_place(ring, state, 0, places, NULL);
-#define MEET_ONE(size)                                                                           \
-    for (Py_ssize_t part = 0; part < ring->parts; part++)                                        \
-    met &= column(ring->memory.buf, size, places[part])
-    BY_SIZE(MEET_ONE)
+#define TOUCH(size)                                                                              \
+    for (Py_ssize_t part = 0; part < ring->parts; part++) {                                      \
+        met &= before = column(memory, size, places[part]);                                      \
+        if (inserts) {                                                                           \
+            set_column(memory, size, places[part], before | bit);                                \
+        }                                                                                        \
+    }
+    BY_SIZE(TOUCH)
     return met;
 }
 
-uint64_t query_column(const Ring *ring, const uint64_t *states) {
-    uint64_t met = meet_one(ring, states[ring->at.row]) & ring->young;
+uint64_t perform_column(const Ring *ring, const uint64_t *states, int inserts) {
+    uint64_t met = touch(ring, states[ring->at.row], inserts) & ring->young;
     if (ring->old) {
-        met |= meet_one(ring, states[ring->at.older_row]) & ring->old;
+        met |= touch(ring, states[ring->at.older_row], 0) & ring->old;
     }
     return by_age(met, ring->at.base, ring->segments);
-}
-
-void insert_column(const Ring *ring, const uint64_t *states) {
-    uint32_t places[MOST_PARTS];
-    uint64_t bit = (uint64_t)1 << ring->at.base;
-    void *memory = ring->memory.buf;
-    find_place(ring, states[ring->at.row], 0, places, NULL);
-#define SET_ONE(size)                                                                            \
-    for (Py_ssize_t part = 0; part < ring->parts; part++)                                        \
-    set_column(memory, size, places[part], column(memory, size, places[part]) | bit)
-    BY_SIZE(SET_ONE)
 }

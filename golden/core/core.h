@@ -11,6 +11,7 @@
    musl cannot, and older compilers do not know the last set. */
 #if defined(__x86_64__) && defined(__GLIBC__) && !defined(NO_CLONES)
 #if (defined(__clang__) && __clang_major__ >= 16) || (!defined(__clang__) && __GNUC__ >= 12)
+#define CLONES
 #define WIDE __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
 #endif
 #endif

@@ -22,6 +22,8 @@ typedef struct {
     uint64_t length;                 /* term of the last word of the message */
     Py_ssize_t bytes;                /* tables of "h3" */
     uint64_t (*tables)[256];
+    int affine;                      /* whether the processor folds keys by `matrices` */
+    uint64_t matrices[8][8];         /* of bits: row d has those from byte o + d to byte o */
     Py_ssize_t rounds;               /* constants of "h3" */
     uint64_t constants[MOST_CONSTANTS];
     Py_ssize_t functions, expanded;  /* hash functions, and words of each */

@@ -292,28 +292,23 @@ static int64_t perform(Ring *ring, const uint8_t *codes, int code, const uint64_
 static int64_t perform_one(Engine *engine, int code, uint64_t key) {
     Ring *ring = (Ring *)engine;
     uint64_t states[MOST_ROWS], value = 0;
-    follow_writer(ring);
     for (int row = 0; row < ring->rows; row++) {
         states[row] = hash_state(engine->hash, key, ring->secrets[row]);
     }
+    int inserts = code & INSERT, turns = inserts && ring->at.filled >= ring->at.length;
     if (code & QUERY) {
-        value = ring->size ? query_column(ring, states) : query_words(ring, states);
+        value = ring->size ? perform_column(ring, states, inserts && !turns)
+                           : query_words(ring, states);
     }
-    if (code & INSERT) {
-        if (ring->at.filled >= ring->at.length) {
-            turn(ring);
-        }
-        if (ring->size) {
-            insert_column(ring, states);
-        } else {
-            insert_words(ring, states);
-        }
-        count_insertions(ring, 1);
-        if (ring->live.buf) {
-            Live *live = ring->live.buf;
-            live->slots[live->turns & 1].filled = ring->at.filled;
-        }
+    if (turns) {
+        turn(ring);
     }
+    if (inserts && !ring->size) {
+        insert_words(ring, states);
+    } else if (inserts && (turns || !(code & QUERY))) {
+        perform_column(ring, states, 1);
+    }
+    count_insertions(ring, inserts != 0);
     return value ? __builtin_ctzll(value) : -1;
 }
 

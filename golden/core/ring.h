@@ -80,9 +80,8 @@ void perform_words(const Ring *ring, Chunk *chunk, Py_ssize_t first, Py_ssize_t 
 /* Finds places in the segments that are written, and matches of all others. */
 void find_words(const Ring *ring, Row *states, Chunk *chunk, Py_ssize_t at, Py_ssize_t count);
 
-/* Query one key, and insert one; `states` has a state for each secret. */
-uint64_t query_column(const Ring *ring, const uint64_t *states);
-void insert_column(const Ring *ring, const uint64_t *states);
+/* Perform an operation on one key; `states` has a state for each secret. They return a value. */
+uint64_t perform_column(const Ring *ring, const uint64_t *states, int inserts);
 uint64_t query_words(const Ring *ring, const uint64_t *states);
 void insert_words(const Ring *ring, const uint64_t *states);
 
