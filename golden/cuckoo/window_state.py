@@ -9,6 +9,7 @@ from ..convenience import State
 from ..filter import CountedFilter
 from ..hash.siphash import check_secret
 from ..results import Ages
+from ..sampling import sample
 from ..spec.dictionary_sizes import WindowDictionarySpec
 
 
@@ -123,7 +124,8 @@ class DictionaryState(CountedFilter):
     @property
     def fill(self) -> float:
         """Share of the cells that hold a live entry."""
-        return float(np.mean(self.memory[0] != 0))
+        times = sample(self._times.reshape(self.columns, self.rows))
+        return float(np.mean(self._distances(times) <= self.window))
 
     @property
     def _all_times(self) -> tuple[Ages, Ages]:

@@ -9,6 +9,7 @@ from ..compilation import halves
 from ..hash.functions import shard_rotations
 from ..operations import Operation
 from ..results import Ages
+from ..sampling import sample
 from .layout import Layout
 from .position import RingPosition
 from .slices import chunks
@@ -19,6 +20,7 @@ _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder=
     np.int64
 )
 """Bits of each value of a byte, the least significant first."""
+_ONES = _BITS.sum(axis=1)
 
 (
     BASE, FILLED, LENGTH, GENERATION, INSERTIONS, SHIFTS, CLEARS,
@@ -132,6 +134,14 @@ class CompiledSegments:
             self._memory &= ~self._memory.dtype.type(1 << segment)
         else:
             self._memory[segment] = 0
+
+    def fill(self) -> float:
+        """Return the share of set bits of all physical segments, as `Filter.fill`."""
+        self.engine.settle()
+        part = sample(self._memory)
+        held = int(_tally(np.ascontiguousarray(part).view(np.uint8).reshape(-1)) @ _ONES)
+        bits = self._layout.spec.segments * self._layout.bits
+        return held * (self._memory.size / part.size) / bits
 
     def counts(self) -> NDArray[np.int64]:
         """Count the set bits of each physical segment, shape (segments,), without unpacking."""

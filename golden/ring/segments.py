@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ..hash.functions import KeyHash
 from ..operations import Operation
 from ..results import Ages
+from ..sampling import sample
 from .layout import Layout
 from .position import RingPosition
 from .slices import chunks
@@ -41,6 +42,11 @@ class Segments:
     def nbytes(self) -> int:
         """Bytes of the arrays, scratch included."""
         return self._memory.nbytes + self._first.nbytes
+
+    def fill(self) -> float:
+        """Return the share of set bits of all physical segments, as `Filter.fill`."""
+        part = sample(self._memory)
+        return np.count_nonzero(part) / part.size
 
     def counts(self) -> NDArray[np.int64]:
         """Count the set bits of each physical segment, shape (segments,)."""

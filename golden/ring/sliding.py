@@ -275,8 +275,7 @@ class SlidingFilter(CountedFilter):
     @property
     def fill(self) -> float:
         """Share of the bits of all segments, the spare included, that are set."""
-        counts = self._segments.counts()
-        return float(counts.sum()) / (len(counts) * self._layout.bits)
+        return self._segments.fill()
 
     @property
     def nbytes(self) -> int:

@@ -24,6 +24,7 @@ from ..filter import Answers, CountedFilter, Filter, Words
 from ..operations import Operation, OperationBit
 from ..results import Ages, Results
 from ..ring.slices import check_whole, chunks
+from ..sampling import sample
 from ..sizing import HASHES, parts_cells, shared_cells
 from ..spec.base import require
 from ..spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, TimedTimingSpec
@@ -88,7 +89,8 @@ class StampedParts(Filter):
     @property
     def fill(self) -> float:
         """Share of the cells that have not expired, at the last insertion."""
-        return float((self.memory != self.expired_age).mean())
+        ages = self._ages(sample(self._stamps), np.int64(self._last_block + self.shifts))
+        return float((ages != self.expired_age).mean())
 
     @property
     def memory(self) -> Integers:

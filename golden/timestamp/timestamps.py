@@ -20,6 +20,7 @@ from .. import compilation
 from ..filter import Answers, CountedFilter, Words, require_count
 from ..hash.keys import Keys, one_or_all
 from ..results import Ages
+from ..sampling import sample
 from ..sizing import bloom_rate
 
 _CHUNK = 1 << 14
@@ -85,7 +86,7 @@ class TimestampFilter(CountedFilter):
     @property
     def fill(self) -> float:
         """Share of the cells that have not expired."""
-        return float((self._cells != self.expired).mean())
+        return float((sample(self._cells) != self.expired).mean())
 
     @property
     def last_timestamp(self) -> int:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from lately.golden.convenience import State
 from lately.golden.filter import Answers, CountedFilter, Words
+from lately.golden.sampling import sample
 
 
 class BitArray:
@@ -94,8 +95,7 @@ class BitArrays(Baseline):
     @property
     def fill(self) -> float:
         """Share of the bits that are set."""
-        bits = sum(len(array.memory) for array in self._segments)
-        return sum(np.count_nonzero(array.memory) for array in self._segments) / bits
+        return float(np.mean([sample(array.memory).mean() for array in self._segments]))
 
     @property
     def nbytes(self) -> int:
@@ -139,7 +139,8 @@ class ByteCells(Baseline):
     @property
     def fill(self) -> float:
         """Share of the cells that are not 0."""
-        return np.count_nonzero(self._view()) / len(self._cells)
+        cells = sample(self._view())
+        return np.count_nonzero(cells) / len(cells)
 
     def _view(self) -> NDArray[np.uint8]:
         return np.frombuffer(self._cells, np.uint8)

@@ -18,6 +18,7 @@ from lately.golden.analysis import apbbf_fills, apbf_false_positive_rate
 from lately.golden.convenience import Options
 from lately.golden.ring import ring_sizes
 from lately.golden.ring.ring_sizes import apbbf_sizes
+from lately.golden.sampling import MOST_BYTES, sample
 from lately.golden.sizing import best_hashes, expected_keys
 from lately.golden.timed_filter import TIME_LIMIT
 from lately.golden.timestamp.timing_sizes import timing_bits
@@ -460,6 +461,27 @@ def test_fill_agrees_with_the_memory(name, path):
             ring = range(model.spec.ring_segments)
             ratios = [model.segment(index).mean() for index in ring]
             assert model.fill_ratios().tolist() == pytest.approx(ratios, rel=1e-12)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("name", ["GEBF", "BlockedGEBF", "WindowDictionary", "BloomFilter"])
+def test_fill_of_a_large_memory_is_that_of_evenly_spaced_parts(name, path, monkeypatch):
+    with taking(path):
+        model = large(name)
+        model.insert(np.arange(60_000))
+        exact = unpacked_fill(model)
+        monkeypatch.setattr("lately.golden.sampling.MOST_BYTES", 1 << 17)
+        assert model.fill != exact
+        assert model.fill == pytest.approx(exact, abs=0.004)
+
+
+def test_parts_of_a_large_memory():
+    assert len(sample(np.zeros(MOST_BYTES, np.uint8))) == MOST_BYTES
+    memory = np.arange(4 * MOST_BYTES, dtype=np.uint16).reshape(4, -1)
+    part = sample(memory)
+    assert part.shape == (4, MOST_BYTES // 8)
+    assert part[0, 0] == memory[0, 0]
+    assert part[3, -1] == memory[3, -1]
 
 
 BUILDS = {
