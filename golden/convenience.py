@@ -67,8 +67,8 @@ class PythonProtocol(Atomic, ABC):
     def fill(self) -> float:
         """Share of the memory that is in use now, 0 to 1: of bits that are set, of cells not 0.
 
-        Of more than about 1 MiB, evenly spaced parts are counted. Its standard error is then
-        below 0.001.
+        In a memory of more than about 1 MiB, only evenly spaced parts are counted, with a
+        standard error below 0.001.
         """
         return float(np.mean(self.memory != 0))
 

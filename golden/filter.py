@@ -339,18 +339,21 @@ class CountedFilter(Filter):
     def for_window(cls, window: int, fpr: float = 0.01, **options: Unpack[Options]) -> Self:
         """Build a filter of the memory that a window and a false-positive rate need.
 
-        Let d be the number of insertions after a key's own. With a window W, rings and
-        filters that take turns (APBF, GEBF, DoubleBuffering, ...) report every key with
-        d <= W, that is the last W + 1 insertions. Timing filters, dictionaries, Swamp and
-        CountingBloomFilter report every key with d < W, that is the last W insertions.
+        Let d be the number of insertions after a key's own. With a window W, filters of every
+        family report each key for all d < W, that is while it is among the last W insertions.
+        Rings and filters that take turns (APBF, GEBF, DoubleBuffering, ...) report it for
+        d = W, too.
+
+        All families are sized by one rule: the expected rate of fresh keys is at most `fpr`,
+        averaged over the insertions of a generation or block, while the window is full of
+        distinct keys. The attribute `fpr` is that average, or a bound of it.
 
         Parameters
         ----------
         window : int
             W; the class must guarantee a window.
         fpr : float
-            Share of fresh keys that may be reported all the same, on average
-            over a generation while the window is full of distinct keys.
+            Share of fresh keys that may be reported by chance.
         **options
             Other parameters of the constructor: `seed`, `key_bits`, ...
 

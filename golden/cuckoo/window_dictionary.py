@@ -52,9 +52,9 @@ class WindowDictionary(DictionaryState):
 
     A query may ask for any window of 1 to `window` insertions. A key among them is
     always reported, with its exact age, while `guaranteed_window` is not less; any
-    other key only if one of them has its digest. There is no slack: a key is
-    reported when `window` - 1 insertions have come after it, and no more when
-    `window` have.
+    other key only if one of them has its digest. There is no slack: a key is reported
+    for all d < W = `window`, where d is the number of insertions after its own, and no
+    longer.
 
     Keys of one digest are one key: an insertion of either renews both, and removing
     one removes the other. So only keys that were inserted should be removed.

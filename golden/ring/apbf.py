@@ -8,8 +8,8 @@ from .spanned import Spanned
 class APBF(Spanned):
     """Age-Partitioned Bloom Filter (section 5).
 
-    Reports every key for at least the next ``l * generation`` insertions, and
-    has forgotten it after ``(k + l) * generation``.
+    A key is reported for all d <= W = ``l * generation``, where d is the number of insertions
+    after its own, and forgotten for d >= ``(k + l) * generation``.
 
     Parameters
     ----------
@@ -33,7 +33,8 @@ class APBF(Spanned):
 class APBBF(Spanned):
     """Age-Partitioned Blocked Bloom Filter (section 6), each block partitioned.
 
-    Window and slack are those of `APBF`. With one block, each segment is a
+    A key is reported for all d <= W = ``l * generation``, where d is the number of insertions
+    after its own. Window and slack are as in an `APBF`. With one block, each segment is a
     partitioned Bloom filter of b slices: the other design of section 6 (Figure 9).
 
     Parameters

@@ -8,8 +8,8 @@ from .spanned import Spanned
 class GEBF(Spanned):
     """Guarded Epoch Bloom Filter.
 
-    Reports every key for at least the next `window` insertions (lemma 1), and
-    has forgotten it after ``epochs + 1`` epochs of ``ceil(window / epochs)``
+    A key is reported for all d <= W = `window`, where d is the number of insertions after its
+    own (lemma 1), and forgotten after ``epochs + 1`` epochs of ``ceil(window / epochs)``
     insertions: the window and one epoch (proposition 1) when `epochs` divides
     `window`, up to ``epochs`` insertions more when it does not.
 
@@ -40,7 +40,8 @@ class GEBF(Spanned):
 class BlockedGEBF(Spanned):
     """Blocked Guarded Epoch Bloom Filter: one hash selects a block for all the others.
 
-    Window and staleness are those of `GEBF` (lemma 1, proposition 1).
+    A key is reported for all d <= W = `window`, where d is the number of insertions after its
+    own. Window and staleness are as in a `GEBF` (lemma 1, proposition 1).
 
     Parameters
     ----------

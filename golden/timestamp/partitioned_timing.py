@@ -271,8 +271,9 @@ class StampedParts(Filter):
 class PartitionedTimingFilter(StampedParts, CountedFilter):
     """Partitioned timing Bloom filter: a block ends with its last insertion (section 3.2).
 
-    With d insertions after its own, a key is reported by a query for a window of w if d < w. If
-    d >= w + `block` - 1, it is not, unless others have touched all its cells within the window.
+    A query for a window of w reports a key for all d < w, where d is the number of insertions
+    after its own. If d >= w + `block` - 1, it reports the key only if others have touched all its
+    cells within the window.
 
     Parameters
     ----------

@@ -15,8 +15,8 @@ from .timing_sizes import timing_sizes
 class TimingBloomFilter(TimestampFilter):
     """Timing Bloom filter: every insertion has its own timestamp (section 3.1).
 
-    No key among the last `window` insertions is missed. Any other key is reported
-    only if other keys have touched all its cells within the window.
+    A key is reported for all d < W = `window`, where d is the number of insertions after its
+    own. Any other key is reported only if other keys have touched all its cells within the window.
 
     Parameters
     ----------
@@ -40,7 +40,8 @@ class TimingBloomFilter(TimestampFilter):
 class BlockTimingBloomFilter(TimestampFilter):
     """Block timing Bloom filter: a block of insertions shares a timestamp (section 3.2).
 
-    Timestamps are shorter than those of `TimingBloomFilter`. The end of the
+    A key is reported for all d < W = `window`, where d is the number of insertions after its
+    own. Timestamps are shorter than those of `TimingBloomFilter`. The end of the
     window is less sharp: a key may be reported for up to ``block - 1``
     more insertions, because a later key of its block is in the window.
 

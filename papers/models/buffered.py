@@ -77,8 +77,8 @@ class DoubleBuffering(_TwoFilters):
     warm-up. So the active filter holds the keys of the present generation and
     of the one before. All keys count, repeated ones included.
 
-    A key is guaranteed to be reported for the `generation` insertions after
-    its own, and is forgotten after twice as many.
+    A key is reported for all d <= W = `generation`, where d is the number of insertions after
+    its own, and forgotten for d >= 2 W.
 
     Parameters
     ----------
@@ -150,10 +150,10 @@ class A2Buffering(_TwoFilters):
     have been written into active1, it becomes active2 as soon as another key
     must be written, and the other filter, emptied, becomes active1.
 
-    A key is reported for at least the `generation` insertions after its own,
-    and as long as no more than `generation` of the insertions after it are of
-    keys that were not in active1. Repetitions do not age it, so no number of
-    insertions guarantees that a key is forgotten.
+    A key is reported for all d <= W = `generation`, where d is the number of insertions after
+    its own, and as long as no more than `generation` of these insertions are of keys
+    that were not in active1. Repetitions do not age it, so no number of insertions
+    guarantees that a key is forgotten.
 
     Parameters
     ----------

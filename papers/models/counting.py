@@ -43,8 +43,9 @@ class CountingBloomFilter(ByteCells):
         Width of a counter, 1 to 8.
     saturated : str
         What happens to a counter at its maximum. "kept": it stays there for
-        ever, as in the source. Every key among the last `window` insertions is
-        reported, and the false positives due to a full counter remain until `clear`.
+        ever, as in the source. A key is reported for all d < W = `window`,
+        where d is the number of insertions after its own, and the false positives due to a
+        full counter remain until `clear`.
         "decremented": it is decremented like any other. No key of the window is
         missed as long as `overflows` is 0; after an overflow, a counter may be too
         low, and keys of the window may be missed.

@@ -32,10 +32,10 @@ _CHUNK = 1 << 15
 class CuckooDictionary(CuckooTables):
     """Cuckoo dictionary of timestamps, positions and signatures (section IV).
 
-    A query may ask for any window of 1 to `window` insertions. A key among them
-    is always reported; any other is reported with a probability of at most
-    `error_bound` (Theorem 1), at any load, because keys that find no place are
-    kept whole in a list. A key that is inserted again gets a new timestamp.
+    A query for a window of w, at most `window`, reports a key for all d < w, where d is the
+    number of insertions after its own. It reports any other key with a probability of at most
+    `error_bound` (Theorem 1), at any load, because keys that find no place are kept whole in a
+    list. A key that is inserted again gets a new timestamp.
 
     Parameters
     ----------

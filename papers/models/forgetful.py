@@ -32,8 +32,8 @@ class ForgetfulBloomFilter(BitArrays):
     the present, the present the youngest past, and so on; the oldest past is
     emptied and becomes the future.
 
-    A key is guaranteed to be reported for ``past * generation`` insertions after its
-    own, often for up to a generation more, and forgotten one generation after that.
+    A key is reported for all d <= W = ``past * generation``, where d is the number of insertions
+    after its own, often for up to a generation more, and forgotten one generation after that.
     All segments have the same hash functions: a bit that a fresh key finds set in
     one segment is likely to be set in the next, so the two matches are dependent.
 

@@ -36,7 +36,8 @@ class Swamp(Baseline):
     Friedman, "Counting with TinyTable: Every Bit Counts!", 2015), which is exact:
     answers depend on the fingerprints alone, so the model holds nothing else.
 
-    A key is reported if it is among the last `window` insertions, and otherwise
+    A key is reported for all d < W = `window`, where d is the number of insertions after its
+    own, and otherwise
     only if one of these has its fingerprint: the window is exact, with no slack.
 
     Parameters
