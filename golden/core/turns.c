@@ -3,13 +3,14 @@
 
 #define NEVER (-1)
 
+enum { OVERFILL, SHORTEN, BY_CLOCK }; /* what ends a full generation */
 enum { OK, WINDOW_SHORTENED, RATE_EXCEEDED }; /* codes of `PoolStatus` */
 
 /* `RotationState` and `RotationPolicy`; counts are of the call. */
 typedef struct {
     int64_t filled, length, generation, first, last, lost, latest;
     int64_t insertions, shifts, shortened, overfilled;
-    int64_t writes, span, old, spanned, shorten;
+    int64_t writes, span, old, spanned, rule;
 } State;
 
 #define STATE 16 /* numbers of a state */
@@ -74,8 +75,11 @@ static int is_out(const Turns *t, int64_t now) {
 static int is_due(const Turns *t, int64_t now) {
     const State *s = &t->s;
     int full = s->filled >= s->length;
+    if (s->rule == BY_CLOCK) {
+        return 0;
+    }
     if (is_out(t, now)) {
-        return full && s->shorten;
+        return full && s->rule == SHORTEN;
     }
     return full || (s->filled > 0 && now >= s->first + s->old);
 }

@@ -148,8 +148,8 @@ class _Reader(CompiledSegments):
         super().__init__(*arguments)
         self._ring = ring
 
-    @property
-    def bits(self) -> NDArray[np.bool_]:  # type: ignore[misc]
+    @property  # type: ignore[misc]
+    def bits(self) -> NDArray[np.bool_]:
         """Bits of the ring, and a spare that is clear."""
         bits = super().bits
         bits[self._ring.spare] = False

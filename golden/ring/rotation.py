@@ -38,6 +38,12 @@ STATUSES: tuple[PoolStatus, ...] = tuple(PoolStatus)
 """Statuses by their codes."""
 
 
+BY_CLOCK = "by clock"
+"""Policy of rings that can be joined: they turn at multiples of the time of a generation."""
+
+_RULES = ("overfill", "shorten", BY_CLOCK)
+
+
 @dataclass(frozen=True, kw_only=True)
 class RotationPolicy:
     """What ends a generation of a ring.
@@ -56,7 +62,8 @@ class RotationPolicy:
     generation_span : int, optional
         Time after its first insertion at which a generation is old; with `span` only.
     when_full : str
-        One of `WHEN_FULL`; "shorten" without `span`.
+        One of `WHEN_FULL`; "shorten" without `span`. With `BY_CLOCK`, no insertion turns the
+        ring: all turns are by `shift`.
     """
 
     writes: int
@@ -166,6 +173,19 @@ class RotationState:
         self.length = self.generation
         self.shifts += 1
 
+    def join(self, others: "list[RotationState]") -> None:
+        """Take the insertions of `others` too, which have turned as often at the same times."""
+        states = [self, *others]
+        self.first = min((one.first for one in states if one.filled), default=self.first)
+        for name in ("last", "lost", "latest"):
+            setattr(self, name, max(getattr(one, name) for one in states))
+        for name in ("filled", "insertions", "shortened", "overfilled"):
+            setattr(self, name, sum(getattr(one, name) for one in states))
+        self.settled = [max(times) for times in zip(*(one.settled for one in states), strict=True)]
+        self.overfull = [any(them) for them in zip(*(one.overfull for one in states), strict=True)]
+        if self.filled > self.length:
+            self.overfull[: self.policy.writes] = [True] * self.policy.writes
+
     # At given times
 
     def alive(self, times: Times) -> NDArray[np.int64]:
@@ -255,8 +275,8 @@ class RotationState:
         # Integers of Python have no largest; no part of a stream reaches this one.
         sizes = [min(size, TIME_LIMIT) for size in (self.filled, self.length, self.generation)]
         moments = self.first, self.last, self.lost, self.latest
-        spanned, shorten = policy.span is not None, policy.when_full == "shorten"
-        limits = policy.writes, self._span, self._old, spanned, shorten
+        spanned, rule = policy.span is not None, _RULES.index(policy.when_full)
+        limits = policy.writes, self._span, self._old, spanned, rule
         state = np.array([*sizes, *moments, 0, 0, 0, 0, *limits], np.int64)
         settled, overfull = np.array(self.settled, np.int64), np.array(self.overfull)
         arrays = np.ascontiguousarray(codes), np.ascontiguousarray(times)
@@ -281,8 +301,8 @@ class RotationState:
 
     def _due(self, times: Times) -> int:
         """Count the insertions at `times` that come before the first that turns."""
-        if not len(times):
-            return 0
+        if not len(times) or self.policy.when_full == BY_CLOCK:
+            return len(times)
         first = int(times[0]) if self.filled == 0 else self.first
         full = max(0, self.length - self.filled)
         old = int(np.searchsorted(times, first + self._old))

@@ -26,6 +26,7 @@ class Spanned(SlidingFilter):
         *,
         rate: float,
         when_full: str = "overfill",
+        joinable: bool = False,
         **options: Unpack[Options],
     ) -> TimeLimitedRing:
         """Build a ring of this family with a clock, for a span of time and a rate.
@@ -42,6 +43,9 @@ class Spanned(SlidingFilter):
         when_full : str
             What happens if more keys come. With "overfill", `fpr` no longer holds, and every
             key is reported for the span. With "shorten", some keys are reported for less.
+        joinable : bool
+            Whether `TimeLimitedRing.union` can join the ring with others. The clock alone turns
+            such rings; keys that come in bursts then raise the share of fresh keys.
         **options
             `seed`, `key_bits`, `hash`, `secret` and `rekey`, as for the constructor.
 
@@ -61,6 +65,6 @@ class Spanned(SlidingFilter):
         keys = expected_keys(length / NANOSECONDS, rate)
         sized = cls._for_keys(keys, check_rate(fpr), {}, options)
         spec = replace(sized.spec, span=length, when_full=when_full)
-        ring = TimeLimitedRing(spec, secret=options.get("secret", 0))
+        ring = TimeLimitedRing(spec, secret=options.get("secret", 0), joinable=joinable)
         ring.clock = SteadyClock()
         return ring

@@ -1,6 +1,7 @@
 """Rings of all families whose window is a span of time: a turn policy before a ring of segments."""
 
 import inspect
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, Self, cast
 
@@ -14,9 +15,9 @@ from ..results import Ages, Results
 from ..saved import MODELS
 from ..spec import FilterSpec
 from ..spec.base import require
-from ..timed_filter import TimedFilter
 from ..times import NEVER, TIME_LIMIT, Now, Times
-from .rotation import PoolStatus, RotationPolicy, RotationState
+from .joinable import Joinable
+from .rotation import BY_CLOCK, PoolStatus, RotationPolicy, RotationState
 from .slices import check_whole
 from .sliding import SlidingFilter
 
@@ -24,7 +25,7 @@ _FAMILIES = {"apbf": "apbf", "apbbf": "apbf", "gebf": "gebf", "blocked-gebf": "g
 """Modules of the families, which import this one."""
 
 
-class TimeLimitedRing(TimedFilter):
+class TimeLimitedRing(Joinable):
     """Ring filter of any family whose window is a span of time.
 
     With `when_full` "overfill" every key is reported for `span`, at any rate of insertions.
@@ -43,17 +44,19 @@ class TimeLimitedRing(TimedFilter):
         Specification with a `span`. Its `generation` insertions fill a generation.
     secret : int
         As for `SlidingFilter`.
+    joinable : bool
+        Whether the ring turns by the clock alone, so that `union` can join rings.
 
     Raises
     ------
     SpecificationError
-        If the specification has no `span`; else as `SlidingFilter`.
+        If the specification has no `span`, or shortens a joinable ring; else as `SlidingFilter`.
     """
 
     supported = tuple(Operation)
     specification = FilterSpec
 
-    def __init__(self, spec: FilterSpec, *, secret: int = 0) -> None:
+    def __init__(self, spec: FilterSpec, *, secret: int = 0, joinable: bool = False) -> None:
         require(spec.timed, "span", f"must be given for {type(self).__name__}", spec.span)
         self.seed, self.key_bits, self.span = spec.seed, spec.key_bits, spec.span
         self._spec = spec
@@ -64,7 +67,12 @@ class TimeLimitedRing(TimedFilter):
         # It turns when it is told to; so it does from the clear on.
         self._ring.generation = TIME_LIMIT
         self._ring._empty()
-        self._turns = RotationState(RotationPolicy.of(spec))
+        self._joinable = joinable
+        policy = RotationPolicy.of(spec)
+        if joinable:
+            require(spec.when_full == "overfill", "when_full", "must be overfill", spec.when_full)
+            policy = replace(policy, when_full=BY_CLOCK)
+        self._turns = RotationState(policy)
         self._hash = self._ring._hash
         self._last = NEVER
 
@@ -187,7 +195,7 @@ class TimeLimitedRing(TimedFilter):
         names = ("shifts", "shortened", "overfilled")
         return {name: getattr(self._turns, name) for name in names}
 
-    def _perform(self, codes: NDArray[np.uint8], keys: Words, times: Any, *_: Any) -> Results:
+    def _perform_in_turn(self, codes: NDArray[np.uint8], keys: Words, times: Times) -> Results:
         passage = self._turns.follow(codes, times)
         self._last = self._turns.latest
         # An operation that turns is its query, a shift and its insertion.
@@ -233,8 +241,8 @@ class TimeLimitedRing(TimedFilter):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Specification, from which a state file builds the filter."""
-        return {"spec": self.spec.to_dict()}
+        """Specification and form, from which a state file builds the filter."""
+        return {"spec": self.spec.to_dict(), **({"joinable": True} if self._joinable else {})}
 
     @classmethod
     def _specified(cls, parameters: dict[str, Any]) -> FilterSpec:
@@ -242,7 +250,7 @@ class TimeLimitedRing(TimedFilter):
 
     @classmethod
     def _build(cls, parameters: dict[str, Any]) -> Self:
-        return cls(cls._specified(parameters))
+        return cls(cls._specified(parameters), joinable=parameters.get("joinable", False))
 
     @property
     def _private(self) -> bool:

@@ -1,0 +1,126 @@
+"""Rings that the clock turns, so that rings of several processes can be joined."""
+
+from abc import abstractmethod
+from copy import deepcopy
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..filter import Words
+from ..operations import Operation, OperationBit
+from ..results import Results
+from ..spec import FilterSpec
+from ..timed_filter import TimedFilter
+from ..times import Times
+from .rotation import RotationState
+from .sliding import SlidingFilter
+
+
+class Joinable(TimedFilter):
+    """Part of `TimeLimitedRing` that joins rings.
+
+    A joinable ring turns at the multiples of the specification's `generation_span`, counted from
+    time 0: before an insertion it makes up for all turns since the one before. So the bits of a
+    segment are of the same time in all rings.
+    """
+
+    _spec: FilterSpec
+    _joinable: bool
+    _turns: RotationState
+    _ring: SlidingFilter
+
+    @property
+    def joinable(self) -> bool:
+        """Whether the clock alone turns the ring, and `union` can join it with others."""
+        return self._joinable
+
+    def union(self, *others: Self) -> Self:
+        """Return a new ring with the keys of this ring and of `others`.
+
+        It is the ring that had performed the insertions of all in the order of time, bit for
+        bit, its counters apart. So every key that one of them would report is reported.
+
+        Let n be the insertions of all rings together in a generation, m the bits of a part and k
+        the parts of a segment. A segment with so many keys matches a fresh key with
+        probability (1 - (1 - 1/m)^n)^k, and a GEBF reports the key with 1 minus the product of
+        the misses of its segments. Thus the `rate` of `for_span` is of all rings together;
+        `status` only knows that a ring was overfull by itself, or is now. The
+        `estimated_false_positive_rate` counts the bits.
+
+        Parameters
+        ----------
+        *others : TimeLimitedRing
+            Joinable, with the same specification and secrets, and times of one clock.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a ring is not joinable, or its specification or secrets differ.
+        """
+        for one in (self, *others):
+            if not isinstance(one, Joinable) or not one._joinable:
+                raise TypeError(
+                    "union: must have rings of for_span(joinable=True), which turn by the clock, "
+                    f"not {one!r}"
+                )
+            if one._spec != self._spec:
+                raise ValueError(f"union: must have one specification, not also {one._spec}")
+        rings = [deepcopy(one) for one in (self, *others)]
+        if any(_secrets(one) != _secrets(self) for one in rings):
+            raise ValueError("union: must have rings with the same secrets, not others")
+        latest = max(one._last for one in rings)
+        for one in rings:
+            one._advance(latest)
+        joined = rings[0]
+        numbers, _ = joined._ring._state()
+        numbers["ring"][1] = sum(one._ring._ring.filled for one in rings)
+        bits = np.bitwise_or.reduce([one._ring._state()[1]["bits"] for one in rings])
+        joined._ring._restore(numbers, {"bits": bits})
+        joined._turns.join([one._turns for one in rings[1:]])
+        joined._last = latest
+        joined.clock = self.clock
+        return joined
+
+    def _perform(self, codes: NDArray[np.uint8], keys: Words, times: Any, *_: Any) -> Results:
+        if not self._joinable:
+            return self._perform_in_turn(codes, keys, times)
+        if (codes == Operation.SHIFT).any():
+            raise ValueError("operations: must not be SHIFT for a joinable ring, which turns alone")
+        ends = (np.flatnonzero(codes == Operation.CLEAR) + 1).tolist()
+        parts = [slice(*ends) for ends in pairwise(dict.fromkeys([0, *ends, len(codes)]))]
+        return Results.joined([self._turn_and_perform(codes[p], keys[p], times[p]) for p in parts])
+
+    def _turn_and_perform(self, codes: NDArray[np.uint8], keys: Words, times: Times) -> Results:
+        """Perform operations of which only the last may be a CLEAR, with a SHIFT for each turn."""
+        before = max(self._last, 0) // self._spec.generation_span
+        inserts = (codes & (OperationBit.INSERT | OperationBit.ALONE)) == OperationBit.INSERT
+        reached = np.where(inserts, times // self._spec.generation_span, before)
+        turns = self._shortest(np.diff(np.maximum.accumulate(reached), prepend=before))
+        final = np.cumsum(turns + 1) - 1
+        each = np.full(len(codes) + int(turns.sum()), Operation.SHIFT, np.uint8)
+        each[final] = codes
+        steps = np.repeat(keys, turns + 1, axis=0), np.repeat(times, turns + 1)
+        return self._perform_in_turn(each, *steps).part(final)
+
+    @abstractmethod
+    def _perform_in_turn(self, codes: NDArray[np.uint8], keys: Words, times: Times) -> Results:
+        """Perform checked operations, and turn where the policy has it."""
+
+    def _advance(self, now: int) -> None:
+        """Turn as far as an insertion at the time `now` would."""
+        period = self._spec.generation_span
+        turns = self._shortest(np.array([max(now, 0) // period - max(self._last, 0) // period]))
+        codes = np.full(int(turns[0]), Operation.SHIFT, np.uint8)
+        keys = np.zeros((len(codes), -(-self.key_bits // 64)), np.uint64)
+        self._perform_in_turn(codes, keys, np.full(len(codes), now))
+
+    def _shortest(self, turns: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return fewer turns with the same effect where they clear every segment."""
+        segments = self._spec.segments
+        return np.where(turns < 2 * segments, turns, segments + turns % segments)
+
+
+def _secrets(ring: Joinable) -> Any:
+    return ring._ring._state()[0].get("secrets")

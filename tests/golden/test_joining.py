@@ -1,0 +1,162 @@
+"""Rings that the clock turns: their union is the ring that had all keys, bit for bit."""
+
+import re
+from copy import deepcopy
+
+import numpy as np
+import pytest
+from paths import PATHS, taking
+
+from lately.golden import APBBF, APBF, GEBF, BlockedGEBF, TimeLimitedRing, analysis, load
+from lately.intervals import clopper_pearson
+
+SECOND = 10**9
+FAMILIES = (APBF, APBBF, GEBF, BlockedGEBF)
+EACH = pytest.mark.parametrize("kind", FAMILIES)
+
+
+def ring(kind, **options):
+    return kind.for_span("10s", 0.001, rate=100, joinable=True, **options)
+
+
+def keys_in_time(seed, count=3000, seconds=60):
+    """Return keys at times that bursts and silences lie between, in order."""
+    rng = np.random.default_rng(seed)
+    steps = rng.exponential(seconds / count, count)
+    steps[rng.integers(0, count, 3)] = [3, 15, 300]
+    times = (np.cumsum(steps) * SECOND).astype(np.int64) + 1_700_000_000 * SECOND
+    return rng.integers(0, 1 << 63, count, np.uint64), times
+
+
+@pytest.mark.parametrize("path", PATHS)
+@EACH
+def test_union_is_the_ring_of_all_keys(kind, path):
+    keys, times = keys_in_time(3)
+    part = np.random.default_rng(4).integers(0, 3, len(keys))
+    part[-200:] = 2  # The others have not turned for long.
+    with taking(path):
+        whole, rings = ring(kind), [ring(kind) for _ in range(3)]
+        whole.insert(keys, times)
+        for number, one in enumerate(rings):
+            for batch in np.array_split(np.flatnonzero(part == number), 5):
+                one.insert(keys[batch], times[batch])
+        before = deepcopy(rings)
+        joined = rings[0].union(*rings[1:])
+    assert joined == whole
+    assert np.array_equal(joined.memory, whole.memory)
+    assert joined.insertions == whole.insertions == len(keys)
+    assert joined.settled_times == whole.settled_times
+    for now in (times[-1], times[-1] + whole.span // 2, times[-1] + 2 * whole.span):
+        assert np.array_equal(joined.age(keys, now), whole.age(keys, now))
+        kept = times >= now - whole.span
+        assert joined.query(keys[kept], now).all()
+    assert rings == before
+    assert rings[2].union(rings[0], rings[1]) == joined
+    more, later = keys_in_time(5)
+    later = later - later[0] + times[-1]
+    joined.check_and_insert(more, later)
+    whole.check_and_insert(more, later)
+    assert joined == whole
+
+
+@EACH
+def test_no_key_of_the_span_is_missed_at_its_edge(kind):
+    model = ring(kind)
+    start = 1_700_000_000 * SECOND + 3
+    model.insert(1, start)
+    for now in range(start, start + model.span + 1, model.span // 40):
+        model.insert(now, now)
+        assert model.query(1, now)
+    assert model.query(1, start + model.span)
+    assert model.shortened == 0
+    model.insert(2, start + model.span + (model.spec.run + 1) * model.spec.generation_span)
+    assert not model.query(1, model.latest)
+
+
+def test_keys_of_any_number_stay_in_their_generation():
+    """Ten times the rate: the false-positive rate grows, and no key is missed."""
+    model = ring(GEBF)
+    times = np.arange(0, 12, 0.001)
+    model.insert(np.arange(len(times)), times)
+    assert model.query(np.flatnonzero(times >= 2), 11.999).all()
+    assert model.shifts < 20 + 2 * model.spec.segments
+    assert (model.status(11.999), model.overfilled > 0) == ("rate exceeded", True)
+
+
+def test_rate_of_a_union():
+    """Four rings, each with a quarter of the keys that they are sized for."""
+    rings = [ring(GEBF) for _ in range(4)]
+    spec = rings[0].spec
+    period = spec.generation_span
+    each = spec.generation // 4
+    rng = np.random.default_rng(9)
+    for one in rings:
+        times = np.repeat(np.arange(spec.window_generations) * period, each)
+        one.insert(rng.integers(0, 1 << 63, len(times), np.uint64), times)
+    joined = rings[0].union(*rings[1:])
+    segment = (1 - (1 - 1 / spec.part_bits) ** (4 * each)) ** spec.parts
+    expected = 1 - (1 - segment) ** spec.window_generations
+    fills = [analysis.segment_false_positive_rate(
+        4 * each, blocks=spec.segment_blocks, cells=spec.cells, parts=spec.parts
+    )] * spec.window_generations  # fmt: skip
+    assert expected == pytest.approx(
+        analysis.apbf_false_positive_rate(1, spec.window_generations - 1, fills=fills)
+    )
+    fresh = rng.integers(0, 1 << 63, 1_000_000, np.uint64)
+    hits = int(joined.query(fresh, joined.latest).sum())
+    low, high = clopper_pearson(hits, len(fresh))
+    print(f"{hits} of {len(fresh)}, {expected:.3g} expected")
+    # Of all fillings: the rate of this one varies by a few percent.
+    assert low * 0.9 < expected < high * 1.1
+    assert joined.estimated_false_positive_rate(joined.latest) == pytest.approx(expected, rel=0.1)
+
+
+def test_states_of_joinable_rings(tmp_path):
+    one, other = ring(APBF), ring(APBF)
+    one.insert("a")
+    other.insert("b")
+    one.save(tmp_path / "one")
+    again = load(tmp_path / "one")
+    assert again.joinable
+    assert again == one
+    both = TimeLimitedRing.from_bytes(other.to_bytes()).union(again)
+    assert both.query(["a", "b", "c"]).tolist() == [True, True, False]
+
+
+def test_clear_begins_again_in_line():
+    one, other = ring(APBBF), ring(APBBF)
+    times = [SECOND, 2 * SECOND, 30 * SECOND]
+    one.perform([2, 5, 2], [1, 2, 3], times)
+    other.insert([4], times[2:])
+    assert one.ring_position == other.ring_position
+    whole = ring(APBBF)
+    whole.insert([3, 4], times[2])
+    assert one.union(other) == whole
+
+
+def test_what_cannot_be_joined():
+    model = ring(GEBF)
+    plain = GEBF.for_span("10s", 0.001, rate=100)
+    with pytest.raises(TypeError, match=r"^union: must have rings of for_span\(joinable=True\), "):
+        model.union(plain)
+    with pytest.raises(TypeError, match=r"which turn by the clock, not <TimeLimitedRing: window "):
+        plain.union(model)
+    with pytest.raises(TypeError, match="not <GEBF: window"):
+        model.union(GEBF.for_window(10))
+    with pytest.raises(ValueError, match=r"^union: must have one specification, not also GEBFSpec"):
+        model.union(ring(GEBF, seed=4))
+    keyed = [ring(GEBF, hash="siphash", secret=secret) for secret in (1, 2, 1)]
+    with pytest.raises(ValueError, match=r"^union: must have rings with the same secrets, not oth"):
+        keyed[0].union(keyed[1])
+    keyed[2].insert("a")
+    assert "a" in keyed[0].union(keyed[2])
+
+
+def test_turns_of_a_joinable_ring_are_its_own():
+    model = ring(GEBF)
+    for turn in (model.shift, lambda: model.perform([4], [0], [model.clock()])):
+        with pytest.raises(ValueError, match=r"^operations: must not be SHIFT for a joinable ring"):
+            turn()
+    message = "when_full: must be overfill, not 'shorten'"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        ring(GEBF, when_full="shorten")
