@@ -9,9 +9,11 @@ import pytest
 PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 
 
-def test_examples(tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", ["python.md", "in-a-service.md"])
+def test_examples(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    found = doctest.testfile(str(PAGE), module_relative=False)
+    path = PAGE.with_name(page)
+    found = doctest.testfile(str(path), module_relative=False, optionflags=doctest.ELLIPSIS)
     assert found.attempted > 20
     assert found.failed == 0
 
