@@ -18,7 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lately.golden import FilterSpec, Specification, any_preset, from_spec, preset
-from lately.golden.hash.keys import random_keys, text_keys
+from lately.golden.hash.digests import KeyDigest
+from lately.golden.hash.key_forms import octets
+from lately.golden.hash.keys import random_keys
 from lately.golden.ring.layout import Layout
 from lately.replay.traces import open_trace
 
@@ -68,7 +70,7 @@ def stream_keys(name: str, operations: int, units: tuple[str, ...]) -> NDArray[n
     if name in drawn:
         return drawn[name]
     with open_trace(name) as trace:
-        return text_keys([text for text, _ in trace], key_bits=64)
+        return KeyDigest(64).of_bytes([octets(text) for text, _ in trace])[:, 0]
 
 
 def lane_points(

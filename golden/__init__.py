@@ -12,7 +12,6 @@ LAZY = {
     "cuckoo.window_dictionary": ("WindowDictionary",),
     "errors": ("LatelyError", "RekeyError", "SpecificationError", "StateFileError"),
     "filter": ("CountedFilter", "Filter"),
-    "hash.keys": ("text_keys",),
     "models": ("from_spec", "load"),
     "operations": ("Operation",),
     "results": ("Results", "TimedVerdicts", "TimingVerdicts", "Verdicts", "WindowVerdicts"),

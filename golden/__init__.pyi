@@ -5,7 +5,6 @@ from .errors import SpecificationError as SpecificationError
 from .errors import StateFileError as StateFileError
 from .filter import CountedFilter as CountedFilter
 from .filter import Filter as Filter
-from .hash.keys import text_keys as text_keys
 from .models import from_spec as from_spec
 from .models import load as load
 from .operations import Operation as Operation

@@ -20,6 +20,7 @@ class Options(TypedDict, total=False):
 
     seed: int
     key_bits: int
+    digest: str
     hash: str
     secret: int
     rekey: bool

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .atomic import taking_single_keys
 from .convenience import Options
-from .hash.keys import Key, Keys, OneOrAll, check_keys, one_or_all
+from .hash.keys import Key, Keys, OneOrAll, one_or_all
 from .operations import Operation, OperationBit
 from .parameters import require_count as require_count
 from .results import Ages, Results
@@ -128,7 +128,7 @@ class Filter(Saved):
             that the filter has, or times or windows are not as required. Nothing is performed
             then.
         """
-        words = check_keys(keys, self.key_bits)
+        words = self._words(keys)
         moments = self._checked_times(times, len(words))
         codes = self._checked_operations(operations, len(words))
         asked = self._checked_windows(windows, len(words))
@@ -144,7 +144,7 @@ class Filter(Saved):
 
         Parameters, errors: as `perform`.
         """
-        words = check_keys(keys, self.key_bits)
+        words = self._words(keys)
         moments = self._checked_times(times, len(words))
         asked = self._checked_windows(windows, len(words))
         return self._performed(Operation.QUERY, words, moments, asked)
@@ -208,6 +208,17 @@ class Filter(Saved):
                 f"windows: must not be given for {type(self).__name__}, which has one window"
             )
         return None
+
+    # Keys
+
+    def key_words(self, keys: Keys) -> Words:
+        """Return the words that keys stand for in this filter; text becomes its digest.
+
+        Parameters, errors: as `insert`. The result is an ndarray of uint64, shape (n,) for
+        `key_bits` of 64 or fewer, else (n, words). The filter takes it in place of the keys.
+        """
+        words = self._words(keys)
+        return words[:, 0] if words.shape[1] == 1 else words
 
     # Compiled state
 
@@ -394,7 +405,7 @@ class CountedFilter(Filter):
             If the keys are neither integers nor text nor bytes, one is null, the shape is
             wrong, or a key does not fit into `key_bits`.
         """
-        words = check_keys(keys, self.key_bits)
+        words = self._words(keys)
         self._insert(words)
         self._note_events(len(words), len(words))
 
@@ -420,7 +431,7 @@ class CountedFilter(Filter):
         Parameters, errors: as `insert`. The result is an ndarray of bool, shape (n,); a
         bool for a single key.
         """
-        return self._query(check_keys(keys, self.key_bits))
+        return self._query(self._words(keys))
 
     @one_or_all
     def check_and_insert(self, keys: Keys, *, refresh: bool = True) -> Answers:
@@ -438,7 +449,7 @@ class CountedFilter(Filter):
 
         Parameters, errors, result: as `query`, shape (n,).
         """
-        return self._checked_and_inserted(check_keys(keys, self.key_bits), refresh=refresh)
+        return self._checked_and_inserted(self._words(keys), refresh=refresh)
 
     @one_or_all
     def age(self, keys: Keys) -> Ages:
@@ -449,7 +460,7 @@ class CountedFilter(Filter):
 
         Parameters, errors: as `insert`. The result is an ndarray of int64, shape (n,).
         """
-        return self._age(check_keys(keys, self.key_bits))
+        return self._age(self._words(keys))
 
 
 def _stretches(codes: NDArray[np.uint8]) -> Iterator[slice]:

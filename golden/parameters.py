@@ -3,14 +3,19 @@
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .convenience import PythonProtocol
 from .errors import SpecificationError
+from .hash.digests import DIGESTS, KeyDigest
 from .hash.functions import KeyHash
-from .spec.base import Specification
+from .hash.keys import Keys, check_keys
+from .hash.siphash import check_secret
+from .spec.base import Specification, require_digest
 
 
 class Parameterised(PythonProtocol):
@@ -23,7 +28,9 @@ class Parameterised(PythonProtocol):
 
     seed: int
     key_bits: int
+    digest: str
     _hash: KeyHash
+    _digest_secret = 0
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -40,8 +47,8 @@ class Parameterised(PythonProtocol):
             parameter = inspect.Parameter(
                 item.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=item.type
             )
-            (shared if item.name in ("key_bits", "seed") else own).append(parameter)
-        return own + shared[::-1]
+            (shared if item.name in ("key_bits", "seed", "digest") else own).append(parameter)
+        return own + [shared[place] for place in (1, 0, 2)]
 
     @classmethod
     def _bound(cls, parameters: dict[str, Any]) -> inspect.BoundArguments:
@@ -70,7 +77,7 @@ class Parameterised(PythonProtocol):
         """
         cls.__signature__.bind_partial(**options)
         try:
-            return cls(**{**cls._sizes(keys, fpr), **given}, **options)
+            return cls(**{**cls._sizes(keys, fpr), **given, "digest": DIGESTS[1], **options})
         except OverflowError:
             pass
         except SpecificationError as error:
@@ -98,6 +105,7 @@ class Parameterised(PythonProtocol):
             # A property of that name reads the value kept under a private one.
             kept = isinstance(getattr(type(self), name, None), property)
             setattr(self, f"_{name}" if kept else name, value)
+        require_digest(self.digest)
 
     def _prepare(self) -> None:
         """Check parameters together, derive those that are None, and make the hash functions."""
@@ -107,6 +115,27 @@ class Parameterised(PythonProtocol):
         self._hash = KeyHash(
             key_bits=self.key_bits, sizes=sizes, functions=functions, seed=self.seed
         )
+
+    # Keys
+
+    @cached_property
+    def _key_digest(self) -> KeyDigest:
+        return KeyDigest(self.key_bits, self.digest, self.seed, self._digest_secret)
+
+    def _digest_under(self, secret: int) -> None:
+        """Let the digest of text depend on the first `secret`, if it depends on any."""
+        self._digest_secret = check_secret(secret) if self.digest == "siphash" else 0
+        vars(self).pop("_key_digest", None)
+        if self._engine is not None:
+            self._lend_digest()
+
+    def _lend_digest(self) -> None:
+        """Let the extension have the digest of text, for single keys; it calls this."""
+        self._engine.digest_by(self._key_digest.keys)
+
+    def _words(self, keys: Keys) -> NDArray[np.uint64]:
+        """Return the words of keys in any form, shape (n, words); as `check_keys`."""
+        return check_keys(keys, self._key_digest)
 
     # Specification
 

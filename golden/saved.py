@@ -63,11 +63,14 @@ class Saved(Parameterised):
     def _saved(self) -> State:
         """Return the part of the filter that changes, with its counters."""
         numbers, arrays = self._state()
+        if self._digest_secret:
+            numbers["digest_secret"] = self._digest_secret
         return {**numbers, "events": self.counters}, arrays
 
     def _take_saved(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Take the result of `_saved`; errors as `_restore`. Older files have no counters."""
         self._restore(numbers, arrays)
+        self._digest_under(numbers.get("digest_secret", 0))
         if events := numbers.get("events"):
             for name, value in events.items():
                 require_count(name, value, least=0)
@@ -227,7 +230,7 @@ class Saved(Parameterised):
         """Return the parts of the state that `==` compares."""
         with self._lock:
             self._settle()
-            return self._identity(), self._state()[1]
+            return (self._identity(), self._digest_secret), self._state()[1]
 
     __hash__ = None  # type: ignore[assignment]
 

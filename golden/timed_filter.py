@@ -12,7 +12,7 @@ from .atomic import Counter
 from .convenience import Options, State
 from .durations import NANOSECONDS, span_nanoseconds, time_text
 from .filter import Answers, Filter, Words, require_count
-from .hash.keys import Key, Keys, check_keys, one_or_all
+from .hash.keys import Key, Keys, one_or_all
 from .results import Ages
 from .sizing import check_rate, expected_keys
 from .times import TIME_LIMIT, Now, SteadyClock, Times, check_each, check_timestamps, nanoseconds
@@ -193,7 +193,7 @@ class TimedFilter(Filter):
         -------
         ndarray of bool, shape (n,); a bool for a single key
         """
-        words = check_keys(keys, self.key_bits)
+        words = self._words(keys)
         return self._query(words, self._moments(now, len(words)))
 
     @one_or_all
@@ -218,12 +218,12 @@ class TimedFilter(Filter):
 
         Parameters, errors: as `query`. The result is an ndarray of int64, shape (n,).
         """
-        words = check_keys(keys, self.key_bits)
+        words = self._words(keys)
         return self._age(words, self._moments(now, len(words)))
 
     def _arrivals(self, keys: Keys, now: Now) -> tuple[Words, Times]:
         """Return keys and times of insertions, which never decrease; count those that are late."""
-        words = check_keys(keys, self.key_bits)
+        words = self._words(keys)
         given = self._given(now, len(words))
         times = np.maximum.accumulate(np.maximum(given, self._last))
         self.late += int(np.count_nonzero(times != given))

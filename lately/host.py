@@ -140,7 +140,7 @@ class BoardSession(Session):
     ) -> NDArray[np.uint8]:
         """Return the record of each operation, shape (n, bytes)."""
         information = self.information
-        words = check_keys(keys, information.key_bits)
+        words = check_keys(keys, information.key_digest)
         codes = np.asarray(operations)
         if codes.shape != (len(words),) or codes.dtype.kind not in "ui":
             raise ValueError(
@@ -300,7 +300,7 @@ class Board(BoardSession):
     def _perform_all(
         self, operation: Operation, keys: ArrayLike, windows: Windows = None
     ) -> Results:
-        checked = check_keys(keys, self.information.key_bits)
+        checked = check_keys(keys, self.information.key_digest)
         return self.perform(np.full(len(checked), operation, np.uint8), checked, windows)
 
     def _perform_one(self, operation: Operation) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from lately.golden.hash.keys import text_keys
+from lately.golden.hash.digests import KeyDigest
+from lately.golden.hash.key_forms import octets
 from lately.replay.traces import open_trace
 
 from .studies.streams import Keys
@@ -55,7 +56,7 @@ def real(name: str, count: int | None = None) -> Keys | None:
         return None
     with open_trace(file) as trace:
         records = list(trace) if count is None else trace.read(count)
-    return text_keys([text for text, _ in records], key_bits=64)
+    return KeyDigest(64).of_bytes([octets(text) for text, _ in records])[:, 0]
 
 
 def distances(keys: Keys) -> NDArray[np.int64]:

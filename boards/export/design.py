@@ -259,7 +259,7 @@ class Design:
     @property
     def digest(self) -> str:
         """Digest of the specification, in hexadecimal digits."""
-        return self.spec.digest.hex()
+        return self.spec.fingerprint.hex()
 
     @property
     def profile(self) -> Profile:

@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ...golden.hash.digests import DIGESTS, KeyDigest
 from ...golden.spec.base import Specification
 from .protocol import (
     LEAST_CLOCK,
@@ -139,6 +140,12 @@ class Information:
     def key_bits(self) -> int:
         """Width of a key."""
         return self.request["key"] if self.request else int(self.spec["key_bits"])
+
+    @property
+    def key_digest(self) -> KeyDigest:
+        """Digest of text, as that of the golden model."""
+        name, seed = self.spec.get("digest", DIGESTS[0]), self.spec.get("seed", 0)
+        return KeyDigest(self.key_bits, name, seed)
 
     # Bytes on the line
 

@@ -1,4 +1,4 @@
-/* BLAKE2b of short texts (RFC 7693), without a key: the digest of `text_keys`. */
+/* BLAKE2b of short texts (RFC 7693), without a key: one of the digests of text. */
 #ifndef LATELY_BLAKE2B_H
 #define LATELY_BLAKE2B_H
 

@@ -121,6 +121,24 @@ static void base_dealloc(PyObject *self) {
     Py_DECREF(type);
 }
 
+/* digest_by(keys): the digest of text, SipHash under the first key, or BLAKE2b if there is none. */
+static PyObject *digest_by(PyObject *self, PyObject *keys) {
+    Buffers all = {.count = 0};
+    const Secret *found = core_buffer(&all, keys, 8, -1, 0, "keys");
+    if (!found) {
+        return NULL;
+    }
+    int given = core_items(&all, 0) >= 2;
+    ((Engine *)self)->digest = given ? SIPHASH : BLAKE2B;
+    ((Engine *)self)->digest_key = given ? *found : (Secret){0};
+    return core_finish(&all, Py_NewRef(Py_None));
+}
+
+static PyMethodDef engine_methods[] = {
+    {"digest_by", digest_by, METH_O, "Let these keys be those of the digest of text."},
+    {NULL, NULL, 0, NULL},
+};
+
 static PyMemberDef engine_members[] = {
     {"armed", T_INT, offsetof(Engine, armed), READONLY, "Whether its numbers are those of the filter."},
     {NULL, 0, 0, 0, NULL},
@@ -184,43 +202,56 @@ static Engine *free_engine(const Base *self) {
     return (Engine *)self->engine;
 }
 
-/* Whether an object is a key of one word for this hash. */
-static int take_key(const Hash *hash, PyObject *object, uint64_t *key) {
+/* Calls a method that prepares the engine, and returns whether it still is that of a free filter;
+   -1 on error. */
+static int prepare(Base *self, const Engine *engine, const char *method) {
+    PyObject *done = PyObject_CallMethod((PyObject *)self, method, NULL);
+    if (!done) {
+        return -1;
+    }
+    Py_DECREF(done);
+    return free_engine(self) == engine; /* Another thread may have come between. */
+}
+
+/* Takes the key of one word of an object; returns 0 if the method of Python is needed, -1 on
+   error. */
+static int take_key(Base *self, const Engine *engine, PyObject *object, uint64_t *key) {
     const uint8_t *bytes;
     Py_ssize_t count;
-    if (hash->words != 1) {
+    if (engine->hash->words != 1) {
         return 0;
     }
     if (!PyLong_CheckExact(object)) {
-        int text = text_bytes(object, &bytes, &count);
-        *key = text ? text_key(bytes, count, hash->key_bits) : 0;
-        return text;
+        int taken = text_bytes(object, &bytes, &count);
+        if (taken && !engine->digest) {
+            taken = prepare(self, engine, "_lend_digest");
+            taken = taken > 0 ? engine->digest : taken;
+        }
+        if (taken > 0) {
+            *key = text_key(bytes, count, engine);
+        }
+        return taken;
     }
     *key = PyLong_AsUnsignedLongLong(object);
     if (*key == (uint64_t)-1 && PyErr_Occurred()) {
-        PyErr_Clear(); /* the method of Python finds the words for it */
+        PyErr_Clear(); /* the method of Python takes negative numbers, and has errors for others */
         return 0;
     }
-    return hash->key_bits >= 64 || *key >> hash->key_bits == 0;
+    return engine->hash->key_bits >= 64 || *key >> engine->hash->key_bits == 0;
 }
 
 /* Performs an operation on one key; returns 0 if the method of Python is needed, -1 on error. */
 static int perform_one(Base *self, int code, PyObject *object, int64_t *age) {
     uint64_t key;
     Engine *engine = free_engine(self);
-    if (!engine || (engine->reads && code != QUERY) || !take_key(engine->hash, object, &key)) {
-        return 0;
+    int ready = engine && !(engine->reads && code != QUERY);
+    ready = ready ? take_key(self, engine, object, &key) : 0;
+    if (ready > 0 && !engine->armed) {
+        ready = prepare(self, engine, "_arm");
+        ready = ready > 0 ? engine->armed : ready;
     }
-    if (!engine->armed) {
-        PyObject *done = PyObject_CallMethod((PyObject *)self, "_arm", NULL);
-        if (!done) {
-            return -1;
-        }
-        Py_DECREF(done);
-        /* Another thread may have come between. */
-        if (free_engine(self) != engine || !engine->armed) {
-            return 0;
-        }
+    if (ready <= 0) {
+        return ready;
     }
     *age = code == CHECK_NEW ? check_new(engine, key) : engine->one(engine, code, key);
     if (code != QUERY) {

@@ -9,6 +9,8 @@ enum { NONE = 0, QUERY = 1, INSERT = 2, CHECK = 3, ALONE = 4, SHIFT = 4, CLEAR =
 #define CORE_READS "filter: must be attached with write=True to change it"
 #define CHECK_NEW 19 /* CHECK of a single key that is not inserted if it is reported */
 
+enum { BLAKE2B = 1, SIPHASH = 2 };
+
 /* First part of the compiled state of a filter. While it is armed, its numbers are the state of
    the filter, and single keys need nothing of Python. */
 typedef struct Engine {
@@ -17,6 +19,8 @@ typedef struct Engine {
     int reads;                            /* whether another process writes the memory */
     int64_t operations, insertions, hits; /* since it was armed */
     Hash *hash;                           /* owned */
+    int digest;                           /* of text: BLAKE2B, SIPHASH, or 0 while unknown */
+    Secret digest_key;                    /* of SIPHASH */
     /* Performs QUERY, INSERT or CHECK of one key, and returns its age; -1 if it is not reported. */
     int64_t (*one)(struct Engine *engine, int code, uint64_t key);
 } Engine;
@@ -27,8 +31,8 @@ extern PyTypeObject *engine_type;
 /* Bytes of a str or bytes object; returns 0 if it is another, or has no UTF-8. */
 int text_bytes(PyObject *object, const uint8_t **bytes, Py_ssize_t *count);
 
-/* Key of one word that a text is. */
-uint64_t text_key(const uint8_t *bytes, Py_ssize_t count, Py_ssize_t key_bits);
+/* Key of one word of a text, by the digest of a filter. */
+uint64_t text_key(const uint8_t *bytes, Py_ssize_t count, const Engine *engine);
 
 /* Takes the counts of single keys into the last three of `numbers`, and disarms. */
 void engine_disarm(Engine *engine, int64_t numbers[3]);

@@ -59,6 +59,9 @@ static inline Py_ssize_t core_items(const Buffers *all, int index) {
     return all->views[index].len / all->views[index].itemsize;
 }
 
+/* Whether spans are in a buffer, and none ends before it begins; else an error is set. */
+int core_within(const int64_t *starts, const int64_t *stops, Py_ssize_t count, Py_ssize_t size);
+
 /* Makes a type of the module, with its name after the last dot as the attribute. */
 int core_add_type(PyObject *module, PyTypeObject **type, const char *name, size_t size,
                   PyType_Slot *slots);

@@ -1,15 +1,13 @@
-/* Lines of a stream: where they end, what of each is the key, digests, those that are kept. */
+/* Lines of a stream: where they end, what of each is the key, which are kept. */
 #include "core.h"
-#include "siphash.h"
 
-/* Whether spans lie in a buffer and none ends before it begins; else an error is set. */
-static int within(const int64_t *starts, const int64_t *stops, Py_ssize_t count, Py_ssize_t size) {
+int core_within(const int64_t *starts, const int64_t *stops, Py_ssize_t count, Py_ssize_t size) {
     int outside = 0;
     for (Py_ssize_t i = 0; i < count; i++) {
         outside |= starts[i] < 0 || stops[i] < starts[i] || stops[i] > size;
     }
     if (outside) {
-        PyErr_SetString(PyExc_ValueError, "spans: must lie in the buffer");
+        PyErr_SetString(PyExc_ValueError, "spans: must be in the buffer");
         return 0;
     }
     return 1;
@@ -57,7 +55,7 @@ static PyObject *field_spans(PyObject *self, PyObject *args) {
     int64_t *starts = bytes ? core_buffer(&all, b, 8, -1, 1, "starts") : NULL;
     Py_ssize_t count = starts ? core_items(&all, 1) : 0;
     int64_t *stops = starts ? core_buffer(&all, c, 8, count, 1, "stops") : NULL;
-    if (!stops || !within(starts, stops, count, all.views[0].len)) {
+    if (!stops || !core_within(starts, stops, count, all.views[0].len)) {
         return core_finish(&all, NULL);
     }
     Py_BEGIN_ALLOW_THREADS
@@ -70,31 +68,6 @@ static PyObject *field_spans(PyObject *self, PyObject *args) {
         const char *last = at ? memchr(at, delimiter, (size_t)(end - at)) : NULL;
         starts[i] = at ? at - bytes : -1;
         stops[i] = last ? last - bytes : stops[i];
-    }
-    Py_END_ALLOW_THREADS
-    return core_finish(&all, Py_NewRef(Py_None));
-}
-
-/* siphash_spans(buffer, starts, stops, low, high, digests): SipHash-1-3 of each span. */
-static PyObject *siphash_spans(PyObject *self, PyObject *args) {
-    PyObject *a, *b, *c, *d;
-    unsigned long long low, high;
-    Buffers all = {.count = 0};
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OOOKKO", &a, &b, &c, &low, &high, &d)) {
-        return NULL;
-    }
-    const uint8_t *bytes = core_buffer(&all, a, 1, -1, 0, "buffer");
-    const int64_t *starts = bytes ? core_buffer(&all, b, 8, -1, 0, "starts") : NULL;
-    Py_ssize_t count = starts ? core_items(&all, 1) : 0;
-    const int64_t *stops = starts ? core_buffer(&all, c, 8, count, 0, "stops") : NULL;
-    uint64_t *digests = stops ? core_buffer(&all, d, 8, count, 1, "digests") : NULL;
-    if (!digests || !within(starts, stops, count, all.views[0].len)) {
-        return core_finish(&all, NULL);
-    }
-    Py_BEGIN_ALLOW_THREADS
-    for (Py_ssize_t i = 0; i < count; i++) {
-        digests[i] = siphash(bytes + starts[i], stops[i] - starts[i], low, high);
     }
     Py_END_ALLOW_THREADS
     return core_finish(&all, Py_NewRef(Py_None));
@@ -114,7 +87,7 @@ static PyObject *keep_lines(PyObject *self, PyObject *args) {
     Py_ssize_t count = keep ? core_items(&all, 1) : 0;
     const int64_t *bounds = keep ? core_buffer(&all, b, 8, count + 1, 0, "bounds") : NULL;
     char *out = bounds ? core_buffer(&all, d, 1, -1, 1, "out") : NULL;
-    if (!out || !within(bounds, bounds + 1, count, all.views[0].len)) {
+    if (!out || !core_within(bounds, bounds + 1, count, all.views[0].len)) {
         return core_finish(&all, NULL);
     }
     if (count && core_items(&all, 3) < bounds[count] - bounds[0]) {
@@ -142,7 +115,6 @@ static PyObject *keep_lines(PyObject *self, PyObject *args) {
 PyMethodDef core_lines_methods[] = {
     {"line_bounds", line_bounds, METH_VARARGS, "Where the lines of a buffer begin."},
     {"field_spans", field_spans, METH_VARARGS, "Narrow spans to one of their fields."},
-    {"siphash_spans", siphash_spans, METH_VARARGS, "SipHash-1-3 of spans of a buffer."},
     {"keep_lines", keep_lines, METH_VARARGS, "Copy the lines that are kept."},
     {NULL, NULL, 0, NULL},
 };

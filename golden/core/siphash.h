@@ -54,17 +54,26 @@ static inline uint64_t sip_load(const uint8_t *bytes) {
     return word;
 }
 
+/* Bytes behind the last whole word, the least significant first, with zeros above. */
+static inline uint64_t sip_rest(const uint8_t *bytes, Py_ssize_t count) {
+    unsigned rest = count & 7;
+    uint64_t word = 0;
+    if (rest && count > 8) {
+        return sip_load(bytes + count - 8) >> (64 - 8 * rest);
+    }
+    for (unsigned i = 0; i < rest; i++) {
+        word |= (uint64_t)bytes[i] << (8 * i);
+    }
+    return word;
+}
+
 static inline uint64_t siphash(const uint8_t *bytes, Py_ssize_t count, uint64_t low, uint64_t high) {
     SipState state = sip_start(low, high);
     Py_ssize_t at = 0;
     for (; at + 8 <= count; at += 8) {
         sip_word(&state, sip_load(bytes + at));
     }
-    uint64_t last = (uint64_t)count << 56;
-    for (int i = 0; at + i < count; i++) {
-        last |= (uint64_t)bytes[at + i] << (8 * i);
-    }
-    sip_word(&state, last);
+    sip_word(&state, (uint64_t)count << 56 | sip_rest(bytes, count));
     return sip_end(&state);
 }
 

@@ -1,4 +1,4 @@
-/* Keys that are text: their digests, as `text_keys` makes them. */
+/* Keys that are text: their digests, as `lately.golden.hash.digests` makes them. */
 #include "blake2b.h"
 #include "calls.h"
 
@@ -19,39 +19,100 @@ int text_bytes(PyObject *object, const uint8_t **bytes, Py_ssize_t *count) {
     return 0;
 }
 
-uint64_t text_key(const uint8_t *bytes, Py_ssize_t count, Py_ssize_t key_bits) {
+uint64_t text_key(const uint8_t *bytes, Py_ssize_t count, const Engine *engine) {
+    Py_ssize_t key_bits = engine->hash->key_bits;
     uint64_t key;
-    blake2b(bytes, count, 1, &key);
+    if (engine->digest == SIPHASH) {
+        key = siphash(bytes, count, engine->digest_key.low, engine->digest_key.high);
+    } else {
+        blake2b(bytes, count, 1, &key);
+    }
     return key_bits < 64 ? key & (((uint64_t)1 << key_bits) - 1) : key;
 }
 
-/* digest_texts(texts, words, digests): writes the digests of a list of str and bytes. Returns
-   False if another kind of object, or text that UTF-8 does not have, is among them. */
-static PyObject *digest_texts(PyObject *module, PyObject *args) {
-    PyObject *texts, *out;
-    int words;
-    Buffers all = {.count = 0};
-    (void)module;
-    if (!PyArg_ParseTuple(args, "O!iO", &PyList_Type, &texts, &words, &out)) {
+/* Digest to some words: SipHash under a key for each, or BLAKE2b if there are no keys. */
+typedef struct {
+    const Secret *keys;
+    Py_ssize_t words;
+} Digest;
+
+ALWAYS void digest(const Digest *digest, const uint8_t *bytes, Py_ssize_t count, uint64_t *out) {
+    if (!digest->keys) {
+        blake2b(bytes, count, (int)digest->words, out);
+        return;
+    }
+    for (Py_ssize_t word = 0; word < digest->words; word++) {
+        out[word] = siphash(bytes, count, digest->keys[word].low, digest->keys[word].high);
+    }
+}
+
+/* Takes keys and the room for digests of a number of texts; returns it, or NULL with an error. */
+static uint64_t *take_digest(Buffers *all, Digest *digest, PyObject *keys, PyObject *out,
+                             Py_ssize_t count) {
+    const Secret *found = core_buffer(all, keys, 8, -1, 0, "keys");
+    uint64_t *digests = found ? core_buffer(all, out, 8, count, 1, "digests") : NULL;
+    if (!digests) {
         return NULL;
     }
-    if (words < 1 || words > 8) {
-        PyErr_SetString(PyExc_ValueError, "words: must be 1 to 8");
+    Py_ssize_t given = core_items(all, all->count - 2) / 2, room = core_items(all, all->count - 1);
+    digest->keys = given ? found : NULL;
+    digest->words = count ? room / count : 1;
+    if (room != count * digest->words || digest->words > (given ? given : 8)) {
+        PyErr_SetString(PyExc_ValueError, "digests: must have a row of words for each text");
+        return NULL;
+    }
+    return digests;
+}
+
+/* digest_texts(texts, keys, digests): writes the digests of a list of str and bytes. Returns
+   False if another kind of object, or text that UTF-8 does not have, is among them. */
+static PyObject *digest_texts(PyObject *module, PyObject *args) {
+    PyObject *texts, *keys, *out;
+    Buffers all = {.count = 0};
+    Digest own;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!OO", &PyList_Type, &texts, &keys, &out)) {
         return NULL;
     }
     Py_ssize_t total = PyList_Size(texts), count;
-    uint64_t *digests = core_buffer(&all, out, 8, total * words, 1, "digests");
+    uint64_t *digests = take_digest(&all, &own, keys, out, total);
     for (Py_ssize_t i = 0; digests && i < total; i++) {
         const uint8_t *bytes;
         if (!text_bytes(PyList_GetItem(texts, i), &bytes, &count)) {
             return core_finish(&all, Py_NewRef(Py_False));
         }
-        blake2b(bytes, count, words, digests + i * words);
+        digest(&own, bytes, count, digests + i * own.words);
     }
     return core_finish(&all, digests ? Py_NewRef(Py_True) : NULL);
 }
 
+/* digest_spans(buffer, starts, stops, keys, digests): writes the digests of spans of a buffer. */
+static PyObject *digest_spans(PyObject *module, PyObject *args) {
+    PyObject *a, *b, *c, *d, *e;
+    Buffers all = {.count = 0};
+    Digest own;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OOOOO", &a, &b, &c, &d, &e)) {
+        return NULL;
+    }
+    const uint8_t *bytes = core_buffer(&all, a, 1, -1, 0, "buffer");
+    const int64_t *starts = bytes ? core_buffer(&all, b, 8, -1, 0, "starts") : NULL;
+    Py_ssize_t count = starts ? core_items(&all, 1) : 0;
+    const int64_t *stops = starts ? core_buffer(&all, c, 8, count, 0, "stops") : NULL;
+    uint64_t *digests = stops ? take_digest(&all, &own, d, e, count) : NULL;
+    if (!digests || !core_within(starts, stops, count, all.views[0].len)) {
+        return core_finish(&all, NULL);
+    }
+    Py_BEGIN_ALLOW_THREADS
+    for (Py_ssize_t i = 0; i < count; i++) {
+        digest(&own, bytes + starts[i], stops[i] - starts[i], digests + i * own.words);
+    }
+    Py_END_ALLOW_THREADS
+    return core_finish(&all, Py_NewRef(Py_None));
+}
+
 PyMethodDef core_texts_methods[] = {
-    {"digest_texts", digest_texts, METH_VARARGS, "Write the BLAKE2b digests of texts."},
+    {"digest_texts", digest_texts, METH_VARARGS, "Write the digests of a list of texts."},
+    {"digest_spans", digest_spans, METH_VARARGS, "Write the digests of spans of a buffer."},
     {NULL, NULL, 0, NULL},
 };

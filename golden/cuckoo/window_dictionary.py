@@ -116,6 +116,7 @@ class WindowDictionary(DictionaryState):
         if check_secret(secret):
             self.rekey(secret)
             self._empty()
+        self._digest_under(secret)
 
     @classmethod
     def _signature(cls) -> list[inspect.Parameter]:
@@ -176,7 +177,7 @@ class WindowDictionary(DictionaryState):
 
         Parameters, errors: as `insert` and `checked_window`. Result: ndarray of bool, shape (n,).
         """
-        words = self._hash.check_keys(keys)
+        words = self._words(keys)
         return self._query(words, self._asked_windows(window, len(words)))
 
     @one_or_all
@@ -187,7 +188,7 @@ class WindowDictionary(DictionaryState):
 
         Parameters, errors, result: as `query`, shape (n,); `refresh` as for `CountedFilter`.
         """
-        words = self._hash.check_keys(keys)
+        words = self._words(keys)
         windows = self._asked_windows(window, len(words))
         return self._checked_and_inserted(words, windows, refresh=refresh)
 
@@ -196,7 +197,7 @@ class WindowDictionary(DictionaryState):
 
         Parameters, errors: as `insert`.
         """
-        words = self._hash.check_keys(keys)
+        words = self._words(keys)
         self._performed(Operation.REMOVE, words)
         self._note_events(len(words))
 

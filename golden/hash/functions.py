@@ -40,6 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import compilation
+from .digests import KeyDigest
 from .keys import Keys, check_keys
 from .siphash import siphash
 
@@ -377,8 +378,8 @@ class KeyHash:
         self.tables = [_byte_table(self.columns[low : low + 8]) for low in range(0, key_bits, 8)]
 
     def check_keys(self, keys: Keys) -> NDArray[np.uint64]:
-        """Return keys in the form that `state` takes, shape (n, words); see `check_keys`."""
-        return check_keys(keys, self.key_bits)
+        """Return integers in the form that `state` takes, shape (n, words); see `check_keys`."""
+        return check_keys(keys, KeyDigest(self.key_bits))
 
     def state(self, keys: NDArray[np.uint64], secret: int = 0) -> NDArray[np.uint64]:
         """Return the states, shape (n,), of `keys` of shape (n, words).

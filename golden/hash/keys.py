@@ -1,37 +1,43 @@
 """Keys as people have them, brought to the 64-bit words that filters hash.
 
-A key is a non-negative integer, or text, or bytes. Text stands for its UTF-8
-bytes, so that ``"a"`` and ``b"a"`` are one key, and bytes stand for their
-digest (`text_keys`). Integers stand for themselves: 5 and "5" are two keys.
-
-The digest is BLAKE2b, of as many whole 64-bit words as the key has, the least
-significant word first and each little-endian; the last word is cut to the
-width of the key. Keys of more than 512 bits take SHAKE256 of the text, which a
-keyed digest puts after the length of its own key (8 bytes, little-endian) and
-that key. A digest depends on nothing but the text, the width and the key of
-the digest: neither on the machine or a version nor on the seed of a filter.
+A key is an integer, which stands for itself, or bytes, which stand for their digest. All other
+forms stand for one of the two: `check_keys` has the list.
 """
 
-import hashlib
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..compilation import core
+from .digests import KeyDigest
+from .key_forms import (
+    INTEGERS,
+    TEXTS,
+    Address,
+    arrow_chunks,
+    arrow_spans,
+    check_padding,
+    nanoseconds,
+    null,
+    octets,
+    plain,
+    unexpected,
+)
 
 Text = str | bytes | bytearray | memoryview
 """Keys that are digested."""
 
-Key = int | np.integer[Any] | Text
+Key = int | np.integer[Any] | Text | UUID | Address | date | np.datetime64 | tuple[Any, ...]
 """A single key."""
 
 Keys = ArrayLike | Key | Iterable[Key]
 """A single key, an iterable or an array of keys; an array of shape (n, words) gives words of wide
-keys, the least significant first. A tuple is refused: it may be one key or several."""
+keys, the least significant first. A tuple is a single key."""
 
 Model = TypeVar("Model")
 """Class that has a method whose first parameter is `keys`."""
@@ -62,16 +68,10 @@ class OneOrAll(Protocol[Others, One, All]):
     def __get__(self, model: object, kind: Any = ..., /) -> Bound[Others, One, All]: ...
 
 
-_EXPECTED = "must be integers, str or bytes"
-_TEXTS = (str, bytes, bytearray, memoryview)
-_INTEGERS = (int, np.integer)
-_NULLS = ("NoneType", "NAType", "NaTType")
-
-
 def is_single(keys: Any) -> bool:
     """Whether `keys` is one key and not several."""
     return (
-        isinstance(keys, (*_TEXTS, *_INTEGERS))
+        isinstance(keys, (*TEXTS, *INTEGERS, tuple))
         or getattr(keys, "ndim", None) == 0
         or hasattr(keys, "as_py")
         or not hasattr(keys, "__iter__")
@@ -110,18 +110,36 @@ def one_or_all(method: Callable[..., Any]) -> Any:
     return answer
 
 
-def check_keys(keys: Keys, key_bits: int) -> NDArray[np.uint64]:
+def check_keys(keys: Keys, digest: KeyDigest) -> NDArray[np.uint64]:
     """Bring keys of any form to words.
+
+    - Text stands for its UTF-8 bytes: "a" and b"a" are one key. Surrogates of
+      ``surrogateescape`` stand for the bytes that could not be decoded.
+    - Bytes, a bytearray and a memoryview are one key if their bytes are equal.
+      The key is the digest of the bytes.
+    - An integer stands for itself: 5 and numpy's 5 are one key, 5 and "5" are two. A
+      negative one is its two's complement in `key_bits`: -1 and 2**key_bits - 1 are one key.
+    - A UUID stands for its 16 bytes, an IP address for the 4 or 16 bytes of its `packed` form,
+      behind which a scope follows after ``%``. An address and its text are two keys.
+    - A date, a datetime or a datetime64 stands for the integer of its nanoseconds since 1970, so
+      that its unit makes no difference. Without a time zone, it is in UTC.
+    - A tuple is one key, whose elements are of any of these forms or tuples: (1, 2) and (2, 1)
+      are two keys, and so are 1 and (1,). In a tuple, -1 and 2**key_bits - 1 are two integers.
+      Its key is that of the bytes of its encoding; see `key_forms`.
+    - A list, an array, a set and any other iterable are several keys, all integers or all bytes.
+      Lists in a list are rows of words, as an array of shape (n, words) has them.
+    - An array of numpy's type S or U drops zeros at the end of its elements. Hence an element
+      must fill the width of the type.
+    - A null, a bool, a float and a mapping are refused.
 
     Parameters
     ----------
-    keys : int, str, bytes, iterable or array of these
+    keys : int, str, bytes, tuple, iterable or array of these
         One key; or n keys in one dimension; or integers of shape (n, words),
-        least significant 64-bit word first. Scalars and arrays of Arrow, and series, are
-        keys as well. No tuple, no mapping, and no array of numpy's type S: the meaning of
-        each is unclear.
-    key_bits : int
-        Width of a key, for which the words are as few as can be.
+        least significant 64-bit word first. Arrays and scalars of Arrow, and columns of pandas
+        and polars, are keys as well; text in Arrow's buffers needs no object for each key.
+    digest : KeyDigest
+        Digest of the filter, and the width of a key, for which the words are as few as can be.
 
     Returns
     -------
@@ -130,61 +148,68 @@ def check_keys(keys: Keys, key_bits: int) -> NDArray[np.uint64]:
     Raises
     ------
     TypeError
-        If the keys are neither integers nor text nor bytes, or some of both, if one is null,
+        If the keys are of another kind, or integers and bytes together, if one is null,
         or their container has no clear meaning.
     ValueError
-        If the shape is wrong, or a key is negative or does not fit into `key_bits`.
+        If the shape is wrong, or a key does not fit into `key_bits`.
     """
-    if isinstance(keys, _TEXTS):
-        return _text_words([keys], key_bits)
-    if isinstance(keys, _INTEGERS):
-        return _listed([keys], key_bits)
+    if isinstance(keys, list):
+        words = digest.of_list(keys) if keys else None
+        return _listed(keys, digest) if words is None else words
+    if isinstance(keys, str | bytes):
+        return digest.of_bytes([octets(keys)])
+    if (columns := _arrow_words(keys, digest)) is not None:
+        return columns
     if not isinstance(keys, np.ndarray) and not hasattr(keys, "__array__"):
-        return _listed(_as_list(keys), key_bits)
+        return _listed(_as_list(keys), digest)
     array = np.asarray(keys)
     # numpy imports masked arrays when they are first used, which takes longer than a few keys.
     masked: Any = keys
     if "numpy.ma" in sys.modules and np.ma.is_masked(masked):
-        raise _null("masked", int(np.argmax(np.ma.getmaskarray(masked))))
+        raise null("masked", int(np.argmax(np.ma.getmaskarray(masked))))
     if array.ndim == 0:
         array = array.reshape(1)
     if array.size == 0 and array.dtype.kind in "fO":
         array = array.astype(np.uint64)
+    if array.dtype.kind == "M":
+        array = nanoseconds(array)
     if array.dtype.kind in "ui":
-        return _array_words(array, key_bits)
-    if array.dtype.kind == "S":
-        raise TypeError(
-            f"keys: must not be an array of {array.dtype.str[1:]}, which drops zeros at the end: "
-            "give array.astype(object) if zeros are padding, "
-            f"or array.view('V{array.itemsize}') if they belong to the keys"
-        )
-    if array.dtype.kind in "UTO" or (array.dtype.kind == "V" and array.dtype.names is None):
-        return _listed(array.tolist(), key_bits)
+        return _array_words(array, digest.key_bits)
+    if array.dtype.kind in "SU":
+        check_padding(array)
+    if array.dtype.kind in "SUTO" or (array.dtype.kind == "V" and array.dtype.names is None):
+        return check_keys(array.tolist(), digest)
     if array.dtype.kind == "f" and np.isnan(array).any():
-        raise _null(array.dtype, int(np.argmax(np.isnan(array))))
-    raise TypeError(f"keys: {_EXPECTED}, not {array.dtype}")
+        raise null(array.dtype, int(np.argmax(np.isnan(array))))
+    raise unexpected(array.dtype)
 
 
 def _as_list(keys: Any) -> list[Any]:
     """Return one key, or the keys of an iterable that is no array, in a list."""
-    if isinstance(keys, list):
-        return keys
-    if isinstance(keys, tuple):
-        raise TypeError(
-            "keys: must not be a tuple, which may be one key or several: "
-            "give a list of keys, or a compound key as text or bytes"
-        )
     if isinstance(keys, Mapping):
         raise TypeError(f"keys: must not be a {type(keys).__name__}: give its keys() or values()")
     return [keys] if is_single(keys) else list(keys)
 
 
-def _null(kind: object, position: int) -> TypeError:
-    return TypeError(f"keys: {_EXPECTED}, not a null ({kind} at position {position})")
+def _arrow_words(keys: Any, digest: KeyDigest) -> NDArray[np.uint64] | None:
+    """Return the words of a column of text from its buffers; None if it is not one."""
+    if isinstance(keys, (*TEXTS, *INTEGERS, tuple, np.ndarray)):
+        return None
+    chunks, words, start = arrow_chunks(keys), [np.empty((0, digest.count), np.uint64)], 0
+    for chunk in chunks or ():
+        if chunk.null_count:
+            nulls = np.asarray(chunk.is_null())
+            raise null(chunk.type, start + int(np.argmax(nulls)))
+        spans = arrow_spans(chunk)
+        if spans is None:
+            return None
+        words.append(digest.of_spans(*spans))
+        start += len(chunk)
+    return np.concatenate(words) if chunks else None
 
 
 def random_keys(random: "np.random.Generator", count: int, key_bits: int) -> NDArray[np.uint64]:
-    """Draw `count` keys, each as likely, from a `random` generator; width, shape as `text_keys`."""
+    """Draw `count` keys, each as likely, from a `random` generator; shape as `key_words`."""
     words = -(-key_bits // 64)
     keys = random.integers(0, 1 << 64, (count, words), np.uint64)
     if key_bits % 64:
@@ -200,94 +225,19 @@ def sortable(keys: NDArray[np.uint64]) -> NDArray[Any]:
     return np.ascontiguousarray(keys).view(fields)[:, 0]
 
 
-def text_keys(texts: Iterable[Text], *, key_bits: int, key: bytes = b"") -> NDArray[np.uint64]:
-    """Digest text or bytes to the keys that a filter takes.
-
-    A filter that is given text digests it in the same way, with an empty `key`.
-
-    Parameters
-    ----------
-    texts : iterable of str or bytes
-        Text stands for its UTF-8 bytes; surrogates that stand for bytes that
-        could not be decoded (``surrogateescape``) stand for these bytes.
-    key_bits : int
-        Width of a key. Up to 64, the result has shape (n,), else (n, words).
-    key : bytes
-        Key of the digest, at most 64 bytes. With a secret one, nobody else
-        can find texts that have one digest.
-
-    Raises
-    ------
-    TypeError
-        If `texts` is a single text.
-    ValueError
-        If a text cannot be encoded, or the key of the digest is too long.
-    """
-    if isinstance(texts, _TEXTS):
-        raise TypeError(f"texts: must be an iterable of str or bytes, not {type(texts).__name__}")
-    words = _text_words(texts, key_bits, key)
-    return words[:, 0] if words.shape[1] == 1 else words
-
-
-def _text_words(texts: Iterable[Text], key_bits: int, key: bytes = b"") -> NDArray[np.uint64]:
-    words = -(-key_bits // 64)
-    size = 8 * words
-    if len(key) > hashlib.blake2b.MAX_KEY_SIZE:
-        raise ValueError(f"key: must have at most 64 bytes, not {len(key)}")
-    texts = texts if isinstance(texts, list) else list(texts)
-    array = np.empty((len(texts), words), np.uint64)
-    native = core() if size <= hashlib.blake2b.MAX_DIGEST_SIZE and not key else None
-    if native is not None and native.digest_texts(texts, words, array):
-        return _cut(array, key_bits)
-    try:
-        octets = [
-            text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
-            for text in texts
-        ]
-    except UnicodeEncodeError as error:
-        raise ValueError(f"keys: must be text that UTF-8 has, not {error.object!r}") from None
-    if size <= hashlib.blake2b.MAX_DIGEST_SIZE:
-        digests = [hashlib.blake2b(text, digest_size=size, key=key).digest() for text in octets]
-    else:
-        before = len(key).to_bytes(8, "little") + key if key else b""
-        digests = [hashlib.shake_256(before + text).digest(size) for text in octets]
-    array = np.frombuffer(b"".join(digests), "<u8").astype(np.uint64).reshape(-1, words)
-    return _cut(array, key_bits)
-
-
-def _cut(array: NDArray[np.uint64], key_bits: int) -> NDArray[np.uint64]:
-    """Cut the last words to the width of a key."""
-    if key_bits % 64:
-        array[:, -1] &= np.uint64((1 << key_bits % 64) - 1)
-    return array
-
-
-def _listed(items: Sequence[Any], key_bits: int) -> NDArray[np.uint64]:
+def _listed(items: Sequence[Any], digest: KeyDigest) -> NDArray[np.uint64]:
     """Return the words of keys, or of rows of words, in a list."""
     kinds = {*map(type, items)}
-    if np.ndarray in kinds or any(hasattr(kind, "as_py") for kind in kinds):
-        items = [*map(_plain, items)]
+    if kinds and all(issubclass(kind, list | np.ndarray) for kind in kinds) and np.ndim(items[0]):
+        return _array_words(_rows(items), digest.key_bits)
+    if not all(issubclass(kind, (*TEXTS, *INTEGERS)) and kind is not bool for kind in kinds):
+        items = [plain(item, position) for position, item in enumerate(items)]
         kinds = {*map(type, items)}
-    if all(issubclass(kind, _INTEGERS) and kind is not bool for kind in kinds):
-        return _integer_words([*map(int, items)] if kinds - {int} else items, key_bits)
-    if all(issubclass(kind, _TEXTS) for kind in kinds):
-        return _text_words(items, key_bits)
-    if all(issubclass(kind, list | tuple) for kind in kinds):
-        return _array_words(_rows(items), key_bits)
-    for position, item in enumerate(items):
-        kind = type(item)
-        if kind.__name__ in _NULLS or (kind is float and item != item):
-            raise _null(kind.__name__, position)
-        if kind is bool or not issubclass(kind, (*_TEXTS, *_INTEGERS)):
-            raise TypeError(f"keys: {_EXPECTED}, not {kind.__name__}")
+    if all(issubclass(kind, INTEGERS) for kind in kinds):
+        return _integer_words([*map(int, items)] if kinds - {int} else items, digest.key_bits)
+    if all(issubclass(kind, TEXTS) for kind in kinds):
+        return digest.of_bytes([*map(octets, items)])
     raise TypeError("keys: must be all integers or all text and bytes, not some of both")
-
-
-def _plain(item: Any) -> Any:
-    """Return an element of an array, or a scalar of Arrow, as an object of Python."""
-    if isinstance(item, np.ndarray):
-        return item.tolist()
-    return item.as_py() if hasattr(item, "as_py") else item
 
 
 def _rows(rows: Sequence[Any]) -> NDArray[Any]:
@@ -295,16 +245,16 @@ def _rows(rows: Sequence[Any]) -> NDArray[Any]:
     if len({*map(len, rows)}) > 1:
         raise ValueError("keys: must have rows of one length, not of several")
     for kind in {type(word) for row in rows for word in row}:
-        if issubclass(kind, list | tuple | np.ndarray):
+        if issubclass(kind, list | np.ndarray):
             return np.array(rows)
-        if not issubclass(kind, _INTEGERS) or kind is bool:
+        if not issubclass(kind, INTEGERS) or kind is bool:
             raise TypeError(
                 f"keys: must have integers as words, not {kind.__name__}: "
-                "give a compound key as text or bytes"
+                "give a compound key as a tuple"
             )
     words = [int(word) for row in rows for word in row]
     if min(words, default=0) < 0:
-        raise ValueError(f"keys: must not be negative, not {min(words)}")
+        raise ValueError(f"keys: must have words that are not negative, not {min(words)}")
     if max(words, default=0) >= 1 << 64:
         raise ValueError(f"keys: must have words below 2**64, not {max(words):#x}")
     return np.array(words, np.uint64).reshape(len(rows), len(rows[0]))
@@ -315,35 +265,47 @@ def _integer_words(items: Sequence[int], key_bits: int) -> NDArray[np.uint64]:
     if not items:
         return np.empty((0, words), np.uint64)
     least, most = min(items), max(items)
+    _check_range(least, most, key_bits)
     if least < 0:
-        raise ValueError(f"keys: must not be negative, not {least}")
-    if most >> key_bits:
-        raise ValueError(f"keys: must be below 2**{key_bits}, not {most:#x} or more")
+        items = [item & (1 << key_bits) - 1 for item in items]
     if words == 1:
         return np.array(items, np.uint64).reshape(-1, 1)
     octets = b"".join(item.to_bytes(8 * words, "little") for item in items)
     return np.frombuffer(octets, "<u8").astype(np.uint64).reshape(-1, words)
 
 
+def _check_range(least: int, most: int, key_bits: int) -> None:
+    """Refuse integers that have no place in a key."""
+    if least < -(1 << key_bits - 1):
+        raise ValueError(f"keys: must be at least -2**{key_bits - 1}, not {least}")
+    if most >> key_bits > 0:
+        raise ValueError(f"keys: must be below 2**{key_bits}, not {most:#x} or more")
+
+
 def _array_words(array: NDArray[Any], key_bits: int) -> NDArray[np.uint64]:
     """Return the words of an array of integers."""
-    if array.dtype.kind == "i" and array.size and array.min() < 0:
-        raise ValueError(f"keys: must not be negative, not {array.min()}")
-    words = -(-key_bits // 64)
-    shape = array.shape
+    words, shape = -(-key_bits // 64), array.shape
     if array.ndim == 1:
+        if array.size:
+            _check_range(int(array.min()), int(array.max()), key_bits)
         array = array.reshape(-1, 1)
         if words > 1:
-            array = np.hstack([array, np.zeros((len(array), words - 1), array.dtype)])
-    if array.ndim != 2 or array.shape[1] != words:
+            # The sign goes on in the higher words.
+            array = np.hstack([array, np.repeat(-(array < 0).astype(array.dtype), words - 1, 1)])
+    elif array.ndim != 2 or shape[1] != words:
         form = "(n,)" if words == 1 else f"(n,) or (n, {words})"
         raise ValueError(f"keys: must have shape {form} for {key_bits}-bit keys, not {shape}")
+    elif array.size and array.min() < 0:
+        raise ValueError(f"keys: must have words that are not negative, not {array.min()}")
+    signed = array.dtype.kind == "i"
     array = array.astype(np.uint64, copy=False)
-    spare = 64 * words - key_bits
-    if spare and array.size:
-        largest = int(array[:, -1].max())
-        if largest >> (64 - spare):
-            raise ValueError(
-                f"keys: must be below 2**{key_bits}, not {largest << (64 * (words - 1)):#x} or more"
-            )
+    if not key_bits % 64 or not array.size:
+        return array
+    mask = np.uint64((1 << key_bits % 64) - 1)
+    if len(shape) == 1:
+        return np.hstack([array[:, :-1], array[:, -1:] & mask]) if signed else array
+    largest = int(array[:, -1].max())
+    if largest > mask:
+        shown = largest << (64 * (words - 1))
+        raise ValueError(f"keys: must be below 2**{key_bits}, not {shown:#x} or more")
     return array

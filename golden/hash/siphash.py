@@ -14,8 +14,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compilation import core
-
 SECRET_BITS = 128
 """Width of a secret."""
 
@@ -144,10 +142,6 @@ def siphash_spans(
     ndarray of uint64, shape (n,)
     """
     digests = np.empty(len(starts), np.uint64)
-    if native := core():
-        low, high = secret & ((1 << WORD_BITS) - 1), secret >> WORD_BITS
-        native.siphash_spans(data, starts, stops, low, high, digests)
-        return digests
     sizes = stops - starts
     for size in np.unique(sizes).tolist():
         alike = sizes == size

@@ -93,10 +93,12 @@ class SlidingFilter(CountedFilter):
         self._prepare()
         keyed = check_secret(secret) or self._private
         self._ring = RingPosition.first(self._spec, self._checked_secret(secret) if keyed else 0)
+        self._digest_under(secret)
 
     def _prepare(self) -> None:
         self.seed, self.key_bits = self._spec.seed, self._spec.key_bits
         self.window: int = self._spec.window
+        self.digest = self._spec.digest
         self._layout = self._layout_class.of(self._spec, self.partitioned)
         self._hash = self._layout.hash
         self._segments = _segments(self._layout)
@@ -292,7 +294,7 @@ class SlidingFilter(CountedFilter):
 
         Parameters, errors: as `query`. The result is an ndarray of bool, shape (ring_segments, n).
         """
-        words = self._hash.check_keys(keys)
+        words = self._words(keys)
         bits, ring = self._segments.bits, self._ring
         found = np.empty((self.spec.ring_segments, len(words)), np.bool_)
         for index, segment in enumerate(ring.ring()):

@@ -59,7 +59,7 @@ class TimeLimitedRing(Joinable):
     def __init__(self, spec: FilterSpec, *, secret: int = 0, joinable: bool = False) -> None:
         require(spec.timed, "span", f"must be given for {type(self).__name__}", spec.span)
         self.seed, self.key_bits, self.span = spec.seed, spec.key_bits, spec.span
-        self._spec = spec
+        self._spec, self.digest = spec, spec.digest
         import_module(f".{_FAMILIES[spec.family]}", __package__)
         self._ring = cast("type[SlidingFilter]", MODELS[spec.family]).from_spec(
             spec.untimed, secret=secret
@@ -74,6 +74,7 @@ class TimeLimitedRing(Joinable):
             policy = replace(policy, when_full=BY_CLOCK)
         self._turns = RotationState(policy)
         self._hash = self._ring._hash
+        self._digest_under(secret)
         self._last = NEVER
 
     def _prepare(self) -> None:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import SpecificationError
 from ..files import replace_file
+from ..hash.digests import DIGESTS, KeyDigest
 from ..times import check_each
 
 UNSET = cast(int, None)
@@ -29,7 +30,7 @@ VARIABLE = "LATELY_FAMILIES"
 
 _FAMILIES: "dict[str, type[Specification]]" = {}
 _FIRST = ("window",)
-_LAST = ("generation", "key_bits", "seed", "lanes", "clear", "hash", "rekey")
+_LAST = ("generation", "key_bits", "seed", "lanes", "clear", "hash", "rekey", "digest")
 
 
 def import_families() -> None:
@@ -84,6 +85,9 @@ class Specification(ABC, metaclass=_Dispatcher):
     """Width of a key."""
     seed: int = optional(0, least=0, most=None)
     """Selects the hash functions."""
+    digest: str = DIGESTS[0]
+    """Digest that makes keys of text, in software: "blake2b", or "siphash" under keys that the seed
+    and the secret give. See `lately.golden.hash.digests`."""
 
     def __init_subclass__(cls, *, family: str = "") -> None:
         super().__init_subclass__()
@@ -95,6 +99,7 @@ class Specification(ABC, metaclass=_Dispatcher):
         for item in fields(self):
             self._check_field(item)
         self._hold("seed", self.seed < 1 << 64, "must be below 2**64")
+        require_digest(self.digest)
 
     def _check_field(self, item: Field[Any]) -> None:
         value = getattr(self, item.name)
@@ -308,8 +313,10 @@ class Specification(ABC, metaclass=_Dispatcher):
         return kind(**kind.own(values))
 
     def to_dict(self) -> dict[str, Any]:
-        """Fields that are set, in order."""
+        """Fields that are set, in order; a digest only if it is not BLAKE2b."""
         values = {name: getattr(self, name) for name in self.field_names()}
+        if self.digest == DIGESTS[0]:
+            del values["digest"]
         return {name: value for name, value in values.items() if value is not None}
 
     @classmethod
@@ -340,10 +347,15 @@ class Specification(ABC, metaclass=_Dispatcher):
             file.write(self.toml().encode())
 
     @property
-    def digest(self) -> bytes:
-        """8 bytes that tell specifications apart: of SHA-256 over the fields."""
-        text = json.dumps(self.to_dict(), sort_keys=True)
+    def fingerprint(self) -> bytes:
+        """First 8 bytes of SHA-256 over the fields that concern hardware: all but the digest."""
+        values = {name: value for name, value in self.to_dict().items() if name != "digest"}
+        text = json.dumps(values, sort_keys=True)
         return hashlib.sha256(text.encode()).digest()[:8]
+
+    def key_digest(self, secret: int = 0) -> KeyDigest:
+        """Return the digest that makes keys of text, of a filter that has this `secret`."""
+        return KeyDigest(self.key_bits, self.digest, self.seed, secret)
 
     def toml(self) -> str:
         """Return the fields that are set, as TOML."""
@@ -370,6 +382,12 @@ def require(condition: bool, name: str, rule: str, value: object) -> None:
     """
     if not condition:
         raise SpecificationError(f"{name}: {rule}, not {value!r}")
+
+
+def require_digest(value: object) -> None:
+    """Refuse a value that is not the name of a digest; as `require`."""
+    known = isinstance(value, str) and value in DIGESTS
+    require(known, "digest", f"must be one of {', '.join(DIGESTS)}", value)
 
 
 def require_integer(name: str, value: object, least: int = 1, most: int | None = None) -> None:

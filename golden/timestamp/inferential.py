@@ -254,7 +254,7 @@ class InferentialFilter(CountedFilter):
 
         Parameters, errors: as `query`.
         """
-        checked = self._hash.check_keys(keys)
+        checked = self._words(keys)
         return self._ages(self.model._inspect(checked), self._chances(checked, probabilities))
 
     @one_or_all
@@ -310,7 +310,7 @@ class InferentialFilter(CountedFilter):
         *costs: ArrayLike | None,
     ) -> tuple[Reals, dict[str, Any]]:
         """Check all that a query gives, then inspect the keys: posteriors and penalties."""
-        checked = self._hash.check_keys(keys)
+        checked = self._words(keys)
         penalties = {
             name: getattr(self, name)
             if cost is None

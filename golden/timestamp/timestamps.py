@@ -170,7 +170,7 @@ class TimestampFilter(CountedFilter):
         Parameters, errors: as `insert` and `checked_window`. Result: ndarray of bool, shape (n,).
         """
         window = self.checked_window(window)
-        return self._query(self._hash.check_keys(keys), window)
+        return self._query(self._words(keys), window)
 
     def _query(self, keys: Words, window: int | None = None) -> Answers:
         window = window or self.window
@@ -203,7 +203,7 @@ class TimestampFilter(CountedFilter):
         Parameters, errors: as `insert`. The result of int64 has shape (n,), with -1 for
         a key that is not reported.
         """
-        return self._age(self._hash.check_keys(keys))
+        return self._age(self._words(keys))
 
     def _age(self, keys: Words) -> Ages:
         return self._ages_of(self._inspect(keys))
@@ -217,7 +217,7 @@ class TimestampFilter(CountedFilter):
 
     def inspect(self, keys: Keys) -> Evidence:
         """Return the evidence in the cells of each key; changes nothing; errors as `insert`."""
-        return self._inspect(self._hash.check_keys(keys))
+        return self._inspect(self._words(keys))
 
     def _inspect(self, keys: Words) -> Evidence:
         parts = [
@@ -228,7 +228,7 @@ class TimestampFilter(CountedFilter):
 
     def inspect_and_insert(self, keys: Keys) -> Evidence:
         """Inspect and insert keys one after another, each before its insertion; as `inspect`."""
-        return self._inspect_and_insert(self._hash.check_keys(keys))
+        return self._inspect_and_insert(self._words(keys))
 
     def _inspect_and_insert(self, keys: Words) -> Evidence:
         parts = []

@@ -152,7 +152,7 @@ def register_map(
     constants = {
         "id": None,
         "version": major << 16 | minor << 8 | patch,
-        "digest": int.from_bytes(spec.digest, "big"),
+        "digest": int.from_bytes(spec.fingerprint, "big"),
         "widths": spec.key_bits | tag_bits << 16 | getattr(unit.signature, "lanes", 1) << 24,
     }
     words, widths = [], {}

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..boards.link.information import Information
 from ..golden import DecisionTable, Filter, Operation, from_spec
-from ..golden.hash.keys import text_keys
+from ..golden.hash.keys import check_keys
 from ..golden.results import Results
 from ..host import Board, golden_operands
 from ..replay.stream_times import check_table
@@ -179,7 +179,7 @@ class _Stream:
         )
 
     def _hashed(self, texts: list[str]) -> Any:
-        return text_keys(texts, key_bits=self.board.information.key_bits)
+        return check_keys(texts, self.board.information.key_digest)
 
 
 def _columns(information: Information) -> list[str]:

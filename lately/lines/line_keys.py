@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from ..golden.compilation import core
 from ..golden.errors import LatelyError
+from ..golden.hash.digests import KeyDigest
 from ..golden.hash.functions import ConstantStream
-from ..golden.hash.siphash import WORD_BITS, siphash_spans
+from ..golden.spec.base import Specification
 
 Bytes = NDArray[np.uint8]
 """Bytes of a stream, shape (n,)."""
@@ -151,15 +152,12 @@ def field_spans(data: Bytes, field: int, delimiter: int, starts: Places, stops: 
         starts[number], stops[number] = start, last if last >= 0 else stop
 
 
-def line_digests(data: Bytes, starts: Places, stops: Places, secret: int) -> NDArray[np.uint64]:
-    """Return the SipHash-1-3 of spans of `data` under a `secret` of 128 bits, shape (n,)."""
-    return siphash_spans(data, starts, stops, secret)
+def line_digest(spec: Specification, key: LineKey) -> KeyDigest:
+    """Return the digest of the keys of lines in a filter.
 
-
-def line_secret(seed: int, key: LineKey) -> int:
-    """Return the secret of the digests of a key that goes with the `seed` of a filter.
-
-    Another key has another secret: a state of its lines finds none of this key's.
+    The digest of whole lines is that of the filter. Any other key has a digest that differs: a
+    state with keys of one kind finds no key of another kind.
     """
-    stream = ConstantStream(label=f"lines/{key!r}", seed=seed)
-    return stream.word() | stream.word() << WORD_BITS
+    if key == LineKey():
+        return spec.key_digest()
+    return spec.key_digest(ConstantStream(label=f"lines/{key!r}", seed=spec.seed).word())

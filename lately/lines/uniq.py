@@ -14,7 +14,7 @@ from ..dedup.dedup_loops import keep_lines
 from ..golden import GEBF, BlockedGEBF, from_spec, load
 from ..golden.errors import LatelyError
 from ..stream_files import StreamFile, whole
-from .line_keys import Bytes, LineKey, line_bounds, line_digests, line_secret
+from .line_keys import Bytes, LineKey, line_bounds, line_digest
 
 MOST_LINE = 1 << 30
 """Bytes of a line at most."""
@@ -99,13 +99,13 @@ class RecentLines:
         self.model: Any = (
             self._load(self._state, spec)
             if self._state is not None and self._state.exists()
-            else from_spec(replace(spec, seed=seed))
+            else from_spec(replace(spec, seed=seed, digest="siphash"))
         )
-        self._secret = line_secret(self.model.seed, key)
+        self._digest = line_digest(self.model.spec, key)
 
     def _load(self, path: Path, spec: Any) -> Any:
         model: Any = load(path)
-        if getattr(model, "spec", None) != replace(spec, seed=model.seed):
+        if getattr(model, "spec", None) != replace(spec, seed=model.seed, digest="siphash"):
             raise LineError(
                 f"{path}: must be the state of a filter with the same window, rate and span, "
                 f"not of {model!r}"
@@ -135,9 +135,9 @@ class RecentLines:
         keyed = starts >= 0
         keyless = len(keyed) - int(np.count_nonzero(keyed))
         if not keyless:
-            return self._answer(line_digests(data, starts, stops, self._secret)), 0
+            return self._answer(self._digest.of_spans(data, starts, stops)), 0
         seen = np.zeros(len(keyed), np.bool_)
-        seen[keyed] = self._answer(line_digests(data, starts[keyed], stops[keyed], self._secret))
+        seen[keyed] = self._answer(self._digest.of_spans(data, starts[keyed], stops[keyed]))
         return seen, keyless
 
     def _answer(self, digests: NDArray[np.uint64]) -> NDArray[np.bool_]:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..golden import DecisionTable, Operation, Results, from_spec
 from ..golden.errors import SpecificationError
-from ..golden.hash.keys import random_keys, text_keys
+from ..golden.hash.keys import random_keys
 from ..golden.hash.siphash import SECRET_BITS
 from ..golden.spec.base import Specification, require
 from ..golden.times import Times
@@ -222,7 +222,7 @@ class _Replay:
 
     def begin_under(self, secret: int) -> None:
         """Have keys hashed under a secret, from a clear on that brings it in."""
-        key = text_keys([""], key_bits=self._golden.key_bits)
+        key = self._golden.key_words([0])
         time = None if self._clock is None else np.zeros(1, np.int64)
         for filter in self._both:
             filter.rekey(secret)
@@ -236,7 +236,7 @@ class _Replay:
     def perform(self, records: Sequence[Record]) -> None:
         """Check and insert the keys of some records."""
         texts = [text for text, _ in records]
-        keys = text_keys(texts, key_bits=self.result.spec.key_bits)
+        keys = self._golden.key_words(texts)
         times = None if self._clock is None else self._clock.ticks(time for _, time in records)
         hashes = np.unique(np.fromiter(map(hash, texts), np.int64, len(texts)))
         place, new = places(self._texts, hashes)

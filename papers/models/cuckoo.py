@@ -105,7 +105,7 @@ class CuckooDictionary(CuckooTables):
         Parameters, errors: as `insert` and `checked_window`. Result: ndarray of bool, shape (n,).
         """
         window = self.checked_window(window)
-        return self._query(self._hash.check_keys(keys), window)
+        return self._query(self._words(keys), window)
 
     @one_or_all
     def check_and_insert(
@@ -115,7 +115,7 @@ class CuckooDictionary(CuckooTables):
 
         Parameters, errors, result: as `query`, shape (n,); `refresh` as for `CountedFilter`.
         """
-        words = self._hash.check_keys(keys)
+        words = self._words(keys)
         return self._checked_and_inserted(words, self.checked_window(window), refresh=refresh)
 
     @one_or_all
@@ -133,7 +133,7 @@ class CuckooDictionary(CuckooTables):
             The smallest window in which the key is reported: 1 for the last key
             inserted, at most `window`; -1 for a key that is not reported.
         """
-        return self._last_update(self._hash.check_keys(keys))
+        return self._last_update(self._words(keys))
 
     @property
     def error_bound(self) -> float:

@@ -170,7 +170,7 @@ class CuckooTables(CountedFilter):
     def _restore_overflow(self, keys: NDArray[Any], times: NDArray[Any]) -> None:
         if keys.dtype != np.uint64 or keys.ndim != 2:
             raise ValueError("the keys in the list are not such")
-        names = names_of(self._hash.check_keys(keys))
+        names = names_of(self._words(keys))
         _require_entries("overflow_timestamps", times, (len(names),), 2 * self.window)
         distances = self._distances(times)
         if (times == 0).any() or (distances > self.window).any() or (np.diff(distances) >= 0).any():

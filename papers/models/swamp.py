@@ -127,7 +127,7 @@ class Swamp(Baseline):
         That is how often the key was inserted in it, or more: never less.
         Parameters, errors: as `insert`.
         """
-        return self._multiplicity(self._hash.check_keys(keys))
+        return self._multiplicity(self._words(keys))
 
     def _multiplicity(self, keys: Words) -> NDArray[np.int64]:
         if self._sorted is None:

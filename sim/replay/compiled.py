@@ -304,7 +304,7 @@ class CompiledUnit(DrivenModel):
             If the times decrease, or one is before that which was reached.
         """
         codes = np.ascontiguousarray(operations, np.uint8)
-        words = check_keys(keys, self.spec.key_bits)
+        words = check_keys(keys, self.spec.key_digest())
         asked = self.spec.query_numbers(windows, len(codes))
         if times is not None:
             times = self._checked_times(times, len(codes))
@@ -344,7 +344,7 @@ class CompiledUnit(DrivenModel):
         Errors: as `perform`.
         """
         codes = np.ascontiguousarray(operations, np.uint8)
-        words = check_keys(keys, self.spec.key_bits)
+        words = check_keys(keys, self.spec.key_digest())
         asked = self.spec.query_numbers(windows, len(codes))
         self._library.lately_period(self._unit, period or self.profile.least_period)
         results = self._send(codes, words, asked, **how)

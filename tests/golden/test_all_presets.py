@@ -63,4 +63,4 @@ DIGESTS = {
 
 
 def test_presets_stay():
-    assert {name: spec.digest.hex()[:16] for name, spec in ALL_PRESETS.items()} == DIGESTS
+    assert {name: spec.fingerprint.hex()[:16] for name, spec in ALL_PRESETS.items()} == DIGESTS

@@ -1,18 +1,23 @@
 """The extension module under sanitizers, and an installation without a compiler."""
 
 import os
+import random
 import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
-import numpy
+import numpy as np
+import pyarrow
 import pytest
 from package_wheel import ROOT, build_wheel
 from paths import taking
 
-from lately.golden import GEBF, text_keys
+from lately.golden import GEBF
+from lately.golden.compilation import core
+from lately.golden.hash.digests import DIGESTS, KeyDigest
+from lately.golden.hash.keys import check_keys
 
 SANITIZED = """
 import importlib.util, sys
@@ -55,10 +60,11 @@ def test_sanitizers(tmp_path):
         "golden/test_clears.py",
         "golden/test_packets.py",
         "golden/test_extension.py",
+        "golden/test_keys.py",
     ]
     tests += ["lately/test_captures.py", "lately/test_dedup.py"]
     files = [str(Path(__file__).parents[1] / name) for name in tests]
-    only = "courses or turn or clear or wrong or packet or texts or plain"
+    only = "courses or turn or clear or wrong or packet or texts or plain or digest or arrow"
     result = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-p", "sanitized", "-k", only, *files],
         cwd=ROOT,
@@ -83,7 +89,7 @@ def test_installation_without_a_compiler(tmp_path, monkeypatch):
         assert not [name for name in archive.namelist() if "_core" in name]
         archive.extractall(installed := tmp_path / "installed")
     # Without site, so that no editable installation is found.
-    libraries = Path(numpy.__file__).parents[1]
+    libraries = Path(np.__file__).parents[1]
     program = "import lately.golden as g; f = g.GEBF.for_window(100); print(f.compiled, f.query(1))"
     result = subprocess.run(
         [sys.executable, "-S", "-c", program],
@@ -103,26 +109,42 @@ def texts(random):
     return [*drawn, *(random.randbytes(size) for size in range(400)), "a\x00", "", b""]
 
 
+@pytest.mark.parametrize("name", DIGESTS)
 @pytest.mark.parametrize("key_bits", [1, 17, 64, 65, 128, 500, 512, 600])
-def test_texts_have_the_same_keys_on_both_paths(key_bits):
-    import random
-
+def test_texts_have_the_same_keys_on_both_paths(key_bits, name):
     given = texts(random.Random(key_bits))
-    with taking("numpy"):
-        due = text_keys(given, key_bits=key_bits)
-    assert (text_keys(given, key_bits=key_bits) == due).all()
-    odd = [bytearray(b"abc"), "\udc80", memoryview(b"abc")]
-    with taking("numpy"):
-        due = text_keys(odd, key_bits=key_bits)
-    assert (text_keys(odd, key_bits=key_bits) == due).all()
+    column = pyarrow.array([text for text in given if isinstance(text, str)] * 2)
+    digest = KeyDigest(key_bits, name, seed=4, secret=5)
+    for keys in (given, column, column[7:-3], [bytearray(b"abc"), "\udc80", memoryview(b"abc")]):
+        with taking("numpy"):
+            due = check_keys(keys, digest)
+        assert (check_keys(keys, digest) == due).all()
 
 
-def test_texts_that_are_single_keys():
-    import random
-
-    model = GEBF.for_window(1000, key_bits=41)
+@pytest.mark.parametrize("name", DIGESTS)
+def test_texts_that_are_single_keys(name):
+    model = GEBF.for_window(1000, key_bits=41, digest=name)
     given = texts(random.Random(5))
     for text in given:
         model.insert(text)
     assert model.query(given).all()
     assert all(text in model for text in given)
+
+
+def test_digests_wrong():
+    """No room, no row for each text, more words than keys: nothing is written beyond a buffer."""
+    data, ends = np.zeros(10, np.uint8), np.array([3], np.int64)
+    keys, out = np.zeros((2, 2), np.uint64), np.zeros((1, 2), np.uint64)
+    core().digest_texts(["a"], keys, out)
+    core().digest_spans(data, ends, ends, keys, out)
+    for wrong in (
+        [["a"] * 3, keys, out], [["a"], keys[:1], out], [[], keys, out],
+        [["a"], keys[:0], np.zeros((1, 9), np.uint64)], [["a"], np.zeros(5, np.uint8), out],
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=r"^(digests|keys): must have "):
+            core().digest_texts(*wrong)
+    with pytest.raises(ValueError, match=r"^stops: must have 1 items"):
+        core().digest_spans(data, ends, ends[:0], keys, out)
+    with pytest.raises(ValueError, match=r"^spans: must be in the buffer$"):
+        core().digest_spans(data, ends, ends * 4, keys, out)
+    assert core().digest_texts(["a", 5], keys, np.zeros((2, 2), np.uint64)) is False

@@ -24,12 +24,13 @@ SMALL = {
 }
 
 OPTIONAL = {"generation"}
+CHOICES = {"hash": "h3, siphash", "digest": "blake2b, siphash"}
 BOOLS = {"rekey", "partitioned"}
 OUTSIDE = {"secret", "partitioned"}
 """No fields of a specification."""
 
 PARAMETERS = [(cls, name) for cls in SMALL for name in inspect.signature(cls).parameters]
-INTEGERS = [(cls, name) for cls, name in PARAMETERS if name not in BOOLS | {"hash"}]
+INTEGERS = [(cls, name) for cls, name in PARAMETERS if name not in BOOLS | CHOICES.keys()]
 
 
 def refused(kind, message, cls, **changed):
@@ -44,7 +45,7 @@ def error_of(name):
 
 def test_every_parameter_is_of_a_known_kind():
     names = {name for _, name in PARAMETERS}
-    assert BOOLS | OPTIONAL | OUTSIDE | {"hash", "seed", "key_bits"} < names
+    assert BOOLS | OPTIONAL | OUTSIDE | CHOICES.keys() | {"seed", "key_bits"} < names
     for cls, small in SMALL.items():
         assert set(small) == {
             name
@@ -81,11 +82,12 @@ def test_no_bool(cls, name, value):
     refused(error_of(name), message, cls, **{name: value})
 
 
+@pytest.mark.parametrize("name", CHOICES)
 @pytest.mark.parametrize("cls", SMALL)
 @pytest.mark.parametrize("value", [None, 1.5, "x", True, 3, ["h3"]], ids=repr)
-def test_no_hash(cls, value):
-    message = f"hash: must be one of h3, siphash, not {value!r}"
-    refused(SpecificationError, message, cls, hash=value)
+def test_no_choice(cls, value, name):
+    message = f"{name}: must be one of {CHOICES[name]}, not {value!r}"
+    refused(SpecificationError, message, cls, **{name: value})
 
 
 MOST = {

@@ -62,7 +62,7 @@ def test_required_field_missing(values):
 @pytest.mark.parametrize("values", ALL, ids=lambda values: values["family"])
 def test_field_of_another_family(values):
     optional = {"family", "window", "generation", "key_bits", "seed", "lanes", "clear"}
-    optional |= {"hash", "rekey", "span", "generation_span", "when_full"}
+    optional |= {"hash", "rekey", "digest", "span", "generation_span", "when_full"}
     foreign = set(NAMES) - set(values) - optional
     assert foreign
     for name in foreign:

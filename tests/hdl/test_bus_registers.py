@@ -114,7 +114,7 @@ def test_every_address(bus):
     """What is there answers with its value after reset, the rest with an error; so do writes."""
     unit = behind(bus, AllPorts())
     words = {word.address: word for word in unit.registers.words}
-    digest = int(SPEC.digest.hex(), 16)
+    digest = int(SPEC.fingerprint.hex(), 16)
     expected = {
         0x00: 0x4C41544C, 0x04: 0x00010203, 0x08: digest % 2**32, 0x0C: digest >> 32,
         0x10: 1 << 24 | 4 << 16 | SPEC.key_bits, 0x14: 1, 0x18: 0, 0x1C: 0,

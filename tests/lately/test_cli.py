@@ -20,7 +20,6 @@ from lately.cli import app as cli
 from lately.cli import options, run_commands
 from lately.cli.watch import sparkline
 from lately.golden import SpecificationError, from_spec, preset
-from lately.golden.hash.keys import text_keys
 from lately.golden.spec import span
 from lately.replay.oracle import FRESH, Oracle
 
@@ -94,7 +93,7 @@ def test_run_under_a_secret(tmp_path):
         told = figures(keys, "--preset", "siphash-tiny", "--secret-file", secret)
         found.append(told["false_positives"])
     spec = preset("siphash-tiny")
-    texts = text_keys(keys.read_text().split(), key_bits=spec.key_bits)
+    texts = from_spec(spec).key_words(keys.read_text().split())
     truth = Oracle(spec).check_and_insert(texts)
     seen = from_spec(spec, secret=1).check_and_insert(texts)
     assert found[0] == found[1] == seen[truth.kind == FRESH].sum()

@@ -19,7 +19,8 @@ from lately.golden import (
     from_spec,
     preset,
 )
-from lately.golden.hash.keys import text_keys
+from lately.golden.hash.digests import KeyDigest
+from lately.golden.hash.keys import check_keys
 from lately.hdl.ring.profile import RingProfile
 from lately.replay import run as run_module
 from lately.replay.formatting import rate_text
@@ -56,7 +57,7 @@ def perform(path, spec=SMALL, **options):
 
 def test_figures_against_a_plain_count(stream):
     result = perform(stream, engine="golden")
-    keys = text_keys(stream.read_text().split(), key_bits=64)
+    keys = from_spec(SMALL).key_words(stream.read_text().split())
     truth = Oracle(SMALL).check_and_insert(keys)
     model = from_spec(SMALL)
     seen = model.check_and_insert(keys)
@@ -191,7 +192,7 @@ def test_sink_gets_every_verdict(stream):
     assert [part.start for part in verdicts] == list(
         np.cumsum([0] + [len(part.records) for part in verdicts[:-1]])
     )
-    keys = text_keys([text for part in verdicts for text, _ in part.records], key_bits=64)
+    keys = from_spec(SMALL).key_words([text for part in verdicts for text, _ in part.records])
     seen = np.concatenate([part.results.seen for part in verdicts])
     assert (seen == from_spec(SMALL).check_and_insert(keys)).all()
     assert sum(part.truth.repeat.sum() for part in verdicts) == result.repeats
@@ -215,7 +216,7 @@ def test_hardware_that_differs(stream):
     assert result.mismatches == 2
     first = result.first_mismatch
     assert (first.index, first.text) == (4321, lines[4321])
-    assert first.key == int(text_keys([lines[4321]], key_bits=64)[0])
+    assert first.key == int(from_spec(SMALL).key_words(lines[4321])[0])
     assert first.rtl is not first.golden
     assert re.match(
         r"mismatches: must be 0, not 2; the first is operation 4321, key '\d+' \(0x",
@@ -224,7 +225,7 @@ def test_hardware_that_differs(stream):
 
 
 def test_false_negative_fails(stream):
-    truth = Oracle(SMALL).check_and_insert(text_keys(stream.read_text().split(), key_bits=64))
+    truth = Oracle(SMALL).check_and_insert(from_spec(SMALL).key_words(stream.read_text().split()))
     missed = int(np.flatnonzero(truth.repeat)[7])
     result = perform(stream, engine=engine(seen=[missed]))
     assert result.false_negatives == 1
@@ -386,7 +387,7 @@ def operations(path, tick, key_bits=64):
     """Keys and ticks of a stream."""
     with open_trace(path) as trace:
         texts, times = zip(*trace, strict=True)
-    return text_keys(texts, key_bits=key_bits), (np.array(times) - times[0]) // tick
+    return check_keys([*texts], KeyDigest(key_bits)), (np.array(times) - times[0]) // tick
 
 
 @pytest.mark.parametrize("spec", [TIMED, OVERFILLED])

@@ -9,11 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import zstandard
 
-from lately.golden.hash.keys import text_keys
+from lately.golden.hash.digests import KeyDigest
+from lately.golden.hash.keys import check_keys
 from lately.replay import trace_formats
 from lately.replay.trace_formats import Rejects
 from lately.replay.traces import TraceError, open_trace
@@ -153,7 +153,7 @@ def test_lines_that_look_like_other_formats(tmp_path, content):
 def test_undecodable_bytes_are_part_of_the_key(tmp_path):
     (text,) = texts(write(tmp_path / "keys", b"caf\xe9\n"))
     expected = int.from_bytes(hashlib.blake2b(b"caf\xe9", digest_size=8).digest(), "little")
-    assert text_keys([text], key_bits=64).tolist() == [expected]
+    assert int(check_keys(text, KeyDigest(64))) == expected
 
 
 def test_log(tmp_path):
@@ -403,28 +403,6 @@ def test_standard_input_closed():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True)
     assert b"standard input: must be open, but is closed" in done.stderr
-
-
-@pytest.mark.parametrize("key_bits", [1, 8, 63, 64, 65, 100, 128, 512, 600, 4096])
-def test_text_keys(key_bits):
-    words = -(-key_bits // 64)
-    keys = text_keys(["a", "b", "a"], key_bits=key_bits)
-    assert keys.shape == ((3,) if words == 1 else (3, words))
-    assert keys.dtype == np.uint64
-    size = 8 * words
-    digest = (
-        hashlib.blake2b(b"a", digest_size=size).digest()
-        if size <= 64
-        else hashlib.shake_256(b"a").digest(size)
-    )
-    value = sum(int(word) << 64 * index for index, word in enumerate(np.atleast_1d(keys[0])))
-    assert value == int.from_bytes(digest, "little") & ((1 << key_bits) - 1)
-    assert (keys[0] == keys[2]).all()
-
-
-def test_no_text_keys():
-    assert text_keys([], key_bits=64).shape == (0,)
-    assert text_keys([], key_bits=65).shape == (0, 2)
 
 
 @pytest.mark.parametrize(

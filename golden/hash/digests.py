@@ -1,0 +1,131 @@
+"""Digests that make keys of text and bytes.
+
+BLAKE2b gives as many whole 64-bit words as a key has. Keys of more than 512 bits take SHAKE256.
+Neither has a key: the digest depends on the text and the width alone.
+
+SipHash-1-3 gives one word under each of several keys of 16 bytes. They are the first bytes, 16
+for each word of a key, of SHAKE256 over the text ``lately/digest/SEED/SECRET``, both numbers in
+decimal. The secret is the first of the filter, or 0 if its hash takes none. Without a secret,
+SipHash is fast, but anyone can choose texts that have one digest.
+
+The least significant word of a key is first, the bytes of a digest and of a key of SipHash are
+little-endian, and the last word is cut to the width of the key.
+"""
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..compilation import core
+from .siphash import siphash_spans
+
+DIGESTS = ("blake2b", "siphash")
+"""Digests of text; the first is the digest of files that name none."""
+
+
+@dataclass(frozen=True)
+class KeyDigest:
+    """The way from bytes to the words of a key.
+
+    Attributes
+    ----------
+    key_bits : int
+        Width of a key.
+    name : str
+        One of `DIGESTS`.
+    seed, secret : int
+        Those of the filter; only "siphash" depends on them.
+    """
+
+    key_bits: int
+    name: str = DIGESTS[0]
+    seed: int = 0
+    secret: int = field(default=0, repr=False)
+
+    @property
+    def count(self) -> int:
+        """Words of a key."""
+        return -(-self.key_bits // 64)
+
+    @cached_property
+    def keys(self) -> NDArray[np.uint64]:
+        """Keys of SipHash, one for each word, low half first, shape (count, 2).
+
+        BLAKE2b has none: shape (0, 2).
+        """
+        label = f"lately/digest/{self.seed}/{self.secret}".encode()
+        size = 16 * self.count if self.name == "siphash" else 0
+        octets = hashlib.shake_256(label).digest(size)
+        return np.frombuffer(octets, "<u8").astype(np.uint64).reshape(-1, 2)
+
+    def of_list(self, texts: list[object]) -> NDArray[np.uint64] | None:
+        """Digest a list of str and bytes in the extension, shape (n, count).
+
+        None without the extension, or if the list has an object of another type or text that
+        UTF-8 does not have.
+        """
+        native = core()
+        if native is None or self._shake:
+            return None
+        words = np.empty((len(texts), self.count), np.uint64)
+        return self._cut(words) if native.digest_texts(texts, self.keys, words) else None
+
+    def of_bytes(self, texts: list[bytes]) -> NDArray[np.uint64]:
+        """Digest bytes, shape (n, count)."""
+        stops = np.cumsum([*map(len, texts)], dtype=np.int64)
+        starts = np.concatenate([np.zeros(1, np.int64), stops])[:-1]
+        return self.of_spans(np.frombuffer(b"".join(texts), np.uint8), starts, stops)
+
+    def of_spans(
+        self, data: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64]
+    ) -> NDArray[np.uint64]:
+        """Digest spans of bytes.
+
+        Parameters
+        ----------
+        data : ndarray of uint8, shape (bytes,)
+        starts, stops : ndarray of int64, shape (n,)
+            Where in `data` each text begins and ends.
+
+        Returns
+        -------
+        ndarray of uint64, shape (n, count)
+
+        Raises
+        ------
+        ValueError
+            If a span is not in the data.
+        """
+        words = np.empty((len(starts), self.count), np.uint64)
+        native = core()
+        if native is not None and not self._shake:
+            native.digest_spans(data, starts, stops, self.keys, words)
+            return self._cut(words)
+        if ((starts < 0) | (stops < starts) | (stops > len(data))).any():
+            raise ValueError("spans: must be in the buffer")
+        if self.name == "siphash":
+            for word, (low, high) in enumerate(self.keys.tolist()):
+                words[:, word] = siphash_spans(data, starts, stops, low | high << 64)
+            return self._cut(words)
+        octets, size = data.tobytes(), 8 * self.count
+        texts = (
+            octets[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
+        )
+        if self._shake:
+            digests = b"".join(hashlib.shake_256(text).digest(size) for text in texts)
+        else:
+            digests = b"".join(hashlib.blake2b(text, digest_size=size).digest() for text in texts)
+        return self._cut(np.frombuffer(digests, "<u8").astype(np.uint64).reshape(-1, self.count))
+
+    @property
+    def _shake(self) -> bool:
+        return self.name == "blake2b" and 8 * self.count > hashlib.blake2b.MAX_DIGEST_SIZE
+
+    def _cut(self, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Cut the last words to the width of a key."""
+        if self.key_bits % 64:
+            words[:, -1] &= np.uint64((1 << self.key_bits % 64) - 1)
+        return words

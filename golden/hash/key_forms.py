@@ -1,0 +1,203 @@
+"""Forms of keys that are neither integers nor bytes, each brought to one of the two.
+
+`check_keys` says what each form stands for. A tuple is one key: the digest of its encoding. An
+element becomes a tag of one byte, the length of its content in 8 bytes, little-endian, and the
+content: tag ``b`` and the bytes for text and all that stands for bytes; tag ``i`` and the decimal
+digits, behind a minus sign if it is negative, for an integer and all that stands for one; tag
+``t`` and the elements, encoded in this way, for a tuple. The encoding of a key is that of the
+tuple as an element, so that no two tuples share one.
+"""
+
+from datetime import UTC, date, datetime, timedelta
+from importlib import import_module
+from ipaddress import IPv4Address, IPv6Address
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+TEXTS = (str, bytes, bytearray, memoryview)
+INTEGERS = (int, np.integer)
+Address = IPv4Address | IPv6Address
+
+_EXPECTED = "must be integers, text, bytes or what stands for them"
+_NULLS = ("NoneType", "NAType", "NaTType")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def null(kind: object, position: int) -> TypeError:
+    """Return the error for a null of some kind among keys."""
+    return TypeError(f"keys: {_EXPECTED}, not a null ({kind} at position {position})")
+
+
+def unexpected(kind: object) -> TypeError:
+    """Return the error for keys of a kind that has no meaning as a key."""
+    return TypeError(f"keys: {_EXPECTED}, not {kind}")
+
+
+def plain(item: Any, position: int = 0) -> Any:
+    """Return the integer, text or bytes that a key of any form stands for.
+
+    Raises
+    ------
+    TypeError
+        If it is null, at a `position` among keys, or nothing that can be a key.
+    ValueError
+        If an instant is out of range, or text in a tuple cannot be encoded.
+    """
+    kind = type(item)
+    if isinstance(item, tuple):
+        return encoded(item)
+    if hasattr(item, "as_py"):  # a scalar of Arrow
+        return plain(item.as_py(), position)
+    if kind.__name__ in _NULLS or item != item:
+        raise null(kind.__name__, position)
+    if isinstance(item, np.ndarray) and item.ndim == 0:
+        return plain(item[()], position)
+    if isinstance(item, np.datetime64):
+        return int(nanoseconds(np.array([item]))[0])
+    if hasattr(item, "to_datetime64"):  # a timestamp of pandas, in UTC
+        return plain(item.to_datetime64(), position)
+    if isinstance(item, date):
+        return _instant(item)
+    if isinstance(item, np.void) and item.dtype.names is None:
+        return item.tobytes()
+    if not isinstance(item, (*TEXTS, *INTEGERS)) or isinstance(item, bool):
+        return _network_bytes(item)
+    return item
+
+
+def _network_bytes(item: Any) -> bytes:
+    """Return the bytes of a UUID or of an address."""
+    if isinstance(item, UUID):
+        return item.bytes
+    if not isinstance(item, Address) or hasattr(item, "network"):
+        raise unexpected(type(item).__name__)
+    scope = getattr(item, "scope_id", None)
+    return item.packed + (b"" if scope is None else f"%{scope}".encode())
+
+
+def _instant(item: date) -> int:
+    """Return the nanoseconds from 1970 to an instant, in UTC unless it has a zone."""
+    if not isinstance(item, datetime):
+        item = datetime(item.year, item.month, item.day)
+    if item.tzinfo is None:
+        item = item.replace(tzinfo=UTC)
+    return (item - _EPOCH) // timedelta(microseconds=1) * 1000
+
+
+def nanoseconds(instants: NDArray[np.datetime64]) -> NDArray[np.int64]:
+    """Return the nanoseconds from 1970 to each of some instants, shape (n,).
+
+    Raises
+    ------
+    TypeError
+        If one is null.
+    ValueError
+        If one is not a whole number of nanoseconds that 64 bits hold.
+    """
+    if (nulls := np.isnat(instants)).any():
+        raise null("NaT", int(np.argmax(nulls)))
+    times = instants.astype("datetime64[ns]")
+    if (wrong := times.astype(instants.dtype) != instants).any():
+        raise ValueError(
+            f"keys: must be instants in nanoseconds that 64 bits hold, not {instants[wrong][0]}"
+        )
+    numbers: NDArray[np.int64] = times.view(np.int64)
+    return numbers
+
+
+def octets(text: Any) -> bytes:
+    """Return the bytes of text; ValueError if UTF-8 does not have it."""
+    try:
+        return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text)
+    except UnicodeEncodeError as error:
+        raise ValueError(f"keys: must be text that UTF-8 has, not {error.object!r}") from None
+
+
+def encoded(item: Any) -> bytes:
+    """Return the encoding of a tuple, or of an element of one; errors as `plain`."""
+    if isinstance(item, tuple):
+        tag, content = b"t", b"".join(map(encoded, item))
+    else:
+        item = plain(item)
+        whole = isinstance(item, INTEGERS)
+        tag, content = (b"i", b"%d" % int(item)) if whole else (b"b", octets(item))
+    return tag + len(content).to_bytes(8, "little") + content
+
+
+def check_padding(array: NDArray[Any]) -> None:
+    """Refuse an array of numpy's type S or U in which a zero may be padding or part of a key.
+
+    Raises
+    ------
+    TypeError
+        If an element is shorter than the type.
+    """
+    unit = np.uint8 if array.dtype.kind == "S" else np.uint32
+    if not array.size:
+        return
+    units = np.ascontiguousarray(array).view(unit).reshape(array.size, -1)
+    if (short := units[:, -1] == 0).any():
+        bytewise = f", or array.view('V{array.itemsize}') if they belong to the keys"
+        raise TypeError(
+            f"keys: must fill the width of an array of {array.dtype.str[1:]}, which drops zeros at "
+            f"the end, not end in zeros at position {int(np.argmax(short))}: give array.tolist() "
+            f"if zeros are padding{bytewise if unit is np.uint8 else ''}"
+        )
+
+
+def arrow_chunks(keys: Any) -> list[Any] | None:
+    """Return the arrays of pyarrow that a column consists of, without a copy; else None.
+
+    A column of another library needs pyarrow for that.
+    """
+    column = getattr(keys, "array", None)
+    if hasattr(column, "__arrow_array__") and not isinstance(keys, np.ndarray):
+        keys = column  # a series of pandas
+    own = type(keys).__module__.partition(".")[0] == "pyarrow"
+    names = ("__arrow_array__", "__arrow_c_stream__", "__arrow_c_array__")
+    if not own and not any(hasattr(keys, name) for name in names):
+        return None
+    try:
+        arrow: Any = import_module("pyarrow")
+        if not own:
+            stream = hasattr(keys, names[1])
+            keys = arrow.chunked_array(keys) if stream else arrow.array(keys)
+    except (ImportError, TypeError, ValueError):
+        return None
+    if not isinstance(keys, arrow.Array | arrow.ChunkedArray):
+        return None
+    chunks = keys.chunks if isinstance(keys, arrow.ChunkedArray) else [keys]
+    return [chunk.storage if hasattr(chunk, "storage") else chunk for chunk in chunks]
+
+
+def arrow_spans(chunk: Any) -> tuple[Any, NDArray[np.int64], NDArray[np.int64]] | None:
+    """Return buffer, starts and stops of the texts of an array of pyarrow; None for other types."""
+    arrow: Any = import_module("pyarrow")
+    types = arrow.types
+    kind, count, first = chunk.type, len(chunk), chunk.offset
+    if types.is_string_view(kind) or types.is_binary_view(kind):
+        large = arrow.large_string() if types.is_string_view(kind) else arrow.large_binary()
+        return arrow_spans(chunk.cast(large))
+    buffers = chunk.buffers()
+    data = np.empty(0, np.uint8) if buffers[-1] is None else np.frombuffer(buffers[-1], np.uint8)
+    if types.is_fixed_size_binary(kind):
+        bounds = np.arange(first, first + count + 1, dtype=np.int64) * kind.byte_width
+    elif types.is_string(kind) or types.is_binary(kind):
+        bounds = _bounds(buffers[1], np.int32, first, count)
+    elif types.is_large_string(kind) or types.is_large_binary(kind):
+        bounds = _bounds(buffers[1], np.int64, first, count)
+    else:
+        return None
+    return data, bounds[:-1], bounds[1:]
+
+
+def _bounds(buffer: Any, kind: type, first: int, count: int) -> NDArray[np.int64]:
+    if not count:
+        return np.zeros(1, np.int64)
+    bounds = np.frombuffer(buffer, kind)[first : first + count + 1].astype(np.int64)
+    if len(bounds) != count + 1:
+        raise ValueError(f"keys: must have {count + 1} offsets in their buffer, not {len(bounds)}")
+    return bounds
