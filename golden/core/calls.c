@@ -134,11 +134,6 @@ static PyObject *digest_by(PyObject *self, PyObject *keys) {
     return core_finish(&all, Py_NewRef(Py_None));
 }
 
-static PyMethodDef engine_methods[] = {
-    {"digest_by", digest_by, METH_O, "Let these keys be those of the digest of text."},
-    {NULL, NULL, 0, NULL},
-};
-
 static PyMemberDef engine_members[] = {
     {"armed", T_INT, offsetof(Engine, armed), READONLY, "Whether its numbers are those of the filter."},
     {NULL, 0, 0, 0, NULL},
@@ -189,6 +184,7 @@ static PyObject *engine_check_new(PyObject *self, PyObject *args) {
 }
 
 static PyMethodDef engine_methods[] = {
+    {"digest_by", digest_by, METH_O, "Let these keys be those of the digest of text."},
     {"check_and_insert_new", engine_check_new, METH_VARARGS, "Insert keys that are not reported."},
     {NULL, NULL, 0, NULL},
 };

@@ -1,11 +1,15 @@
 """Forms of keys that are neither integers nor bytes, each brought to one of the two.
 
-`check_keys` says what each form stands for. A tuple is one key: the digest of its encoding. An
-element becomes a tag of one byte, the length of its content in 8 bytes, little-endian, and the
-content: tag ``b`` and the bytes for text and all that stands for bytes; tag ``i`` and the decimal
-digits, behind a minus sign if it is negative, for an integer and all that stands for one; tag
-``t`` and the elements, encoded in this way, for a tuple. The encoding of a key is that of the
-tuple as an element, so that no two tuples share one.
+`check_keys` says what each form stands for.
+
+A tuple is one key. Its key is the digest of its encoding, which is that of the tuple as an
+element. An element is encoded as a tag of one byte, the length of its content in 8 bytes,
+little-endian, and the content:
+
+- tag ``b``: the bytes of text, or of a form that stands for bytes;
+- tag ``i``: an integer, or a form that stands for one, in decimal digits, with a minus sign if it
+  is negative;
+- tag ``t``: the encoded elements of a tuple.
 """
 
 from datetime import UTC, date, datetime, timedelta

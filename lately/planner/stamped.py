@@ -349,7 +349,7 @@ def _shortest(spec: Any, least: int, suits: Callable[[Any], bool]) -> Iterator[A
     yield from islice(filter(suits, longer), 1)
 
 
-def _parts(keys: int, requirement: Requirement) -> Iterator[dict[str, int]]:
+def _parts(keys: int, requirement: Requirement) -> Iterator[dict[str, Any]]:
     """Yield numbers of hashes, with the fewest cells of a part that keep the rate, and the keys."""
     key = {"key_bits": requirement.key_bits, "seed": requirement.seed}
     for hashes in HASHES:

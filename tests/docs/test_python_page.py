@@ -30,7 +30,7 @@ def test_other_libraries(column, library, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {"Bloom": getattr(module, "Bloom", None), "path": "saved"}
     names["BloomFilter"] = getattr(module, "BloomFilter", None)
-    rows = re.findall(r"^\| `.*\|$", PAGE.read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `[^|]*\| `.*\|$", PAGE.read_text(), re.MULTILINE)
     assert len(rows) == 10
     for row in rows:
         code = row.strip("| ").split(" | ")[column].split("`")[1]
