@@ -31,7 +31,7 @@ def test_damaged_inputs_are_read_or_refused(name):
 
 
 @pytest.mark.parametrize("name", PARSERS)
-@settings(max_examples=settings().max_examples // 16, deadline=None)
+@settings(max_examples=settings().max_examples // 8, deadline=None)
 @given(data=st.data())
 def test_any_bytes_are_read_or_refused(name, data):
     """By themselves, and in the middle of a good input."""

@@ -33,7 +33,13 @@ def design(case, name="seen_lately"):
     return Design(spec=spec, name=name, models=cells, **how)
 
 
-@pytest.fixture(params=CASES)
+# One of each kind; tests of their own have AXI4-Stream, and lanes take long.
+EACH_KIND = ("extern", "secret", "covered", "dictionary", "timing", "table", "ecp5")
+
+
+@pytest.fixture(
+    params=[pytest.param(one, marks=[pytest.mark.slow] * (one not in EACH_KIND)) for one in CASES]
+)
 def exported(request, tmp_path):
     """A folder, the case that was exported into it, and its files."""
     return tmp_path / "ip", request.param, write(design(request.param), tmp_path / "ip")

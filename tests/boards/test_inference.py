@@ -4,6 +4,7 @@ import pytest
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from cases import daily
 
 from lately.boards.flow.devices import DEVICES
 from lately.boards.flow.inference import inferred_memory
@@ -88,7 +89,7 @@ class PartlyRead(wiring.Component):
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize(("low", "blocks"), [(16, 3), (17, 4)])
+@pytest.mark.parametrize(("low", "blocks"), daily(1, [(16, 3), (17, 4)]))
 def test_blocks_of_which_no_bit_is_used_go_away(low, blocks):
     reads = [range(24), range(low)]
     assert inferred_memory("ice40", depth=256, width=24, reads=reads).blocks == blocks

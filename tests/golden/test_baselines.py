@@ -6,7 +6,7 @@ from collections import deque
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scalar_baselines import (
     ScalarA2Buffering,
@@ -161,7 +161,6 @@ def as_keys(keys, key_bits):
     return array[:, 0] if words == 1 else array
 
 
-@settings(max_examples=25, deadline=None)
 @pytest.mark.parametrize("cls", TWINS)
 @given(data=st.data())
 def test_scalar_twin(cls, data):

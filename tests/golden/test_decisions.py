@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lately.golden import (
@@ -67,7 +67,6 @@ def test_with_all_digits_the_answers_are_the_filter_s(block):
         filter_.insert(draw.integers(0, UNIVERSE, 37))
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_decisions_are_thresholds(data):
     """Of any filter, class, age and phase, what the least penalty decides."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from paths import taking
 from small_filters import CLASSES, OPERATIONS, as_keys, counters_of, key_lists, specs
@@ -67,7 +67,6 @@ def same(fast, slow):
 # Rings
 
 
-@settings(max_examples=150, deadline=None)
 @given(spec=specs(), data=st.data())
 def test_mixed_operations(spec, data):
     together = spec.family.endswith("gebf") and spec.lanes == 1 and data.draw(st.booleans())

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from paths import PATHS, chunks_of, taking
 from scalar_ring import ScalarGEBF
@@ -40,7 +40,6 @@ from lately.golden.hash.scalar_hash import ScalarHash
 # Scalar twins
 
 
-@settings(max_examples=300, deadline=None)
 @given(model=filters(), data=st.data())
 def test_scalar_twin(model, data):
     spec = model.spec
@@ -116,7 +115,6 @@ def test_shards_are_filters_that_turn_together(family, lanes):
     assert np.array_equal(whole.memory, np.concatenate([part.memory for part in parts], axis=2))
 
 
-@settings(max_examples=300, deadline=None)
 @given(model=filters(), data=st.data())
 def test_one_key_sets_the_bits_of_the_twin(model, data):
     key = data.draw(st.integers(0, (1 << model.spec.key_bits) - 1))
@@ -133,7 +131,6 @@ def test_one_key_sets_the_bits_of_the_twin(model, data):
 # Definition: a segment holds the keys of `run` consecutive generations
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     spec=specs(),
     path=st.sampled_from(PATHS),
@@ -168,7 +165,6 @@ def test_mixed_operations(spec, path, chunk, data):
         keys, codes = keys[size:], codes[size:]
 
 
-@settings(max_examples=300, deadline=None)
 @given(model=filters(), data=st.data())
 def test_batch_is_one_by_one(model, data):
     spec = model.spec

@@ -7,7 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 import scalar_inferential as printed
-from hypothesis import given, settings
+from cases import daily
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lately.golden.timestamp import distinct as d
@@ -49,7 +50,6 @@ def inferred(model, row, chance, count):
 # The printed formulas
 
 
-@settings(max_examples=200, deadline=None)
 @given(case=cases(), universe=st.integers(2, 50))
 def test_theorems_2_to_5(case, universe):
     model, (age, oldest, touched, filled), chance = case
@@ -60,7 +60,6 @@ def test_theorems_2_to_5(case, universe):
     assert ages.within(model.window)[0] == pytest.approx(expected, rel=1e-9, abs=1e-13)
 
 
-@settings(max_examples=100, deadline=None)
 @given(case=cases(), data=st.data())
 def test_sums_over_ages(case, data):
     """Equations 7 to 9 as they are written, over as many ages as matter."""
@@ -94,7 +93,6 @@ def _conditional(ages, touched, oldest, age, scalars):
     return result
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     cells=st.integers(2, 30),
     hashes=st.integers(1, 5),
@@ -137,7 +135,7 @@ def keys_by_cell(model):
     return [0, int(same), int(other)]
 
 
-@pytest.mark.parametrize(("window", "block"), [(3, 1), (4, 2), (3, 4), (5, 3)])
+@pytest.mark.parametrize(("window", "block"), daily(2, [(3, 1), (4, 2), (3, 4), (5, 3)]))
 def test_bayes_by_enumeration(window, block):
     """All streams of x, keys that share its only cell and keys that do not, on the filter itself.
 

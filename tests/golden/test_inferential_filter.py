@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from paths import PATHS, taking
 from scalar_inferential import Cells, ScalarInferential
@@ -100,7 +100,6 @@ def as_keys(keys, key_bits):
     return np.array([[key, 0] for key in keys]) if key_bits > 64 else np.array(keys)
 
 
-@settings(max_examples=80, deadline=None)
 @given(model=filters(), chunk=st.sampled_from([3, 1 << 14]), data=st.data())
 def test_scalar_twin(model, chunk, data):
     """Key by key, with the parameters of the filter or with those that a query has of each key."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scalar_timing import ScalarStampedParts
 
@@ -59,7 +59,6 @@ def expected(twin, model, operations, keys, windows, times):
     return results
 
 
-@settings(max_examples=200, deadline=None)
 @given(model=filters(), data=st.data())
 def test_scalar_twin(model, data):
     twin, unit = twin_of(model), unit_of(model)

@@ -6,7 +6,7 @@ from itertools import count
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from paths import PATHS, chunks_of, taking
 from scipy import stats
@@ -240,7 +240,6 @@ def test_classes_take_hash_and_secret():
 # Twins
 
 
-@settings(max_examples=150, deadline=None)
 @given(model=filters(lanes=(1,)), data=st.data())
 def test_scalar_twin(model, data):
     spec = replace(model.spec, hash="siphash", rekey=True)
@@ -313,7 +312,6 @@ class KeyedDefinition(Definition):
         return max(0, self.came - oldest)
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     spec=specs(lanes=(1,)),
     path=st.sampled_from(PATHS),

@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lately.golden import FAMILIES, PRESETS, FilterSpec, SpecificationError, preset
@@ -539,7 +539,6 @@ def test_toml_content_wrong(tmp_path):
     assert "l: must be given" in toml_refusal(path, re.sub(rb"\nl = 2", b"", text))
 
 
-@settings(max_examples=200, deadline=None)
 @given(data=st.data())
 def test_toml_damaged(data, tmp_path_factory):
     path = tmp_path_factory.mktemp("toml") / "filter.toml"

@@ -13,7 +13,8 @@ from pathlib import Path
 import every_model
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from cases import daily
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lately.dedup.deduplicate import Deduplication
@@ -485,7 +486,7 @@ def test_every_truncation(saved):
         refusal(path)
 
 
-@pytest.mark.parametrize("flip", [0x01, 0x80, 0xFF])
+@pytest.mark.parametrize("flip", daily(1, [0x01, 0x80, 0xFF]))
 def test_every_byte_flipped(saved, flip):
     """Refused, or the flip was in what zip ignores and the state is the same."""
     content, model, path = saved
@@ -500,7 +501,6 @@ def test_every_byte_flipped(saved, flip):
     assert refused > len(content) / 2
 
 
-@settings(max_examples=500, deadline=None)
 @given(data=st.data())
 def test_damaged_anywhere(saved, data):
     content, model, path = saved
@@ -513,7 +513,6 @@ def test_damaged_anywhere(saved, data):
     assert copy is None or same(copy, model)
 
 
-@settings(max_examples=100, deadline=None)
 @given(content=st.binary(max_size=200))
 def test_any_bytes(saved, content):
     _, _, path = saved

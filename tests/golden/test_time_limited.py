@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scalar_time_limited import ScalarTimeLimitedAPBF
 
@@ -72,7 +72,6 @@ def as_integer(bits):
     return sum(1 << int(bit) for bit in np.flatnonzero(bits))
 
 
-@settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_time_limited_is_its_twin(data):
     span = data.draw(st.integers(1, 40), "span")

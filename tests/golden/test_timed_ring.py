@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from paths import PATHS, taking
 from small_filters import (
@@ -93,10 +93,9 @@ def one_by_one(twin, code, key, now):
     return age, *guarantees
 
 
-@settings(max_examples=150, deadline=None)
 @given(spec=timed_specs(), seed=st.integers(0, 1 << 32), data=st.data())
 def test_twin(spec, seed, data):
-    """24,000 operations: every answer, guarantee, counter and bit."""
+    """160 operations an example: every answer, guarantee, counter and bit."""
     model, twin = TimeLimitedRing(spec), timed_twin(spec)
     codes, keys, times = stream(spec, seed, 160)
     cuts = sorted(data.draw(st.sets(st.integers(1, 159), max_size=4), "cuts"))
@@ -355,7 +354,6 @@ def test_generation_counts_from_the_next_turn_on(family):
             model.generation = value
 
 
-@settings(max_examples=60, deadline=None)
 @given(spec=specs(), seed=st.integers(0, 1 << 32))
 def test_policy_without_a_span_turns_as_filters_that_count_insertions(spec, seed):
     rng = np.random.default_rng(seed)
@@ -421,7 +419,6 @@ def test_span_missing():
 
 
 @given(seed=st.integers(0, 1 << 32))
-@settings(max_examples=40)
 def test_longest_generations_keep_all_that_fits(seed):
     """No slice is lost while no span has more keys than the generations hold, in any bursts."""
     rng = np.random.default_rng(seed)
@@ -471,7 +468,6 @@ def test_estimated_rate_is_of_what_counts(name):
     assert (model.fill_ratios()[: spec.run] > 0).all()
 
 
-@settings(max_examples=60, deadline=None)
 @given(spec=timed_specs(), seed=st.integers(0, 1 << 32), data=st.data())
 def test_turns_of_both_paths(spec, seed, data):
     """The loop that is compiled and the one in numpy tell the same, and go on alike."""

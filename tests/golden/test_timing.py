@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from paths import PATHS, taking
 from scalar_timing import ScalarBTBF
@@ -54,7 +54,6 @@ def assert_same_state(model, twin):
     assert (model.timestamp, model.filled) == (twin.T_plus, twin.b)
 
 
-@settings(max_examples=120, deadline=None)
 @given(model=filters(), chunk=st.sampled_from([1, 3, 1 << 14]), data=st.data())
 def test_scalar_twin(model, chunk, data):
     twin = twin_of(model)
@@ -139,7 +138,6 @@ def test_expires_at_the_exact_insertion(block, before):
         model.insert([other])
 
 
-@settings(max_examples=100, deadline=None)
 @given(model=filters(), data=st.data())
 def test_no_false_negatives(model, data):
     keys = data.draw(st.lists(st.integers(0, 15), min_size=1, max_size=120), "keys")

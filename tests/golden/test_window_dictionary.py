@@ -4,6 +4,7 @@ import random
 
 import numpy as np
 import pytest
+from cases import daily
 from paths import PATHS, taking
 from scalar_window_dictionary import ScalarWindowDictionary
 
@@ -103,7 +104,7 @@ CODES = (
 )
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", daily(20, range(60)))
 def test_like_the_twin_and_the_oracle(seed):
     print("seed", seed)
     draw = random.Random(seed)
@@ -344,7 +345,7 @@ def test_rate_formula():
 
 
 @pytest.mark.statistics
-@pytest.mark.parametrize("name", ["1000", "10000"])
+@pytest.mark.parametrize("name", daily(1, ["1000", "10000"]))
 def test_false_positive_rate(name):
     """Of fresh keys, for several windows; intervals of 99.9 %, seed 12."""
     model = from_spec(dictionary_preset(name))

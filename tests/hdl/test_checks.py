@@ -12,6 +12,7 @@ from amaranth.hdl import ClockDomain, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
+from cases import daily
 from watched_registers import WATCHED
 
 from lately.boards.link.link import FilterLink
@@ -114,14 +115,17 @@ async def act(ctx, ring, operation):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "tiny",
-        "timed-tiny",
-        "dictionary-tiny",
-        "dictionary-ring-tiny",
-        "timing-tiny",
-        "timing-counted-tiny",
-    ],
+    daily(
+        4,
+        [
+            "tiny",
+            "timed-tiny",
+            "dictionary-tiny",
+            "dictionary-ring-tiny",
+            "timing-tiny",
+            "timing-counted-tiny",
+        ],
+    ),
 )
 def test_no_alarm(name):
     unit = filter_unit(any_preset(name), self_check=True, tag_bits=3)
@@ -172,10 +176,10 @@ async def load(ctx, unit, seed):
         "timed-tiny",
         pytest.param("siphash-tiny", marks=pytest.mark.slow),
         "two-lanes-tiny",
-        "dictionary-tiny",
+        pytest.param("dictionary-tiny", marks=pytest.mark.slow),
         "dictionary-ring-tiny",
         "timing-tiny",
-        "timing-counted-tiny",
+        pytest.param("timing-counted-tiny", marks=pytest.mark.slow),
     ],
 )
 def test_reset_under_load(name):

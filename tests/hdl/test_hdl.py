@@ -9,6 +9,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
+from cases import daily
 from unit_streams import UnitStreams
 
 from lately.golden import FilterSpec, SpecificationError, from_spec
@@ -231,7 +232,7 @@ def test_generation_is_full_exactly_then(length, pauses):
 
 
 @pytest.mark.parametrize("before", [1, 2, 7, 8, pytest.param(40, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("after", [1, 2, 9, 40])
+@pytest.mark.parametrize("after", daily(2, [1, 2, 9, 40]))
 def test_generation_changes_as_a_whole(before, after):
     """A length that changes in any cycle counts as the old one or the new one, never a mix."""
 
@@ -321,7 +322,7 @@ def test_short_lengths_are_told_before_they_are_loaded(width, minimum):
     simulate(length, bench)
 
 
-@pytest.mark.parametrize("first", [None, Operation.INSERT])
+@pytest.mark.parametrize("first", daily(1, [None, Operation.INSERT]))
 @pytest.mark.parametrize("second", [Operation.SHIFT, Operation.CLEAR])
 def test_held_operation_where_short_generations_begin(first, second):
     """It takes effect whichever clock it comes in, also right behind another operation."""

@@ -9,6 +9,7 @@ import pytest
 from amaranth.back import rtlil
 from amaranth.lib.memory import Memory
 from amaranth.sim import Simulator
+from cases import daily
 
 from campaigns.speed import drawn_streams, lane_points, run_lanes
 from lately.golden import preset
@@ -48,7 +49,7 @@ def simulate(component, bench):
 
 
 @pytest.mark.parametrize(
-    ("depth", "latency"), [(8, 2), (16, 2), (32, 2), (64, 3), (128, 3), (256, 4)]
+    ("depth", "latency"), daily(4, [(8, 2), (16, 2), (32, 2), (64, 3), (128, 3), (256, 4)])
 )
 @pytest.mark.parametrize(("width", "number"), [(9, 0), (70, 1)])
 def test_paged_memory(depth, latency, width, number):
@@ -71,7 +72,7 @@ def test_pages_have_bits(width, pages, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("depth", "latency"), [(8, 4), (16, 4), (32, 4), (64, 5), (128, 5), (256, 6)]
+    ("depth", "latency"), daily(4, [(8, 4), (16, 4), (32, 4), (64, 5), (128, 5), (256, 6)])
 )
 def test_paged_memory_from_afar(depth, latency):
     check_paged_memory(depth, latency, width=9, number=3, far=True)
@@ -194,7 +195,7 @@ def test_shard_select(lanes):
 
 
 @pytest.mark.parametrize("lanes", [2, 4])
-@pytest.mark.parametrize("share", [0.1, 0.6, 1.0])
+@pytest.mark.parametrize("share", daily(1, [0.1, 0.6, 1.0]))
 @pytest.mark.parametrize("more", [(0,), (3,), (0, 7, 30, -5, 1)])
 def test_shift_finder(lanes, share, more):
     """The ring turns for the first insertion after those of a generation, and there alone.

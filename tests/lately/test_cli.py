@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from cases import daily
 from click.testing import CliRunner
 from run_unit import engine
 
@@ -551,7 +552,7 @@ def test_sparkline():
     assert sparkline([0.0, 0.0]) == "▁▁"
 
 
-@pytest.mark.parametrize("name", ["apache_access.log.gz", "dns_queries.csv.gz"])
+@pytest.mark.parametrize("name", daily(1, ["apache_access.log.gz", "dns_queries.csv.gz"]))
 def test_real_stream(name):
     if not (DATA / name).exists():
         pytest.skip(f"shared/data/{name} is absent")

@@ -1,6 +1,7 @@
 """Each extra, alone and with others, runs the commands that it promises."""
 
 import ast
+import functools
 import json
 import os
 import re
@@ -106,6 +107,9 @@ def third_party():
     return sorted(found - sys.stdlib_module_names - {"lately", "yaml"})
 
 
+homes_of_modules = functools.cache(metadata.packages_distributions)
+
+
 @pytest.mark.parametrize("module", third_party())
 def test_hint_names_an_extra_with_the_module(module, monkeypatch):
     def fail(**_options):
@@ -114,7 +118,7 @@ def test_hint_names_an_extra_with_the_module(module, monkeypatch):
     monkeypatch.setattr(run, "callback", fail)
     line = CliRunner().invoke(main, ["run", "-", "--preset", "tiny"]).stderr
     (extra,) = re.findall(rf"lately: error: needs {module}: pip install '\.\[(\w+)\]'\n", line)
-    homes = map(extras.normal, metadata.packages_distributions()[module])
+    homes = map(extras.normal, homes_of_modules()[module])
     assert extras.installed([extra]) & set(homes)
 
 

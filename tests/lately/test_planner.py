@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from cases import daily
 
 from lately.boards.flow.devices import DEVICES
 from lately.golden import (
@@ -40,7 +41,7 @@ def asked(window, rate, **more):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("any_size", [False, True])
+@pytest.mark.parametrize("any_size", daily(1, [False, True]))
 def test_bounds_are_no_higher_than_the_rates_of_the_specification(family, any_size):
     requirement = asked(5000, 0.01, any_size=any_size)
     shapes = space.shapes(family, requirement)
@@ -110,7 +111,7 @@ COSTS = {
 @pytest.mark.parametrize("counted", COSTS)
 @pytest.mark.parametrize(
     ("window", "rate", "slack"),
-    [(3, 0.3, None), (40, 0.05, None), (40, 0.2, 0.5), (300, 0.01, None), (97, 0.1, 0.3)],
+    daily(2, [(3, 0.3, None), (40, 0.05, None), (40, 0.2, 0.5), (300, 0.01, None), (97, 0.1, 0.3)]),
 )
 def test_none_is_cheaper(monkeypatch, window, rate, slack, counted):
     options, figures = COSTS[counted]
@@ -256,7 +257,7 @@ def test_front_is_undominated(planned):
 
 
 @pytest.mark.parametrize(
-    ("ending", "head"), [("png", b"\x89PNG"), ("svg", b"<svg"), ("pdf", b"%PDF")]
+    ("ending", "head"), daily(1, [("png", b"\x89PNG"), ("svg", b"<svg"), ("pdf", b"%PDF")])
 )
 def test_drawing(planned, tmp_path, ending, head):
     path = tmp_path / f"front.{ending}"
@@ -333,7 +334,7 @@ def test_rate_too_small(window, rate, more, limit):
 @pytest.mark.parametrize(
     ("window", "rate", "device", "more", "binds"),
     [
-        (10**6, 0.01, "ice40-hx8k", {}, "block RAMs of 32"),
+        (30_000, 0.01, "ice40-hx8k", {"families": ("gebf",)}, "block RAMs of 32"),
         (30_000, 1e-3, "ecp5-25k-6", STAMPED, "block RAMs of 56"),
     ],
 )

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import daily
 
 from campaigns import cell_costs, cost_fit, ring_costs
 from campaigns.counts import rows_of
@@ -105,7 +106,7 @@ def test_what_is_larger_costs_no_less(family, name):
     assert (np.diff(shares, axis=0) >= -1e-12).all()
 
 
-@pytest.mark.parametrize("name", DEVICES)
+@pytest.mark.parametrize("name", daily(3, DEVICES))
 def test_what_is_chosen_for_a_device_fits(name):
     device = DEVICES[name]
     found = plan(Requirement(window=2000, false_positive_rate=0.05, device=device))

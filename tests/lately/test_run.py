@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from cases import daily
 from run_unit import engine
 
 from lately.golden import (
@@ -250,7 +251,7 @@ def test_key_widths(stream, key_bits):
     assert result.distinct_keys == min(1 << key_bits, len(set(stream.read_text().split())))
 
 
-@pytest.mark.parametrize("name", ["default", "apbf-default", "gebf-default"])
+@pytest.mark.parametrize("name", daily(1, ["default", "apbf-default", "gebf-default"]))
 def test_real_stream(name):
     path = EXAMPLES / "flights_2013.csv.gz"
     result = perform(path, preset(name), engine="golden", limit=60_000)
@@ -275,6 +276,7 @@ def test_real_stream_through_the_hardware(name):
     check_through_the_hardware(path)
 
 
+@pytest.mark.slow
 @pytest.mark.rtl
 def test_sample_through_the_hardware():
     check_through_the_hardware(EXAMPLES / "flights_2013.csv.gz")
@@ -534,7 +536,7 @@ def test_tick_wrong(timed_stream, spec, tick, message):
         perform(timed_stream, spec, engine="golden", tick=tick)
 
 
-@pytest.mark.parametrize("spec", [TIMED, OVERFILLED])
+@pytest.mark.parametrize("spec", daily(1, [TIMED, OVERFILLED]))
 def test_report_of_a_span(timed_stream, tmp_path, spec):
     result = perform(timed_stream, spec, engine=engine(), tick=10 * MS)
     page = html(result)
@@ -547,7 +549,7 @@ def test_report_of_a_span(timed_stream, tmp_path, spec):
     picture(result, tmp_path / "p.svg")
 
 
-@pytest.mark.parametrize("when_full", ["shorten", "overfill"])
+@pytest.mark.parametrize("when_full", daily(1, ["shorten", "overfill"]))
 def test_real_stream_in_time(when_full):
     path = EXAMPLES / "flights_2013.csv.gz"
     spec = replace(preset("small"), span=1441, when_full=when_full)
@@ -603,7 +605,7 @@ def test_report_says_what_failed(stream):
     assert 'class="state bad">mismatches: must be 0, not 1' in page
 
 
-@pytest.mark.parametrize(("ending", "head"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
+@pytest.mark.parametrize(("ending", "head"), daily(1, [("png", b"\x89PNG"), ("svg", b"<?xml")]))
 def test_picture(stream, tmp_path, ending, head):
     path = tmp_path / f"picture.{ending}"
     picture(perform(stream, engine="golden"), path)

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from cases import daily
 from click.testing import CliRunner
 from run_unit import engine
 
@@ -130,7 +131,7 @@ def test_times_of_the_stream(timed_stream):
 
 
 @pytest.mark.parametrize(
-    "spec", [COUNTED, WindowDictionarySpec(window=40, columns=4, rows=64, digest_bits=12)]
+    "spec", daily(1, [COUNTED, WindowDictionarySpec(window=40, columns=4, rows=64, digest_bits=12)])
 )
 def test_query_window_by_insertions(stream, spec):
     """The window of the queries is judged, and the rate is predicted for it."""
@@ -237,7 +238,7 @@ def test_stream_without_times_wrong(stream):
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize("name", ["tiny", "counted-tiny"])
+@pytest.mark.parametrize("name", daily(1, ["tiny", "counted-tiny"]))
 def test_compiled(name, stream, timed_stream):
     compiled = partial(compiled_unit, memory="ecp5", optimisation=0)
     path, tick = (stream, None) if name == "counted-tiny" else (timed_stream, SECOND)
@@ -257,9 +258,10 @@ def table_of(spec, least):
     return DecisionTable(thresholds, spec.hashes, spec.block_units, spec.phase_bits)
 
 
-@pytest.mark.parametrize("spec", [replace(COUNTED, cells=64, block=8, classes=2, phase_bits=1),
-                                  replace(TIMED, cells=64, classes=2)],
-                         ids=["counted", "timed"])  # fmt: skip
+@pytest.mark.parametrize(
+    "spec", daily(1, [replace(COUNTED, cells=64, block=8, classes=2, phase_bits=1),
+                      replace(TIMED, cells=64, classes=2)]), ids=["counted", "timed"]
+)  # fmt: skip
 def test_table_answers(spec, stream, timed_stream):
     """By its class, and what it misses is told but fails nothing."""
     path, tick = (timed_stream, {"tick": SECOND}) if spec.timed else (stream, {})

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
+from cases import daily
 
 from lately.golden.hash.digests import KeyDigest
 from lately.golden.hash.keys import check_keys
@@ -407,12 +408,15 @@ def test_standard_input_closed():
 
 @pytest.mark.parametrize(
     ("name", "form", "count", "distinct", "malformed"),
-    [
-        ("flights_2013.csv.gz", "csv", 328_521, 4_037, 0),
-        ("apache_access.log.gz", "log", 9_999, 7_911, 1),
-        ("product_page_requests.csv.gz", "csv", 95_607, 13_756, 0),
-        ("dns_queries.csv.gz", "csv", 53_615, 4_198, 0),
-    ],
+    daily(
+        2,
+        [
+            ("flights_2013.csv.gz", "csv", 328_521, 4_037, 0),
+            ("apache_access.log.gz", "log", 9_999, 7_911, 1),
+            ("product_page_requests.csv.gz", "csv", 95_607, 13_756, 0),
+            ("dns_queries.csv.gz", "csv", 53_615, 4_198, 0),
+        ],
+    ),
 )
 def test_real_streams(name, form, count, distinct, malformed):
     if not (DATA / name).exists():

@@ -11,6 +11,7 @@ import tempfile
 
 import numpy as np
 import pytest
+from cases import daily
 from click.testing import CliRunner
 
 from lately.cli.app import main
@@ -220,7 +221,7 @@ def test_lines_are_written_as_they_come():
         assert process.wait() == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", daily(1, [signal.SIGINT, signal.SIGTERM]))
 def test_interrupt_keeps_what_was_read(tmp_path, number):
     state = tmp_path / "state.npz"
     command = [*COMMAND, "--state", str(state)]

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_filters import as_keys, filters, key_lists, twin_of
 
@@ -54,7 +54,6 @@ def test_walks(k, l, data):
     assert accesses.linear(matches, k).tolist() == [scanned(row, k, l) for row in rows]
 
 
-@settings(max_examples=20, deadline=None)
 @given(model=filters(lanes=(1,)), data=st.data())
 def test_matches_are_those_of_the_scalar_twin(model, data):
     spec, twin = model.spec, twin_of(model)

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import daily
 
 from papers import (
     cuckoo_bounds,
@@ -39,7 +40,7 @@ def seeds_of(points, count):
 
 
 @pytest.mark.statistics
-@pytest.mark.parametrize("name", list(QUICK))
+@pytest.mark.parametrize("name", daily(3, list(QUICK)))
 def test_reduced_form(name):
     study = STUDIES[name]
     points = [point | QUICK[name] for point in seeds_of(study.points(True), 2)]

@@ -146,13 +146,18 @@ def vendor(variant, old, new):
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [
-        pytest.param("self.result.eq(go & held & ~silent)", "self.result.eq(0)", id="lost"),
-        pytest.param("flows = accepted & ~bits.alone", "flows = accepted", id="twice"),
-        pytest.param(
-            "self.arrive | starting[0] | (go & rests)", "starting[0] | (go & rests)", id="for good"
-        ),
-    ],
+    daily(
+        1,
+        [
+            pytest.param("self.result.eq(go & held & ~silent)", "self.result.eq(0)", id="lost"),
+            pytest.param("flows = accepted & ~bits.alone", "flows = accepted", id="twice"),
+            pytest.param(
+                "self.arrive | starting[0] | (go & rests)",
+                "starting[0] | (go & rests)",
+                id="for good",
+            ),
+        ],
+    ),
 )
 def test_monitor_of_the_gate_tells(monkeypatch, old, new):
     """An operation that is lost, or comes twice, and a gate that stays closed."""
@@ -166,16 +171,19 @@ SETTING = "Mux(clearing, 0, set & Cat(chosen(address)).all())"
 
 @pytest.mark.parametrize(
     ("variant", "old", "new"),
-    [
-        # The read that meets the write of its bit is believed.
-        ("ecp5", HAZARD, "None"),
-        ("gowin", HAZARD, "None"),
-        # So is one that meets a clear.
-        ("ice40", "Mux(zeroed, 0, word)", "word"),
-        # Both ports write one bit.
-        ("ecp5", SETTING, "set & Cat(chosen(address)).all()"),
-        ("gowin", SETTING, "set & Cat(chosen(address)).all()"),
-    ],
+    daily(
+        3,
+        [
+            # The read that meets the write of its bit is believed.
+            ("ecp5", HAZARD, "None"),
+            ("gowin", HAZARD, "None"),
+            # So is one that meets a clear.
+            ("ice40", "Mux(zeroed, 0, word)", "word"),
+            # Both ports write one bit.
+            ("ecp5", SETTING, "set & Cat(chosen(address)).all()"),
+            ("gowin", SETTING, "set & Cat(chosen(address)).all()"),
+        ],
+    ),
 )
 def test_broken_block_ram_is_found_out(variant, old, new):
     memory = vendor(variant, old, new)

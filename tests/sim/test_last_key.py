@@ -39,7 +39,7 @@ def lately(*words):
 
 def test_bench(spec, tmp_path):
     found = base.Specification.from_toml(spec)
-    passed = run_filter_bench(found, "verilator", tmp_path)
+    passed = run_filter_bench(found, "icarus", tmp_path)
     assert all(passed.values()), passed
     assert {name.split("/")[0] for name in passed} == planned(found)
     assert "accepts_an_operation_every_cycle" in passed

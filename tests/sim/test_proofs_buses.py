@@ -3,6 +3,7 @@
 from functools import partial
 
 import pytest
+from cases import daily
 from mutants import broken
 
 from lately.hdl.bus.axi4_lite import Axi4Lite
@@ -85,13 +86,13 @@ def test_broken_orders_are_found_out(old, new):
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [
+    daily(1, [
         # An event that comes as the bit is cleared.
         ("event | (held & ~(written[word] & self._given(field)))",
          "(event | held) & ~(written[word] & self._given(field))"),
         # A write clears the bits where it has a 0, too.
         ("held & ~(written[word] & self._given(field))", "held & ~written[word]"),
-    ],
+    ]),
 )  # fmt: skip
 def test_broken_faults_are_found_out(old, new, monkeypatch):
     bank = broken(RegisterBank, old, new)

@@ -3,6 +3,7 @@
 from functools import partial
 
 import pytest
+from cases import daily
 from mutants import broken
 
 from lately.hdl.frontend.time_window import TimeWindow
@@ -78,13 +79,16 @@ def test_tick_that_does_not_wait_for_the_spare_is_found_out():
 
 @pytest.mark.parametrize(
     ("component", "old", "new"),
-    [
-        # The first run that does not count, or the last that does.
-        (FilterCore, "verdict.age < limit", "verdict.age <= limit"),
-        (FilterCore, "verdict.age < limit", "verdict.age + 1 < limit"),
-        # An older run in place of the youngest, which alone is compared.
-        (RingDetector, "Mux(young[0], young[1:], old[1:])", "Mux(old[0], old[1:], young[1:])"),
-    ],
+    daily(
+        1,
+        [
+            # The first run that does not count, or the last that does.
+            (FilterCore, "verdict.age < limit", "verdict.age <= limit"),
+            (FilterCore, "verdict.age < limit", "verdict.age + 1 < limit"),
+            # An older run in place of the youngest, which alone is compared.
+            (RingDetector, "Mux(young[0], young[1:], old[1:])", "Mux(old[0], old[1:], young[1:])"),
+        ],
+    ),
 )
 def test_limit_with_a_defect_is_found_out(component, old, new):
     name = "core" if component is FilterCore else "detector"

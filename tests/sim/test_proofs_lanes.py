@@ -25,7 +25,7 @@ def status_of(build, method):
 @pytest.mark.parametrize(
     ("old", "new"),
     daily(
-        3,
+        2,
         [
             pytest.param(
                 "self.PLACES - 2",
@@ -56,7 +56,7 @@ def test_broken_dispatcher_fails():
 @pytest.mark.parametrize(
     ("old", "new"),
     daily(
-        4,
+        2,
         [
             pytest.param("alive[-1] & flag & ~fails", "alive[-1] & ~fails", id="too soon"),
             pytest.param("there, *done,", "*done,", id="a beat that is not there"),
@@ -84,10 +84,13 @@ def test_broken_collector_fails(old, new):
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [
-        pytest.param("goes.eq(available &", "goes.eq(", id="without credits"),
-        pytest.param("UNDER_WAY = 7", "UNDER_WAY = 5", id="too many credits"),
-    ],
+    daily(
+        1,
+        [
+            pytest.param("goes.eq(available &", "goes.eq(", id="without credits"),
+            pytest.param("UNDER_WAY = 7", "UNDER_WAY = 5", id="too many credits"),
+        ],
+    ),
 )
 def test_broken_collector_overflows(old, new):
     """A unit with too few places for the answers of its beats loses one."""

@@ -35,7 +35,7 @@ def test_proven(name):
 @pytest.mark.parametrize(
     ("old", "new"),
     daily(
-        3,
+        2,
         [
             pytest.param("read.eq(after)", "read.eq(after + 1)", id="reads every other place"),
             pytest.param(
@@ -69,6 +69,7 @@ class Lossy(SmallUnit):
     LAG = 2
 
 
+@pytest.mark.slow
 def test_one_clock_of_lag_is_to_spare():
     assert status_of(partial(UnitPlaces, depth=16, unit=Hasty), Induction(6)) == "proven"
     build = partial(UnitPlaces, depth=16, unit=TooHasty, inside=False)
@@ -143,6 +144,7 @@ def test_broken_unit_fails(monkeypatch, component, old, new):
     assert status_of(partial(UnitOrder, depth=8, inside=False), Bounded(60)) == "failed"
 
 
+@pytest.mark.slow
 def test_shorter_pause_is_not_kept():
     class Impatient(SmallUnit):
         longest_pause = 15

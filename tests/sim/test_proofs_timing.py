@@ -111,13 +111,16 @@ def test_sweep_without_a_cure_is_found_out(old, new):
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [
-        # Expired cells are never written.
-        ("decided.wipe | turn & expired & ~repairs", "decided.wipe"),
-        # The sweep leaves out a cell while its port is busy, or every other cell.
-        ("leaves.eq(self.decides & ~waits)", "leaves.eq(self.decides)"),
-        ("self.address + 1", "self.address + 2"),
-    ],
+    daily(
+        1,
+        [
+            # Expired cells are never written.
+            ("decided.wipe | turn & expired & ~repairs", "decided.wipe"),
+            # The sweep leaves out a cell while its port is busy, or every other cell.
+            ("leaves.eq(self.decides & ~waits)", "leaves.eq(self.decides)"),
+            ("self.address + 1", "self.address + 2"),
+        ],
+    ),
 )
 def test_sweep_that_leaves_cells_out_is_found_out(old, new):
     record = proof_of(partial(SweepInTime, sweep=broken(PortSweep, old, new)), Unbounded(100))
@@ -172,12 +175,15 @@ def test_part_swept_in_free_clocks_without_a_cure_is_found_out(component, old, n
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [
-        # An entry is loaded while operations ask the bank.
-        ("(settling == 0) & ~self.swap", "~self.swap"),
-        # An operation before the swap is answered by the table after it.
-        ('"swap").at(CONTROL_LAG)', '"swap").at(CONTROL_LAG - 1)'),
-    ],
+    daily(
+        1,
+        [
+            # An entry is loaded while operations ask the bank.
+            ("(settling == 0) & ~self.swap", "~self.swap"),
+            # An operation before the swap is answered by the table after it.
+            ('"swap").at(CONTROL_LAG)', '"swap").at(CONTROL_LAG - 1)'),
+        ],
+    ),
 )
 def test_tables_that_are_swapped_too_soon_are_found_out(old, new):
     harness = partial(TableAnswers, deciding=broken(DecidingCore, old, new))

@@ -56,9 +56,7 @@ def test_packages_in_a_path_with_spaces(tmp_path, monkeypatch, capfd):
 
 
 DAILY = [
-    ("portable", "verilator", 16, 8, {}),
     ("portable", "icarus", 16, 8, {}),
-    ("portable", "icarus", 1024, 16, {"address_registers": 2}),
     # The fewest words, and a clear that takes one word for each bit.
     ("gowin", "icarus", 256, 1, {}),
     # Two columns of block RAMs.
@@ -75,8 +73,8 @@ DAILY = [
 LONG = [
     *((*shape[:1], simulator, *shape[1:], {}) for shape in SHAPES for simulator in SIMULATORS),
     *((memory, "icarus", 1024, clear_bits, {"address_registers": registers})
-      for memory, clear_bits, registers in (("ecp5", 16, 2), ("ecp5", 64, 3), ("gowin", 64, 3),
-                                            ("ice40", 32, 3))),
+      for memory, clear_bits, registers in (("portable", 16, 2), ("ecp5", 16, 2), ("ecp5", 64, 3),
+                                            ("gowin", 64, 3), ("ice40", 32, 3))),
     # Several block RAMs each.
     *((memory, "icarus", 1 << 14, clear_bits, {"shared_bits": shared})
       for memory in ("ecp5", "ice40", "gowin")
