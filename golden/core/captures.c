@@ -2,7 +2,7 @@
    deduplication: `lately.captures.capture_loops` and `lately.dedup.dedup_loops`. */
 #include "core.h"
 
-enum { START, STOP, AT, CAPTURED, LENGTH, LINK, TIME, ROWS };      /* rows of a table of packets */
+enum { START, STOP, AT, CAPTURED, LENGTH, LINK, TIME, FROM, ROWS }; /* rows of a table of packets */
 enum { MORE, CONTROL, FULL, DAMAGED };                             /* why a scan ended */
 enum { LINK_OF, BASE, EXPONENT, OFFSET, SNAPLEN, COLUMNS };        /* columns of interfaces */
 enum { SWAPPED = 1, SWAPPED_IF_LESS };                             /* orders of the lengths */
@@ -74,7 +74,7 @@ static int scan_file(Scan *scan, int64_t unit, int64_t header, int order, int64_
         int64_t time = word(record, scan->big) * SECOND + word(record + 4, scan->big) * unit;
         Py_ssize_t place = scan->at + header, stop = place + captured;
         add_packet(scan, (int64_t[]){scan->at, stop, place, captured,
-                                     captured > length ? captured : length, link, time});
+                                     captured > length ? captured : length, link, time, 0});
         scan->at = stop;
     }
     return FULL;
@@ -207,7 +207,8 @@ static int scan_section(Scan *scan, int64_t most, const int64_t *interfaces, Py_
             }
             int64_t length = found.captured > found.length ? found.captured : found.length;
             add_packet(scan, (int64_t[]){scan->at, scan->at + total, scan->at + found.place,
-                                         found.captured, length, link, time});
+                                         found.captured, length, link, time,
+                                         found.interface});
         }
         scan->at += total;
     }
@@ -350,10 +351,71 @@ static PyObject *hold_window(PyObject *self, PyObject *args) {
     return core_finish(&all, Py_NewRef(Py_None));
 }
 
+/* judge_copies(digests, seen, elapsed, found, (first, window, span, differs, refresh), keys, numbers,
+   times, properties, state): as `CopyTable.judge`. */
+static PyObject *judge_copies(PyObject *self, PyObject *args) {
+    PyObject *given[9];
+    long long first, window, span;
+    int differs, refresh;
+    Buffers all = {.count = 0};
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOOO(LLLpp)OOOOO", &given[0], &given[1], &given[2], &given[3],
+                          &first, &window, &span, &differs, &refresh, &given[4], &given[5],
+                          &given[6], &given[7], &given[8])) {
+        return NULL;
+    }
+    void *taken[9];
+    Py_ssize_t count = -1, rows = 4;
+    for (int i = 0; i < 9; i++) {
+        Py_ssize_t items = i < 4 ? count : i < 8 ? rows : 2;
+        taken[i] = core_buffer(&all, given[i], i == 1 ? 1 : 8, items, i == 1 || i > 3, "table");
+        if (!taken[i]) {
+            return core_finish(&all, NULL);
+        }
+        count = i == 0 ? core_items(&all, 0) : count;
+        rows = i == 4 ? core_items(&all, 4) : rows;
+    }
+    const uint64_t *digests = taken[0], *found = taken[3];
+    const int64_t *elapsed = taken[2];
+    uint8_t *seen = taken[1];
+    uint64_t *keys = taken[4], *properties = taken[7];
+    int64_t *numbers = taken[5], *times = taken[6], *state = taken[8];
+    size_t half = (size_t)rows / 2, mask = half - 1;
+    if (half & mask) {
+        PyErr_SetString(PyExc_ValueError, "keys: must be two rows of a power of two");
+        return core_finish(&all, NULL);
+    }
+    Py_BEGIN_ALLOW_THREADS
+    for (Py_ssize_t i = 0; i < count; i++) {
+        size_t new = state[0] & 1 ? half : 0, old = half - new;
+        size_t row = new + find_row(keys + new, numbers + new, digests[i], mask), at = row;
+        if (!numbers[row] && seen[i]) {
+            at = old + find_row(keys + old, numbers + old, digests[i], mask);
+        }
+        int near = numbers[at] && first + i - numbers[at] <= window && elapsed[i] - times[at] <= span;
+        seen[i] = seen[i] && near && !(differs && properties[at] == found[i]);
+        if (!seen[i] || refresh) {
+            state[1] += !numbers[row];
+            properties[row] = seen[i] ? properties[at] : found[i];
+            keys[row] = digests[i];
+            numbers[row] = first + i;
+            times[row] = elapsed[i];
+        }
+        if (2 * (size_t)state[1] >= half) {
+            state[0] = new ? 0 : 1;
+            state[1] = 0;
+            memset(numbers + old, 0, 8 * half);
+        }
+    }
+    Py_END_ALLOW_THREADS
+    return core_finish(&all, Py_NewRef(Py_None));
+}
+
 PyMethodDef core_captures_methods[] = {
     {"scan_records", scan_records, METH_VARARGS, "Find the records of a pcap file."},
     {"scan_blocks", scan_blocks, METH_VARARGS, "Find the packets of a section of a pcapng file."},
     {"follow_clock", follow_clock, METH_VARARGS, "Measure the time that passes with packets."},
     {"hold_window", hold_window, METH_VARARGS, "Hold the bound in packets of a deduplication."},
+    {"judge_copies", judge_copies, METH_VARARGS, "Tell copies of packets from repeats."},
     {NULL, NULL, 0, NULL},
 };

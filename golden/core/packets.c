@@ -297,22 +297,24 @@ static PyObject *packet_digests(PyObject *self, PyObject *args) {
     return enough ? finish_packets(&all, inside) : core_finish(&all, PyErr_NoMemory());
 }
 
-/* packet_headers(buffer, packets, table): rows of the table as in `Headers`. */
+/* packet_headers(buffer, packets, reach, types, table): rows of the table as in `Headers`. */
 static PyObject *packet_headers(PyObject *self, PyObject *args) {
-    PyObject *a, *b, *c;
+    PyObject *a, *b, *c, *d;
     int inside = 1;
     Packets packets;
-    Search search = {LAYER2_ONLY, NULL, 0};
+    Search search;
     Buffers all = {.count = 0};
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOO", &a, &b, &c)) {
+    if (!PyArg_ParseTuple(args, "OOiOO", &a, &b, &search.reach, &d, &c)) {
         return NULL;
     }
     Py_ssize_t n = take_packets(&all, a, b, &packets) ? packets.count : -1;
     int64_t *table = n < 0 ? NULL : core_buffer(&all, c, 8, 6 * n, 1, "table");
-    if (!table) {
+    search.types = table ? core_buffer(&all, d, 8, -1, 0, "types") : NULL;
+    if (!search.types) {
         return core_finish(&all, NULL);
     }
+    search.type_count = core_items(&all, 3);
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t i = 0; i < n && inside; i++) {
         Packet packet;

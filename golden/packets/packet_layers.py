@@ -285,9 +285,15 @@ class Headers(NamedTuple):
     """First byte of layer 4, -1 where there is none, such as in a later fragment."""
 
 
-def headers(frame: bytes, length: int, link: int) -> Headers:
+def headers(
+    frame: bytes,
+    length: int,
+    link: int,
+    reach: Reach = Reach.LAYER2,
+    tag_types: tuple[int, ...] = (),
+) -> Headers:
     """Find the headers of a packet; parameters are as for `layers`."""
-    place = layers(frame, length, link)
+    place = layers(frame, length, link, reach, tag_types)
     protocol, layer4 = find_layer4(frame[place.begin : place.end], place.version)
     at = place.begin + layer4 if layer4 >= 0 else -1
     return Headers(place.version, place.begin, place.end, place.faults, protocol, at)
@@ -336,7 +342,12 @@ def frames(
         yield buffer[at : at + captured].tobytes(), length, link
 
 
-def find_headers(buffer: NDArray[np.uint8], packets: NDArray[np.int64]) -> NDArray[np.int64]:
+def find_headers(
+    buffer: NDArray[np.uint8],
+    packets: NDArray[np.int64],
+    reach: Reach = Reach.LAYER2,
+    tag_types: tuple[int, ...] = (),
+) -> NDArray[np.int64]:
     """Find the headers of packets.
 
     Parameters
@@ -344,6 +355,8 @@ def find_headers(buffer: NDArray[np.uint8], packets: NDArray[np.int64]) -> NDArr
     buffer : ndarray of uint8
     packets : ndarray of int64, shape (4, n)
         Of each packet: place in the buffer, bytes captured, bytes on the line, type of the link.
+    reach, tag_types
+        As for `layers`.
 
     Returns
     -------
@@ -352,8 +365,9 @@ def find_headers(buffer: NDArray[np.uint8], packets: NDArray[np.int64]) -> NDArr
     """
     table = np.empty((len(Headers._fields), packets.shape[1]), np.int64)
     if (compiled := core()) is not None:
-        compiled.packet_headers(buffer, packets, table)
+        types = np.array(tag_types, np.int64)
+        compiled.packet_headers(buffer, packets, int(reach), types, table)
     else:
         for number, packet in enumerate(frames(buffer, packets)):
-            table[:, number] = headers(*packet)
+            table[:, number] = headers(*packet, reach, tag_types)
     return table

@@ -7,11 +7,12 @@ from numpy.typing import NDArray
 
 from ..golden.compilation import core
 
-START, STOP, AT, CAPTURED, LENGTH, LINK, TIME, ROWS = range(8)
+START, STOP, AT, CAPTURED, LENGTH, LINK, TIME, FROM, ROWS = range(9)
 """Row of a table of packets, and the number of rows.
 
 Where the record begins and ends in the buffer; where the packet is, bytes of it that were captured,
-bytes on the line, type of the link; and nanoseconds since the epoch, or `NO_TIME`.
+bytes on the line, type of the link; nanoseconds since the epoch, or `NO_TIME`; and the number of
+the interface in its section, 0 without sections.
 """
 
 NO_TIME = -1
@@ -90,7 +91,7 @@ def scan_records(
             return at, count, MORE
         time = seconds * _SECOND + fraction * unit
         length = max(captured, length)
-        table[:, count] = at, stop, at + header, captured, length, link, time
+        table[:, count] = at, stop, at + header, captured, length, link, time, 0
         at = stop
     return at, table.shape[1], FULL
 
@@ -154,8 +155,8 @@ def scan_blocks(
 
 def _packet(
     block: bytes, kind: int, order: str, interfaces: list[list[int]]
-) -> tuple[int, int, int, int, int] | None:
-    """Return rows `AT` to `TIME` of the packet of a block; None if the block cannot hold it."""
+) -> tuple[int, int, int, int, int, int] | None:
+    """Return rows `AT` to `FROM` of the packet of a block; None if the block cannot hold it."""
     room, time = len(block) - PACKET_HEADER - 4, NO_TIME
     if kind == _SIMPLE_PACKET:
         number, place = 0, 12
@@ -176,7 +177,7 @@ def _packet(
     if captured < 0:
         return None
     link = interfaces[number][LINK_OF] if number < len(interfaces) else -1
-    return place, captured, max(captured, length), link, time
+    return place, captured, max(captured, length), link, time, number
 
 
 def nanoseconds(units: int, interface: list[int]) -> int:

@@ -40,6 +40,8 @@ _LENGTHS = {
     **dict.fromkeys([(2, 0), (2, 1), (2, 2), (543, 0)], loops.SWAPPED),
     (2, 3): loops.SWAPPED_IF_LESS, (2, 4): loops.KEPT,
 }  # fmt: skip
+# Linux cooked capture 2, whose packets have the number of their interface.
+_COOKED2 = 276
 _BYTE_ORDER = 0x1A2B3C4D
 _SECTION_VERSIONS = ((1, 0), (1, 2))
 _TSRESOL, _TSOFFSET = 9, 14
@@ -84,6 +86,19 @@ class Packets:
         """Nanoseconds since the epoch of each, shape (n,); or `capture_loops.NO_TIME`."""
         times: NDArray[np.int64] = self.table[loops.TIME]
         return times
+
+    @property
+    def interfaces(self) -> NDArray[np.int64]:
+        """Interface of each, shape (n,); cooked captures of version 2 have the numbers of Linux."""
+        found = self.table[loops.FROM]
+        cooked = (self.table[loops.LINK] == _COOKED2) & (self.table[loops.CAPTURED] >= 8)
+        if cooked.any():
+            at = self.table[loops.AT, cooked]
+            found = found.copy()
+            found[cooked] = sum(
+                self.buffer[at + 4 + place].astype(np.int64) << 24 - 8 * place for place in range(4)
+            )
+        return found
 
     def frame(self, index: int) -> bytes:
         """Return what was captured of the packet of an `index`."""

@@ -59,6 +59,7 @@ class MadePackets:
         table[[loops.START, loops.AT]] = table[loops.STOP] - sizes
         table[[loops.CAPTURED, loops.LENGTH]] = sizes
         table[loops.LINK] = ETHERNET
+        table[loops.FROM] = 0
         gaps = self._random.exponential(10**9 / self._rate, count).astype(np.int64)
         table[loops.TIME] = self._time + np.cumsum(gaps)
         self._time = int(table[loops.TIME, -1])

@@ -5,17 +5,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import Command, count_option, together
+from .options import Command, choice_option, count_option, together
 from .reporting import OneLineCommand
 
 if TYPE_CHECKING:
     from ..golden.packets.comparison import Comparison
+    from ..golden.packets.copies import CopyRule
 
 _HEADINGS = {
     "Which packets are the same": (
         "fields", "inner", "tpid", "mask", "skip", "first",
     ),
-    "Which of them are dropped": ("span", "window", "fpr"),
+    "Which of them are dropped": (
+        "span", "window", "fpr", "policy", "differs", "scope", "by",
+    ),
 }  # fmt: skip
 
 
@@ -47,14 +50,26 @@ def compare_options(command: Command) -> Command:
             "--mask", metavar="OFFSET:HEX", multiple=True, help="Mask bytes from an offset on."
         ),
         count_option("--skip", None, "Compare no byte before byte N.", least=0),
+        choice_option(
+            "--policy", ["last-seen", "first-seen"],
+            "Remember every packet, or only kept packets.",
+        ),
+        click.option(
+            "--differs", type=click.Choice(["ttl", "layer2", "vlan", "interface"]),
+            help="Drop a repeat only if this differs from the kept packet.",
+        ),
+        choice_option(
+            "--scope", ["any", "same", "other"], "Origin of the earlier packet of a copy."
+        ),
+        choice_option("--by", ["interface", "vlan"], "Origin of a packet."),
         click.option(
             "--bytes", "first", type=click.IntRange(1), metavar="N", help="Compare at most N bytes."
         ),
     )(command)  # fmt: skip
 
 
-def comparison(options: dict[str, Any]) -> "Comparison":
-    """Return the comparison of options, by their names.
+def comparison(options: dict[str, Any]) -> "tuple[Comparison, CopyRule]":
+    """Return the comparison and the rule of options, by their names.
 
     Raises
     ------
@@ -62,6 +77,7 @@ def comparison(options: dict[str, Any]) -> "Comparison":
         If an option is wrong.
     """
     from ..golden.packets.comparison import Comparison, FieldError, parse_fields, parse_mask
+    from ..golden.packets.copies import CopyRule
     from ..golden.packets.packet_layers import Reach
 
     try:
@@ -69,7 +85,7 @@ def comparison(options: dict[str, Any]) -> "Comparison":
     except ValueError:
         given = ", ".join(options["tpid"])
         raise FieldError(f"tpid: must be hexadecimal, as 9400, not {given!r}") from None
-    return Comparison(
+    compared = Comparison(
         fields=parse_fields(options["fields"]),
         reach=Reach.INNER if options["inner"] else Reach.LAYER2,
         tag_types=types,
@@ -77,16 +93,22 @@ def comparison(options: dict[str, Any]) -> "Comparison":
         skip=options["skip"] or 0,
         first=options["first"],
     )
+    rule = CopyRule(**{name: options[name] for name in ("policy", "differs", "scope", "by")})
+    rule.check(compared)
+    return compared, rule
 
 
 def rule_facts(rules: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Yield names, values and notes of the rules of a comparison."""
     yield "compared", rules["fields"], f"fields of the {rules['layer3']} layer 3"
+    policy = rules["differs"] or rules["scope"] != "any" or rules["policy"] != "last-seen"
     for name, value, note in (
         ("masks", ", ".join(rules["masks"]), "offset and bytes"),
         ("skipped", rules["skip"], "first bytes"),
         ("at most", rules["bytes"], "bytes of each packet"),
         ("tags", ", ".join(rules["tag_types"]), "further types of VLAN tags"),
+        ("policy", policy and rules["policy"], f"scope {rules['scope']} by {rules['by']}"),
+        ("differs", rules["differs"], "of a copy from the packet that was kept"),
     ):
         if value:
             yield name, str(value), note

@@ -87,6 +87,8 @@ def dedup(
       lately dedup mirror.pcap unique.pcap --fields none --mark dropped.csv
       lately dedup erspan.pcap unique.pcap --inner --fields tos,no-checksum
       lately dedup mirror.pcap unique.pcap --fields frame --skip 14 --bytes 64
+      lately dedup mirror.pcap unique.pcap --differs ttl --policy first-seen
+      lately dedup ports.pcapng unique.pcapng --scope other
       lately dedup mirror.pcap unique.pcap --verify --watch
       tcpdump -i eth0 -U -w - | lately dedup - - --span 10ms > unique.pcap
     """
@@ -98,17 +100,17 @@ def dedup(
     from ..golden.ring.timed_ring import TimeLimitedRing
 
     long = _nanoseconds("span", span)
-    rules = comparison(compared)
+    rules, rule = comparison(compared)
     spec, tick = dedup_spec(long, window, fpr)
     what = Deduplication(
-        span=long, window=window, spec=spec, tick=tick, compared=rules,
+        span=long, window=window, spec=spec, tick=tick, compared=rules, rule=rule,
         secret=randbits(SECRET_BITS), engine=engine,
     )  # fmt: skip
     model, oracle = TimeLimitedRing.from_spec(spec), None
     if verify:
         from ..dedup.packet_oracle import PacketOracle
 
-        oracle = PacketOracle(spec, long, window)
+        oracle = PacketOracle(spec, long, window, rule=rule)
     with ExitStack() as stack:
         packets = stack.enter_context(CaptureReader(capture))
         out = stack.enter_context(_open_output(output, capture))
@@ -134,7 +136,7 @@ def dedup(
         "window": window,
         "spec": spec.to_dict(),
         "tick_seconds": tick / 1e9,
-        "rules": rules.describe(),
+        "rules": rules.describe() | vars(rule),
         "engine": engine,
         **result.figures(),
         "interrupted": heard(),

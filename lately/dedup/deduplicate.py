@@ -15,6 +15,7 @@ from ..captures.capture_reader import Packets
 from ..golden import FilterSpec, Operation
 from ..golden.hash.siphash import SECRET_BITS
 from ..golden.packets.comparison import Comparison
+from ..golden.packets.copies import CopyRule, CopyTable, properties, scoped
 from ..golden.packets.packet_digest import Digests, packet_digests
 from ..golden.packets.packet_layers import Fault, Version
 from ..golden.ring.rotation import PoolStatus
@@ -65,6 +66,8 @@ class Deduplication:
         Nanoseconds of its ticks.
     compared : Comparison
         What the digest of a packet takes.
+    rule : CopyRule
+        Which repeats are copies.
     secret : int
         Of the digest, 128 bits.
     engine : str
@@ -76,6 +79,7 @@ class Deduplication:
     spec: FilterSpec
     tick: int
     compared: Comparison = field(default_factory=Comparison)
+    rule: CopyRule = field(default_factory=CopyRule)
     secret: int = field(default=0, repr=False)
     engine: str = ENGINES[0]
 
@@ -238,7 +242,9 @@ class _Progress:
         self._clock = PacketClock(what.span, silence)
         # The filter has no trace of a packet that is further back than its segments hold.
         most = max(what.window, what.spec.ring_segments * what.spec.generation)
-        self._last = PacketWindow(what.window, most)
+        exact = what.rule.exact
+        self._last = None if exact else PacketWindow(what.window, most)
+        self._copies = CopyTable(what.window, what.span, most if exact else 1, what.rule)
         self.result = DedupResult(mismatches=None if unit is None else 0)
 
     def judge(self, packets: Packets, found: Digests) -> NDArray[np.bool_]:
@@ -248,24 +254,46 @@ class _Progress:
             raise TraceError("time: must be fewer than 2**62 ns long, but has too many steps back")
         ticks = elapsed // self._what.tick
         codes = np.full(len(ticks), Operation.CHECK_AND_INSERT, np.uint8)
-        told = self._golden.perform(codes, found.values, ticks)
+        keys, own = self._keys(packets, found.values, self._what.secret)
+        told = self._golden.perform(codes, keys, ticks)
         seen: NDArray[np.bool_] = told.seen
         shortened = told.status == PoolStatus.WINDOW_SHORTENED.code
         self.result.shortened += int(shortened.sum())
         if self._unit is not None:
-            rtl = self._unit.perform(codes, found.values, ticks)
+            rtl = self._unit.perform(codes, keys, ticks)
             differing = (rtl.seen != told.seen) | (rtl.status != told.status)
             self.result.mismatches = (self.result.mismatches or 0) + int(differing.sum())
             seen = rtl.seen
         seen = seen.copy()
-        self._last.hold(found.values, seen)
+        if self._last is not None:
+            self._last.hold(keys, seen)
+        else:
+            self._copies.judge(keys, seen, elapsed, own)
         if self._oracle is not None and len(ticks):
+            secret = self._other_secret
             other = packet_digests(
-                packets.buffer, packets.places, self._what.compared, secret=self._other_secret
+                packets.buffer, packets.places, self._what.compared, secret=secret
             )
+            keys, own = self._keys(packets, other.values, secret)
             rate = self._golden.estimated_false_positive_rate(int(ticks[-1]))
-            self._oracle.add(other.values, elapsed, ticks, seen, rate)
+            self._oracle.add(keys, elapsed, ticks, seen, rate, own)
         return seen
+
+    def _keys(
+        self, packets: Packets, digests: NDArray[np.uint64], secret: int
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Return keys of the filter, and numbers of the property that must differ."""
+        rule, own = self._what.rule, np.zeros(len(packets), np.uint64)
+
+        def find(name: str) -> NDArray[np.uint64]:
+            return properties(
+                name, packets.buffer, packets.places, packets.interfaces, self._what.compared,
+                secret,
+            )  # fmt: skip
+
+        if rule.differing is not None:
+            own = find(rule.differing)
+        return (scoped(digests, find(rule.by)) if rule.scope == "same" else digests), own
 
     def count(self, packets: Packets, found: Digests, dropped: NDArray[np.bool_]) -> None:
         """Count some packets."""

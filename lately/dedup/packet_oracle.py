@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..golden import FilterSpec
+from ..golden.packets.copies import CopyRule
 from ..golden.times import Times
 from ..intervals import clopper_pearson
 from ..replay.oracle import FRESH, LastInsertions, Oracle
@@ -69,15 +70,19 @@ class PacketOracle:
     window : int
         In packets.
     findings : Findings
+    rule : CopyRule
+        Which repeats are copies.
     """
 
     spec: FilterSpec
     span: int
     window: int
     findings: Findings = field(default_factory=Findings)
+    rule: CopyRule = field(default_factory=CopyRule)
 
     def __post_init__(self) -> None:
         self._last = LastInsertions(2)
+        self._kept: dict[int, tuple[int, int, int]] = {}
         self._turns = Oracle(self.spec)
         self._number = 0
         self._waiting: list[tuple[Any, ...]] = []
@@ -89,6 +94,7 @@ class PacketOracle:
         ticks: Times,
         dropped: NDArray[np.bool_],
         rate: float,
+        own: NDArray[np.uint64] | None = None,
     ) -> None:
         """Take some packets; they are judged when there are many, and by `finish`.
 
@@ -101,8 +107,11 @@ class PacketOracle:
         dropped : ndarray of bool, shape (n,)
         rate : float
             Probability that the filter takes a new packet for an old one.
+        own : ndarray of uint64, shape (n,), optional
+            Numbers of the property that must differ.
         """
-        self._waiting.append((keys, elapsed, ticks, dropped, np.full(len(keys), rate)))
+        own = np.zeros(len(keys), np.uint64) if own is None else own
+        self._waiting.append((keys, elapsed, ticks, dropped, np.full(len(keys), rate), own))
         if sum(len(part[0]) for part in self._waiting) >= _TOGETHER:
             self._judge()
 
@@ -113,7 +122,9 @@ class PacketOracle:
         return self.findings
 
     def _judge(self) -> None:
-        keys, elapsed, ticks, dropped, rates = map(np.concatenate, zip(*self._waiting, strict=True))
+        keys, elapsed, ticks, dropped, rates, own = map(
+            np.concatenate, zip(*self._waiting, strict=True)
+        )
         self._waiting.clear()
         number = self._number + 1 + np.arange(len(keys), dtype=np.int64)
         self._number += len(keys)
@@ -121,6 +132,8 @@ class PacketOracle:
         known = before[:, 0] > 0
         duplicate = known & (elapsed - before[:, 1] <= self.span)
         duplicate &= number - before[:, 0] <= self.window
+        if self.rule.exact:
+            duplicate = self._copies(keys, number, elapsed, own)
         fresh = self._turns.check_and_insert(keys, ticks).kind == FRESH
         found, lost = self.findings, dropped & ~duplicate
         found.equal += int(known.sum())
@@ -130,3 +143,19 @@ class PacketOracle:
         found.remembered += int((lost & ~fresh).sum())
         found.fresh += int((fresh & ~duplicate).sum())
         found.expected += float(rates[fresh].sum())
+
+    def _copies(
+        self, keys: NDArray[np.uint64], numbers: Times, elapsed: Times, own: NDArray[np.uint64]
+    ) -> NDArray[np.bool_]:
+        """Return which packets are copies by the rule, one packet after the other."""
+        differs, refresh = self.rule.differing is not None, self.rule.policy == "last-seen"
+        found = []
+        rows = zip(*(column.tolist() for column in (keys, numbers, elapsed, own)), strict=True)
+        for key, number, time, mine in rows:
+            last, then, kept = self._kept.get(key, (-self.window, 0, mine))
+            copy = number - last <= self.window and time - then <= self.span
+            copy = copy and not (differs and kept == mine)
+            if refresh or not copy:
+                self._kept[key] = number, time, kept if copy else mine
+            found.append(copy)
+        return np.array(found, bool)

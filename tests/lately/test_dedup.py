@@ -555,6 +555,7 @@ def test_command_with_rules(tmp_path):
     assert figures["rules"] == {
         "fields": "tos,no-checksum", "layer3": "innermost", "tag_types": ["9400"],
         "masks": ["30:00ff"], "skip": 0, "bytes": 90,
+        "policy": "last-seen", "differs": None, "scope": "any", "by": "interface",
     }  # fmt: skip
     shown = command("dedup", pairs, out, *options, "--mask", "30:00FF").stdout
     for line in ("fields of the innermost layer 3", "30:00ff   offset and bytes", "90   bytes of"):
@@ -569,6 +570,74 @@ def test_command_with_rules(tmp_path):
     ):
         failed = command("dedup", pairs, out, name, value, code=1)
         assert message in str(failed.exception) or message in failed.output
+
+
+def two_ports(number=40):
+    """Packets that two ports mirror with another TTL, and some that one port sends again."""
+    rows = []
+    for n in range(number):
+        rows += [(n, 0, 64), (n, 1, 63)]
+        rows += [(n, 0, 64)] * (n % 3 == 0) + [(n, 1, 63)] * (n % 6 == 0)
+    frames = [ethernet(0x0800, ip4(udp(bytes([n])), ttl=ttl)) for n, _, ttl in rows]
+    blocks = [
+        packet(1000 * at, frame, interface=port)
+        for at, (frame, (_, port, _)) in enumerate(zip(frames, rows, strict=True))
+    ]
+    return rows, section() + interface() + interface() + b"".join(blocks)
+
+
+@pytest.mark.parametrize("variable", ["0", "1"])
+@pytest.mark.parametrize(
+    ("options", "dropped"),
+    [
+        ([], lambda n, port, again: port or again),
+        (["--policy", "first-seen"], lambda n, port, again: port or again),
+        (["--differs", "ttl"], lambda n, port, again: port),
+        (["--differs", "ttl", "--policy", "first-seen"], lambda n, port, again: port),
+        (["--differs", "interface"], lambda n, port, again: port),
+        (["--scope", "other"], lambda n, port, again: port),
+        (["--scope", "same"], lambda n, port, again: again),
+        (["--scope", "other", "--by", "vlan"], lambda n, port, again: False),
+        (["--differs", "layer2"], lambda n, port, again: False),
+    ],
+)
+def test_copies_and_repeats(tmp_path, options, dropped, variable, monkeypatch):
+    """The oracle agrees, and what is dropped is as the packets were made."""
+    monkeypatch.setenv(VARIABLE, variable)
+    rows, content = two_ports()
+    path, marks = write(tmp_path, content), tmp_path / "marks"
+    done = command(
+        "dedup", path, tmp_path / "out", "--json", "--verify", "--mark", marks, *options
+    )  # fmt: skip
+    figures = json.loads(done.stdout)
+    seen, expected = set(), []
+    for at, (n, port, _) in enumerate(rows, 1):
+        if dropped(n, port, (n, port) in seen):
+            expected.append(str(at))
+        seen.add((n, port))
+    listed = [row["number"] for row in csv.DictReader(marks.read_text().splitlines())]
+    assert listed == expected
+    check = figures["check"]
+    assert (check["lost_uniques"], check["passed_duplicates"]) == (0, 0)
+    assert check["duplicates"] == len(expected)
+    for name, value in zip(options[::2], options[1::2], strict=True):
+        assert figures["rules"][name[2:]] == value
+    shown = command("dedup", path, tmp_path / "out", *options).stdout
+    assert ("of a copy from the packet that was kept" in shown) == ("--differs" in options)
+
+
+def test_numbers_of_interfaces(tmp_path):
+    """Of pcapng, of its section; of Linux in cooked captures 2; else 0."""
+    blocks = packet(1, frame(1), interface=1) + packet(2, frame(1), interface=7)
+    content = section() + interface() + interface() + blocks + block(3, bytes(4) + frame(1)[:8])
+    simple = block(3, (8).to_bytes(4, "little") + frame(1)[:8])
+    with CaptureReader(write(tmp_path, content + simple)) as capture:
+        assert capture.read().interfaces.tolist() == [1, 7, 0, 0]
+    cooked = b"\x08\0\0\0" + (70_000).to_bytes(4, "big") + bytes(12) + ip4(b"")
+    with CaptureReader(write(tmp_path, pcap([(0, cooked), (1, b"short")], link=276))) as capture:
+        assert capture.read().interfaces.tolist() == [70_000, 0]
+    with CaptureReader(write(tmp_path, pcap([(0, cooked)]))) as capture:
+        assert capture.read().interfaces.tolist() == [0]
 
 
 def told(folder, content):

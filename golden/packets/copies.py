@@ -1,0 +1,209 @@
+"""Copies of packets, and packets that were sent again: which repeats are dropped.
+
+`CopyRule` names the rule, and `CopyTable` applies it to digests. The table is exact for digests:
+
+- A repeat is a copy only if a packet with the same digest is remembered. With "last-seen" every
+  packet is remembered, with "first-seen" every packet that is not a copy. A packet that repeats for
+  ever passes once with "last-seen", and once in each span with "first-seen".
+- A packet is remembered for `span` nanoseconds and `window` packets, both ends included.
+- With a property that must differ, a repeat is a copy only if the property differs from the last
+  packet with the same digest that was no copy. All other repeats were sent again, and pass.
+- A new packet is taken for a copy only if its digest of 64 bits equals another one: probability
+  2**-64 for each remembered packet.
+- A copy passes as sent again only if two different properties have the same digest of 64 bits:
+  probability 2**-64 as well. Properties of one interface number have no such exception.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..compilation import core
+from ..times import Times
+from .comparison import Comparison, Field, FieldError
+from .packet_digest import packet_digests
+from .packet_layers import find_headers
+
+POLICIES = ("last-seen", "first-seen")
+"""Packets that are remembered: all, or all that are no copies."""
+
+SCOPES = ("any", "same", "other")
+"""Origins of the earlier packet: any, the same, or another one."""
+
+PROPERTIES = ("interface", "vlan", "ttl", "layer2")
+"""Properties of a packet; the first two can be its origin."""
+
+_SPREAD = 0x9E3779B97F4A7C15
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopyRule:
+    """Which repeats of a packet are copies.
+
+    Attributes
+    ----------
+    policy : str
+        One of `POLICIES`.
+    differs : str or None
+        Property that must differ, one of `PROPERTIES`.
+    scope : str
+        One of `SCOPES`; "other" means that the origin must differ.
+    by : str
+        Origin of a packet: "interface" or "vlan".
+
+    Raises
+    ------
+    FieldError
+        If a name is not known, or two properties must differ.
+    """
+
+    policy: str = POLICIES[0]
+    differs: str | None = None
+    scope: str = SCOPES[0]
+    by: str = PROPERTIES[0]
+
+    def __post_init__(self) -> None:
+        for name, known in (
+            ("policy", POLICIES), ("scope", SCOPES), ("by", PROPERTIES[:2]),
+            ("differs", (*PROPERTIES, None)),
+        ):  # fmt: skip
+            if getattr(self, name) not in known:
+                names = ", ".join(str(one) for one in known)
+                raise FieldError(f"{name}: must be one of {names}, not {getattr(self, name)!r}")
+        if self.differs and self.scope == "other":
+            raise FieldError("scope: must be any or same with a property that differs, not other")
+
+    @property
+    def differing(self) -> str | None:
+        """Property that must differ, or None."""
+        return self.by if self.scope == "other" else self.differs
+
+    @property
+    def exact(self) -> bool:
+        """Whether a `CopyTable` decides; else the filter and its bound in packets do."""
+        return self.differing is not None or self.policy == "first-seen"
+
+    def check(self, what: Comparison) -> None:
+        """Refuse a comparison that makes every property equal.
+
+        Raises
+        ------
+        FieldError
+            If the property that must differ counts in the comparison.
+        """
+        name = self.differing
+        if name in (None, "interface"):
+            return
+        if what.fields & (Field.FRAME | Field[str(name).upper()]):
+            raise FieldError(f"differs: must be no field that is compared, not {name}")
+
+
+def properties(
+    name: str,
+    buffer: NDArray[np.uint8],
+    packets: NDArray[np.int64],
+    interfaces: NDArray[np.int64],
+    what: Comparison,
+    secret: int = 0,
+) -> NDArray[np.uint64]:
+    """Return a number for the property of each packet, shape (n,); equal ones have equal numbers.
+
+    Parameters
+    ----------
+    name : str
+        One of `PROPERTIES`.
+    buffer, packets
+        As for `lately.golden.packets.packet_layers.find_headers`.
+    interfaces : ndarray of int64, shape (n,)
+    what : Comparison
+        Rules by which layer 3 is found.
+    secret : int
+        Of the digests of properties other than the interface, 128 bits.
+    """
+    if name == "interface":
+        return interfaces.astype(np.uint64)
+    if name == "layer2":
+        begin = find_headers(buffer, packets, what.reach, what.tag_types)[1]
+        heads = np.ascontiguousarray([packets[0], begin, begin, np.full_like(begin, -1)])
+        return packet_digests(buffer, heads, secret=secret).values
+    # The identifiers end the digest of any message; TTL and hop limit are bytes 7 and 8.
+    fields, skip, first = (Field.VLAN, 0, 1) if name == "vlan" else (Field.TTL, 7, 2)
+    rest = Comparison(fields, what.reach, what.tag_types, skip=skip, first=first)
+    digests = packet_digests(buffer, packets, rest, secret=secret)
+    # Packets that are compared as whole frames have no such property.
+    return np.where(digests.versions == 0, np.uint64(0), digests.values)
+
+
+def scoped(digests: NDArray[np.uint64], origins: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return digests that are equal only if the origins are; all arrays have shape (n,)."""
+    return digests ^ origins * np.uint64(_SPREAD)
+
+
+class CopyTable:
+    """Decides which packets are copies, by a rule.
+
+    Two tables find at least the last `most` digests. They take turns: a table that is half full
+    becomes the older one, and the older one is cleared for new digests.
+
+    Parameters
+    ----------
+    window, span : int
+        Packets and nanoseconds for which a packet is remembered.
+    most : int
+        Digests that are found at least, `window` or more.
+    rule : CopyRule
+    """
+
+    def __init__(self, window: int, span: int, most: int, rule: CopyRule) -> None:
+        self._window, self._span = window, span
+        self._differs, self._refresh = rule.differing is not None, rule.policy == "last-seen"
+        self._packets = 0
+        rows = 1 << (2 * most - 1).bit_length()
+        self._half = rows // 2
+        # Numbers, times and properties of the digests.
+        self._new: dict[int, tuple[int, int, int]] = {}
+        self._old: dict[int, tuple[int, int, int]] = {}
+        self._core = core()
+        if self._core is not None:
+            kinds = (np.uint64, np.int64, np.int64, np.uint64)
+            self._tables = *(np.zeros((2, rows), kind) for kind in kinds), np.zeros(2, np.int64)
+
+    def judge(
+        self,
+        digests: NDArray[np.uint64],
+        seen: NDArray[np.bool_],
+        elapsed: Times,
+        found: NDArray[np.uint64],
+    ) -> None:
+        """Leave `seen` set where a packet is a copy.
+
+        Parameters
+        ----------
+        digests : ndarray of uint64, shape (n,)
+        seen : ndarray of bool, shape (n,)
+            Packets that can be copies; a filter that reports every copy chooses them.
+        elapsed : ndarray of int64, shape (n,)
+            Nanoseconds from the beginning, which never decrease.
+        found : ndarray of uint64, shape (n,)
+            `properties` of the packets.
+        """
+        first = self._packets + 1
+        self._packets += len(digests)
+        if self._core is not None:
+            limits = first, self._window, self._span, self._differs, self._refresh
+            self._core.judge_copies(digests, seen, elapsed, found, limits, *self._tables)
+            return
+        rows = zip(digests.tolist(), elapsed.tolist(), found.tolist(), strict=True)
+        for number, (digest, time, own) in enumerate(rows, first):
+            row = self._new.get(digest) or self._old.get(digest)
+            copy = bool(seen[number - first]) and row is not None
+            if row is not None:
+                near = number - row[0] <= self._window and time - row[1] <= self._span
+                copy = copy and near and not (self._differs and row[2] == own)
+            seen[number - first] = copy
+            if not copy or self._refresh:
+                kept = row[2] if copy and row is not None else own
+                self._new[digest] = number, time, kept
+            if len(self._new) >= self._half:
+                self._old, self._new = self._new, {}

@@ -1,0 +1,185 @@
+"""Copies of packets and packets that were sent again."""
+
+import random
+
+import numpy as np
+import pytest
+from capture_files import ETHERNET, MACS, ethernet, ip4, ip6, udp
+from encapsulated import CONTROL, FRAME, TUNNELS
+
+from lately.golden import compilation
+from lately.golden.packets.comparison import Comparison, Field, FieldError
+from lately.golden.packets.copies import (
+    POLICIES,
+    PROPERTIES,
+    SCOPES,
+    CopyRule,
+    CopyTable,
+    properties,
+    scoped,
+)  # fmt: skip
+from lately.golden.packets.packet_digest import packet_digest
+from lately.golden.packets.packet_layers import Reach
+
+WINDOW, SPAN = 5, 100
+FIRST = CopyRule(policy="first-seen")
+DIFFERS = CopyRule(differs="ttl")
+BOTH = CopyRule(differs="ttl", policy="first-seen")
+
+
+@pytest.fixture(params=["compiled", "plain"], autouse=True)
+def route(request, monkeypatch):
+    monkeypatch.setenv(compilation.VARIABLE, "0" if request.param == "plain" else "1")
+
+
+def judge(rule, rows, seen=None, window=WINDOW, span=SPAN, parts=1):
+    """Which of (digest, time, property) are copies; a filter that reports every packet."""
+    table = CopyTable(window, span, window, rule)
+    found = []
+    for part in np.array_split(np.array(rows, np.int64).reshape(-1, 3), parts):
+        digests, elapsed, own = (np.ascontiguousarray(column) for column in part.T)
+        copies = np.ones(len(part), bool) if seen is None else np.array(seen, bool)
+        table.judge(digests.astype(np.uint64), copies, elapsed, own.astype(np.uint64))
+        found += copies.tolist()
+    return [int(copy) for copy in found]
+
+
+@pytest.mark.parametrize("rule", [FIRST, DIFFERS, BOTH])
+def test_edges(rule):
+    """A packet is remembered for the whole span and the whole window, and no longer."""
+    assert judge(rule, [(7, 0, 1), (7, SPAN, 2)]) == [0, 1]
+    assert judge(rule, [(7, 0, 1), (7, SPAN + 1, 2)]) == [0, 0]
+    others = [(100 + n, 0, 0) for n in range(WINDOW - 1)]
+    assert judge(rule, [(7, 0, 1), *others, (7, 0, 2)])[-1] == 1
+    assert judge(rule, [(7, 0, 1), *others, (8, 0, 0), (7, 0, 2)])[-1] == 0
+
+
+def test_a_packet_that_repeats_for_ever():
+    rows = [(7, 10 * n, n % 2) for n in range(60)]
+    kept = [n for n, copy in enumerate(judge(FIRST, rows, window=99)) if not copy]
+    assert kept == [0, 11, 22, 33, 44, 55]
+    # The same with a filter's bound alone: it passes once.
+    assert sum(judge(CopyRule(scope="same"), rows, window=99)) == 59
+
+
+@pytest.mark.parametrize("rule", [DIFFERS, BOTH])
+def test_packets_that_were_sent_again(rule):
+    """Each packet is mirrored with another TTL; each of them is sent again soon."""
+    rows = [(7, 0, 64), (7, 1, 63), (7, 20, 64), (7, 21, 63), (7, 40, 64), (7, 41, 63)]
+    assert judge(rule, rows) == [0, 1, 0, 1, 0, 1]
+    # Equal in all: no copy, however often.
+    assert judge(rule, [(7, 20 * n, 64) for n in range(9)]) == [0] * 9
+    # A third mirror.
+    assert judge(rule, [(7, 0, 64), (7, 1, 63), (7, 2, 62), (7, 3, 64)]) == [0, 1, 1, 0]
+
+
+def test_policies_of_copies():
+    """Copies renew with last-seen only."""
+    rows = [(7, 0, 64), (7, 80, 63), (7, 160, 63)]
+    assert judge(DIFFERS, rows) == [0, 1, 1]
+    assert judge(BOTH, rows) == [0, 1, 0]
+
+
+def test_a_filter_comes_before_the_table():
+    """A packet that no filter reports is no copy; a false positive of a filter is none either."""
+    assert judge(FIRST, [(7, 0, 0), (7, 1, 0)], seen=[0, 0]) == [0, 0]
+    assert judge(FIRST, [(7, 0, 0), (8, 1, 0)], seen=[1, 1]) == [0, 0]
+
+
+def plain(rule, rows, window, span):
+    """The rule as it is written, with all packets kept in a list."""
+    past, found = [], []
+    for number, (digest, time, own) in enumerate(rows):
+        same = [row for row in past if row[0] == digest and (row[4] or rule.policy == "last-seen")]
+        kept = [row for row in past if row[0] == digest and row[4]]
+        near = bool(same) and number - same[-1][3] <= window and time - same[-1][1] <= span
+        copy = near and not (rule.differing and kept[-1][2] == own)
+        past.append((digest, time, own, number, not copy))
+        found.append(int(copy))
+    return found
+
+
+@pytest.mark.parametrize("rule", [FIRST, DIFFERS, BOTH])
+def test_random_packets(rule):
+    seed = 41
+    choose = random.Random(seed)
+    for _ in range(20):
+        window, span, time, rows = choose.randrange(1, 40), choose.randrange(60), 0, []
+        for _ in range(300):
+            time += choose.choice([0, 1, 1, 5, 40])
+            digest = choose.randrange(choose.choice([3, 30, 1 << 62]))
+            rows.append((digest, time, choose.randrange(3)))
+        expected = plain(rule, rows, window, span)
+        assert judge(rule, rows, window=window, span=span, parts=7) == expected, seed
+
+
+def of(name, frames, what=None, interfaces=None):
+    """Numbers of a property of frames."""
+    sizes = np.array([len(frame) for frame in frames])
+    rows = [np.cumsum(sizes) - sizes, sizes, sizes, np.full(len(sizes), ETHERNET)]
+    buffer = np.frombuffer(b"".join(frames), np.uint8)
+    numbers = np.zeros(len(frames), np.int64) if interfaces is None else np.array(interfaces)
+    places = np.ascontiguousarray(rows, np.int64)
+    return properties(name, buffer, places, numbers, what or Comparison(), 99).tolist()
+
+
+@pytest.mark.parametrize(("header", "kind", "ttl"), [(ip4, 0x0800, "ttl"), (ip6, 0x86DD, "limit")])
+def test_properties(header, kind, ttl):
+    one = ethernet(kind, header(udp(b"abc")))
+    aged = ethernet(kind, header(udp(b"abc"), **{ttl: 3}))
+    tagged = ethernet(kind, header(udp(b"abc")), tags=[5])
+    retagged = ethernet(kind, header(udp(b"abc")), tags=[6])
+    moved = ethernet(kind, header(udp(b"abc")), macs=MACS[::-1])
+    frames = [one, aged, tagged, retagged, moved, one]
+    equal = {
+        name: [int(value == found[0]) for value in found]
+        for name in PROPERTIES
+        for found in [of(name, frames, interfaces=[0, 1, 0, 2, 0, 0])]
+    }
+    assert equal == {
+        "interface": [1, 0, 1, 0, 1, 1], "ttl": [1, 0, 1, 1, 1, 1],
+        "vlan": [1, 1, 0, 0, 1, 1], "layer2": [1, 1, 0, 0, 0, 1],
+    }  # fmt: skip
+    vlans = of("vlan", frames)
+    assert vlans[2] != vlans[3]
+
+
+def test_properties_of_inner_packets_and_others():
+    """TTL is the TTL of the layer 3 that is compared; whole frames have one property each."""
+    inner, aged = TUNNELS["VXLAN"], bytearray(TUNNELS["VXLAN"])
+    aged[14 + 8] = 9
+    outer, innermost = (Comparison(reach=reach) for reach in (Reach.LAYER2, Reach.INNER))
+    assert len(set(of("ttl", [inner, bytes(aged)], outer))) == 2
+    assert len(set(of("ttl", [inner, bytes(aged)], innermost))) == 1
+    assert len(set(of("layer2", [inner, bytes(aged)], innermost))) == 2
+    for name in ("ttl", "vlan", "layer2"):
+        assert len(set(of(name, [bytes(60), b"\1" * 60]))) == 1
+    arp = CONTROL["ARP"]
+    assert len(set(of("ttl", [arp, arp + bytes(18)]))) == 1
+    assert len(set(of("vlan", [arp, arp[:12] + b"\x81\0\0\7" + arp[12:]]))) == 2
+
+
+def test_scoped():
+    digests = np.array([5, 5, 5, 6], np.uint64)
+    found = scoped(digests, np.array([0, 1, 1, 0], np.uint64))
+    assert found[1] == found[2]
+    assert len(set(found.tolist())) == 3
+    assert found[0] == 5
+    assert packet_digest(FRAME, len(FRAME), ETHERNET) != 5
+
+
+def test_rules_wrong():
+    for name, known in (("policy", POLICIES), ("scope", SCOPES), ("by", PROPERTIES[:2])):
+        with pytest.raises(
+            FieldError, match=f"^{name}: must be one of {', '.join(known)}, not 'x'"
+        ):
+            CopyRule(**{name: "x"})
+    with pytest.raises(FieldError, match=r"^scope: must be any or same with a property"):
+        CopyRule(differs="ttl", scope="other")
+    for rule, field in ((DIFFERS, Field.TTL), (CopyRule(scope="other", by="vlan"), Field.FRAME)):
+        with pytest.raises(FieldError, match=r"^differs: must be no field that is compared, not "):
+            rule.check(Comparison(field))
+    CopyRule(scope="other").check(Comparison(Field.FRAME))
+    assert [CopyRule().exact, CopyRule(scope="same").exact, FIRST.exact, DIFFERS.exact] == [
+        False, False, True, True,
+    ]  # fmt: skip
