@@ -258,15 +258,14 @@ static int64_t perform(Ring *ring, const uint8_t *codes, int code, const uint64_
     uint8_t own[CHUNK];
     Row states[MOST_ROWS];
     Chunk chunk = {.codes = own};
-    Py_ssize_t words = ring->engine.hash->words, ahead = ring->memory.len > CACHED;
-    Py_ssize_t most = ring->size && ahead ? FAR_CHUNK : CHUNK;
+    Py_ssize_t words = ring->engine.hash->words, ahead = ring->memory.len > CACHED ? CHUNK : 0;
     Places *places[2] = {ring->places, ring->places + MOST_ROWS * ring->parts};
-    for (Py_ssize_t at = 0, found = 0; at < count; at += most) {
-        chunk.count = count - at < most ? count - at : most;
+    for (Py_ssize_t at = 0, found = 0; at < count; at += CHUNK) {
+        chunk.count = count - at < CHUNK ? count - at : CHUNK;
         /* Columns are found a chunk ahead, as a turn does not change them. */
-        for (; ring->size && found < count && found <= at + ahead * most; found += most) {
-            find_columns(ring, keys + found * words, count - found < most ? count - found : most,
-                         places[found / most & 1]);
+        for (; ring->size && found < count && found <= at + ahead; found += CHUNK) {
+            find_columns(ring, keys + found * words, count - found < CHUNK ? count - found : CHUNK,
+                         places[found / CHUNK & 1]);
         }
         if (codes) {
             memcpy(own, codes + at, (size_t)chunk.count);
@@ -280,7 +279,7 @@ static int64_t perform(Ring *ring, const uint8_t *codes, int code, const uint64_
             chunk.seen = memset(seen + at, 0, (size_t)chunk.count);
         }
         if (ring->size) {
-            chunk_of_columns(ring, places[at / most & 1], &chunk);
+            chunk_of_columns(ring, places[at / CHUNK & 1], &chunk);
         } else {
             find_states(ring, keys + at * words, chunk.count, states);
             chunk_of_words(ring, &chunk, states);

@@ -9,7 +9,6 @@
 #define MOST_PARTS 64
 #define MOST_ROWS 3       /* secrets: the present one, an older one, one that waits */
 #define CACHED (1 << 18)  /* bytes of memory up to which nothing is fetched ahead */
-#define FAR_CHUNK 32      /* keys of a chunk whose places are fetched while another is performed */
 
 /* Where a ring is: `RingPosition`. Rows are of the secrets; -1 if none waits. Counts are of the
    call. */
