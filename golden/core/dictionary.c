@@ -2,6 +2,7 @@
 #include "calls.h"
 
 #define MOST_COLUMNS 64
+#define FETCHED (1 << 16) /* cells up to which nothing is fetched ahead */
 
 /* State of a dictionary that is not in its cells. */
 typedef struct {
@@ -11,12 +12,17 @@ typedef struct {
 #define NUMBERS 4 /* of a dictionary; three counts of single keys follow in the vector */
 
 typedef struct {
+    int64_t time, held;
+} Cell;
+
+typedef struct {
     Engine engine;
-    Buffers buffers; /* offsets and the four arrays */
+    Buffers buffers; /* offsets and the three arrays */
     const int64_t *offsets;
     uint64_t *packed;    /* offsets of several columns in one word: groups x bytes x 256 */
     Py_ssize_t together; /* columns of a group */
-    int64_t *times, *held, *stash_times, *stash;
+    Cell *cells;
+    int64_t *stash_times, *stash;
     Py_ssize_t columns, rows, bytes, places;
     int row_bits;
     int64_t window, moves;
@@ -87,11 +93,10 @@ static void insert_crowded(Dictionary *d, int64_t rest, int64_t place, Py_ssize_
     int64_t row = place - column * d->rows;
     for (int64_t moved = 0; moved < d->moves; moved++) {
         Py_ssize_t at = column * d->rows + row, after = (column + 1) % d->columns;
-        int64_t other = d->times[at], its = d->held[at];
-        d->times[at] = time;
-        d->held[at] = rest;
-        time = other;
-        rest = its;
+        Cell other = d->cells[at];
+        d->cells[at] = (Cell){time, rest};
+        time = other.time;
+        rest = other.held;
         if (time == 0 || now - time >= d->window) {
             return;
         }
@@ -129,16 +134,18 @@ static int64_t look_in_stash(Dictionary *d, int code, int64_t digest, int64_t la
 ALWAYS int64_t perform_key(Dictionary *d, Py_ssize_t columns, int code, int64_t low, int64_t rest,
                            const uint64_t (*places)[CHUNK], Py_ssize_t i, int64_t asked,
                            int64_t *guaranteed) {
-    int64_t now = d->numbers.insertions, found = -1, free = -1, last = 0, window = d->window;
+    int64_t now = d->numbers.insertions, found = -1, free = -1, window = d->window;
+    int64_t expired = now + 1 > window ? now + 1 - window : 0, oldest = expired ? expired : 1;
     /* Without branches, as none could be foreseen. */
     for (Py_ssize_t column = 0; column < columns; column++) {
-        int64_t at = (int64_t)places[column][i], time = d->times[at], distance = now + 1 - time;
-        int match = (time > 0) & (distance <= window) & (d->held[at] == rest);
-        int vacant = (free < 0) & !match & ((time == 0) | (distance >= window));
+        int64_t at = (int64_t)places[column][i];
+        Cell cell = d->cells[at];
+        int match = (cell.time >= oldest) & (cell.held == rest);
+        int vacant = (free < 0) & !match & (cell.time <= expired);
         found = match ? at : found;
-        last = match ? time : last;
         free = vacant ? at : free;
     }
+    int64_t last = found >= 0 ? d->cells[found].time : 0;
     Py_ssize_t freed = -1;
     if (d->stashed) {
         last = look_in_stash(d, code, rest << d->row_bits | low, last, &freed);
@@ -149,14 +156,13 @@ ALWAYS int64_t perform_key(Dictionary *d, Py_ssize_t columns, int code, int64_t 
     }
     int64_t age = ((code & QUERY) != 0) & (last != 0) & (now - last < asked) ? now - last : -1;
     if ((code & REMOVE) && found >= 0) {
-        d->times[found] = 0;
+        d->cells[found].time = 0;
     }
     if (code & INSERT) {
         d->numbers.insertions++;
         found = found >= 0 ? found : free;
         if (found >= 0) {
-            d->times[found] = now + 1;
-            d->held[found] = rest;
+            d->cells[found] = (Cell){now + 1, rest};
         } else {
             insert_crowded(d, rest, (int64_t)places[columns / 2][i], freed);
         }
@@ -195,8 +201,7 @@ WIDE static void find_places(const Dictionary *d, const uint64_t *states, Py_ssi
 static void fetch(const Dictionary *d, uint64_t (*found)[CHUNK], Py_ssize_t count) {
     for (Py_ssize_t i = 0; i < count; i++) {
         for (Py_ssize_t column = 0; column < d->columns; column++) {
-            __builtin_prefetch(d->times + found[column + 2][i], 1);
-            __builtin_prefetch(d->held + found[column + 2][i], 1);
+            __builtin_prefetch(d->cells + found[column + 2][i], 1);
         }
     }
 }
@@ -229,14 +234,14 @@ static void perform(Dictionary *d, const uint8_t *codes, int code, const uint64_
         Py_ssize_t part = count - at < CHUNK ? count - at : CHUNK;
         hash_states(d->engine.hash, keys + at * d->engine.hash->words, part, d->secret, states);
         find_places(d, states, part, found);
-        if (part > 1) {
+        if (d->columns * d->rows > FETCHED) {
             fetch(d, found, part);
         }
+#define COLUMNS(n)                                                                               \
+    case n: perform_columns(d, n, codes, code, windows, found, at, part, answers); break;
         switch (d->columns) { /* the usual numbers of columns are constants */
-        case 3: perform_columns(d, 3, codes, code, windows, found, at, part, answers); break;
-        case 4: perform_columns(d, 4, codes, code, windows, found, at, part, answers); break;
-        case 5: perform_columns(d, 5, codes, code, windows, found, at, part, answers); break;
-        case 6: perform_columns(d, 6, codes, code, windows, found, at, part, answers); break;
+            COLUMNS(3) COLUMNS(4) COLUMNS(5) COLUMNS(6) COLUMNS(7) COLUMNS(8) COLUMNS(9)
+            COLUMNS(10) COLUMNS(11) COLUMNS(12)
         default: perform_columns(d, d->columns, codes, code, windows, found, at, part, answers);
         }
     }
@@ -253,31 +258,30 @@ static int64_t perform_one(Engine *engine, int code, uint64_t key) {
 
 static PyTypeObject *dictionary_type;
 
-static int take_arrays(Dictionary *d, PyObject *arrays[5]) {
-    const char *names[] = {"offsets", "times", "held", "stash_times", "stash"};
-    void *buffers[5];
-    for (int i = 0; i < 5; i++) {
+static int take_arrays(Dictionary *d, PyObject *arrays[4]) {
+    const char *names[] = {"offsets", "cells", "stash_times", "stash"};
+    void *buffers[4];
+    for (int i = 0; i < 4; i++) {
         buffers[i] = core_buffer(&d->buffers, arrays[i], 8, -1, i > 0, names[i]);
         if (!buffers[i]) {
             return -1;
         }
     }
     d->offsets = buffers[0];
-    d->times = buffers[1];
-    d->held = buffers[2];
-    d->stash_times = buffers[3];
-    d->stash = buffers[4];
-    d->places = core_items(&d->buffers, 3);
+    d->cells = buffers[1];
+    d->stash_times = buffers[2];
+    d->stash = buffers[3];
+    d->places = core_items(&d->buffers, 2);
     return 0;
 }
 
 /* Whether every row is within its column, and every column within the arrays. */
 static int shape_fits(const Dictionary *d) {
     const Hash *hash = d->engine.hash;
-    Py_ssize_t cells = core_items(&d->buffers, 1);
+    Py_ssize_t cells = core_items(&d->buffers, 1) / 2;
     if (d->columns < 1 || d->columns > MOST_COLUMNS || cells % d->columns || hash->fields != 2 ||
-        core_items(&d->buffers, 2) != cells || d->places < 1 ||
-        core_items(&d->buffers, 4) != d->places || d->bytes < 0 || d->bytes > 7 ||
+        core_items(&d->buffers, 1) % 2 || d->places < 1 ||
+        core_items(&d->buffers, 3) != d->places || d->bytes < 0 || d->bytes > 7 ||
         core_items(&d->buffers, 0) != d->columns * d->bytes * 256 || d->window < 1 ||
         d->window > (int64_t)1 << 61 || d->moves < 0) {
         return 0;
@@ -312,14 +316,15 @@ static int pack_offsets(Dictionary *d) {
     return 0;
 }
 
-/* Dictionary(hash, columns, window, moves, offsets, times, held, stash_times, stash) */
+/* Dictionary(hash, columns, window, moves, offsets, cells, stash_times, stash): a cell is two
+   words, its time and what it holds. */
 static PyObject *dictionary_new(PyTypeObject *type, PyObject *args, PyObject *named) {
-    PyObject *a, *arrays[5];
+    PyObject *a, *arrays[4];
     Py_ssize_t columns;
     long long window, moves;
     (void)named;
-    if (!PyArg_ParseTuple(args, "OnLLOOOOO", &a, &columns, &window, &moves, &arrays[0], &arrays[1],
-                          &arrays[2], &arrays[3], &arrays[4])) {
+    if (!PyArg_ParseTuple(args, "OnLLOOOO", &a, &columns, &window, &moves, &arrays[0], &arrays[1],
+                          &arrays[2], &arrays[3])) {
         return NULL;
     }
     Hash *hash = hash_of(a);
@@ -336,14 +341,14 @@ static PyObject *dictionary_new(PyTypeObject *type, PyObject *args, PyObject *na
         Py_DECREF((PyObject *)d);
         return NULL;
     }
-    d->rows = columns > 0 ? core_items(&d->buffers, 1) / columns : 0;
+    d->rows = columns > 0 ? core_items(&d->buffers, 1) / 2 / columns : 0;
     d->bytes = columns > 0 ? core_items(&d->buffers, 0) / columns / 256 : 0;
     while (d->row_bits < 32 && (Py_ssize_t)1 << d->row_bits < d->rows) {
         d->row_bits++;
     }
     if (!shape_fits(d)) {
         Py_DECREF((PyObject *)d);
-        PyErr_SetString(PyExc_ValueError, "times: must have the cells of all columns");
+        PyErr_SetString(PyExc_ValueError, "cells: must have the cells of all columns");
         return NULL;
     }
     if (pack_offsets(d) < 0) {

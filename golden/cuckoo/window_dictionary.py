@@ -149,16 +149,17 @@ class WindowDictionary(DictionaryState):
         )
         self._tables = [offset_tables(column, spec.rest_bits) for column in terms]
         self._offsets = np.array(self._tables, np.int64)
-        self._times = np.zeros(self.columns * self.rows, np.int64)
-        self._held = np.zeros_like(self._times)
+        # The two numbers of a cell are in one line of a cache.
+        both = np.zeros((self.columns * self.rows, 2), np.int64)
+        self._times, self._held = both.T
         self._stash_times = np.zeros(self.stash, np.int64)
         self._stash = np.zeros_like(self._stash_times)
         self.compiled = compilation.wanted() and self.columns <= _MOST_COLUMNS
         if self.compiled:
             core, key_hash = self._hash.compiled()
-            cells = self._times, self._held, self._stash_times, self._stash
+            arrays = self._offsets, both, self._stash_times, self._stash
             self._engine = core.Dictionary(
-                key_hash, self.columns, self.window, self.moves or 0, self._offsets, *cells
+                key_hash, self.columns, self.window, self.moves or 0, *arrays
             )
 
     def _make_hash(self, sizes: Any, functions: int = 1) -> None:
