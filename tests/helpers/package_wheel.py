@@ -9,15 +9,16 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("golden", "hdl", "sim", "boards", "lately")
 
 
-def build_wheel(folder):
-    """Build the wheel in a copy of the sources, as setuptools leaves files beside them."""
+def build_wheel(folder, kind="wheel"):
+    """Build the wheel, or sdist, in a copy of the sources, as setuptools leaves files in them."""
     copy = folder / "sources"
     copy.mkdir()
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
     for name in FOLDERS:
-        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-    build = "import setuptools.build_meta as backend; print(backend.build_wheel('..'))"
+        ignored = shutil.ignore_patterns("__pycache__", "*.so")
+        shutil.copytree(ROOT / name, copy / name, ignore=ignored)
+    build = f"import setuptools.build_meta as backend; print(backend.build_{kind}('..'))"
     command = [sys.executable, "-W", "ignore", "-c", build]
     done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

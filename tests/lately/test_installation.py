@@ -61,6 +61,41 @@ def test_wheel_has_all_sources_and_data(wheel):
     assert inside == {name.as_posix() for name in source_files()} | compiled
 
 
+def test_wheel_is_small(wheel):
+    assert wheel.stat().st_size < 1_000_000
+
+
+@pytest.mark.slow
+def test_sdist_builds_the_same_wheel_offline(wheel, tmp_path):
+    sdist = build_wheel(tmp_path, kind="sdist")
+    pip = [sys.executable, "-m", "pip", "wheel", "--no-index", "--no-build-isolation", "--no-deps"]
+    subprocess.run([*pip, "--quiet", "--wheel-dir", tmp_path / "out", sdist], check=True)
+    (built,) = (tmp_path / "out").iterdir()
+    assert built.name == wheel.name
+    with zipfile.ZipFile(built) as one, zipfile.ZipFile(wheel) as other:
+        assert sorted(one.namelist()) == sorted(other.namelist())
+
+
+FREE_THREADED = """
+import runpy, sys, sysconfig
+sysconfig.get_config_vars()["Py_GIL_DISABLED"] = 1
+sys.argv = ["setup.py", "-q", "bdist_wheel", "--dist-dir", sys.argv[1]]
+runpy.run_path("setup.py", run_name="__main__")
+"""
+
+
+@pytest.mark.slow
+def test_free_threaded_python_has_no_extension(tmp_path):
+    """CPython without the lock has no stable ABI; numpy does all work there."""
+    sources = build_wheel(tmp_path).parent / "sources"
+    command = [sys.executable, "-W", "ignore", "-c", FREE_THREADED, str(tmp_path / "free")]
+    subprocess.run(command, cwd=sources, check=True, capture_output=True)
+    (built,) = (tmp_path / "free").iterdir()
+    assert built.name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(built) as archive:
+        assert not [name for name in archive.namelist() if "_core" in name]
+
+
 def found(cwd, *paths):
     """Return where modules are found by a program that is started in a folder."""
     # With -c the folder comes first, as for `python` and `python -m`.
