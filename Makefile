@@ -16,7 +16,7 @@ SIM := $(VENV)/sim.stamp
 DEV := $(VENV)/dev.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-quick test-long coverage mutants fuzz soak prove bench-check performance reproduce reproduce-quick lint types docs wheel clean tools icarus verilator tcl chromium ghdl rtlil
+.PHONY: help venv demo test test-quick test-long coverage mutants fuzz soak prove bench-check performance reproduce reproduce-quick lint types docs wheel clean matrix tools icarus verilator tcl chromium ghdl rtlil
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -95,6 +95,10 @@ rtlil: $(DEV) ## Write the RTLIL of every unit into build/rtlil, to compare sour
 
 wheel: $(DEV) ## Build the wheel into dist
 	@$(BIN)/pip --no-input wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+
+# Pythons that are here; a compiler that is not here is named in the table.
+matrix: $(DEV) ## Build the wheel with each Python and C compiler, and test the models with each wheel
+	@$(BIN)/python tests/matrix.py
 
 clean: ## Remove what the other targets built, but not .venv
 	@rm -rf build dist docs/_build docs/api/generated *.egg-info .*_cache .hypothesis

@@ -1,0 +1,33 @@
+"""A cache that admits a key at its second request within a window.
+
+Most keys of a long tail are requested once. They never enter the cache, so they push nothing
+out. The filter takes two bytes a key, where the cache takes the whole value.
+"""
+
+from collections import OrderedDict
+
+from lately import GEBF
+
+
+class AdmittingCache:
+    """The `size` values used last, of keys that were requested twice within `window` misses."""
+
+    def __init__(self, load, size, *, window=None, fpr=0.01):
+        self._load, self._size = load, size
+        self._values = OrderedDict()
+        self._asked = GEBF.for_window(window or 8 * size, fpr)
+        self.hits = self.misses = 0
+
+    def get(self, key):
+        """Return the value of a key, from the cache or by a call of `load`."""
+        if key in self._values:
+            self.hits += 1
+            self._values.move_to_end(key)
+            return self._values[key]
+        self.misses += 1
+        value = self._load(key)
+        if self._asked.check_and_insert(key):
+            self._values[key] = value
+            if len(self._values) > self._size:
+                self._values.popitem(last=False)
+        return value

@@ -1,0 +1,46 @@
+"""Scaling out: one filter for each partition of the keys, on the workers of Dask.
+
+A step takes the state file of a partition, and writes the next one. The same file and the same
+batch give the same answers. So if a worker is lost, Dask repeats its steps on another worker,
+from the last state file. Kafka Streams, Flink or bytewax do the same with stores of their own.
+All workers see the folder of the files.
+"""
+
+from pathlib import Path
+from zlib import crc32
+
+from lately import GEBF
+
+
+def partition_of(key, partitions):
+    """Return the partition of a text: always the same, which `hash` is not between processes."""
+    return crc32(key.encode()) % partitions
+
+
+def step(_previous, before, keys, after):
+    """Answer for a batch from one state file, and write the next."""
+    model = GEBF.load(before)
+    seen = model.check_and_insert(keys).tolist()
+    model.save(after)
+    return seen
+
+
+def deduplicate(client, batches, folder, *, partitions=2, window=100_000, fpr=1e-6):
+    """Yield the new keys of each batch, in order; `window` is in keys of a partition."""
+
+    def state(home, number):
+        return str(Path(folder) / f"{home:03}-{number:09}.lately")
+
+    for home in range(partitions):
+        GEBF.for_window(window, fpr).save(state(home, 0))
+    last, pending = [None] * partitions, []
+    for number, batch in enumerate(batches):
+        homes = [partition_of(key, partitions) for key in batch]
+        for home in range(partitions):
+            keys = [key for key, its in zip(batch, homes, strict=True) if its == home]
+            files = state(home, number), keys, state(home, number + 1)
+            last[home] = client.submit(step, last[home], *files, pure=False)
+        pending.append((batch, homes, [*last]))
+    for batch, homes, answers in pending:
+        seen = [iter(answer.result()) for answer in answers]
+        yield [key for key, home in zip(batch, homes, strict=True) if not next(seen[home])]
