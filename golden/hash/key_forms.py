@@ -12,6 +12,7 @@ little-endian, and the content:
 - tag ``t``: the encoded elements of a tuple.
 """
 
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from importlib import import_module
 from ipaddress import IPv4Address, IPv6Address
@@ -51,6 +52,8 @@ def plain(item: Any, position: int = 0) -> Any:
         If an instant is out of range, or text in a tuple cannot be encoded.
     """
     kind = type(item)
+    if kind in (int, str, bytes):
+        return item
     if isinstance(item, tuple):
         return encoded(item)
     if hasattr(item, "as_py"):  # a scalar of Arrow
@@ -157,9 +160,10 @@ def arrow_chunks(keys: Any) -> list[Any] | None:
 
     A column of another library needs pyarrow for that.
     """
-    column = getattr(keys, "array", None)
-    if hasattr(column, "__arrow_array__") and not isinstance(keys, np.ndarray):
-        keys = column  # a series of pandas
+    # An array of Python has no such attribute, and an index of tuples raises ValueError.
+    with suppress(AttributeError, ValueError):
+        if hasattr(keys.array, "__arrow_array__"):
+            keys = keys.array  # of a series of pandas
     own = type(keys).__module__.partition(".")[0] == "pyarrow"
     names = ("__arrow_array__", "__arrow_c_stream__", "__arrow_c_array__")
     if not own and not any(hasattr(keys, name) for name in names):
@@ -169,7 +173,7 @@ def arrow_chunks(keys: Any) -> list[Any] | None:
         if not own:
             stream = hasattr(keys, names[1])
             keys = arrow.chunked_array(keys) if stream else arrow.array(keys)
-    except (ImportError, TypeError, ValueError):
+    except (ImportError, NotImplementedError, TypeError, ValueError):
         return None
     if not isinstance(keys, arrow.Array | arrow.ChunkedArray):
         return None
@@ -193,6 +197,8 @@ def arrow_spans(chunk: Any) -> tuple[Any, NDArray[np.int64], NDArray[np.int64]] 
         bounds = _bounds(buffers[1], np.int32, first, count)
     elif types.is_large_string(kind) or types.is_large_binary(kind):
         bounds = _bounds(buffers[1], np.int64, first, count)
+    elif types.is_nested(kind):
+        raise unexpected(kind)
     else:
         return None
     return data, bounds[:-1], bounds[1:]

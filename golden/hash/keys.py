@@ -195,7 +195,8 @@ def _arrow_words(keys: Any, digest: KeyDigest) -> NDArray[np.uint64] | None:
     """Return the words of a column of text from its buffers; None if it is not one."""
     if isinstance(keys, (*TEXTS, *INTEGERS, tuple, np.ndarray)):
         return None
-    chunks, words, start = arrow_chunks(keys), [np.empty((0, digest.count), np.uint64)], 0
+    words: list[NDArray[np.uint64]] = []
+    start, chunks = 0, arrow_chunks(keys)
     for chunk in chunks or ():
         if chunk.null_count:
             nulls = np.asarray(chunk.is_null())
@@ -205,7 +206,7 @@ def _arrow_words(keys: Any, digest: KeyDigest) -> NDArray[np.uint64] | None:
             return None
         words.append(digest.of_spans(*spans))
         start += len(chunk)
-    return np.concatenate(words) if chunks else None
+    return np.concatenate(words) if len(words) > 1 else words[0] if words else None
 
 
 def random_keys(random: "np.random.Generator", count: int, key_bits: int) -> NDArray[np.uint64]:

@@ -10,12 +10,14 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 import serial
 from capture_files import MODIFIED, RAW, ethernet, interface, ip4, ip6, packet, pcap, section, udp
+from paths import PATHS, taking
 
 import papers.models  # noqa: F401
 from campaigns.engine import read as read_results
@@ -43,7 +45,8 @@ from lately.golden import (
     preset,
 )
 from lately.golden.durations import time_seconds
-from lately.golden.errors import LatelyError
+from lately.golden.errors import LatelyError, SpecificationError
+from lately.golden.hash.digests import DIGESTS, KeyDigest
 from lately.golden.packets.comparison import Comparison, parse_fields
 from lately.golden.packets.packet_digest import packet_digest, packet_digests
 from lately.golden.packets.packet_layers import ETHERNET, Reach
@@ -324,6 +327,29 @@ def _packet(data: bytes) -> object:
     return [packet_digest(data, len(data), link, inner) for link in (ETHERNET, RAW)]
 
 
+def _digest(data: bytes) -> None:
+    """Digest spans of the data, whose bounds are its first bytes, on both paths alike."""
+    bounds = np.frombuffer(data[: len(data) // 16 * 8], "<i8").astype(np.int64)
+    text = np.frombuffer(data, np.uint8)
+    found = []
+    for path, name in product(PATHS, DIGESTS):
+        with taking(path):
+            try:
+                words = KeyDigest(100, name).of_spans(text, bounds[:-1], bounds[1:])
+                found.append(words.tolist())
+            except ValueError as error:
+                found.append(str(error))
+    if found[:2] != found[2:]:
+        raise AssertionError(found)
+    if found[0] == "spans: must be in the buffer":
+        raise SpecificationError(found[0])
+
+
+def _spans() -> list[bytes]:
+    bounds = [[0, 3, 3, 20, 64], [8, 9, 9, 10, 80], [7] * 6]
+    return [np.array(one, "<i8").tobytes() * 2 for one in bounds]
+
+
 PARSERS: dict[str, Parser] = {
     "frames of the serial line": Parser(_feed, _frames, _seal_frame),
     "description of a board": Parser(_unpack, _information),
@@ -335,6 +361,7 @@ PARSERS: dict[str, Parser] = {
     "results of campaigns": Parser(in_file(read_results), _results),
     "traces": Parser(in_file(_read_trace), _traces),
     "captures": Parser(in_file(_read_capture), _captures),
+    "spans of text": Parser(_digest, _spans),
     "packets": Parser(_packet, _packets),
     "durations": Parser(
         _text(lambda text: time_seconds(text, "span")), lambda: [b"50ms", b"1.5 s", b"10us", b"2h"]

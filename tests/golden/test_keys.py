@@ -202,6 +202,7 @@ def test_bytes_that_were_no_text():
         ([1, True], TypeError, f"{EXPECTED}, not bool"),
         ([np.True_], TypeError, f"{EXPECTED}, not bool"),
         (object(), TypeError, f"{EXPECTED}, not object"),
+        (pyarrow.array([{"a": 1}]), TypeError, f"{EXPECTED}, not struct<a: int64>"),
         (IPv4Interface("10.0.0.1/8"), TypeError, f"{EXPECTED}, not IPv4Interface"),
         (timedelta(1), TypeError, f"{EXPECTED}, not timedelta"),
         ((1, 2.0), TypeError, f"{EXPECTED}, not float"),
