@@ -22,6 +22,7 @@ from .litex_values import litex_values
 from .meanings import FRAME_MEANINGS, MEANINGS
 from .names import ExportError
 from .register_values import register_values
+from .waves import save_file
 
 FILES = {
     "{name}_template.v": "template.v.j2",
@@ -47,6 +48,20 @@ TOOL_FILES = {"{name}_{tool}.tcl": "{tool}.tcl.j2"}
 
 VIVADO_FILES = {"{name}_vivado.xdc": "vivado.xdc.j2"}
 """Further ones for Vivado."""
+
+WAIVERS = {
+    "DECLFILENAME": "one file has all modules",
+    "UNUSEDSIGNAL": "signals without a reader keep their names in waveforms",
+    "UNUSEDPARAM": "models of block RAMs have all parameters of the vendor",
+    "PINMISSING": "some outputs of an instance have no reader",
+    "WIDTH": "yosys leaves the extension of an operand to the language",
+    "LITENDIAN": "yosys writes a range of one word as [0:0]",
+    "INITIALDLY": "_start_ changes after the processes wait for it",
+    "SYMRSVDWORD": "a name is a word of C++",
+    "CASEINCOMPLETE": "an absent case cannot occur",
+    "VARHIDDEN": "a signal has the name of an instance",
+}
+"""Warnings of Verilator that the Verilog gives, and their reasons."""
 
 EXAMPLE_MHZ = 100
 """Clock of the constraint if no device is named."""
@@ -109,8 +124,9 @@ def texts(design: Design) -> dict[str, str]:
     design : Design
     """
     found = descriptions(design)
-    head = _templates()("head.v.j2", **_heading(design))
+    head = _templates()("head.v.j2", **_heading(design), waivers=WAIVERS)
     found[f"{design.name}.v"] = head + design.verilog
+    found[f"{design.name}.gtkw"] = save_file(design.verilog, design.name)
     if design.models:
         found[f"{design.name}_models.v"] = "\n".join([head, *design.models])
     return found

@@ -21,8 +21,8 @@ from ...hdl.packets.deduplicator import Deduplicator
 from ...hdl.profile import Profile
 from ..flow.devices import Device, device
 from .memories import RAM_STYLES, with_templates
-from .modules import verilog_text
 from .names import ExportError, check_name
+from .verilog import verilog_text
 
 WRAPS: dict[str, Callable[..., FlatUnit]] = {
     "axis": AxisUnit, "raw": RawUnit, "extern": ExternUnit,

@@ -10,8 +10,11 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from lately.boards.export.design import Design
-from lately.boards.export.modules import plain_lines, read_modules, share, verilog_text
+from lately.boards.export.modules import read_modules, share
 from lately.boards.export.names import keywords
+from lately.boards.export.plain_names import plain_lines
+from lately.boards.export.verilog import verilog_text
+from lately.boards.export.waves import groups, save_file
 from lately.golden import any_preset
 from lately.golden.spec import GEBFSpec
 
@@ -163,6 +166,38 @@ def test_names_are_plain(how):
     # Cases may be full, and memories of a kind.
     assert not [one for one in below if re.search(r"\(\* (?!full_case|rw_addr_collision)", one)]
     assert not re.search(r"^  reg .*=", text, re.M)
+
+
+def test_ports_are_named_by_the_signals_that_they_carry():
+    text = Design(spec=any_preset("tiny"), name="seen").verilog
+    ports = re.findall(r"^  (?:input|output) (?:\[\S+\] )?(\w+);$", text, re.M)
+    assert not [name for name in ports if re.fullmatch(r"port_?\d.*", name)]
+    part = modules_of(text)["seen__unit__core__store__segment_part"]
+    assert re.search(r"^  input \[1:0\] address_1_0;$", part, re.M)
+    assert re.search(r"\.bits_3\(bits_3\)", text)
+
+
+def test_each_module_of_ours_says_what_it_is():
+    text = Design(spec=any_preset("tiny"), name="seen").verilog
+    heads = re.findall(r"((?:^// .*\n)+)^module (\w+)", text, re.M)
+    assert [name for _, name in heads] == [*modules_of(text)]
+    found = {name: " ".join(head.split("\n// ")).strip("/ \n") for head, name in heads}
+    store = found["seen__unit__core__store"]
+    assert store.startswith("Store with a memory for each part of each segment.")
+    assert store.endswith("Class SegmentStore of lately.hdl.ring.separate. Latency: 5 cycles.")
+
+
+def test_waves_name_signals_of_the_module():
+    """Each group has the ports of one module; the modules form a tree below the bench."""
+    text = Design(spec=any_preset("tiny"), name="seen").verilog
+    found = dict(groups(text, "seen", "seen_tb.dut"))
+    assert len(found) == len(modules_of(text))
+    assert "seen_tb.dut.unit.core.store.segment0_part0" in found
+    first, *_ = found.values()
+    assert "seen_tb.dut.s_axis_tvalid" in first
+    assert [one for one in first if re.fullmatch(r"seen_tb\.dut\.s_axis_tdata\[\d+:0\]", one)]
+    lines = save_file(text, "seen").splitlines()
+    assert [line[1:] for line in lines if line[0] == "-"][::2] == [*found]
 
 
 @pytest.mark.slow

@@ -1,0 +1,189 @@
+"""Plain names for the modules, ports and wires of a design: no identifier is escaped.
+
+Amaranth numbers a port that carries only a part of a signal. Such a port is called here by the
+signal and the bits that it carries, as ``address_13_4``, or by the instance that takes it.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from .modules import RtlilModule, instances
+from .names import keywords
+
+SEPARATOR = "__"
+"""Between the name of a module and the name of a module below it; exports have no such names."""
+
+_NUMBERED = re.compile(r"\\port\$\d+\$\d+|\$\d+")
+"""Names of ports and wires that Amaranth numbers."""
+
+_CONNECT = re.compile(r"connect \\(\S+) (.+)")
+"""A wire of a module that is another name for bits, and these bits."""
+
+_BITS = re.compile(r"(\S+) \[(\d+)(?::(\d+))?\]|(\d+)'[01x]*")
+"""Some bits of a wire, or of a constant."""
+
+_COPY = re.compile(r"\$\d+$")
+"""Ending by which Amaranth keeps a name apart from an equal one."""
+
+
+def plain_lines(modules: list[RtlilModule]) -> Iterator[str]:
+    """Yield the lines of a design in which all names are plain identifiers.
+
+    Parameters
+    ----------
+    modules : list of RtlilModule
+        The first is the top, whose ports keep their names.
+    """
+    kinds = module_names(modules)
+    parts = _part_names(modules)
+    for module in modules:
+        module.lines = list(_without_copies(module, parts[module.name]))
+    names = {module.name: _plain_names(_locals(module, parts[module.name])) for module in modules}
+    stand_ins = {name: (kinds[name], names[name]) for name in kinds}
+    for module in modules:
+        yield f"module {kinds[module.name]}"
+        yield from instances(list(module.renamed(names[module.name])), stand_ins)
+        yield "end"
+
+
+def _part_names(modules: list[RtlilModule]) -> dict[str, dict[str, str]]:
+    """Return names for numbered ports and wires, by module.
+
+    A name comes from a signal that the wire is part of, else from a module below that has the
+    wire as a port, else from the module above, else from any module that has the same port.
+    """
+    found = {module.name: _signal_parts(module) for module in modules}
+    ports: dict[str, str] = {}
+    for names in found.values():
+        ports = {net: name for net, name in names.items() if net[0] != "$"} | ports
+    for module in reversed(modules):
+        for kind, instance, port, net, _ in _connections(module):
+            if kind in found and _NUMBERED.fullmatch(net):
+                below = found[kind].get(port) or ports.get(port) or _COPY.sub("", port[1:])
+                found[module.name].setdefault(net, f"{instance}_{below}")
+    for module in modules:
+        names = found[module.name]
+        widths = _widths(module)
+        for kind, _, port, net, bits in _connections(module):
+            if kind in found and _NUMBERED.fullmatch(port):
+                high, _, low = bits.partition(":")
+                whole = int(high) - int(low or high) + 1 == widths[net]
+                name = names.get(net, _COPY.sub("", net[1:]))
+                if not whole:
+                    name = "_".join([name, high, low][: 2 + bool(low)])
+                found[kind].setdefault(port, name)
+        for net in module.ports:
+            if _NUMBERED.fullmatch(net):
+                names.setdefault(net, ports.get(net, net[1:]))
+    return found
+
+
+def _widths(module: RtlilModule) -> dict[str, int]:
+    """Return the width of each wire."""
+    wires = [line.split() for line in module.lines if line.startswith("  wire ")]
+    return {words[-1]: int(words[2]) for words in wires}
+
+
+def _connections(module: RtlilModule) -> Iterator[tuple[str, str, str, str, str]]:
+    """Yield kind and name of each instance, its port, and the wire at the port with its bits."""
+    kind = instance = ""
+    for line in module.lines:
+        words = line.split()
+        if words[0] == "cell":
+            kind, instance = words[1], _COPY.sub("", words[2][1:])
+        elif line.startswith("    connect ") and len(words) == 4 and words[3][0] == "[":
+            yield kind, instance, words[1], words[2], words[3].strip("[]")
+
+
+def _signal_parts(module: RtlilModule) -> dict[str, str]:
+    """Return the names of numbered wires that are part of one signal of the module alone."""
+    names: dict[str, str] = {}
+    whole = _widths(module)
+    aliases = [(one[1], _bits(one[2])) for one in map(_CONNECT.fullmatch, module.lines) if one]
+    # A name without the ending of a copy first, and a wide signal before its parts.
+    aliases.sort(key=lambda one: (bool(_COPY.search(one[0])), -sum(width for _, width in one[1])))
+    for alias, parts in aliases:
+        low = sum(width for _, width in parts)
+        for wire, width in parts:
+            low -= width
+            if _NUMBERED.fullmatch(wire) and width == whole[wire]:
+                bits = f"_{low + width - 1}_{low}" if width > 1 else f"_{low}"
+                names.setdefault(wire, _COPY.sub("", alias) + ("" if len(parts) == 1 else bits))
+    uses = Counter(names.values())
+    return {net: name for net, name in names.items() if uses[name] == 1}
+
+
+def _bits(text: str) -> list[tuple[str, int]]:
+    """Return the wires of some bits, and how many of each; "" for a constant."""
+    return [
+        (one[1] or "", int(one[4] or int(one[2]) - int(one[3] or one[2]) + 1))
+        for one in _BITS.finditer(text)
+    ]
+
+
+def _without_copies(module: RtlilModule, parts: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines without wires that only copy a name and have no reader."""
+    read: Counter[str] = Counter()
+    copies: dict[str, str] = {}
+    for line in module.lines:
+        read.update(set(re.findall(r"[\\$]\S+", line)))
+        if alias := _CONNECT.fullmatch(line):
+            copies[f"\\{alias[1]}"] = alias[2].split()[0]
+    ports = set(module.ports)
+    gone = {
+        wire
+        for wire, value in copies.items()
+        if wire not in ports
+        and read[wire] == 2
+        and (_COPY.search(wire) or parts.get(value) == wire[1:])
+    }
+    for line in module.lines:
+        words = line.split()
+        if not (words[0] == "wire" and words[-1] in gone) and not (
+            line.startswith("connect ") and words[1] in gone
+        ):
+            yield line
+
+
+def module_names(modules: list[RtlilModule]) -> dict[str, str]:
+    """Return the plain identifier of each module; a shared one has no number of an instance."""
+    shown: dict[str, str] = {}
+    # Parents first.
+    for module in sorted(modules, key=lambda module: module.path.count(".")):
+        above, _, last = module.path.rpartition(".")
+        last = _COPY.sub("", last)
+        if module.shared and above:
+            last = re.sub(r"\d+", "", last) or last
+        shown[module.path] = f"{shown[above]}{SEPARATOR}{last}" if above else last
+    return _plain_names({module.name: shown[module.path] for module in modules})
+
+
+def _locals(module: RtlilModule, parts: Mapping[str, str]) -> dict[str, str]:
+    """Return the names that a module declares, without endings of copies, ports first."""
+    # yosys names what begins with a dollar sign.
+    own = [name for name in module.own if name.startswith("\\") or name in parts]
+    ordered = [*module.ports, *sorted(own, key=lambda name: bool(_COPY.search(name)))]
+    return {name: parts.get(name) or _COPY.sub("", name[1:]) for name in ordered}
+
+
+def _plain_names(wanted: Mapping[str, str]) -> dict[str, str]:
+    """Return an identifier of its own for each name, the wanted one as far as it is plain."""
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for name, text in wanted.items():
+        plain = first = _plain(text)
+        number = 1
+        while plain in taken:
+            number += 1
+            plain = f"{first}_{number}"
+        taken.add(plain)
+        found[name] = f"\\{plain}"
+    return found
+
+
+def _plain(text: str) -> str:
+    plain = re.sub(r"\W+", "_", text.replace("$", "_"), flags=re.A).strip("_")
+    if not plain or plain[0].isdigit():
+        plain = f"n{plain}"
+    return f"{plain}_" if plain.lower() in keywords() else plain

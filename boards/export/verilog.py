@@ -1,0 +1,120 @@
+"""Verilog of a component as other projects want it, from RTLIL through yosys.
+
+Modules are shared and described, no name is an escaped identifier, and only the ports of the top
+have attributes.
+"""
+
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from amaranth._toolchain.yosys import find_yosys
+from amaranth.back import rtlil
+from amaranth.hdl import Elaboratable, Fragment
+
+from .modules import RtlilModule, read_modules, share
+from .plain_names import module_names, plain_lines
+
+PACKAGE = __name__.partition(".")[0]
+"""Package whose classes are described."""
+
+WIDTH = 96
+"""Columns of a comment, without its marks."""
+
+_LEAST_YOSYS = (0, 40)
+"""First release of yosys that reads all that Amaranth writes."""
+
+_SCRIPT = """\
+read_rtlil <<rtlil
+{}
+rtlil
+proc -nomux -norom
+memory_collect
+write_verilog
+"""
+"""Amaranth's own script, except that wires without a name get a plain one."""
+
+_START = re.compile(r"^(  reg (?:signed )?(?:\[\S+\] )?(\S+)) += (\S+);$", re.M)
+"""A register and its first value."""
+
+
+_INITIAL = re.compile(
+    r" *initial begin\n(?: *\S+\[\d+\] = .*;\n)+ *end\n"
+    r"| *reg _start_;\n| *if \(_start_ \) begin end\n"
+)
+"""First contents of memories, and the variable by which processes run at the start."""
+
+_HEAD = re.compile(r"^module (\w+)", re.M)
+
+_EVENT = re.compile(r"\\\$auto\$\S+:dump_module\$\d+ +")
+"""A variable of yosys, whose only change makes combinational processes run at the start."""
+
+
+def verilog_text(component: Any, name: str, *, initial_values: bool = True) -> str:
+    """Return a component and the modules below it as Verilog-2005.
+
+    Parameters
+    ----------
+    component : Component
+    name : str
+        Of the module; the names of the modules below it begin with it.
+    initial_values : bool
+        Whether registers have first values, and memories first contents.
+    """
+    kept = _Kept(component)
+    modules = share(read_modules(rtlil.convert(kept, name=name, emit_src=False)))
+    comments = _comments(modules, dict(_parts(kept.fragment, name)))
+    script = _SCRIPT.format("\n".join(plain_lines(modules)))
+    yosys = find_yosys(lambda version: version >= _LEAST_YOSYS)
+    text = _EVENT.sub("_start_ ", yosys.run(["-q", "-"], script, ignore_warnings=True))
+    text = _HEAD.sub(lambda found: f"{comments.get(found[1], '')}{found[0]}", text)
+    if not initial_values:
+        return _INITIAL.sub("", _START.sub(r"\1;", text))
+    # Verilator warns of a declaration with a value if the register is also assigned.
+    text = _START.sub(r"\1;\n  initial \2 = \3;", text)
+    # A change at once may come before the processes wait for it.
+    return text.replace("initial _start_ = 0;", "initial _start_ <= 1'h1;")
+
+
+class _Kept(Elaboratable):
+    """A component whose fragment is kept when it is elaborated."""
+
+    def __init__(self, component: Any) -> None:
+        self._component = component
+        self.fragment: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._component, name)
+
+    def elaborate(self, platform: object) -> Any:
+        self.fragment = Fragment.get(self._component, platform)
+        return self.fragment
+
+
+def _parts(fragment: Fragment, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the path of each part of a design and the object that it was made from."""
+    made = [one for one in fragment.origins or () if type(one).__module__.startswith(PACKAGE)]
+    if made:
+        yield path, made[-1]
+    for below, name, _ in fragment.subfragments:
+        if name is not None:
+            yield from _parts(below, f"{path}.{name}")
+
+
+def _comments(modules: list[RtlilModule], parts: Mapping[str, Any]) -> dict[str, str]:
+    """Return a comment for each module of ours: its summary, its class and its latency."""
+    names = module_names(modules)
+    found = {}
+    for module in modules:
+        part = parts.get(re.sub(r"\$\d+", "", module.path))
+        if part is not None:
+            kind = type(part)
+            about = (inspect.getdoc(kind) or "").partition("\n\n")[0]
+            latency = getattr(part, "latency", None)
+            cycles = f" Latency: {latency} cycle{'s' * (latency != 1)}." if latency else ""
+            text = f"{about} Class {kind.__qualname__} of {kind.__module__}.{cycles}"
+            lines = textwrap.wrap(text.replace("`", ""), WIDTH)
+            found[names[module.name].removeprefix("\\")] = "".join(f"// {one}\n" for one in lines)
+    return found

@@ -1,0 +1,57 @@
+"""Signals of an exported unit for a waveform viewer, in one group for each instance."""
+
+import re
+from collections.abc import Iterator
+
+_MODULE = re.compile(r"^module (\w+)\(.*?^endmodule$", re.M | re.S)
+_PORT = re.compile(r"^  (?:input|output) (?:\[(\d+):0\] )?(\w+);$", re.M)
+_INSTANCE = re.compile(r"^  (\w+) (\w+) \($", re.M)
+
+
+def save_file(text: str, name: str) -> str:
+    """Return a save file of GTKWave with the ports of each instance in a group.
+
+    Instances that share a module have one group, for the first of them.
+
+    Parameters
+    ----------
+    text : str
+        Verilog of the unit and of the modules below it.
+    name : str
+        Name of the unit's module, whose bench writes the waveforms.
+    """
+    lines = [f'[dumpfile] "{name}.vcd"', "[timestart] 0"]
+    for path, ports in groups(text, name, f"{name}_tb.dut"):
+        # The group of the unit is open, the others are closed.
+        begin, end = ("800200", "1000200") if path.endswith("_tb.dut") else ("c00200", "1401200")
+        lines += [f"@{begin}", f"-{path}"]
+        for port in ports:
+            lines += [f"@{22 if port.endswith(']') else 28}", port]
+        lines += [f"@{end}", f"-{path}"]
+    return "\n".join(lines) + "\n"
+
+
+def groups(text: str, top: str, path: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the path of each instance, parents first, and the paths of its ports with ranges.
+
+    Parameters
+    ----------
+    text : str
+        As of `save_file`.
+    top : str
+        Name of the unit's module.
+    path : str
+        Path of its instance, with dots.
+    """
+    modules = {found[1]: found[0] for found in _MODULE.finditer(text)}
+    waiting = [(top, path)]
+    shown = set()
+    while waiting:
+        kind, where = waiting.pop(0)
+        if kind in shown or kind not in modules:
+            continue
+        shown.add(kind)
+        ports = _PORT.findall(modules[kind])
+        yield where, [f"{where}.{name}" + (f"[{high}:0]" if high else "") for high, name in ports]
+        below = [(one, f"{where}.{name}") for one, name in _INSTANCE.findall(modules[kind])]
+        waiting = [*below, *waiting]
