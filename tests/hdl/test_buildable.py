@@ -4,6 +4,7 @@ from dataclasses import fields
 
 import pytest
 from amaranth.hdl import Fragment
+from cases import daily
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -123,7 +124,7 @@ def test_a_span_of_several_lanes_is_refused():
         FilterSpec(**{**APBBF, "span": 12, "lanes": 4})
 
 
-@pytest.mark.parametrize("levels", [8, 16])
+@pytest.mark.parametrize("levels", daily(1, [8, 16]))
 @pytest.mark.parametrize("name", ["two-lanes-tiny", "four-lanes-tiny"])
 def test_lanes_with_many_levels(name, levels):
     Fragment.get(filter_unit(preset(name), levels=levels), None)

@@ -12,7 +12,6 @@ from amaranth.hdl import ClockDomain, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
-from cases import daily
 from watched_registers import WATCHED
 
 from lately.boards.link.link import FilterLink
@@ -115,17 +114,14 @@ async def act(ctx, ring, operation):
 
 @pytest.mark.parametrize(
     "name",
-    daily(
-        4,
-        [
-            "tiny",
-            "timed-tiny",
-            "dictionary-tiny",
-            "dictionary-ring-tiny",
-            "timing-tiny",
-            "timing-counted-tiny",
-        ],
-    ),
+    [
+        "tiny",
+        "timed-tiny",
+        "dictionary-tiny",
+        "dictionary-ring-tiny",
+        "timing-tiny",
+        "timing-counted-tiny",
+    ],
 )
 def test_no_alarm(name):
     unit = filter_unit(any_preset(name), self_check=True, tag_bits=3)

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 from amaranth.back import rtlil
+from cases import daily
 
 from lately.golden import any_preset, dictionary_preset, preset
 from lately.hdl import filter_unit
@@ -96,7 +97,8 @@ def assert_own_places(found):
 
 @pytest.mark.parametrize("memory", VARIANTS)
 @pytest.mark.parametrize(
-    ("depth", "clear_bits"), [(2, 1), (16, 4), (64, 32), (1 << 13, 8), (1 << 16, 16), (1 << 16, 64)]
+    ("depth", "clear_bits"),
+    daily(4, [(2, 1), (16, 4), (64, 32), (1 << 13, 8), (1 << 16, 16), (1 << 16, 64)]),
 )
 def test_segments_of_several_blocks(memory, depth, clear_bits):
     found = segment_map(memory, depth=depth, clear_bits=clear_bits)

@@ -301,7 +301,7 @@ def a_first_insertion_before_all_expire(before, when_full="shorten", window=Time
 
 
 @pytest.mark.parametrize("when_full", ["shorten", "overfill"])
-@pytest.mark.parametrize("before", range(4))
+@pytest.mark.parametrize("before", daily(2, range(4)))
 def test_first_insertion_just_before_all_others_expire(before, when_full):
     """The turn that comes right after the tick takes its time, not that of those before it."""
     a_first_insertion_before_all_expire(before, when_full).check()
