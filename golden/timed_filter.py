@@ -8,7 +8,7 @@ from typing import Any, Self, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .atomic import Counter
+from .atomic import Counter, taking_single_keys
 from .convenience import Options, State
 from .durations import NANOSECONDS, span_nanoseconds, time_text
 from .filter import Answers, Filter, Words, require_count
@@ -18,6 +18,7 @@ from .sizing import check_rate, expected_keys
 from .times import TIME_LIMIT, Now, SteadyClock, Times, check_each, check_timestamps, nanoseconds
 
 
+@taking_single_keys
 class TimedFilter(Filter):
     """A filter whose window is a span of time.
 
@@ -174,9 +175,10 @@ class TimedFilter(Filter):
             If a shape is wrong, a key does not fit into `key_bits`, or a time is out of range.
             Nothing is inserted then.
         """
-        words, times = self._arrivals(keys, now)
+        words, times, late = self._arrivals(keys, now)
         self._insert(words, times)
         self._note_events(len(words), len(words))
+        self.late += int(np.count_nonzero(late))
 
     @one_or_all
     def query(self, keys: Keys, now: Now = None) -> Answers:
@@ -207,8 +209,10 @@ class TimedFilter(Filter):
 
         Parameters, errors: as `insert`; result of shape (n,) as `query`.
         """
-        words, times = self._arrivals(keys, now)
-        return self._checked_and_inserted(words, times, refresh=refresh)
+        words, times, late = self._arrivals(keys, now)
+        seen = self._checked_and_inserted(words, times, refresh=refresh)
+        self.late += int(np.count_nonzero(late if refresh else late & ~seen))
+        return seen
 
     @one_or_all
     def age(self, keys: Keys, now: Now = None) -> Ages:
@@ -221,13 +225,12 @@ class TimedFilter(Filter):
         words = self._words(keys)
         return self._age(words, self._moments(now, len(words)))
 
-    def _arrivals(self, keys: Keys, now: Now) -> tuple[Words, Times]:
-        """Return keys and times of insertions, which never decrease; count those that are late."""
+    def _arrivals(self, keys: Keys, now: Now) -> tuple[Words, Times, Answers]:
+        """Return keys and times of insertions, which never decrease, and whether each is late."""
         words = self._words(keys)
         given = self._given(now, len(words))
         times = np.maximum.accumulate(np.maximum(given, self._last))
-        self.late += int(np.count_nonzero(times != given))
-        return words, times
+        return words, times, times != given
 
     def _moments(self, now: Now, count: int) -> Times:
         """Return times of queries, none before the last insertion."""

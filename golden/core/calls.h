@@ -23,6 +23,8 @@ typedef struct Engine {
     Secret digest_key;                    /* of SIPHASH */
     /* Performs QUERY, INSERT or CHECK of one key, and returns its age; -1 if it is not reported. */
     int64_t (*one)(struct Engine *engine, int code, uint64_t key);
+    PyObject *clock; /* owned: gives the time of a single key; NULL if the filter has no clock */
+    int64_t now;     /* that time */
 } Engine;
 
 /* Type on which compiled states build. */
@@ -33,6 +35,9 @@ int text_bytes(PyObject *object, const uint8_t **bytes, Py_ssize_t *count);
 
 /* Key of one word of a text, by the digest of a filter. */
 uint64_t text_key(const uint8_t *bytes, Py_ssize_t count, const Engine *engine);
+
+/* Turns a ring that does not turn by itself; it is armed. */
+void ring_turn(Engine *ring);
 
 /* Takes the counts of single keys into the last three of `numbers`, and disarms. */
 void engine_disarm(Engine *engine, int64_t numbers[3]);

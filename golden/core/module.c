@@ -52,7 +52,7 @@ static int add_contents(PyObject *module) {
         }
     }
     int (*types[])(PyObject *) = {core_add_hash,  core_add_calls,      core_add_ring,
-                               core_add_timing, core_add_dictionary};
+                               core_add_timing, core_add_dictionary, core_add_turns};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         if (types[i](module) < 0) {
             return -1;

@@ -288,6 +288,8 @@ static int64_t perform(Ring *ring, const uint8_t *codes, int code, const uint64_
     return chunk.hits;
 }
 
+void ring_turn(Engine *ring) { turn((Ring *)ring); }
+
 static int64_t perform_one(Engine *engine, int code, uint64_t key) {
     Ring *ring = (Ring *)engine;
     uint64_t states[MOST_ROWS], value = 0;

@@ -192,6 +192,154 @@ static PyObject *follow(PyObject *module, PyObject *args) {
     return core_finish(&all, Py_NewRef(Py_None));
 }
 
+/* Single keys of a ring with a clock */
+
+#define MOST_SLICES 64
+
+typedef struct {
+    Engine engine;
+    Engine *ring; /* owned; it does not turn by itself */
+    Turns t;
+    int64_t settled[MOST_SLICES];
+    uint8_t overfull[MOST_SLICES];
+    int64_t late;
+} TimedRing;
+
+static PyTypeObject *timed_type;
+
+static int64_t timed_one(Engine *engine, int code, uint64_t key) {
+    TimedRing *self = (TimedRing *)engine;
+    Turns *t = &self->t;
+    State *s = &t->s;
+    int64_t now = engine->now > s->latest ? engine->now : s->latest, age = -1, alive;
+    self->late += (code & INSERT) && now != engine->now;
+    while (t->counting && now > t->settled[s->writes + t->counting - 1] + s->span) {
+        t->counting--;
+    }
+    alive = s->last != NEVER && now - s->last <= s->span ? s->writes + t->counting : 0;
+    if (code & QUERY) {
+        age = self->ring->one(self->ring, QUERY, key);
+        age = age + s->writes <= alive ? age : -1;
+    }
+    if (code & INSERT) {
+        if (is_due(t, now)) {
+            turn(t, now);
+            ring_turn(self->ring);
+        }
+        insert(t, now);
+        self->ring->one(self->ring, INSERT, key);
+    }
+    return age;
+}
+
+/* TimedRing(engine): the engine of a ring, for single keys at the time of a clock. */
+static PyObject *timed_new(PyTypeObject *type, PyObject *args, PyObject *named) {
+    PyObject *ring;
+    (void)named;
+    if (!PyArg_ParseTuple(args, "O!", engine_type, &ring)) {
+        return NULL;
+    }
+    TimedRing *self = (TimedRing *)PyType_GenericAlloc(type, 0);
+    if (self) {
+        self->ring = (Engine *)Py_NewRef(ring);
+        self->engine.hash = (Hash *)Py_NewRef((PyObject *)self->ring->hash);
+        self->engine.one = timed_one;
+        self->t.settled = self->settled;
+        self->t.overfull = self->overfull;
+    }
+    return (PyObject *)self;
+}
+
+static void timed_dealloc(PyObject *object) {
+    TimedRing *self = (TimedRing *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    Py_XDECREF((PyObject *)self->ring);
+    Py_XDECREF((PyObject *)self->engine.hash);
+    Py_XDECREF(self->engine.clock);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+    Py_DECREF(type);
+}
+
+/* Arrays of the state of turns, as `follow` takes them. */
+typedef struct {
+    Buffers all;
+    int64_t *state, *settled, *counts;
+    uint8_t *overfull;
+    Py_ssize_t slices;
+} Arrays;
+
+static int take_arrays(Arrays *a, PyObject *state, PyObject *settled, PyObject *overfull) {
+    if ((a->state = core_buffer(&a->all, state, 8, STATE, 1, "state")) &&
+        (a->settled = core_buffer(&a->all, settled, 8, 1, 1, "settled"))) {
+        a->slices = core_items(&a->all, 1);
+        a->overfull = core_buffer(&a->all, overfull, 1, a->slices, 1, "overfull");
+    }
+    return a->overfull != NULL;
+}
+
+/* arm(state, settled, overfull, clock): takes the state of the filter, for single keys. */
+static PyObject *timed_arm(PyObject *object, PyObject *args) {
+    TimedRing *self = (TimedRing *)object;
+    PyObject *o[4];
+    Arrays a = {.slices = 0};
+    if (!PyArg_ParseTuple(args, "OOOO", &o[0], &o[1], &o[2], &o[3]) ||
+        !take_arrays(&a, o[0], o[1], o[2])) {
+        return core_finish(&a.all, NULL);
+    }
+    State s;
+    memcpy(&s, a.state, sizeof s);
+    if (a.slices > MOST_SLICES || s.writes < 1 || s.writes > a.slices || !self->ring->armed) {
+        PyErr_SetString(PyExc_ValueError, "state: must be of a ring that is armed");
+        return core_finish(&a.all, NULL);
+    }
+    self->t.s = s;
+    self->t.slices = a.slices;
+    memcpy(self->settled, a.settled, (size_t)a.slices * 8);
+    memcpy(self->overfull, a.overfull, (size_t)a.slices);
+    look_at_slices(&self->t);
+    PyObject *before = self->engine.clock;
+    self->engine.clock = Py_NewRef(o[3]);
+    Py_XDECREF(before);
+    self->engine.armed = 1;
+    return core_finish(&a.all, Py_NewRef(Py_None));
+}
+
+/* disarm(state, settled, overfull, counts): gives the state back; counts of single keys are
+   operations, insertions, hits, and insertions that were late. */
+static PyObject *timed_disarm(PyObject *object, PyObject *args) {
+    TimedRing *self = (TimedRing *)object;
+    PyObject *o[4];
+    Arrays a = {.slices = 0};
+    if (!PyArg_ParseTuple(args, "OOOO", &o[0], &o[1], &o[2], &o[3]) ||
+        !take_arrays(&a, o[0], o[1], o[2]) || a.slices != self->t.slices ||
+        !(a.counts = core_buffer(&a.all, o[3], 8, 4, 1, "counts"))) {
+        return core_finish(&a.all, NULL);
+    }
+    memcpy(a.state, &self->t.s, sizeof self->t.s);
+    memcpy(a.settled, self->settled, (size_t)a.slices * 8);
+    memcpy(a.overfull, self->overfull, (size_t)a.slices);
+    engine_disarm(&self->engine, a.counts);
+    a.counts[3] = self->late;
+    self->late = 0;
+    return core_finish(&a.all, Py_NewRef(Py_None));
+}
+
+static PyMethodDef timed_methods[] = {
+    {"arm", timed_arm, METH_VARARGS, "Take the state of the filter, for single keys."},
+    {"disarm", timed_disarm, METH_VARARGS, "Give the state of the filter back."},
+    {NULL, NULL, 0, NULL},
+};
+
+int core_add_turns(PyObject *module) {
+    PyType_Slot slots[] = {{Py_tp_base, engine_type},
+                           {Py_tp_new, timed_new},
+                           {Py_tp_dealloc, timed_dealloc},
+                           {Py_tp_methods, timed_methods},
+                           {0, NULL}};
+    return core_add_type(module, &timed_type, "lately.golden._core.TimedRing", sizeof(TimedRing),
+                         slots);
+}
+
 PyMethodDef core_turns_methods[] = {
     {"follow", follow, METH_VARARGS, "Follow the turns of a ring whose window is a span of time."},
     {NULL, NULL, 0, NULL},

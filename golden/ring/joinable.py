@@ -123,4 +123,4 @@ class Joinable(TimedFilter):
 
 
 def _secrets(ring: Joinable) -> Any:
-    return ring._ring._state()[0].get("secrets")
+    return ring._ring._state()[0].get("secrets"), ring._digest_secret

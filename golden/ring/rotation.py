@@ -271,16 +271,28 @@ class RotationState:
         return passage
 
     def _follow_compiled(self, core: Any, codes: NDArray[np.uint8], times: Times) -> Passage:
-        policy, passage = self.policy, Passage.empty(len(codes))
+        passage = Passage.empty(len(codes))
+        vector = self.vector()
+        core.follow(np.ascontiguousarray(codes), np.ascontiguousarray(times), *vector, *passage)
+        self.take(*vector)
+        return passage
+
+    def vector(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the state as the extension takes it: numbers, settled times, overfull slices."""
+        policy = self.policy
         # Integers of Python have no largest; no part of a stream reaches this one.
         sizes = [min(size, TIME_LIMIT) for size in (self.filled, self.length, self.generation)]
         moments = self.first, self.last, self.lost, self.latest
         spanned, rule = policy.span is not None, _RULES.index(policy.when_full)
         limits = policy.writes, self._span, self._old, spanned, rule
         state = np.array([*sizes, *moments, 0, 0, 0, 0, *limits], np.int64)
-        settled, overfull = np.array(self.settled, np.int64), np.array(self.overfull)
-        arrays = np.ascontiguousarray(codes), np.ascontiguousarray(times)
-        core.follow(*arrays, state, settled, overfull, *passage)
+        return state, np.array(self.settled, np.int64), np.array(self.overfull)
+
+    def take(
+        self, state: NDArray[np.int64], settled: NDArray[np.int64], overfull: NDArray[np.bool_]
+    ) -> None:
+        """Take what the extension has made of the result of `vector`."""
+        before = min(self.length, TIME_LIMIT)
         values = state.tolist()
         self.filled, length, _, self.first, self.last, self.lost, self.latest = values[:7]
         insertions, shifts, shortened, overfilled = values[7:11]
@@ -289,9 +301,8 @@ class RotationState:
         self.shifts += shifts
         self.shortened += shortened
         self.overfilled += overfilled
-        if length != sizes[1]:
+        if length != before:
             self.length = self.generation
-        return passage
 
     def _tell(self, passage: Passage, times: Times, last: Times, filled: NDArray[np.int64]) -> None:
         """Fill in what holds at times, given last insertion and filling before each."""

@@ -8,6 +8,7 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import compilation
 from ..convenience import State
 from ..filter import Answers, Words, require_count
 from ..operations import Operation
@@ -76,6 +77,9 @@ class TimeLimitedRing(Joinable):
         self._hash = self._ring._hash
         self._digest_under(secret)
         self._last = NEVER
+        inner = self._ring._engine
+        if inner is not None and not joinable:
+            self._engine = compilation.core().TimedRing(inner)
 
     def _prepare(self) -> None:
         """Leave all to the constructor, which takes a specification."""
@@ -151,6 +155,21 @@ class TimeLimitedRing(Joinable):
         return self._ring.fill_ratios()
 
     # Operations
+
+    def _lend(self) -> None:
+        if self._clock is not None:
+            self._ring._arm()
+            self._engine.arm(*self._turns.vector(), self._clock)
+
+    def _regain(self) -> list[int]:
+        vector, counts = self._turns.vector(), np.zeros(4, np.int64)
+        self._engine.disarm(*vector, counts)
+        self._turns.take(*vector)
+        self._last = self._turns.latest
+        self._ring._settle()
+        *events, late = counts.tolist()
+        self.late += late
+        return events
 
     def shift(self, now: Now = None) -> None:
         """Start a new generation at the time `now`, as the operation SHIFT.

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import numpy as np
 import pytest
 from every_model import RINGS, build
+from paths import PATHS, taking
 
 from lately.golden import APBBF, APBF, GEBF, BlockedGEBF, TimedTimingFilter, TimeLimitedRing, load
 from lately.golden.times import SteadyClock, nanoseconds
@@ -212,6 +213,63 @@ def test_filters_without_a_clock_take_late_times_too(name):
     with pytest.raises(TypeError, match=rf"^now: must be given for a {type(model).__name__} with"):
         model.insert(4)
     assert 3 in model
+
+
+# Single keys in the extension
+
+
+@pytest.mark.parametrize("when_full", ["overfill", "shorten"])
+@pytest.mark.parametrize("kind", RING_CLASSES)
+def test_single_keys_are_as_in_numpy(kind, when_full):
+    """At rates below and above the expected one, with silences, late times and other calls."""
+    seed = int(np.random.default_rng().integers(1 << 32))
+    print(f"{seed=}")
+    rng, models = np.random.default_rng(seed), []
+    clock = HandClock()
+    for path in PATHS:
+        with taking(path):
+            model = kind.for_span("10s", 0.05, rate=5, when_full=when_full)
+        model.clock = clock
+        models.append(model)
+    acts = (
+        lambda model, key: model.check_and_insert(key),
+        lambda model, key: model.check_and_insert(key, refresh=False),
+        lambda model, key: model.insert(key),
+        lambda model, key: key in model,
+        lambda model, key: model.age(key),
+        lambda model, key: model.check_and_insert([key, key]).tolist(),
+        lambda model, key: (model.status(), model.latest, model.guaranteed_span()),
+        lambda model, key: model.counters | {"late": model.late},
+    )
+    steps = [0, 0.01, 0.05, 0.5, -0.3, 3, 11]
+    chances = [0.3, 0.2, 0.1, 0.2, 0.14, 0.02, 0.02, 0.02]
+    for act in rng.choice(len(acts), 300, p=chances):
+        step = rng.choice(steps, p=[0.1, 0.5, 0.2, 0.1, 0.08, 0.01, 0.01])
+        clock.now = max(0, clock.now + int(step * SECOND))
+        key = int(rng.integers(0, 60)) if rng.random() < 0.5 else f"{rng.integers(0, 60)}"
+        with_extension, in_numpy = (acts[act](model, key) for model in models)
+        assert with_extension == in_numpy
+    assert models[0] == models[1]
+    assert models[0].counters == models[1].counters
+    assert models[0].late == models[1].late > 0
+    assert models[0].shifts > 5
+
+
+def test_a_clock_that_gives_no_time():
+    model = by_hand(GEBF)
+    model.insert("a")
+    model.clock = lambda: "now"
+    with pytest.raises(TypeError, match=r"^now: must be integers"):
+        model.insert("b")
+    model.clock = lambda: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        model.insert("b")
+    model.clock = lambda: -5
+    with pytest.raises(ValueError, match=r"^now: must be at least 0"):
+        model.insert("b")
+    model.clock = None
+    assert "a" in model
+    assert model.insertions == 1
 
 
 # States
