@@ -293,6 +293,7 @@ void ring_turn(Engine *ring) { turn((Ring *)ring); }
 static int64_t perform_one(Engine *engine, int code, uint64_t key) {
     Ring *ring = (Ring *)engine;
     uint64_t states[MOST_ROWS], value = 0;
+    follow_writer(ring);
     for (int row = 0; row < ring->rows; row++) {
         states[row] = hash_state(engine->hash, key, ring->secrets[row]);
     }
@@ -310,6 +311,10 @@ static int64_t perform_one(Engine *engine, int code, uint64_t key) {
         perform_column(ring, states, 1);
     }
     count_insertions(ring, inserts != 0);
+    if (inserts && ring->live.buf) {
+        Live *live = ring->live.buf;
+        live->slots[live->turns & 1].filled = ring->at.filled;
+    }
     return value ? __builtin_ctzll(value) : -1;
 }
 
