@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from lately.cli.app import main
-from lately.golden import PRESETS, SpecificationError, preset
+from lately import PRESETS, SpecificationError, preset
 from lately.hdl.memory.variants import VARIANTS
 from lately.hdl.ring.profile import RingProfile
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lately.golden import from_spec
+from lately import from_spec
 from lately.golden.spec import FilterSpec
 
 TICK = 10
