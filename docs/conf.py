@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from lately.cli.app import main
 from lately import PRESETS, SpecificationError, preset
+from lately.cli.app import main
 from lately.hdl.memory.variants import VARIANTS
 from lately.hdl.ring.profile import RingProfile
 

@@ -24,6 +24,21 @@ if TYPE_CHECKING:
     "--fpr", type=float, metavar="P", help="Maximum false-positive rate, just before a shift."
 )
 @click.option(
+    "--bits",
+    "most_bits",
+    type=int,
+    metavar="N",
+    help="Maximum bits of memory: find the lowest rate for the window, or with --fpr, the "
+    "largest window.",
+)
+@click.option(
+    "--block-rams",
+    "most_block_rams",
+    type=int,
+    metavar="N",
+    help="The same with block RAMs of the device, by default memories of 16 kbit.",
+)
+@click.option(
     "--slack",
     type=float,
     metavar="F",
@@ -116,6 +131,8 @@ def plan(
       lately plan --window 1000 --fpr 0.001 --slack 0 --device ecp5-25k-6
       lately plan --span 30s --rate 200e3 --fpr 0.001 --out filter.toml
       lately plan --window 5000 --fpr 0.01 --device ice40-hx8k --family apbbf --json
+      lately plan --window 20000 --bits 300000
+      lately plan --fpr 0.01 --block-rams 24 --device ecp5-25k-6
       lately plan --window 100000 --fpr 0.01 --plot front.svg
     """
     if context.invoked_subcommand is not None:
@@ -153,31 +170,38 @@ def _requirement(
     families: tuple[str, ...],
     **others: Any,
 ) -> "Requirement":
+    limited = others["most_bits"] is not None or others["most_block_rams"] is not None
     if (span is None) != (rate is None):
         given, missing = ("--rate", "--span") if span is None else ("--span", "--rate")
         raise click.UsageError(f"{given} needs {missing}")
-    if (window is None) == (span is None):
+    if window is not None and span is not None:
         raise click.UsageError("give either --window, or --span with --rate")
-    if fpr is None:
+    sized = window is not None or span is not None
+    if limited and sized == (fpr is not None):
+        raise click.UsageError("with --bits or --block-rams, give either --window or --fpr")
+    if not limited and not sized:
+        raise click.UsageError("give either --window, or --span with --rate")
+    if not limited and fpr is None:
         raise click.UsageError("give --fpr")
     from ..boards.flow.devices import device
     from ..golden.durations import time_seconds
-    from ..planner.requirement import Requirement, Span, distinct
+    from ..planner.failure import USELESS
+    from ..planner.limits import within_limits
+    from ..planner.requirement import LARGEST_WINDOW, Requirement, Span, distinct
 
     time = None
-    if window is None:
-        assert span is not None
-        assert rate is not None
+    if span is not None and rate is not None:
         period = None if tick is None else time_seconds(tick, "tick")
         time = Span.of(time_seconds(span, "span"), period, when_full=when_full)
         window = time.keys(rate)
     elif tick is not None:
         raise click.UsageError("--tick needs --span")
-    return Requirement(
-        window=window,
+    required = Requirement(
+        window=LARGEST_WINDOW if window is None else window,
         span=time,
-        false_positive_rate=fpr,
+        false_positive_rate=USELESS if fpr is None else fpr,
         families=distinct(families),
         device=None if name is None else device(name),
         **others,
     )
+    return within_limits(required, window=not sized) if limited else required

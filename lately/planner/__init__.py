@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .plans import Candidate, Plan, choose, plan
-    from .requirement import PLANNER_FAMILIES, PlannerFamily, Requirement, RequirementError
+    from .requirement import PLANNER_FAMILIES, PlannerFamily, Requirement, RequirementError, Span
 
 __all__ = [
     "PLANNER_FAMILIES", "Candidate", "Plan", "PlannerFamily", "Requirement", "RequirementError",
-    "choose", "plan",
+    "Span", "choose", "plan",
 ]  # fmt: skip
 
 

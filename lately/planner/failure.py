@@ -1,8 +1,9 @@
 """Why nothing meets a requirement, and what could be met."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from itertools import islice
+from itertools import chain, islice
 
 from ..golden.durations import time_text
 from ..golden.times import TIME_LIMIT
@@ -18,12 +19,16 @@ from .requirement import (
 )
 from .space import GENERATIONS
 
-_USELESS = 0.5
+USELESS = 0.5
 """Rate from which on a filter is not offered."""
 
 
 _TICKED = 60
 """Filters of a family of which the shortest ticks are looked for."""
+
+
+_LIMITED = 60
+"""Cheapest filters of a family of which one must keep the limits of memory."""
 
 
 def explain(requirement: Requirement) -> RequirementError:
@@ -40,7 +45,7 @@ def _message(requirement: Requirement) -> str:
         return f"window: must be 2 insertions or more for hardware, not {requirement.window}"
     if requirement.slack is not None and least > requirement.slack:
         return (
-            f"slack: must be at least {_up(least)} for {_families(requirement)} with a "
+            f"slack: must be at least {_up(least)} for {family_names(requirement)} with a "
             f"{requirement.window_text()} in {max(GENERATIONS):,} generations at most, "
             f"not {requirement.slack:g}"
         )
@@ -61,6 +66,22 @@ def _unable(requirement: Requirement) -> str:
     return f"span: must be left out, as no family has {wanted}, not {requirement.window_text()}"
 
 
+def kept(
+    family: PlannerFamily, requirement: Requirement, *, fitting: bool = True
+) -> Iterator[Found]:
+    """Yield the filters of a family that keep the limits of memory, cheapest first."""
+    found = family.search(requirement, fitting=fitting)
+    if not requirement.limits:
+        return found
+    # Without a device, the cost is what the limit counts: the cheapest decides.
+    exact = requirement.device is None and len(requirement.limits) == 1
+    first = next(found, None) if exact else None
+    if exact and (first is None or not family.keeps_limits(first.spec, requirement)):
+        return iter(())
+    some = islice(chain([first] if first else [], found), _LIMITED)
+    return (one for one in some if family.keeps_limits(one.spec, requirement))
+
+
 def _lowest_rate(requirement: Requirement) -> float | None:
     rates = [family.lowest_rate(requirement) for family in requirement.able]
     return min((rate for rate in rates if rate is not None), default=None)
@@ -72,14 +93,14 @@ def _rate_message(requirement: Requirement, lowest: float | None) -> str:
     slack = "" if requirement.slack is None else f" and a slack of {requirement.slack:g}"
     could = "cannot be met" if lowest is None else f"must be at least {_up(lowest)}"
     return (
-        f"fpr: {could} for {_families(requirement)} with a {requirement.window_text()}"
+        f"fpr: {could} for {family_names(requirement)} with a {requirement.window_text()}"
         f"{slack}{why}, not {requirement.false_positive_rate:g}"
     )
 
 
-def _cheapest(requirement: Requirement, count: int = 1, *, fitting: bool = True) -> list[Found]:
+def cheapest(requirement: Requirement, count: int = 1, *, fitting: bool = True) -> list[Found]:
     """Return the cheapest filters of each family."""
-    every = (family.search(requirement, fitting=fitting) for family in requirement.able)
+    every = (kept(family, requirement, fitting=fitting) for family in requirement.able)
     return [one for found in every for one in islice(found, count)]
 
 
@@ -88,7 +109,7 @@ def _tick_message(requirement: Requirement) -> str | None:
     span, device = requirement.span, requirement.device
     if span is None or device is None:
         return None
-    found = _cheapest(replace(requirement, span=replace(span, tick=Fraction(TIME_LIMIT))), _TICKED)
+    found = cheapest(replace(requirement, span=replace(span, tick=Fraction(TIME_LIMIT))), _TICKED)
     if not found:
         return None
     cycles = min(unit_profile(one.spec).least_period for one in found)
@@ -103,7 +124,7 @@ def _device_message(requirement: Requirement) -> str:
     device = requirement.device
     assert device is not None
     lowest = _lowest_rate(requirement)
-    unfit = _cheapest(requirement, fitting=False)
+    unfit = cheapest(requirement, fitting=False)
     if not unfit:
         return _rate_message(requirement, lowest)
     best = min(unfit, key=lambda one: one.cost)
@@ -113,7 +134,7 @@ def _device_message(requirement: Requirement) -> str:
     binds = " and ".join(f"{need} {name}" for name, (beyond, need) in needs if beyond[0])
     window = largest_window(requirement)
     could = [] if window is None else [f"a window of {window:,} at this rate"]
-    if lowest is not None and lowest < _USELESS:
+    if lowest is not None and lowest < USELESS:
         could.append(f"this window at a rate of {_up(lowest)}")
     nearest = " or ".join(could) or "nothing of this slack"
     return (
@@ -122,19 +143,21 @@ def _device_message(requirement: Requirement) -> str:
     )
 
 
-def largest_window(requirement: Requirement) -> int | None:
-    """Return the largest window that meets the rest, to two digits; None if there is none."""
-    digits = [d * 10**e for e in range(10) for d in range(10, 100)]
-    windows = [window for window in (*range(2, 10), *digits) if window < requirement.window]
+def largest_window(requirement: Requirement, digits: int = 2) -> int | None:
+    """Return the largest window that meets the rest, to so many digits; None if there is none."""
+    first = 10 ** (digits - 1)
+    windows = [*range(2, first), *(d * 10**e for e in range(10) for d in range(first, 10 * first))]
+    windows = [window for window in windows if window < requirement.window]
     low, high = -1, len(windows)
     while high - low > 1:
         middle = (low + high) // 2
-        can = bool(_cheapest(replace(requirement, window=windows[middle])))
+        can = bool(cheapest(replace(requirement, window=windows[middle])))
         low, high = (middle, high) if can else (low, middle)
     return windows[low] if low >= 0 else None
 
 
-def _families(requirement: Requirement) -> str:
+def family_names(requirement: Requirement) -> str:
+    """Return the families that may be chosen, in words."""
     kind = "" if requirement.any_size else "buildable "
     return f"a {kind}filter of {_names(requirement.able)}"
 

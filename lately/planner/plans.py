@@ -11,7 +11,7 @@ from ..hdl.target_clocks import limit_mhz
 from . import rings as rings
 from . import stamped as stamped
 from .cost import models
-from .failure import explain
+from .failure import cheapest, explain, kept
 from .requirement import (
     PLANNER_FAMILIES,
     Binding,
@@ -167,6 +167,8 @@ class Plan:
                 **{name: getattr(required, name) for name in _ANSWERED},
                 "families": list(required.families),
                 "device": required.device.name if required.device else None,
+                "most_bits": required.most_bits,
+                "most_block_rams": required.most_block_rams,
                 "any_size": required.any_size,
                 "bits_only": required.bits_only,
             },
@@ -198,7 +200,7 @@ def plan(
     """
     candidates = []
     for family in requirement.able:
-        pool = islice(family.search(requirement), POOL)
+        pool = islice(kept(family, requirement), POOL)
         candidates += _alternatives(pool, requirement, alternatives)
     if not candidates:
         raise explain(requirement)
@@ -208,7 +210,7 @@ def plan(
 
 def choose(requirement: Requirement) -> Any:
     """Return the cheapest specification that meets a requirement; errors as for `plan`."""
-    found = [one for family in requirement.able for one in islice(family.search(requirement), 1)]
+    found = cheapest(requirement)
     if not found:
         raise explain(requirement)
     return min(found, key=lambda one: _order(one, requirement)).spec

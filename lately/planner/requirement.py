@@ -120,6 +120,8 @@ class Requirement:
         Families of `PLANNER_FAMILIES` that may be chosen.
     device : Device or None
         Device that the filter must fit.
+    most_bits, most_block_rams : int or None
+        Bits of the memory, and block RAMs of the `device`, or memories of 16 kbit, at most.
     any_size : bool
         Whether sizes need not be powers of two, nor the spare be cleared in
         time: for golden models alone, which no hardware can follow.
@@ -146,6 +148,8 @@ class Requirement:
     remove: bool = False
     families: tuple[str, ...] = field(default_factory=lambda: tuple(PLANNER_FAMILIES))
     device: "Device | None" = None
+    most_bits: int | None = None
+    most_block_rams: int | None = None
     any_size: bool = False
     bits_only: bool = False
     key_bits: int = 64
@@ -176,6 +180,13 @@ class Requirement:
             raise RequirementError(
                 f"device: must not be given if only bits are the cost, not {self.device.name}"
             )
+        for option, most in self.limits.items():
+            _require(most >= 1, option, "at least 1", most)
+        if self.any_size and self.most_block_rams is not None:
+            raise RequirementError(
+                "block-rams: must not be given for sizes that no hardware has, "
+                f"not {self.most_block_rams}"
+            )
         _require(1 <= bits <= MOST_KEY_BITS, "key-bits", f"1 to {MOST_KEY_BITS}", bits)
         if self.span is not None and slack is None:
             object.__setattr__(self, "slack", SLACK_IN_TIME)
@@ -184,6 +195,12 @@ class Requirement:
     def counts_memories(self) -> bool:
         """Whether the cost is the number of memories of 16 kbit, then the number of bits."""
         return self.device is None and not (self.bits_only or self.any_size)
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """Limits of the memory that are given, by their option."""
+        both = {"bits": self.most_bits, "block-rams": self.most_block_rams}
+        return {option: most for option, most in both.items() if most is not None}
 
     @property
     def able(self) -> "tuple[PlannerFamily, ...]":
@@ -215,8 +232,11 @@ class Requirement:
         if self.slack == 0:
             slack = ", no slack"
         special = "".join(f", {OPTIONS[name]}" for name in self.special if name != "exact_window")
+        named = {"bits": "bits", "block-rams": "block RAMs"}
+        limits = "".join(f", at most {most:,} {named[name]}" for name, most in self.limits.items())
         place = f" on {self.device.name}" if self.device else ""
-        return f"{self.window_text()} at {self.false_positive_rate:.3g}{slack}{special}{place}"
+        rate = f"{self.false_positive_rate:.3g}"
+        return f"{self.window_text()} at {rate}{slack}{special}{limits}{place}"
 
     def window_text(self) -> str:
         """Return the window in words."""
@@ -415,6 +435,18 @@ class PlannerFamily:
             found.append(((cost, spec.storage_bits, self.memories(spec), worst), spec))
         found.sort(key=lambda one: one[0])
         yield from (Found(spec, rank[0]) for rank, spec in found)
+
+    def keeps_limits(self, spec: Any, requirement: Requirement) -> bool:
+        """Return whether the memory of `spec` is within the limits that are given."""
+        bits, blocks, device = (
+            requirement.most_bits, requirement.most_block_rams, requirement.device
+        )  # fmt: skip
+        if bits is not None and self.bits(spec, requirement) > bits:
+            return False
+        if blocks is None:
+            return True
+        found = self.block_rams(spec, device) if device else unit_profile(spec).block_rams
+        return bool(found <= blocks)
 
     def lowest_rate(self, requirement: Requirement) -> float | None:
         """Return a rate that can be met and is about the lowest, whatever rate is required.

@@ -207,3 +207,65 @@ def test_nothing_is_left_of_what_fails(tmp_path):
     error("--window", 10**6, "--fpr", 0.01, "--device", "ice40-up5k", "--out", toml,
           "--family", "blocked-gebf")  # fmt: skip
     assert not toml.exists()
+
+
+# Limits of memory
+
+
+def test_lowest_rate_within_block_rams():
+    options = ("--window", 2000, "--block-rams", 6, "--family", "gebf", "--candidates", 1)
+    told = json.loads(run(*options, "--json"))
+    found, rate = told["chosen"], told["requirement"]["false_positive_rate"]
+    assert found["memories"] <= told["requirement"]["most_block_rams"] == 6
+    assert found["worst_false_positive_rate"] <= rate
+    for share, fits in ((1, True), (0.995, False)):
+        wanted = Requirement(window=2000, false_positive_rate=share * rate, families=("gebf",))
+        assert (RingProfile.of(choose(wanted)).block_rams <= 6) == fits
+    assert run(*options).startswith(f"Asked: window of 2,000 at {rate:.3g}, at most 6 block RAMs\n")
+
+
+def test_largest_window_within_bits():
+    options = ("--fpr", 0.05, "--bits", 30_000, "--family", "gebf", "--candidates", 1)
+    told = json.loads(run(*options, "--json"))
+    window = told["requirement"]["window"]
+    assert told["chosen"]["bits"] <= told["requirement"]["most_bits"] == 30_000
+    step = 10 ** (len(str(window)) - 3)
+    for size, fits in ((window, True), (window + step, False)):
+        wanted = Requirement(
+            window=size, false_positive_rate=0.05, families=("gebf",), bits_only=True
+        )
+        assert (choose(wanted).storage_bits <= 30_000) == fits
+
+
+def test_largest_window_within_block_rams_of_a_device():
+    options = ("--fpr", 0.05, "--block-rams", 8, "--device", "ecp5-25k-6", "--family", "apbbf")
+    told = json.loads(run(*options, "--candidates", 1, "--json"))
+    assert told["chosen"]["area"]["bram"] <= 8
+    assert told["requirement"]["window"] > 1000
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--bits", 5], "with --bits or --block-rams, give either --window or --fpr"),
+        (
+            ["--bits", 5, "--window", 9, "--fpr", 0.1],
+            "with --bits or --block-rams, give either --window or --fpr",
+        ),
+        (["--bits", 0, "--window", 9], "bits: must be at least 1, not 0"),
+        (
+            ["--bits", 30, "--window", 2000, "--family", "gebf"],
+            "bits: must be more for a buildable filter of gebf with a window of 2,000, not 30",
+        ),
+        (
+            ["--block-rams", 1, "--fpr", 0.01, "--family", "gebf"],
+            "block-rams: must be more for a buildable filter of gebf with a rate of 0.01, not 1",
+        ),
+        (
+            ["--block-rams", 9, "--window", 2000, "--any-size"],
+            "block-rams: must not be given for sizes that no hardware has, not 9",
+        ),
+    ],
+)
+def test_limits_wrong(options, message):
+    assert error(*options).startswith(message)
