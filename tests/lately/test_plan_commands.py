@@ -76,7 +76,8 @@ def test_files_and_json(tmp_path):
     assert found["requirement"] == {
         "window": 500, "false_positive_rate": 0.05, "slack": None, "families": ["gebf"],
         "device": None, "any_size": False, "span": None, "window_per_query": False,
-        "exact_age": False, "remove": False, "bits_only": False,
+        "exact_age": False, "remove": False, "bits_only": False, "most_bits": None,
+        "most_block_rams": None,
     }  # fmt: skip
     assert found["chosen"] == found["candidates"][0]
     spec = FilterSpec.from_toml(toml)
