@@ -1,4 +1,4 @@
-"""How fast the golden models are beside filters of other libraries, at equal memory.
+"""How fast the golden models are beside filters of other libraries, in one run.
 
 One stream goes through all of them: random keys, of which every tenth comes
 again within the window. A filter answers for each key and takes it in, whatever
@@ -6,20 +6,27 @@ it answered, so that a key counts from its last appearance on.
 """
 
 import math
-import os
 import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lately.golden import APBBF, APBF, GEBF, BlockedGEBF, SlidingFilter, compilation
+from lately.golden import (
+    APBBF,
+    APBF,
+    GEBF,
+    BlockedGEBF,
+    PartitionedTimingFilter,
+    SlidingFilter,
+    WindowDictionary,
+)
 
 from .engine import Campaign, Point, Records, Result
 from .machine import peak_bytes, processor
@@ -38,8 +45,11 @@ CHUNK = 1 << 20
 PARTS = 10
 """Parts of a long stream, each timed."""
 
-FIRST = "first answers"
-"""Point that measures imports and first answers."""
+LIBRARIES = {"rbloom": "rbloom", "fastbloom_rs": "fastbloom-rs", "probables": "pyprobables",
+             "cachetools": "cachetools"}  # fmt: skip
+"""Distribution of each module whose filters take part if it is installed."""
+
+INSTALL = "pip install 'lately[bench]'"
 
 Step = Callable[[Any], Sequence[bool] | NDArray[np.bool_]]
 """Checks and inserts keys, one after another."""
@@ -47,17 +57,26 @@ Step = Callable[[Any], Sequence[bool] | NDArray[np.bool_]]
 
 @dataclass(frozen=True)
 class Contestant:
-    """A filter, by its name, in its memory."""
+    """A filter, by its name, and how it takes keys."""
 
     name: str
-    runs: str
-    """What runs it: "compiled", "numpy" or a library."""
-    build: Callable[[], tuple[int, Step]]
-    """Returns its memory in bits and a `Step`, whose answers have shape (n,)."""
-    keys: int
-    """Number of keys from the beginning of the stream; fewer for slow filters."""
-    form: Callable[[NDArray[np.uint64]], Any]
-    """From an array of keys, shape (n,), to what the filter takes; not timed."""
+    call: str
+    """Keys of a call: "batch", "list of str", "int" or "str"."""
+    build: Callable[[], tuple[int | None, Step]]
+    """Returns its memory in bits, None for an exact one, and a `Step`; answers have shape (n,)."""
+    share: int = 1
+    """It takes one of so many keys, the first ones."""
+
+
+FORMS: dict[str, Callable[[NDArray[np.uint64]], Any]] = {
+    "batch": np.asarray,
+    "int": lambda some: some.tolist(),
+    "signed int": lambda some: some.view(np.int64).tolist(),
+    "str": lambda some: [f"{key:016x}" for key in some.tolist()],
+    "list of str": lambda some: [f"{key:016x}" for key in some.tolist()],
+    "bytes": lambda some: [key.to_bytes(8, "little") for key in some.tolist()],
+}
+"""From an array of keys, shape (n,), to what the filter takes; not timed."""
 
 
 @dataclass(frozen=True)
@@ -87,17 +106,17 @@ def draw_stream(count: int, window: int, seed: int) -> KeyStream:
 
 
 def take(contestant: Contestant, stream: KeyStream, batch: int = BATCH) -> dict[str, Any]:
-    """Let a filter take its part of the stream, `batch` keys in a call, and check its answers.
+    """Let a filter take its part of the stream, `batch` keys in a step, and check its answers.
 
     Returns
     -------
     dict
         Memory, seconds of CPU time, and false answers with what they are out of.
     """
-    count = min(contestant.keys, len(stream.keys))
+    count = max(1, len(stream.keys) // contestant.share)
+    form = FORMS[contestant.call]
     batches = [
-        contestant.form(stream.keys[start : min(start + batch, count)])
-        for start in range(0, count, batch)
+        form(stream.keys[start : min(start + batch, count)]) for start in range(0, count, batch)
     ]
     bits, step = contestant.build()
     began = time.process_time()
@@ -105,8 +124,7 @@ def take(contestant: Contestant, stream: KeyStream, batch: int = BATCH) -> dict[
     seconds = time.process_time() - began
     seen = np.concatenate([np.asarray(answer, np.bool_) for answer in answers])
     repeated = stream.repeated[:count]
-    settled = np.arange(count) >= 2 * stream.window
-    fresh = ~repeated & settled
+    fresh = ~repeated & (np.arange(count) >= 2 * stream.window)
     return {
         "memory_bits": bits,
         "keys": count,
@@ -122,11 +140,9 @@ def take(contestant: Contestant, stream: KeyStream, batch: int = BATCH) -> dict[
 
 
 def models(window: int, bits: int) -> dict[str, Callable[[], SlidingFilter]]:
-    """Return what builds each golden model in so many bits, with so long a window.
+    """Return what builds each ring in so many bits, with so long a window.
 
-    The shapes have about the fewest false positives at 14 bits for each key of
-    the window, among those whose blocks are a word or a line of a cache; beside
-    them stands a GEBF of half the hash functions.
+    At 14 bits for each key of the window, the rate of the first three is at most 0.025.
     """
     shared: dict[str, Any] = {"window": window, "bits": bits}
 
@@ -141,8 +157,8 @@ def models(window: int, bits: int) -> dict[str, Callable[[], SlidingFilter]]:
         )
 
     return {
+        "GEBF r=6 k=6": lambda: GEBF(**shared, epochs=6, hashes=6),
         "GEBF r=6 k=8": lambda: GEBF(**shared, epochs=6, hashes=8),
-        "GEBF r=8 k=4": lambda: GEBF(**shared, epochs=8, hashes=4),
         "BlockedGEBF r=4 k=7 B=512": lambda: BlockedGEBF(
             **shared, epochs=4, hashes=7, block_bits=512, partitioned=False
         ),
@@ -154,75 +170,111 @@ def models(window: int, bits: int) -> dict[str, Callable[[], SlidingFilter]]:
     }
 
 
-def ours(window: int, bits_per_key: int, keys: int) -> list[Contestant]:
-    """Return the golden models, compiled where the extension is built, and in numpy.
-
-    Parameters as for `measure`.
-    """
-    paths = {"compiled": keys} if compilation.importable() else {}
+def ours(window: int, bits: int) -> list[Contestant]:
+    """Return the golden models: arrays of keys, one key in a call, and text."""
+    rings: dict[str, Callable[[], Any]] = dict(models(window, bits))
+    large = {f"GEBF for {n:,}": lambda n=n: GEBF.for_window(n) for n in (10**6, 10**7)}
+    sized = {
+        kind.__name__: lambda kind=kind: kind.for_window(window, 0.01)
+        for kind in (WindowDictionary, PartitionedTimingFilter)
+    }
+    every = {"batch": rings | sized | large, "int": rings | sized}
+    every |= {call: {"GEBF r=6 k=6": rings["GEBF r=6 k=6"]} for call in ("str", "list of str")}
     return [
-        Contestant(name, path, _model(build, path), count, np.asarray)
-        for name, build in models(window, window * bits_per_key).items()
-        for path, count in (paths | {"numpy": max(1, keys // 8)}).items()
+        Contestant(name, call, _model(build, call), 1 if call == "batch" else 4)
+        for call, builds in every.items()
+        for name, build in builds.items()
     ]
 
 
-def _model(build: Callable[[], SlidingFilter], path: str) -> Callable[[], tuple[int, Step]]:
-    def of_path() -> tuple[int, Step]:
-        with taking(path):
-            model = build()
-        return model.spec.memory_bits, model.check_and_insert
+def _model(build: Callable[[], Any], call: str) -> Callable[[], tuple[int, Step]]:
+    def built() -> tuple[int, Step]:
+        model = build()
+        check = model.check_and_insert
+        several = call in ("batch", "list of str")
+        return model.storage_bits, check if several else lambda keys: [check(key) for key in keys]
 
-    return of_path
-
-
-@contextmanager
-def taking(path: str) -> Iterator[None]:
-    """Build models that take one path in the block: "compiled" or "numpy"."""
-    before = os.environ.get(compilation.VARIABLE)
-    os.environ[compilation.VARIABLE] = "0" if path == "numpy" else "1"
-    try:
-        yield
-    finally:
-        del os.environ[compilation.VARIABLE]
-        if before is not None:
-            os.environ[compilation.VARIABLE] = before
+    return built
 
 
 # Others
 
 
-def peers(window: int, bits_per_key: int, keys: int) -> list[Contestant]:
-    """Return filters of other libraries: two generations of `window` keys in half of the memory.
+def peers(window: int, bits: int) -> list[Contestant]:
+    """Return filters of other libraries, and exact windows of the standard library.
 
-    The older generation is dropped when the younger is full, so that between
-    one window and two are remembered. Parameters as for `measure`.
+    Filters are two generations of `window` keys in half of the memory. The older generation is
+    dropped when the younger is full. Libraries that are not installed are left out.
     """
-    half = window * bits_per_key // 2
-    rate = math.exp(-half / window * math.log(2) ** 2)
-    return [
-        Contestant(
-            "rbloom, two generations",
-            "rbloom",
-            lambda: _two_rblooms(window, rate),
-            max(1, keys // 4),
-            lambda some: some.tolist(),
-        ),
-        Contestant(
-            "fastbloom-rs, two generations",
-            "fastbloom-rs",
-            lambda: _two_fastblooms(window, rate),
-            max(1, keys // 4),
-            lambda some: some.view(np.int64).tolist(),
-        ),
-        Contestant(
-            "pyprobables RotatingBloomFilter",
-            "pyprobables",
-            lambda: _rotating(window, rate),
-            max(1, keys // 20),
-            lambda some: [key.to_bytes(8, "little") for key in some.tolist()],
-        ),
+    rate = math.exp(-bits / 2 / window * math.log(2) ** 2)
+    every = [
+        Contestant("rbloom, two", "int", lambda: _two_rblooms(window, rate), 4),
+        Contestant("rbloom, two", "str", lambda: _two_rblooms(window, rate), 4),
+        Contestant("fastbloom_rs, two", "signed int", lambda: _two_fastblooms(window, rate), 4),
+        Contestant("probables, RotatingBloomFilter", "bytes", lambda: _rotating(window, rate), 20),
+        Contestant("cachetools, LRUCache", "int", lambda: _cache(window), 20),
+        Contestant("dict and deque", "int", lambda: _counted(window), 4),
+        Contestant("OrderedDict", "int", lambda: _ordered(window), 4),
     ]
+    return [one for one in every if one.name.split(",")[0] not in missing()]
+
+
+def missing() -> list[str]:
+    """Return the modules of `LIBRARIES` that are not installed."""
+    return [name for name in LIBRARIES if find_spec(name) is None]
+
+
+def _counted(window: int) -> tuple[None, Step]:
+    last: dict[int, int] = {}
+    order: deque[int] = deque()
+    now = 0
+
+    def step(keys: list[int]) -> list[bool]:
+        nonlocal now
+        seen = []
+        for key in keys:
+            seen.append(key in last)
+            last[key] = now
+            order.append(key)
+            now += 1
+            if now > window:
+                old = order.popleft()
+                if last[old] == now - window - 1:
+                    del last[old]
+        return seen
+
+    return None, step
+
+
+def _ordered(window: int) -> tuple[None, Step]:
+    last: OrderedDict[int, None] = OrderedDict()
+
+    def step(keys: list[int]) -> list[bool]:
+        seen = []
+        for key in keys:
+            seen.append(key in last)
+            last[key] = None
+            last.move_to_end(key)
+            if len(last) > window:
+                last.popitem(last=False)
+        return seen
+
+    return None, step
+
+
+def _cache(window: int) -> tuple[None, Step]:
+    from cachetools import LRUCache
+
+    last: Any = LRUCache(window)
+
+    def step(keys: list[int]) -> list[bool]:
+        seen = []
+        for key in keys:
+            seen.append(key in last)
+            last[key] = None
+        return seen
+
+    return None, step
 
 
 def _two_rblooms(window: int, rate: float) -> tuple[int, Step]:
@@ -285,46 +337,6 @@ def _rotating(window: int, rate: float) -> tuple[int, Step]:
     return 2 * one.number_bits, step
 
 
-# First answers
-
-
-_FIRST = """
-import time
-began = time.perf_counter()
-import lately.golden
-from campaigns.golden_speed import models
-imported = time.perf_counter()
-for build in models(2_000, 28_000).values():
-    build().check_and_insert([1])
-print(imported - began, time.perf_counter() - imported)
-"""
-
-
-def first_answers() -> dict[str, list[float]]:
-    """Measure import and first answers of all models in processes of their own.
-
-    Returns
-    -------
-    dict
-        Seconds to import, then seconds to the first answers: "numpy", and "compiled".
-    """
-    found = {"numpy": _first({compilation.VARIABLE: "0"})}
-    if compilation.importable():
-        found["compiled"] = _first({compilation.VARIABLE: "1"})
-    return found
-
-
-def _first(environment: dict[str, str]) -> list[float]:
-    result = subprocess.run(
-        [sys.executable, "-c", _FIRST],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return [float(word) for word in result.stdout.split()]
-
-
 # The campaigns
 
 
@@ -332,78 +344,74 @@ def points(
     *,
     window: int = 20_000,
     bits_per_key: int = 14,
-    keys: int = 4_000_000,
-    rounds: int = 3,
-    batch: int = BATCH,
+    keys: int = 2_000_000,
+    rounds: int = 5,
     seed: int = 1,
     quick: bool = False,
 ) -> list[Point]:
-    """Return a point for each filter, and one for the first answers."""
-    count = keys // 40 if quick else keys
-    names = [(one.name, one.runs) for one in _contestants(window, bits_per_key, count)]
-    how = {"window": window, "bits_per_key": bits_per_key, "keys": count, "rounds": rounds,
-           "batch": batch, "seed": seed}  # fmt: skip
-    return [{"filter": name, "runs": runs} | how for name, runs in [*names, (FIRST, "")]]
-
-
-def _contestants(window: int, bits_per_key: int, keys: int) -> list[Contestant]:
-    return [*ours(window, bits_per_key, keys), *peers(window, bits_per_key, keys)]
+    """Return one point: all filters side by side."""
+    return [{"window": window, "bits_per_key": bits_per_key, "keys": keys // 40 if quick else keys,
+             "rounds": rounds, "seed": seed}]  # fmt: skip
 
 
 def run(point: Point) -> Result:
-    """Measure keys per second of CPU time, false positives and false negatives of a filter.
+    """Measure keys per second of CPU time, false positives and false negatives of all filters.
 
-    Of several rounds, the median counts. All filters take the same stream in the same memory.
+    In each round every filter takes the same stream; the median of the rounds counts.
     """
-    if point["filter"] == FIRST:
-        return {"first_answer": first_answers(), "processor": processor()}
-    given = _contestants(*(point[name] for name in ("window", "bits_per_key", "keys")))
-    wanted = (point["filter"], point["runs"])
-    (contestant,) = (one for one in given if (one.name, one.runs) == wanted)
-    stream = draw_stream(point["keys"], point["window"], point["seed"])
-    results = [take(contestant, stream, point["batch"]) for _ in range(point["rounds"])]
-    rates = [result["keys"] / result.pop("seconds") for result in results]
-    found = results[0]
-    rate = found["false_positives"] / found["fresh"] if found["fresh"] else None
-    return found | {
-        "false_positive_rate": rate,
-        "keys_per_second": statistics.median(rates),
-        "range": [min(rates), max(rates)],
-        "processor": processor(),
-    }
+    window = point["window"]
+    stream = draw_stream(point["keys"], window, point["seed"])
+    bits = window * point["bits_per_key"]
+    contestants = [*ours(window, bits), *peers(window, bits)]
+    taken: dict[Contestant, list[dict[str, Any]]] = {one: [] for one in contestants}
+    for number in range(point["rounds"]):
+        for done, (one, results) in enumerate(taken.items()):
+            tell(stage=f"round {number + 1}, {one.name}", share=done / len(taken))
+            results.append(take(one, stream))
+    filters = []
+    for one, results in taken.items():
+        rates = [result["keys"] / max(result.pop("seconds"), 1e-9) for result in results]
+        found = results[0]
+        rate = found["false_positives"] / found["fresh"] if found["fresh"] else None
+        measured = {"keys_per_second": statistics.median(rates), "range": [min(rates), max(rates)]}
+        filters.append(
+            {"filter": one.name, "call": one.call, "false_positive_rate": rate} | found | measured
+        )
+    return {"filters": filters, "missing": missing(), "processor": processor()}
 
 
 def rows(records: Records) -> list[dict[str, object]]:
-    """Return a row for each filter."""
+    """Return a row for each filter; say which libraries are left out."""
+    for name in dict.fromkeys(name for record in records for name in record.result["missing"]):
+        print(f"{LIBRARIES[name]}: not installed, left out ({INSTALL})", file=sys.stderr)
     return [
         {
-            "filter": record.point["filter"],
-            "runs": record.point["runs"],
-            "M keys/s": f"{run['keys_per_second'] / 1e6:.2f}",
-            "false positives": run["false_positive_rate"],
-            "false negatives": run["false_negatives"],
-            "bits": run["memory_bits"],
+            "filter": one["filter"],
+            "call": one["call"],
+            "M keys/s": f"{one['keys_per_second'] / 1e6:.2f}",
+            "false positives": one["false_positive_rate"],
+            "false negatives": one["false_negatives"],
+            "bits": one["memory_bits"],
         }
         for record in records
-        if "keys_per_second" in (run := record.result)
+        for one in record.result["filters"]
     ]
 
 
-TOOLS = ("numpy", "pyprobables", "rbloom", "fastbloom-rs")
+TOOLS = ("numpy", *LIBRARIES.values())
 
 GOLDEN = Campaign(
     name="golden",
     about="""Time the golden models beside filters of other libraries.
 
-    All filters have the same memory and take the same stream, in which every tenth key is repeated
-    within the window. Ratios carry over to other machines; single figures do not. Use one job, so
-    that nothing else runs at the same time.
+    All filters take the same stream, in which every tenth key is repeated within the window, one
+    after another in each round. Ratios carry over to other machines; single figures do not.
     """,
     packages=("lately.golden", "campaigns"),
     tools=TOOLS,
     points=points,
     run=run,
-    label=lambda point: f"{point['filter']} {point['runs']}".strip(),
+    label=lambda point: f"window {point['window']:,}",
     worse=lambda now, before: (),
     rows=rows,
 )

@@ -27,7 +27,6 @@ from lately.sim.proofs.catalogue import PROOFS, with_goals
 
 from .. import soak
 from ..engine import Record
-from ..golden_speed import FIRST
 from ..hardware import Summary, summarise
 from ..upsets import OUTCOMES, label
 from . import drawings
@@ -283,9 +282,9 @@ def host() -> dict[str, str]:
 
 SETUP = """\
 Check-and-insert of {keys:,} random 64-bit keys on one thread, one tenth of which come again after 1
-to {window:,} insertions; {bits_per_key} bits for each key of the window. Two generations change
-places after every {window:,} insertions; of ours, a call takes {batch:,} keys. Time is CPU time,
-the median of {rounds} rounds. On {processor}, with {tools}, seed {seed}.
+to {window:,} insertions; {bits_per_key} bits for each key of the window. Slow filters take a part
+of the keys. A batch has 65,536 keys. Time is CPU time, the median of {rounds} rounds in which all
+filters take turns. On {processor}, with {tools}, seed {seed}.
 
 {table}"""
 
@@ -299,31 +298,19 @@ the time of each tenth is that of all others, and memory stays where it was.
 {peak:.0f} MiB at most. Of {known:,} queries for keys of the window {negatives} were answered
 wrongly. On {processor}, seed {seed}."""
 
-FIRSTS = {
-    "numpy": "numpy alone",
-    "compiled": "compiled",
-    "cached": "compiled before",
-}
-
 
 def speed(measured: Sequence[Record], stream: Sequence[Record]) -> dict[str, str]:
     """Return the blocks of docs/speed.md."""
-    (first,) = (record for record in measured if record.point["filter"] == FIRST)
-    filters = [record for record in measured if record is not first]
-    ours = {"compiled", "numpy"}
-    fastest = max(r.result["keys_per_second"] for r in filters if r.point["runs"] not in ours)
+    (record,) = measured
+    filters = record.result["filters"]
+    two = next(one for one in filters if one["filter"].startswith("rbloom"))
     return {
-        "first": table([
-            {"path": FIRSTS[name], "import, s": f"{seconds[0]:.1f}",
-             "first answers, s": f"{seconds[1]:.1f}"}
-            for name, seconds in first.result["first_answer"].items()
-        ]) + earlier([first], "figures"),
         "speed": SETUP.format(
-            **first.point,
-            processor=first.result["processor"],
-            tools=", ".join(f"{name} {v}" for name, v in first.identity["versions"].items()),
-            table=lay("golden", filters, fastest=fastest),
-        ) + "\n" + earlier(filters, "figures"),
+            **record.point,
+            processor=record.result["processor"],
+            tools=", ".join(f"{name} {v}" for name, v in record.identity["versions"].items()),
+            table=lay("golden", filters, two=two["keys_per_second"]),
+        ) + "\n" + earlier(measured, "figures"),
         "stream": "\n\n".join(map(stream_text, stream)) + "\n\n" + earlier(stream, "figures"),
     }  # fmt: skip
 
