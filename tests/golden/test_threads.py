@@ -127,7 +127,17 @@ def public(kind):
     """Return the members of a class that work on an object of it, by name."""
     found = {name: inspect.getattr_static(kind, name) for name in dir(kind)}
     special = ("__contains__", "__reduce__", "__repr__")
-    constant = (type, staticmethod, classmethod, str, tuple, dict, int, bool, inspect.Signature)
+    constant = (
+        type,
+        staticmethod,
+        classmethod,
+        str,
+        tuple,
+        dict,
+        int,
+        type(None),
+        inspect.Signature,
+    )
     return {
         name: member
         for name, member in found.items()
