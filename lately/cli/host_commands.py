@@ -280,7 +280,7 @@ def reset(board: Opener) -> None:
     help="What is done with frames that were seen lately.",
 )
 @click.option(
-    "--fields", metavar="NAMES", help="What the digest of frames takes, as for 'lately dedup'."
+    "--fields", metavar="NAMES", help="Fields of digests: tos, ttl, vlan, layer2, frame, or none."
 )
 @click.pass_obj
 def configure(

@@ -277,7 +277,7 @@ def test_damaged_packets_are_the_same(route, what):
         assert found == packet_digest(*row, what, secret=SECRET), (seed, row)
 
 
-def test_every_cut_of_every_tunnel():
+def test_packets_cut_anywhere():
     """A packet that is cut is read up to its end and no further."""
     for frame in {**TUNNELS, **LAYER2, **CONTROL}.values():
         rows = [(frame[:size], len(frame), 1) for size in range(0, len(frame), 7)]

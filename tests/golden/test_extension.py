@@ -62,6 +62,7 @@ def test_sanitizers(tmp_path):
         "golden/test_extension.py",
         "golden/test_keys.py",
     ]
+    tests += ["golden/test_encapsulations.py", "golden/test_copies.py"]
     tests += ["lately/test_captures.py", "lately/test_dedup.py"]
     files = [str(Path(__file__).parents[1] / name) for name in tests]
     only = "courses or turn or clear or wrong or packet or texts or plain or digest or arrow"

@@ -5,8 +5,9 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 from capture_files import ethernet, ip4, ip6, udp
+from encapsulated import CONTROL, LAYER2, TUNNELS
 
-from lately.golden.packets.comparison import Field
+from lately.golden.packets.comparison import Field, FieldError
 from lately.golden.packets.frame_actions import LONGEST_FRAME, Action
 from lately.golden.packets.frame_deduplicator import FrameCounts, FrameDeduplicator, Sent
 from lately.golden.spec import GEBFSpec
@@ -89,3 +90,18 @@ def test_versions():
     counts = model.counts
     assert (counts.frames_ip4, counts.frames_ip6, counts.frames_other) == (1, 1, 3)
     assert counts.frames_malformed == 2
+
+
+def test_fields_that_hardware_lacks():
+    with pytest.raises(FieldError, match=r"^fields: must be among tos, ttl, vlan, layer2, frame"):
+        FrameDeduplicator(SPEC, fields=Field.TOS | Field.NO_ID)
+
+
+def test_hardware_compares_labels_and_tunnels_whole():
+    """Hardware knows three tags and IP; what software passes in addition is a whole frame."""
+    model = FrameDeduplicator(SPEC)
+    frames = [LAYER2["one label"], TUNNELS["VXLAN"], CONTROL["ARP"], A]
+    assert len(model.perform(frames, [0] * 4)) == 4
+    assert (model.counts.frames_ip4, model.counts.frames_other) == (2, 2)
+    padded = [one + bytes(9) for one in frames]
+    assert len(model.perform(padded, [0] * 4)) == 2
