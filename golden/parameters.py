@@ -77,7 +77,8 @@ class Parameterised(PythonProtocol):
         """
         cls.__signature__.bind_partial(**options)
         try:
-            return cls(**{**cls._sizes(keys, fpr), **given, "digest": DIGESTS[1], **options})
+            sizes = {**cls._sizes(keys, fpr), **given}
+            return cls(**sizes, **{"digest": DIGESTS[1], **options})
         except OverflowError:
             pass
         except SpecificationError as error:
