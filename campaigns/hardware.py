@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
-from math import ceil
+from math import ceil, inf
 from typing import Any
 
 from amaranth.back import rtlil
@@ -22,7 +22,7 @@ from lately.golden.spec import APBFSpec, BlockedGEBFSpec, GEBFSpec
 from lately.golden.spec.dictionary_sizes import WindowDictionarySpec
 from lately.golden.spec.timestamp import PartitionedTimingSpec
 from lately.hdl.build import filter_unit, unit_profile
-from lately.hdl.target_clocks import levels, target_mhz
+from lately.hdl.target_clocks import target_mhz
 
 from .engine import Campaign, Point, Record, Records, Result
 from .options import parse_seeds, select
@@ -161,14 +161,10 @@ def identity(point: Point) -> dict[str, Any]:
     case = CASES[point["case"]]
     target = device(case.device)
     return {
-        "rtlil": _digest(case.spec, own_memory(target, case.spec), _levels(target)),
+        "rtlil": _digest(case.spec, own_memory(target, case.spec), target.levels),
         "flow": flow(case.spec, target),
         "versions": versions(target),
     }
-
-
-def _levels(target: Device) -> int:
-    return levels(target.name, target_mhz(target.name))
 
 
 @cache
@@ -181,13 +177,15 @@ def _digest(spec: Specification, memory: str, fast: int) -> str:
 
 def counted_identity(spec: Specification, target: Device) -> dict[str, Any]:
     """Return the identity of a unit that is synthesised but not placed."""
-    fast = _levels(target)
-    return {"rtlil": _digest(spec, own_memory(target, spec), fast), "flow": synthesis_flow(target)}
+    unit = _digest(spec, own_memory(target, spec), target.levels)
+    return {"rtlil": unit, "flow": synthesis_flow(target)}
 
 
 def flow(spec: Specification, target: Device) -> str:
     """Return the options of yosys and nextpnr for a unit, in one line."""
-    numbers = tuple(map(str, (ceil(unit_limit(target.name).mhz), *target.pins)))
+    most = unit_limit(target.name).mhz
+    striven = target_mhz(target.name) if most == inf else ceil(most)
+    numbers = (str(striven), *target.pins)
     placement: tuple[str, ...] = (*target.place_and_route, *numbers)
     if target.place_and_route[1] in SITES:
         options = options_for(target.place_and_route, shards=unit_profile(spec).lanes > 1)
@@ -198,6 +196,7 @@ def flow(spec: Specification, target: Device) -> str:
 def synthesis_flow(target: Device) -> str:
     """Return the options of yosys for a device, in one line."""
     options = (*target.synthesis, target.mapping, str(target.delay_ps or ""), target.pads)
+    options = (*target.before, *options)
     return " ".join(filter(None, options))
 
 
@@ -229,7 +228,7 @@ class Summary:
     @property
     def at_limit(self) -> int:
         """Number of seeds whose clock is limited by the vendor alone."""
-        return sum(report.fmax_mhz >= report.limit_mhz for report in self.reports)
+        return sum(report.fmax_mhz == report.limit_mhz for report in self.reports)
 
     @property
     def earlier(self) -> bool:
@@ -267,7 +266,7 @@ def rows(records: Records) -> list[dict[str, object]]:
             "case": summary.case.name,
             "seeds": len(summary.seeds),
             "timing, MHz": f"{median.timing_mhz:.1f}",
-            "limit": f"{median.limit_mhz:g}",
+            "limit": f"{median.limit_mhz:g}" if median.limit_mhz else "none known",
             "usable": f"{median.fmax_mhz:.1f}",
             "M ops/s": f"{median.operations_per_second / 1e6:.1f}",
             "cycles": median.latency_cycles,
@@ -283,7 +282,7 @@ def rows(records: Records) -> list[dict[str, object]]:
 
 def worse(now: Result, before: Result) -> Iterator[str]:
     """Yield the figures that are worse than in the baseline."""
-    mhz, baseline = (min(one["timing_mhz"], one["limit_mhz"]) for one in (now, before))
+    mhz, baseline = (min(one["timing_mhz"], one["limit_mhz"] or inf) for one in (now, before))
     if mhz < baseline:
         yield f"{mhz:.2f} MHz, baseline {baseline:.2f}"
     for name, noun in (("lut", "LUTs"), ("ff", "flip-flops"), ("bram", "block RAMs")):

@@ -14,6 +14,7 @@ from lately.golden.errors import LatelyError
 
 HELP = {
     "case": "Case, with wildcards * and ?; may be repeated.  [default: all]",
+    "family": "Family of devices; may be repeated.  [default: all]",
     "seeds": "Seeds such as 1-5 or 1,3.  [default: those of each case]",
     "seed": "Seed of the random keys.",
     "quick": "Measure a few small points.",

@@ -7,7 +7,7 @@ Pipelines are laid out for them, and nextpnr strives for them. Needs no Amaranth
 from collections.abc import Mapping
 from math import inf
 
-from .latencies import BLOCK_MODES
+from .latencies import BLOCK_MODES, DEFAULT_LEVELS
 
 CLOCK_MHZ: Mapping[str, Mapping[str, float]] = {
     "ecp5-6": {"": 257, "NORMAL": 212.0, "WRITETHROUGH": 213.6, "READBEFOREWRITE": 154.6},
@@ -18,10 +18,16 @@ CLOCK_MHZ: Mapping[str, Mapping[str, float]] = {
     "gowin-gw1nr-9c": {"": 600, "NORMAL": 190},
     "gowin-gw2ar-18c": {"": 625, "NORMAL": 380, "READBEFOREWRITE": 230},
 }
-"""MHz by class of devices and write mode of the block RAMs; "" stands for no block RAM."""
+"""MHz by class of devices and write mode of the block RAMs; "" stands for no block RAM. Of other
+classes, no limit of the vendor is known."""
 
 
-WITHIN_REACH_MHZ: Mapping[str, int] = {"ice40-hx8k": 150, "ice40-up5k": 48}
+WITHIN_REACH_MHZ: Mapping[str, int] = {
+    "ice40-hx8k": 150,
+    "ice40-up5k": 48,
+    "ccgm1a1": 70,
+    "gw5a-25a": 200,
+}
 """Target clocks of classes of devices whose logic is far slower than their block RAMs."""
 
 LEVELS_MHZ: Mapping[str, tuple[int, ...]] = {
@@ -47,12 +53,14 @@ def device_class(device: str) -> str:
     device : str
         Name as in `lately.boards.flow.devices`.
     """
-    family, *_size, last = device.split("-")
-    return f"{family}-{last}" if family == "ecp5" else device
+    family, _, rest = device.partition("-")
+    return f"{family}-{rest.rpartition('-')[2]}" if family == "ecp5" else device
 
 
-def limit_mhz(device: str) -> float:
+def limit_mhz(device: str) -> float | None:
     """Return the highest clock of a unit with the device's own block RAMs, in MHz.
+
+    None if no limit of the vendor is known.
 
     Parameters
     ----------
@@ -64,8 +72,10 @@ def limit_mhz(device: str) -> float:
     KeyError
         If there is no such device.
     """
-    clocks = CLOCK_MHZ[device_class(device)]
-    return clocks[BLOCK_MODES.get(device.partition("-")[0], "")]
+    kind = device_class(device)
+    if kind not in CLOCK_MHZ and kind in WITHIN_REACH_MHZ:
+        return None
+    return CLOCK_MHZ[kind][BLOCK_MODES.get(device.partition("-")[0], "")]
 
 
 def target_mhz(device: str) -> int:
@@ -77,7 +87,7 @@ def target_mhz(device: str) -> int:
         As for `limit_mhz`.
     """
     within_reach = WITHIN_REACH_MHZ.get(device_class(device), inf)
-    return int(min(limit_mhz(device), within_reach))
+    return int(min(limit_mhz(device) or inf, within_reach))
 
 
 def levels(device: str, mhz: float) -> int:
@@ -94,4 +104,7 @@ def levels(device: str, mhz: float) -> int:
     KeyError
         If there is no such device.
     """
-    return 1 + sum(mhz <= most for most in LEVELS_MHZ[device_class(device)])
+    kind = device_class(device)
+    if kind not in LEVELS_MHZ and kind in WITHIN_REACH_MHZ:
+        return DEFAULT_LEVELS
+    return 1 + sum(mhz <= most for most in LEVELS_MHZ[kind])

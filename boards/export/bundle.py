@@ -182,7 +182,8 @@ def _values(design: Design) -> dict[str, Any]:
             "models": bool(design.models),
             "device": design.target,
             "architecture": device.family,
-            "period": 1000 / (target_mhz(device.name) if design.target else EXAMPLE_MHZ),
+            "period": 1000
+            / (target_mhz(device.name) if design.target and device.placed else EXAMPLE_MHZ),
             "frames": design.frames,
             "operations": [] if design.frames else _operations(component),
             "contract": contract(design),

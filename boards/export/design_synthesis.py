@@ -4,9 +4,9 @@ from math import ceil
 from typing import Any
 
 from ...golden.spec.base import Specification
-from ...hdl.target_clocks import levels, target_mhz
+from ...hdl.target_clocks import levels
 from ..flow.devices import Device, own_memory
-from ..flow.synthesis import SynthesisReport, synthesize
+from ..flow.synthesis import CountReport, SynthesisReport, synthesize
 from .design import FRAMES, NO_BUS, Design
 
 LINE_MHZ = {8: 125.0, 64: 156.25}
@@ -24,7 +24,7 @@ def synthesize_design(
     protect: str = "none",
     check: bool = False,
     **options: Any,
-) -> SynthesisReport:
+) -> SynthesisReport | CountReport:
     """Synthesise, place and route a unit with its registers, and time it.
 
     Parameters
@@ -59,7 +59,7 @@ def synthesize_design(
         bus=bus,
         memory=memory or own_memory(device, spec, strict=strict),
         target=device.name,
-        levels=levels(device.name, clock or target_mhz(device.name)),
+        levels=levels(device.name, clock) if clock and device.placed else device.levels,
         protect=protect,
         options={"self_check": True} if check else {},
     )

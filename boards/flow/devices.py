@@ -1,5 +1,6 @@
 """Devices that units are placed and routed for."""
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +10,9 @@ from typing import Any
 from ...golden.errors import LatelyError
 from ...golden.spec.base import Specification
 from ...hdl.family import family_of
+from ...hdl.latencies import DEFAULT_LEVELS
 from ...hdl.memory.map import STRICT
+from ...hdl.target_clocks import levels, limit_mhz, target_mhz
 
 
 class UnknownDeviceError(LatelyError, ValueError):
@@ -25,23 +28,30 @@ class Device:
     name, description : str
         For the command line, and for people.
     family : str
-        "ecp5", "ice40" or "gowin".
+        Family of devices, a table of `devices.toml`.
     synthesis : tuple of str
         yosys pass and its options.
     mapping : str
         Script of ABC, which makes look-up tables of the logic.
     place_and_route : tuple of str
-        nextpnr program and its options.
+        nextpnr program and its options. Without any, units are counted, not placed.
     lut, ff : int
-        4-input tables and flip-flops. On iCE40 they share logic cells.
+        LUTs and flip-flops. On iCE40 they share logic cells.
     bram, bram_bits : int
         Block RAMs, and data bits of one.
+    cells : mapping
+        By "lut", "ff" and "bram": cells of yosys as regular expressions, and the number that each
+        cell takes.
+    source : str
+        Source of the totals.
+    before : tuple of str
+        yosys commands ahead of synthesis.
     delay_ps : int or None
         Picoseconds of a path without its routing that ABC maps for; by default those of the
         longest path.
     pads : str
         yosys command that gives the top level its pads, if nextpnr does not.
-    pins : tuple of int
+    pins : tuple of str
         Pins for the ports of the top level, the clock first, if nextpnr does
         not choose them.
     caveat : str
@@ -53,16 +63,48 @@ class Device:
     family: str
     synthesis: tuple[str, ...]
     mapping: str
-    place_and_route: tuple[str, ...]
     lut: int
     ff: int
     bram: int
     bram_bits: int
+    cells: Mapping[str, Mapping[str, int]]
+    place_and_route: tuple[str, ...] = ()
+    source: str = ""
+    before: tuple[str, ...] = ()
     delay_ps: int | None = None
     pads: str = ""
-    pins: tuple[int, ...] = ()
+    pins: tuple[str, ...] = ()
     caveat: str = ""
 
+    @property
+    def placed(self) -> bool:
+        """Whether a place-and-route tool exists; otherwise units are counted, not placed."""
+        return bool(self.place_and_route)
+
+    @property
+    def figures(self) -> str:
+        """Kind of figures that there are of units."""
+        return "placed" if self.placed else COUNTED
+
+    @property
+    def levels(self) -> int:
+        """Levels of LUTs between two registers of a unit at its target clock."""
+        if not self.placed:
+            return DEFAULT_LEVELS
+        return levels(self.name, target_mhz(self.name))
+
+    @property
+    def limit_mhz(self) -> float | None:
+        """Highest clock that the vendor allows a unit; None if units are not placed."""
+        return limit_mhz(self.name) if self.placed else None
+
+    def count(self, kind: str, cell: str) -> int:
+        """Return how many resources of a `kind`, "lut", "ff" or "bram", a `cell` of yosys takes."""
+        return next((n for name, n in self.cells[kind].items() if re.fullmatch(name, cell)), 0)
+
+
+COUNTED = "counted, not placed"
+"""Kind of figures of a device without a place-and-route tool."""
 
 _TABLES = tomllib.loads(Path(__file__).with_name("devices.toml").read_text("utf-8"))
 
@@ -70,15 +112,18 @@ _TABLES = tomllib.loads(Path(__file__).with_name("devices.toml").read_text("utf-
 def _device(name: str, *, family: str, **fields: Any) -> Device:
     """Return the device that a table of `devices.toml` describes."""
     shared = {"mapping": _TABLES["mapping"]} | _TABLES["families"][family]
-    pins = [pin for start, end in shared.pop("pins", ()) for pin in range(start, end)]
-    if pins:
-        pins.insert(0, fields["clock"])
+    shared.pop("memory", None)
+    pins = [str(pin) for start, end in shared.pop("pins", ()) for pin in range(start, end)]
+    if "clock" in fields:
+        pins.insert(0, str(fields["clock"]))
+    pins += fields.get("pins", ())
     for field, value in shared.items():
         if isinstance(value, list):
             shared[field] = tuple(word.format(**fields) for word in value)
         elif isinstance(value, str) and field != "mapping":
             shared[field] = value.format(**fields)
-    own = {field: fields[field] for field in ("lut", "ff", "bram", "mapping") if field in fields}
+    names = ("lut", "ff", "bram", "mapping", "place_and_route", "source", "description")
+    own = {field: fields[field] for field in names if field in fields}
     return Device(name=name, family=family, pins=tuple(pins), **shared | own)
 
 
@@ -101,8 +146,15 @@ def device(name: str) -> Device:
     """
     name = FORMER_NAMES.get(name, name)
     if name not in DEVICES:
-        raise UnknownDeviceError(f"device: must be one of {', '.join(DEVICES)}, not {name!r}")
+        raise UnknownDeviceError(f"device: must be one of {_names_by_family()}, not {name!r}")
     return DEVICES[name]
+
+
+def _names_by_family() -> str:
+    families: dict[str, list[str]] = {}
+    for name, one in DEVICES.items():
+        families.setdefault(one.family, []).append(name)
+    return "; ".join(f"{family}: {', '.join(names)}" for family, names in families.items())
 
 
 def own_memory(device: Device, spec: Specification, *, strict: bool = False) -> str:

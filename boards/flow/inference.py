@@ -1,8 +1,10 @@
 """Block RAMs that yosys takes for a plain memory: what its pass `memory_libmap` weighs."""
 
+import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
+from pathlib import Path
 from typing import NamedTuple
 
 from ...hdl.memory.map import BLOCK_KINDS
@@ -24,6 +26,8 @@ class InferredBlock:
 
     Attributes
     ----------
+    bits : int
+        Bits of a block, without ninth ones.
     widths : mapping of int to int
         Width of a word with its ninth bits, by that without.
     byte : int
@@ -32,19 +36,43 @@ class InferredBlock:
         Of a block. That of a bit in a register is 1.
     table_cost : float
         Of a bit of `TABLE_ROWS` words in look-up tables; infinite if there are none.
+    shared : int
+        Bits of the widest word of which two ports may read, each its own; 0 if each port that
+        reads needs a copy.
+    least : int
+        Bits of a memory in blocks, at least: then yosys' older pass `memory_bram` maps, which
+        takes the fullest blocks.
     """
 
+    bits: int
     widths: Mapping[int, int]
     byte: int
     cost: float
     table_cost: float = inf
+    shared: int = 0
+    least: int = 0
 
+
+_FAMILIES = tomllib.loads(Path(__file__).with_name("devices.toml").read_text("utf-8"))["families"]
 
 INFERRED: Mapping[str, InferredBlock] = {
-    "ice40": InferredBlock({width: width for width in (2, 4, 8, 16)}, 1, 64),
-    "gowin": InferredBlock({1: 1, 2: 2, 4: 4, 8: 9, 16: 18, 32: 36}, 9, 128, 1),
+    family: InferredBlock(
+        **table["memory"] | {"widths": {int(n): w for n, w in table["memory"]["widths"].items()}}
+    )
+    for family, table in _FAMILIES.items()
+    if "memory" in table
 }
 """Block RAMs by family of devices."""
+
+
+def is_inferred(family: str) -> bool:
+    """Return whether yosys infers all memories of units for a family, in block RAMs."""
+    return family in INFERRED and family not in BLOCK_KINDS
+
+
+def has_lut_memory(family: str) -> bool:
+    """Return whether small memories of a family may be in LUTs."""
+    return family not in INFERRED or INFERRED[family].table_cost < inf
 
 
 class Inferred(NamedTuple):
@@ -63,7 +91,13 @@ class Inferred(NamedTuple):
 
 
 def inferred_memory(
-    family: str, *, depth: int, width: int, reads: Sequence[range], new: bool = False
+    family: str,
+    *,
+    depth: int,
+    width: int,
+    reads: Sequence[range],
+    new: bool = False,
+    forced: bool = False,
 ) -> Inferred:
     """Return what yosys takes for a memory of which one port writes whole words.
 
@@ -77,13 +111,23 @@ def inferred_memory(
         Bits that are used of what each port reads, in a clock.
     new : bool
         Whether a word that is read while it is written is what is written.
+    forced : bool
+        Whether the memory has the attribute that puts it into block RAMs.
     """
-    block, ports = INFERRED[family], len(reads)
-    choices = [_geometry(family, plain, depth, width, ports) for plain in block.widths]
+    block = INFERRED[family]
+    if len(reads) == 2 and block.shared:
+        reads = [range(width)]
+        block = replace(block, widths={n: w for n, w in block.widths.items() if w <= block.shared})
+    ports = len(reads)
+    if block.least:
+        return _fullest(block, depth, width, ports)
+    choices = [_geometry(block, plain, depth, width, ports) for plain in block.widths]
     cost, unit, banks, bits = min(choices, key=lambda choice: choice[0])
     rows = -(-depth // TABLE_ROWS)
     in_tables = ports * width * (rows * block.table_cost + (rows - 1) * SELECTION_COST)
-    if min(in_tables, depth * width) < cost + (NEW_COST if new else EMULATION_COST) * (ports + 1):
+    if not forced and min(in_tables, depth * width) < cost + (
+        NEW_COST if new else EMULATION_COST
+    ) * (ports + 1):
         if depth * width <= in_tables:
             return Inferred(0, (depth - 1) * width * ports)
         tables = rows * TABLE_BITS * -(-width // TABLE_BITS)
@@ -93,15 +137,28 @@ def inferred_memory(
     return Inferred(sum(map(len, used)), (banks - 1) * sum(map(len, reads)))
 
 
+def _fullest(block: InferredBlock, depth: int, width: int, ports: int) -> Inferred:
+    """Return what the fullest blocks of a kind hold."""
+    choices = []
+    for plain, unit in block.widths.items():
+        words = block.bits // plain
+        banks, columns = -(-depth // words), -(-width // unit)
+        filled = depth * width / (banks * columns * words * unit)
+        choices.append((filled, -banks * columns, banks))
+    filled, blocks, banks = max(choices)
+    if depth * width < block.least:
+        return Inferred(0, ports * width * -(-depth // 32))
+    return Inferred(-blocks * ports, (banks - 1) * width * ports)
+
+
 def _geometry(
-    family: str, plain: int, depth: int, width: int, ports: int
+    block: InferredBlock, plain: int, depth: int, width: int, ports: int
 ) -> tuple[float, int, int, int]:
     """Return the cost with words of so many bits, their width, rows of blocks, and bits of each."""
-    block = INFERRED[family]
     unit = block.widths[plain]
     byte = min(block.byte, unit)
     bits = -(-width // byte) * byte
-    banks = -(-depth * plain // BLOCK_KINDS[family].bits)
+    banks = -(-depth * plain // block.bits)
     selected = (banks - 1) * width * ports + banks * (banks > 1)
     blocks = ports * -(-banks * bits // unit)
     return blocks * block.cost + SELECTION_COST * selected, unit, banks, bits

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from math import inf
 from typing import Any
 
 from ...golden.errors import LatelyError, install_hint
@@ -53,6 +54,10 @@ class Limit:
             )
 
 
+UNKNOWN = Limit("none known", inf, "")
+"""Limit of a device whose vendor's limits are not on record."""
+
+
 @dataclass(frozen=True, order=True)
 class PortLimit:
     """Write mode of a block RAM's port and its width in bits; 0 if the width does not matter."""
@@ -78,7 +83,10 @@ def limits(device: str) -> tuple[Limit, ...]:
         If nextpnr's timing data are not installed, for an ECP5.
     """
     name = device_class(device)
-    table = {part: (entry["mhz"], entry["source"]) for part, entry in limits_table()[name].items()}
+    table = {
+        part: (entry["mhz"], entry["source"])
+        for part, entry in limits_table().get(name, {}).items()
+    }
     if name.startswith("ecp5"):
         source = limits_table()["trellis"]["source"]
         grade = name.rpartition("-")[2]
@@ -137,9 +145,9 @@ def lowest_limit(device: str, ports: Iterable[PortLimit]) -> Limit:
     binding = [limit for name, limit in named.items() if not name.startswith(PORT)]
     for port in ports:
         # Of a mode that the vendor is silent about, the slowest is expected.
-        slowest = min(blocks, key=lambda limit: limit.mhz)
+        slowest = min(blocks, key=lambda limit: limit.mhz, default=UNKNOWN)
         binding.append(named.get(PORT + port.mode, slowest))
-    return min(binding, key=lambda limit: limit.mhz)
+    return min(binding, key=lambda limit: limit.mhz, default=UNKNOWN)
 
 
 def unit_limit(device: str) -> Limit:

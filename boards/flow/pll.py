@@ -265,12 +265,14 @@ def filter_range(detector_hz: Fraction) -> int:
 class GowinPLL(PLL):
     """RPLL of a GW1NR-9C, fed back inside from its output."""
 
+    device = "GW1NR-9C"
+
     def elaborate(self, platform: object) -> Module:
         m = Module()
         setting = self._setting
         m.submodules.pll = Instance(
             "rPLL",
-            p_DEVICE="GW1NR-9C",
+            p_DEVICE=self.device,
             p_FCLKIN=f"{setting.input_hz / 1e6:g}",
             p_IDIV_SEL=setting.reference - 1,
             p_FBDIV_SEL=setting.feedback - 1,
@@ -295,3 +297,9 @@ class GowinPLL(PLL):
             o_LOCK=self.locked,
         )
         return m
+
+
+class GW2APLL(GowinPLL):
+    """RPLL of a GW2AR-18C."""
+
+    device = "GW2AR-18C"

@@ -3,9 +3,10 @@
 import os
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from math import ceil
+from dataclasses import asdict, dataclass, replace
+from math import ceil, inf
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +16,14 @@ from amaranth.lib import wiring
 
 from ...golden.spec.base import Specification
 from ...hdl.build import filter_unit, unit_profile
-from ...hdl.target_clocks import levels, target_mhz
-from .devices import Device, own_memory
+from ...hdl.target_clocks import levels
+from ...hdl.target_clocks import target_mhz as default_target
+from .devices import COUNTED, Device, own_memory
 from .devices import device as device_of
 from .limits import PortLimit, block_ports, lowest_limit, undocumented
 from .timing_harness import TimingHarness
 from .tools import TIME_LIMIT, Flow, Progress, SynthesisError, refuse_excess, versions
 
-_LUTS = {
-    **{f"LUT{inputs}": 1 for inputs in range(1, 5)},
-    "CCU2C": 2,  # a carry cell takes two tables
-    "TRELLIS_DPR16X4": 6,  # four that store, two that address
-    "SB_LUT4": 1,
-    "ALU": 1,
-    "RAM16SDP4": 4,
-}
-_FFS = re.compile(r"TRELLIS_FF|FD1[PS]3[A-Z]{2}|SB_DFF[A-Z]*|DFFN?[SRPC]?E?")
-_BRAMS = re.compile(r"DP16KD|PDPW16KD|SB_RAM40_4K[NRW]*|S?DP(X9)?B|SP(X9)?|pROM(X9)?")
 _CELL_SUFFIX = re.compile(r"_(TRELLIS_FF|SB_DFF[A-Z]*|DFFN?[SRPC]?E?)_Q.*$|_(DFF)?LC$")
 
 
@@ -56,8 +48,9 @@ class Placement:
         Seed of placement.
     timing_mhz : float
         Post-route static timing: the clock in MHz of the slowest path between registers.
-    limit_mhz : float
-        Clock in MHz above which the vendor does not allow the device with such block RAMs.
+    limit_mhz : float or None
+        Clock in MHz above which the vendor does not allow the device with such block RAMs; None if
+        no such limit with a source is known.
     limit : str
         Part of the device that has this limit, as `Limit.name`.
     lut, ff, bram : int
@@ -77,7 +70,7 @@ class Placement:
     device: str
     seed: int
     timing_mhz: float
-    limit_mhz: float
+    limit_mhz: float | None
     limit: str
     lut: int
     ff: int
@@ -90,16 +83,45 @@ class Placement:
     @property
     def fmax_mhz(self) -> float:
         """Highest clock in MHz that both static timing and the vendor allow."""
-        return min(self.timing_mhz, self.limit_mhz)
+        return min(self.timing_mhz, self.limit_mhz or inf)
 
     @property
     def limited_by(self) -> str:
         """Cause that allows no higher clock: "timing" or the name in `limit`."""
-        return self.limit if self.limit_mhz < self.timing_mhz else "timing"
+        return self.limit if (self.limit_mhz or inf) < self.timing_mhz else "timing"
 
     def to_dict(self) -> dict[str, Any]:
         """All figures, those derived too, as JSON can hold them."""
         return asdict(self) | {"fmax_mhz": self.fmax_mhz, "limited_by": self.limited_by}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountReport(Resources):
+    """Cells that a unit takes on a device that nothing places on.
+
+    Attributes
+    ----------
+    device : str
+        Name of the device.
+    lanes : int
+        Operations that the unit accepts per cycle.
+    latency_cycles : int or None
+        Cycles from an operation to its result.
+    versions : dict of str to str
+        Of the tools and libraries, as PyPI has them.
+    figures : str
+        `lately.boards.flow.devices.COUNTED`.
+    """
+
+    device: str
+    lanes: int
+    latency_cycles: int | None
+    versions: dict[str, str]
+    figures: str = COUNTED
+
+    def to_dict(self) -> dict[str, Any]:
+        """All figures, as JSON can hold them."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,8 +197,9 @@ def with_limits(figures: dict[str, Any]) -> dict[str, Any]:
 
 def _limits(name: str, ports: Iterable[PortLimit], caveat: str) -> dict[str, Any]:
     limit = lowest_limit(name, ports)
+    mhz = None if limit.mhz == inf else limit.mhz
     said = "; ".join(filter(None, (caveat, undocumented(name, ports))))
-    return {"limit_mhz": limit.mhz, "limit": limit.name, "caveat": said}
+    return {"limit_mhz": mhz, "limit": limit.name, "caveat": said}
 
 
 def synthesize(
@@ -192,8 +215,8 @@ def synthesize(
     time_limit: float = TIME_LIMIT,
     progress: Progress | None = None,
     netlists: Path | None = None,
-) -> SynthesisReport:
-    """Synthesise, place and route a unit, and time it.
+) -> SynthesisReport | CountReport:
+    """Synthesise, place and route a unit, and time it; on some devices, only count its cells.
 
     A component is timed inside a `TimingHarness`, which takes three pins whatever
     the unit's ports are. The unit is kept apart from the harness throughout
@@ -240,11 +263,17 @@ def synthesize(
         flow = Flow(Path(name), device, progress, time_limit=time_limit)
         text = _convert(module, ports, reset=device.family == "ice40")
         netlist = flow.synthesise(text, netlists)
-        unit, harness = count_resources(netlist)
+        unit, harness = count_resources(netlist, device)
         check_fit(device, unit, harness)
+        if not device.placed:
+            if directory is not None:
+                flow.keep(Path(directory))
+            counted = {"lanes": lanes, "latency_cycles": latency_cycles, **asdict(unit)}
+            return CountReport(device=device.name, versions=versions(device), **counted)
         flow.complete(netlist, getattr(module, "floorplan_groups", ()))
         most = lowest_limit(device.name, block_ports(netlist)).mhz
-        timing = flow.place_and_route(seed, target_mhz or ceil(most))
+        striven = default_target(device.name) if most == inf else ceil(most)
+        timing = flow.place_and_route(seed, target_mhz or striven)
         flow.report("timing", 1.0)
         if directory is not None:
             flow.keep(Path(directory))
@@ -294,7 +323,7 @@ def synthesize_unit(
     protect: str = "none",
     check: bool = False,
     **options: Any,
-) -> SynthesisReport:
+) -> SynthesisReport | CountReport:
     """Synthesise the unit of a specification, with registers as the target clock asks for.
 
     Parameters
@@ -318,11 +347,11 @@ def synthesize_unit(
     SpecificationError
         If the hardware cannot hold the specification.
     """
-    clock = options.get("target_mhz") or target_mhz(device.name)
+    clock = options.get("target_mhz")
     unit = filter_unit(
         spec,
         memory=memory or own_memory(device, spec, strict=strict),
-        levels=levels(device.name, clock),
+        levels=levels(device.name, clock) if clock and device.placed else device.levels,
         protect=protect,
         self_check=check,
     )
@@ -335,16 +364,17 @@ def count_unit(spec: Specification, *, device: Device) -> Resources:
 
     Errors as for `synthesize_unit`.
     """
-    fast = levels(device.name, target_mhz(device.name))
-    return count_cells(filter_unit(spec, memory=own_memory(device, spec), levels=fast), device)
+    unit = filter_unit(spec, memory=own_memory(device, spec), levels=device.levels)
+    return count_cells(unit, device)
 
 
 def count_cells(module: wiring.Component, device: Device) -> Resources:
     """Synthesise a module, and count its cells; nothing is placed. Errors as for `synthesize`."""
+    device = replace(device, place_and_route=())
     with tempfile.TemporaryDirectory(prefix="lately-") as name:
         flow = Flow(Path(name), device)
         netlist = flow.synthesise(_convert(module, None, reset=device.family == "ice40"))
-    return count_resources(netlist)[0]
+    return count_resources(netlist, device)[0]
 
 
 def _convert(module: Elaboratable, ports: Sequence[Signal] | None, *, reset: bool) -> str:
@@ -359,20 +389,20 @@ def _convert(module: Elaboratable, ports: Sequence[Signal] | None, *, reset: boo
 # Resources
 
 
-def count_resources(netlist: dict[str, Any]) -> tuple[Resources, Resources]:
+def count_resources(netlist: dict[str, Any], device: Device) -> tuple[Resources, Resources]:
     """Return the cells of unit and harness in yosys' `netlist`; of a top level, and none."""
-    top = _count(netlist["top"])
-    if "top.unit" not in netlist:
-        return top, Resources(lut=0, ff=0, bram=0)
-    return _count(netlist["top.unit"]), top
+    kept = [module for name, module in netlist.items() if name.startswith("top.unit")]
+    top = _count([netlist["top"]], device)
+    return (_count(kept, device), top) if kept else (top, Resources(lut=0, ff=0, bram=0))
 
 
-def _count(module: dict[str, Any]) -> Resources:
-    kinds = [cell["type"] for cell in module["cells"].values()]
+def _count(modules: Iterable[dict[str, Any]], device: Device) -> Resources:
+    kinds = Counter(cell["type"] for module in modules for cell in module["cells"].values())
     return Resources(
-        lut=sum(_LUTS.get(kind, 0) for kind in kinds),
-        ff=sum(bool(_FFS.fullmatch(kind)) for kind in kinds),
-        bram=sum(bool(_BRAMS.fullmatch(kind)) for kind in kinds),
+        **{
+            kind: sum(device.count(kind, cell) * number for cell, number in kinds.items())
+            for kind in ("lut", "ff", "bram")
+        }
     )
 
 

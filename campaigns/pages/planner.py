@@ -9,9 +9,9 @@ import sys
 
 from lately.planner import cost
 
-from .. import cell_costs, ring_costs
+from .. import cell_costs, ring_costs, scaled_costs
 from ..cost_fit import model, predicted, runs, specification
-from ..counts import rows_of
+from ..counts import rows_of, scaled_rows
 from .blocks import DOCS, ROOT, Page, earlier, records, write
 
 COSTS = ROOT / "lately" / "planner" / "costs.json"
@@ -42,7 +42,8 @@ def ring_table(models, measured):
     lines = residuals(rings, models, shown)
     lines += ["| devices | units fitted to | LUTs within | flip-flops within |"]
     lines += ["|---|" + "---:|" * 3]
-    for family, named in models.items():
+    for family in ring_costs.SAMPLES:
+        named = models[family]
         errors = f"{named['ring']['lut_error']:.0%} | {named['ring']['ff_error']:.0%}"
         lines.append(f"| {family} | {named['ring']['units']} | {errors} |")
     return "\n".join(lines)
@@ -64,6 +65,26 @@ def cell_table(rows, measured, models):
     return "\n".join(lines)
 
 
+def scaled_table(models):
+    """Lay out the errors of families whose costs are those of an ECP5, scaled."""
+    names = {
+        family: [other for other, own in scaled_costs.SAME.items() if own == family]
+        for family in scaled_costs.DEVICES
+    }
+    lines = ["| devices | rings: units | LUTs within | flip-flops within | with timestamps: units "]
+    lines[0] += "| LUTs within | flip-flops within |"
+    lines.append("|---|" + "---:|" * 6)
+    for family, own in models.items():
+        if family in names:
+            cells = []
+            for kinds in (("ring",), scaled_costs.MODELS[1:]):
+                cells.append(str(own[kinds[0]]["units"]))
+                for what in ("lut", "ff"):
+                    cells.append(f"{max(own[kind][f'{what}_error'] for kind in kinds):.0%}")
+            lines.append(f"| {', '.join([family, *names[family]])} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def fit_all(what):
     """Fit and write the coefficients."""
     if [path.name for path in what] != ["fit"]:
@@ -72,6 +93,7 @@ def fit_all(what):
     measured = records("hardware")
     ring, stamped = ring_costs.fit(rings, measured), cell_costs.fit(cells, measured)
     models = {family: {"ring": ring[family], **stamped[family]} for family in ring}
+    models |= scaled_costs.fit(scaled_rows(records("counts")), measured, models)
     write(COSTS, json.dumps(models, indent=1) + "\n")
     cost.models.cache_clear()
 
@@ -81,7 +103,9 @@ def content():
     measured, counted = records("hardware"), records("counts")
     cells = cell_table(rows_of(counted)[1], measured, cost.models())
     said = "\n\n" + earlier([*measured, *counted], "counts")
-    return {"residuals": ring_table(cost.models(), measured), "stamp-residuals": cells + said}
+    scaled = scaled_table(cost.models())
+    rings = ring_table(cost.models(), measured)
+    return {"residuals": rings, "stamp-residuals": cells + said, "scaled": scaled}
 
 
 PAGE = Page(DOCS / "planner.md", content, take=fit_all)

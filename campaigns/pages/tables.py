@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any
 
 from lately.boards.flow.devices import DEVICES
+from lately.boards.flow.inference import INFERRED
 from lately.boards.flow.limits import limits, unit_limit
 from lately.boards.flow.synthesis import SynthesisReport, with_limits
 from lately.boards.targets.catalogue import BOARDS, Board
@@ -160,7 +161,7 @@ def goal(summaries: Iterable[Summary], rates: dict[str, float]) -> str:
 
 def limits_blocks() -> dict[str, str]:
     """Return the blocks of docs/limits.md: the limits of parts of devices, and their sources."""
-    classes = {device_class(name): name for name in DEVICES}
+    classes = {device_class(name): name for name in DEVICES if limits(name)}
     found = {name: {one.name: one for one in limits(device)} for name, device in classes.items()}
     parts = dict.fromkeys(part for own in found.values() for part in own)
     rows: list[Row] = [
@@ -177,7 +178,28 @@ def limits_blocks() -> dict[str, str]:
         {"devices": ", ".join(names), "limit": part, "source": source}
         for (part, source), names in sources.items()
     ]
-    return {"limits": table([*rows, {"MHz": "**a unit**"} | binding]), "sources": table(listed)}
+    return {
+        "limits": table([*rows, {"MHz": "**a unit**"} | binding]),
+        "sources": table(listed),
+        "devices": table(list(_devices())),
+    }
+
+
+def _devices() -> Iterator[Row]:
+    """Yield a row for each device: its totals, their source, and the shapes of its block RAMs."""
+    for device in sorted(DEVICES.values(), key=lambda one: one.family):
+        block = INFERRED.get(device.family)
+        shapes = [f"{block.bits // n:,} x {w}" for n, w in block.widths.items()] if block else []
+        yield {
+            "family": device.family,
+            "device": f"`{device.name}`",
+            "figures": device.figures,
+            "LUTs": f"{device.lut:,}",
+            "flip-flops": f"{device.ff:,}",
+            "block RAMs": f"{device.bram:,}",
+            "words x bits of one": f"{shapes[0]} to {shapes[-1]}" if shapes else NOTHING,
+            "source of the totals": device.source or NOTHING,
+        }
 
 
 # Boards
@@ -196,7 +218,8 @@ def pins(board: Board) -> str:
         {"": "reset", " ": pin(board.reset) if board.reset else "none"},
         {"": "openFPGALoader", " ": f"`-b {board.loader}`"},
     ]  # fmt: skip
-    about = f"{board.description}, as amaranth-boards has it in `{board.platform}`."
+    where = "Lately" if board.platform.startswith(".") else "amaranth-boards"
+    about = f"{board.description}, as {where} has it in `{board.platform.removeprefix('.')}`."
     return f"### {board.name}\n\n{about}\n\n{table(rows)}"
 
 

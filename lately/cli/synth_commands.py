@@ -21,11 +21,11 @@ from .reporting import require
 from .tables import show
 
 if TYPE_CHECKING:
-    from ..boards.flow.synthesis import SynthesisReport
+    from ..boards.flow.synthesis import CountReport, SynthesisReport
     from ..golden.spec.base import Specification
 
 
-@click.command("synth", short_help="Take a filter unit to post-route figures on a device.")
+@click.command("synth", short_help="Synthesise a filter unit, and place it where tools can.")
 @filter_options
 @click.option("--device", "name", metavar="NAME", help="Target device; see --list.")
 @count_option("--seed", 1, "Seed of the placement.", least=0)
@@ -83,7 +83,8 @@ def synth(
     The clock frequency is that of static timing analysis after routing, with
     the block RAMs of the device's family, or the vendor's limit for clock tree
     and block RAMs if that is lower. The same seed and the same versions of the
-    tools give the same figures.
+    tools give the same figures. Without a place-and-route tool for the device,
+    yosys counts the cells, and there is no clock frequency.
 
     \b
     Examples:
@@ -97,7 +98,8 @@ def synth(
     from ..boards.flow.devices import DEVICES, device
 
     if list_devices:
-        show(as_json, sorted(DEVICES), "devices", {"devices": DEVICES.values()})
+        rows = sorted(DEVICES.values(), key=lambda one: one.family)
+        show(as_json, sorted(DEVICES), "devices", {"devices": rows})
         return
     if name is None:
         raise click.UsageError("give --device; --list names the devices")
@@ -109,12 +111,13 @@ def synth(
     with stage_bar("synthesis") as progress:
         report = _synthesize(width, chosen, device=target, progress=progress, **flow)
     told = report.to_dict() | {"spec": chosen.to_dict()}
-    show(as_json, told, "synthesis", {"report": report, "spec": chosen})
+    table = "synthesis" if target.placed else "count"
+    show(as_json, told, table, {"report": report, "spec": chosen})
 
 
 def _synthesize(
     width: str | None, chosen: "Specification", *, bus: str, **flow: Any
-) -> "SynthesisReport":
+) -> "SynthesisReport | CountReport":
     if width is None and bus == "none":
         from ..boards.flow.synthesis import synthesize_unit
 

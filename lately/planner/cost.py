@@ -23,10 +23,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 """Integers of many filters, shape (n,)."""
 
-WITHOUT_LUT_MEMORY = "ice40"
-"""Family of devices without memories in LUTs: small ones are in registers or block RAMs. Tags and
-verdicts of results are in separate ones."""
-
 TAG_BITS = 8
 """Width of the tag of the units that were measured."""
 
@@ -99,7 +95,7 @@ def predicted(
     blocks, luts : int or ndarray of int, shape (n,)
         Block RAMs, and LUTs that no coefficient stands for.
     """
-    fitted = models()[device.family].get(model)
+    fitted = models().get(device.family, {}).get(model)
     if fitted is None:
         return None
     lut, ff = (

@@ -8,7 +8,6 @@ from itertools import chain, islice
 from ..golden.durations import time_text
 from ..golden.times import TIME_LIMIT
 from ..hdl.build import unit_profile
-from ..hdl.target_clocks import limit_mhz
 from .requirement import (
     OPTIONS,
     PLANNER_FAMILIES,
@@ -107,13 +106,13 @@ def cheapest(requirement: Requirement, count: int = 1, *, fitting: bool = True) 
 def _tick_message(requirement: Requirement) -> str | None:
     """Return the error if hardware that fits needs longer ticks; None if none fits."""
     span, device = requirement.span, requirement.device
-    if span is None or device is None:
+    if span is None or device is None or device.limit_mhz is None:
         return None
     found = cheapest(replace(requirement, span=replace(span, tick=Fraction(TIME_LIMIT))), _TICKED)
     if not found:
         return None
     cycles = min(unit_profile(one.spec).least_period for one in found)
-    tick = Fraction(cycles) / Fraction(limit_mhz(device.name) * 1e6)
+    tick = Fraction(cycles) / Fraction(device.limit_mhz * 1e6)
     return (
         f"tick: must be at least {time_text(tick)} on {device.name}, where {cycles} clocks pass "
         f"between two ticks, not {time_text(span.tick)}"

@@ -7,7 +7,6 @@ from typing import Any
 
 from ..golden.spec.base import import_families
 from ..hdl.build import unit_profile
-from ..hdl.target_clocks import limit_mhz
 from . import rings as rings
 from . import stamped as stamped
 from .cost import models
@@ -255,7 +254,7 @@ def describe(found: Found, requirement: Requirement) -> Candidate:
         slack=family.slack(spec, requirement),
         accesses=family.accesses(spec, requirement),
         latency=None if profile is None else profile.latency,
-        limit_mhz=None if device is None else limit_mhz(device.name),
+        limit_mhz=None if device is None else device.limit_mhz,
         area=None if area is None else area.rounded(),
         bindings=[],
         cycle_share=1.0 if profile is None else family.cycle_share(spec),

@@ -10,7 +10,6 @@ from ..golden.durations import NANOSECONDS, default_tick, span_ticks, time_text
 from ..golden.errors import LatelyError, SpecificationError
 from ..golden.spec.span import WHEN_FULL
 from ..golden.times import TIME_LIMIT
-from ..hdl.target_clocks import limit_mhz
 from .cost import Area, predicted
 
 if TYPE_CHECKING:
@@ -494,10 +493,10 @@ def unit_profile(spec: Any, device: "Device | None" = None) -> Any:
 def in_time(profile: Any, requirement: Requirement) -> bool:
     """Return whether ticks of the span are far enough apart for hardware of a `profile`."""
     span, device = requirement.span, requirement.device
-    if span is None or device is None:
+    if span is None or device is None or device.limit_mhz is None:
         return True
     period: int = profile.least_period
-    return period <= span.tick * Fraction(limit_mhz(device.name) * 1e6)
+    return period <= span.tick * Fraction(device.limit_mhz * 1e6)
 
 
 PLANNER_FAMILIES: dict[str, PlannerFamily] = {}

@@ -1,11 +1,12 @@
 """Cost of many rings at once: their block RAMs, and what LUTs and flip-flops are counted by."""
 
 from fractions import Fraction
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..boards.flow.inference import inferred_memory
+from ..boards.flow.inference import has_lut_memory, inferred_memory, is_inferred
 from ..golden import FilterSpec
 from ..hdl.latencies import (
     BLOCK_BITS,
@@ -22,8 +23,7 @@ from ..hdl.latencies import (
     result_places,
     stamp_bits,
 )
-from ..hdl.target_clocks import levels, target_mhz
-from .cost import TAG_BITS, WITHOUT_LUT_MEMORY, Area, Floats, Ints, predicted
+from .cost import TAG_BITS, Area, Floats, Ints, predicted
 from .requirement import Requirement, Span
 from .space import Shapes, aged_generations, clear_width, part_bits
 
@@ -47,12 +47,19 @@ def block_rams(shapes: Shapes, size: Ints, device: "Device", key_bits: int) -> I
 
     Parameters and result: as for `area`, shape (n,).
     """
-    blocks = memory_blocks(shapes, size, device.bram_bits)
-    if device.family == WITHOUT_LUT_MEMORY:
+    family = device.family
+    if is_inferred(family):
+        bits = part_bits(shapes, size)
+        width = np.minimum(clear_width(shapes, size), bits)
+        powers = (np.log2(values).round().astype(int) for values in (bits // width, width))
+        blocks = _memories(shapes) * _segment_blocks(family)[tuple(powers)]
+    else:
+        blocks = memory_blocks(shapes, size, device.bram_bits)
+    if not has_lut_memory(family):
         places = _places(shapes, size, key_bits)
-        for width in (TAG_BITS, _verdict_bits(shapes), _time_bits(shapes)):
-            blocks += _small_blocks(places, width)
-        blocks += _time_blocks(shapes)
+        for each in (TAG_BITS, _verdict_bits(shapes), _time_bits(shapes)):
+            blocks += _inferred_blocks(family, places, each)
+        blocks += _time_blocks(shapes, family)
     return blocks
 
 
@@ -87,9 +94,9 @@ def features(shapes: Shapes, size: Ints, device: "Device", key_bits: int) -> dic
     Parameters: as for `area`.
     """
     segments = shapes.ring_segments + 1
-    hashing = hash_latency(key_bits, levels=levels(device.name, target_mhz(device.name)))
+    hashing = hash_latency(key_bits, levels=device.levels)
     timed = np.full(len(shapes), shapes.span is not None)
-    in_lut_memory = device.family != WITHOUT_LUT_MEMORY or _time_blocks(shapes) == 0
+    in_lut_memory = has_lut_memory(device.family) or _time_blocks(shapes, device.family) == 0
     named: dict[str, Any] = {
         "unit": np.ones(len(shapes)),
         "key bits": np.full(len(shapes), key_bits),
@@ -113,7 +120,9 @@ def _memory_features(shapes: Shapes, size: Ints, device: "Device") -> dict[str, 
     memories, segments = _memories(shapes), shapes.ring_segments + 1
     address = np.log2(part_bits(shapes, size))
     swept = np.minimum(np.log2(clear_width(shapes, size)), address)
-    columns, rows = _columns_rows(shapes, size, device.bram_bits)
+    # Of families whose memories yosys infers, costs are those of an ECP5, scaled.
+    block_bits = BLOCK_BITS if is_inferred(device.family) else device.bram_bits
+    columns, rows = _columns_rows(shapes, size, block_bits)
     blocks = columns * rows
     # As the pipeline counts them, on every device.
     wide, deep = _columns_rows(shapes, size)
@@ -143,6 +152,26 @@ def _memory_features(shapes: Shapes, size: Ints, device: "Device") -> dict[str, 
     }
 
 
+@cache
+def _segment_blocks(family: str) -> Ints:
+    """Block RAMs of a part of a segment where yosys infers memories, by log2 of depth and width."""
+    return np.array(
+        [
+            [
+                inferred_memory(
+                    family,
+                    depth=1 << depth,
+                    width=1 << width,
+                    reads=[range(1 << width)],
+                    forced=True,
+                ).blocks
+                for width in range(17)
+            ]
+            for depth in range(49)
+        ]
+    )
+
+
 def _verdict_bits(shapes: Shapes) -> Ints:
     return 1 + ceil_log(2, shapes.generations + 1)
 
@@ -151,17 +180,18 @@ def _stamp_bits(shapes: Shapes) -> int:
     return 0 if shapes.span is None else stamp_bits(shapes.span.ticks)
 
 
-def _time_blocks(shapes: Shapes) -> Ints:
+def _time_blocks(shapes: Shapes, family: str) -> Ints:
     """Block RAMs for the times of generations, where there are no memories in LUTs."""
-    return _small_blocks(1 << ceil_log(2, shapes.generations + 1), _stamp_bits(shapes))
+    depth = 1 << ceil_log(2, shapes.generations + 1)
+    return _inferred_blocks(family, depth, _stamp_bits(shapes))
 
 
-def _small_blocks(depth: Ints, width: Ints | int) -> Ints:
-    """Block RAMs for small memories of one port that reads, as `inferred_memory` has them."""
+def _inferred_blocks(family: str, depth: Ints, width: Ints | int) -> Ints:
+    """Block RAMs for memories of one port that reads, as `inferred_memory` has them."""
     sizes = np.stack(np.broadcast_arrays(depth, width), axis=1)
     different, which = np.unique(sizes, axis=0, return_inverse=True)
     blocks = [
-        inferred_memory(WITHOUT_LUT_MEMORY, depth=depth, width=width, reads=[range(width)]).blocks
+        inferred_memory(family, depth=depth, width=width, reads=[range(width)]).blocks
         for depth, width in different.tolist()
     ]
     return np.array(blocks)[which]

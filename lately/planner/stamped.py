@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 
 from ..boards.flow.devices import Device
-from ..boards.flow.inference import INFERRED, Inferred, inferred_memory
+from ..boards.flow.inference import (
+    INFERRED,
+    Inferred,
+    has_lut_memory,
+    inferred_memory,
+    is_inferred,
+)
 from ..golden.analysis import bloom_accesses, stashed_entries
 from ..golden.errors import SpecificationError
 from ..golden.sizing import HASHES, parts_cells, parts_rate
@@ -24,9 +30,8 @@ from ..golden.spec.dictionary_sizes import (
 from ..golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
 from ..hdl.build import unit_profile
 from ..hdl.latencies import ACCEPT_LAG, PAGE_WORDS, ceil_log, hash_latency
-from ..hdl.target_clocks import levels, target_mhz
 from ..hdl.timing.sweep_rules import rest_interval
-from .cost import TAG_BITS, WITHOUT_LUT_MEMORY
+from .cost import TAG_BITS
 from .requirement import PLANNER_FAMILIES, Binding, PlannerFamily, Requirement, buildable
 
 MOST_DEPTH = 1 << 14
@@ -90,7 +95,7 @@ class Stamped(PlannerFamily, ABC):
         if device.family not in INFERRED:
             return super().block_rams(spec, device)
         blocks = self.memories(spec) * self._inferred(spec, device).blocks
-        if device.family == WITHOUT_LUT_MEMORY:
+        if not has_lut_memory(device.family):
             profile = _profile(spec, device)
             results = [(_places(profile), width) for width in (TAG_BITS, *self.result_bits(spec))]
             for depth, width in (*results, *self.waiting(spec, profile)):
@@ -106,11 +111,12 @@ class Stamped(PlannerFamily, ABC):
     def _inferred(self, spec: Any, device: Device) -> Inferred:
         """Return what each memory of cells takes where yosys chooses its block RAMs."""
         depth, width, reads = self.cells(spec)
-        return inferred_memory(device.family, depth=depth, width=width, reads=reads)
+        forced = is_inferred(device.family)
+        return inferred_memory(device.family, depth=depth, width=width, reads=reads, forced=forced)
 
 
 def _profile(spec: Any, device: Device) -> Any:
-    return unit_profile(spec, levels=levels(device.name, target_mhz(device.name)))
+    return unit_profile(spec, levels=device.levels)
 
 
 def _places(profile: Any) -> int:

@@ -212,8 +212,9 @@ def test_board_wrong():
     with pytest.raises(UnknownBoardError) as caught:
         board("arty")
     assert str(caught.value) == (
-        "board: must be one of ulx3s-85f, orangecrab-25f, icebreaker, ice40-hx8k-b-evn, "
-        "tang-nano-9k, colorlight-5a-75b, not 'arty'"
+        "board: must be one of ulx3s-85f, ulx3s-12f, ulx3s-25f, ulx3s-45f, ecpix-5, icepi-zero, "
+        "icesugar, upduino-v3, orangecrab-25f, icebreaker, ice40-hx8k-b-evn, tang-nano-9k, "
+        "tang-nano-20k, colorlight-5a-75b, not 'arty'"
     )
 
 
@@ -236,6 +237,14 @@ def _plan(target):
 
 PINS = {
     "ulx3s-85f": {"G2", "R1", "M1", "L4", "B2", "C2", "H3", "L2"},
+    "ulx3s-12f": {"G2", "R1", "M1", "L4", "B2", "C2", "H3", "L2"},
+    "ulx3s-25f": {"G2", "R1", "M1", "L4", "B2", "C2", "H3", "L2"},
+    "ulx3s-45f": {"G2", "R1", "M1", "L4", "B2", "C2", "H3", "L2"},
+    "ecpix-5": {"K23", "AB1", "R26", "R24", "R21", "T22", "T23"},
+    "icepi-zero": {"M1", "C4", "K16", "K15", "E13", "D14", "D13"},
+    "icesugar": {"35", "4", "6", "41", "39", "40"},
+    "upduino-v3": {"20", "28", "38", "39", "40", "41"},
+    "tang-nano-20k": {"4", "88", "70", "69", "15", "16", "20"},
     "orangecrab-25f": {"A9", "J17", "N17", "M18", "M3", "J3", "K4"},
     "icebreaker": {"35", "10", "6", "9", "37", "27", "11"},
     "ice40-hx8k-b-evn": {"J3", "B10", "B12", "C3", "B3", "B5"},
@@ -275,6 +284,7 @@ def test_loop_is_set(target):
         "ICE40PLL": ("SB_PLL40_CORE", "DIVF", setting.feedback - 1, 7),
         "ICE40PadPLL": ("SB_PLL40_PAD", "DIVF", setting.feedback - 1, 7),
         "GowinPLL": ("rPLL", "FBDIV_SEL", setting.feedback - 1, 32),
+        "GW2APLL": ("rPLL", "FBDIV_SEL", setting.feedback - 1, 32),
     }
     cell, parameter, value, width = cells[target.pll]
     assert f"cell \\{cell} " in text

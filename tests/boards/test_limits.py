@@ -9,6 +9,7 @@ from lately.boards.flow import limits as limits_module
 from lately.boards.flow.devices import DEVICES
 from lately.boards.flow.limits import (
     PORT,
+    UNKNOWN,
     Limit,
     LimitError,
     PortLimit,
@@ -65,7 +66,7 @@ def test_limits_of_ecp5(grade, normal, reading_first, tree):
     assert lowest_limit(device, []).name == "clock tree"
 
 
-@pytest.mark.parametrize("name", DEVICES)
+@pytest.mark.parametrize("name", [name for name in DEVICES if device_class(name) in CLOCK_MHZ])
 def test_target_clocks_are_the_limits(name):
     """Those of `lately.hdl`, which knows no boards."""
     for mode, mhz in CLOCK_MHZ[device_class(name)].items():
@@ -75,6 +76,19 @@ def test_target_clocks_are_the_limits(name):
         assert mhz == unit_limit(name).mhz
         reach = WITHIN_REACH_MHZ.get(device_class(name), mhz)
         assert target_mhz(name) == int(min(mhz, reach))
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_device_without_a_limit_on_record_has_no_clock(name):
+    device = DEVICES[name]
+    if device_class(name) in CLOCK_MHZ:
+        assert device.placed
+        assert device.limit_mhz == limit_mhz(name)
+    else:
+        assert limits(name) == ()
+        assert unit_limit(name) == UNKNOWN
+        assert device.limit_mhz is None
+        assert device.source
 
 
 @pytest.mark.parametrize("name", DEVICES)

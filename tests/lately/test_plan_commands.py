@@ -200,7 +200,7 @@ def test_wrong(arguments, message):
 
 
 def test_device_wrong():
-    assert error(*SMALL, "--device", "x").startswith("device: must be one of ecp5-25k-6, ")
+    assert error(*SMALL, "--device", "x").startswith("device: must be one of ecp5: ecp5-12k-6, ")
 
 
 def test_nothing_is_left_of_what_fails(tmp_path):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from cases import daily
 
-from campaigns import cell_costs, cost_fit, ring_costs
-from campaigns.counts import rows_of
+from campaigns import cell_costs, cost_fit, ring_costs, scaled_costs
+from campaigns.counts import rows_of, scaled_rows
 from campaigns.hardware import CASES, report_of
 from campaigns.pages.blocks import records
 from lately.boards.flow.devices import DEVICES
@@ -28,7 +28,8 @@ RUNS = [
     for run in MEASURED
     if isinstance(spec := CASES[run.point["case"]].spec, FilterSpec)
 ]
-MODELS = [(family, named) for family, models in cost.models().items() for named in models]
+SCALED = scaled_rows(records("counts"))
+MODELS = [(family, named) for family in ring_costs.SAMPLES for named in cost.models()[family]]
 
 
 def predicted(row):
@@ -61,10 +62,36 @@ def test_units_are_within_the_stated_error(family, named):
         assert abs(area.ff[0] / row["ff"] - 1) <= area.ff_error, row["spec"]
 
 
+@pytest.mark.parametrize("family", scaled_costs.DEVICES)
+def test_scaled_costs_are_within_the_stated_error(family):
+    """Of families whose memories yosys infers; block RAMs are exact."""
+    counted = [row for row in SCALED if cost_fit.model(row)[0] == family]
+    assert {cost_fit.model(row)[1] == "ring" for row in counted} == {True, False}
+    for row in counted:
+        area = predicted(row)
+        assert int(area.bram[0]) == row["bram"], row["spec"]
+        assert abs(area.lut[0] / row["lut"] - 1) <= area.lut_error <= 0.5, row["spec"]
+        assert abs(area.ff[0] / row["ff"] - 1) <= area.ff_error <= 0.5, row["spec"]
+
+
+def test_families_of_the_same_logic_have_the_same_costs():
+    for family, other in scaled_costs.SAME.items():
+        assert cost.models()[family] == cost.models()[other]
+
+
+@pytest.mark.parametrize(
+    "row", [pytest.param(row, marks=[pytest.mark.slow] * (n > 0)) for n, row in enumerate(SCALED)]
+)
+def test_scaled_counts_are_those_of_synthesis(row):
+    found = count_unit(Specification.from_dict(row["spec"]), device=DEVICES[row["device"]])
+    assert (found.lut, found.ff, found.bram) == (row["lut"], row["ff"], row["bram"])
+
+
 def test_coefficients_are_those_of_the_counts():
     rings, cells = ring_costs.fit(RINGS, MEASURED), cell_costs.fit(STAMPED, MEASURED)
     models = {family: {"ring": ring, **cells[family]} for family, ring in rings.items()}
-    for row in ROWS:
+    models |= scaled_costs.fit(SCALED, MEASURED, models)
+    for row in [*ROWS, *SCALED]:
         again = cost_fit.predicted(row, models)
         assert again == pytest.approx(cost_fit.predicted(row, cost.models()), rel=1e-3)
 
