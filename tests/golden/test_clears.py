@@ -34,7 +34,7 @@ def on_both(spec):
 def same(fast, slow):
     assert np.array_equal(fast.memory, slow.memory)
     assert fast == slow
-    assert fast.fill == slow.fill
+    assert (fast.fill_ratios() == slow.fill_ratios()).all()
     assert fast.counters == slow.counters
 
 
