@@ -357,7 +357,8 @@ class CountedFilter(Filter):
 
         All families are sized by one rule: the expected rate of fresh keys is at most `fpr`,
         averaged over the insertions of a generation or block, while the window is full of
-        distinct keys. The attribute `fpr` is that average, or a bound of it.
+        distinct keys. The attribute `fpr` is that average. Timing filters, `CuckooDictionary`,
+        `ForgetfulBloomFilter` and `TimeLimitedAPBF` have a bound of it instead, which is higher.
 
         Parameters
         ----------

@@ -78,7 +78,7 @@ def shared_cells(load: int, fpr: float, hashes: int) -> int:
     return max(2, math.ceil(-1 / math.expm1(math.log1p(-touched) / (hashes * load))))
 
 
-def bloom_rate(load: int, cells: int, hashes: int) -> float:
+def bloom_rate(load: float, cells: int, hashes: int) -> float:
     """Return the rate that so many shared `cells` keep; as for `shared_cells`."""
     return float((-math.expm1(hashes * load * math.log1p(-1 / cells))) ** hashes)
 

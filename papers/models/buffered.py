@@ -1,15 +1,17 @@
 """Windows made of two Bloom filters that take turns: Double Buffering and A2 Buffering."""
 
-import math
 from abc import abstractmethod
+from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lately.golden.analysis.segment_rates import mean_rate
 from lately.golden.filter import Answers, Words
 from lately.golden.ring.slices import chunks
-from lately.golden.sizing import bloom_rate, bloom_sizes
+from lately.golden.sizing import HASHES, bloom_rate, shared_cells, smallest
 
 from .bits import BitArray, BitArrays
 from .specs import A2BufferingSpec, DoubleBufferingSpec
@@ -101,14 +103,12 @@ class DoubleBuffering(_TwoFilters):
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
-        # Before a switch the active filter has the keys of two generations.
-        bits, hashes = bloom_sizes(2 * keys, fpr)
-        return {"generation": keys, "bits": 2 * bits, "hashes": hashes}
+        return _two_filters(_double_rate, keys, fpr, 2 * keys)
 
     @property
     def fpr(self) -> float:
-        """Expected false-positive rate before a switch, keys distinct."""
-        return bloom_rate(2 * self.generation, self.bits // 2, self.hashes)
+        """Expected false-positive rate, averaged over a generation, keys distinct."""
+        return _double_rate(self.generation, self.bits // 2, self.hashes)
 
     @property
     def active(self) -> NDArray[np.bool_]:
@@ -174,14 +174,12 @@ class A2Buffering(_TwoFilters):
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
-        bits, hashes = bloom_sizes(keys, -math.expm1(math.log1p(-fpr) / 2))
-        return {"generation": keys, "bits": 2 * bits, "hashes": hashes}
+        return _two_filters(_a2_rate, keys, fpr, keys)
 
     @property
     def fpr(self) -> float:
-        """Expected false-positive rate of two full filters of distinct keys."""
-        one = bloom_rate(self.generation, self.bits // 2, self.hashes)
-        return -math.expm1(2 * math.log1p(-one))
+        """Expected false-positive rate, averaged over a generation, keys distinct."""
+        return _a2_rate(self.generation, self.bits // 2, self.hashes)
 
     @property
     def active1(self) -> NDArray[np.bool_]:
@@ -217,3 +215,34 @@ class A2Buffering(_TwoFilters):
         self._segments[0].write(positions)
         self.filled = 1
         return seen
+
+
+def _double_rate(generation: int, bits: int, hashes: int) -> float:
+    """Return the mean rate of an active filter, which has the keys of one generation to two."""
+    return mean_rate(lambda p: bloom_rate((1 + p) * generation, bits, hashes), generation)
+
+
+def _a2_rate(generation: int, bits: int, hashes: int) -> float:
+    """Return the mean rate of a full filter and one that fills up."""
+    full = bloom_rate(generation, bits, hashes)
+    fills = mean_rate(lambda p: bloom_rate(p * generation, bits, hashes), generation)
+    return full + fills - full * fills
+
+
+def _two_filters(
+    rate: Callable[[int, int, int], float], keys: int, fpr: float, load: int
+) -> dict[str, int]:
+    """Return generation, bits and hashes of the two smallest filters whose mean rate is `fpr`."""
+    found = []
+    for hashes in HASHES:
+        guess = shared_cells(load, fpr, hashes)
+        keeps = partial(_keeps, rate, fpr, keys, hashes)
+        found.append((smallest(keeps, guess), hashes))
+    bits, hashes = min(found)
+    return {"generation": keys, "bits": 2 * bits, "hashes": hashes}
+
+
+def _keeps(
+    rate: Callable[[int, int, int], float], fpr: float, keys: int, hashes: int, bits: int
+) -> bool:
+    return bits > 1 and rate(keys, bits, hashes) <= fpr
