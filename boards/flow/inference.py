@@ -132,6 +132,8 @@ def inferred_memory(
             return Inferred(0, (depth - 1) * width * ports)
         tables = rows * TABLE_BITS * -(-width // TABLE_BITS)
         return Inferred(0, ports * (tables + (rows - 1) * width))
+    if all(len(own) == width for own in reads):
+        return Inferred(ports * -(-banks * bits // unit), (banks - 1) * width * ports)
     # Blocks of which no bit is used go away.
     used = [{(bank * bits + bit) // unit for bank in range(banks) for bit in own} for own in reads]
     return Inferred(sum(map(len, used)), (banks - 1) * sum(map(len, reads)))
