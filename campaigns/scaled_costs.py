@@ -38,8 +38,9 @@ UNITS = {
 }
 """Units that are counted on each family."""
 
-MODELS = ("ring", "window-dictionary", "partitioned-timing", "timed-timing")
-"""Models of costs that are scaled: dictionaries whose entries move are not planned here."""
+MODELS = ("ring", "window-dictionary")
+"""Models of costs that are scaled: timing filters, and dictionaries whose entries move, are not
+planned for these families."""
 
 # Features of LUTs and flip-flops that are scaled together: a unit and its hash, and its results.
 # The others are those of segments, columns and parts.
@@ -79,6 +80,11 @@ def fit(rows, measured, models):
 def is_scaled(row):
     """Whether a counted unit is of a family with scaled costs."""
     return is_inferred(model(row)[0])
+
+
+def is_planned(row):
+    """Whether a counted unit is of a model with scaled costs."""
+    return model(row)[1] in MODELS
 
 
 def _scaled(rows, name, others, models):

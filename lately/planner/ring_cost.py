@@ -165,7 +165,7 @@ def _segment_blocks(family: str) -> Ints:
                     reads=[range(1 << width)],
                     forced=True,
                 ).blocks
-                for width in range(17)
+                for width in range(49)
             ]
             for depth in range(49)
         ]
