@@ -1,6 +1,7 @@
 """Fit of costs for families whose memories yosys infers: costs on an ECP5, scaled."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -90,10 +91,10 @@ def is_planned(row):
 def _scaled(rows, name, others, models):
     """Return the model of a `name`, with scales that fit `rows`, which may be of several models."""
     judged = [row for row in rows + others if model(row)[1] == name]
-    found = {"units": len(rows)}
+    found: dict[str, Any] = {"units": len(rows)}
     for what in ("lut", "ff"):
         sums = np.array([_sums(row, what, models) for row in rows])
-        used = sums.any(axis=0)
+        used: Any = sums.any(axis=0)
         if len(rows) <= FEW:
             sums, used = sums.sum(axis=1, keepdims=True), slice(None)
         scales = np.zeros(len(GROUPS) + 1)

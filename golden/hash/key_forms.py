@@ -26,7 +26,7 @@ TEXTS = (str, bytes, bytearray, memoryview)
 INTEGERS = (int, np.integer)
 Address = IPv4Address | IPv6Address
 
-_EXPECTED = "must be integers, text, bytes or what stands for them"
+_EXPECTED = "must be integers, text or bytes"
 _NULLS = ("NoneType", "NAType", "NaTType")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

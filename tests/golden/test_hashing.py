@@ -361,18 +361,18 @@ def keyed_for(key_bits):
 
 @pytest.mark.parametrize(
     "keys",
-    [np.array([1.0]), np.array([True]), np.array([1 + 0j]), np.zeros(2, "datetime64[s]")],
+    [np.array([1.0]), np.array([True]), np.array([1 + 0j])],
 )
 def test_key_type_wrong(keys):
     kind = re.escape(str(keys.dtype))
-    message = f"^keys: must be integers, str or bytes, not {kind}$"
+    message = f"^keys: must be integers, text or bytes, not {kind}$"
     with pytest.raises(TypeError, match=message):
         keyed_for(64).check_keys(keys)
 
 
 def test_key_negative():
-    with pytest.raises(ValueError, match=r"^keys: must not be negative, not -5$"):
-        keyed_for(64).check_keys([3, -5, -2])
+    with pytest.raises(ValueError, match=r"^keys: must be at least -2\*\*7, not -129$"):
+        keyed_for(8).check_keys([3, -129, -2])
 
 
 @pytest.mark.parametrize(
