@@ -142,7 +142,7 @@ class Deduplicator(wiring.Component):
                 "clear": In(1),
                 "order": Out(1),
                 "action": In(2, init=Action.DROP),
-                "fields": In(len(HARDWARE_FIELDS), init=DEFAULT_FIELDS),
+                "fields": In(len(HARDWARE_FIELDS), init=DEFAULT_FIELDS.value),
                 "digest_secret": In(stream.Signature(SECRET_BITS)),
             }
             | members
