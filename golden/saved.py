@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from .atomic import Counter
 from .convenience import State
 from .errors import StateFileError
+from .hash.digests import DIGESTS
 from .parameters import Parameterised, require_count
 from .spec.base import Specification
 from .state_files import FORMATS, StateFile, read_state, state_name, write_state
@@ -21,11 +22,18 @@ MODELS: "dict[str, type[Saved]]" = {}
 """Models that have been imported, by the family of their specification."""
 
 
+_DIGEST = ("digest", DIGESTS[0])
+"""Parameter that state files without it have."""
+
+
 class Saved(Parameterised):
     """Part of `Filter` that saves, loads and compares states."""
 
     _unlocked = ("save", "to_bytes")
     _uncompared: ClassVar[tuple[str, ...]] = ()
+    _UNSAVED: ClassVar[tuple[str, ...]] = ()
+    """Parameters that a state has in another place."""
+
     _counts: ClassVar[dict[str, int | str | None]] = {}
     """Attributes that count, each with its largest value, or the attribute that holds it."""
 
@@ -89,8 +97,14 @@ class Saved(Parameterised):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Values from which a state file builds the filter."""
-        return {name: getattr(self, name) for name in self.__signature__.parameters}
+        """Values from which a state file builds the filter; a digest only if not BLAKE2b."""
+        names = [name for name in self.__signature__.parameters if name not in self._UNSAVED]
+        values = {name: getattr(self, name) for name in names}
+        return {
+            name: value
+            for name, value in values.items()
+            if value is not None and (name, value) != _DIGEST
+        }
 
     @classmethod
     def _specified(cls, parameters: dict[str, Any]) -> Specification:

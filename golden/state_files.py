@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
+from threading import Lock
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -27,6 +28,10 @@ differs from the last in its name alone.
 
 
 _ZIP = b"PK"
+
+_HEADERS = Lock()
+"""Held while numpy reads headers: in CPython 3.11 two threads in `ast.literal_eval` may disturb
+each other ("AST constructor recursion depth mismatch")."""
 
 
 def write_state(

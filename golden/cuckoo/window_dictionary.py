@@ -100,6 +100,7 @@ class WindowDictionary(DictionaryState):
     specification = WindowDictionarySpec
     supported = (*CountedFilter.supported, Operation.REMOVE)
     _uncompared = ("lost", "stash_peak")
+    _UNSAVED = ("secret",)
     _counts: ClassVar = {
         "insertions": 1 << 62,
         "lost": "insertions",
@@ -122,13 +123,6 @@ class WindowDictionary(DictionaryState):
     def _signature(cls) -> list[inspect.Parameter]:
         secret = inspect.Parameter("secret", inspect.Parameter.KEYWORD_ONLY, default=0)
         return [*super()._signature(), secret]
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Values from which a state file builds the filter."""
-        names = (name for name in self.__signature__.parameters if name != "secret")
-        values = {name: getattr(self, name) for name in names}
-        return {name: value for name, value in values.items() if value is not None}
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:

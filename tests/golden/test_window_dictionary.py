@@ -30,9 +30,7 @@ TIGHT = {"window": 30, "columns": 2, "rows": 4, "digest_bits": 7, "stash": 3}
 
 
 def twin_of(model, secret=0):
-    # The twin takes integers alone.
-    parameters = {name: value for name, value in model.parameters.items() if name != "digest"}
-    return ScalarWindowDictionary(**parameters, secret=secret)
+    return ScalarWindowDictionary(**model.parameters, secret=secret)
 
 
 def assert_same(model, twin):

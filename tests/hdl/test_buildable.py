@@ -134,7 +134,7 @@ def test_golden_takes_what_hardware_does_not():
     """Only hardware is limited: 1,024 segments, and 300 hash functions."""
     for values in ({**APBF, "l": 1021}, {**TIMING, "hashes": 300}):
         model = from_spec(Specification.from_dict(values))
-        times = {"timestamps": [0, 0]} if "span" in values else {}
+        times = {"now": [0, 0]} if "span" in values else {}
         assert len(model.check_and_insert([1, 2], **times)) == 2
 
 
