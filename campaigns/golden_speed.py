@@ -49,7 +49,7 @@ LIBRARIES = {"rbloom": "rbloom", "fastbloom_rs": "fastbloom-rs", "probables": "p
              "cachetools": "cachetools"}  # fmt: skip
 """Distribution of each module whose filters take part if it is installed."""
 
-INSTALL = "pip install 'lately[bench]'"
+INSTALL = "extra bench"
 
 Step = Callable[[Any], Sequence[bool] | NDArray[np.bool_]]
 """Checks and inserts keys, one after another."""

@@ -74,9 +74,12 @@ def _columns(*starts: int) -> tuple[tuple[int, int], ...]:
 
 
 # Columns keep clear of the clock's spine in the middle.
+_MIDDLE = Sites((10, 34, 58), _columns(*range(4, 32, 9), *range(42, 79, 9)))
+
 SITES: Mapping[str, Sites] = {
     "--25k": Sites((25, 37), _columns(*range(4, 23, 9), *range(33, 61, 9))),
-    "--45k": Sites((10, 34, 58), _columns(*range(4, 32, 9), *range(42, 79, 9))),
+    "--45k": _MIDDLE,
+    "--um5g-45k": _MIDDLE,
     "--85k": Sites(
         (22, 46, 70, 82),
         _columns(*range(4, 59, 9), *range(69, 115, 9)),

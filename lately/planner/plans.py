@@ -19,6 +19,9 @@ from .requirement import (
     Requirement,
     Span,
 )
+from .requirement import (
+    RequirementError as RequirementError,
+)
 
 POOL = 60
 """Cheapest filters of a family among which alternatives are looked for."""

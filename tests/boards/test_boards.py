@@ -653,10 +653,17 @@ class Crowded(FakeFlow):
 
 # The page
 
+UNBUILT = {
+    "ulx3s-12f", "ulx3s-25f", "ulx3s-45f", "ecpix-5", "icepi-zero", "icesugar",
+    "upduino-v3", "tang-nano-20k",
+}  # fmt: skip
+"""Boards without a report: the page says that their bitstreams are not tested."""
+
 
 def test_page_has_every_board_as_it_is():
     reports = [report for report in blocks.load("boards") if tables.is_own(report)]
-    assert [report["board"] for report in reports] == list(BOARDS)
+    built = [report["board"] for report in reports]
+    assert built == [name for name in BOARDS if name not in UNBUILT]
     page = tables.boards(reports)["bitstreams"]
     former = next((line for line in page.splitlines() if line.startswith("**Built before")), "")
     for report in reports:
@@ -678,7 +685,9 @@ def test_page_takes_the_later_report(tmp_path, monkeypatch):
     another.write_text(json.dumps(other))
     tables.take_boards([later, another])
     reports = blocks.load("boards")
-    assert [report["board"] for report in reports] == [*BOARDS, other["board"]]
+    assert [report["board"] for report in reports] == [
+        *(report["board"] for report in own), other["board"],
+    ]  # fmt: skip
     assert reports[-1] == other
     page = tables.boards(reports)
     assert "| 321.1 |" in page["bitstreams"]
