@@ -164,10 +164,13 @@ def test_device_wrong():
 
 
 @pytest.mark.parametrize(
-    ("name", "bram", "lut", "ff"), [("xc7a35t", 8, 512, 506), ("mpf100t", 8, None, None)]
+    ("name", "bram", "lut", "ff"), [("xc7a35t", 8, 512, 506), ("mpf100t", 0, None, None)]
 )
 def test_device_without_a_placer_is_counted(name, bram, lut, ff, tmp_path):
-    """There is no clock in any figure; counts are within 3 %."""
+    """There is no clock in any figure; counts are within 3 %.
+
+    On a PolarFire, yosys puts the parts of this small ring into uSRAM, which is not counted.
+    """
     report = synthesize_unit(any_preset("gebf-tiny"), device=device(name), directory=tmp_path)
     assert not device(name).placed
     values = report.to_dict()
