@@ -263,7 +263,7 @@ def _ordered(window: int) -> tuple[None, Step]:
 
 
 def _cache(window: int) -> tuple[None, Step]:
-    from cachetools import LRUCache  # type: ignore[import-untyped]
+    from cachetools import LRUCache
 
     last: Any = LRUCache(window)
 

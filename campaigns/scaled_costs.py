@@ -31,7 +31,7 @@ UNITS = {
     "dictionary-tiny": any_preset("dictionary-tiny"),
     "timing-small": any_preset("timing-small"),
     "gebf-tiny": any_preset("gebf-tiny"),
-    "small, in time": replace(any_preset("small"), span=2000),
+    "small, in time": replace(any_preset("small"), span=2000),  # type: ignore[call-arg]
     "timing-counted-small": SPECS["timing-counted-small"],
     "tiny": any_preset("tiny"),
     "apbf-small": SPECS["apbf-small"],
