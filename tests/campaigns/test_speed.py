@@ -109,7 +109,7 @@ def test_runs(monkeypatch, capsys):
     assert found["missing"] == ["cachetools"]
     assert len(speed.rows([Record(point, {}, found)])) == len(found["filters"])
     assert capsys.readouterr().err == (
-        "cachetools: not installed, left out (pip install 'lately[bench]')\n"
+        "cachetools: not installed, left out (extra bench)\n"
     )
     assert {one["call"] for one in found["filters"]} == set(speed.FORMS)
     for one in found["filters"]:

@@ -67,7 +67,6 @@ IMPORTS = """
 import lately.boards.targets.build
 import lately.replay.run
 import lately.sim.board
-import lately.sim.proofs.catalogue
 """
 
 README = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
