@@ -108,9 +108,7 @@ def test_runs(monkeypatch, capsys):
     found = speed.run(point)
     assert found["missing"] == ["cachetools"]
     assert len(speed.rows([Record(point, {}, found)])) == len(found["filters"])
-    assert capsys.readouterr().err == (
-        "cachetools: not installed, left out (extra bench)\n"
-    )
+    assert capsys.readouterr().err == ("cachetools: not installed, left out (extra bench)\n")
     assert {one["call"] for one in found["filters"]} == set(speed.FORMS)
     for one in found["filters"]:
         assert one["false_negatives"] == 0
