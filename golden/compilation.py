@@ -22,6 +22,9 @@ VARIABLE = "LATELY_FAST"
 MOST_SEGMENTS = 63
 """Segments of a ring that the loops can take, the spare included: each is a bit of a word."""
 
+MOST_BITS = (1 << 32) - 64
+"""Most bits of a segment of a compiled ring, whose places have 32 bits."""
+
 
 def extension() -> Any:
     """Return the extension module; None if it cannot be imported."""

@@ -92,7 +92,7 @@ def read_state(
     try:
         if not content.startswith(_ZIP):
             raise ValueError(f"{len(content)} bytes that are no zip archive")
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        with _HEADERS, np.load(io.BytesIO(content), allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}
         text, digest = str(arrays.pop("header")), str(arrays.pop("digest"))
         intact = _digest(text, arrays) == digest
@@ -101,6 +101,8 @@ def read_state(
     except Exception as error:
         # zipfile, zlib and numpy answer damage with a dozen types, OSError among them.
         reason = " ".join(str(error).split())
+        if "allow_pickle" in reason:  # The advice of numpy would run what a file holds.
+            reason = "an array of Python objects"
         raise StateFileError(
             f"{name}: expected a filter state written by save(), found something else ({reason})"
         ) from None

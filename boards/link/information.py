@@ -143,7 +143,7 @@ class Information:
 
     @property
     def key_digest(self) -> KeyDigest:
-        """Digest of text, as that of the golden model."""
+        """Digest of text, the same as in the golden model."""
         name, seed = self.spec.get("digest", DIGESTS[0]), self.spec.get("seed", 0)
         return KeyDigest(self.key_bits, name, seed)
 

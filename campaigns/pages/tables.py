@@ -318,8 +318,8 @@ the time of each tenth is that of all others, and memory stays where it was.
 {table}
 {total:.1f} s of CPU time in all, and {cpu_seconds:.1f} s with drawing the keys.
 {before:.0f} MiB of memory were taken before the first insertion, and
-{peak:.0f} MiB at most. Of {known:,} queries for keys of the window {negatives} were answered
-wrongly. On {processor}, seed {seed}."""
+{peak:.0f} MiB at most. {known:,} queries for keys of the window gave {negatives} wrong
+answers. On {processor}, seed {seed}."""
 
 
 def speed(measured: Sequence[Record], stream: Sequence[Record]) -> dict[str, str]:
@@ -350,7 +350,7 @@ def stream_text(record: Record) -> str:
         before=run["peak_bytes_before"] / 2**20,
         peak=run["peak_bytes"] / 2**20,
         known=sum(part["queries_of_the_window"] for part in parts),
-        negatives=run["false_negatives"] or "none",
+        negatives=run["false_negatives"] or "no",
         processor=run["processor"],
     )
 

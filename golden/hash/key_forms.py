@@ -1,10 +1,10 @@
-"""Forms of keys that are neither integers nor bytes, each brought to one of the two.
+"""Forms of keys other than integers and bytes; each form stands for an integer or for bytes.
 
 `check_keys` says what each form stands for.
 
-A tuple is one key. Its key is the digest of its encoding, which is that of the tuple as an
-element. An element is encoded as a tag of one byte, the length of its content in 8 bytes,
-little-endian, and the content:
+A tuple is one key: the digest of its encoding. A tuple is encoded like an element. An element
+is encoded as a tag of one byte, the length of its content in 8 bytes, little-endian, and the
+content:
 
 - tag ``b``: the bytes of text, or of a form that stands for bytes;
 - tag ``i``: an integer, or a form that stands for one, in decimal digits, with a minus sign if it

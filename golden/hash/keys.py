@@ -1,7 +1,7 @@
 """Keys as people have them, brought to the 64-bit words that filters hash.
 
-A key is an integer, which stands for itself, or bytes, which stand for their digest. All other
-forms stand for one of the two: `check_keys` has the list.
+A key is an integer, which stands for itself, or bytes, which stand for their digest. Every
+other form stands for an integer or for bytes: `check_keys` has the list.
 """
 
 import sys
@@ -125,7 +125,7 @@ def check_keys(keys: Keys, digest: KeyDigest) -> NDArray[np.uint64]:
       that its unit makes no difference. Without a time zone, it is in UTC.
     - A tuple is one key, whose elements are of any of these forms or tuples: (1, 2) and (2, 1)
       are two keys, and so are 1 and (1,). In a tuple, -1 and 2**key_bits - 1 are two integers.
-      Its key is that of the bytes of its encoding; see `key_forms`.
+      It stands for the bytes of its encoding; see `key_forms`.
     - A list, an array, a set and any other iterable are several keys, all integers or all bytes.
       Lists in a list are rows of words, as an array of shape (n, words) has them.
     - An array of numpy's type S or U drops zeros at the end of its elements. Hence an element

@@ -39,13 +39,13 @@ HARDWARE_FIELDS = Field.TOS | Field.TTL | Field.VLAN | Field.LAYER2 | Field.FRAM
 """Fields that hardware can take."""
 
 DEFAULT_FIELDS = Field.TOS
-"""Fields of a digest if nobody names others."""
+"""Fields of a digest by default."""
 
 IP4_TOS, IP4_ID, IP4_TTL, IP4_CHECKSUM = 1, 4, 8, 10
 """Places in a header of IPv4."""
 
 IP6_CLASS, IP6_HOP_LIMIT = 0, 7
-"""Places in a header of IPv6, that of the traffic class with the half of a byte after it."""
+"""Places in a header of IPv6. The traffic class begins in the second half of its byte."""
 
 
 class FieldError(LatelyError, ValueError):

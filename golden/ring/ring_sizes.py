@@ -2,7 +2,7 @@
 
 Each function returns parameters of the family's constructor: of the shapes
 that are tried, the one that needs the least memory where its segments are
-full, in the smallest size whose mean rate is within the one asked for. A GEBF
+full, in the smallest size whose mean rate is at most the given rate. A GEBF
 may need `TOLERATED` of that memory if its columns then fit the words of a
 computer, see `_fitting`.
 """

@@ -399,7 +399,8 @@ class SlidingFilter(CountedFilter):
 def _segments(layout: Layout) -> "Segments | CompiledSegments":
     """Build the memory: compiled where that is wanted, and the loops can take the layout."""
     few = layout.spec.segments <= compilation.MOST_SEGMENTS
-    if type(layout) is not Layout or not few or not compilation.wanted():
+    small = layout.bits <= compilation.MOST_BITS
+    if type(layout) is not Layout or not few or not small or not compilation.wanted():
         return Segments(layout)
     from .compiled_segments import CompiledSegments
 

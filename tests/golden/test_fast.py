@@ -422,6 +422,15 @@ def test_longer_rings_take_the_numpy_path():
     assert not from_spec(replace(spec, l=43)).compiled
 
 
+@pytest.mark.parametrize(("spare", "wanted"), [(0, True), (1, False)])
+def test_larger_segments_take_the_numpy_path(spare, wanted, monkeypatch):
+    """A place in a segment has 32 bits; here the limit moves, as such a segment takes 512 MiB."""
+    spec = preset("tiny")
+    bits = from_spec(spec)._layout.bits
+    monkeypatch.setattr(compilation, "MOST_BITS", bits - spare)
+    assert from_spec(spec).compiled == wanted
+
+
 def test_layouts_of_studies_take_the_numpy_path():
     shared = {"window": 100, "epochs": 4, "hashes": 3, "bits": 1024, "block_bits": 64}
     assert BlockedGEBF(**shared, partitioned=False).compiled

@@ -424,6 +424,27 @@ def test_files_in_several_threads(tmp_path):
         assert all(pool.map(read, range(180)))
 
 
+def test_headers_are_read_by_one_thread_at_a_time(monkeypatch):
+    """Two threads in `ast.literal_eval` may disturb each other in CPython 3.11."""
+    held, load_arrays = [], np.load
+
+    def loading(*arguments, **options):
+        held.append(state_files._HEADERS.locked())
+        return load_arrays(*arguments, **options)
+
+    monkeypatch.setattr(np, "load", loading)
+    GEBF.from_bytes(every_model.used("GEBF").to_bytes())
+    assert held == [True]
+
+
+def test_objects_are_refused_without_advice_to_run_them(tmp_path):
+    np.savez(tmp_path / "objects.npz", header=np.array([{}], object))
+    with pytest.raises(
+        StateFileError, match=r"found something else \(an array of Python objects\)$"
+    ):
+        load(tmp_path / "objects.npz")
+
+
 def test_nothing_is_run_that_a_file_holds():
     """Neither pickles nor texts: no call of the modules that read files could do it."""
     for module in (state_files, filter_module, saved_module, models_module):
