@@ -22,8 +22,8 @@ VARIABLE = "LATELY_FAST"
 MOST_SEGMENTS = 63
 """Segments of a ring that the loops can take, the spare included: each is a bit of a word."""
 
-MOST_BITS = (1 << 32) - 64
-"""Most bits of a segment of a compiled ring, whose places have 32 bits."""
+MOST_BITS = 1 << 32
+"""Most bits that a segment of a compiled ring can hold: its places have 32 bits."""
 
 
 def extension() -> Any:
@@ -39,11 +39,6 @@ def core() -> Any:
 def wanted() -> bool:
     """Whether filters that are built now take the compiled path."""
     return core() is not None
-
-
-def importable() -> bool:
-    """Whether the extension module can be imported."""
-    return _core is not None
 
 
 def halves(secrets: list[int]) -> NDArray[np.uint64]:

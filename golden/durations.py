@@ -104,7 +104,10 @@ def span_nanoseconds(span: object) -> int:
     if isinstance(span, timedelta):
         seconds = Fraction(span // timedelta(microseconds=1), 10**6)
     elif isinstance(span, np.timedelta64):
-        seconds = Fraction(int(span.astype("timedelta64[ns]").astype(np.int64)), NANOSECONDS)
+        exact = span.astype("timedelta64[ns]")
+        whole = np.datetime_data(span)[0] != "generic" and exact.astype(span.dtype) == span
+        require(whole, "span", "must be a whole number of nanoseconds below 2**63", span)
+        seconds = Fraction(int(exact.astype(np.int64)), NANOSECONDS)
     elif isinstance(span, str):
         seconds = time_seconds(span, "span")
     else:

@@ -209,9 +209,25 @@ class TimedFilter(Filter):
 
         Parameters, errors: as `insert`; result of shape (n,) as `query`.
         """
+        if not refresh:
+            words = self._words(keys)
+            given = self._given(now, len(words))
+            return self._checked_and_inserted(words, given, refresh=False)
         words, times, late = self._arrivals(keys, now)
-        seen = self._checked_and_inserted(words, times, refresh=refresh)
-        self.late += int(np.count_nonzero(late if refresh else late & ~seen))
+        seen = self._checked_and_inserted(words, times)
+        self.late += int(np.count_nonzero(late))
+        return seen
+
+    def _check_and_insert_new(self, keys: Words, given: Times) -> Answers:
+        """As `Filter` has it; the time of a key that is not inserted moves no later time."""
+        seen = np.empty(len(keys), np.bool_)
+        for at in range(len(keys)):
+            one = slice(at, at + 1)
+            times = np.maximum(given[one], self._last)
+            seen[at] = self._query(keys[one], times)[0]
+            if not seen[at]:
+                self.late += int(times[0] != given[at])
+                self._check_and_insert(keys[one], times)
         return seen
 
     @one_or_all

@@ -81,7 +81,12 @@ def _since_1970(value: Any) -> int:
         raise TypeError(f"now: must be one kind of times, not {type(value).__name__}")
     if value.tzinfo is None:
         raise TypeError(f"now: must be a datetime with a time zone, not {value!r}")
-    return (value - _EPOCH) // _MICROSECOND * 1000
+    return instant(value)
+
+
+def instant(moment: datetime) -> int:
+    """Return the nanoseconds from 1970 to a `moment` that has a time zone."""
+    return (moment - _EPOCH) // _MICROSECOND * 1000
 
 
 def check_timestamps(timestamps: ArrayLike, count: int, last: int) -> Times:

@@ -238,10 +238,9 @@ static int take_key(Base *self, const Engine *engine, PyObject *object, uint64_t
 
 /* Reads the clock of a filter; returns 0 if the method of Python is needed. */
 static int read_clock(Base *self, Engine *engine) {
-    PyObject *clock = Py_NewRef(engine->clock), *time = PyObject_CallObject(clock, NULL);
+    PyObject *time = PyObject_CallMethod((PyObject *)self, "_clock", NULL);
     int64_t now = time && PyLong_CheckExact(time) ? PyLong_AsLongLong(time) : -1;
     Py_XDECREF(time);
-    Py_DECREF(clock);
     PyErr_Clear();
     /* Another thread may have come between. */
     if (now < 0 || now >> 62 || free_engine(self) != engine || !engine->armed) {
@@ -264,7 +263,7 @@ static int perform_one(Base *self, int code, PyObject *object, int64_t *age) {
     if (ready <= 0) {
         return ready;
     }
-    if (engine->clock && !read_clock(self, engine)) {
+    if (engine->timed && !read_clock(self, engine)) {
         return 0;
     }
     *age = code == CHECK_NEW ? check_new(engine, key) : engine->one(engine, code, key);

@@ -23,12 +23,12 @@ typedef struct Engine {
     Secret digest_key;                    /* of SIPHASH */
     /* Performs QUERY, INSERT or CHECK of one key, and returns its age; -1 if it is not reported. */
     int64_t (*one)(struct Engine *engine, int code, uint64_t key);
-    PyObject *clock; /* owned: gives the time of a single key; NULL if the filter has no clock */
+    int timed; /* whether a single key has the time that the filter's `_clock` gives */
     int64_t now;     /* that time */
 } Engine;
 
 /* Type on which compiled states build. */
-extern PyTypeObject *engine_type;
+extern PyTypeObject *engine_type, *ring_type;
 
 /* Bytes of a str or bytes object; returns 0 if it is another, or has no UTF-8. */
 int text_bytes(PyObject *object, const uint8_t **bytes, Py_ssize_t *count);

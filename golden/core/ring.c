@@ -60,6 +60,8 @@ static void publish(Ring *ring) {
         uint64_t next = live->turns + 1;
         memcpy(&live->slots[next & 1], &ring->at, sizeof ring->at);
         __atomic_store_n(&live->turns, next, __ATOMIC_RELEASE);
+        /* The clear that follows must not be seen before the turn. */
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
     }
 }
 
@@ -97,7 +99,7 @@ WIDE static void keep_bits(uint64_t *words, Py_ssize_t count, uint64_t keep) {
 /* Clears more bytes of the retired segment; nothing reads it before it is the youngest. */
 static void clear_more(Ring *ring, Py_ssize_t bytes) {
     uint8_t *begin = (uint8_t *)ring->memory.buf + ring->cleared;
-    Py_ssize_t left = ring->whole - ring->cleared, part = bytes < left ? (bytes + 7) / 8 * 8 : left;
+    Py_ssize_t left = ring->whole - ring->cleared, part = bytes < left ? bytes : left;
     ring->cleared += part;
     if (!ring->size) {
         memset(begin + ring->retired * ring->whole, 0, (size_t)part);
@@ -121,7 +123,7 @@ static void clear_all(Ring *ring) {
 }
 
 static void retire(Ring *ring) {
-    int64_t pace = ring->whole / ring->at.length + 1;
+    int64_t pace = (ring->whole / ring->at.length + 8) / 8 * 8; /* whole words */
     ring->retired = (int)segment_of(ring, ring->segments - 1);
     ring->cleared = 0;
     ring->pace = pace > CLEARED_AT_ONCE ? pace : CLEARED_AT_ONCE;
@@ -320,7 +322,7 @@ static int64_t perform_one(Engine *engine, int code, uint64_t key) {
 
 /* The type */
 
-static PyTypeObject *ring_type;
+PyTypeObject *ring_type;
 
 /* Whether all places of keys are within the memory. */
 static int places_fit(const Ring *ring) {

@@ -236,7 +236,7 @@ static int64_t timed_one(Engine *engine, int code, uint64_t key) {
 static PyObject *timed_new(PyTypeObject *type, PyObject *args, PyObject *named) {
     PyObject *ring;
     (void)named;
-    if (!PyArg_ParseTuple(args, "O!", engine_type, &ring)) {
+    if (!PyArg_ParseTuple(args, "O!", ring_type, &ring)) {
         return NULL;
     }
     TimedRing *self = (TimedRing *)PyType_GenericAlloc(type, 0);
@@ -244,6 +244,7 @@ static PyObject *timed_new(PyTypeObject *type, PyObject *args, PyObject *named) 
         self->ring = (Engine *)Py_NewRef(ring);
         self->engine.hash = (Hash *)Py_NewRef((PyObject *)self->ring->hash);
         self->engine.one = timed_one;
+        self->engine.timed = 1;
         self->t.settled = self->settled;
         self->t.overfull = self->overfull;
     }
@@ -255,7 +256,6 @@ static void timed_dealloc(PyObject *object) {
     PyTypeObject *type = Py_TYPE(object);
     Py_XDECREF((PyObject *)self->ring);
     Py_XDECREF((PyObject *)self->engine.hash);
-    Py_XDECREF(self->engine.clock);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
     Py_DECREF(type);
 }
@@ -277,12 +277,12 @@ static int take_arrays(Arrays *a, PyObject *state, PyObject *settled, PyObject *
     return a->overfull != NULL;
 }
 
-/* arm(state, settled, overfull, clock): takes the state of the filter, for single keys. */
+/* arm(state, settled, overfull): takes the state of the filter, for single keys. */
 static PyObject *timed_arm(PyObject *object, PyObject *args) {
     TimedRing *self = (TimedRing *)object;
-    PyObject *o[4];
+    PyObject *o[3];
     Arrays a = {.slices = 0};
-    if (!PyArg_ParseTuple(args, "OOOO", &o[0], &o[1], &o[2], &o[3]) ||
+    if (!PyArg_ParseTuple(args, "OOO", &o[0], &o[1], &o[2]) ||
         !take_arrays(&a, o[0], o[1], o[2])) {
         return core_finish(&a.all, NULL);
     }
@@ -297,9 +297,6 @@ static PyObject *timed_arm(PyObject *object, PyObject *args) {
     memcpy(self->settled, a.settled, (size_t)a.slices * 8);
     memcpy(self->overfull, a.overfull, (size_t)a.slices);
     look_at_slices(&self->t);
-    PyObject *before = self->engine.clock;
-    self->engine.clock = Py_NewRef(o[3]);
-    Py_XDECREF(before);
     self->engine.armed = 1;
     return core_finish(&a.all, Py_NewRef(Py_None));
 }

@@ -13,7 +13,7 @@ content:
 """
 
 from contextlib import suppress
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from importlib import import_module
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any
@@ -22,13 +22,14 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
+from ..times import instant
+
 TEXTS = (str, bytes, bytearray, memoryview)
 INTEGERS = (int, np.integer)
 Address = IPv4Address | IPv6Address
 
 _EXPECTED = "must be integers, text or bytes"
 _NULLS = ("NoneType", "NAType", "NaTType")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def null(kind: object, position: int) -> TypeError:
@@ -58,10 +59,12 @@ def plain(item: Any, position: int = 0) -> Any:
         return encoded(item)
     if hasattr(item, "as_py"):  # a scalar of Arrow
         return plain(item.as_py(), position)
+    if isinstance(item, np.ndarray):
+        if item.ndim:
+            raise unexpected("ndarray")
+        return plain(item[()], position)
     if kind.__name__ in _NULLS or item != item:
         raise null(kind.__name__, position)
-    if isinstance(item, np.ndarray) and item.ndim == 0:
-        return plain(item[()], position)
     if isinstance(item, np.datetime64):
         return int(nanoseconds(np.array([item]))[0])
     if hasattr(item, "to_datetime64"):  # a timestamp of pandas, in UTC
@@ -91,7 +94,7 @@ def _instant(item: date) -> int:
         item = datetime(item.year, item.month, item.day)
     if item.tzinfo is None:
         item = item.replace(tzinfo=UTC)
-    return (item - _EPOCH) // timedelta(microseconds=1) * 1000
+    return instant(item)
 
 
 def nanoseconds(instants: NDArray[np.datetime64]) -> NDArray[np.int64]:

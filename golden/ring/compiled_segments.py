@@ -31,6 +31,12 @@ counts of the call, and rows of the secrets, -1 if none waits. `SINGLES` is the 
 counts of single keys: operations, insertions, hits."""
 
 
+def pitch(layout: Layout) -> int:
+    """Return the bits from one block of a segment to the next; a block that fits is in a word."""
+    width = layout.parts * layout.cells
+    return 1 << (width - 1).bit_length() if width <= 64 else width
+
+
 class CompiledSegments:
     """Bits of all physical segments in a `layout`; does what `Segments` does, bit for bit.
 
@@ -47,8 +53,7 @@ class CompiledSegments:
         self._layout = layout
         width = layout.parts * layout.cells
         self._blocks = spec.segment_blocks
-        # A block that fits into a word is in one.
-        self._pitch = 1 << (width - 1).bit_length() if width <= 64 else width
+        self._pitch = pitch(layout)
         self._columns = layout.hash.functions == 1
         self._memory = self._empty() if memory is None else memory
         shared = () if live is None else (live,)

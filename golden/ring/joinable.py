@@ -26,6 +26,8 @@ class Joinable(TimedFilter):
     segment are of the same time in all rings.
     """
 
+    # Two unions of two rings in two threads would wait for each other.
+    _unlocked = (*TimedFilter._unlocked, "union")
     _spec: FilterSpec
     _joinable: bool
     _turns: RotationState
@@ -40,7 +42,7 @@ class Joinable(TimedFilter):
         """Return a new ring with the keys of this ring and of `others`.
 
         It is the ring that had performed the insertions of all in the order of time, bit for
-        bit, its counters apart. So every key that one of them would report is reported.
+        bit; its counters are the sums. So every key that one of them would report is reported.
 
         Let n be the insertions of all rings together in a generation, m the bits of a part and k
         the parts of a segment. A segment with so many keys matches a fresh key with
@@ -68,7 +70,7 @@ class Joinable(TimedFilter):
             if one._spec != self._spec:
                 raise ValueError(f"union: must have one specification, not also {one._spec}")
         rings = [deepcopy(one) for one in (self, *others)]
-        if any(_secrets(one) != _secrets(self) for one in rings):
+        if any(_secrets(one) != _secrets(rings[0]) for one in rings[1:]):
             raise ValueError("union: must have rings with the same secrets, not others")
         latest = max(one._last for one in rings)
         for one in rings:
@@ -79,6 +81,8 @@ class Joinable(TimedFilter):
         bits = np.bitwise_or.reduce([one._ring._state()[1]["bits"] for one in rings])
         joined._ring._restore(numbers, {"bits": bits})
         joined._turns.join([one._turns for one in rings[1:]])
+        for name in ("operations", "_inserted_keys", "hits", "late"):
+            setattr(joined, name, sum(getattr(one, name) for one in rings))
         joined._last = latest
         joined.clock = self.clock
         return joined

@@ -125,6 +125,8 @@ def _attached(mapped: mmap.mmap, write: bool) -> SlidingFilter:
         raise ValueError("it was written before the machine started; save() outlives that")
     spec = FilterSpec.from_dict(header["spec"])
     model = _KINDS[spec.family](spec, partitioned=header["partitioned"])
+    if not model.compiled:
+        raise LatelyError("attach: must have the extension, which is not built or is refused")
     like = cast(CompiledSegments, model._segments).memory
     if len(mapped) != start + _PAGE + like.nbytes:
         raise ValueError(f"{len(mapped)} bytes do not fit the specification")

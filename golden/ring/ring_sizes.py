@@ -16,7 +16,7 @@ import numpy as np
 
 from .. import analysis
 from ..sizing import HASHES, smallest
-from ..spec import APBFSpec, FilterSpec
+from ..spec import FilterSpec
 
 GENERATIONS = range(1, 33)
 """Generations in the window that are tried: more need more segments, and leave less slack."""
@@ -61,12 +61,6 @@ def _fitting(shapes: list[Shape], sizes: Callable[[Shape], dict[str, int]]) -> d
     near = sorted((one for one in better if one[0] <= TOLERATED * least[0]), key=cost)
     found = (sizes(one) for one in near)
     return next((one for one in found if one["bits"] <= TOLERATED * result["bits"]), result)
-
-
-def apbf_rate(*, k: int, l: int, slice_bits: int, generation: int) -> float:
-    """Return the mean false-positive rate of an APBF; `k` and `l` as for `APBF`."""
-    spec = APBFSpec(k=k, l=l, slice_bits=slice_bits, generation=generation)
-    return spec.mean_false_positive_rate
 
 
 def _keeps(family: str, fpr: float, values: dict[str, Any]) -> bool:

@@ -197,6 +197,8 @@ class SlidingFilter(CountedFilter):
     @generation.setter
     def generation(self, value: int) -> None:
         require_count("generation", value)
+        if self._follow is not None:
+            raise ValueError("filter: must be attached with write=True to change it")
         self._ring.generation = int(value)
 
     # Secrets
@@ -399,9 +401,9 @@ class SlidingFilter(CountedFilter):
 def _segments(layout: Layout) -> "Segments | CompiledSegments":
     """Build the memory: compiled where that is wanted, and the loops can take the layout."""
     few = layout.spec.segments <= compilation.MOST_SEGMENTS
-    small = layout.bits <= compilation.MOST_BITS
-    if type(layout) is not Layout or not few or not small or not compilation.wanted():
+    if type(layout) is not Layout or not few or not compilation.wanted():
         return Segments(layout)
-    from .compiled_segments import CompiledSegments
+    from .compiled_segments import CompiledSegments, pitch
 
-    return CompiledSegments(layout)
+    large = layout.spec.segment_blocks * pitch(layout) > compilation.MOST_BITS
+    return Segments(layout) if large else CompiledSegments(layout)

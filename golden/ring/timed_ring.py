@@ -159,7 +159,7 @@ class TimeLimitedRing(Joinable):
     def _lend(self) -> None:
         if self._clock is not None:
             self._ring._arm()
-            self._engine.arm(*self._turns.vector(), self._clock)
+            self._engine.arm(*self._turns.vector())
 
     def _regain(self) -> list[int]:
         vector, counts = self._turns.vector(), np.zeros(4, np.int64)

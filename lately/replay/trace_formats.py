@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal, DecimalException
 from itertools import chain, islice
 from typing import Any
 
 from ..golden.durations import NANOSECONDS
+from ..golden.times import instant
 from ..stream_files import TraceError
 
 Record = tuple[str, int | None]
@@ -22,8 +23,6 @@ Take = Callable[[int], list[Record]]
 
 # More digits would not be kept by an exact product.
 _MOST_SECONDS = 10**19
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
 _HEAD_LINES = 20
 _BLOCK_LINES = 4096
@@ -197,7 +196,7 @@ def _log_records(lines: Iterator[str], key: Sequence[str], rejects: Rejects) -> 
             continue
         values = [getter(entry, request) for getter in getters]
         text = " ".join("-" if value is None else str(value) for value in values)
-        yield text, _moment(entry.request_time)
+        yield text, instant(entry.request_time)
 
 
 def _log_parser() -> Callable[[str], Any]:
@@ -363,17 +362,13 @@ def _nanoseconds(text: str) -> int | None:
     except DecimalException:
         moment = datetime.fromisoformat(text.strip())
         # A time without a zone is taken for UTC, so that the same file reads alike everywhere.
-        return _moment(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+        return instant(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
     if seconds.is_nan():
         return None
     # The absolute value of a huge number would overflow.
     if seconds.copy_abs() >= _MOST_SECONDS:
         raise ValueError("out of range")
     return round(seconds * NANOSECONDS)
-
-
-def _moment(moment: datetime) -> int:
-    return (moment - _EPOCH) // _MICROSECOND * 1000
 
 
 def columns_text(header: Sequence[str]) -> str:

@@ -5,9 +5,10 @@ import pytest
 from paths import taking
 
 from lately.golden import FilterSpec, compilation, from_spec, load
+from lately.golden.ring.compiled_segments import CompiledSegments
 
 pytestmark = pytest.mark.skipif(
-    not compilation.importable(), reason="the extension module is not built"
+    compilation.extension() is None, reason="the extension module is not built"
 )
 
 GENERATION = 60
@@ -109,3 +110,17 @@ def test_queries_write_nothing():
     fast.query(np.arange(5000, dtype=np.uint64))
     assert all(key in fast for key in range(6 * GENERATION - 100, 6 * GENERATION))
     assert np.array_equal(before, fast._segments._memory)
+
+
+def test_a_clear_ends_with_the_memory():
+    """The pace is 4,097 bytes here, and the bytes behind the last whole step fewer than a word."""
+    model = from_spec(
+        FilterSpec(family="gebf", window=4108, epochs=4, hashes=1, bits=5 * 4_206_594)
+    )
+    size = model._segments.memory.size
+    memory = np.full(size + 64, 0xFF, np.uint8)
+    memory[:size] = 0
+    model._adopt(CompiledSegments(model._layout, memory[:size]), None)
+    for key in range(3 * 1027):
+        model.insert(key)
+    assert (memory[size:] == 0xFF).all()

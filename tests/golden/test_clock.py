@@ -1,8 +1,10 @@
 """Filters with a clock: times that are left out, times of events, late ones, and saved ones."""
 
+import gc
 import pickle
 import re
 import time
+import weakref
 from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
@@ -148,6 +150,13 @@ def test_time_of_an_event_wrong(now, error, message):
         (600, TypeError, 'span: must be a text such as "10min" or a timedelta, not 600'),
         ("10 parsecs", ValueError, "span: must be a number above 0 and one of ns, us, ms, s, "),
         (timedelta(0), ValueError, "span: must be above 0, not datetime.timedelta(0)"),
+        (
+            np.timedelta64(1500, "ps"),
+            ValueError,
+            "span: must be a whole number of nanoseconds below",
+        ),
+        (np.timedelta64(5), ValueError, "span: must be a whole number of nanoseconds below"),
+        (np.timedelta64(10**6, "D"), ValueError, "span: must be a whole number of nanoseconds be"),
         ("0.5ns", ValueError, "span: must be a whole number of nanoseconds, not '0.5 ns'"),
     ],
 )
@@ -253,6 +262,21 @@ def test_single_keys_are_as_in_numpy(kind, when_full):
     assert models[0].counters == models[1].counters
     assert models[0].late == models[1].late > 0
     assert models[0].shifts > 2
+
+
+def test_a_clock_that_refers_to_its_filter_is_collected():
+    class Service:
+        def __init__(self):
+            self.seen = GEBF.for_span("10s", rate=10)
+            self.seen.clock = self.now
+            assert not self.seen.check_and_insert("key")
+
+        def now(self):
+            return 10**18
+
+    service = weakref.ref(Service())
+    gc.collect()
+    assert service() is None
 
 
 def test_a_clock_that_gives_no_time():

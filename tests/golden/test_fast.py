@@ -29,7 +29,7 @@ from lately.golden.spec.timestamp import BlockTimingSpec, PartitionedTimingSpec,
 from papers.gebf_runs import DoubleHashedGEBF
 
 pytestmark = pytest.mark.skipif(
-    not compilation.importable(), reason="the extension module is not built"
+    compilation.extension() is None, reason="the extension module is not built"
 )
 
 SINGLE = ("query", "check_and_insert", "insert", "age", "__contains__")

@@ -2,6 +2,7 @@
 
 import re
 from copy import deepcopy
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -109,6 +110,32 @@ def test_rate_of_a_union():
     # Of all fillings: the rate of this one varies by a few percent.
     assert low * 0.9 < expected < high * 1.1
     assert joined.estimated_false_positive_rate(joined.latest) == pytest.approx(expected, rel=0.1)
+
+
+def test_counters_of_a_union_are_sums():
+    one, other = ring(GEBF), ring(GEBF)
+    one.insert([1, 2], [2 * SECOND, SECOND])
+    other.check_and_insert([1, 1], [SECOND, SECOND])
+    joined = one.union(other)
+    assert joined.counters["insertions"] == joined.insertions == 4
+    assert (joined.counters["operations"], joined.counters["hits"], joined.late) == (4, 1, 1)
+
+
+def test_unions_in_two_threads_do_not_wait_for_each_other():
+    one, other = ring(GEBF), ring(GEBF)
+
+    def unions(first, second):
+        for _ in range(20):
+            first.union(second)
+
+    threads = [
+        Thread(target=unions, args=pair, daemon=True) for pair in ((one, other), (other, one))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
 
 
 def test_states_of_joinable_rings(tmp_path):

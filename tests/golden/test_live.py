@@ -182,6 +182,7 @@ CHANGES = {
     "check, no refresh": lambda ring: ring.check_and_insert("a", refresh=False),
     "shift": lambda ring: ring.shift(),
     "clear": lambda ring: ring.clear(),
+    "generation": lambda ring: setattr(ring, "generation", 5),
     "perform": lambda ring: ring.perform([1, 3], [1, 2]),
 }
 
@@ -203,6 +204,12 @@ def test_other_families_are_refused(name, path):
     with pytest.raises(TypeError, match=rf"^share: must .* not {type(build(name)).__name__}$"):
         share(build(name), path)
     assert not path.exists()
+
+
+def test_a_filter_of_numpy_cannot_be_attached(path):
+    share(build("GEBF"), path)
+    with taking("numpy"), pytest.raises(LatelyError, match=r"^attach: must have the extension"):
+        attach(path)
 
 
 def test_filters_of_numpy_and_secrets_are_refused(path):

@@ -113,6 +113,20 @@ def test_windows_of_queries_decide():
     assert model.insertions == 5
 
 
+def test_a_late_key_that_is_reported_moves_no_later_time():
+    """A batch is its keys one after another, also where times fall."""
+    start = 100 * 10**9
+    keys, times = ["a", "a", "b", "c"], [start, start + 5, start + 2, start + 1]
+    batch, single = (GEBF.for_span("10s", 1e-6, rate=10) for _ in range(2))
+    answers = batch.check_and_insert(keys, times, refresh=False).tolist()
+    assert answers == [
+        single.check_and_insert(key, now, refresh=False)
+        for key, now in zip(keys, times, strict=True)
+    ]
+    assert (batch.latest, batch.late) == (single.latest, single.late) == (start + 2, 1)
+    assert batch == single
+
+
 def test_numbers_of_keys():
     for name in CHECKED:
         model = build(name)
