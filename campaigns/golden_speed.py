@@ -66,6 +66,8 @@ class Contestant:
     """Returns its memory in bits, None for an exact one, and a `Step`; answers have shape (n,)."""
     share: int = 1
     """It takes one of so many keys, the first ones."""
+    window: int = 0
+    """Window of the filter, if it is longer than the window of the stream."""
 
 
 FORMS: dict[str, Callable[[NDArray[np.uint64]], Any]] = {
@@ -124,7 +126,7 @@ def take(contestant: Contestant, stream: KeyStream, batch: int = BATCH) -> dict[
     seconds = time.process_time() - began
     seen = np.concatenate([np.asarray(answer, np.bool_) for answer in answers])
     repeated = stream.repeated[:count]
-    fresh = ~repeated & (np.arange(count) >= 2 * stream.window)
+    fresh = ~repeated & (np.arange(count) >= 2 * max(stream.window, contestant.window))
     return {
         "memory_bits": bits,
         "keys": count,
@@ -173,7 +175,8 @@ def models(window: int, bits: int) -> dict[str, Callable[[], SlidingFilter]]:
 def ours(window: int, bits: int) -> list[Contestant]:
     """Return the golden models: arrays of keys, one key in a call, and text."""
     rings: dict[str, Callable[[], Any]] = dict(models(window, bits))
-    large = {f"GEBF for {n:,}": lambda n=n: GEBF.for_window(n) for n in (10**6, 10**7)}
+    windows = {f"GEBF for {n:,}": n for n in (10**6, 10**7)}
+    large = {name: lambda n=n: GEBF.for_window(n) for name, n in windows.items()}
     sized = {
         kind.__name__: lambda kind=kind: kind.for_window(window, 0.01)
         for kind in (WindowDictionary, PartitionedTimingFilter)
@@ -181,7 +184,9 @@ def ours(window: int, bits: int) -> list[Contestant]:
     every = {"batch": rings | sized | large, "int": rings | sized}
     every |= {call: {"GEBF r=6 k=6": rings["GEBF r=6 k=6"]} for call in ("str", "list of str")}
     return [
-        Contestant(name, call, _model(build, call), 1 if call == "batch" else 4)
+        Contestant(
+            name, call, _model(build, call), 1 if call == "batch" else 4, windows.get(name, 0)
+        )
         for call, builds in every.items()
         for name, build in builds.items()
     ]

@@ -69,7 +69,7 @@ class PythonProtocol(Atomic, ABC):
         """Share of the memory that is in use now, 0 to 1: of bits that are set, of cells not 0.
 
         In a memory of more than about 1 MiB, only evenly spaced parts are counted, with a
-        standard error below 0.001.
+        standard error below 0.0015.
         """
         return float(np.mean(self.memory != 0))
 

@@ -1,10 +1,9 @@
 """A frontier of a web crawler: an address that was taken this week is not taken again.
 
-Times are seconds since 1970, so that a saved filter goes on after a restart. `refresh=False`
-counts the week from the fetch: later links to the same address do not make the week longer.
+A saved filter goes on after a restart, by the clock of the machine. `refresh=False` counts the
+week from the fetch: later links to the same address do not make the week longer.
 """
 
-import time
 from collections import deque
 
 from lately import GEBF
@@ -23,7 +22,7 @@ class Frontier:
     def offer(self, links, now=None):
         """Take over the links of a page that were not taken this week; return how many."""
         links = list(links)
-        seen = self._seen.check_and_insert(links, now or time.time(), refresh=False)
+        seen = self._seen.check_and_insert(links, now, refresh=False)
         new = [link for link, known in zip(links, seen, strict=True) if not known]
         self._waiting.extend(new)
         return len(new)

@@ -426,7 +426,8 @@ static PyObject *ring_new(PyTypeObject *type, PyObject *args, PyObject *named) {
     ring->segments = segments;
     ring->run = run;
     ring->joint = joint;
-    if (take_memory(ring, b, d) < 0 || take_shape(ring, strides, hash->functions) < 0 || allocate_scratch(ring) < 0) {
+    if (take_memory(ring, b, d) < 0 || take_shape(ring, strides, hash->functions) < 0 ||
+        allocate_scratch(ring) < 0) {
         Py_DECREF(ring);
         return core_finish(&all, NULL);
     }
