@@ -146,7 +146,7 @@ def models(window: int, bits: int) -> dict[str, Callable[[], SlidingFilter]]:
 
     At 14 bits for each key of the window, the rate of the first three is at most 0.025.
     """
-    shared: dict[str, Any] = {"window": window, "bits": bits}
+    shared: dict[str, Any] = {"window": window, "bits": bits, "digest": "siphash"}
 
     def apbbf(k: int, l: int, block_bits: int, hashes_per_block: int) -> APBBF:
         return APBBF(

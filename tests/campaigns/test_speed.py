@@ -112,7 +112,8 @@ def test_runs(monkeypatch, capsys):
     assert {one["call"] for one in found["filters"]} == set(speed.FORMS)
     for one in found["filters"]:
         assert one["false_negatives"] == 0
-        assert one["false_positive_rate"] < 0.15
+        full = not one["filter"].startswith("GEBF for")
+        assert one["false_positive_rate"] < 0.15 if full else one["false_positive_rate"] is None
         assert one["range"][0] <= one["keys_per_second"] <= one["range"][1]
 
 
