@@ -48,8 +48,7 @@ def rows_of(records: Records) -> tuple[list[dict[str, Any]], list[dict[str, Any]
 
 def scaled_rows(records: Records) -> list[dict[str, Any]]:
     """Return the counted units of families with scaled costs."""
-    found = [row for row in _rows(records) if scaled_costs.is_scaled(row)]
-    return [row for row in found if scaled_costs.is_planned(row)]
+    return [row for row in _rows(records) if scaled_costs.is_scaled(row)]
 
 
 def _rows(records: Records) -> list[dict[str, Any]]:

@@ -29,7 +29,7 @@ _DIGEST = ("digest", DIGESTS[0])
 class Saved(Parameterised):
     """Part of `Filter` that saves, loads and compares states."""
 
-    _unlocked = ("save", "to_bytes")
+    _unlocked: ClassVar[tuple[str, ...]] = ("save", "to_bytes")
     _uncompared: ClassVar[tuple[str, ...]] = ()
     _UNSAVED: ClassVar[tuple[str, ...]] = ()
     """Parameters that a state has in another place."""

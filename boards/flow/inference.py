@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 from typing import NamedTuple
@@ -42,6 +42,9 @@ class InferredBlock:
     least : int
         Bits of a memory in blocks, at least: then yosys' older pass `memory_bram` maps, which
         takes the fullest blocks.
+    small : mapping of str to int
+        A smaller kind of block with a copy for each port, which takes the attribute for block
+        RAMs, too: its `rows` and `width`, and the `cost` of one. Empty if there is none.
     """
 
     bits: int
@@ -51,6 +54,7 @@ class InferredBlock:
     table_cost: float = inf
     shared: int = 0
     least: int = 0
+    small: Mapping[str, int] = field(default_factory=dict)
 
 
 _FAMILIES = tomllib.loads(Path(__file__).with_name("devices.toml").read_text("utf-8"))["families"]
@@ -115,6 +119,7 @@ def inferred_memory(
         Whether the memory has the attribute that puts it into block RAMs.
     """
     block = INFERRED[family]
+    small = _small_cost(block, depth, width, len(reads))
     if len(reads) == 2 and block.shared:
         reads = [range(width)]
         block = replace(block, widths={n: w for n, w in block.widths.items() if w <= block.shared})
@@ -123,6 +128,8 @@ def inferred_memory(
         return _fullest(block, depth, width, ports)
     choices = [_geometry(block, plain, depth, width, ports) for plain in block.widths]
     cost, unit, banks, bits = min(choices, key=lambda choice: choice[0])
+    if small < cost:
+        return Inferred(0, 0)
     rows = -(-depth // TABLE_ROWS)
     in_tables = ports * width * (rows * block.table_cost + (rows - 1) * SELECTION_COST)
     if not forced and min(in_tables, depth * width) < cost + (
@@ -137,6 +144,16 @@ def inferred_memory(
     # Blocks of which no bit is used go away.
     used = [{(bank * bits + bit) // unit for bank in range(banks) for bit in own} for own in reads]
     return Inferred(sum(map(len, used)), (banks - 1) * sum(map(len, reads)))
+
+
+def _small_cost(block: InferredBlock, depth: int, width: int, ports: int) -> float:
+    """Return the cost in the smaller kind of block; infinite if there is none."""
+    if not block.small:
+        return inf
+    banks = -(-depth // block.small["rows"])
+    blocks = ports * banks * -(-width // block.small["width"])
+    selected = (banks - 1) * width * ports + banks * (banks > 1)
+    return blocks * block.small["cost"] + SELECTION_COST * selected + EMULATION_COST * (ports + 1)
 
 
 def _fullest(block: InferredBlock, depth: int, width: int, ports: int) -> Inferred:

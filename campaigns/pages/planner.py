@@ -12,7 +12,7 @@ from lately.planner import cost
 from .. import cell_costs, ring_costs, scaled_costs
 from ..cost_fit import model, predicted, runs, specification
 from ..counts import rows_of, scaled_rows
-from .blocks import DOCS, ROOT, Page, earlier, records, write
+from .blocks import DOCS, NOTHING, ROOT, Page, earlier, records, write
 
 COSTS = ROOT / "lately" / "planner" / "costs.json"
 
@@ -71,16 +71,18 @@ def scaled_table(models):
         family: [other for other, own in scaled_costs.SAME.items() if own == family]
         for family in scaled_costs.DEVICES
     }
-    lines = ["| devices | rings: units | LUTs within | flip-flops within | with timestamps: units "]
+    lines = ["| devices | rings: units | LUTs within | flip-flops within | dictionaries: units "]
     lines[0] += "| LUTs within | flip-flops within |"
     lines.append("|---|" + "---:|" * 6)
     for family, own in models.items():
         if family in names:
             cells = []
-            for kinds in (("ring",), scaled_costs.MODELS[1:]):
-                cells.append(str(own[kinds[0]]["units"]))
-                for what in ("lut", "ff"):
-                    cells.append(f"{max(own[kind][f'{what}_error'] for kind in kinds):.0%}")
+            for kind in scaled_costs.MODELS:
+                if kind in own:
+                    errors = [f"{own[kind][f'{what}_error']:.0%}" for what in ("lut", "ff")]
+                    cells += [str(own[kind]["units"]), *errors]
+                else:
+                    cells += [NOTHING] * 3
             lines.append(f"| {', '.join([family, *names[family]])} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -93,7 +95,7 @@ def fit_all(what):
     measured = records("hardware")
     ring, stamped = ring_costs.fit(rings, measured), cell_costs.fit(cells, measured)
     models = {family: {"ring": ring[family], **stamped[family]} for family in ring}
-    models |= scaled_costs.fit(scaled_rows(records("counts")), measured, models)
+    models |= scaled_costs.fit(scaled_rows(records("counts")), models)
     write(COSTS, json.dumps(models, indent=1) + "\n")
     cost.models.cache_clear()
 

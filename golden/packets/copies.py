@@ -10,8 +10,8 @@
   packet with the same digest that was no copy. All other repeats were sent again, and pass.
 - A new packet is taken for a copy only if its digest of 64 bits equals another one: probability
   2**-64 for each remembered packet.
-- A copy passes as sent again only if two different properties have the same digest of 64 bits:
-  probability 2**-64 as well. Properties of one interface number have no such exception.
+- A copy passes as sent again only if its tags or its head of layer 2 have the same digest of 64
+  bits as others: probability 2**-64 as well. An interface and a TTL have no such exception.
 """
 
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from ..compilation import core
 from ..times import Times
-from .comparison import Comparison, Field, FieldError
+from .comparison import IP4_TTL, IP6_HOP_LIMIT, Comparison, Field, FieldError
 from .packet_digest import packet_digests
-from .packet_layers import find_headers
+from .packet_layers import Version, find_headers
 
 POLICIES = ("last-seen", "first-seen")
 """Packets that are remembered: all, or all that are no copies."""
@@ -127,9 +127,15 @@ def properties(
         begin = find_headers(buffer, packets, what.reach, what.tag_types)[1]
         heads = np.ascontiguousarray([packets[0], begin, begin, np.full_like(begin, -1)])
         return packet_digests(buffer, heads, secret=secret).values
-    # The identifiers end the digest of any message; TTL and hop limit are bytes 7 and 8.
-    fields, skip, first = (Field.VLAN, 0, 1) if name == "vlan" else (Field.TTL, 7, 2)
-    rest = Comparison(fields, what.reach, what.tag_types, skip=skip, first=first)
+    if name == "ttl":
+        version, begin = find_headers(buffer, packets, what.reach, what.tag_types)[:2]
+        at = packets[0] + begin + np.where(version == Version.IP4, IP4_TTL, IP6_HOP_LIMIT)
+        known = np.flatnonzero(version >= Version.IP4)
+        found = np.zeros(len(version), np.uint64)
+        found[known] = buffer[at[known]]
+        return found
+    # The identifiers end the digest of any message.
+    rest = Comparison(Field.VLAN, what.reach, what.tag_types, first=1)
     digests = packet_digests(buffer, packets, rest, secret=secret)
     # Packets that are compared as whole frames have no such property.
     return np.where(digests.versions == 0, np.uint64(0), digests.values)

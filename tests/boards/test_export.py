@@ -52,6 +52,27 @@ def test_bench_agrees_with_golden(exported):
     assert re.fullmatch(r"PASS: 200 results in \d+ cycles", last)
 
 
+def test_bench_writes_the_signals_of_the_save_file(tmp_path):
+    """Each port that the file for GTKWave names is in the waveforms."""
+    write(design("extern"), tmp_path / "ip")
+    icarus(tmp_path / "ip", "-DVCD", "seen_lately.v", "seen_lately_tb.v")
+    scopes, there = [], set()
+    for line in (tmp_path / "ip" / "seen_lately.vcd").read_text().splitlines():
+        words = line.split()
+        if words[:1] == ["$scope"]:
+            scopes.append(words[2])
+        elif words[:1] == ["$upscope"]:
+            scopes.pop()
+        elif words[:1] == ["$var"]:
+            there.add(".".join([*scopes, "".join(words[4:-1])]))
+        elif words[:1] == ["$enddefinitions"]:
+            break
+    text = (tmp_path / "ip" / "seen_lately.gtkw").read_text()
+    named = {line for line in text.splitlines() if line.startswith("seen_lately_tb.")}
+    assert len(named) > 50
+    assert named <= there
+
+
 def test_bench_notices_a_wrong_result(tmp_path):
     write(design("axis"), tmp_path / "ip")
     bench = tmp_path / "ip" / "seen_lately_tb.v"

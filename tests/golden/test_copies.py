@@ -144,6 +144,18 @@ def test_properties(header, kind, ttl):
     assert vlans[2] != vlans[3]
 
 
+def test_ttl_is_one_byte():
+    """The byte beside it, of the fragment offset or the source, is no part of it."""
+    frames = [ethernet(0x86DD, ip6(udp(b"abc"))) for _ in range(2)]
+    frames[1] = bytearray(frames[1])
+    frames[1][14 + 8] ^= 1
+    assert len({*of("ttl", [bytes(one) for one in frames])}) == 1
+    older = [ethernet(0x0800, ip4(udp(b"abc"))) for _ in range(2)]
+    older[1] = bytearray(older[1])
+    older[1][14 + 7] ^= 1
+    assert len({*of("ttl", [bytes(one) for one in older])}) == 1
+
+
 def test_properties_of_inner_packets_and_others():
     """TTL is the TTL of the layer 3 that is compared; whole frames have one property each."""
     inner, aged = TUNNELS["VXLAN"], bytearray(TUNNELS["VXLAN"])

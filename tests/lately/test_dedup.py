@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -570,6 +571,18 @@ def test_command_with_rules(tmp_path):
     ):
         failed = command("dedup", pairs, out, name, value, code=1)
         assert message in str(failed.exception) or message in failed.output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("skip", [14, 26])
+def test_skipped_bytes_are_those_of_editcap(tmp_path, skip):
+    pairs, ours, theirs = MADE / "encapsulated-copies.pcap", tmp_path / "ours", tmp_path / "theirs"
+    command("dedup", pairs, ours, "--fields", "frame", "--skip", skip, "--span", "1h")
+    options = ["-F", "pcap", "-D", "100", "-I", str(skip)]
+    subprocess.run(["editcap", *options, pairs, theirs], check=True, capture_output=True)
+    records = [[frame for _, frame in dpkt.pcap.Reader(path.open("rb"))] for path in (ours, theirs)]
+    assert records[0] == records[1]
+    assert len(records[0]) < 30
 
 
 def two_ports(number=40):
