@@ -157,7 +157,7 @@ def test_device_wrong():
     with pytest.raises(UnknownDeviceError) as caught:
         device("ecp5")
     message = str(caught.value)
-    assert message.startswith("device: must be one of ecp5: ecp5-12k-6, ecp5-um5g-45k-8, ")
+    assert message.startswith("device: must be one of ecp5: ecp5-12k-6, ecp5-25k-6, ")
     assert "; xc7: xc7a35t, xc7a100t, xc7k325t; " in message
     assert message.endswith("not 'ecp5'")
     assert all(name in message for name in DEVICES)
