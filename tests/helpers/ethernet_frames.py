@@ -42,14 +42,15 @@ def random_frames(random, count):
     return [random.choice([packet_frame, harmed_frame])(random) for _ in range(count)]
 
 
-def beats(frame, *, error=0, random=None):
-    """Beats of a frame as fields of `FrameBeat`; past its end are random bytes."""
-    tail = random.randbytes(7) if random else b"\xff" * 7
-    for at in range(0, len(frame), 8):
-        octets = frame[at : at + 8]
-        last = at + 8 >= len(frame)
+def beats(frame, *, error=0, random=None, width=64):
+    """Beats of a frame as fields of `FrameBeat(width)`; past its end are random bytes."""
+    size = width // 8
+    tail = random.randbytes(size - 1) if random else b"\xff" * (size - 1)
+    for at in range(0, len(frame), size):
+        octets = frame[at : at + size]
+        last = at + size >= len(frame)
         yield {
-            "data": int.from_bytes((octets + tail)[:8], "little"),
+            "data": int.from_bytes((octets + tail)[:size], "little"),
             "size": len(octets) - 1,
             "last": int(last),
             "error": int(last and error),
