@@ -4,6 +4,7 @@ import gc
 import os
 import random
 import signal
+import sys
 from pathlib import Path
 
 from hypothesis import settings
@@ -21,6 +22,10 @@ gc.set_threshold(200_000, 50, 100)
 # Programs that tests start find papers and campaigns, wherever the tests were started.
 ROOT = str(Path(__file__).parents[1])
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (ROOT, os.environ.get("PYTHONPATH"))))
+
+# Workers and hundreds of programs read compiled modules. Without them, each compiles the sources.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Tables have the width of a pipe, whatever terminal the tests were started from.
 os.environ.pop("COLUMNS", None)

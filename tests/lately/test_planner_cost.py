@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from cases import daily
 
-from campaigns import cell_costs, cost_fit, ring_costs, scaled_costs
+from campaigns import cell_costs, cost_fit, engine, ring_costs, scaled_costs
 from campaigns.counts import rows_of, scaled_rows
 from campaigns.hardware import CASES, report_of
-from campaigns.pages.blocks import records
+from campaigns.pages.blocks import RESULTS, records
 from lately.boards.flow.devices import DEVICES
 from lately.boards.flow.synthesis import count_unit
 from lately.golden import FilterSpec, Specification, preset
@@ -20,15 +20,9 @@ from lately.planner import PLANNER_FAMILIES, Requirement, choose, cost, plan, sp
 from lately.planner.ring_cost import area, features, of_spec
 from lately.planner.rings import sized
 
-RINGS, STAMPED = rows_of(records("counts"))
-ROWS = [*RINGS, *STAMPED]
-MEASURED = records("hardware")
-RUNS = [
-    (spec, report_of(run))
-    for run in MEASURED
-    if isinstance(spec := CASES[run.point["case"]].spec, FilterSpec)
-]
-SCALED = scaled_rows(records("counts"))
+COUNTED, MEASURED = (engine.read(RESULTS / f"{name}.jsonl") for name in ("counts", "hardware"))
+ROWS = [row for rows in rows_of(COUNTED) for row in rows]
+SCALED = scaled_rows(COUNTED)
 MODELS = [(family, named) for family in ring_costs.SAMPLES for named in cost.models()[family]]
 
 
@@ -39,8 +33,10 @@ def predicted(row):
 
 def test_block_rams_are_exact_in_all_runs_of_rings():
     """Those of several lanes, too: a shard is a filter, and the queues of ECP5 are in LUTs."""
-    assert len(RUNS) > 30
-    for spec, report in RUNS:
+    specs = [(CASES[run.point["case"]].spec, report_of(run)) for run in MEASURED]
+    runs = [(spec, report) for spec, report in specs if isinstance(spec, FilterSpec)]
+    assert len(runs) > 30
+    for spec, report in runs:
         shard = spec if spec.lanes == 1 else RingProfile.of(spec).shard_spec
         each = PLANNER_FAMILIES["gebf"].block_rams(shard, DEVICES[report.device])
         assert each * spec.shards == report.bram, spec
@@ -94,9 +90,11 @@ def test_scaled_counts_are_those_of_synthesis(row):
 
 
 def test_coefficients_are_those_of_the_counts():
-    rings, cells = ring_costs.fit(RINGS, MEASURED), cell_costs.fit(STAMPED, MEASURED)
+    counted = records("counts")
+    rings, stamped = rows_of(counted)
+    rings, cells = ring_costs.fit(rings, MEASURED), cell_costs.fit(stamped, MEASURED)
     models = {family: {"ring": ring, **cells[family]} for family, ring in rings.items()}
-    models |= scaled_costs.fit(SCALED, models)
+    models |= scaled_costs.fit(scaled_rows(counted), models)
     planned = [row for row in SCALED if cost_fit.model(row) not in scaled_costs.INEXACT]
     for row in [*ROWS, *planned]:
         again = cost_fit.predicted(row, models)
