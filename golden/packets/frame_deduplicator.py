@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..atomic import Atomic
+from ..errors import SpecificationError
 from ..models import from_spec
 from ..operations import Operation
 from ..spec.base import Specification
@@ -15,6 +16,10 @@ from .comparison import DEFAULT_FIELDS, HARDWARE_FIELDS, Comparison, Field, Fiel
 from .frame_actions import LONGEST_FRAME, Action
 from .packet_digest import packet_digest
 from .packet_layers import ETHERNET, Fault, Reach, Version, layers
+
+
+WIDTHS = (8, 64, 128, 256, 512)
+"""Bits of the beats of a deduplicator."""
 
 
 class Sent(NamedTuple):
@@ -86,7 +91,17 @@ class FrameDeduplicator(Atomic):
     action : Action
     longest : int
         Bytes of a frame at most.
+    width : int
+        Bits of a beat, of `WIDTHS`. From 128 on the digest is a
+        `lately.golden.packets.polynomial_digest`.
     counts : FrameCounts
+
+    Raises
+    ------
+    FieldError
+        If hardware cannot take the fields.
+    SpecificationError
+        If there is no such width.
     """
 
     spec: Specification
@@ -94,12 +109,18 @@ class FrameDeduplicator(Atomic):
     secret: int = field(default=0, repr=False)
     action: Action = Action.DROP
     longest: int = LONGEST_FRAME
+    width: int = 64
     counts: FrameCounts = field(default_factory=FrameCounts)
 
     def __post_init__(self) -> None:
         if self.fields & ~HARDWARE_FIELDS:
             names = ", ".join(field.name.lower() for field in HARDWARE_FIELDS if field.name)
             raise FieldError(f"fields: must be among {names} in hardware, not {self.fields!r}")
+        if self.width not in WIDTHS:
+            raise SpecificationError(
+                f"width: must be {', '.join(map(str, WIDTHS[:-1]))} or {WIDTHS[-1]}, "
+                f"not {self.width!r}"
+            )
         self._filter: Any = from_spec(self.spec)
 
     def perform(
@@ -154,7 +175,9 @@ class FrameDeduplicator(Atomic):
         self.counts.add(_OF_VERSION[found.version])
         self.counts.add("frames_malformed", int(Fault.MALFORMED in found.faults))
         compared = Comparison(self.fields, Reach.HARDWARE)
-        return packet_digest(frame, len(frame), ETHERNET, compared, secret=self.secret)
+        return packet_digest(
+            frame, len(frame), ETHERNET, compared, secret=self.secret, width=self.width
+        )
 
     def _send(self, frame: bytes, seen: bool) -> Sent | None:
         self.counts.add("hits", int(seen))

@@ -15,7 +15,8 @@ two messages have the same words in both lanes; where one lane differs, its chan
 nobody can foresee without the secret, and where both do, they are two keyed functions whose changes
 are equal by chance only. Digests are shown to nobody.
 
-`packet_digest` takes one packet; `packet_digests` takes many, in a compiled loop.
+`packet_digest` takes one packet; `packet_digests` takes many, in a compiled loop. Hardware that takes
+more than a word a cycle has another digest of the same message (`polynomial_digest`).
 """
 
 from typing import NamedTuple
@@ -27,6 +28,10 @@ from ..compilation import core
 from ..hash.siphash import siphash
 from .comparison import Comparison, Field, hide, radiotap
 from .packet_layers import Layers, Version, frames, layers
+from .polynomial_digest import polynomial_digest
+
+POLYNOMIAL_WIDTH = 128
+"""Bits of a beat of the hardware from which on the digest is a `polynomial_digest`."""
 
 OTHER_LANE = 0x243F6A8885A308D313198A2E03707344
 """What the secret of the second lane has added, without carry: the first 128 bits of pi - 3."""
@@ -126,7 +131,13 @@ def message(
 
 
 def packet_digest(
-    frame: bytes, length: int, link: int, what: Comparison = DEFAULT, *, secret: int = 0
+    frame: bytes,
+    length: int,
+    link: int,
+    what: Comparison = DEFAULT,
+    *,
+    secret: int = 0,
+    width: int = 64,
 ) -> int:
     """Return the digest of a packet, of 64 bits.
 
@@ -137,9 +148,15 @@ def packet_digest(
     what : Comparison
     secret : int
         Of 128 bits.
+    width : int
+        Bits of a beat of the hardware. From `POLYNOMIAL_WIDTH` on the packet is captured whole, and
+        its reach is `Reach.HARDWARE`.
     """
     place = layers(frame, length, link, what.reach, what.tag_types)
-    return _digest(message(frame, length, place, what, link), secret)
+    found = message(frame, length, place, what, link)
+    if width < POLYNOMIAL_WIDTH:
+        return _digest(found, secret)
+    return polynomial_digest(found.octets, found.closing, secret, width // 8)
 
 
 def _digest(found: Message, secret: int) -> int:
