@@ -17,7 +17,6 @@ from .frame_actions import LONGEST_FRAME, Action
 from .packet_digest import packet_digest
 from .packet_layers import ETHERNET, Fault, Reach, Version, layers
 
-
 WIDTHS = (8, 64, 128, 256, 512)
 """Bits of the beats of a deduplicator."""
 

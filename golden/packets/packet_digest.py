@@ -15,8 +15,8 @@ two messages have the same words in both lanes; where one lane differs, its chan
 nobody can foresee without the secret, and where both do, they are two keyed functions whose changes
 are equal by chance only. Digests are shown to nobody.
 
-`packet_digest` takes one packet; `packet_digests` takes many, in a compiled loop. Hardware that takes
-more than a word a cycle has another digest of the same message (`polynomial_digest`).
+`packet_digest` takes one packet; `packet_digests` takes many, in a compiled loop. Hardware that
+takes more than a word a cycle has another digest of the same message (`polynomial_digest`).
 """
 
 from typing import NamedTuple
