@@ -86,8 +86,8 @@ class PythonProtocol(Atomic, ABC):
         """Expected share of fresh keys that are reported while the window is full.
 
         Keys of the window are taken to be distinct; where the rate changes
-        from insertion to insertion, it is the mean, or a bound of it. None
-        where the filter has no window, or knows too little.
+        from insertion to insertion, it is the mean. None where the filter has
+        no window, or knows too little.
         """
         return None
 

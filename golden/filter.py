@@ -357,8 +357,8 @@ class CountedFilter(Filter):
 
         All families are sized by one rule: the expected rate of fresh keys is at most `fpr`,
         averaged over the insertions of a generation or block, while the window is full of
-        distinct keys. The attribute `fpr` is that average. Timing filters, `CuckooDictionary`,
-        `ForgetfulBloomFilter` and `TimeLimitedAPBF` have a bound of it instead, which is higher.
+        distinct keys. The attribute `fpr` is that average. It is below the given rate where a
+        size is a power of two or a whole number of hash functions.
 
         Parameters
         ----------

@@ -83,7 +83,7 @@ def bloom_rate(load: float, cells: int, hashes: int) -> float:
     return float((-math.expm1(hashes * load * math.log1p(-1 / cells))) ** hashes)
 
 
-def parts_rate(load: int, cells: int, hashes: int) -> float:
+def parts_rate(load: float, cells: int, hashes: int) -> float:
     """Return the rate of a filter in which each of `hashes` functions has so many `cells`.
 
     The `load` is as for `shared_cells`.

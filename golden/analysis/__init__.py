@@ -30,3 +30,4 @@ from .segment_rates import apbbf_block_false_positive_rate as apbbf_block_false_
 from .segment_rates import mean_rate as mean_rate
 from .segment_rates import segment_false_positive_rate as segment_false_positive_rate
 from .segment_rates import segment_loads as segment_loads
+from .segment_rates import window_rate as window_rate

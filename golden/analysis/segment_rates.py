@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 
@@ -107,9 +108,22 @@ def mean_rate(rate: Callable[[float], float], generation: int) -> float:
     if generation <= _SUMMED:
         return sum(rate(i / generation) for i in range(1, generation + 1)) / generation
     # Gauss-Legendre, then Euler-Maclaurin: the sum adds half the difference of the ends.
-    nodes = zip(*np.polynomial.legendre.leggauss(8), strict=True)
-    integral = sum(float(weight) / 2 * rate((1 + float(point)) / 2) for point, weight in nodes)
+    integral = sum(weight / 2 * rate((1 + point) / 2) for point, weight in _nodes())
     return integral + (rate(1.0) - rate(0.0)) / (2 * generation)
+
+
+def window_rate(rate: Callable[[float], float], window: int, block: int) -> float:
+    """Average a rate over the insertions of a block, of which a window keeps each whole.
+
+    The `rate` takes the keys that count: those of the window, and of the block that it cuts.
+    """
+    return mean_rate(lambda phase: rate(window - 1 + phase * block), block)
+
+
+@cache
+def _nodes() -> list[tuple[float, float]]:
+    points, weights = np.polynomial.legendre.leggauss(8)
+    return list(zip(points.tolist(), weights.tolist(), strict=True))
 
 
 def _binomial_rate(load: int, blocks: int, cells: int, parts: int) -> float:

@@ -67,8 +67,21 @@ def _keeps(family: str, fpr: float, values: dict[str, Any]) -> bool:
     return FilterSpec.from_dict({"family": family, **values}).mean_false_positive_rate <= fpr
 
 
+def apbf_mean_rate(k: int, l: int) -> float:
+    """Return the rate of slices that `k` generations fill to one half, averaged over a generation.
+
+    Generations are long: a slice of i + p generations has a fill of 1 - 2**(-(i + p) / k).
+    """
+
+    def rate(phase: float) -> float:
+        fills = [-math.expm1(-min(1, (i + phase) / k) * math.log(2)) for i in range(k + l)]
+        return analysis.apbf_false_positive_rate(k, l, fills=fills)
+
+    return analysis.mean_rate(rate, 1 << 40)
+
+
 @lru_cache
-def apbf_shape(window: int, fpr: float) -> tuple[int, int]:
+def apbf_shape(window: int, fpr: float, *, mean: bool = False) -> tuple[int, int]:
     """Return k and l of the smallest APBF whose rate is kept even just before a shift.
 
     Parameters
@@ -77,12 +90,15 @@ def apbf_shape(window: int, fpr: float) -> tuple[int, int]:
         Insertions.
     fpr : float
         Mean false-positive rate.
+    mean : bool
+        Whether it is enough that slices of just that size keep the rate on average.
     """
+    kept = apbf_mean_rate if mean else analysis.apbf_false_positive_rate
     found = []
     k = 1
     for l in GENERATIONS[:window]:
         # More generations need as many slices or more.
-        while analysis.apbf_false_positive_rate(k, l) > fpr:
+        while kept(k, l) > fpr:
             k += 1
         found.append(((k + l) * k * -(-window // l), k, l))
     return min(found)[1:]

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from .. import analysis
 from ..sizing import parts_rate
 from ..times import TIME_LIMIT
 from .base import Specification, optional, require, required
@@ -150,8 +151,10 @@ class PartitionedTimingSpec(StampedPartsSpec, family="partitioned-timing"):
 
     @property
     def mean_false_positive_rate(self) -> float:
-        """Expected false-positive rate of a full window of distinct keys, and most of a block."""
-        return parts_rate(self.window + self.block - 1, self.cells, self.hashes)
+        """Expected false-positive rate of distinct keys, averaged over a block."""
+        return analysis.window_rate(
+            lambda load: parts_rate(load, self.cells, self.hashes), self.window, self.block
+        )
 
     @property
     def shape(self) -> str:
@@ -175,7 +178,7 @@ class TimedTimingSpec(StampedPartsSpec, family="timed-timing"):
 
     @property
     def mean_false_positive_rate(self) -> float:
-        """Expected false-positive rate while half of the cells are within the span."""
+        """Expected false-positive rate, averaged over a tick, while cells are half in use."""
         return float(0.5**self.hashes)
 
 

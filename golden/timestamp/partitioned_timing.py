@@ -11,26 +11,29 @@ of thresholds answers, as hardware looks it up: that of an inferential filter (s
 
 import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import compilation
+from ..analysis import mean_rate
 from ..convenience import State
 from ..durations import default_tick
-from ..filter import Answers, CountedFilter, Filter, Words
+from ..filter import Answers, CountedFilter, Filter, Words, require_count
 from ..operations import Operation, OperationBit
 from ..results import Ages, Results
 from ..ring.slices import check_whole, chunks
 from ..sampling import sample
-from ..sizing import HASHES, parts_cells, shared_cells
+from ..sizing import HASHES, parts_rate, shared_cells, smallest
 from ..spec.base import require
 from ..spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, TimedTimingSpec
 from ..timed_filter import TimedFilter
 from ..times import NEVER, TIME_LIMIT, Now, Times
 from .timestamps import Integers
+from .timing_sizes import block_cells
 
 _MOST_HASHES = 64
 """Hash functions that the extension takes."""
@@ -304,13 +307,13 @@ class PartitionedTimingFilter(StampedParts, CountedFilter):
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
         block = -(-keys // 32)
         window = -(-keys // block) * block
-        parts = [(parts_cells(window + block - 1, fpr, hashes), hashes) for hashes in HASHES]
+        parts = [(block_cells(window, block, fpr, k, parts_rate), k) for k in HASHES]
         cells, hashes = min(parts, key=lambda part: part[0] * part[1])
         return {"window": window, "block": block, "cells": cells, "hashes": hashes}
 
     @property
     def fpr(self) -> float:
-        """Expected false-positive rate of a full window of distinct keys, and most of a block."""
+        """Expected false-positive rate of distinct keys, averaged over a block."""
         return self._stamped.mean_false_positive_rate
 
     def _prepare(self) -> None:
@@ -397,8 +400,26 @@ class TimedTimingFilter(StampedParts, TimedFilter):
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
-        # Both ends of a span may have a key. Half of the cells touched is best for any rate.
-        return {"hashes": math.ceil(-math.log2(fpr)), "cells": shared_cells(keys + 1, 0.5, 1)}
+        # Half of the cells touched is best for any rate.
+        return {"hashes": math.ceil(-math.log2(fpr)), "cells": shared_cells(keys, 0.5, 1)}
+
+    @classmethod
+    def _for_keys(
+        cls, keys: int, fpr: float, given: dict[str, int], options: Mapping[str, Any]
+    ) -> Self:
+        """Take as many cells as keep the rate on average over a tick, which a span keeps whole."""
+        period, sizes = options.get("period", 1), cls._sizes(keys, fpr)
+        require_count("period", period)
+        hashes, each = sizes["hashes"], keys / given["span"]
+
+        def keeps(cells: int) -> bool:
+            def rate(phase: float) -> float:
+                return parts_rate(keys + phase * period * each, cells, hashes)
+
+            return cells > 1 and mean_rate(rate, period) <= 0.5**hashes
+
+        cells = smallest(keeps, sizes["cells"])
+        return super()._for_keys(keys, fpr, {**given, "cells": cells}, options)
 
     @classmethod
     def _spanned(cls, span: int, options: dict[str, Any]) -> tuple[int, dict[str, Any]]:
@@ -407,7 +428,7 @@ class TimedTimingFilter(StampedParts, TimedFilter):
 
     @property
     def fpr(self) -> float:
-        """Expected false-positive rate while half of the cells are within the span."""
+        """Expected false-positive rate, averaged over a tick, while cells are half in use."""
         return self._stamped.mean_false_positive_rate
 
     def _empty(self) -> None:

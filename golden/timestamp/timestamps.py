@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import compilation
+from ..analysis import window_rate
 from ..filter import Answers, CountedFilter, Words, require_count
 from ..hash.keys import Keys, one_or_all
 from ..results import Ages
@@ -80,8 +81,10 @@ class TimestampFilter(CountedFilter):
 
     @property
     def fpr(self) -> float:
-        """Expected false-positive rate of a full window of distinct keys, and most of a block."""
-        return bloom_rate(self.window + self.block - 1, self.cells, self.hashes)
+        """Expected false-positive rate of distinct keys, averaged over a block."""
+        return window_rate(
+            lambda load: bloom_rate(load, self.cells, self.hashes), self.window, self.block
+        )
 
     @property
     def fill(self) -> float:

@@ -12,6 +12,7 @@ the table with which a relocation starts; and when a key of the list comes again
 its older entry, for which no query would ask any more, is removed.
 """
 
+import math
 from typing import Any, Self
 
 import numpy as np
@@ -22,7 +23,7 @@ from lately.golden.hash.keys import Keys, one_or_all, sortable
 from lately.golden.results import Ages
 from lately.golden.ring.slices import chunks
 
-from .cuckoo_sizes import MOST_POSITIONS, cuckoo_error_bound, cuckoo_signature_bits
+from .cuckoo_sizes import MOST_POSITIONS, cuckoo_error_bound, cuckoo_rate, cuckoo_signature_bits
 from .cuckoo_storage import WORD, CuckooTables, names_of
 from .specs import CuckooSpec
 
@@ -64,13 +65,13 @@ class CuckooDictionary(CuckooTables):
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
-        bits = cuckoo_signature_bits(positions=2 * keys, error_rate=fpr)
-        return {"window": keys, "signature_bits": bits}
+        bits = math.ceil(math.log2(1 / (4 * keys * fpr)))
+        return {"window": keys, "signature_bits": max(0, bits)}
 
     @property
     def fpr(self) -> float:
-        """Bound of the false-positive rate, at any load."""
-        return self.error_bound
+        """Expected false-positive rate of a full window of distinct keys."""
+        return cuckoo_rate(self.window, self.positions, self.signature_bits)
 
     def _prepare(self) -> None:
         if self.positions is None:

@@ -60,6 +60,11 @@ def cuckoo_error_bound(*, positions: int, signature_bits: int) -> float:
     return min(1.0, 2 / (positions << signature_bits))
 
 
+def cuckoo_rate(keys: int, positions: int, signature_bits: int) -> float:
+    """Return the expected false-positive rate: a key has both positions and the signature."""
+    return -math.expm1(keys * math.log1p(-1 / (positions**2 << signature_bits)))
+
+
 def time_decaying_space_bound(*, window: int, universe: int, error_rate: float) -> float:
     """Return the bits that any structure for time-decaying windows needs (Theorem 3).
 

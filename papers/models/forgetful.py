@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lately.golden.analysis.segment_rates import mean_rate
 from lately.golden.errors import SpecificationError
 from lately.golden.filter import Answers, Words
 from lately.golden.results import Ages
@@ -74,7 +75,7 @@ class ForgetfulBloomFilter(BitArrays):
 
     @property
     def fpr(self) -> float:
-        """Bound of the expected false-positive rate, keys distinct: the sum over all neighbours."""
+        """Expected false-positive rate, averaged over a generation, keys distinct."""
         bits = self.bits // (self.past + 2)
         return forgetful_rate(self.generation, self.past, bits, self.hashes)
 
@@ -143,14 +144,30 @@ class ForgetfulBloomFilter(BitArrays):
 
 
 def forgetful_rate(generation: int, past: int, bits: int, hashes: int) -> float:
-    """Return the expected neighbours that a fresh key matches just before a shift.
+    """Return the expected false-positive rate, averaged over a generation, keys distinct.
 
-    Two neighbours have the keys of two generations, those of one in common. The
-    `bits` are those of a segment; other parameters as for `ForgetfulBloomFilter`.
+    It is the expected number of runs of segments that a fresh key matches; two runs are rare.
+    The `bits` are those of a segment; other parameters as for `ForgetfulBloomFilter`.
     """
     blank = hashes * generation * math.log1p(-1 / bits)
-    both = 1 - 2 * math.exp(2 * blank) + math.exp(3 * blank)
-    return min(1.0, (past + 1) * float(both**hashes))
+    full = -math.expm1(blank)
+
+    def two(a: float, b: float, c: float) -> float:
+        # Three generations, youngest first, set a bit of two segments, which share the second.
+        return float((b + (1 - b) * a * c) ** hashes)
+
+    def three(a: float, b: float, c: float, d: float) -> float:
+        return float((b * (c + (1 - c) * d) + (1 - b) * a * c) ** hashes)
+
+    oldest = (past - 1) * two(full, full, full) - max(0, past - 2) * three(full, full, full, full)
+
+    def runs(phase: float) -> float:
+        # All pairs of neighbours, but only the first pair of each run.
+        part = -math.expm1(phase * blank)
+        pairs = two(0.0, part, full) + two(part, full, full)
+        return pairs - three(0.0, part, full, full) - (past > 1) * three(part, full, full, full)
+
+    return min(1.0, oldest + mean_rate(runs, generation))
 
 
 def _keeps(fpr: float, generation: int, past: int, hashes: int, bits: int) -> bool:
@@ -166,7 +183,7 @@ def forgetful_sizes(window: int, fpr: float) -> dict[str, int]:
     window : int
         Insertions.
     fpr : float
-        Bound of the false-positive rate.
+        Mean false-positive rate.
     """
     found = []
     for past in range(1, min(window, 16) + 1):

@@ -12,7 +12,7 @@ from lately.golden import analysis
 from lately.golden.errors import SpecificationError
 from lately.golden.filter import Answers, Words
 from lately.golden.results import Ages
-from lately.golden.ring.ring_sizes import apbf_shape
+from lately.golden.ring.ring_sizes import apbf_mean_rate, apbf_shape
 from lately.golden.ring.slices import check_whole, chunks, find_runs, test_and_set, unpacked
 from lately.golden.timed_filter import TimedFilter
 from lately.golden.times import NEVER, TIME_LIMIT, Now, Times
@@ -220,13 +220,13 @@ class TimeLimitedAPBF(_SliceMemory):
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
-        k, l = apbf_shape(keys, fpr)
+        k, l = apbf_shape(keys, fpr, mean=True)
         return {"k": k, "l": l, "capacity": keys}
 
     @property
     def fpr(self) -> float:
-        """Expected false-positive rate of slices as large as the keys of a span need."""
-        return analysis.apbf_false_positive_rate(self.k, self.l)
+        """Expected false-positive rate, averaged over a generation of a steady stream."""
+        return apbf_mean_rate(self.k, self.l)
 
     def _prepare(self) -> None:
         # At least an insertion in each generation, as everywhere below.
