@@ -321,6 +321,7 @@ def draw_area(summaries: Sequence[Summary], path: Path) -> None:
 PAGES = (
     Page(DOCS / "hardware.md", dict, drawings=_hardware_drawings, draw=draw_hardware),
     Page(DOCS / "filters.md", dict, drawings=lambda: {RING: ring_words()}, draw=draw_ring),
+    _block_page("index", "window"),
     _block_page("deduplicator", "deduplicator"),
     Page(
         DOCS / "time-limited.md",

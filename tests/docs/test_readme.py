@@ -1,5 +1,7 @@
 """README.md prints what its examples print."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,21 +20,21 @@ def test_example_prints_what_it_says(name):
 
 
 def test_every_block_is_filled():
-    assert set(content(TEXT)) == {*readme.examples(TEXT), *readme.LONG, "plan", "area"}
+    assert set(content(TEXT)) == {*readme.examples(TEXT), *readme.LONG, "why", "area"}
     assert all(content(TEXT).values())
 
 
-def test_plan_prints_what_it_says():
-    assert content(TEXT)["plan"] == readme.command_output(readme.PLAN)
+def test_filters_are_compared_as_it_says():
+    assert content(TEXT)["why"] == readme.why_table().strip()
 
 
 def test_area_is_what_was_measured():
-    assert content(TEXT)["area"] == readme.area_table().strip()
+    assert content(TEXT)["area"] == readme.area_lines().strip()
 
 
 def test_page_is_short():
     lines = TEXT.splitlines()
-    assert len(lines) <= 130
+    assert len(lines) <= 110
     assert max(map(len, lines)) <= 110
 
 
@@ -40,5 +42,14 @@ def test_names_of_long_commands_are_checked(monkeypatch):
     monkeypatch.setattr(readme, "command_output", lambda command: command)
     monkeypatch.setattr(readme, "write", lambda path, text: written.append(content(text)))
     written = []
-    readme.take([Path("test")])
-    assert written == [content(TEXT) | {"test": "make test"}]
+    readme.take([Path("demo")])
+    assert written == [content(TEXT) | {"demo": "make demo"}]
+
+
+def test_commands_write_a_filter(tmp_path):
+    commands = [line.split() for line in TEXT.splitlines() if line.startswith("lately ")]
+    lately = str(Path(sys.executable).parent / "lately")
+    for _, *words in commands:
+        subprocess.run([lately, *words], cwd=tmp_path, check=True, capture_output=True)
+    assert [words[1] for words in commands] == ["plan", "export"]
+    assert (tmp_path / "seen_lately" / "seen_lately.v").exists()

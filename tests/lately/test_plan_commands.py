@@ -44,7 +44,7 @@ def test_table():
     spec = choose(Requirement(window=500, false_positive_rate=0.05, families=("gebf",)))
     assert f"r={spec.epochs} k={spec.hashes}, {spec.cells:,} bits" in line
     assert f"{spec.storage_bits:,}" in line
-    assert f"cells {spec.cells // 2:,}: rate" in line
+    assert f"\n    cells {spec.cells // 2:,}: rate" in text
 
 
 def test_cost_without_a_device_is_memories():

@@ -1,0 +1,67 @@
+"""Tutorials print what they say, from an empty folder."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+TUTORIALS = ("first-filter", "choose")
+
+BLOCK = re.compile(r"(?:<!-- (file \S+|slow) -->\n)?```(\w+)\n(.*?)```", re.DOTALL)
+"""A block of code, with the name of the file that it is written to, or a mark that it is slow."""
+
+
+def commands(text):
+    """Return the commands of a block, each with the lines that it prints."""
+    found = re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]
+    return [(one.partition("\n")[0], one.partition("\n")[2].splitlines()) for one in found]
+
+
+def agrees(expected, printed):
+    """Whether lines are as expected; "..." fits any number of lines, or the rest of a line."""
+    if not expected:
+        return not printed
+    if expected[0] == "...":
+        return any(agrees(expected[1:], printed[at:]) for at in range(len(printed) + 1))
+    pattern = ".*".join(map(re.escape, expected[0].split("...")))
+    if not printed or not re.fullmatch(pattern, printed[0]):
+        return False
+    return agrees(expected[1:], printed[1:])
+
+
+def run_page(text, folder, *, slow=False):
+    """Write the files of a page and run its commands in a folder, with or without slow ones."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "COLUMNS": "120"}
+    for mark, kind, body in BLOCK.findall(text):
+        if mark.startswith("file "):
+            (folder / mark.removeprefix("file ")).write_text(body, "utf-8")
+        run = kind == "console" and (slow or mark != "slow")
+        for command, expected in commands(body) if run else ():
+            result = subprocess.run(
+                command, shell=True, cwd=folder, capture_output=True, text=True, env=environment
+            )
+            assert result.returncode == 0, result.stderr
+            printed = [line.rstrip() for line in result.stdout.splitlines() if line.strip()]
+            assert agrees(expected, printed), f"{command} printed:\n{result.stdout}"
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize("slow", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", TUTORIALS)
+def test_tutorial_prints_what_it_says(name, slow, tmp_path):
+    run_page((DOCS / f"{name}.md").read_text("utf-8"), tmp_path, slow=slow)
+
+
+def test_wrong_output_is_found(tmp_path):
+    with pytest.raises(AssertionError, match="echo 2 printed"):
+        run_page("```console\n$ echo 1\n1\n$ echo 2\n3\n```\n", tmp_path)
+
+
+def test_ellipsis_fits_lines_and_rests():
+    assert agrees(["a", "...", "d 1..."], ["a", "b", "c", "d 12"])
+    assert not agrees(["a", "...", "d"], ["a", "b"])
