@@ -11,7 +11,7 @@ from .parameters import require_integer
 from .registers import REGISTERS
 
 
-def count_events(m, unit, events):
+def count_events(m, unit, events, *, amounts=()):
     """Count events at the unit's outputs that have the names of their registers.
 
     Parameters
@@ -22,6 +22,8 @@ def count_events(m, unit, events):
     events : mapping of str to Value
         By the name of the event; each bit is one. Events of which the unit has no output, or one
         without bits, are not counted.
+    amounts : sequence of str
+        Names of events that are numbers to be added.
     """
     for register in REGISTERS:
         if register.event not in events or register.name not in unit.signature.members:
@@ -30,12 +32,13 @@ def count_events(m, unit, events):
         if not len(count):
             continue
         event = Value.cast(events[register.event])
-        m.submodules[register.name] = counter = EventCounter(width=len(count), events=len(event))
+        kind = {"amount": register.event in amounts, "events": len(event)}
+        m.submodules[register.name] = counter = EventCounter(width=len(count), **kind)
         m.d.comb += [counter.event.eq(event), count.eq(counter.count)]
 
 
 class EventCounter(wiring.Component):
-    """Counts the bits of `event` that are high, cycle by cycle, modulo ``2**width``.
+    """Counts the bits of `event` that are high, cycle by cycle, modulo ``2**width``; or adds it.
 
     The carry between digits is registered, so that a wide counter is as fast as a narrow one:
     `count` is exact `latency` cycles after the last event.
@@ -46,6 +49,8 @@ class EventCounter(wiring.Component):
         Bits of the count, at least 1.
     events : int
         Bits of `event`, at least 1.
+    amount : bool
+        Whether `event` is a number, which is added.
 
     Raises
     ------
@@ -57,17 +62,21 @@ class EventCounter(wiring.Component):
 
     DIGIT = 16
 
-    def __init__(self, *, width, events=1):
+    def __init__(self, *, width, events=1, amount=False):
         require_integer("Width", width, least=1)
         require_integer("Events", events, least=1)
         self._width = width
+        self._amount = amount
         self.latency = 1 + -(-width // self.DIGIT)
         super().__init__({"event": In(events), "count": Out(width)})
 
     def elaborate(self, platform):
         m = Module()
-        carry = Signal(range(len(self.event) + 1), name="event_register")
-        m.d.sync += carry.eq(reduce(add, self.event) if len(self.event) > 1 else self.event)
+        bits = len(self.event)
+        shape = bits if self._amount else range(bits + 1)
+        carry = Signal(shape, name="event_register")
+        single = self._amount or bits == 1
+        m.d.sync += carry.eq(self.event if single else reduce(add, self.event))
         for low in range(0, self._width, self.DIGIT):
             digit = Signal(min(self.DIGIT, self._width - low), name=f"digit{low}")
             carried = Signal(name=f"carry{low}")

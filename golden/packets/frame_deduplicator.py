@@ -13,12 +13,16 @@ from ..models import from_spec
 from ..operations import Operation
 from ..spec.base import Specification
 from .comparison import DEFAULT_FIELDS, HARDWARE_FIELDS, Comparison, Field, FieldError
-from .frame_actions import LONGEST_FRAME, Action
+from .frame_actions import (
+    LONGEST_FRAME,
+    OVERSIZE,
+    WIDTHS,
+    Action,
+    default_store,
+    longest_stored,
+)
 from .packet_digest import packet_digest
 from .packet_layers import ETHERNET, Fault, Reach, Version, layers
-
-WIDTHS = (8, 64, 128, 256, 512)
-"""Bits of the beats of a deduplicator."""
 
 
 class Sent(NamedTuple):
@@ -44,8 +48,10 @@ class FrameCounts:
         Frames that were digested, by their version.
     frames_malformed : int
         Of these, frames whose headers contradict themselves.
-    frames_errored, frames_oversize, frames_no_room : int
-        Frames that were discarded: damaged; else, longer than allowed; else, without room.
+    frames_errored, frames_no_room : int
+        Frames that were discarded: damaged; else, without room.
+    frames_oversize : int
+        Undamaged frames above the maximum: discarded, or passed without a record.
     """
 
     frames_in: int = 0
@@ -65,6 +71,14 @@ class FrameCounts:
         """Add an `amount` to the counter of a `name`."""
         setattr(self, name, getattr(self, name) + amount)
 
+    def discarded(self, oversize: str) -> int:
+        """Return the frames that were discarded under a rule of `OVERSIZE`.
+
+        ``frames_in`` is ``frames_out`` plus these, plus ``hits`` if duplicates are dropped.
+        """
+        dropped = self.frames_oversize if oversize == "drop" else 0
+        return self.frames_errored + self.frames_no_room + dropped
+
 
 _OF_VERSION = {
     Version.OTHER: "frames_other", Version.IP4: "frames_ip4", Version.IP6: "frames_ip6",
@@ -75,9 +89,10 @@ _OF_VERSION = {
 class FrameDeduplicator(Atomic):
     """Golden model of `lately.hdl.packets.deduplicator.Deduplicator`.
 
-    A frame that is damaged, longer than allowed, or without room is discarded and remembered by
-    nobody. All others are looked for by their digests, and inserted, in their order. Frames are of
-    Ethernet, without their check sequences.
+    A frame that is damaged or without room is discarded and not recorded. A frame above the
+    maximum is discarded as well, or it passes and is not recorded. All others are looked up by
+    their digests, and inserted, in their order. Frames are of Ethernet, without their check
+    sequences.
 
     Attributes
     ----------
@@ -89,10 +104,15 @@ class FrameDeduplicator(Atomic):
         Of the digest, 128 bits.
     action : Action
     longest : int
-        Bytes of a frame at most.
+        Bytes of a recorded frame at most: the maximum.
     width : int
-        Bits of a beat, of `WIDTHS`. From 128 on the digest is a
+        Bits of a transfer, of `WIDTHS`. From 128 on the digest is a
         `lately.golden.packets.polynomial_digest`.
+    store : int, optional
+        Bytes in which frames wait. By default `default_store`.
+    oversize : str
+        Rule for frames above the maximum, of `OVERSIZE`. With "pass", a frame longer than
+        `longest_stored` has no room.
     counts : FrameCounts
 
     Raises
@@ -100,7 +120,7 @@ class FrameDeduplicator(Atomic):
     FieldError
         If hardware cannot take the fields.
     SpecificationError
-        If there is no such width.
+        If there is no such width or rule.
     """
 
     spec: Specification
@@ -109,17 +129,19 @@ class FrameDeduplicator(Atomic):
     action: Action = Action.DROP
     longest: int = LONGEST_FRAME
     width: int = 64
+    store: int | None = None
+    oversize: str = "drop"
     counts: FrameCounts = field(default_factory=FrameCounts)
 
     def __post_init__(self) -> None:
         if self.fields & ~HARDWARE_FIELDS:
             names = ", ".join(field.name.lower() for field in HARDWARE_FIELDS if field.name)
             raise FieldError(f"fields: must be among {names} in hardware, not {self.fields!r}")
-        if self.width not in WIDTHS:
-            raise SpecificationError(
-                f"width: must be {', '.join(map(str, WIDTHS[:-1]))} or {WIDTHS[-1]}, "
-                f"not {self.width!r}"
-            )
+        for name, known in (("width", WIDTHS), ("oversize", OVERSIZE)):
+            if (found := getattr(self, name)) not in known:
+                raise SpecificationError(
+                    f"{name}: must be one of {', '.join(map(str, known))}, not {found!r}"
+                )
         self._filter: Any = from_spec(self.spec)
 
     def perform(
@@ -146,28 +168,35 @@ class FrameDeduplicator(Atomic):
         taken = np.array(
             [self._takes(*one) for one in zip(frames, damaged, missed, strict=True)], bool
         )
-        digests = [self._digest(frame) for frame, takes in zip(frames, taken, strict=True) if takes]
-        codes = np.full(len(digests), Operation.CHECK_AND_INSERT, np.uint8)
+        kept = [frame for frame, takes in zip(frames, taken, strict=True) if takes]
+        digests = np.array([self._digest(frame) for frame in kept], np.uint64)
+        recorded = np.array([len(frame) <= self.longest for frame in kept], bool)
+        codes = np.full(int(recorded.sum()), Operation.CHECK_AND_INSERT, np.uint8)
         found = self._filter.perform(
-            codes, np.array(digests, np.uint64), np.asarray(times, np.int64)[taken]
+            codes, digests[recorded], np.asarray(times, np.int64)[taken][recorded]
         )
-        whole = [frame for frame, takes in zip(frames, taken, strict=True) if takes]
-        sent = [self._send(*one) for one in zip(whole, found.seen.tolist(), strict=True)]
+        seen = np.zeros(len(kept), bool)
+        seen[recorded] = found.seen
+        sent = [self._send(*one) for one in zip(kept, seen.tolist(), strict=True)]
         return [one for one in sent if one is not None]
 
     def _takes(self, frame: bytes, damaged: bool, missed: bool) -> bool:
         """Count a frame that came; return whether it is not discarded."""
         self.counts.add("frames_in")
         self.counts.add("bytes_in", len(frame))
+        passes = self.oversize == "pass"
+        store = default_store(self.width) if self.store is None else self.store
+        missed |= passes and len(frame) > longest_stored(store, self.width)
+        long = len(frame) > self.longest
         reasons = {
             "frames_errored": damaged,
-            "frames_oversize": len(frame) > self.longest,
+            "frames_oversize": long and not (passes and missed),
             "frames_no_room": missed,
         }
         reason = next((name for name, holds in reasons.items() if holds), None)
         if reason is not None:
             self.counts.add(reason)
-        return reason is None
+        return reason is None or (passes and reason == "frames_oversize")
 
     def _digest(self, frame: bytes) -> int:
         found = layers(frame, len(frame), ETHERNET, Reach.HARDWARE)

@@ -214,7 +214,7 @@ class AxisUnit(FlatUnit):
                 "X_INTERFACE_INFO": f"xilinx.com:interface:axis:1.0 {prefix} {part.upper()}"
             }
             for prefix in prefixes
-            for part in ("tdata", "tkeep", "tuser", "tlast", "tvalid", "tready")
+            for part in ("tdata", "tkeep", "tuser", "tlast", "tvalid", "tready", "tid", "tdest")
             if f"{prefix}_{part}" in members
         }
         # A unit behind a bus knows its name.

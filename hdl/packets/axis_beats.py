@@ -1,25 +1,28 @@
-"""Frames between AXI4-Streams of 8 or 64 bits and the beats inside."""
+"""Frames between AXI4-Streams and the beats inside."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ...golden.packets.frame_actions import beat_bytes
+from .frame_options import ONLY_BAD, check_width
 from .frames import BEAT_BYTES, FrameBeat, kept_bytes
-
-WIDTHS = (8, 64)
-"""Bits of the streams outside."""
 
 
 class AxisBeat(data.StructLayout):
-    """Transfer of an AXI4-Stream of frames: its `data`, `keep`, `last` and `user`.
+    """Transfer of an AXI4-Stream of frames: `data`, `keep`, `last`, `user`, `id` and `dest`.
 
-    Bytes are kept from the lowest on, all but in the last transfer. `user` counts with `last`: a
-    frame that comes with it is damaged; one that leaves with it was seen lately.
+    Bytes are kept from the lowest on; all are, except in the last transfer. The bad bit of `user`
+    counts with `last`: the frame that comes is damaged. The mark bit of a frame that leaves is the
+    same in all of its transfers: the frame was seen lately.
 
     Parameters
     ----------
     width : int
-        Bits of `data`, of `WIDTHS`.
+        Bits of `data`: 8, 64, 128, 256 or 512.
+    side : Sideband
+    leaves : bool
+        Whether it is a transfer of the output.
 
     Raises
     ------
@@ -27,58 +30,83 @@ class AxisBeat(data.StructLayout):
         If there is no such width.
     """
 
-    def __init__(self, width):
-        if width not in WIDTHS:
-            raise ValueError(f"Width must be {' or '.join(map(str, WIDTHS))}, not {width!r}")
-        super().__init__({"data": width, "keep": width // 8, "last": 1, "user": 1})
+    def __init__(self, width, side=ONLY_BAD, *, leaves=False):
+        check_width(width)
+        beside = side.widths(leaves=leaves)
+        super().__init__(
+            {"data": width, "keep": width // 8, "last": 1}
+            | {name: bits for name, bits in beside.items() if bits or name == "user"}
+        )
 
 
 class MarkedBeat(data.StructLayout):
-    """Beat of a frame that leaves: `data`, `size` and `last` as of `FrameBeat`, and `mark`."""
+    """Beat of a frame that leaves.
 
-    def __init__(self):
-        super().__init__({"data": 8 * BEAT_BYTES, "size": range(BEAT_BYTES), "last": 1, "mark": 1})
+    Its members: `data`, `size` and `last` as of `FrameBeat`; `mark`; and `side`, if there are
+    bits beside the data.
+    """
+
+    def __init__(self, width=8 * BEAT_BYTES, side=0):
+        super().__init__(
+            {"data": width, "size": range(width // 8), "last": 1, "mark": 1}
+            | ({"side": side} if side else {})
+        )
 
 
 class FrameWidener(wiring.Component):
     """Makes beats of the transfers of a stream.
 
-    It takes a transfer in every clock as long as its beats are taken; each beat leaves in the
-    clock after its last byte came. A transfer that keeps other bytes than it may damages its frame.
+    It takes a transfer in every cycle as long as its beats are taken; each beat leaves in the
+    cycle after its last byte came. A transfer that keeps other bytes than it may damages its
+    frame.
 
     Parameters
     ----------
-    width : int
+    width, side
         As for `AxisBeat`.
+    ready : bool
+        Whether `i` can wait. Otherwise each beat must be taken at once.
 
     Members
     -------
-    i : In(stream.Signature(AxisBeat(width)))
-    o : Out(stream.Signature(FrameBeat()))
+    i : In(stream.Signature(AxisBeat(width, side)))
+    o : Out(stream.Signature(FrameBeat(width)))
+        With 8 bits, beats have 64.
+    beside : Out(side.bits)
+        Bits that are carried with the beat at `o`.
 
     Errors: as `AxisBeat`.
     """
 
-    def __init__(self, width):
+    def __init__(self, width, side=ONLY_BAD, *, ready=True):
+        self._side = side
+        incoming = stream.Signature(AxisBeat(width, side), always_ready=not ready)
+        beat = FrameBeat(8 * beat_bytes(width))
         super().__init__(
-            {"i": In(stream.Signature(AxisBeat(width))), "o": Out(stream.Signature(FrameBeat()))}
+            {"i": In(incoming), "o": Out(stream.Signature(beat))}
+            | ({"beside": Out(side.bits)} if side.bits else {})
         )
 
     def elaborate(self, platform):
         m = Module()
         transfer, broken, irregular = Signal(), Signal(), Signal()
-        m.d.comb += [
-            self.i.ready.eq(~self.o.valid | self.o.ready),
-            transfer.eq(self.i.valid & self.i.ready),
-        ]
+        if not self.signature.members["i"].signature.always_ready:
+            m.d.comb += self.i.ready.eq(~self.o.valid | self.o.ready)
+        m.d.comb += transfer.eq(self.i.valid & self.i.ready)
+        bad = self.i.p.user[self._side.bad] if self._side.user else 0
         with m.If(self.o.ready):
             m.d.sync += self.o.valid.eq(0)
         with m.If(transfer):
             m.d.sync += [
                 broken.eq((broken | irregular) & ~self.i.p.last),
                 self.o.p.last.eq(self.i.p.last),
-                self.o.p.error.eq(self.i.p.last & (broken | irregular | self.i.p.user)),
+                self.o.p.error.eq(self.i.p.last & (broken | irregular | bad)),
             ]
+            if self._side.bits:
+                others = [getattr(self.i.p, name) for name in ("id", "dest")
+                          if getattr(self._side, name)]  # fmt: skip
+                user = [self.i.p.user[at] for at in self._side.carried]
+                m.d.sync += self.beside.eq(Cat(*user, *others))
         elaborate = self._elaborate_bytes if len(self.i.p.keep) == 1 else self._elaborate_words
         elaborate(m, transfer, irregular)
         return m
@@ -97,12 +125,20 @@ class FrameWidener(wiring.Component):
                 m.d.sync += place.eq(0)
 
     def _elaborate_words(self, m, transfer, irregular):
-        keep, size = self.i.p.keep, Signal(range(BEAT_BYTES))
-        gaps = Cat(keep[at] & ~keep[at - 1] for at in range(1, BEAT_BYTES))
+        keep, size = self.i.p.keep, Signal(range(len(self.i.p.keep)))
+        gaps = Cat(keep[at] & ~keep[at - 1] for at in range(1, len(keep)))
         m.d.comb += irregular.eq(~keep[0] | gaps.any() | ~(self.i.p.last | keep.all()))
-        for at in range(1, BEAT_BYTES):
-            with m.If(keep[at]):
-                m.d.comb += size.eq(at)
+        if len(keep) == BEAT_BYTES:
+            for at in range(1, BEAT_BYTES):
+                with m.If(keep[at]):
+                    m.d.comb += size.eq(at)
+        else:
+            # The last kept byte is where the next one is not kept: no chain of so many steps.
+            ends = keep & ~(keep >> 1)
+            m.d.comb += size.eq(Cat(
+                Cat(ends[at] for at in range(len(keep)) if at >> place & 1).any()
+                for place in range(len(size))
+            ))  # fmt: skip
         with m.If(transfer):
             m.d.sync += [
                 self.o.p.data.eq(self.i.p.data),
@@ -110,31 +146,33 @@ class FrameWidener(wiring.Component):
                 self.o.valid.eq(1),
             ]
             with m.If(~self.i.p.last):
-                m.d.sync += self.o.p.size.eq(BEAT_BYTES - 1)
+                m.d.sync += self.o.p.size.eq(len(keep) - 1)
 
 
 class FrameNarrower(wiring.Component):
-    """Makes transfers of the beats of frames, one in every clock as long as they are taken.
+    """Makes transfers of the beats of frames, one in every cycle as long as they are taken.
 
     The mark of a frame comes with each of its transfers.
 
     Parameters
     ----------
-    width : int
+    width, side
         As for `AxisBeat`.
 
     Members
     -------
-    i : In(stream.Signature(MarkedBeat()))
-    o : Out(stream.Signature(AxisBeat(width)))
+    i : In(stream.Signature(MarkedBeat(width, side.bits)))
+        With 8 bits, beats have 64.
+    o : Out(stream.Signature(AxisBeat(width, side, leaves=True)))
 
     Errors: as `AxisBeat`.
     """
 
-    def __init__(self, width):
-        super().__init__(
-            {"i": In(stream.Signature(MarkedBeat())), "o": Out(stream.Signature(AxisBeat(width)))}
-        )
+    def __init__(self, width, side=ONLY_BAD):
+        self._side = side
+        beat = MarkedBeat(8 * beat_bytes(width), side.bits)
+        leaving = AxisBeat(width, side, leaves=True)
+        super().__init__({"i": In(stream.Signature(beat)), "o": Out(stream.Signature(leaving))})
 
     def elaborate(self, platform):
         m = Module()
@@ -147,13 +185,21 @@ class FrameNarrower(wiring.Component):
             self.o.p.data.eq(self.i.p.data),
             self.o.p.keep.eq(kept_bytes(self.i.p.size)),
             self.o.p.last.eq(self.i.p.last),
-            self.o.p.user.eq(self.i.p.mark),
+            self.o.p.user[self._side.mark].eq(self.i.p.mark),
+            *self._beside(self.i.p),
         ]
         return m
 
+    def _beside(self, beat):
+        """Return the assignments of the bits that are carried."""
+        side = self._side
+        targets = [self.o.p.user[at] for at in side.carried]
+        targets += [getattr(self.o.p, name) for name in ("id", "dest") if getattr(side, name)]
+        return [Cat(targets).eq(beat.side)] if targets else []
+
     def _elaborate_bytes(self, m):
         """Keep a beat until its last byte is taken."""
-        beat = Signal(MarkedBeat())
+        beat = Signal(self.i.p.shape())
         ends = Signal()
         m.d.comb += [
             ends.eq(beat.size == 0),
@@ -161,7 +207,8 @@ class FrameNarrower(wiring.Component):
             self.o.p.data.eq(beat.data[:8]),
             self.o.p.keep.eq(1),
             self.o.p.last.eq(beat.last & ends),
-            self.o.p.user.eq(beat.mark),
+            self.o.p.user[self._side.mark].eq(beat.mark),
+            *self._beside(beat),
         ]
         with m.If(self.i.ready):
             m.d.sync += [self.o.valid.eq(self.i.valid), beat.eq(self.i.p)]

@@ -1,11 +1,14 @@
 """A deduplicator of frames with flat ports and a bus, which every hardware language can connect."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Shape
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..bus.controlled import Controlled
 from ..bus.flat import AxisUnit, FlatUnit
+
+PARTS = ("data", "last", "user", "keep", "id", "dest")
+"""Fields of a transfer, in the order of their ports."""
 
 
 class ControlledDeduplicator(Controlled):
@@ -59,39 +62,54 @@ class AxisFrames(AxisUnit):
     -------
     aclk, aresetn : In(1)
     s_axis_tdata, s_axis_tkeep, s_axis_tlast, s_axis_tuser, s_axis_tvalid : In
-        A frame; TUSER says with TLAST that it is damaged. TKEEP is there with 64 bits only.
+        A frame; the bad bit of TUSER says with TLAST that the frame is damaged. Streams of 8 bits
+        have no TKEEP.
     s_axis_tready : Out(1)
+        Unless the input has no TREADY.
     m_axis_tdata, m_axis_tkeep, m_axis_tlast, m_axis_tuser, m_axis_tvalid : Out
-        A frame; TUSER says that it was seen lately, if such frames are to be marked.
+        A frame; the mark bit of TUSER says that it was seen lately, if such frames are marked.
     m_axis_tready : In(1)
-    tick, or what else the unit has
-        As of the unit.
+    s_axis_tid, s_axis_tdest, m_axis_tid, m_axis_tdest
+        If they have bits.
+    tick, ...
+        The other ports, as of the unit.
     """
 
     def __init__(self, unit):
         # No port has several fields.
         self.requests, self.results = [], []
-        self._parts = ["data", "last", "user", *(["keep"] if len(unit.i.p.keep) > 1 else [])]
-        members = {}
+        self._ready = not unit.signature.members["i"].signature.always_ready
+        self._parts, members = {}, {}
         for prefix, payload, there, back in (
             ("s_axis_t", unit.i.p, In, Out), ("m_axis_t", unit.o.p, Out, In)
         ):  # fmt: skip
-            widths = {part: len(getattr(payload, part)) for part in self._parts}
+            widths = {part: len(getattr(payload, part)) for part in self._order(payload)}
+            self._parts[prefix] = list(widths)
             members |= {f"{prefix}{part}": there(width) for part, width in widths.items()}
-            members |= {f"{prefix}valid": there(1), f"{prefix}ready": back(1)}
+            members |= {f"{prefix}valid": there(1)}
+            if self._ready or there is Out:
+                members |= {f"{prefix}ready": back(1)}
         FlatUnit.__init__(self, unit, members)
+
+    @staticmethod
+    def _order(payload):
+        """Return the names of the fields that have ports, in the order of the ports."""
+        bits = {name: Shape.cast(shape).width for name, shape in payload.shape().members.items()}
+        # Each transfer of one byte keeps it.
+        return [name for name in PARTS if bits.get(name, 0) > (name == "keep")]
 
     def _elaborate_streams(self, m):
         unit = self.unit
         m.d.comb += [
             unit.i.p.keep.eq(-1),
             unit.i.valid.eq(self.s_axis_tvalid),
-            self.s_axis_tready.eq(unit.i.ready),
+            *([self.s_axis_tready.eq(unit.i.ready)] if self._ready else []),
             self.m_axis_tvalid.eq(unit.o.valid),
             unit.o.ready.eq(self.m_axis_tready),
         ]
-        for part in self._parts:
-            m.d.comb += [
-                getattr(unit.i.p, part).eq(getattr(self, f"s_axis_t{part}")),
-                getattr(self, f"m_axis_t{part}").eq(getattr(unit.o.p, part)),
-            ]
+        for part in PARTS:
+            for prefix, inner, inward in (("s_axis_t", unit.i, True), ("m_axis_t", unit.o, False)):
+                if part in self._parts[prefix]:
+                    pair = getattr(inner.p, part), getattr(self, f"{prefix}{part}")
+                    target, source = pair if inward else reversed(pair)
+                    m.d.comb += target.eq(source)

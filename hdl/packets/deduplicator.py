@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...golden.errors import SpecificationError
 from ...golden.hash.siphash import SECRET_BITS
 from ...golden.packets.comparison import DEFAULT_FIELDS, HARDWARE_FIELDS
-from ...golden.packets.frame_actions import LONGEST_FRAME, Action
+from ...golden.packets.frame_actions import Action
 from ...golden.packets.packet_layers import Version
 from ..build import filter_unit
 from ..interface import Operation
@@ -17,14 +17,18 @@ from ..queue import ResultQueue
 from ..registers import Block, counters
 from ..statistics import count_events
 from .axis_beats import AxisBeat, FrameNarrower, FrameWidener
-from .digest_settings import DigestSettings
+from .digest_settings import MOST_UNDER_WAY, DigestSettings
 from .frame_digest import FrameDigest
 from .frame_intake import FATES, FrameIntake
+from .frame_options import FrameOptions
 from .frame_store import FrameStore
 from .frames import kept_bytes
 
 DIGEST_BITS = 64
 """Width of the digest of a frame, which is the filter's key."""
+
+MOST_DISTRIBUTED = 64
+"""Digests that wait in LUTs at most; more wait in a block RAM."""
 
 FILTER_PORTS = ("hits", "shortened", "overfilled", "covered", "upsets", "secret")
 """Ports of the filter's unit that are the deduplicator's too, as far as there are any."""
@@ -37,7 +41,7 @@ class Deduplicator(wiring.Component):
     No frame is cut, merged with another, or overtakes one. A frame waits in a `FrameStore` until
     the filter has answered. It leaves in the order in which it came, or not at all: because it was
     seen lately and `action` is to drop it, or because it was discarded, see `FrameIntake`. Frames
-    that are discarded are not asked for, nor remembered.
+    that are discarded are neither looked up nor recorded.
 
     Frames of 60 bytes and more are taken and leave without a gap.
 
@@ -45,33 +49,24 @@ class Deduplicator(wiring.Component):
     ----------
     spec : Specification
         Of a filter with a span, and keys of 64 bits.
-    width : int
-        Bits of the streams, as for `AxisBeat`.
-    store : int
-        Bytes of the `FrameStore`. Power of two.
-    frames : int
-        Frames that can wait there. Power of two.
-    longest : int
-        Bytes of a frame at most.
-    when_full : str
-        As for `FrameIntake`: what a frame does for which there is no room.
     period : int
-        Clocks of a tick of the filter, after reset.
+        Cycles of a tick of the filter, after reset.
     digest : Component, optional
         In place of a `FrameDigest`, with the same ports.
     options
-        Of the filter's unit, see `lately.hdl.profile.UnitOptions`; ``ticks`` are "period", the
-        default, or "tick".
+        Those of `FrameOptions`, such as ``width``, and of the filter's unit, see
+        `lately.hdl.profile.UnitOptions`; ``ticks`` are "period", the default, or "tick".
 
     Members
     -------
-    i, o : In(stream.Signature(AxisBeat(width))), Out(stream.Signature(AxisBeat(width)))
-        `user` says of a frame that comes that it is damaged, of one that leaves that it is marked.
+    i : In(stream.Signature(AxisBeat(width, side)))
+        Without TREADY, the stream is always ready.
+    o : Out(stream.Signature(AxisBeat(width, side, leaves=True)))
     enable : In(1)
         While it is low, no frame begins to be taken. So it is while a change of `fields` or
         `digest_secret` waits for frames that are being digested.
     clear : In(1)
-        High for a clock: the filter forgets all frames, between two digests.
+        High for a cycle: the filter forgets all frames, between two digests.
     order : Out(1)
         A `clear` has not been performed yet.
     action : In(2)
@@ -96,48 +91,47 @@ class Deduplicator(wiring.Component):
         As of the parts.
     """
 
-    def __init__(
-        self,
-        spec,
-        *,
-        width=64,
-        store=8192,
-        frames=64,
-        longest=LONGEST_FRAME,
-        when_full="wait",
-        period=(1 << PERIOD_BITS) - 1,
-        digest=None,
-        **options,
-    ):
+    def __init__(self, spec, *, period=(1 << PERIOD_BITS) - 1, digest=None, **options):
         if not getattr(spec, "timed", False):
             raise SpecificationError("span: must be given for a deduplicator of frames")
         if spec.key_bits != DIGEST_BITS:
             raise SpecificationError(
                 f"key_bits: must be {DIGEST_BITS}, those of a digest, not {spec.key_bits}"
             )
+        self.frame_options = how = FrameOptions.taken_from(options)
         ticks = options.pop("ticks", "period")
         if ticks not in ("tick", "period"):
             raise ValueError(f"Ticks must be tick or period for frames, not {ticks!r}")
         self.spec = spec
         self.unit = filter_unit(spec, tag_bits=1, ticks=ticks, **options)
         chosen = self.unit.profile.options
-        self._frames = frames
-        self._digest = FrameDigest() if digest is None else digest
-        self._intake = FrameIntake(longest=longest, when_full=when_full)
+        self._passes = how.most > how.longest
+        self._digest = FrameDigest(**({"width": how.beat} if how.beat > 64 else {})) if (
+            digest is None) else digest  # fmt: skip
+        self._intake = FrameIntake(
+            longest=how.longest,
+            most=how.most,
+            when_full=how.when_full,
+            ready=how.ready,
+            width=how.beat,
+        )
         self._store = FrameStore(
-            size=store,
-            frames=frames,
-            longest=longest,
+            size=how.store,
+            frames=how.frames,
+            longest=how.most,
             memory="ecp5" if chosen.memory.startswith("ecp5") else "portable",
+            width=how.beat,
+            side=how.side.bits,
         )
         held = self.unit.signature.members
         members = {name: held[name] for name in FILTER_PORTS if name in held}
         members |= {one.name: Out(chosen.statistics_bits) for one in counters(Block.FRAMES)}
         members |= {"tick": In(1)} if "tick" in held else {"period": In(PERIOD_BITS, init=period)}
+        incoming = AxisBeat(how.width, how.side)
         super().__init__(
             {
-                "i": In(stream.Signature(AxisBeat(width))),
-                "o": Out(stream.Signature(AxisBeat(width))),
+                "i": In(stream.Signature(incoming, always_ready=not how.ready)),
+                "o": Out(stream.Signature(AxisBeat(how.width, how.side, leaves=True))),
                 "enable": In(1, init=1),
                 "clear": In(1),
                 "order": Out(1),
@@ -150,22 +144,23 @@ class Deduplicator(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        width = len(self.i.p.data)
-        m.submodules.widener = widener = FrameWidener(width)
+        how = self.frame_options
+        m.submodules.widener = widener = FrameWidener(how.width, how.side, ready=how.ready)
         m.submodules.intake = intake = self._intake
         m.submodules.digest = digest = self._digest
         m.submodules.unit = self.unit
         m.submodules.store = store = self._store
-        m.submodules.narrower = narrower = FrameNarrower(width)
+        m.submodules.narrower = narrower = FrameNarrower(how.width, how.side)
         wiring.connect(m, wiring.flipped(self.i), widener.i)
         wiring.connect(m, widener.o, intake.i)
         wiring.connect(m, intake.o, digest.i)
         wiring.connect(m, store.o, narrower.i)
         wiring.connect(m, narrower.o, wiring.flipped(self.o))
+        word = intake.i.p.data
         m.d.comb += [
             intake.room.eq(store.room),
             store.write.eq(intake.write),
-            store.word.eq(intake.i.p.data),
+            store.word.eq(Cat(word, widener.beside) if how.side.bits else word),
             store.keep.eq(intake.keep),
             store.discard.eq(intake.discard),
             store.record.eq(intake.record),
@@ -179,7 +174,9 @@ class Deduplicator(wiring.Component):
 
     def _elaborate_settings(self, m):
         """Pass on what is set."""
-        m.submodules.settings = settings = DigestSettings()
+        # At one frame per cycle, more frames begin before the first digest comes.
+        most = MOST_UNDER_WAY if self.frame_options.beat == 64 else 4 * MOST_UNDER_WAY + 3
+        m.submodules.settings = settings = DigestSettings(most)
         wiring.connect(m, wiring.flipped(self.digest_secret), settings.secret)
         digest, intake = self._digest, self._intake
         m.d.comb += [
@@ -204,12 +201,20 @@ class Deduplicator(wiring.Component):
                 m.d.comb += getattr(self, name).eq(getattr(unit, name))
 
     def _elaborate_questions(self, m):
-        """Ask the filter for the digests of frames that wait, or to forget what it knows."""
+        """Look up the digests of frames that wait, or have the filter forget all frames."""
         digest, request = self._digest.o, self.unit.i
         # No more frames than the store can hold have been digested and not asked for.
+        depth, operation = self.frame_options.frames, Operation.CHECK_AND_INSERT
         m.submodules.questions = queue = ResultQueue(
-            depth=self._frames, tag_bits=0, verdict_bits=DIGEST_BITS, distributed=True
+            depth=depth,
+            tag_bits=int(self._passes),
+            verdict_bits=DIGEST_BITS,
+            distributed=depth <= MOST_DISTRIBUTED,
         )
+        if self._passes:
+            # A frame above the maximum has its turn in the filter, and nothing else.
+            m.d.comb += [queue.tag_valid.eq(self._intake.keep), queue.tag.eq(self._intake.passes)]
+            operation = Mux(queue.o.p[-1], Operation.NONE, operation)
         with m.If(request.valid & request.ready):
             m.d.sync += self.order.eq(0)
         with m.If(self.clear):
@@ -220,13 +225,13 @@ class Deduplicator(wiring.Component):
             queue.verdict.eq(registered(m, digest.p.digest, "digested", reset_less=True)),
             request.valid.eq(queue.o.valid | self.order),
             queue.o.ready.eq(request.ready & ~self.order),
-            request.p.key.eq(queue.o.p),
-            request.p.operation.eq(Mux(self.order, Operation.CLEAR, Operation.CHECK_AND_INSERT)),
+            request.p.key.eq(queue.o.p[:DIGEST_BITS] if self._passes else queue.o.p),
+            request.p.operation.eq(Mux(self.order, Operation.CLEAR, operation)),
             request.p.tag.eq(self.order),
         ]
 
     def _elaborate_answers(self, m):
-        """Tell the store what the filter says of frames."""
+        """Pass the answers of the filter on to the store."""
         answer = self.unit.o
         m.d.comb += [
             answer.ready.eq(1),
@@ -238,15 +243,22 @@ class Deduplicator(wiring.Component):
         intake, digested = self._intake, self._digest.o
         version, known = digested.p.version, digested.valid & ~digested.p.error
         events = {fate: intake.discard & intake.fates[at] for at, fate in enumerate(FATES)}
+        if self._passes:
+            events["oversize"] = intake.keep & intake.passes
         for name, one in (("ip4", Version.IP4), ("ip6", Version.IP6), ("other", Version.OTHER)):
             events[name] = known & (version == one)
         events["malformed"] = known & digested.p.malformed
         for name, beats in (("came", intake.i), ("left", self._store.o)):
             moves = beats.valid & beats.ready
             events[name] = moves & beats.p.last
-            events[f"{name}_bytes"] = Mux(moves, kept_bytes(beats.p.size), 0)
+            size = beats.p.size
+            # Of a wide beat the number itself is added, and no bit for each byte.
+            events[f"{name}_bytes"] = Mux(
+                moves, kept_bytes(size) if len(size) == 3 else (size + 1)[: len(size) + 1], 0
+            )
         # What a register holds is counted, so that counting makes no path longer.
         events = {
             name: registered(m, Cat(event), f"{name}_event") for name, event in events.items()
         }
-        count_events(m, self, events)
+        wide = self.frame_options.beat > 64
+        count_events(m, self, events, amounts=("came_bytes", "left_bytes") if wide else ())

@@ -8,7 +8,7 @@ from ...golden.hash.siphash import SECRET_BITS
 from ...golden.packets.comparison import DEFAULT_FIELDS, HARDWARE_FIELDS
 
 MOST_UNDER_WAY = 63
-"""Frames of which the digests may be under way at most."""
+"""Frames whose digests may be under way, unless another number is given."""
 
 
 class DigestSettings(wiring.Component):
@@ -29,7 +29,8 @@ class DigestSettings(wiring.Component):
         What counts. The secret is 0 after reset.
     """
 
-    def __init__(self):
+    def __init__(self, most=MOST_UNDER_WAY):
+        self._most = most
         super().__init__(
             {
                 "fields": In(len(HARDWARE_FIELDS)),
@@ -44,7 +45,7 @@ class DigestSettings(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        under_way = Signal(range(MOST_UNDER_WAY + 1))
+        under_way = Signal(range(self._most + 1))
         m.d.sync += self.open.eq(~(self.secret.valid | (self.fields != self.steady_fields)))
         with m.If(self.begins ^ self.ends):
             m.d.sync += under_way.eq(Mux(self.ends, under_way - 1, under_way + 1))

@@ -9,32 +9,35 @@ from .axis_beats import AxisBeat
 
 
 class FrameCrossing(wiring.Component):
-    """Takes bytes of frames with one clock, and gives them with another.
+    """Takes transfers of frames with one clock, and gives them with another.
 
-    A frame of which a byte finds no room is ended there as damaged, and so are frames that begin
-    before that could be told. With clocks that differ by no more than those of Ethernet do, and
-    somebody who takes a byte in every clock, there is always room.
+    If a transfer finds no room, its frame ends there as damaged. A frame that begins before that
+    end has left is damaged too. There is always room if the clocks differ by no more than the
+    clocks of Ethernet, and a transfer is taken in every cycle.
 
     Parameters
     ----------
     domain : str
         Clock domain of `i`; that of `o` is ``sync``.
     depth : int
-        Bytes that can wait, besides three that have crossed. Power of two.
+        Transfers that can wait, beside three that have crossed. Power of two.
+    width : int
+        Bits of a transfer, as for `AxisBeat`.
 
     Members
     -------
-    i : In(stream.Signature(AxisBeat(8), always_ready=True))
-    o : Out(stream.Signature(AxisBeat(8)))
+    i : In(stream.Signature(AxisBeat(width), always_ready=True))
+    o : Out(stream.Signature(AxisBeat(width)))
     """
 
-    def __init__(self, *, domain, depth=16):
+    def __init__(self, *, domain, depth=16, width=8):
+        beat = AxisBeat(width)
         self._domain = domain
         self._depth = depth
         super().__init__(
             {
-                "i": In(stream.Signature(AxisBeat(8), always_ready=True)),
-                "o": Out(stream.Signature(AxisBeat(8))),
+                "i": In(stream.Signature(beat, always_ready=True)),
+                "o": Out(stream.Signature(beat)),
             }
         )
 
@@ -49,7 +52,7 @@ class FrameCrossing(wiring.Component):
             exact_depth=True,
         )
         m.submodules.fifo = fifo
-        given = AxisBeat(8)(fifo.w_data)
+        given = self.i.p.shape()(fifo.w_data)
         # The rest of a frame is not taken, and the end of what was taken has still to be told.
         cut, owed = Signal(), Signal()
         m.d.comb += [

@@ -1,22 +1,20 @@
-"""What decides which frames are kept."""
+"""Decides which frames are kept."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..parameters import require_integer
+from .frame_options import WHEN_FULL
 from .frames import BEAT_BYTES, FrameBeat
-
-WHEN_FULL = ("wait", "drop")
-"""What a frame does for which there is no room: it waits outside, or is discarded."""
 
 FATES = ("errored", "oversize", "no_room")
 """Reasons for which a frame is discarded; the first one that holds is told."""
 
 
-def beats_of(size):
-    """Return the beats of a frame of `size` bytes."""
-    return -(-size // BEAT_BYTES)
+def beats_of(size, width=8 * BEAT_BYTES):
+    """Return the beats of `width` bits of a frame of `size` bytes."""
+    return -(-8 * size // width)
 
 
 class FrameRecord(data.StructLayout):
@@ -26,19 +24,25 @@ class FrameRecord(data.StructLayout):
     ----------
     longest : int
         Bytes of a frame at most.
+    width : int
+        Bits of a beat.
     """
 
-    def __init__(self, longest):
-        super().__init__({"beats": range(beats_of(longest) + 1), "size": range(BEAT_BYTES)})
+    def __init__(self, longest, width=8 * BEAT_BYTES):
+        beats = range(beats_of(longest, width) + 1)
+        super().__init__({"beats": beats, "size": range(width // 8)})
 
 
 class FrameIntake(wiring.Component):
-    """Lets beats through to what digests them, and keeps frames whole or not at all.
+    """Passes beats on to the digest, and keeps frames whole or not at all.
 
-    A frame is discarded that comes damaged, or that is longer than allowed. It leaves all the
-    same, with its error set. So does, if `when_full` is "drop", a frame for which there is no
-    room; of one that begins while `enable` is low nothing leaves. If `when_full` is "wait", both
+    A damaged frame, or a frame longer than allowed, is discarded. It leaves nevertheless, with
+    its error set. If `when_full` is "drop", a frame without room is discarded likewise, and a
+    frame that begins while `enable` is low does not leave at all. If `when_full` is "wait", both
     wait instead. Nothing is delayed.
+
+    Without `ready`, a beat that comes while `o.ready` is low is lost, and its frame is discarded
+    for lack of room: it does not leave at all, or it ends with an error in a later cycle.
 
     Parameters
     ----------
@@ -46,20 +50,29 @@ class FrameIntake(wiring.Component):
         Bytes of a frame at most, from 1 on.
     when_full : str
         One of `WHEN_FULL`.
+    most : int, optional
+        Frames of more than `longest` and at most so many bytes are kept, with `passes`; longer
+        ones have no room. By default there are no such frames.
+    ready : bool
+        Whether `i` can wait.
+    width : int
+        Bits of a beat.
 
     Members
     -------
-    i, o : In(stream.Signature(FrameBeat())), Out(stream.Signature(FrameBeat()))
+    i, o : In(stream.Signature(FrameBeat(width))), Out(stream.Signature(FrameBeat(width)))
     enable : In(1)
     room : In(1)
         There are places for the beat that comes and for another frame.
     begins : Out(1)
         The first beat of a frame leaves.
     write : Out(1)
-        The beat is to be kept.
+        The beat has to be kept.
     keep, discard : Out(1)
         The frame ends: it is kept with all that was written of it, or none of it is.
-    record : Out(FrameRecord(longest))
+    passes : Out(1)
+        With `keep`: the frame is longer than `longest`.
+    record : Out(FrameRecord(most, width))
         With `keep`.
     fates : Out(3)
         With `discard`: a bit of these is high, in the order of `FATES`.
@@ -70,25 +83,30 @@ class FrameIntake(wiring.Component):
         If the length is no integer or below 1, or there is no such rule for full stores.
     """
 
-    def __init__(self, *, longest, when_full="wait"):
+    def __init__(self, *, longest, when_full="wait", most=None, ready=True, width=8 * BEAT_BYTES):
         require_integer("Longest frame", longest, least=1)
         if when_full not in WHEN_FULL:
             raise ValueError(f"When full must be {' or '.join(WHEN_FULL)}, not {when_full!r}")
         self._longest = longest
+        self._most = longest if most is None else most
+        self._width = width
         self._waits = when_full == "wait"
+        self._ready = ready
+        beat = FrameBeat(width)
         super().__init__(
             {
-                "i": In(stream.Signature(FrameBeat())),
-                "o": Out(stream.Signature(FrameBeat())),
+                "i": In(stream.Signature(beat, always_ready=not ready)),
+                "o": Out(stream.Signature(beat)),
                 "enable": In(1),
                 "room": In(1),
                 "begins": Out(1),
                 "write": Out(1),
                 "keep": Out(1),
                 "discard": Out(1),
-                "record": Out(FrameRecord(longest)),
+                "record": Out(FrameRecord(self._most, width)),
                 "fates": Out(len(FATES)),
             }
+            | ({"passes": Out(1)} if self._most > longest else {})
         )
 
     def elaborate(self, platform):
@@ -101,26 +119,35 @@ class FrameIntake(wiring.Component):
         if self._waits:
             m.d.comb += may.eq((self.room | over_before) & ~closed)
         else:
-            m.d.comb += [
-                may.eq(1),
-                skips.eq(skipped | closed),
-                no_room.eq(lost | ~self.room | skips),
-            ]
+            passed_by, without = skipped | closed, lost | ~self.room | skips
+            if not self._ready:
+                cuts = self._elaborate_cuts(m, inside, skipped)
+                passed_by |= ~inside & (self.owed | ~self.o.ready)
+                without |= cuts
+            m.d.comb += [may.eq(1), skips.eq(passed_by), no_room.eq(without)]
         errored = beat.last & beat.error
+        oversize, lacks = (over, no_room & ~over) if self._most == self._longest else (
+            Const(0), no_room | over
+        )  # fmt: skip
         m.d.comb += [
             self.o.valid.eq(self.i.valid & may & ~skips),
-            self.i.ready.eq((self.o.ready | skips) & may),
+            *([self.i.ready.eq((self.o.ready | skips) & may)] if self._ready else []),
             transfer.eq(self.i.valid & self.i.ready),
             self.begins.eq(transfer & ~inside & ~skips),
             self.o.p.eq(beat),
             self.o.p.error.eq(beat.last & self.fates.any()),
             self.write.eq(transfer & ~over & ~no_room),
             self.fates[0].eq(errored),
-            self.fates[1].eq(over & ~errored),
-            self.fates[2].eq(no_room & ~over & ~errored),
+            self.fates[1].eq(oversize & ~errored),
+            self.fates[2].eq(lacks & ~errored),
             self.keep.eq(transfer & beat.last & ~self.fates.any()),
             self.discard.eq(transfer & beat.last & self.fates.any()),
         ]
+        if not self._ready:
+            with m.If(self.owed):
+                m.d.comb += [self.o.valid.eq(1), self.o.p.last.eq(1), self.o.p.error.eq(1)]
+            with m.Elif(self.cut):
+                m.d.comb += self.o.valid.eq(0)
         with m.If(transfer):
             m.d.sync += [
                 inside.eq(~beat.last),
@@ -129,13 +156,30 @@ class FrameIntake(wiring.Component):
             ]
         return m
 
+    def _elaborate_cuts(self, m, inside, skipped):
+        """Drop beats from the first that `o` does not take; return whether a beat is that first.
+
+        The part of the frame that has left gets its end later, which is `owed` until then.
+        """
+        self.cut, self.owed, cuts = Signal(name="cut"), Signal(name="owed"), Signal()
+        m.d.comb += cuts.eq(self.i.valid & inside & ~skipped & ~self.cut & ~self.o.ready)
+        with m.If(self.i.valid):
+            m.d.sync += self.cut.eq((self.cut | cuts) & ~self.i.p.last)
+        m.d.sync += self.owed.eq(cuts | (self.owed & ~self.o.ready))
+        return cuts
+
     def _elaborate_length(self, m, transfer):
         """Return whether the frame was too long before the beat, and whether it is with it."""
-        before, beat = Signal(range(beats_of(self._longest) + 1)), self.i.p
+        beats, beat = range(beats_of(self._most, self._width) + 1), self.i.p
+        before = Signal(beats, name="beat")
         over_before, over = Signal(), Signal()
-        whole, rest = divmod(self._longest, BEAT_BYTES)
+
+        def ends_after(size):
+            whole, rest = divmod(size, self._width // 8)
+            return (before == whole) & (beat.size >= rest if rest else 1)
+
         m.d.comb += [
-            over.eq(over_before | ((before == whole) & (beat.size >= rest if rest else 1))),
+            over.eq(over_before | ends_after(self._most)),
             self.record.beats.eq(before + 1),
             self.record.size.eq(beat.size),
         ]
@@ -144,4 +188,9 @@ class FrameIntake(wiring.Component):
                 over_before.eq(over & ~beat.last),
                 before.eq(Mux(beat.last, 0, Mux(over, before, before + 1))),
             ]
+        if self._most > self._longest:
+            long_before = Signal()
+            m.d.comb += self.passes.eq(long_before | ends_after(self._longest))
+            with m.If(transfer):
+                m.d.sync += long_before.eq(self.passes & ~beat.last)
         return over_before, over

@@ -1,10 +1,10 @@
-"""Where frames wait until it is known whether they were seen lately."""
+"""Store in which frames wait until it is known whether they were seen lately."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.packets.frame_actions import Action
+from ...golden.packets.frame_actions import ROOM_LAG, Action
 from ..lanes.credits import Credits
 from ..memory.variants import cell_memory
 from ..parameters import require_power_of_two
@@ -13,9 +13,6 @@ from ..queue import ResultQueue
 from .axis_beats import MarkedBeat
 from .frame_intake import FrameRecord, beats_of
 from .frames import BEAT_BYTES
-
-ROOM_LAG = 3
-"""Places that count as taken, as the count of those that are is so many beats late."""
 
 
 class FrameStore(wiring.Component):
@@ -39,14 +36,19 @@ class FrameStore(wiring.Component):
         Bytes of a frame at most.
     memory : str or type
         Variant of the ring, as for `cell_memory`.
+    width : int
+        Bits of a beat.
+    side : int
+        Bits that each beat has beside its data.
 
     Members
     -------
     write : In(1)
-    word : In(64)
+    word : In(width + side)
+        Data of a beat, and the bits beside it.
     keep, discard : In(1)
         The frame that comes ends, with or without a write.
-    record : In(FrameRecord(longest))
+    record : In(FrameRecord(longest, width))
         With `keep`.
     room : Out(1)
         There is a place for a beat, and for a frame. Frames of which some beats were written take
@@ -55,7 +57,7 @@ class FrameStore(wiring.Component):
         Verdict of the oldest frame that has none.
     action : In(2)
         `lately.golden.packets.frame_actions.Action` for the frames whose turn it is.
-    o : Out(stream.Signature(MarkedBeat()))
+    o : Out(stream.Signature(MarkedBeat(width, side)))
 
     Raises
     ------
@@ -66,28 +68,30 @@ class FrameStore(wiring.Component):
     OUTPUT_PLACES = 16
     """Beats that may be under way between ring and output."""
 
-    def __init__(self, *, size, frames, longest, memory="portable"):
-        require_power_of_two("Buffer", size, least=4 * BEAT_BYTES)
+    def __init__(self, *, size, frames, longest, memory="portable", width=8 * BEAT_BYTES, side=0):
+        beat = width // 8
+        require_power_of_two("Buffer", size, least=4 * beat)
         require_power_of_two("Frames", frames, least=ROOM_LAG + 1)
-        least = BEAT_BYTES * (2 * beats_of(longest) + ROOM_LAG)
+        least = beat * (2 * beats_of(longest, width) + ROOM_LAG)
         if size < least:
             raise ValueError(
                 f"Buffer must be of at least {least} bytes for two frames of {longest}, not {size}"
             )
-        self._beats = size // BEAT_BYTES
+        self._beats = size // beat
         self._frames = frames
-        self.ring = cell_memory(memory, depth=self._beats, width=8 * BEAT_BYTES)
+        self._beat = MarkedBeat(width, side)
+        self.ring = cell_memory(memory, depth=self._beats, width=width + side)
         super().__init__(
             {
                 "write": In(1),
-                "word": In(8 * BEAT_BYTES),
+                "word": In(width + side),
                 "keep": In(1),
                 "discard": In(1),
-                "record": In(FrameRecord(longest)),
+                "record": In(FrameRecord(longest, width)),
                 "room": Out(1, init=1),
                 "verdict": In(data.StructLayout({"valid": 1, "seen": 1})),
                 "action": In(2),
-                "o": Out(stream.Signature(MarkedBeat())),
+                "o": Out(stream.Signature(self._beat)),
             }
         )
 
@@ -149,7 +153,7 @@ class FrameStore(wiring.Component):
         place = Signal(range(2 * self._beats))
         left = Signal.like(self.record.beats, name="left")
         frame = data.View(self.record.shape(), waiting.p[1:])
-        seen, size, mark, drops = waiting.p[0], Signal(range(BEAT_BYTES)), Signal(), Signal()
+        seen, size, mark, drops = waiting.p[0], Signal(len(frame.size)), Signal(), Signal()
         m.submodules.credits = credits = Credits(limit=self.OUTPUT_PLACES - 4)
         active, reads, ends = Signal(), Signal(), Signal()
         m.d.comb += [
@@ -185,13 +189,15 @@ class FrameStore(wiring.Component):
         latency = self.ring.LATENCY
         size, last, mark = (
             delayed(m, value, latency, name, reset_less=True)
-            for name, value in (("size", beside[:3]), ("last", beside[3]), ("mark", beside[4]))
+            for name, value in (("size", beside[:-2]), ("last", beside[-2]), ("mark", beside[-1]))
         )
-        beat = data.View(MarkedBeat(), output.verdict)
+        beat = data.View(self._beat, output.verdict)
+        word = self.ring.a_word
         m.d.comb += [
             output.valid_next.eq(delayed(m, reads, latency - 1, "reads")),
-            beat.data.eq(self.ring.a_word),
-            beat.size.eq(Mux(last, size, BEAT_BYTES - 1)),
+            beat.data.eq(word[: len(beat.data)]),
+            *([beat.side.eq(word[len(beat.data) :])] if len(word) > len(beat.data) else []),
+            beat.size.eq(Mux(last, size, (1 << len(size)) - 1)),
             beat.last.eq(last),
             beat.mark.eq(mark),
             credits.spend.eq(reads),

@@ -10,8 +10,9 @@ from amaranth.hdl._ast import AnySeq
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ...golden.packets.frame_actions import WIDTHS
 from ...golden.spec import GEBFSpec
-from ...hdl.packets.axis_beats import WIDTHS, FrameNarrower, FrameWidener
+from ...hdl.packets.axis_beats import FrameNarrower, FrameWidener
 from ...hdl.packets.deduplicator import Deduplicator
 from ...hdl.packets.frame_crossing import FrameCrossing
 from ...hdl.packets.frame_digest import FrameDigest
@@ -86,7 +87,7 @@ def kept_after_waiting(m, o):
 
 def full_but_last(beats):
     """Return whether a beat of a frame is full unless it is the last."""
-    return ~beats.valid | beats.p.last | (beats.p.size == BEAT_BYTES - 1)
+    return ~beats.valid | beats.p.last | beats.p.size.all()
 
 
 class WidenedFrames(Harness):
@@ -169,7 +170,8 @@ class NarrowedFrames(Harness):
         m.d.comb += Assume(kept_while_waiting(m, i) & full_but_last(i))
         came, leaves = i.valid & i.ready, o.valid & o.ready
         # Bytes of beats that came and have not left.
-        left = Signal(range(BEAT_BYTES + 1))
+        full = 1 << len(i.p.size)
+        left = Signal(range(full + 1))
         there = Mux(came, i.p.size + 1, 0)
         gone = sum(o.p.keep[at] & leaves for at in range(len(o.p.keep)))
         owes = Signal()
@@ -181,7 +183,7 @@ class NarrowedFrames(Harness):
             kept_while_waiting(m, o),
             ~o.valid | o.p.last | o.p.keep.all(),
             gone <= left + there,
-            left + there - gone <= BEAT_BYTES,
+            left + there - gone <= full,
             # A frame ends once, with its last byte, before another beat comes.
             ~(came & owes) | (leaves & o.p.last),
             ~(leaves & o.p.last) | owes | (came & i.p.last),

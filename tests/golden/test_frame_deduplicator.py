@@ -7,8 +7,9 @@ import pytest
 from capture_files import ethernet, ip4, ip6, udp
 from encapsulated import CONTROL, LAYER2, TUNNELS
 
+from lately.golden.errors import SpecificationError
 from lately.golden.packets.comparison import Field, FieldError
-from lately.golden.packets.frame_actions import LONGEST_FRAME, Action
+from lately.golden.packets.frame_actions import LONGEST_FRAME, Action, longest_stored
 from lately.golden.packets.frame_deduplicator import FrameCounts, FrameDeduplicator, Sent
 from lately.golden.spec import GEBFSpec
 
@@ -78,6 +79,32 @@ def test_discarded_frames_are_not_remembered():
             frames_no_room=1,
         )
     )
+    assert model.counts.discarded("drop") == 7 - 2 - 1
+
+
+def test_frames_above_the_maximum_pass_unrecorded():
+    """A frame of which the store cannot hold two has no room."""
+    most = longest_stored(32768, 512)
+    long, most_long, longer = (A.ljust(size, b"x") for size in (LONGEST_FRAME + 1, most, most + 1))
+    frames = [long, long, most_long, longer, A, A]
+    model = FrameDeduplicator(SPEC, width=512, oversize="pass")
+    sent = model.perform(frames, [0] * 6, lost=[0, 1, 0, 0, 0, 0])
+    assert [one.frame for one in sent] == [long, most_long, A]
+    counts = model.counts
+    assert (counts.frames_oversize, counts.frames_no_room, counts.hits) == (2, 2, 1)
+    assert counts.frames_in == counts.frames_out + counts.hits + counts.discarded("pass")
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"width": 32}, "width: must be one of 8, 64, 128, 256, 512, not 32"),
+        ({"oversize": "cut"}, "oversize: must be one of drop, pass, not 'cut'"),
+    ],
+)
+def test_options_wrong(how, message):
+    with pytest.raises(SpecificationError, match=f"^{message}$"):
+        FrameDeduplicator(SPEC, **how)
 
 
 def test_versions():

@@ -116,5 +116,5 @@ def test_deduplicator_digests_as_its_width(monkeypatch):
 
 
 def test_width_wrong():
-    with pytest.raises(LatelyError, match=r"^width: must be 8, 64, 128, 256 or 512, not 96$"):
+    with pytest.raises(LatelyError, match=r"^width: must be one of 8, 64, 128, 256, 512, not 96$"):
         FrameDeduplicator(SPEC, width=96)

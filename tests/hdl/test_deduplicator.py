@@ -23,11 +23,14 @@ SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
          "span: must be given for a deduplicator of frames"),
         ({"spec": any_preset("timed-tiny")}, SpecificationError,
          "key_bits: must be 64, those of a digest, not 8"),
-        ({"width": 32}, ValueError, "Width must be 8 or 64, not 32"),
+        ({"width": 32}, ValueError, "Width must be one of 8, 64, 128, 256, 512, not 32"),
         ({"ticks": "time"}, ValueError, "Ticks must be tick or period for frames, not 'time'"),
         ({"store": 2048}, ValueError,
          "Buffer must be of at least 4024 bytes for two frames of 2000, not 2048"),
         ({"when_full": "cut"}, ValueError, "When full must be wait or drop, not 'cut'"),
+        ({"oversize": "cut"}, ValueError, "Oversize must be drop or pass, not 'cut'"),
+        ({"ready": False}, ValueError,
+         "When full must be drop for an input without TREADY, not 'wait'"),
     ],
 )  # fmt: skip
 def test_deduplicator_wrong(how, error, message):

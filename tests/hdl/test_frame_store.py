@@ -6,13 +6,23 @@ import pytest
 from amaranth.hdl import Module
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-from frame_streams import beats, random_frame, receive, seeded, send, simulate, whole
+from frame_streams import (
+    beats,
+    random_frame,
+    receive,
+    receive_any,
+    seeded,
+    send,
+    simulate,
+    whole,
+)
 from garbage_memory import GarbageMemory
 
-from lately.golden.packets.frame_actions import Action
+from lately.golden.packets.frame_actions import ROOM_LAG, Action
 from lately.hdl.packets.axis_beats import MarkedBeat
-from lately.hdl.packets.frame_intake import FATES, WHEN_FULL, FrameIntake
-from lately.hdl.packets.frame_store import ROOM_LAG, FrameStore
+from lately.hdl.packets.frame_intake import FATES, FrameIntake
+from lately.hdl.packets.frame_options import WHEN_FULL
+from lately.hdl.packets.frame_store import FrameStore
 from lately.hdl.packets.frames import FrameBeat
 
 pytestmark = pytest.mark.rtl
@@ -23,14 +33,20 @@ LONGEST = 100
 class Kept(wiring.Component):
     """An intake before a store, whose verdicts come from outside."""
 
-    def __init__(self, when_full="wait", *, size=512, frames=16, longest=LONGEST, memory):
-        self.intake = FrameIntake(longest=longest, when_full=when_full)
-        self.store = FrameStore(size=size, frames=frames, longest=longest, memory=memory)
+    def __init__(self, when_full="wait", *, size=512, frames=16, longest=LONGEST, memory,
+                 most=None, ready=True, width=64):  # fmt: skip
+        self.intake = FrameIntake(
+            longest=longest, most=most, when_full=when_full, ready=ready, width=width
+        )
+        self.store = FrameStore(
+            size=size, frames=frames, longest=most or longest, memory=memory, width=width
+        )
+        incoming = stream.Signature(FrameBeat(width), always_ready=not ready)
         super().__init__(
             {
-                "i": In(stream.Signature(FrameBeat())),
-                "through": Out(stream.Signature(FrameBeat())),
-                "o": Out(stream.Signature(MarkedBeat())),
+                "i": In(incoming),
+                "through": Out(stream.Signature(FrameBeat(width))),
+                "o": Out(stream.Signature(MarkedBeat(width))),
                 "enable": In(1, init=1),
                 "verdict": In(data.StructLayout({"valid": 1, "seen": 1})),
                 "action": In(2),
@@ -65,16 +81,16 @@ class Run:
     """
 
     def __init__(self, frames, *, errors=(), seen=(), action=Action.MARK, stall=(0, 0, 0), seed=1,
-                 when_full="wait", drained=60, **sizes):  # fmt: skip
-        self.kept = kept = Kept(when_full, memory=GarbageMemory, **sizes)
+                 when_full="wait", drained=60, width=64, **sizes):  # fmt: skip
+        self.kept = kept = Kept(when_full, memory=GarbageMemory, width=width, **sizes)
         choose, taken = random.Random(seed), []
-        self.through, self.fates, self.waited, self.flows = [], [], 0, []
+        self.through, self.fates, self.waited, self.flows, self.passed = [], [], 0, [], []
         waiting = 0
 
         async def source(ctx):
             ctx.set(kept.action, action)
             for number, frame in enumerate(frames):
-                parts = beats(frame, number < len(errors) and errors[number])
+                parts = beats(frame, number < len(errors) and errors[number], width)
                 await send(ctx, kept.i, parts, stall[0], choose)
             for _ in range(drained):
                 await ctx.tick()
@@ -83,12 +99,16 @@ class Run:
             nonlocal waiting
             ctx.set(kept.through.ready, 1)
             intake = kept.intake
+            passes = intake.passes if "passes" in intake.signature.members else intake.keep
             while True:
-                _, _, keep, discard, fates, valid, ready, beat, leaves = await ctx.tick().sample(
-                    intake.keep, intake.discard, intake.fates, kept.i.valid, kept.i.ready,
-                    kept.through.payload, kept.o.valid,
+                _, _, keep, discard, fates, valid, ready, beat, leaves, above = (
+                    await ctx.tick().sample(
+                        intake.keep, intake.discard, intake.fates, kept.i.valid, kept.i.ready,
+                        kept.through.payload, kept.o.valid, passes,
+                    )
                 )  # fmt: skip
                 waiting += keep
+                self.passed += [above] * keep
                 self.flows.append(leaves)
                 self.waited += bool(valid and not ready)
                 if valid and ready and beat.last:
@@ -145,23 +165,97 @@ def test_frames_leave_whole_and_in_order(stall, action):
     assert run.through == [fate is not None for fate in fates]
 
 
-@pytest.mark.parametrize("longest", [16, 17, 23])
-def test_longest_frame(longest):
+@pytest.mark.parametrize(("longest", "width"), [(16, 64), (17, 64), (23, 64), (63, 512), (64, 512)])
+def test_longest_frame(longest, width):
     """One byte more is too long, wherever in a beat that is."""
     sizes = [longest - 1, longest, longest + 1, 3 * longest, longest, 8]
-    run = Run([bytes([size]) * size for size in sizes], longest=longest, size=128)
+    run = Run(
+        [bytes([size]) * size for size in sizes], longest=longest, size=2 * width, width=width
+    )
     assert run.fates == [None if size <= longest else "oversize" for size in sizes]
     assert [len(frame) for frame, _ in run.frames] == [one for one in sizes if one <= longest]
 
 
-@pytest.mark.parametrize("size", [60, 64])
-def test_no_clock_is_lost(size):
-    """Frames that follow each other at once leave so."""
+@pytest.mark.parametrize("width", [64, 512])
+def test_frames_above_the_maximum_pass(width):
+    """A frame of more bytes than `most` has no room."""
+    most = 128
+    run = Run(
+        [bytes([number]) * size for number, size in enumerate([40, 41, most, most + 1, 9])],
+        longest=40, most=most, size=512, width=width,
+    )  # fmt: skip
+    assert run.fates == [None, None, None, "no_room", None]
+    assert [len(frame) for frame, _ in run.frames] == [40, 41, most, 9]
+    assert run.passed == [0, 1, 1, 0]
+
+
+@pytest.mark.parametrize("stall", [0.02, 0.2])
+@pytest.mark.parametrize("width", [64, 512])
+def test_frames_that_cannot_wait_are_whole_or_lost(width, stall):
+    """Each loses beats at random: it leaves for its digest whole, or with an error, or not."""
+    choose, frames = seeded(7), [bytes([number]) * (1 + number * 3) for number in range(60)]
+    kept = Kept("drop", memory=GarbageMemory, ready=False, width=width, size=8 * width, longest=180)
+    fates, through, taken = [], [], []
+
+    async def source(ctx):
+        for frame in frames:
+            for beat in beats(frame, width=width):
+                ctx.set(kept.i.payload, beat)
+                ctx.set(kept.i.valid, 1)
+                await ctx.tick()
+            ctx.set(kept.i.valid, 0)
+            if choose.random() < 0.5:
+                await ctx.tick()
+        for _ in range(400):
+            await ctx.tick()
+
+    async def digest(ctx):
+        await receive_any(ctx, kept.through, through, stall, random.Random(8))
+
+    async def judge(ctx):
+        while True:
+            _, _, keep, discard, fate = await ctx.tick().sample(
+                kept.intake.keep, kept.intake.discard, kept.intake.fates
+            )
+            fates.extend([0] * keep + [fate] * discard)
+            ctx.set(kept.verdict, {"valid": keep, "seen": 0})
+
+    async def sink(ctx):
+        await receive(ctx, kept.o, taken, 0, random)
+
+    simulate(kept, source, background=[digest, judge, sink])
+    assert set(fates) == {0, 1 << FATES.index("no_room")}
+    fine = [frame for frame, fate in zip(frames, fates, strict=True) if not fate]
+    assert [frame for frame, _ in whole(taken, "mark", kept=lambda beat: beat.size + 1)] == fine
+    ends = [bool(beat.error) for beat in through if beat.last]
+    assert ends.count(False) == len(fine)
+    assert through[-1].last
+    # The digest takes whole frames as they came, and of others a part.
+    octets, found = b"", []
+    for beat in through:
+        octets += beat.data.to_bytes(64, "little")[: beat.size + 1]
+        if beat.last:
+            found += [] if beat.error else [octets]
+            octets = b""
+    assert found == fine
+
+
+@pytest.mark.parametrize(("size", "width"), [(60, 64), (64, 64), (64, 512), (65, 512), (96, 256)])
+def test_no_cycle_is_lost(size, width):
+    """Frames that follow each other at once leave so, also if each of them is one beat."""
     count = 30
-    run = Run([bytes([number]) * size for number in range(count)])
-    assert (run.waited, len(run.frames)) == (0, count)
-    first, clocks = run.flows.index(1), count * -(-size // 8)
+    frames = [bytes([number]) * size for number in range(count)]
+    run = Run(frames, width=width, size=8 * width)
+    assert (run.waited, [frame for frame, _ in run.frames]) == (0, frames)
+    first, clocks = run.flows.index(1), count * -(-8 * size // width)
     assert run.flows[first : first + clocks] == [1] * clocks
+
+
+def test_dropped_frames_of_one_beat_hold_up_no_other():
+    """In each cycle a frame comes, and half of them are dropped: none has to wait."""
+    frames, seen = [bytes([number]) * 64 for number in range(80)], [1, 0] * 40
+    run = Run(frames, seen=seen, action=Action.DROP, width=512, size=1024)
+    assert (run.waited, [frame for frame, _ in run.frames]) == (0, frames[1::2])
 
 
 def test_full_store_waits():

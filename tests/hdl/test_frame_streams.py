@@ -8,18 +8,14 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from frame_streams import beats, random_frame, receive, seeded, send, simulate, transfers, whole
 
-from lately.hdl.packets.axis_beats import (
-    WIDTHS,
-    AxisBeat,
-    FrameNarrower,
-    FrameWidener,
-    MarkedBeat,
-)
+from lately.golden.packets.frame_actions import WIDTHS, beat_bytes
+from lately.hdl.packets.axis_beats import AxisBeat, FrameNarrower, FrameWidener, MarkedBeat
+from lately.hdl.packets.frame_options import ONLY_BAD, Sideband
 from lately.hdl.packets.frames import FrameBeat
 
 pytestmark = pytest.mark.rtl
 
-LENGTHS = [*range(1, 18)]
+LENGTHS = [*range(1, 18), 63, 64, 65, 128]
 
 
 def there(widener, sent, stall=(0, 0), seed=1):
@@ -45,11 +41,12 @@ def test_every_byte_comes_in(width, stall):
     frames = [(random_frame(choose, size, size), choose.random() < 0.3) for size in LENGTHS]
     sent = [one for frame in frames for one in transfers(frame[0], width, frame[1])]
     taken = there(FrameWidener(width), sent, stall)
-    assert all(one.size == 7 for one in taken if not one.last)
+    full = beat_bytes(width) - 1
+    assert all(one.size == full for one in taken if not one.last)
     assert not any(one.error for one in taken if not one.last)
     octets, found = b"", []
     for one in taken:
-        octets += one.data.to_bytes(8, "little")[: one.size + 1]
+        octets += one.data.to_bytes(full + 1, "little")[: one.size + 1]
         if one.last:
             found.append((octets, bool(one.error)))
             octets = b""
@@ -92,7 +89,7 @@ def test_every_byte_goes_out(width, stall):
         for frame, mark in frames:
             sent = [
                 {"data": one["data"], "size": one["size"], "last": one["last"], "mark": mark}
-                for one in beats(frame)
+                for one in beats(frame, width=8 * beat_bytes(width))
             ]
             await send(ctx, narrower.i, sent, stall[0], choose)
         for _ in range(20):
@@ -111,15 +108,21 @@ def test_every_byte_goes_out(width, stall):
 class Through(wiring.Component):
     """A widener and a narrower."""
 
-    def __init__(self, width):
-        self.width = width
-        side = stream.Signature(AxisBeat(width))
-        super().__init__({"i": In(side), "o": Out(side)})
+    def __init__(self, width, side=ONLY_BAD):
+        self.how = width, side
+        leaving = AxisBeat(width, side, leaves=True)
+        super().__init__(
+            {
+                "i": In(stream.Signature(AxisBeat(width, side))),
+                "o": Out(stream.Signature(leaving)),
+                "mark": In(1),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.widener = widener = FrameWidener(self.width)
-        m.submodules.narrower = narrower = FrameNarrower(self.width)
+        m.submodules.widener = widener = FrameWidener(*self.how)
+        m.submodules.narrower = narrower = FrameNarrower(*self.how)
         wiring.connect(m, wiring.flipped(self.i), widener.i)
         wiring.connect(m, narrower.o, wiring.flipped(self.o))
         beat = narrower.i.p
@@ -128,7 +131,10 @@ class Through(wiring.Component):
             widener.o.ready.eq(narrower.i.ready),
             *(getattr(beat, name).eq(getattr(widener.o.p, name))
               for name in ("data", "size", "last")),
+            beat.mark.eq(self.mark),
         ]  # fmt: skip
+        if self.how[1].bits:
+            m.d.comb += beat.side.eq(widener.beside)
         return m
 
 
@@ -136,7 +142,9 @@ class Through(wiring.Component):
 def test_no_clock_is_lost(width):
     """A transfer of whole beats is taken in every clock, and leaves in every clock."""
     through = Through(width)
-    sent = [one for size in (64, 8, 64, 16) for one in transfers(bytes(size), width)]
+    step = max(1, width // 64)
+    sizes = [step * size for size in (64, 8, 64, 16)]
+    sent = [one for size in sizes for one in transfers(bytes(size), width)]
     flows = []
 
     async def source(ctx):
@@ -157,11 +165,78 @@ def test_no_clock_is_lost(width):
     assert flows[first : first + clocks] == [1] * clocks
 
 
+@pytest.mark.parametrize("width", [8, 64, 512])
+@pytest.mark.parametrize(("bad", "mark", "user_out"), [(0, 5, 5), (2, 2, 5), (4, 1, 5), (1, 4, 5)])
+def test_signals_beside_frames_leave_with_them(width, bad, mark, user_out):
+    """All of TUSER except two bits, TID and TDEST; the mark bit may be one more."""
+    side = Sideband(user=5, id=3, dest=7, bad=bad, mark=mark)
+    through, taken, choose = Through(width, side), [], seeded(5)
+    values = [
+        {"user": choose.randrange(32) & ~(1 << bad), "id": number % 8, "dest": number}
+        for number in range(6)
+    ]
+    sent = [
+        one
+        for size, beside in zip((64, 1, 9, 100, 64, 2), values, strict=True)
+        for one in transfers(bytes(size), width, **beside)
+    ]
+
+    async def source(ctx):
+        ctx.set(through.mark, 1)
+        await send(ctx, through.i, sent, 0.2, choose)
+        for _ in range(20):
+            await ctx.tick()
+
+    async def sink(ctx):
+        await receive(ctx, through.o, taken, 0.3, random.Random(5))
+
+    simulate(through, source, background=[sink])
+    assert len(taken) == len(sent)
+    for one, was in zip(taken, sent, strict=True):
+        assert (one.id, one.dest) == (was["id"], was["dest"])
+        assert one.user == (was["user"] & ~(1 << mark)) | 1 << mark
+    assert AxisBeat(width, side, leaves=True)["user"].width == max(user_out, mark + 1)
+
+
+def test_a_selected_bit_damages_a_frame():
+    side = Sideband(user=3, bad=2, mark=0)
+    choose, taken = seeded(6), []
+    widener = FrameWidener(64, side)
+    sent = [one for user in (3, 4, 7) for one in transfers(b"x", 64, user=user)]
+
+    async def source(ctx):
+        await send(ctx, widener.i, sent, 0, choose)
+        for _ in range(4):
+            await ctx.tick()
+
+    async def sink(ctx):
+        await receive(ctx, widener.o, taken, 0, choose)
+
+    simulate(widener, source, background=[sink])
+    assert [one.error for one in taken] == [0, 1, 1]
+
+
 @pytest.mark.parametrize("width", [0, 16, 65, "8"])
 def test_width_wrong(width):
-    with pytest.raises(ValueError, match=f"^Width must be 8 or 64, not {width!r}$"):
+    widths = "Width must be one of 8, 64, 128, 256, 512"
+    with pytest.raises(ValueError, match=f"^{widths}, not {width!r}$"):
         FrameWidener(width)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"id": -1}, "Bits of TID must be at least 0, not -1"),
+        ({"user": 3, "bad": 3}, "Bad bit must be at most 2, not 3"),
+        ({"user": 3, "mark": 4}, "Mark bit must be at most 3, not 4"),
+        ({"user": 0, "bad": 1}, "Bad bit must be at most 0, not 1"),
+    ],
+)
+def test_sideband_wrong(how, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        Sideband(**how)
 
 
 def test_layouts():
     assert FrameBeat().size == MarkedBeat().size == 64 + 3 + 2
+    assert MarkedBeat(512, 9).size == 512 + 6 + 2 + 9

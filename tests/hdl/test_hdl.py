@@ -168,6 +168,20 @@ def test_event_counter_wraps(width):
     simulate(counter, bench)
 
 
+def test_event_counter_adds_numbers():
+    counter = EventCounter(width=20, events=7, amount=True)
+    numbers = [random.Random(SEED + at).randrange(128) for at in range(1200)]
+
+    async def bench(ctx):
+        for number in [*numbers, 0]:
+            ctx.set(counter.event, number)
+            await ctx.tick()
+        await ctx.tick().repeat(counter.latency)
+        assert ctx.get(counter.count) == sum(numbers)
+
+    simulate(counter, bench)
+
+
 class Counter(wiring.Component):
     """Generation counter with its length, as the front end connects them."""
 

@@ -5,8 +5,6 @@ import random
 from amaranth.hdl import ClockDomain, Module
 from amaranth.sim import Simulator
 
-BEAT = 8
-
 
 def cut(frame, size):
     return [frame[at : at + size] for at in range(0, len(frame), size)]
@@ -21,6 +19,15 @@ async def send(ctx, port, transfers, stall, choose):
         ctx.set(port.valid, 1)
         await ctx.tick().until(port.ready)
         ctx.set(port.valid, 0)
+
+
+async def receive_any(ctx, port, taken, stall, choose):
+    """Take transfers, with pauses, without an end; they need not wait."""
+    while True:
+        ctx.set(port.ready, choose.random() >= stall)
+        _, _, valid, ready, payload = await ctx.tick().sample(port.valid, port.ready, port.payload)
+        if valid and ready:
+            taken.append(payload)
 
 
 async def receive(ctx, port, taken, stall, choose):
@@ -39,12 +46,13 @@ async def receive(ctx, port, taken, stall, choose):
             taken.append(payload)
 
 
-def beats(frame, error=False):
+def beats(frame, error=False, width=64):
     """Return the beats of a frame, with noise past its end."""
-    parts = cut(frame, BEAT)
+    size = width // 8
+    parts = cut(frame, size)
     return [
         {
-            "data": int.from_bytes(part.ljust(BEAT, b"\xa5"), "little"),
+            "data": int.from_bytes(part.ljust(size, b"\xa5"), "little"),
             "size": len(part) - 1,
             "last": part is parts[-1],
             "error": error and part is parts[-1],
@@ -53,8 +61,8 @@ def beats(frame, error=False):
     ]
 
 
-def transfers(frame, width, error=False):
-    """Return the transfers of a frame on an AXI4-Stream."""
+def transfers(frame, width, error=False, **beside):
+    """Return the transfers of a frame on an AXI4-Stream, each with the same signals beside."""
     size = width // 8
     parts = cut(frame, size)
     return [
@@ -62,7 +70,8 @@ def transfers(frame, width, error=False):
             "data": int.from_bytes(part.ljust(size, b"\x5a"), "little"),
             "keep": (1 << len(part)) - 1,
             "last": number == len(parts) - 1,
-            "user": error and number == len(parts) - 1,
+            "user": int(error and number == len(parts) - 1) | beside.get("user", 0),
+            **{name: value for name, value in beside.items() if name != "user"},
         }
         for number, part in enumerate(parts)
     ]
@@ -76,7 +85,7 @@ def whole(taken, flag, *, kept):
     frames, octets, flags = [], b"", set()
     for payload in taken:
         size = kept(payload)
-        octets += payload.data.to_bytes(8, "little")[:size]
+        octets += payload.data.to_bytes(64, "little")[:size]
         flags.add(getattr(payload, flag))
         if payload.last:
             assert len(flags) == 1
