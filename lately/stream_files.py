@@ -1,7 +1,9 @@
 """Files that hold streams, and may be compressed."""
 
+import bz2
 import gzip
 import io
+import lzma
 import os
 import sys
 import zlib
@@ -41,6 +43,18 @@ PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"
 """First bytes of a pcapng file, and of each of its sections."""
 
 
+_UNPACKED = ("gzip", "bzip2", "xz")
+"""Compressions of the standard library."""
+
+_ARROW = ("zstd", "lz4")
+"""Compressions of pyarrow."""
+
+COMPRESSIONS = (*_UNPACKED, *_ARROW)
+"""Compressions that can be read and written."""
+
+_ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd", ".lz4": "lz4"}
+
+
 class TraceError(LatelyError, ValueError):
     """A stream cannot be read as asked; the message says what was expected and what came."""
 
@@ -63,7 +77,7 @@ def whole(name: str, compression: str) -> Iterator[None]:
     """
     try:
         yield
-    except (EOFError, OSError, zlib.error) as error:
+    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
         # An error of the file itself has a number, one of what it holds has none.
         if getattr(error, "errno", None) is not None:
             raise
@@ -81,7 +95,7 @@ class StreamFile:
     raw : file
         The file itself.
     compression : str
-        What it is compressed by: "none", "gzip", "zstd", or what cannot be read.
+        "none", one of `COMPRESSIONS`, or the name of one that cannot be read.
     data : file
         What it holds; the file itself where it cannot be read.
     """
@@ -94,7 +108,7 @@ class StreamFile:
     @property
     def readable(self) -> bool:
         """Whether the compression is one that can be read."""
-        return self.compression in ("none", "gzip", "zstd")
+        return self.compression in ("none", *_UNPACKED, *_ARROW)
 
     @cached_property
     def size(self) -> int | None:
@@ -157,21 +171,32 @@ def open_stream(path: str | os.PathLike[str]) -> StreamFile:
 
 @contextmanager
 def compressed(name: str, file: BinaryIO) -> Iterator[BinaryIO]:
-    """Compress all that is written to a `file`, if its `name` ends with .gz or .zst."""
-    if name.endswith(".gz"):
-        with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
-            yield cast(BinaryIO, packed)
-    elif name.endswith(".zst"):
+    """Compress the bytes that are written to a `file`, if the end of its `name` says so."""
+    kind = _ENDINGS.get(os.path.splitext(name)[1])
+    if kind is None:
+        yield file
+    elif kind in _UNPACKED:
+        with _standard_file(kind, file, write=True) as packed:
+            yield packed
+    else:
         import pyarrow as pa
 
         # It closes its file, which is therefore another one.
         with (
             os.fdopen(os.dup(file.fileno()), "wb") as other,
-            pa.CompressedOutputStream(pa.PythonFile(other, mode="w"), "zstd") as packed,
+            pa.CompressedOutputStream(pa.PythonFile(other, mode="w"), kind) as packed,
         ):
             yield packed
-    else:
-        yield file
+
+
+def _standard_file(kind: str, file: Any, *, write: bool = False) -> Any:
+    """Return a file of the standard library that compresses or decompresses."""
+    mode: Any = "wb" if write else "rb"
+    if kind == "gzip":
+        return gzip.GzipFile("", mode, 6, file, mtime=0)
+    if kind == "bzip2":
+        return bz2.BZ2File(file, mode)
+    return lzma.LZMAFile(file, mode)
 
 
 def _standard_input() -> BinaryIO:
@@ -183,11 +208,11 @@ def _standard_input() -> BinaryIO:
     return cast(BinaryIO, raw)
 
 
-class _Gunzip(io.RawIOBase):
-    """Content of a gzip file; one that ends early gives all of its data before the error."""
+class _Unpacked(io.RawIOBase):
+    """Content of a compressed file; one that ends early gives all of its data before the error."""
 
-    def __init__(self, file: "io.BufferedReader[Any]") -> None:
-        self._data = gzip.GzipFile(fileobj=file)
+    def __init__(self, kind: str, file: "io.BufferedReader[Any]") -> None:
+        self._data = _standard_file(kind, file)
 
     def readable(self) -> bool:
         return True
@@ -203,9 +228,9 @@ def _decompress(raw: BinaryIO) -> tuple[str, "io.BufferedReader[Any]"]:
     buffered = reader(cast(io.RawIOBase, raw), BUFFERED)
     head = buffered.peek(8)[:8]
     kind = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), "none")
-    if kind == "gzip":
-        return kind, io.BufferedReader(_Gunzip(buffered), BUFFERED)
-    if kind == "zstd":
+    if kind in _UNPACKED:
+        return kind, io.BufferedReader(_Unpacked(kind, buffered), BUFFERED)
+    if kind in _ARROW:
         import pyarrow as pa
 
         data = pa.CompressedInputStream(pa.PythonFile(buffered, mode="r"), kind)

@@ -1,5 +1,5 @@
-/* Records of captures, the time that passes with packets, and the bound in packets of a
-   deduplication: `lately.captures.capture_loops` and `lately.dedup.dedup_loops`. */
+/* Records of captures, the time that passes with packets, and copies of packets:
+   `lately.captures.capture_loops`, `lately.dedup.dedup_loops` and `lately.golden.packets.copies`. */
 #include "core.h"
 
 enum { START, STOP, AT, CAPTURED, LENGTH, LINK, TIME, FROM, ROWS }; /* rows of a table of packets */
@@ -283,128 +283,85 @@ static PyObject *follow_clock(PyObject *self, PyObject *args) {
     return core_finish(&all, Py_NewRef(Py_None));
 }
 
+/* The last packet of a digest in a `CopyTable`; `number` is 0 in a free row. */
+typedef struct {
+    uint64_t digest;
+    int64_t number, time;
+    uint64_t property;
+} Row;
+
 /* Row of a digest, or the free row for the digest. */
-static size_t find_row(const uint64_t *keys, const int64_t *numbers, uint64_t digest, size_t mask) {
+static Row *find_row(Row *table, uint64_t digest, size_t mask) {
     size_t row = digest & mask;
-    for (size_t tried = 0; tried < mask && numbers[row] && keys[row] != digest; tried++) {
+    for (size_t tried = 0; tried < mask && table[row].number && table[row].digest != digest; tried++) {
         row = (row + 1) & mask;
     }
-    return row;
+    return table + row;
 }
 
-/* hold_window(digests, seen, first, window, keys, numbers, state): as `PacketWindow.hold`; state
-   is the table in use and the number of its digests. */
-static PyObject *hold_window(PyObject *self, PyObject *args) {
-    PyObject *a, *b, *c, *d, *e;
-    long long first, window;
-    Buffers all = {.count = 0};
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OOLLOOO", &a, &b, &first, &window, &c, &d, &e)) {
-        return NULL;
-    }
-    const uint64_t *digests = core_buffer(&all, a, 8, -1, 0, "digests");
-    Py_ssize_t count = digests ? core_items(&all, 0) : 0;
-    uint8_t *seen = digests ? core_buffer(&all, b, 1, count, 1, "seen") : NULL;
-    uint64_t *keys = seen ? core_buffer(&all, c, 8, 4, 1, "keys") : NULL;
-    size_t rows = keys ? (size_t)core_items(&all, 2) / 2 : 0, mask = rows - 1;
-    int64_t *numbers = keys ? core_buffer(&all, d, 8, 2 * rows, 1, "numbers") : NULL;
-    int64_t *state = numbers ? core_buffer(&all, e, 8, 2, 1, "state") : NULL;
-    if (!state) {
-        return core_finish(&all, NULL);
-    }
-    if (rows & mask) {
-        PyErr_SetString(PyExc_ValueError, "keys: must be two rows of a power of two");
-        return core_finish(&all, NULL);
-    }
-    Py_BEGIN_ALLOW_THREADS
-    for (Py_ssize_t i = 0; i < count; i++) {
-        size_t table = state[0] & 1, new = table * rows, old = rows - new;
-        if (i + AHEAD < count) {
-            size_t ahead = digests[i + AHEAD] & mask;
-            __builtin_prefetch(keys + new + ahead, 1);
-            __builtin_prefetch(numbers + new + ahead, 1);
-            if (seen[i + AHEAD]) {
-                __builtin_prefetch(keys + old + ahead);
-                __builtin_prefetch(numbers + old + ahead);
-            }
-        }
-        size_t row = new + find_row(keys + new, numbers + new, digests[i], mask);
-        int64_t last = numbers[row];
-        if (last == 0) {
-            state[1]++;
-            if (seen[i]) {
-                last = numbers[old + find_row(keys + old, numbers + old, digests[i], mask)];
-            }
-        }
-        if (last && first + i - last > window) {
-            seen[i] = 0;
-        }
-        keys[row] = digests[i];
-        numbers[row] = first + i;
-        if (2 * (size_t)state[1] >= rows) {
-            state[0] = (int64_t)(1 - table);
-            state[1] = 0;
-            memset(numbers + old, 0, 8 * rows);
-        }
-    }
-    Py_END_ALLOW_THREADS
-    return core_finish(&all, Py_NewRef(Py_None));
-}
-
-/* judge_copies(digests, seen, elapsed, found, (first, window, span, differs, refresh), keys, numbers,
-   times, properties, state): as `CopyTable.judge`. */
+/* judge_copies(digests, seen, elapsed, found, last, (first, window, span, exact, differs, refresh),
+   rows, state): as `CopyTable.judge`; state is the table in use and the number of its digests. */
 static PyObject *judge_copies(PyObject *self, PyObject *args) {
-    PyObject *given[9];
+    PyObject *given[7];
     long long first, window, span;
-    int differs, refresh;
+    int exact, differs, refresh;
     Buffers all = {.count = 0};
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOOO(LLLpp)OOOOO", &given[0], &given[1], &given[2], &given[3],
-                          &first, &window, &span, &differs, &refresh, &given[4], &given[5],
-                          &given[6], &given[7], &given[8])) {
+    if (!PyArg_ParseTuple(args, "OOOOO(LLLppp)OO", &given[0], &given[1], &given[2], &given[3],
+                          &given[4], &first, &window, &span, &exact, &differs, &refresh, &given[5],
+                          &given[6])) {
         return NULL;
     }
-    void *taken[9];
-    Py_ssize_t count = -1, rows = 4;
-    for (int i = 0; i < 9; i++) {
-        Py_ssize_t items = i < 4 ? count : i < 8 ? rows : 2;
+    void *taken[7];
+    Py_ssize_t count = -1;
+    for (int i = 0; i < 7; i++) {
+        Py_ssize_t items = i < 5 ? count : i == 5 ? -1 : 2;
         taken[i] = core_buffer(&all, given[i], i == 1 ? 1 : 8, items, i == 1 || i > 3, "table");
         if (!taken[i]) {
             return core_finish(&all, NULL);
         }
         count = i == 0 ? core_items(&all, 0) : count;
-        rows = i == 4 ? core_items(&all, 4) : rows;
     }
     const uint64_t *digests = taken[0], *found = taken[3];
     const int64_t *elapsed = taken[2];
     uint8_t *seen = taken[1];
-    uint64_t *keys = taken[4], *properties = taken[7];
-    int64_t *numbers = taken[5], *times = taken[6], *state = taken[8];
-    size_t half = (size_t)rows / 2, mask = half - 1;
-    if (half & mask) {
-        PyErr_SetString(PyExc_ValueError, "keys: must be two rows of a power of two");
+    int64_t *last = taken[4], *state = taken[6];
+    Row *tables[2] = {taken[5], NULL};
+    size_t rows = (size_t)core_items(&all, 5) / 8, mask = rows - 1;
+    tables[1] = tables[0] + rows;
+    if (rows < 2 || rows & mask || core_items(&all, 5) % 8) {
+        PyErr_SetString(PyExc_ValueError, "rows: must be two tables of a power of two");
         return core_finish(&all, NULL);
     }
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t i = 0; i < count; i++) {
-        size_t new = state[0] & 1 ? half : 0, old = half - new;
-        size_t row = new + find_row(keys + new, numbers + new, digests[i], mask), at = row;
-        if (!numbers[row] && seen[i]) {
-            at = old + find_row(keys + old, numbers + old, digests[i], mask);
+        Row *new = tables[state[0] & 1], *old = tables[~state[0] & 1];
+        if (i + AHEAD < count) {
+            __builtin_prefetch(new + (digests[i + AHEAD] & mask), 1);
+            if (seen[i + AHEAD]) {
+                __builtin_prefetch(old + (digests[i + AHEAD] & mask));
+            }
         }
-        int near = numbers[at] && first + i - numbers[at] <= window && elapsed[i] - times[at] <= span;
-        seen[i] = seen[i] && near && !(differs && properties[at] == found[i]);
+        Row *row = find_row(new, digests[i], mask), *at = row;
+        if (!row->number && seen[i]) {
+            at = find_row(old, digests[i], mask);
+        }
+        last[i] = at->number;
+        if (at->number) {
+            int near = first + i - at->number <= window && elapsed[i] - at->time <= span;
+            seen[i] = seen[i] && near && !(differs && at->property == found[i]);
+        } else {
+            seen[i] = seen[i] && !exact;
+        }
         if (!seen[i] || refresh) {
-            state[1] += !numbers[row];
-            properties[row] = seen[i] ? properties[at] : found[i];
-            keys[row] = digests[i];
-            numbers[row] = first + i;
-            times[row] = elapsed[i];
+            state[1] += !row->number;
+            uint64_t property = seen[i] && at->number ? at->property : found[i];
+            *row = (Row){digests[i], first + i, elapsed[i], property};
         }
-        if (2 * (size_t)state[1] >= half) {
-            state[0] = new ? 0 : 1;
+        if (2 * (size_t)state[1] >= rows) {
+            state[0] = ~state[0] & 1;
             state[1] = 0;
-            memset(numbers + old, 0, 8 * half);
+            memset(old, 0, rows * sizeof(Row));
         }
     }
     Py_END_ALLOW_THREADS
@@ -415,7 +372,6 @@ PyMethodDef core_captures_methods[] = {
     {"scan_records", scan_records, METH_VARARGS, "Find the records of a pcap file."},
     {"scan_blocks", scan_blocks, METH_VARARGS, "Find the packets of a section of a pcapng file."},
     {"follow_clock", follow_clock, METH_VARARGS, "Measure the time that passes with packets."},
-    {"hold_window", hold_window, METH_VARARGS, "Hold the bound in packets of a deduplication."},
     {"judge_copies", judge_copies, METH_VARARGS, "Tell copies of packets from repeats."},
     {NULL, NULL, 0, NULL},
 };

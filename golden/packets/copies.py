@@ -1,6 +1,8 @@
 """Copies of packets, and packets that were sent again: which repeats are dropped.
 
-`CopyRule` names the rule, and `CopyTable` applies it to digests. The table is exact for digests:
+`CopyRule` names the rule, and `CopyTable` applies it to digests. Without a property that differs
+and with "last-seen", the filter decides and the table holds the bound in packets: a packet whose
+digest the table does not find stays what the filter reports. Else the table is exact for digests:
 
 - A repeat is a copy only if a packet with the same digest is remembered. With "last-seen" every
   packet is remembered, with "first-seen" every packet that is not a copy. A packet that repeats for
@@ -31,8 +33,14 @@ POLICIES = ("last-seen", "first-seen")
 SCOPES = ("any", "same", "other")
 """Origins of the earlier packet: any, the same, or another one."""
 
-PROPERTIES = ("interface", "vlan", "ttl", "layer2")
-"""Properties of a packet; the first two can be its origin."""
+ORIGINS = ("interface", "vlan", "file")
+"""Origins of a packet; the file is the number of the capture that the packet is from."""
+
+PROPERTIES = (*ORIGINS, "ttl", "layer2")
+"""Properties of a packet that can differ."""
+
+FOR_EVER = 1 << 62
+"""Nanoseconds that never pass."""
 
 _SPREAD = 0x9E3779B97F4A7C15
 
@@ -50,7 +58,7 @@ class CopyRule:
     scope : str
         One of `SCOPES`; "other" means that the origin must differ.
     by : str
-        Origin of a packet: "interface" or "vlan".
+        Origin of a packet, one of `ORIGINS`.
 
     Raises
     ------
@@ -61,11 +69,11 @@ class CopyRule:
     policy: str = POLICIES[0]
     differs: str | None = None
     scope: str = SCOPES[0]
-    by: str = PROPERTIES[0]
+    by: str = ORIGINS[0]
 
     def __post_init__(self) -> None:
         for name, known in (
-            ("policy", POLICIES), ("scope", SCOPES), ("by", PROPERTIES[:2]),
+            ("policy", POLICIES), ("scope", SCOPES), ("by", ORIGINS),
             ("differs", (*PROPERTIES, None)),
         ):  # fmt: skip
             if getattr(self, name) not in known:
@@ -93,7 +101,7 @@ class CopyRule:
             If the property that must differ counts in the comparison.
         """
         name = self.differing
-        if name in (None, "interface"):
+        if name in (None, "interface", "file"):
             return
         if what.fields & (Field.FRAME | Field[str(name).upper()]):
             raise FieldError(f"differs: must be no field that is compared, not {name}")
@@ -103,7 +111,7 @@ def properties(
     name: str,
     buffer: NDArray[np.uint8],
     packets: NDArray[np.int64],
-    interfaces: NDArray[np.int64],
+    numbers: NDArray[np.int64],
     what: Comparison,
     secret: int = 0,
 ) -> NDArray[np.uint64]:
@@ -115,14 +123,15 @@ def properties(
         One of `PROPERTIES`.
     buffer, packets
         As for `lately.golden.packets.packet_layers.find_headers`.
-    interfaces : ndarray of int64, shape (n,)
+    numbers : ndarray of int64, shape (n,)
+        Interfaces or files, for these two properties.
     what : Comparison
         Rules by which layer 3 is found.
     secret : int
-        Of the digests of properties other than the interface, 128 bits.
+        Of the digests of other properties, 128 bits.
     """
-    if name == "interface":
-        return interfaces.astype(np.uint64)
+    if name in ("interface", "file"):
+        return numbers.astype(np.uint64)
     if name == "layer2":
         begin = find_headers(buffer, packets, what.reach, what.tag_types)[1]
         heads = np.ascontiguousarray([packets[0], begin, begin, np.full_like(begin, -1)])
@@ -162,8 +171,9 @@ class CopyTable:
     """
 
     def __init__(self, window: int, span: int, most: int, rule: CopyRule) -> None:
-        self._window, self._span = window, span
-        self._differs, self._refresh = rule.differing is not None, rule.policy == "last-seen"
+        self._window, self._span = window, span if rule.exact else FOR_EVER
+        self._exact, self._refresh = rule.exact, rule.policy == "last-seen"
+        self._differs = rule.differing is not None
         self._packets = 0
         rows = 1 << (2 * most - 1).bit_length()
         self._half = rows // 2
@@ -172,8 +182,7 @@ class CopyTable:
         self._old: dict[int, tuple[int, int, int]] = {}
         self._core = core()
         if self._core is not None:
-            kinds = (np.uint64, np.int64, np.int64, np.uint64)
-            self._tables = *(np.zeros((2, rows), kind) for kind in kinds), np.zeros(2, np.int64)
+            self._tables = np.zeros((2, rows, 4), np.int64), np.zeros(2, np.int64)
 
     def judge(
         self,
@@ -181,7 +190,7 @@ class CopyTable:
         seen: NDArray[np.bool_],
         elapsed: Times,
         found: NDArray[np.uint64],
-    ) -> None:
+    ) -> NDArray[np.int64]:
         """Leave `seen` set where a packet is a copy.
 
         Parameters
@@ -193,23 +202,34 @@ class CopyTable:
             Nanoseconds from the beginning, which never decrease.
         found : ndarray of uint64, shape (n,)
             `properties` of the packets.
+
+        Returns
+        -------
+        ndarray of int64, shape (n,)
+            Number of the remembered packet with the digest, from 1, or 0 if there is none.
         """
         first = self._packets + 1
         self._packets += len(digests)
+        numbers = np.zeros(len(digests), np.int64)
         if self._core is not None:
-            limits = first, self._window, self._span, self._differs, self._refresh
-            self._core.judge_copies(digests, seen, elapsed, found, limits, *self._tables)
-            return
+            flags = self._exact, self._differs, self._refresh
+            limits = first, self._window, self._span, *flags
+            self._core.judge_copies(digests, seen, elapsed, found, numbers, limits, *self._tables)
+            return numbers
         rows = zip(digests.tolist(), elapsed.tolist(), found.tolist(), strict=True)
         for number, (digest, time, own) in enumerate(rows, first):
-            row = self._new.get(digest) or self._old.get(digest)
-            copy = bool(seen[number - first]) and row is not None
+            row, at = self._new.get(digest), number - first
+            if row is None and seen[at]:
+                row = self._old.get(digest)
+            copy, kept = bool(seen[at]) and not self._exact, own
             if row is not None:
                 near = number - row[0] <= self._window and time - row[1] <= self._span
-                copy = copy and near and not (self._differs and row[2] == own)
-            seen[number - first] = copy
+                copy = bool(seen[at]) and near and not (self._differs and row[2] == own)
+                kept = row[2] if copy else own
+                numbers[at] = row[0]
+            seen[at] = copy
             if not copy or self._refresh:
-                kept = row[2] if copy and row is not None else own
                 self._new[digest] = number, time, kept
             if len(self._new) >= self._half:
                 self._old, self._new = self._new, {}
+        return numbers

@@ -65,6 +65,10 @@ class Packets:
         As `capture_loops` has it.
     section_lengths : tuple of int
         Places in the buffer of the lengths, of 8 bytes, of sections of pcapng.
+    file : int
+        Number of the capture among several, from 0.
+    files_of : ndarray of int64, shape (n,), optional
+        Number of each packet's capture, if the packets are from several.
     """
 
     buffer: NDArray[np.uint8]
@@ -72,6 +76,8 @@ class Packets:
     end: int
     table: NDArray[np.int64]
     section_lengths: tuple[int, ...] = ()
+    file: int = 0
+    files_of: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return self.table.shape[1]
@@ -99,6 +105,11 @@ class Packets:
                 self.buffer[at + 4 + place].astype(np.int64) << 24 - 8 * place for place in range(4)
             )
         return found
+
+    @property
+    def files(self) -> NDArray[np.int64]:
+        """Number of the capture of each packet, shape (n,)."""
+        return np.full(len(self), self.file) if self.files_of is None else self.files_of
 
     def frame(self, index: int) -> bytes:
         """Return what was captured of the packet of an `index`."""
@@ -132,7 +143,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
     Parameters
     ----------
     path : path or StreamFile
-        A file, or '-' for standard input; plain, or compressed by gzip or zstd.
+        A file, or '-' for standard input; plain or compressed.
 
     Attributes
     ----------
@@ -141,13 +152,13 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
     format : str
         'pcap' or 'pcapng'.
     compression : str
-        'none', 'gzip' or 'zstd'.
+        'none', or one of `lately.stream_files.COMPRESSIONS`.
     packets : int
         Packets read so far.
     missing : int
         Bytes of a last record that the file does not have whole, once it has been read.
     truncated : bool
-        Whether gzip data ends early; the reader then stops as at the end of a plain file.
+        Whether compressed data ends early; the reader then stops as at the end of a plain file.
 
     Raises
     ------
@@ -224,7 +235,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
             return None
         self.packets += count
         self._next = self._at
-        table = np.ascontiguousarray(self._table[:, :count])
+        table = self._table[:, :count].copy()
         lengths = tuple(place - self._passed for place in self._section_lengths)
         return Packets(self._buffer, self._done, self._at, table, lengths)
 
@@ -260,7 +271,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
 
     def _read_into(self, part: NDArray[np.uint8]) -> int:
         # An error of a longer read would lose the data that the file has in its buffer.
-        most = BUFFERED if self.compression == "gzip" else len(part)
+        most = len(part) if self.compression == "none" else BUFFERED
         try:
             return self._stream.data.readinto1(part[:most].data)
         except EOFError:

@@ -31,7 +31,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 gc.set_threshold(50_000)
 
 GROUPS = {
-    "Filter a stream": {"run": "run", "dedup": "dedup", "uniq": "uniq", "tap": "dedup"},
+    "Filter a stream": {"run": "run", "dedup": "dedup", "uniq": "uniq", "tap": "tap"},
     "Build hardware": {"plan": "plan", "synth": "synth", "export": "export", "build": "build"},
     "Use a board": {"program": "build", "host": "host"},
 }

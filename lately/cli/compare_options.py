@@ -19,6 +19,9 @@ _HEADINGS = {
     "Which of them are dropped": (
         "span", "window", "fpr", "policy", "differs", "scope", "by",
     ),
+    "Inputs and outputs": (
+        "folder", "dropped", "marked",
+    ),
 }  # fmt: skip
 
 
@@ -55,13 +58,13 @@ def compare_options(command: Command) -> Command:
             "Remember every packet, or only kept packets.",
         ),
         click.option(
-            "--differs", type=click.Choice(["ttl", "layer2", "vlan", "interface"]),
+            "--differs", type=click.Choice(["ttl", "layer2", "vlan", "interface", "file"]),
             help="Drop a repeat only if this differs from the kept packet.",
         ),
         choice_option(
             "--scope", ["any", "same", "other"], "Origin of the earlier packet of a copy."
         ),
-        choice_option("--by", ["interface", "vlan"], "Origin of a packet."),
+        choice_option("--by", ["interface", "vlan", "file"], "Origin of a packet."),
         click.option(
             "--bytes", "first", type=click.IntRange(1), metavar="N", help="Compare at most N bytes."
         ),

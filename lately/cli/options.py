@@ -188,6 +188,6 @@ def read_secret(path: str) -> int:
         ) from None
 
 
-def print_json(value: object) -> None:
-    """Print a value as one line of JSON."""
-    click.echo(json.dumps(value, allow_nan=False))
+def print_json(value: object, *, err: bool = False) -> None:
+    """Print a value as one line of JSON, with `err` to standard error."""
+    click.echo(json.dumps(value, allow_nan=False), err=err)

@@ -18,14 +18,14 @@ _PATHS = [Path(__file__).with_name("tables.toml")]
 _FILTERS: dict[str, Any] = {}
 
 
-def terminal() -> Any:
-    """Return a console for standard output; lines for a pipe are not broken.
+def terminal(*, err: bool = False) -> Any:
+    """Return a console for standard output or error; lines for a pipe are not broken.
 
     COLUMNS in the environment gives another width.
     """
     from rich.console import Console
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, stderr=err)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         # Lines for a program or a pager must not be broken to a width that nobody has.
         console.width = 160
@@ -66,16 +66,20 @@ def print_figures(name: str, figures: dict[str, Any]) -> None:
         console.print(line, markup=False)
 
 
-def print_facts(facts: Iterable[Sequence[str]]) -> None:
-    """Print names, values and notes in three columns; without a terminal, without rich."""
+def print_facts(facts: Iterable[Sequence[str]], *, err: bool = False) -> None:
+    """Print names, values and notes in three columns; without a terminal, without rich.
+
+    With `err` they go to standard error.
+    """
     rows = [[_printable(cell) for cell in row] for row in facts]
     if not rows:
         return
-    shown = sys.stdout is not None and sys.stdout.isatty()
+    stream = sys.stderr if err else sys.stdout
+    shown = stream is not None and stream.isatty()
     if not shown and "COLUMNS" not in os.environ:
         name, value = (max(len(row[column]) for row in rows) for column in range(2))
         lines = (f" {row[0]:{name}}   {row[1]:>{value}}   {row[2]}".rstrip() for row in rows)
-        click.echo("\n".join(["", *lines, ""]))
+        click.echo("\n".join(["", *lines, ""]), err=err)
         return
     from rich import box
     from rich.table import Table
@@ -88,7 +92,7 @@ def print_facts(facts: Iterable[Sequence[str]]) -> None:
     for row in rows:
         # Text, because a file name in brackets would be taken for markup.
         table.add_row(*map(Text, row))
-    terminal().print(table)
+    terminal(err=err).print(table)
 
 
 def _facts(layout: dict[str, Any], figures: dict[str, Any]) -> list[list[str]]:

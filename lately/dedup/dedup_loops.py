@@ -1,4 +1,4 @@
-"""Loops of a deduplication: the time that passes, the bound in packets, and the kept records."""
+"""Loops of a deduplication: the time that passes, and the kept records."""
 
 from typing import NamedTuple
 
@@ -84,58 +84,6 @@ class PacketClock:
             elapsed[number] = passed
         self._state[:] = reached, passed, late, most_late, steps, untimed
         return elapsed
-
-
-class PacketWindow:
-    """Finds the last packet of a digest, to bound a deduplication in packets.
-
-    Two tables find at least the last `most` digests. They take turns: a table that is half full
-    becomes the older one, and the older one is cleared for new digests.
-
-    Parameters
-    ----------
-    window : int
-        Packets within which a copy is dropped.
-    most : int
-        Packets that are found at least.
-    """
-
-    def __init__(self, window: int, most: int) -> None:
-        self._window = window
-        self._packets = 0
-        rows = 1 << (2 * most - 1).bit_length()
-        self._half = rows // 2
-        self._new: dict[int, int] = {}
-        self._old: dict[int, int] = {}
-        self._core = core()
-        if self._core is not None:
-            # Digests and the numbers of their last packets; table in use and its digests.
-            self._tables = (
-                np.zeros((2, rows), np.uint64), np.zeros((2, rows), np.int64), np.zeros(2, np.int64)
-            )  # fmt: skip
-
-    def hold(self, digests: NDArray[np.uint64], seen: NDArray[np.bool_]) -> None:
-        """Clear `seen` where the last packet of the digest is further back than the window.
-
-        `seen` stays set where the digest is not found, as for a false positive.
-
-        Parameters
-        ----------
-        digests : ndarray of uint64, shape (n,)
-        seen : ndarray of bool, shape (n,)
-        """
-        first = self._packets + 1
-        self._packets += len(digests)
-        if self._core is not None:
-            self._core.hold_window(digests, seen, first, self._window, *self._tables)
-            return
-        for number, digest in enumerate(digests.tolist(), first):
-            last = self._new.get(digest) or self._old.get(digest)
-            if last is not None and number - last > self._window:
-                seen[number - first] = False
-            self._new[digest] = number
-            if len(self._new) >= self._half:
-                self._old, self._new = self._new, {}
 
 
 def keep_lines(

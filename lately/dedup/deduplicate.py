@@ -1,11 +1,11 @@
-"""A capture without the packets that were seen lately."""
+"""Captures without the packets that were seen lately."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from secrets import randbits
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from ..golden.ring.rotation import PoolStatus
 from ..golden.ring.timed_ring import TimeLimitedRing
 from ..golden.times import Times
 from ..stream_files import TraceError
-from .dedup_loops import MOST_ELAPSED, PacketClock, PacketWindow, keep_lines
+from .dedup_loops import MOST_ELAPSED, PacketClock
 
 if TYPE_CHECKING:
     from .packet_oracle import PacketOracle
@@ -36,11 +36,15 @@ class Capture(Protocol):
 
     @property
     def missing(self) -> int:
-        """Bytes of a last record that is not there whole."""
+        """Bytes of last records that are not there whole."""
 
     @property
     def truncated(self) -> bool:
         """Whether compressed data ends early."""
+
+    @property
+    def damages(self) -> Sequence[str]:
+        """Messages about damage, at which files end."""
 
     @property
     def fraction(self) -> float | None:
@@ -83,6 +87,17 @@ class Deduplication:
     secret: int = field(default=0, repr=False)
     engine: str = ENGINES[0]
 
+    def figures(self) -> dict[str, Any]:
+        """Return everything except the secret, as JSON can hold it."""
+        return {
+            "span_seconds": self.span / 1e9,
+            "window": self.window,
+            "spec": self.spec.to_dict(),
+            "tick_seconds": self.tick / 1e9,
+            "rules": self.compared.describe() | vars(self.rule),
+            "engine": self.engine,
+        }
+
 
 @dataclass
 class DedupResult:
@@ -101,6 +116,8 @@ class DedupResult:
         Of a last record that the capture does not have whole; it is left out.
     truncated : bool
         Whether compressed data ends early.
+    damages : list of str
+        Messages about damage, at which files end.
     late, latest, untimed : int
         Packets before the latest time, by how much at most in nanoseconds, and without a time.
     clock_steps : int
@@ -121,6 +138,7 @@ class DedupResult:
     cut: int = 0
     missing_bytes: int = 0
     truncated: bool = False
+    damages: list[str] = field(default_factory=list)
     late: int = 0
     latest: int = 0
     untimed: int = 0
@@ -135,32 +153,40 @@ class DedupResult:
         return vars(self) | {"packets_per_second": speed}
 
 
+class Judged(NamedTuple):
+    """Some packets of a capture, in order, and which of them are dropped."""
+
+    start: int
+    """Packets before them."""
+    packets: Packets
+    found: Digests
+    elapsed: Times
+    """Nanoseconds from the beginning, which never decrease, shape (n,)."""
+    dropped: NDArray[np.bool_]
+    """Shape (n,)."""
+
+
 def deduplicate(
     capture: Capture,
-    output: BinaryIO,
+    outputs: Sequence[Callable[[Judged], None]],
     what: Deduplication,
     *,
     model: Any = None,
     oracle: "PacketOracle | None" = None,
-    mark: Callable[[int, Times, NDArray[np.uint64], NDArray[np.bool_]], None] | None = None,
     progress: Callable[[DedupResult, float | None], None] | None = None,
 ) -> DedupResult:
-    """Write a capture without the packets that were seen lately.
+    """Find the packets of a capture that were seen lately.
 
     Parameters
     ----------
     capture : Capture
-    output : file
-        Gets all that the capture has but the dropped packets, whole records at a time. Sections of
-        pcapng get the length -1, which stands for an unknown one.
+    outputs : sequence of callable
+        Called for each stretch of packets, such as the writers of `lately.dedup.writers`.
     what : Deduplication
     model : TimeLimitedRing, optional
         Golden model of the specification, empty; by default a new one.
     oracle : PacketOracle, optional
         Gets all packets.
-    mark : callable
-        Called for each stretch of packets with the number of the first, from 0, their times,
-        digests, and which are dropped, arrays of shape (n,).
     progress : callable
         Called with the result so far, and the share of the capture that was read, if known.
 
@@ -179,18 +205,16 @@ def deduplicate(
             found = packet_digests(
                 packets.buffer, packets.places, what.compared, secret=what.secret
             )
-            dropped = course.judge(packets, found)
-            if mark is not None:
-                mark(course.result.packets, packets.times, found.values, dropped)
-            _write(output, packets, dropped)
-            # Somebody may read it already.
-            output.flush()
-            course.count(packets, found, dropped)
+            judged = course.judge(packets, found)
+            for output in outputs:
+                output(judged)
+            course.count(judged)
             if progress is not None:
                 course.result.seconds = time.perf_counter() - began
                 progress(course.result, capture.fraction)
     result = course.finish()
     result.missing_bytes, result.truncated = capture.missing, capture.truncated
+    result.damages = [*capture.damages]
     result.seconds = time.perf_counter() - began
     return result
 
@@ -212,20 +236,6 @@ def _open_unit(what: Deduplication) -> Iterator[Any]:
         yield unit
 
 
-def _write(output: BinaryIO, packets: Packets, dropped: NDArray[np.bool_]) -> None:
-    """Write everything except the records of dropped packets."""
-    for at in packets.section_lengths:
-        packets.buffer[at : at + 8] = 0xFF
-    # Records, and the bytes before, between and after records, which are always kept.
-    bounds = np.empty(2 * len(packets) + 2, np.int64)
-    bounds[0], bounds[-1] = packets.begin, packets.end
-    bounds[1:-1:2], bounds[2:-1:2] = packets.table[loops.START], packets.table[loops.STOP]
-    keep = np.ones(len(bounds) - 1, np.bool_)
-    keep[1::2] = ~dropped
-    out = np.empty(packets.end - packets.begin, np.uint8)
-    output.write(out[: keep_lines(packets.buffer, bounds, keep, out)].data)
-
-
 class _Progress:
     """One deduplication in progress."""
 
@@ -242,13 +252,11 @@ class _Progress:
         self._clock = PacketClock(what.span, silence)
         # The filter has no trace of a packet that is further back than its segments hold.
         most = max(what.window, what.spec.ring_segments * what.spec.generation)
-        exact = what.rule.exact
-        self._last = None if exact else PacketWindow(what.window, most)
-        self._copies = CopyTable(what.window, what.span, most if exact else 1, what.rule)
+        self._copies = CopyTable(what.window, what.span, most, what.rule)
         self.result = DedupResult(mismatches=None if unit is None else 0)
 
-    def judge(self, packets: Packets, found: Digests) -> NDArray[np.bool_]:
-        """Return which of some packets were seen lately, shape (n,)."""
+    def judge(self, packets: Packets, found: Digests) -> Judged:
+        """Find which of some packets were seen lately."""
         elapsed = self._clock.follow(packets.times)
         if self._clock.state.elapsed >= MOST_ELAPSED:
             raise TraceError("time: must be fewer than 2**62 ns long, but has too many steps back")
@@ -265,10 +273,7 @@ class _Progress:
             self.result.mismatches = (self.result.mismatches or 0) + int(differing.sum())
             seen = rtl.seen
         seen = seen.copy()
-        if self._last is not None:
-            self._last.hold(keys, seen)
-        else:
-            self._copies.judge(keys, seen, elapsed, own)
+        self._copies.judge(keys, seen, elapsed, own)
         if self._oracle is not None and len(ticks):
             secret = self._other_secret
             other = packet_digests(
@@ -277,7 +282,7 @@ class _Progress:
             keys, own = self._keys(packets, other.values, secret)
             rate = self._golden.estimated_false_positive_rate(int(ticks[-1]))
             self._oracle.add(keys, elapsed, ticks, seen, rate, own)
-        return seen
+        return Judged(self.result.packets, packets, found, elapsed, seen)
 
     def _keys(
         self, packets: Packets, digests: NDArray[np.uint64], secret: int
@@ -286,19 +291,19 @@ class _Progress:
         rule, own = self._what.rule, np.zeros(len(packets), np.uint64)
 
         def find(name: str) -> NDArray[np.uint64]:
+            numbers = packets.files if name == "file" else packets.interfaces
             return properties(
-                name, packets.buffer, packets.places, packets.interfaces, self._what.compared,
-                secret,
-            )  # fmt: skip
+                name, packets.buffer, packets.places, numbers, self._what.compared, secret
+            )
 
         if rule.differing is not None:
             own = find(rule.differing)
         return (scoped(digests, find(rule.by)) if rule.scope == "same" else digests), own
 
-    def count(self, packets: Packets, found: Digests, dropped: NDArray[np.bool_]) -> None:
+    def count(self, judged: Judged) -> None:
         """Count some packets."""
-        result, table = self.result, packets.table
-        sizes = (table[loops.STOP] - table[loops.START])[dropped]
+        packets, found, result = judged.packets, judged.found, self.result
+        sizes = (packets.table[loops.STOP] - packets.table[loops.START])[judged.dropped]
         result.packets += len(packets)
         result.dropped += len(sizes)
         result.bytes_read += packets.end - packets.begin

@@ -11,7 +11,7 @@ SLACK = 0.25
 """How much longer than the span a packet may be remembered, in spans, while packets keep coming."""
 
 LEAST_WINDOW = 64
-"""Packets for which the filter has room at least; `hold_window` keeps smaller bounds."""
+"""Packets for which the filter has room at least; a `CopyTable` holds smaller bounds."""
 
 MOST_SEGMENTS = 16
 """Segments at most: more would take less memory, and more time for each packet."""

@@ -3,7 +3,7 @@
 import io
 from collections.abc import Iterator
 
-from ..stream_files import StreamFile, TraceError, whole
+from ..stream_files import COMPRESSIONS, StreamFile, TraceError, whole
 
 
 def _text_lines(
@@ -32,9 +32,8 @@ def open_text(stream: StreamFile) -> tuple[io.TextIOWrapper, Iterator[str]]:
     """
     name, compression = stream.name, stream.compression
     if not stream.readable:
-        raise TraceError(
-            f"{name}: must be text, plain or compressed by gzip or zstd, not {compression}"
-        )
+        known = f"{', '.join(COMPRESSIONS[:-1])} or {COMPRESSIONS[-1]}"
+        raise TraceError(f"{name}: must be text, plain or compressed by {known}, not {compression}")
     # A byte that is not UTF-8 is part of the key all the same.
     text = io.TextIOWrapper(stream.data, "utf-8-sig", errors="surrogateescape", newline="")
     return text, _text_lines(name, compression, stream.data, text)

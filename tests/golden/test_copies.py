@@ -10,6 +10,7 @@ from encapsulated import CONTROL, FRAME, TUNNELS
 from lately.golden import compilation
 from lately.golden.packets.comparison import Comparison, Field, FieldError
 from lately.golden.packets.copies import (
+    ORIGINS,
     POLICIES,
     PROPERTIES,
     SCOPES,
@@ -59,7 +60,25 @@ def test_a_packet_that_repeats_for_ever():
     kept = [n for n, copy in enumerate(judge(FIRST, rows, window=99)) if not copy]
     assert kept == [0, 11, 22, 33, 44, 55]
     # The same with a filter's bound alone: it passes once.
-    assert sum(judge(CopyRule(scope="same"), rows, window=99)) == 59
+    assert sum(judge(CopyRule(scope="same"), rows, [0] + 59 * [1], window=99)) == 59
+
+
+def test_the_bound_in_packets():
+    """Without a property or a policy the filter decides, and the window bounds it."""
+    seed = 29
+    choose = random.Random(seed)
+    for window in (1, 2, 7, 40):
+        digests = [choose.randrange(60) for _ in range(900)]
+        seen = [choose.random() < 0.7 for _ in digests]
+        last, expected = {}, []
+        for number, (digest, flag) in enumerate(zip(digests, seen, strict=True)):
+            near = number - last.get(digest, number) <= window
+            expected.append(int(flag and near))
+            last[digest] = number
+        table = CopyTable(window, 1, 60, CopyRule())
+        flags, zeros = np.array(seen), np.zeros(900, np.int64)
+        table.judge(np.array(digests, np.uint64), flags, np.arange(900) * 10**9, zeros.astype("u8"))
+        assert flags.tolist() == expected, seed
 
 
 @pytest.mark.parametrize("rule", [DIFFERS, BOTH])
@@ -137,7 +156,7 @@ def test_properties(header, kind, ttl):
         for found in [of(name, frames, interfaces=[0, 1, 0, 2, 0, 0])]
     }
     assert equal == {
-        "interface": [1, 0, 1, 0, 1, 1], "ttl": [1, 0, 1, 1, 1, 1],
+        "interface": [1, 0, 1, 0, 1, 1], "file": [1, 0, 1, 0, 1, 1], "ttl": [1, 0, 1, 1, 1, 1],
         "vlan": [1, 1, 0, 0, 1, 1], "layer2": [1, 1, 0, 0, 0, 1],
     }  # fmt: skip
     vlans = of("vlan", frames)
@@ -181,7 +200,7 @@ def test_scoped():
 
 
 def test_rules_wrong():
-    for name, known in (("policy", POLICIES), ("scope", SCOPES), ("by", PROPERTIES[:2])):
+    for name, known in (("policy", POLICIES), ("scope", SCOPES), ("by", ORIGINS)):
         with pytest.raises(
             FieldError, match=f"^{name}: must be one of {', '.join(known)}, not 'x'"
         ):

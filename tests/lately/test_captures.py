@@ -270,9 +270,7 @@ def test_cut_anywhere(tmp_path, content, monkeypatch):
     [
         (b"", "must be a capture, pcap or pcapng, but is empty"),
         (b"a,b\n", "must be a capture, pcap or pcapng, but begins with 61 2c 62 0a"),
-        (b"\xfd7zXZ\0\0\0", "must be a capture, pcap or pcapng, but is compressed by xz"),
-        (b"BZh91AY&SY", "must be a capture, pcap or pcapng, but is compressed by bzip2"),
-        (b"\x04\x22\x4d\x18data", "must be a capture, pcap or pcapng, but is compressed by lz4"),
+        (b"PK\x03\x04data", "must be a capture, pcap or pcapng, but is compressed by zip"),
         (pcap([])[:23], "must have a header of 24 bytes, but has 23 (byte 0, packet 1)"),
         *(
             (pcap([], version=other), "of version 2.0 to 2.4 or 543.0, not {}.{}".format(*other))

@@ -1,9 +1,11 @@
 """Captures without the packets that were seen lately, and captures of two taps."""
 
+import bz2
 import csv
 import gzip
 import io
 import json
+import lzma
 import os
 import re
 import signal
@@ -14,6 +16,7 @@ from pathlib import Path
 
 import dpkt
 import numpy as np
+import pyarrow as pa
 import pytest
 import zstandard
 from capture_files import (
@@ -33,16 +36,17 @@ from capture_files import (
 )
 from click.testing import CliRunner
 
+from lately.captures.capture_files import CaptureFiles
 from lately.captures.capture_reader import CaptureReader
 from lately.captures.made_packets import MadePackets
 from lately.captures.two_taps import Taps, tap
 from lately.cli.app import main
 from lately.cli.interrupts import interruptible
-from lately.dedup.dedup_loops import MOST_ELAPSED, PacketClock, PacketWindow
+from lately.dedup.dedup_loops import MOST_ELAPSED, PacketClock
 from lately.dedup.deduplicate import ENGINES, Deduplication, deduplicate
-from lately.dedup.marks import Marks
 from lately.dedup.packet_oracle import PacketOracle
 from lately.dedup.window import SLACK, dedup_spec
+from lately.dedup.writers import CaptureWriter, Marks
 from lately.golden.compilation import VARIABLE
 from lately.golden.packets.comparison import HARDWARE_FIELDS, Comparison, Field
 from lately.golden.packets.packet_layers import Reach
@@ -71,11 +75,12 @@ def write(folder, content, name="capture"):
     return path
 
 
-def run(path, what=WHAT, **options):
+def run(path, what=WHAT, mark=None, **options):
     """Result and output of a deduplication."""
     output = io.BytesIO()
-    with CaptureReader(path) as capture:
-        return deduplicate(capture, output, what, **options), output.getvalue()
+    outputs = [CaptureWriter(output), *([mark] * bool(mark))]
+    with CaptureFiles([path]) as capture:
+        return deduplicate(capture, outputs, what, **options), output.getvalue()
 
 
 def kept(path, what=WHAT):
@@ -119,27 +124,20 @@ def test_window_at_its_edge(tmp_path):
 
 
 def test_compiled_and_plain_loops_are_the_same(monkeypatch):
-    """The time that passes, through steps back to its end, and the bound in packets."""
+    """The time that passes, through steps back to its end."""
     seed = 23
     random = np.random.default_rng(seed)
     times = random.choice([-1, 0, 5, 90, 100, 10**6, 1 << 61], 3000) + random.integers(0, 9, 3000)
     times = [np.where(part < 8, part, np.cumsum(part) % (1 << 62)) for part in (times, times[:99])]
-    digests = [random.integers(0, 40 + 40 * part, 500).astype(np.uint64) for part in range(8)]
-    flags = [random.random(500) < 0.7 for _ in range(8)]
     found = []
     for value in "10":
         monkeypatch.setenv(VARIABLE, value)
-        clock, window = PacketClock(50, 1 << 58), PacketWindow(20, 30)
-        elapsed = [clock.follow(part).tolist() for part in times]
-        held = [flag.copy() for flag in flags]
-        for keys, seen in zip(digests, held, strict=True):
-            window.hold(keys, seen)
-        found.append((clock.state, elapsed, np.concatenate(held).tolist()))
+        clock = PacketClock(50, 1 << 58)
+        found.append(([clock.follow(part).tolist() for part in times], clock.state))
     assert found[0] == found[1], seed
-    state, elapsed, held = found[0]
+    state = found[0][1]
     assert min(state[2:]) > 0, seed
     assert state.elapsed >= MOST_ELAPSED, seed
-    assert 0 < sum(held) < np.concatenate(flags).sum(), seed
 
 
 def exact(packets, what):
@@ -512,6 +510,10 @@ def unzstd(packed):
     return zstandard.ZstdDecompressor().stream_reader(packed).read()
 
 
+def unlz4(packed):
+    return pa.CompressedInputStream(pa.BufferReader(packed), "lz4").read()
+
+
 def read_packets(content):
     return list(dpkt.pcap.Reader(io.BytesIO(content)))
 
@@ -680,23 +682,23 @@ def test_command_tells_of_times(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "unpack"), [("out.pcap.gz", gzip.decompress), ("out.zst", unzstd), ("out.gzip", bytes)]
-)
+    ("name", "unpack"),
+    [
+        ("out.pcap.gz", gzip.decompress), ("out.zst", unzstd), ("out.gzip", bytes),
+        ("out.xz", lzma.decompress), ("out.bz2", bz2.decompress), ("out.lz4", unlz4),
+    ],
+)  # fmt: skip
 def test_output_is_compressed_as_its_name_says(tmp_path, name, unpack):
     path = write(tmp_path, pcap([(0, frame(1)), (1000, frame(1))]))
     figures = json.loads(command("dedup", path, tmp_path / name, "--json").stdout)
     expected = pcap([(0, frame(1))])
     assert unpack((tmp_path / name).read_bytes()) == expected
     assert figures["bytes_written"] == len(expected)
+    # The output can be read again.
+    command("dedup", tmp_path / name, tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == expected
     command("tap", path, tmp_path / name)
     assert len(read_packets(unpack((tmp_path / name).read_bytes()))) == 4
-
-
-def test_damage_leaves_nothing_compressed(tmp_path):
-    path = write(tmp_path, pcap([(0, frame(1))]) + b"\xff" * 16)
-    for name in ("out.gz", "out.zst"):
-        command("dedup", path, tmp_path / name, code=1)
-    assert os.listdir(tmp_path) == ["capture"]
 
 
 def test_command_reads_cut_gzip(tmp_path):
@@ -728,8 +730,10 @@ def test_through_pipes(tmp_path, monkeypatch, capfdbinary):
     path = write(tmp_path, pcap([(0, frame(1)), (1000, frame(1))]))
     with path.open() as source:
         monkeypatch.setattr(sys, "stdin", source)
-        main.main(["dedup", "-", "-"], standalone_mode=False)
-    assert capfdbinary.readouterr() == (pcap([(0, frame(1))]), b"")
+        main.main(["dedup", "-", "-", "--json"], standalone_mode=False)
+    written, figures = capfdbinary.readouterr()
+    assert written == pcap([(0, frame(1))])
+    assert json.loads(figures)["dropped"] == 1
 
 
 @pytest.mark.parametrize(
@@ -753,11 +757,21 @@ def test_command_wrong(tmp_path, arguments, message):
     assert os.listdir(tmp_path) == ["capture"]
 
 
-def test_damage_leaves_nothing(tmp_path):
-    path = write(tmp_path, pcap([(0, frame(1))]) + b"\xff" * 16)
-    done = command("dedup", path, tmp_path / "out", code=1)
+def test_damage_ends_a_file(tmp_path):
+    """A damaged file is read up to its damage, and the command fails behind its figures."""
+    whole, damage = pcap([(0, frame(1))]), b"\xff" * 16
+    path, other = write(tmp_path, whole + damage), write(tmp_path, pcap([(1, frame(2))]), "other")
+    done = command("dedup", path, other, tmp_path / "out.gz", "--json", code=1)
+    figures = json.loads(done.stdout)
+    assert (figures["packets"], len(figures["damages"])) == (2, 1)
     assert "must hold a record here, but its length does not fit (byte 116" in done.stderr
-    assert os.listdir(tmp_path) == ["capture"]
+    assert (
+        gzip.decompress((tmp_path / "out.gz").read_bytes())[24:]
+        == (pcap([(0, frame(1)), (1, frame(2))])[24:])
+    )
+    # A file without its header is an error before any work.
+    done = command("dedup", path, write(tmp_path, b"text", "text"), tmp_path / "new", code=1)
+    assert not (tmp_path / "new").exists()
 
 
 def test_interrupted(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import lzma
 import os
 import tempfile
 import threading
@@ -146,8 +147,12 @@ REFUSED = {
     "gzip, damaged": (b"\x1f\x8b\x08" + bytes(9), "must be whole gzip data, but: "),
     "zstd, cut": (zstd(b"a\n" * 99)[:-2], "must be whole zstd data, but: "),
     "zstd, damaged": (b"\x28\xb5\x2f\xfd" + b"\xff" * 9, "must be whole zstd data, but: "),
-    "bzip2": (b"BZh91AY&SY", "must be text, plain or compressed by gzip or zstd, not bzip2"),
-    "Parquet": (b"PAR1\n", "must be text, plain or compressed by gzip or zstd, not Parquet"),
+    "bzip2, damaged": (b"BZh91AY&SY" + bytes(99), "must be whole bzip2 data, but: "),
+    "xz, cut": (lzma.compress(b"a\n" * 99)[:-9], "must be whole xz data, but: "),
+    "Parquet": (
+        b"PAR1\n",
+        "must be text, plain or compressed by gzip, bzip2, xz, zstd or lz4, not Parquet",
+    ),
 }
 
 

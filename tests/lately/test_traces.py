@@ -104,14 +104,11 @@ def test_zstd_corrupted(tmp_path):
 
 @pytest.mark.parametrize(
     ("head", "kind"),
-    [
-        (b"BZh91AY", "bzip2"), (b"\xfd7zXZ\0", "xz"), (b"PAR1", "Parquet"),
-        (b"\x04\x22\x4d\x18", "lz4"),
-    ],
-)  # fmt: skip
+    [(b"PK\x03\x04", "zip"), (b"PAR1", "Parquet")],
+)
 def test_other_archives(tmp_path, head, kind):
     with pytest.raises(
-        TraceError, match=f"must be text, plain or compressed by gzip or zstd, not {kind}"
+        TraceError, match=f"must be text, plain or compressed by gzip, .* or lz4, not {kind}"
     ):
         open_trace(write(tmp_path / "keys", head))
 

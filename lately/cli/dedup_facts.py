@@ -1,0 +1,77 @@
+"""Figures of `lately dedup` for the terminal."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from .compare_options import rule_facts
+
+
+def facts(figures: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield names, values and notes; no templates, as Jinja starts slower than all else."""
+    from ..replay.formatting import rate_text, seconds_text
+
+    counts = {name: f"{value:,}" for name, value in figures.items() if isinstance(value, int)}
+    packets, span = figures["packets"], seconds_text(figures["span_seconds"])
+    capture = figures["capture"]
+    name = ascii(capture["name"])[1:-1]
+    kinds = "{ip4:,} of IPv4, {ip6:,} of IPv6, {other:,} others".format(**figures["versions"])
+    within = f"{counts['window']} packets"
+    if figures["untimed"] < packets or not packets:
+        within = f"{span} and {within}"
+    share = f"; {rate_text(figures['dropped'] / packets)} of all" if packets else ""
+    if capture["files"] > 1:
+        name = f"{name} and {capture['files'] - 1:,} more"
+    source = f"{name} ({capture['format']}): {kinds}, compared as whole frames"
+    yield "packets", counts["packets"], source
+    if control := figures["versions"]["control"]:
+        yield "control", f"{control:,}", "of the packets are ARP, LLDP, STP or IS-IS"
+    yield from rule_facts(figures["rules"])
+    yield "dropped", counts["dropped"], f"seen within {within}{share}"
+    yield "bytes written", counts["bytes_written"], f"of {counts['bytes_read']}"
+    early = "; the compressed data ends early" if figures["truncated"] else ""
+    if figures["missing_bytes"] or early:
+        note = f"bytes at the end, of a record that is not whole; left out{early}"
+        yield "missing", counts["missing_bytes"], note
+    latest = seconds_text(figures["latest"] / 1e9)
+    for name, count, note in (
+        ("malformed", "malformed", "packets, whose headers contradict themselves"),
+        ("cut", "cut", "packets that were not captured whole, compared by what was"),
+        ("late times", "late", f"up to {latest} before the latest, taken as that"),
+        ("clock steps", "clock_steps",
+         f"back by more than {span}; nothing from before a step is remembered"),
+        ("without time", "untimed",
+         "packets, taken as of the latest time; only the number of packets bounds them"),
+        ("window shortened", "shortened",
+         "packets at which more than the window had come within the span"),
+    ):  # fmt: skip
+        if figures[count]:
+            yield name, counts[count], note
+    if figures["mismatches"] is not None:
+        yield "mismatches", counts["mismatches"], "verdicts or statuses, RTL against golden"
+    if figures["check"]:
+        yield from _checked(figures["check"])
+    speed = figures["packets_per_second"]
+    yield "time", f"{figures['seconds']:,.2f} s", f"{speed:,.0f} packets/s" if speed else ""
+
+
+def _checked(check: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield names, values and notes of a comparison with the exact oracle."""
+    from ..replay.formatting import count_text, interval_text, rate_text
+
+    counts = {name: count_text(value) for name, value in check.items() if isinstance(value, int)}
+    duplicates, interval = counts["duplicates"], interval_text(check["false_positive_interval"])
+    yield (
+        "equal packets", counts["equal"],
+        f"by the exact oracle, however long ago; {duplicates} within span and window",
+    )  # fmt: skip
+    yield (
+        "lost uniques", counts["lost_uniques"],
+        f"{counts['remembered']} that had come a little longer ago, "
+        f"{counts['false_positives']} false positives",
+    )  # fmt: skip
+    yield "passed duplicates", counts["passed_duplicates"], f"of {duplicates}"
+    yield (
+        "false-positive rate", rate_text(check["false_positive_rate"]),
+        f"of {counts['fresh']} ({interval}); "
+        f"{rate_text(check['predicted_false_positive_rate'])} predicted from the bits set",
+    )  # fmt: skip

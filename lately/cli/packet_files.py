@@ -1,0 +1,121 @@
+"""Inputs and outputs of commands for captures."""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+import click
+
+from .interrupts import Interrupts
+from .outputs import InputFile, OutputFile, content_source
+
+if TYPE_CHECKING:
+    from ..captures.capture_reader import Packets
+    from ..dedup.deduplicate import Capture
+
+# Names in error messages.
+_IN, _OUT = click.Argument(["capture"], metavar="IN"), click.Argument(["output"], metavar="OUT")
+_FOLDER = click.Option(["--out-dir"])
+
+
+class PacketFiles(NamedTuple):
+    """Files of a command line."""
+
+    inputs: list[str]
+    outputs: list[str]
+    """One for each input, one for all inputs, or none."""
+
+
+def packet_files(
+    paths: Sequence[str], folder: str | None, dry_run: bool, live: bool
+) -> PacketFiles:
+    """Divide the arguments IN... OUT, where OUT is left out with a folder and in a dry run.
+
+    Raises
+    ------
+    UsageError
+        If there are too few or too many, or two of them are one file.
+    """
+    context = click.get_current_context()
+    inputs, outputs = list(paths), []
+    if folder is not None and (dry_run or live):
+        raise click.UsageError("give one of --out-dir, --dry-run and --interface", context)
+    if folder is None and not dry_run:
+        if not inputs:
+            raise click.UsageError("Missing argument 'OUT'.", context)
+        outputs = [inputs.pop()]
+    if live and inputs:
+        raise click.UsageError("give one of IN and --interface, not both", context)
+    if not live and not inputs:
+        raise click.UsageError("Missing argument 'IN... OUT'.", context)
+    kind = OutputFile(standard=True, in_place=folder is None)
+    for path in inputs:
+        InputFile().convert(path, _IN, context)
+    if folder is not None:
+        outputs = [os.path.join(folder, os.path.basename(path)) for path in inputs]
+        os.makedirs(folder, exist_ok=True)
+    return PacketFiles(inputs, [kind.convert(one, _FOLDER if folder else _OUT, context)
+                                for one in outputs])  # fmt: skip
+
+
+@contextmanager
+def open_output(path: str, capture: str | None) -> Iterator[BinaryIO]:
+    """Open an output that comes from a `capture`: a file, compressed by its name, or stdout."""
+    from ..golden.files import replace_file
+    from ..stream_files import compressed
+
+    if path == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    source = None if capture is None else content_source(capture)
+    with replace_file(path, source=source) as file, compressed(path, file) as packed:
+        yield packed
+
+
+def nanoseconds(name: str, text: str | None) -> int:
+    """Return the time that an option gives, 0 if it is not given."""
+    from ..golden.durations import time_seconds, whole_nanoseconds
+
+    return 0 if text is None else whole_nanoseconds(name, time_seconds(text, name))
+
+
+class UntilInterrupted:
+    """A capture that ends at an interrupt."""
+
+    def __init__(self, capture: "Capture", heard: Interrupts) -> None:
+        self._capture = capture
+        self._heard = heard
+        self._begun = False
+
+    @property
+    def missing(self) -> int:
+        """Bytes of last records that are not there whole."""
+        return self._capture.missing
+
+    @property
+    def truncated(self) -> bool:
+        """Whether compressed data ends early."""
+        return self._capture.truncated
+
+    @property
+    def damages(self) -> Sequence[str]:
+        """Messages about damage."""
+        return self._capture.damages
+
+    @property
+    def fraction(self) -> float | None:
+        """Share that has been read, or None."""
+        return self._capture.fraction
+
+    def read(self) -> "Packets | None":
+        """Return the next packets; None at the end or after an interrupt."""
+        if not self._begun:
+            # It is there already, and has the header, without which no file is a capture.
+            self._begun = True
+            return self._capture.read()
+        with self._heard.waiting():
+            return None if self._heard() else self._capture.read()
+        return None

@@ -1,0 +1,142 @@
+"""Several inputs and outputs of a deduplication."""
+
+import gzip
+import json
+
+import pytest
+from capture_files import MADE, ethernet, interface, ip4, packet, pcap, section, udp
+from click.testing import CliRunner
+
+from lately.captures.capture_files import CaptureFiles
+from lately.cli.app import main
+
+MS = 10**6
+
+
+def frame(number):
+    return ethernet(0x0800, ip4(udp(number.to_bytes(4, "big") + bytes(30)), number=number))
+
+
+def dedup(*arguments, code=0):
+    """Figures of a deduplication, or its error."""
+    done = CliRunner().invoke(main, ["dedup", *map(str, arguments), "--json"])
+    assert done.exit_code == code, done.output
+    return done.stderr if code else json.loads(done.stdout)
+
+
+def rotated(folder, packets, parts=3, **options):
+    """Files that hold the packets one after the other."""
+    size = -(-len(packets) // parts)
+    paths = [folder / f"ring_{part}.pcap" for part in range(parts)]
+    for part, path in enumerate(paths):
+        path.write_bytes(pcap(packets[part * size : (part + 1) * size], **options))
+    return paths
+
+
+@pytest.fixture
+def packets():
+    """Each packet comes twice; copies are in other files than the first ones."""
+    return [(10**18 + 1000 * n, frame(n // 40 * 20 + n % 20)) for n in range(600)]
+
+
+@pytest.mark.parametrize("options", [{}, {"big": True}, {"nano": True}])
+def test_rotated_files_are_one_stream(tmp_path, packets, options):
+    paths = rotated(tmp_path, packets, 7, **options)
+    whole = tmp_path / "whole"
+    whole.write_bytes(pcap(packets, **options))
+    figures = dedup(*paths, tmp_path / "joined")
+    assert figures["dropped"] == dedup(whole, tmp_path / "one")["dropped"] == 300
+    assert (tmp_path / "joined").read_bytes() == (tmp_path / "one").read_bytes()
+    assert figures["capture"]["files"] == 7
+
+
+def test_one_output_each(tmp_path, packets):
+    """State is carried over, and each output has the packets of its input."""
+    paths = rotated(tmp_path, packets)
+    paths[1] = tmp_path / "ring_1.pcap.gz"
+    paths[1].write_bytes(gzip.compress((tmp_path / "ring_1.pcap").read_bytes()))
+    figures = dedup(*paths, "--out-dir", tmp_path / "new" / "unique")
+    assert figures["dropped"] == 300
+    kept, seen = [], set()
+    for n, (time, content) in enumerate(packets):
+        if content not in seen:
+            kept.append((n // 200, (time, content)))
+        seen.add(content)
+    for part, path in enumerate(paths):
+        content = (tmp_path / "new" / "unique" / path.name).read_bytes()
+        content = gzip.decompress(content) if path.suffix == ".gz" else content
+        assert content == pcap([row for at, row in kept if at == part])
+    assert "must be two files" in dedup(*paths, "--out-dir", tmp_path, code=2)
+    assert "must be two files" in dedup(paths[0], paths[0], "--out-dir", tmp_path / "x", code=2)
+
+
+def test_longer_packets_of_later_files(tmp_path):
+    """The header of joined files allows every packet."""
+    (tmp_path / "a").write_bytes(pcap([(0, b"a" * 20)], snaplen=60))
+    (tmp_path / "b").write_bytes(pcap([(1000, b"b" * 200)], big=False, snaplen=9000))
+    dedup(tmp_path / "a", tmp_path / "b", tmp_path / "out")
+    assert (tmp_path / "out").read_bytes() == pcap([(0, b"a" * 20), (1000, b"b" * 200)])
+
+
+def test_sections_of_pcapng_are_joined(tmp_path):
+    for name in "ab":
+        (tmp_path / name).write_bytes(section() + interface() + packet(5, frame(1)))
+    assert dedup(tmp_path / "a", tmp_path / "b", tmp_path / "out")["dropped"] == 1
+    both = 2 * (section() + interface())
+    assert len((tmp_path / "out").read_bytes()) == len(both + packet(5, frame(1)))
+
+
+@pytest.mark.parametrize(
+    "other", [pcap([], big=True), pcap([], link=101), pcap([], nano=True), section(), b"text\n"]
+)
+def test_files_that_cannot_be_joined(tmp_path, other):
+    (tmp_path / "a").write_bytes(pcap([(0, frame(1))]))
+    (tmp_path / "b").write_bytes(other)
+    message = dedup(tmp_path / "a", tmp_path / "b", tmp_path / "out", code=1)
+    assert f"{tmp_path}/b: must " in message
+    assert not (tmp_path / "out").exists()
+    if other != b"text\n":
+        dedup(tmp_path / "a", tmp_path / "b", "--out-dir", tmp_path / "new")
+
+
+def test_inputs_wrong(tmp_path):
+    path = MADE / "kuznetzov.pcap"
+    assert "Missing argument 'OUT'" in dedup(code=2)
+    assert "Missing argument 'IN... OUT'" in dedup(tmp_path / "out", code=2)
+    assert "must be the only input" in dedup("-", path, tmp_path / "out", code=1)
+    assert "No such file" in dedup(path, tmp_path / "none", tmp_path / "out", code=1)
+
+
+def test_dropped_packets_are_a_capture(tmp_path):
+    packets = [(1000 * n, frame(n // 2)) for n in range(20)]
+    (tmp_path / "in").write_bytes(pcap(packets))
+    dedup(tmp_path / "in", tmp_path / "out", "--dropped", tmp_path / "copies.gz")
+    assert (tmp_path / "out").read_bytes() == pcap(packets[::2])
+    assert gzip.decompress((tmp_path / "copies.gz").read_bytes()) == pcap(packets[1::2])
+
+
+@pytest.mark.parametrize(
+    ("options", "dropped"),
+    [([], 20), (["--scope", "other", "--by", "file"], 20), (["--differs", "file"], 20),
+     (["--scope", "same", "--by", "file"], 10)],
+)  # fmt: skip
+def test_origin_is_a_file(tmp_path, options, dropped):
+    """Ten packets are in both files and are sent again in the second one."""
+    rows = [(1000 * n, frame(n)) for n in range(10)]
+    again = [(1000 * (50 + n), frame(n % 10)) for n in range(20)]
+    (tmp_path / "a").write_bytes(pcap([*rows, (49_000, frame(3))]))
+    (tmp_path / "b").write_bytes(pcap(again))
+    figures = dedup(tmp_path / "a", tmp_path / "b", tmp_path / "out", "--verify", *options)
+    assert figures["dropped"] == dropped + (not options or "same" in options)
+    check = figures["check"]
+    assert (check["lost_uniques"], check["passed_duplicates"]) == (0, 0)
+
+
+def test_files_are_numbered(tmp_path, packets):
+    with CaptureFiles([*map(str, rotated(tmp_path, packets))]) as capture:
+        numbers = []
+        while (found := capture.read()) is not None:
+            assert found.files.tolist() == [found.file] * len(found)
+            numbers += [found.file] if len(found) else []
+    assert numbers == [0, 1, 2]
+    assert capture.fraction == 1.0
