@@ -102,7 +102,7 @@ def run(
     TRACE is an NCSA common or combined access log (key: client, method and
     URL), a CSV with a header, a file with one key per line, a capture, pcap or
     pcapng (key: digest of the packet without what routers change), or - for standard
-    input; plain, gzip or zstd. Each key goes through the compiled RTL, the
+    input; plain or compressed. Each key goes through the compiled RTL, the
     golden model and an exact oracle. Fails if RTL and golden model differ in
     any verdict, or if a key within the guaranteed window is not reported.
 

@@ -61,7 +61,7 @@ def uniq(
 
     The first of equal lines is kept. A line is dropped if an equal one is among the N lines
     before it, kept or dropped, and never if no line was equal, except for a share P. Memory does
-    not grow, whatever the length of the stream. Files may be compressed by gzip or zstd. Lines
+    not grow, whatever the length of the stream. Files may be compressed. Lines
     may hold any bytes. A line without the field, the member or a match is kept.
 
     With --span, a line is dropped if an equal one came within the time T. The filter then has
