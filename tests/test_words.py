@@ -57,6 +57,8 @@ def prose(path):
         return [
             line[1].replace('"', "") for line in re.finditer(r'"([^"\n]* [^"\n]* [^"\n]*)"', text)
         ]
+    if path.name.endswith(".xml.j2"):
+        return []
     if path.name.endswith(".tcl.j2"):
         return [line.lstrip("# ") for line in text.splitlines() if line.startswith("#")]
     if path.suffix != ".py":

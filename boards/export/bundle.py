@@ -18,6 +18,7 @@ from .bench_values import bench_values
 from .contract import contract
 from .design import NO_BUS, TOOLS, Design
 from .fields import labels
+from .interfaces import platform_interfaces, vivado_interfaces
 from .litex_values import litex_values
 from .meanings import FRAME_MEANINGS, MEANINGS
 from .names import ExportError
@@ -43,11 +44,16 @@ REGISTER_FILES = {
 }
 """The same for a unit behind a bus."""
 
-TOOL_FILES = {"{name}_{tool}.tcl": "{tool}.tcl.j2"}
-"""Names of the files for the tool of a vendor, and their templates."""
-
-VIVADO_FILES = {"{name}_vivado.xdc": "vivado.xdc.j2"}
-"""Further ones for Vivado."""
+TOOL_FILES = {
+    "vivado": {
+        "{name}_vivado.tcl": "vivado.tcl.j2",
+        "{name}_vivado.xdc": "vivado.xdc.j2",
+        "component.xml": "component.xml.j2",
+    },
+    "quartus": {"{name}_quartus.tcl": "quartus.tcl.j2", "{name}_hw.tcl": "hw.tcl.j2"},
+    "efinity": {"{name}_efinity.sh": "efinity.sh.j2", "{name}_efinity.xml": "efinity.xml.j2"},
+}
+"""Names of the files for a tool of a vendor, and their templates. Other tools have one script."""
 
 WAIVERS = {
     "DECLFILENAME": "one file has all modules",
@@ -146,9 +152,11 @@ def descriptions(design: Design) -> dict[str, str]:
         for name, template in templates.items()
     }
     for tool in design.tools:
-        for file, template in (TOOL_FILES | (VIVADO_FILES if tool == "vivado" else {})).items():
-            text = render(template.format(tool=tool), **values, part=TOOLS[tool])
-            found[file.format(name=design.name, tool=tool)] = text
+        script = {f"{{name}}_{tool}.tcl": f"{tool}.tcl.j2"}
+        interfaces = vivado_interfaces if tool == "vivado" else platform_interfaces
+        own = {"part": TOOLS[tool], "interfaces": interfaces(design)}
+        for file, template in TOOL_FILES.get(tool, script).items():
+            found[file.format(name=design.name)] = render(template, **values | own)
     return found | {f"{design.name}.toml": design.spec.toml()}
 
 
@@ -185,6 +193,7 @@ def _values(design: Design) -> dict[str, Any]:
             "period": 1000
             / (target_mhz(device.name) if design.target and device.placed else EXAMPLE_MHZ),
             "frames": design.frames,
+            "wrap": design.wrap,
             "operations": [] if design.frames else _operations(component),
             "contract": contract(design),
             "latency": "" if design.frames else _latency(design),

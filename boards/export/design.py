@@ -13,7 +13,7 @@ from ...golden.errors import SpecificationError
 from ...golden.spec.base import Specification
 from ...hdl.build import filter_unit, unit_profile
 from ...hdl.bus.controlled import BUSES, COUNTER_BITS, MARK_BITS, ControlledUnit
-from ...hdl.bus.flat import AxisUnit, ExternUnit, FlatUnit, RawUnit
+from ...hdl.bus.flat import AvalonUnit, AxisUnit, ExternUnit, FlatUnit, RawUnit
 from ...hdl.bus.register_map import RegisterMap
 from ...hdl.latencies import DEFAULT_LEVELS
 from ...hdl.packets.axis_frames import AxisFrames, ControlledDeduplicator
@@ -25,7 +25,7 @@ from .names import ExportError, check_name
 from .verilog import verilog_text
 
 WRAPS: dict[str, Callable[..., FlatUnit]] = {
-    "axis": AxisUnit, "raw": RawUnit, "extern": ExternUnit,
+    "axis": AxisUnit, "avalon-st": AvalonUnit, "raw": RawUnit, "extern": ExternUnit,
 }  # fmt: skip
 """Conventions of ports."""
 
@@ -49,6 +49,7 @@ TOOLS = {
     "radiant": "LIFCL-40-7BG400I",
     "diamond": "LFE5U-25F-6BG256C",
     "gowin": "GW2AR-LV18QN88C8/I7",
+    "efinity": "T20F256",
     "libero": "MPF100T",
 }
 """Vendors' tools that an export has scripts for, and the part that each names as an example."""

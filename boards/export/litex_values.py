@@ -11,6 +11,13 @@ _WISHBONE = {
 }  # fmt: skip
 """Signals of LiteX's interface, by the ports that they connect as they are."""
 
+_AVALON = {
+    f"avs_{part}": part
+    for part in ("address", "read", "write", "byteenable", "writedata", "readdata",
+                 "readdatavalid", "waitrequest")
+}  # fmt: skip
+"""Likewise for Avalon-MM; LiteX's interface has no responses."""
+
 
 def litex_values(design: Design) -> dict[str, Any]:
     """Return what the template of the LiteX module names.
@@ -84,9 +91,12 @@ def _bus(design: Design) -> dict[str, str]:
             found[name] = f"self.bus.{_WISHBONE[name]}"
         elif name == "wb_adr_i":
             found[name] = f"self.bus.adr[:{port.width}]"
-        elif name == "wb_stall_o":
-            # LiteX has classic Wishbone.
-            found[name] = "Signal()"
+        elif name in _AVALON:
+            bits = f"[:{port.width}]" if name == "avs_address" else ""
+            found[name] = f"self.bus.{_AVALON[name]}{bits}"
+        elif name in ("wb_stall_o", "avs_response", "avs_writeresponsevalid"):
+            # LiteX has classic Wishbone, and no responses on Avalon.
+            found[name] = "Signal(2)" if port.width == 2 else "Signal()"
         else:
             channel, part = _channel(name)
             bits = f"[:{port.width}]" if part == "addr" else ""

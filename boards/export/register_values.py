@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ...hdl.bus.register_map import WORD_BYTES, BusField, RegisterMap
+from ...hdl.bus.register_map import ADDRESS_BITS, WORD_BYTES, BusField, RegisterMap
 from ...hdl.registers import Access
 from .design import Design
 
@@ -32,6 +32,7 @@ def register_values(design: Design) -> dict[str, Any]:
         "struct": _struct(registers),
         "software": {access.name: value for access, value in SOFTWARE.items()},
         "hardware": _hardware,
+        "address_range": 1 << ADDRESS_BITS,
         "end": registers.words[-1].address + WORD_BYTES,
     }
 

@@ -95,8 +95,8 @@ def caveats(summaries: Iterable[Summary]) -> str:
     return "".join(f"**{', '.join(names)}:** {text}.\n\n" for text, names in devices.items())
 
 
-def performance(found: Sequence[Record]) -> dict[str, str]:
-    """Return the blocks of docs/performance.md."""
+def performance(found: Sequence[Record], reported: Sequence[Row] = ()) -> dict[str, str]:
+    """Return the blocks of docs/performance.md, from runs and from figures that users sent."""
     units, tiny = summarise(found, "units"), summarise(found, "tiny")
     star = STAR * any(summary.earlier for summary in units + tiny)
     return {
@@ -106,6 +106,7 @@ def performance(found: Sequence[Record]) -> dict[str, str]:
         "paths": layout("paths", units),
         "tiny": layout("tiny", tiny),
         "versions": versions(record.identity["versions"] for record in found),
+        "reported": lay("reported", reported) or "No user has sent figures.",
     }
 
 
@@ -723,7 +724,7 @@ PAGES = (
     _page("limits", limits_blocks),
     _page(
         "performance",
-        lambda: performance(records("hardware")),
+        lambda: performance(records("hardware"), load("reported")),
         drawings=lambda: {AREA: drawings.area_words(units)} if (units := _units()) else {},
         draw=lambda: drawings.draw_area(_units(), AREA),
     ),

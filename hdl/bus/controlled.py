@@ -7,12 +7,13 @@ from amaranth.lib.wiring import In
 from ..interface import Operation, UnitSignature, fields
 from ..latencies import GENERATION_LEAD
 from ..pipeline import registered
+from .avalon_mm import AvalonMm
 from .axi4_lite import Axi4Lite
 from .register_bank import RegisterBank
 from .register_map import OVERRUN, register_map
 from .wishbone import Wishbone
 
-BUSES = {"axi4-lite": Axi4Lite, "wishbone": Wishbone}
+BUSES = {"axi4-lite": Axi4Lite, "wishbone": Wishbone, "avalon-mm": AvalonMm}
 """Buses by name."""
 
 COUNTER_BITS = 64
@@ -43,7 +44,7 @@ class Controlled(wiring.Component):
     -------
     tick
         As of the unit.
-    s_axil_awaddr, ... or wb_cyc_i, ...
+    s_axil_awaddr, ..., wb_cyc_i, ... or avs_address, ...
         As of the bus.
 
     Errors: KeyError if there is no such bus.

@@ -79,7 +79,7 @@ class FlatUnit(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        for port, attributes in self._attributes().items():
+        for port, attributes in self.attributes().items():
             getattr(self, port).attrs.update(attributes)
         domain = ClockDomain("sync")
         m.domains += domain
@@ -98,7 +98,7 @@ class FlatUnit(wiring.Component):
         self._elaborate_streams(m)
         return m
 
-    def _attributes(self):
+    def attributes(self):
         """Return the attributes of ports by which tools know their parts in an interface."""
         return {}
 
@@ -206,7 +206,7 @@ class AxisUnit(FlatUnit):
             getattr(self, f"{prefix}_tready").eq(inner.ready),
         ]
 
-    def _attributes(self):
+    def attributes(self):
         members = self.signature.members
         prefixes = ["s_axis", "m_axis", *(f"s_axis_{name}" for name in self._streams)]
         found = {
@@ -303,23 +303,25 @@ class RawUnit(FlatUnit):
     """Members beside those of the unit."""
 
     def __init__(self, unit):
-        lanes = unit.signature.lanes
-
-        def named(prefix):
-            def port_of(name, lane):
-                number = lane if lanes > 1 and name != "alone" else ""
-                return f"{prefix}{number}_{name}"
-
-            return port_of
-
-        self.requests, taken = payload_fields(unit.signature.request, named("in"))
-        self.results, given = payload_fields(unit.signature.result, named("out"))
+        signature = unit.signature
+        self.requests, taken = self._fields(signature.request, "in", signature.lanes)
+        self.results, given = self._fields(signature.result, "out", signature.lanes)
         members = {name: In(width) for name, width in taken.items() if width}
         members |= {name: Out(width) for name, width in given.items() if width}
         members |= {"in_valid": In(1), "out_valid": Out(1)}
         if self.READY:
             members |= {"in_ready": Out(1), "out_ready": In(1)}
         super().__init__(unit, members | self.MORE)
+
+    @staticmethod
+    def _fields(payload, prefix, lanes):
+        """Return the fields of a payload and the widths of their ports."""
+
+        def port_of(name, lane):
+            number = lane if lanes > 1 and name != "alone" else ""
+            return f"{prefix}{number}_{name}"
+
+        return payload_fields(payload, port_of)
 
     def _stream_members(self, name, shape):
         bits = Shape.cast(shape).width
@@ -342,6 +344,37 @@ class RawUnit(FlatUnit):
             *self._connected(self.requests, unit.i.p, inward=True),
             *self._connected(self.results, unit.o.p, inward=False),
         ]
+
+
+class AvalonUnit(RawUnit):
+    """A unit between two Avalon streams, of ready latency 0 and symbols of a byte.
+
+    Each stream has its fields in one port, those of each lane in whole bytes. The first symbol is
+    in the lowest bits.
+
+    Parameters
+    ----------
+    unit : Component
+        With a `UnitSignature`.
+
+    Members
+    -------
+    in_data, in_valid : In
+    in_ready : Out(1)
+    out_data, out_valid : Out
+    out_ready : In(1)
+
+    The others are those of `RawUnit`, except the ports of the fields.
+    """
+
+    @staticmethod
+    def _fields(payload, prefix, lanes):
+        port = f"{prefix}_data"
+        return payload_fields(payload, lambda name, lane: port, padded=(port,))
+
+    def _stream_members(self, name, shape):
+        bits = -(-Shape.cast(shape).width // BYTE) * BYTE
+        return super()._stream_members(name, bits)
 
 
 class ExternUnit(RawUnit):

@@ -32,9 +32,10 @@ gc.set_threshold(50_000)
 
 GROUPS = {
     "Filter a stream": {"run": "run", "dedup": "dedup", "uniq": "uniq", "tap": "tap"},
-    "Build hardware": {"plan": "plan", "synth": "synth", "export": "export", "build": "build"},
+    "Build hardware": {"plan": "plan", "synth": "synth", "export": "export",
+                       "collect": "export", "build": "build"},
     "Use a board": {"program": "build", "host": "host"},
-}
+}  # fmt: skip
 """Commands in the order of use, by the headings of the help; each with the start of its module."""
 
 _MODULES = {name: module for commands in GROUPS.values() for name, module in commands.items()}

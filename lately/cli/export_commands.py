@@ -1,5 +1,7 @@
 """Command that exports a unit for projects in other languages."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import click
@@ -28,13 +30,13 @@ FRAME_OPTIONS = {
 @click.option("--name", metavar="X", help="Name of the module and of all files.")
 @choice_option(
     "--wrap",
-    ["axis", "raw", "extern", "frames-8", "frames-64"],
-    "Ports: AXI4-Stream; valid and ready for each field; fixed latency without ready; or a "
-    "deduplicator of Ethernet frames, which come and leave in so many bits.",
+    ["axis", "avalon-st", "raw", "extern", "frames-8", "frames-64"],
+    "Ports: AXI4-Stream; Avalon streams; valid and ready for each field; fixed latency without "
+    "ready; or a deduplicator of Ethernet frames, which come and leave in so many bits.",
 )
 @choice_option(
     "--bus",
-    ["none", "axi4-lite", "wishbone"],
+    ["none", "axi4-lite", "wishbone", "avalon-mm"],
     "Registers of settings, counters and secret behind a bus, in place of ports of their own.",
 )
 @click.option(
@@ -104,7 +106,7 @@ FRAME_OPTIONS = {
     "tools",
     multiple=True,
     # As `lately.boards.export.design.TOOLS`, whose package loads Amaranth.
-    type=click.Choice(["vivado", "quartus", "radiant", "diamond", "gowin", "libero"]),
+    type=click.Choice(["vivado", "quartus", "radiant", "diamond", "gowin", "efinity", "libero"]),
     help="Write a script that synthesises the unit in this tool; may be given several times.",
 )
 @click.option(
@@ -157,6 +159,34 @@ def export(
     unit = {"latency": design.profile.latency, "digest": design.digest}
     told = {"name": name, "directory": folder, "files": files, **unit, "spec": chosen.to_dict()}
     show(as_json, told, "export", told | {"design": design})
+
+
+@click.command("collect", short_help="Read a report of Vivado, Quartus or Radiant.")
+@click.argument("report", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--spec",
+    type=click.Path(exists=True, dir_okay=False),
+    required=True,
+    metavar="FILE",
+    help="Specification of the unit: X.toml of the export.",
+)
+def collect(*, report: Path, spec: str) -> None:
+    """Print the figures of a unit in a REPORT of a vendor's tool as one line of JSON.
+
+    The scripts that 'lately export --tool' writes print such reports. Send the
+    line with an issue; the page on performance shows it as reported by users.
+
+    \b
+    Examples:
+      lately collect seen_vivado.rpt --spec seen.toml
+      lately collect seen_quartus.rpt --spec seen.toml
+    """
+    from ..boards.export.vendor_reports import read_report
+    from ..golden.spec.base import Specification
+
+    chosen = Specification.from_toml(spec)
+    found = read_report(report.read_text("utf-8", errors="replace"))
+    click.echo(json.dumps(found | {"spec": chosen.to_dict()}))
 
 
 def _unit_options(chosen: Any, how: dict[str, Any]) -> dict[str, Any]:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 )
 @choice_option(
     "--bus",
-    ["none", "axi4-lite", "wishbone"],
+    ["none", "axi4-lite", "wishbone", "avalon-mm"],
     "Registers of settings, counters and secret behind a bus, as 'lately export' puts them.",
 )
 @click.option(

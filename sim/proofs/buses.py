@@ -9,6 +9,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.spec import APBBFSpec
+from ...hdl.bus.avalon_mm import OKAY, SLAVEERROR, AvalonMm
 from ...hdl.bus.axi4_lite import Axi4Lite
 from ...hdl.bus.controlled import MARK_BITS, ControlledUnit
 from ...hdl.bus.wishbone import Wishbone
@@ -151,6 +152,44 @@ class WishboneRules(Harness):
             m.d.sync += gone.eq(1)
         self.reach("a request that was given up is followed by another", gone & answers)
         self.reach("an error", front.wb_err_o)
+
+
+class AvalonMmRules(Harness):
+    """Avalon-MM before registers that answer some time later, with any host."""
+
+    def __init__(self, *, front=AvalonMm, goal=None):
+        self._front = front()
+        super().__init__(part=self._front, goal=goal)
+
+    def build(self, m):
+        m.submodules.front = front = self._front
+        access = front.access
+        busy = under_way(m, access)
+        reads, writes = front.avs_read, front.avs_write
+        m.d.comb += Assume(~(reads & writes))
+        taken = delayed(m, (reads | writes) & ~front.avs_waitrequest, 1, "taken")
+        request = Cat(front.avs_address, front.avs_writedata, front.avs_byteenable, writes)
+        performed = Cat(access.address, access.data, access.strobe)
+        answers = front.avs_readdatavalid | front.avs_writeresponsevalid
+        wrote = Signal()
+        with m.If(taken):
+            m.d.sync += wrote.eq(access.write)
+        response = Mux(delayed(m, access.error, 1, "error"), SLAVEERROR, OKAY)
+        self.require(
+            # Each request that is taken begins one access, and each access has one answer.
+            (access.read | access.write) == taken,
+            ~(access.read & access.write),
+            ~taken | (Cat(performed, access.write) == delayed(m, request, 1, "request")),
+            steady(m, busy & ~access.done, performed),
+            answers == delayed(m, access.done, 1, "done"),
+            ~(front.avs_readdatavalid & front.avs_writeresponsevalid),
+            ~answers | (front.avs_writeresponsevalid == wrote),
+            ~answers | (front.avs_response == response),
+            ~answers | (front.avs_readdata == delayed(m, access.word, 1, "word")),
+            front.avs_waitrequest == (busy | taken),
+        )
+        self.reach("a request comes with the answer to another", answers & reads)
+        self.reach("an error", answers & (front.avs_response == SLAVEERROR))
 
 
 class _AnyUnit(wiring.Component):
@@ -296,6 +335,15 @@ PROOFS = (
         build=WishboneRules,
         method=Unbounded(),
         goals={"a request that was given up is followed by another": 30, "an error": 20},
+    ),
+    Proof(
+        name="avalon-mm",
+        statement="Each request that is taken gets one answer, with its kind, word and response; "
+        "no access begins while another is under way.",
+        design="Avalon-MM front, any host, registers that answer at any time",
+        build=AvalonMmRules,
+        method=Unbounded(),
+        goals={"a request comes with the answer to another": 20, "an error": 20},
     ),
     Proof(
         name="orders of registers",

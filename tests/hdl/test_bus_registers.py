@@ -98,7 +98,7 @@ def test_addresses_do_not_overlap():
         taken |= words
         bits = [bit for one in row.fields for bit in range(one.place, one.place + one.width)]
         assert len(set(bits)) == len(bits)
-    assert set(BUSES) == {"axi4-lite", "wishbone"}
+    assert set(BUSES) == {"axi4-lite", "wishbone", "avalon-mm"}
 
 
 def test_all_registers_are_there():

@@ -81,7 +81,42 @@ class WishboneMaster:
         raise AssertionError("no answer")
 
 
+class AvalonHost:
+    """Accesses one after another; the next may be asked for with the answer."""
+
+    def __init__(self, ctx, unit):
+        self._ctx, self._unit = ctx, unit
+
+    def _set(self, **values):
+        for name, value in values.items():
+            self._ctx.set(getattr(self._unit, f"avs_{name}"), value)
+
+    def _get(self, name):
+        return self._ctx.get(getattr(self._unit, f"avs_{name}"))
+
+    async def access(self, address, data=None, strobe=15):
+        """Return whether it failed, and what was read."""
+        reads = data is None
+        self._set(read=reads, write=not reads, address=address >> 2, byteenable=strobe,
+                  writedata=data or 0)  # fmt: skip
+        taken = False
+        for _ in range(100):
+            waits = self._get("waitrequest")
+            came = [self._get(name) for name in ("readdatavalid", "writeresponsevalid")]
+            failed, word = self._get("response") == 2, self._get("readdata")
+            # The answer to an access before may come with this one.
+            if taken and any(came):
+                assert came == [reads, not reads]
+                return failed, word if reads else None
+            await self._ctx.tick()
+            if not waits:
+                taken = True
+                self._set(read=0, write=0)
+        raise AssertionError("no answer")
+
+
 MASTERS = {
+    "avalon-mm": AvalonHost,
     "axi4-lite": Axi4LiteMaster,
     "wishbone": WishboneMaster,
     "pipelined": lambda ctx, unit: WishboneMaster(ctx, unit, pipelined=True),

@@ -12,6 +12,8 @@ TIMED = dataclasses.replace(any_preset("tiny"), span=20, generation=16, window=N
 CASES = {
     "axis": (any_preset("tiny"), {"last": True, "tag_bits": 5}),
     "raw": (any_preset("gebf-tiny"), {"wrap": "raw"}),
+    "avalon": (any_preset("tiny"), {"wrap": "avalon-st", "tag_bits": 5}),
+    "avalon lanes": (any_preset("two-lanes-tiny"), {"wrap": "avalon-st", "bus": "avalon-mm"}),
     "extern": (any_preset("tiny"), {"wrap": "extern"}),
     "lanes": (any_preset("two-lanes-tiny"), {}),
     "raw lanes": (any_preset("two-lanes-tiny"), {"wrap": "raw"}),

@@ -6,11 +6,19 @@ import pytest
 from cases import daily
 from mutants import broken
 
+from lately.hdl.bus.avalon_mm import AvalonMm
 from lately.hdl.bus.axi4_lite import Axi4Lite
 from lately.hdl.bus.controlled import ControlledUnit
 from lately.hdl.bus.register_bank import RegisterBank
 from lately.hdl.bus.wishbone import Wishbone
-from lately.sim.proofs.buses import PROOFS, Axi4LiteRules, Faults, Orders, WishboneRules
+from lately.sim.proofs.buses import (
+    PROOFS,
+    AvalonMmRules,
+    Axi4LiteRules,
+    Faults,
+    Orders,
+    WishboneRules,
+)
 from lately.sim.proofs.formal import Bounded, Proof, run_proof
 
 pytestmark = pytest.mark.rtl
@@ -63,6 +71,20 @@ def test_broken_axi4_lite_is_found_out(old, new):
 )
 def test_broken_wishbone_is_found_out(old, new):
     assert failed(partial(WishboneRules, front=broken(Wishbone, old, new)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (" & ~self.avs_waitrequest", ""),
+        ("writes.eq(self.avs_write)", "writes.eq(0)"),
+        ("self.avs_waitrequest.eq(0)", "self.avs_waitrequest.eq(access.error)"),
+        ("Mux(access.error, SLAVEERROR, OKAY)", "OKAY"),
+    ],
+)
+def test_broken_avalon_mm_is_found_out(old, new):
+    assert failed(partial(AvalonMmRules, front=broken(AvalonMm, old, new)))
 
 
 @pytest.mark.slow

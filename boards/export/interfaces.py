@@ -1,0 +1,133 @@
+"""Interfaces of an exported unit as Vivado and Platform Designer group its ports."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ...hdl.bus.flat import BYTE
+from .design import Design, Port
+
+_INFO = re.compile(r"xilinx\.com:(\w+):(\w+):1\.0 (\w+) (\w+)")
+"""Library, kind, name and part of an interface, as an attribute of a port states them."""
+
+_PLATFORM = {"axis": "axi4stream", "aximm": "axi4lite"}
+"""Kinds of Vivado's interfaces in Platform Designer."""
+
+
+@dataclass
+class Interface:
+    """Ports that belong together.
+
+    Attributes
+    ----------
+    name : str
+    kind : str
+        As Vivado names it, or as Platform Designer does.
+    inward : bool
+        Whether the unit is the slave, or takes the stream.
+    ports : dict of Port to str
+        Parts of the interface, by port.
+    library : str
+        Library of Vivado's interface.
+    parameters : dict of str to str
+        For Vivado.
+    properties : dict
+        For Platform Designer.
+    """
+
+    name: str
+    kind: str
+    inward: bool = True
+    ports: dict[Port, str] = field(default_factory=dict)
+    library: str = "interface"
+    parameters: dict[str, str] = field(default_factory=dict)
+    properties: dict[str, str | int] = field(default_factory=dict)
+
+    @property
+    def platform(self) -> str:
+        """Kind in Platform Designer."""
+        return _PLATFORM.get(self.kind, self.kind)
+
+
+def vivado_interfaces(design: Design) -> list[Interface]:
+    """Return the interfaces that the attributes of the ports name, as in the Verilog.
+
+    Parameters
+    ----------
+    design : Design
+    """
+    ports = {port.name: port for port in design.ports}
+    found: dict[str, Interface] = {}
+    for port, attributes in design.component.attributes().items():
+        info = _INFO.fullmatch(attributes["X_INTERFACE_INFO"])
+        assert info is not None
+        library, kind, name, part = info.groups()
+        one = found.setdefault(name, Interface(name, kind, library=library))
+        one.ports[ports[port]] = part
+        if part == "TVALID":
+            one.inward = ports[port].inward
+        for parameter in filter(None, attributes.get("X_INTERFACE_PARAMETER", "").split(", ")):
+            parameter, value = parameter.split(" ")
+            one.parameters[parameter] = value
+    return list(found.values())
+
+
+def platform_interfaces(design: Design) -> list[Interface]:
+    """Return the interfaces for Platform Designer: clock, reset, streams, the bus, and conduits.
+
+    Parameters
+    ----------
+    design : Design
+    """
+    component = design.component
+    ports = {port.name: port for port in design.ports}
+    clock, reset = component.CLOCK, component.RESET
+    found = [
+        Interface("clock", "clock", ports={ports.pop(clock): "clk"}),
+        Interface(
+            "reset", "reset", ports={ports.pop(reset): f"reset{'_n' * component.ACTIVE_LOW}"}
+        ),
+    ]
+    for one in vivado_interfaces(design):
+        if one.library == "interface":
+            one.ports = {ports.pop(port.name): part.lower() for port, part in one.ports.items()}
+            found.append(one)
+    bus = getattr(design.unit, "bus_ports", ())
+    if design.bus == "avalon-mm":
+        agent = {ports.pop(name): name.removeprefix("avs_") for name in bus}
+        found.append(Interface("avs", "avalon", ports=agent, properties=_AGENT))
+    if design.wrap == "avalon-st":
+        found += _avalon_streams(design, ports)
+    found += [Interface(name, "conduit", ports={port: name}) for name, port in ports.items()]
+    for one in found:
+        if one.kind != "clock":
+            one.properties = {"associatedClock": "clock", **one.properties}
+        if one.kind not in ("clock", "reset"):
+            one.properties["associatedReset"] = "reset"
+    found[0].properties["clockRate"] = 0
+    found[1].properties["synchronousEdges"] = "BOTH"
+    return found
+
+
+_AGENT: dict[str, str | int] = {
+    "addressUnits": "WORDS",
+    "maximumPendingReadTransactions": 1,
+    "maximumPendingWriteTransactions": 1,
+}
+"""Properties of the bus of registers."""
+
+
+def _avalon_streams(design: Design, ports: dict[str, Port]) -> Iterator[Interface]:
+    """Take the ports of streams out of all ports; yield the streams."""
+    for name in ("in", "out", *design.component.side_streams):
+        parts = {ports.pop(f"{name}_{part}"): part for part in ("data", "valid", "ready")}
+        symbols = next(iter(parts)).width // BYTE
+        properties: dict[str, str | int] = {
+            "dataBitsPerSymbol": BYTE,
+            "symbolsPerBeat": symbols,
+            "firstSymbolInHighOrderBits": "false",
+            "readyLatency": 0,
+        }
+        yield Interface(
+            name, "avalon_streaming", inward=name != "out", ports=parts, properties=properties
+        )

@@ -1,0 +1,104 @@
+"""Figures in reports of vendors' tools.
+
+The reports were written by hand, in the formats of the vendors' documents and of public reports;
+no tool of these vendors wrote them.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from campaigns.pages import tables
+from lately.boards.export.vendor_reports import FORMATS, ReportError, read_report
+from lately.cli.app import main
+from lately.golden import any_preset
+
+REPORTS = Path(__file__).parents[1] / "data" / "reports"
+
+FIGURES = {
+    # 5 ns and 0.25 ns too long; 15.5 tiles of two blocks.
+    "vivado": ("2023.2", "xc7a35tcpg236-1", 1559, "LUTs", 1245, 31, 190.5),
+    # The slower model, and no faster than the pins of the clock.
+    "quartus": ("23.1std.0", "5CEBA4F23C7", 1102, "ALMs", 1981, 32, 183.5),
+    "radiant": ("2023.2.0.38.1", "LIFCL-40CABGA400", 1653, "LUTs", 1357, 32, 120.3),
+}
+
+
+def text(tool):
+    return (REPORTS / f"{tool}.rpt").read_text()
+
+
+@pytest.mark.parametrize("tool", FORMATS)
+def test_figures(tool):
+    names = ("version", "device", "luts", "lut_name", "ff", "bram", "timing_mhz")
+    expected = dict(zip(names, FIGURES[tool], strict=True))
+    found = read_report(text(tool))
+    assert found == expected | {"tool": tool, "kind": "reported by users"}
+
+
+@pytest.mark.parametrize(
+    ("tool", "cut", "missing"),
+    [
+        ("vivado", "| Slice LUTs", "LUTs"),
+        ("vivado", "WNS(ns)", "slack"),
+        ("vivado", "seen_aclk  {", "period"),
+        ("quartus", "Total RAM Blocks", "block RAMs"),
+        ("quartus", "; Restricted Fmax", None),
+        ("quartus", "MHz ; 1", "clock"),
+        ("radiant", "Number of registers", "registers"),
+        ("radiant", "Actual (all paths)", "clock"),
+    ],
+)
+def test_report_without_a_figure(tool, cut, missing):
+    lines = [line for line in text(tool).splitlines() if cut not in line]
+    if missing is None:
+        read_report("\n".join(lines))
+        return
+    message = f"^report: must state the {missing}, which X_{tool}.tcl prints; this report of {tool}"
+    with pytest.raises(ReportError, match=message):
+        read_report("\n".join(lines))
+
+
+def test_design_that_was_not_routed():
+    with pytest.raises(ReportError, match=r"^report: must be of a routed design; see X_vivado.tcl"):
+        read_report(text("vivado").replace("Routed", "Synthesized"))
+
+
+def collect(*arguments):
+    return CliRunner().invoke(main, ["collect", *map(str, arguments)], standalone_mode=True)
+
+
+def test_line_is_shown_by_the_page(tmp_path):
+    any_preset("small").to_toml(tmp_path / "seen.toml")
+    done = collect(REPORTS / "vivado.rpt", "--spec", tmp_path / "seen.toml")
+    assert done.exit_code == 0
+    (line,) = done.stdout.splitlines()
+    block = tables.performance([], [json.loads(line)])["reported"]
+    row = (
+        "| apbbf, 64-bit keys | xc7a35tcpg236-1 | vivado 2023.2 | 1,559 LUTs | 1,245 | 31 | 190.5 |"
+    )
+    assert row in block
+    assert "No user" in tables.performance([])["reported"]
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\xff", b"Total registers : 5\n"])
+def test_other_file(content, tmp_path):
+    (tmp_path / "other.rpt").write_bytes(content)
+    any_preset("small").to_toml(tmp_path / "seen.toml")
+    done = collect(tmp_path / "other.rpt", "--spec", tmp_path / "seen.toml")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[-1] == (
+        "lately: error: report: must be of vivado, quartus, radiant; the text names none of them"
+    )
+
+
+def test_specification_is_needed():
+    done = collect(REPORTS / "vivado.rpt")
+    assert done.exit_code == 2
+    assert "--spec" in done.stderr
+
+
+def test_reports_are_samples():
+    assert {path.stem for path in REPORTS.iterdir()} == set(FORMATS)
