@@ -16,7 +16,7 @@ SIM := $(VENV)/sim.stamp
 DEV := $(VENV)/dev.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-quick test-long coverage mutants fuzz soak prove bench-check performance reproduce reproduce-quick lint types docs wheel clean matrix tools icarus verilator tcl chromium ghdl rtlil
+.PHONY: help venv demo test test-quick test-long coverage mutants fuzz soak prove bench-check performance reproduce reproduce-quick lint types docs wheel clean matrix tools icarus verilator tcl chromium ghdl rtlil release-check cores
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -95,6 +95,23 @@ rtlil: $(DEV) ## Write the RTLIL of every unit into build/rtlil, to compare sour
 
 wheel: $(DEV) ## Build the wheel into dist
 	@$(BIN)/pip --no-input wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+
+release-check: tools icarus verilator tcl $(DEV) ## Check a release: builds, extras, licences, README and pages
+	@$(PIP) -c requirements.txt -e '.[dev,release]'
+	@.ci/release-check
+
+CORES := default large small apbf-default gebf-default blocked-gebf-default siphash-default \
+	two-lanes dictionary-1000 timing-default
+VERSION = $(shell $(BIN)/python -c 'import lately; print(lately.__version__)')
+
+cores: $(DEV) ## Write an archive of ten cores in Verilog, for people without Python
+	@rm -rf build/cores && mkdir -p build/cores
+	@for preset in $(CORES); do \
+		$(BIN)/lately export --preset $$preset --name lately_$$(echo $$preset | tr - _) \
+			--bus axi4-lite --out build/cores/lately_$$(echo $$preset | tr - _) >/dev/null || exit 1; done
+	@cp LICENSE build/cores
+	@tar --sort=name --owner=0 --group=0 --mtime='1980-01-01' -C build -czf build/lately-cores-$(VERSION).tar.gz cores
+	@echo "Cores: build/lately-cores-$(VERSION).tar.gz"
 
 # Pythons that are here; a compiler that is not here is named in the table.
 matrix: $(DEV) ## Build the wheel with each Python and C compiler, and test the models with each wheel

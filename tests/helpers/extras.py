@@ -70,7 +70,7 @@ import lately.sim.board
 """
 
 README = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
-"""Programs of README, the first for no extra and the second for `hdl`."""
+"""Programs of README, which need no extra."""
 
 VERILOG = """
 from lately.golden import preset
@@ -88,7 +88,11 @@ PROMISES = {
         *runs(README[0], COMPILED),
         *(Promise(text, NO_COMMANDS) for text in ("--help", "--version", "plan", "dedup a b")),
     ],
-    "hdl": [*runs(VERILOG), *runs(README[1], slow=True)],
+    "hdl": runs(VERILOG),
+    "export": runs(
+        "plan --window 1000 --fpr 0.01 --device ecp5-25k-6 --out filter.toml",
+        "export --preset tiny --name seen --bus axi4-lite --tool vivado --out ip",
+    ),
     "cli": [
         *runs(
             "--help",
@@ -119,7 +123,6 @@ PROMISES = {
         *refused("amaranth", "synth", "build --board icebreaker"),
         *refused("serial", "host", "host --port /dev/null info"),
     ],
-    "cli,hdl": runs("export --preset tiny --name seen --bus axi4-lite --out ip"),
     "host": [
         Promise("host --port /dev/null info", NO_BOARD),
         *refused("amaranth", "sim", "host --port sim info"),
