@@ -22,6 +22,9 @@ VARIABLE = "LATELY_FAST"
 MOST_SEGMENTS = 63
 """Segments of a ring that the loops can take, the spare included: each is a bit of a word."""
 
+MOST_PARTS = 64
+"""Bits of a key in a segment, and hash functions of a timing filter, that the loops can take."""
+
 MOST_BITS = 1 << 32
 """Most bits that a segment of a compiled ring can hold: its places have 32 bits."""
 

@@ -299,7 +299,7 @@ class Filter(Saved):
     def _check_and_insert_new(self, keys: Words, *operands: Any) -> Answers:
         """Answer for each checked key, then insert it unless it is reported."""
         seen = np.empty(len(keys), np.bool_)
-        if self._engine is not None and keys.shape[1] == 1 and all(one is None for one in operands):
+        if self._engine is not None and all(one is None for one in operands):
             self._arm()
             self._engine.check_and_insert_new(np.ascontiguousarray(keys), seen)
             return seen

@@ -221,6 +221,11 @@ class TimedFilter(Filter):
     def _check_and_insert_new(self, keys: Words, given: Times) -> Answers:
         """As `Filter` has it; the time of a key that is not inserted moves no later time."""
         seen = np.empty(len(keys), np.bool_)
+        if self._engine is not None:
+            super()._arm()
+            operands = np.ascontiguousarray(keys), seen, np.ascontiguousarray(given)
+            self._engine.check_and_insert_new(*operands)
+            return seen
         for at in range(len(keys)):
             one = slice(at, at + 1)
             times = np.maximum(given[one], self._last)
@@ -229,6 +234,11 @@ class TimedFilter(Filter):
                 self.late += int(times[0] != given[at])
                 self._check_and_insert(keys[one], times)
         return seen
+
+    def _arm(self) -> None:
+        # Without a clock, a single key has no time for the extension.
+        if self._clock is not None:
+            super()._arm()
 
     @one_or_all
     def age(self, keys: Keys, now: Now = None) -> Ages:

@@ -113,9 +113,9 @@ def mean_rate(rate: Callable[[float], float], generation: int) -> float:
 
 
 def window_rate(rate: Callable[[float], float], window: int, block: int) -> float:
-    """Average a rate over the insertions of a block, of which a window keeps each whole.
+    """Average a rate over the insertions of a block; the window keeps all of a block until its end.
 
-    The `rate` takes the keys that count: those of the window, and of the block that it cuts.
+    The `rate` takes the number of keys that count: the window and the part of a block that it cuts.
     """
     return mean_rate(lambda phase: rate(window - 1 + phase * block), block)
 

@@ -139,16 +139,19 @@ static PyMemberDef engine_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-void engine_disarm(Engine *engine, int64_t numbers[3]) {
+void engine_disarm(Engine *engine, int64_t *numbers) {
     numbers[0] = engine->operations;
     numbers[1] = engine->insertions;
     numbers[2] = engine->hits;
-    engine->operations = engine->insertions = engine->hits = 0;
+    if (engine->timed) {
+        numbers[3] = engine->late;
+    }
+    engine->operations = engine->insertions = engine->hits = engine->late = 0;
     engine->armed = 0;
 }
 
 /* Performs CHECK of a key, or only QUERY if the key is reported; returns its age. */
-static int64_t check_new(Engine *engine, uint64_t key) {
+static int64_t check_new(Engine *engine, const uint64_t *key) {
     int64_t age = engine->one(engine, QUERY, key);
     if (age < 0) {
         engine->one(engine, INSERT, key);
@@ -156,28 +159,30 @@ static int64_t check_new(Engine *engine, uint64_t key) {
     return age;
 }
 
-/* check_and_insert_new(keys, seen): inserts each key of one word that is not reported; the filter
-   holds its lock, and counts. */
+/* check_and_insert_new(keys, seen, times): inserts each key that is not reported; the filter holds
+   its lock, and counts all but late times. The times are those of a timed engine. */
 static PyObject *engine_check_new(PyObject *self, PyObject *args) {
     Engine *engine = (Engine *)self;
-    PyObject *a, *b;
+    PyObject *a, *b, *c = NULL;
     Buffers all = {.count = 0};
-    if (!PyArg_ParseTuple(args, "OO", &a, &b)) {
+    if (!PyArg_ParseTuple(args, "OO|O", &a, &b, &c)) {
         return NULL;
     }
     uint64_t *keys = core_buffer(&all, a, 8, -1, 0, "keys");
-    Py_ssize_t count = keys ? core_items(&all, 0) : 0;
+    Py_ssize_t words = engine->hash->words, count = keys ? core_items(&all, 0) / words : 0;
     uint8_t *seen = keys ? core_buffer(&all, b, 1, count, 1, "seen") : NULL;
-    if (!seen) {
+    int64_t *times = seen && c ? core_buffer(&all, c, 8, count, 0, "times") : NULL;
+    if (!seen || (c && !times)) {
         return core_finish(&all, NULL);
     }
-    if (!engine->armed || engine->hash->words != 1 || engine->reads) {
-        PyErr_SetString(PyExc_ValueError, engine->reads ? CORE_READS : "keys: must be of one word");
+    if (!engine->armed || engine->reads || engine->timed != (times != NULL)) {
+        PyErr_SetString(PyExc_ValueError, engine->reads ? CORE_READS : "times: must fit the engine");
         return core_finish(&all, NULL);
     }
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t i = 0; i < count; i++) {
-        seen[i] = check_new(engine, keys[i]) >= 0;
+        engine->now = times ? times[i] : 0;
+        seen[i] = check_new(engine, keys + i * words) >= 0;
     }
     Py_END_ALLOW_THREADS
     return core_finish(&all, Py_NewRef(Py_None));
@@ -266,7 +271,7 @@ static int perform_one(Base *self, int code, PyObject *object, int64_t *age) {
     if (engine->timed && !read_clock(self, engine)) {
         return 0;
     }
-    *age = code == CHECK_NEW ? check_new(engine, key) : engine->one(engine, code, key);
+    *age = code == CHECK_NEW ? check_new(engine, &key) : engine->one(engine, code, &key);
     if (code != QUERY) {
         engine->operations++;
         engine->insertions += code != CHECK_NEW || *age < 0;

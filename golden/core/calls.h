@@ -22,9 +22,10 @@ typedef struct Engine {
     int digest;                           /* of text: BLAKE2B, SIPHASH, or 0 while unknown */
     Secret digest_key;                    /* of SIPHASH */
     /* Performs QUERY, INSERT or CHECK of one key, and returns its age; -1 if it is not reported. */
-    int64_t (*one)(struct Engine *engine, int code, uint64_t key);
-    int timed; /* whether a single key has the time that the filter's `_clock` gives */
-    int64_t now;     /* that time */
+    int64_t (*one)(struct Engine *engine, int code, const uint64_t *key);
+    int timed;    /* whether a single key has the time that the filter's `_clock` gives */
+    int64_t now;  /* that time */
+    int64_t late; /* insertions since it was armed whose time was before the latest */
 } Engine;
 
 /* Type on which compiled states build. */
@@ -39,7 +40,8 @@ uint64_t text_key(const uint8_t *bytes, Py_ssize_t count, const Engine *engine);
 /* Turns a ring that does not turn by itself; it is armed. */
 void ring_turn(Engine *ring);
 
-/* Takes the counts of single keys into the last three of `numbers`, and disarms. */
-void engine_disarm(Engine *engine, int64_t numbers[3]);
+/* Takes the counts of single keys into three of `numbers`, and disarms; a timed engine has a
+   fourth, `late`. */
+void engine_disarm(Engine *engine, int64_t *numbers);
 
 #endif

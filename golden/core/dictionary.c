@@ -247,10 +247,10 @@ static void perform(Dictionary *d, const uint8_t *codes, int code, const uint64_
     }
 }
 
-static int64_t perform_one(Engine *engine, int code, uint64_t key) {
+static int64_t perform_one(Engine *engine, int code, const uint64_t *key) {
     int64_t age = -1;
     Answers answers = {.ages = &age};
-    perform((Dictionary *)engine, NULL, code, &key, NULL, 1, &answers);
+    perform((Dictionary *)engine, NULL, code, key, NULL, 1, &answers);
     return age;
 }
 

@@ -292,12 +292,16 @@ static int64_t perform(Ring *ring, const uint8_t *codes, int code, const uint64_
 
 void ring_turn(Engine *ring) { turn((Ring *)ring); }
 
-static int64_t perform_one(Engine *engine, int code, uint64_t key) {
+static int64_t perform_one(Engine *engine, int code, const uint64_t *key) {
     Ring *ring = (Ring *)engine;
     uint64_t states[MOST_ROWS], value = 0;
     follow_writer(ring);
     for (int row = 0; row < ring->rows; row++) {
-        states[row] = hash_state(engine->hash, key, ring->secrets[row]);
+        if (engine->hash->words == 1) {
+            states[row] = hash_state(engine->hash, *key, ring->secrets[row]);
+        } else {
+            hash_states(engine->hash, key, 1, ring->secrets[row], &states[row]);
+        }
     }
     int inserts = code & INSERT, turns = inserts && ring->at.filled >= ring->at.length;
     if (code & QUERY) {

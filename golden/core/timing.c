@@ -17,11 +17,11 @@ typedef struct {
     uint64_t *stamps; /* block of the last insertion plus 1, 0 without one; parts x cells */
     Py_ssize_t parts, cells;
     int64_t expired;  /* age of all that are past the window */
-    int64_t block;    /* insertions of a block; 0 if the clock counts time */
-    int64_t insertions, shifts;
+    int64_t block;    /* insertions of a block, or time if the engine is timed */
+    int64_t insertions, shifts, last; /* and the time of the last insertion, if it is timed */
 } Stamps;
 
-#define NUMBERS 2 /* insertions and shifts; three counts of single keys follow in the vector */
+#define NUMBERS 3 /* of the state; counts of single keys follow in the vector, four if timed */
 
 typedef struct {
     int64_t oldest, cells; /* age of the oldest cell of a key, and cells of that age */
@@ -108,11 +108,24 @@ static int64_t perform_chunk(Stamps *s, int code, int64_t asked, const uint64_t 
 #undef CASE
 }
 
-static int64_t perform_one(Engine *engine, int code, uint64_t key) {
+static int64_t perform_one(Engine *engine, int code, const uint64_t *key) {
     Stamps *s = (Stamps *)engine;
     int64_t age;
-    perform_chunk(s, code, s->expired - 1, &key, 1, NULL, &age);
-    return age;
+    if (!engine->timed) {
+        perform_chunk(s, code, s->expired - 1, key, 1, NULL, &age);
+        return age;
+    }
+    Row indices[MOST_HASHES];
+    int64_t now = engine->now > s->last ? engine->now : s->last;
+    find_cells(s, key, 1, indices);
+    age = touch(s, s->parts, (const Row *)indices, 0, now / s->block + s->shifts, code & INSERT)
+              .oldest;
+    if (code & INSERT) {
+        s->insertions++;
+        s->last = now;
+        engine->late += now != engine->now;
+    }
+    return (code & QUERY) && age < s->expired ? age : -1;
 }
 
 /* The type */
@@ -121,7 +134,7 @@ static PyTypeObject *stamps_type;
 
 static int stamps_fit(const Stamps *s) {
     const Hash *hash = s->engine.hash;
-    if (hash->fields < 1 || hash->fields > MOST_HASHES || s->expired < 1 || s->block < 0) {
+    if (hash->fields < 1 || hash->fields > MOST_HASHES || s->expired < 1 || s->block < 1) {
         return 0;
     }
     for (Py_ssize_t part = 0; part < hash->fields; part++) {
@@ -132,12 +145,13 @@ static int stamps_fit(const Stamps *s) {
     return 1;
 }
 
-/* Stamps(hash, stamps, expired, block) */
+/* Stamps(hash, stamps, expired, block, timed) */
 static PyObject *stamps_new(PyTypeObject *type, PyObject *args, PyObject *named) {
     PyObject *a, *b;
     long long expired, block;
+    int timed;
     (void)named;
-    if (!PyArg_ParseTuple(args, "OOLL", &a, &b, &expired, &block)) {
+    if (!PyArg_ParseTuple(args, "OOLLp", &a, &b, &expired, &block, &timed)) {
         return NULL;
     }
     Hash *hash = hash_of(a);
@@ -149,6 +163,7 @@ static PyObject *stamps_new(PyTypeObject *type, PyObject *args, PyObject *named)
     s->engine.hash = (Hash *)Py_NewRef((PyObject *)hash);
     s->expired = expired;
     s->block = block;
+    s->engine.timed = timed;
     s->parts = hash->fields;
     if (!(s->stamps = core_buffer(&s->buffers, b, 8, -1, 1, "stamps"))) {
         Py_DECREF((PyObject *)s);
@@ -198,13 +213,14 @@ static PyObject *stamps_touch(PyObject *self, PyObject *args) {
 
 static int take_numbers(Stamps *s, const int64_t *vector) {
     const int64_t most = (int64_t)1 << 62;
-    if (s->engine.armed || s->block < 1 || vector[0] < 0 || vector[0] > most || vector[1] < 0 ||
-        vector[1] > most) {
+    if (s->engine.armed || vector[0] < 0 || vector[0] > most || vector[1] < 0 ||
+        vector[1] > most || vector[2] < -1 || vector[2] > most) {
         PyErr_SetString(PyExc_ValueError, "numbers: must be of a filter at rest");
         return -1;
     }
     s->insertions = vector[0];
     s->shifts = vector[1];
+    s->last = vector[2];
     return 0;
 }
 
@@ -225,6 +241,10 @@ static PyObject *stamps_perform(PyObject *self, PyObject *args) {
     Py_ssize_t count = keys ? core_items(&all, 1) / words : 0;
     uint8_t *seen = keys ? core_buffer(&all, c, 1, count, 1, "seen") : NULL;
     if (!seen || take_numbers(s, vector) < 0) {
+        return core_finish(&all, NULL);
+    }
+    if (s->engine.timed) {
+        PyErr_SetString(PyExc_ValueError, "numbers: must be of a filter that counts insertions");
         return core_finish(&all, NULL);
     }
     Py_BEGIN_ALLOW_THREADS
@@ -253,12 +273,13 @@ static PyObject *stamps_arm(PyObject *self, PyObject *object) {
 static PyObject *stamps_disarm(PyObject *self, PyObject *object) {
     Stamps *s = (Stamps *)self;
     Buffers all = {.count = 0};
-    int64_t *vector = core_buffer(&all, object, 8, NUMBERS + 3, 1, "numbers");
+    int64_t *vector = core_buffer(&all, object, 8, NUMBERS + 4, 1, "numbers");
     if (!vector) {
         return NULL;
     }
     vector[0] = s->insertions;
     vector[1] = s->shifts;
+    vector[2] = s->last;
     engine_disarm(&s->engine, vector + NUMBERS);
     return core_finish(&all, Py_NewRef(Py_None));
 }

@@ -202,17 +202,29 @@ typedef struct {
     Turns t;
     int64_t settled[MOST_SLICES];
     uint8_t overfull[MOST_SLICES];
-    int64_t late;
 } TimedRing;
 
 static PyTypeObject *timed_type;
 
-static int64_t timed_one(Engine *engine, int code, uint64_t key) {
+/* Turns of a ring by the clock since its latest time; fewer with the same effect if they clear
+   every segment. */
+static int64_t turns_of_clock(const Turns *t, int64_t now) {
+    int64_t latest = t->s.latest > 0 ? t->s.latest : 0, segments = t->slices + 1;
+    int64_t turns = now / t->s.old - latest / t->s.old;
+    return turns < 2 * segments ? turns : segments + turns % segments;
+}
+
+static int64_t timed_one(Engine *engine, int code, const uint64_t *key) {
     TimedRing *self = (TimedRing *)engine;
     Turns *t = &self->t;
     State *s = &t->s;
     int64_t now = engine->now > s->latest ? engine->now : s->latest, age = -1, alive;
-    self->late += (code & INSERT) && now != engine->now;
+    int64_t due = (code & INSERT) && s->rule == BY_CLOCK ? turns_of_clock(t, now) : 0;
+    engine->late += (code & INSERT) && now != engine->now;
+    for (; due > 0; due--) {
+        turn(t, now);
+        ring_turn(self->ring);
+    }
     while (t->counting && now > t->settled[s->writes + t->counting - 1] + s->span) {
         t->counting--;
     }
@@ -288,7 +300,7 @@ static PyObject *timed_arm(PyObject *object, PyObject *args) {
     }
     State s;
     memcpy(&s, a.state, sizeof s);
-    if (a.slices > MOST_SLICES || s.writes < 1 || s.writes > a.slices || !self->ring->armed) {
+    if (a.slices > MOST_SLICES || s.writes < 1 || s.old < 1 || s.writes > a.slices || !self->ring->armed) {
         PyErr_SetString(PyExc_ValueError, "state: must be of a ring that is armed");
         return core_finish(&a.all, NULL);
     }
@@ -316,8 +328,6 @@ static PyObject *timed_disarm(PyObject *object, PyObject *args) {
     memcpy(a.settled, self->settled, (size_t)a.slices * 8);
     memcpy(a.overfull, self->overfull, (size_t)a.slices);
     engine_disarm(&self->engine, a.counts);
-    a.counts[3] = self->late;
-    self->late = 0;
     return core_finish(&a.all, Py_NewRef(Py_None));
 }
 

@@ -401,6 +401,7 @@ class SlidingFilter(CountedFilter):
 def _segments(layout: Layout) -> "Segments | CompiledSegments":
     """Build the memory: compiled where that is wanted, and the loops can take the layout."""
     few = layout.spec.segments <= compilation.MOST_SEGMENTS
+    few &= layout.spec.parts <= compilation.MOST_PARTS
     if type(layout) is not Layout or not few or not compilation.wanted():
         return Segments(layout)
     from .compiled_segments import CompiledSegments, pitch

@@ -77,9 +77,8 @@ class TimeLimitedRing(Joinable):
         self._hash = self._ring._hash
         self._digest_under(secret)
         self._last = NEVER
-        inner = self._ring._engine
-        if inner is not None and not joinable:
-            self._engine = compilation.core().TimedRing(inner)
+        if self._ring._engine is not None:
+            self._engine = compilation.core().TimedRing(self._ring._engine)
 
     def _prepare(self) -> None:
         """Leave all to the constructor, which takes a specification."""
@@ -157,9 +156,8 @@ class TimeLimitedRing(Joinable):
     # Operations
 
     def _lend(self) -> None:
-        if self._clock is not None:
-            self._ring._arm()
-            self._engine.arm(*self._turns.vector())
+        self._ring._arm()
+        self._engine.arm(*self._turns.vector())
 
     def _regain(self) -> list[int]:
         vector, counts = self._turns.vector(), np.zeros(4, np.int64)

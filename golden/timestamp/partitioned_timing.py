@@ -35,9 +35,6 @@ from ..times import NEVER, TIME_LIMIT, Now, Times
 from .timestamps import Integers
 from .timing_sizes import block_cells
 
-_MOST_HASHES = 64
-"""Hash functions that the extension takes."""
-
 
 class StampedParts(Filter):
     """Base of the partitioned timing Bloom filters.
@@ -71,11 +68,13 @@ class StampedParts(Filter):
         self.thresholds = np.zeros(spec.table_shape, np.uint8)
         self._make_hash(spec.index_sizes)
         self._stamps = np.zeros((self.hashes, self.cells), np.uint64)
-        self.compiled = compilation.wanted() and self.hashes <= _MOST_HASHES
+        self.compiled = compilation.wanted() and self.hashes <= compilation.MOST_PARTS
         if self.compiled:
             core, key_hash = self._hash.compiled()
-            block = getattr(self, "block", 0)
-            self._cells = core.Stamps(key_hash, self._stamps, self.expired_age, block)
+            block, timed = spec.block_units, spec.timed
+            self._cells = core.Stamps(key_hash, self._stamps, self.expired_age, block, timed)
+            # A table answers by the phase, which the loop for single keys does not have.
+            self._engine = self._cells if self.classes is None else None
 
     # State
 
@@ -193,6 +192,20 @@ class StampedParts(Filter):
         if self.classes is not None:
             arrays["thresholds"] = self.thresholds, self.hashes + 1
         return arrays
+
+    @abstractmethod
+    def _numbers(self) -> Integers:
+        """Insertions, shifts, the last time, three counts of single keys, for the extension."""
+
+    def _lend(self) -> None:
+        self._engine.arm(self._numbers())
+
+    def _disarmed(self) -> list[int]:
+        """Return the same numbers, and the count of late insertions, from the extension."""
+        numbers = np.zeros(7, np.int64)
+        self._engine.disarm(numbers)
+        values: list[int] = numbers.tolist()
+        return values
 
     # Operations
 
@@ -316,12 +329,6 @@ class PartitionedTimingFilter(StampedParts, CountedFilter):
         """Expected false-positive rate of distinct keys, averaged over a block."""
         return self._stamped.mean_false_positive_rate
 
-    def _prepare(self) -> None:
-        super()._prepare()
-        # A table answers by the phase, which the loop for single keys does not have.
-        if self.compiled and self.classes is None:
-            self._engine = self._cells
-
     @property
     def _last_block(self) -> int:
         return self.insertions // self.block
@@ -347,16 +354,10 @@ class PartitionedTimingFilter(StampedParts, CountedFilter):
         return seen
 
     def _numbers(self) -> Integers:
-        """Insertions, shifts and three counts of single keys, as the extension takes them."""
-        return np.array([self.insertions, self.shifts, 0, 0, 0], np.int64)
-
-    def _lend(self) -> None:
-        self._engine.arm(self._numbers())
+        return np.array([self.insertions, self.shifts, NEVER, 0, 0, 0], np.int64)
 
     def _regain(self) -> list[int]:
-        numbers = np.zeros(5, np.int64)
-        self._engine.disarm(numbers)
-        self.insertions, self.shifts, *counts = numbers.tolist()
+        self.insertions, self.shifts, _, *counts, _ = self._disarmed()
         return counts
 
     def _before(self, inserts: Answers) -> Integers:
@@ -438,6 +439,16 @@ class TimedTimingFilter(StampedParts, TimedFilter):
     @property
     def _last_block(self) -> int:
         return max(self._last, 0) // self.period
+
+    def _numbers(self) -> Integers:
+        # Integers of Python have no largest: insertions are those to come.
+        return np.array([0, self.shifts, self._last, 0, 0, 0], np.int64)
+
+    def _regain(self) -> list[int]:
+        insertions, self.shifts, self._last, *counts, late = self._disarmed()
+        self.insertions += insertions
+        self.late += late
+        return counts
 
     def _blocks(self, inserts: Answers, *times: Times) -> Integers:
         if inserts.any():

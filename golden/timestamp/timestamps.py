@@ -73,7 +73,7 @@ class TimestampFilter(CountedFilter):
             self.padding = -(-self.cells // (self.hashes * self.block)) - 1
             require_count("padding", self.padding, least=0, most=1 << 30)
         self._make_hash([self.cells] * self.hashes)
-        self.compiled = compilation.wanted()
+        self.compiled = compilation.wanted() and self.hashes <= compilation.MOST_PARTS
         if self.compiled:
             self._core, self._compiled_hash = self._hash.compiled()
 

@@ -13,12 +13,15 @@ from paths import taking
 from small_filters import CLASSES, OPERATIONS, as_keys, counters_of, key_lists, specs
 
 from lately.golden import (
+    GEBF,
     PRESETS,
     BlockedGEBF,
     FilterSpec,
     Operation,
+    PartitionedTimingFilter,
     SlidingFilter,
     TimedFilter,
+    TimingBloomFilter,
     compilation,
     from_spec,
     load,
@@ -420,6 +423,18 @@ def test_longer_rings_take_the_numpy_path():
     assert spec.segments == compilation.MOST_SEGMENTS
     assert from_spec(spec).compiled
     assert not from_spec(replace(spec, l=43)).compiled
+
+
+@pytest.mark.parametrize(("hashes", "wanted"), [(64, True), (65, False)])
+def test_more_bits_of_a_key_take_the_numpy_path(hashes, wanted):
+    bits = {"epochs": 2, "hashes": hashes, "bits": 300 * hashes}
+    for model in (
+        GEBF(window=10, **bits),
+        PartitionedTimingFilter(window=10, hashes=hashes, cells=50),
+        TimingBloomFilter(window=10, hashes=hashes, cells=1000),
+    ):
+        assert model.compiled == wanted
+        assert model.check_and_insert([1, 2, 1]).tolist() == [False, False, True]
 
 
 @pytest.mark.parametrize(("spare", "wanted"), [(0, True), (1, False)])

@@ -1,13 +1,21 @@
 """Policies of check_and_insert: the window begins when a key comes last, or when it passes."""
 
 from copy import deepcopy
+from functools import partial
 
 import numpy as np
 import pytest
 from every_model import MODELS, RINGS, build, times, used
 from paths import PATHS, taking
 
-from lately.golden import GEBF, TimedFilter, WindowDictionary
+from lately.golden import (
+    APBBF,
+    APBF,
+    GEBF,
+    TimedFilter,
+    TimedTimingFilter,
+    WindowDictionary,
+)
 
 CHECKED = sorted({*MODELS, *RINGS} - {"InferentialFilter"})
 
@@ -137,3 +145,42 @@ def test_numbers_of_keys():
 def test_a_posterior_refreshes():
     with pytest.raises(ValueError, match=r"^refresh: must be True for InferentialFilter, not Fal"):
         build("InferentialFilter").check_and_insert([1], refresh=False)
+
+
+SPANS = {
+    "ring": partial(GEBF.for_span, "10s", 0.05, rate=20),
+    "ring of runs": partial(APBF.for_span, "10s", 0.05, rate=20, when_full="shorten"),
+    "joinable": partial(GEBF.for_span, "10s", 0.05, rate=20, joinable=True),
+    "joinable runs": partial(APBBF.for_span, "10s", 0.05, rate=20, joinable=True),
+    "timing": partial(TimedTimingFilter.for_span, "10s", 0.05, rate=20),
+}
+
+
+@pytest.mark.parametrize("key_bits", [64, 104])
+@pytest.mark.parametrize("name", SPANS)
+def test_times_in_the_extension_are_those_of_numpy(name, key_bits):
+    """Batches and single keys, times that fall, and silences up to many spans."""
+    rng = np.random.default_rng(9)
+    keys = rng.integers(0, 80, (240, -(-key_bits // 64)), np.uint64)
+    steps = rng.exponential(0.05, 240) * 10**9
+    steps[rng.integers(0, 240, 8)] = np.geomspace(1e9, 1e12, 8)
+    given = 10**11 + np.cumsum(steps).astype(np.int64) - rng.integers(0, 2 * 10**8, 240)
+    states = []
+    for path in ("numpy", "compiled"):
+        with taking(path):
+            model = SPANS[name](key_bits=key_bits)
+        answers = []
+        for at, part in enumerate(np.array_split(np.arange(160), 4)):
+            model.clock = model.clock if at % 2 else None
+            answers += model.check_and_insert(keys[part], given[part], refresh=False).tolist()
+            model.insert(keys[part[:9]], given[part[:9]])
+        for key, now, call in zip(keys[160:], given[160:], [0, 1, 2, 3] * 20, strict=True):
+            model.clock = lambda now=int(now): now
+            one = int(key[0]) if key_bits == 64 else key[None]
+            method = (model.check_and_insert, model.insert, model.query, model.age)[call]
+            answers.append(np.ravel(method(one)).tolist())
+            if not call:
+                answers.append(np.ravel(model.check_and_insert(one, refresh=False)).tolist())
+        states.append((answers, model.latest, model.late, model.counters, model))
+    assert states[0] == states[1]
+    assert states[0][2] > 10
