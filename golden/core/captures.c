@@ -368,10 +368,46 @@ static PyObject *judge_copies(PyObject *self, PyObject *args) {
     return core_finish(&all, Py_NewRef(Py_None));
 }
 
+/* copy_parts(source, target, begins, sizes, places): as `capture_loops.copy_parts`. */
+static PyObject *copy_parts(PyObject *self, PyObject *args) {
+    PyObject *a, *b, *c, *d, *e;
+    int inside = 1;
+    Buffers all = {.count = 0};
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOOOO", &a, &b, &c, &d, &e)) {
+        return NULL;
+    }
+    const uint8_t *source = core_buffer(&all, a, 1, -1, 0, "source");
+    uint8_t *target = source ? core_buffer(&all, b, 1, -1, 1, "target") : NULL;
+    const int64_t *begins = target ? core_buffer(&all, c, 8, -1, 0, "begins") : NULL;
+    Py_ssize_t count = begins ? core_items(&all, 2) : 0;
+    const int64_t *sizes = begins ? core_buffer(&all, d, 8, count, 0, "sizes") : NULL;
+    const int64_t *places = sizes ? core_buffer(&all, e, 8, count, 0, "places") : NULL;
+    if (!places) {
+        return core_finish(&all, NULL);
+    }
+    int64_t size = core_items(&all, 0), room = core_items(&all, 1);
+    Py_BEGIN_ALLOW_THREADS
+    for (Py_ssize_t i = 0; i < count && inside; i++) {
+        inside = begins[i] >= 0 && places[i] >= 0 && sizes[i] >= 0 && begins[i] <= size &&
+                 places[i] <= room && sizes[i] <= size - begins[i] && sizes[i] <= room - places[i];
+        if (inside) {
+            memcpy(target + places[i], source + begins[i], (size_t)sizes[i]);
+        }
+    }
+    Py_END_ALLOW_THREADS
+    if (!inside) {
+        PyErr_SetString(PyExc_ValueError, "begins, places: must be inside the buffers");
+        return core_finish(&all, NULL);
+    }
+    return core_finish(&all, Py_NewRef(Py_None));
+}
+
 PyMethodDef core_captures_methods[] = {
     {"scan_records", scan_records, METH_VARARGS, "Find the records of a pcap file."},
     {"scan_blocks", scan_blocks, METH_VARARGS, "Find the packets of a section of a pcapng file."},
     {"follow_clock", follow_clock, METH_VARARGS, "Measure the time that passes with packets."},
+    {"copy_parts", copy_parts, METH_VARARGS, "Copy parts of a buffer to places in another one."},
     {"judge_copies", judge_copies, METH_VARARGS, "Tell copies of packets from repeats."},
     {NULL, NULL, 0, NULL},
 };

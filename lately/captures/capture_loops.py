@@ -186,3 +186,23 @@ def nanoseconds(units: int, interface: list[int]) -> int:
     seconds, rest = divmod(units, unit)
     time = (seconds + interface[OFFSET]) * _SECOND + rest * _SECOND // unit
     return time if seconds >> 33 == 0 and 0 <= time < _LATEST else NO_TIME
+
+
+def copy_parts(
+    source: NDArray[np.uint8],
+    begins: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    target: NDArray[np.uint8],
+    places: NDArray[np.int64],
+) -> None:
+    """Copy parts of a buffer to places in another one.
+
+    `begins`, `sizes` and `places` have shape (n,).
+    """
+    if (compiled := core()) is not None:
+        columns = (np.ascontiguousarray(column) for column in (begins, sizes, places))
+        compiled.copy_parts(source, target, *columns)
+        return
+    rows = zip(begins.tolist(), sizes.tolist(), places.tolist(), strict=True)
+    for begin, size, place in rows:
+        target[place : place + size] = source[begin : begin + size]

@@ -20,7 +20,7 @@ _HEADINGS = {
         "span", "window", "fpr", "policy", "differs", "scope", "by",
     ),
     "Inputs and outputs": (
-        "folder", "dropped", "marked",
+        "reorder", "folder", "dropped", "marked",
     ),
 }  # fmt: skip
 

@@ -12,7 +12,14 @@ from .dedup_facts import facts
 from .interrupts import interruptible
 from .options import amount_option, choice_option, count_option, json_option, print_json
 from .outputs import OutputFile, OutputFolder
-from .packet_files import PacketFiles, UntilInterrupted, nanoseconds, open_output, packet_files
+from .packet_files import (
+    PacketFiles,
+    UntilInterrupted,
+    nanoseconds,
+    open_inputs,
+    open_output,
+    packet_files,
+)
 from .progress import replay_bar
 from .reporting import INTERRUPTED, fail_with
 from .tables import print_facts
@@ -33,6 +40,11 @@ if TYPE_CHECKING:
 @count_option("--window", 65_536, "Drop a packet only if its copy is at most N packets back.")
 @amount_option("--fpr", "P", "Share of new packets that may be dropped all the same.", 1e-6)
 @compare_options
+@click.option(
+    "--reorder",
+    metavar="T",
+    help="Read all files side by side, in the order of their times; packets may be late by T.",
+)
 @click.option(
     "--out-dir",
     "folder",
@@ -71,7 +83,8 @@ def dedup(
 
     IN is a pcap or pcapng file, plain or compressed by gzip, bzip2, xz, zstd or lz4. Several files,
     such as rotated captures, are read one after the other, and the first packets of a file may be
-    copies of the last packets of the file before. OUT has the format of IN and all other content of
+    copies of the last packets of the file before. With --reorder they are merged by time; OUT is
+    a pcapng file then. OUT has the format of IN and all other content of
     IN in the same order. It is compressed if its name ends with .gz, .bz2, .xz, .zst or .lz4.
     IN and OUT may be - for standard input and output.
 
@@ -88,12 +101,11 @@ def dedup(
       lately dedup erspan.pcap unique.pcap --inner --fields tos,no-checksum
       lately dedup mirror.pcap unique.pcap --fields frame --skip 14 --bytes 64
       lately dedup mirror.pcap unique.pcap --differs ttl --policy first-seen
-      lately dedup left.pcap right.pcap unique.pcap --scope other --by file
+      lately dedup left.pcap right.pcap unique.pcapng --reorder 10ms --scope other --by file
       lately dedup mirror.pcap unique.pcap --verify --watch
       tcpdump -i eth0 -U -w - | lately dedup - - --span 10ms > unique.pcap
     """
     files = packet_files(paths, folder, dry_run=False, live=False)
-    from ..captures.capture_files import CaptureFiles
     from ..dedup.deduplicate import deduplicate
     from ..golden.ring.timed_ring import TimeLimitedRing
 
@@ -104,7 +116,7 @@ def dedup(
 
         oracle = PacketOracle(what.spec, what.span, what.window, rule=what.rule)
     with ExitStack() as stack:
-        source = stack.enter_context(CaptureFiles(files.inputs, joined=folder is None))
+        source = stack.enter_context(open_inputs(files, folder, options["reorder"]))
         outputs = _open_outputs(stack, files, folder, options)
         waiting = "Compiling the RTL" if what.engine == "rtl" else "Starting"
         shown: AbstractContextManager[Any] = _dedup_bar(waiting)

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import click
 
@@ -58,6 +58,19 @@ def packet_files(
         os.makedirs(folder, exist_ok=True)
     return PacketFiles(inputs, [kind.convert(one, _FOLDER if folder else _OUT, context)
                                 for one in outputs])  # fmt: skip
+
+
+def open_inputs(files: PacketFiles, folder: str | None, reorder: str | None) -> Any:
+    """Open the inputs of a command line, to be read one after the other or in order of time."""
+    from ..captures.capture_files import CaptureFiles
+
+    if reorder is None:
+        return CaptureFiles(files.inputs, joined=folder is None)
+    if folder is not None:
+        raise click.UsageError("give one of --reorder and --out-dir, not both")
+    from ..captures.merged_captures import MergedCaptures
+
+    return MergedCaptures(files.inputs, nanoseconds("reorder", reorder))
 
 
 @contextmanager

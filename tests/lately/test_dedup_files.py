@@ -1,14 +1,32 @@
 """Several inputs and outputs of a deduplication."""
 
 import gzip
+import io
 import json
+from itertools import pairwise
 
+import dpkt
+import numpy as np
 import pytest
-from capture_files import MADE, ethernet, interface, ip4, packet, pcap, section, udp
+from capture_files import (
+    MADE,
+    block,
+    ethernet,
+    interface,
+    ip4,
+    option,
+    packet,
+    pcap,
+    section,
+    udp,
+)
 from click.testing import CliRunner
 
 from lately.captures.capture_files import CaptureFiles
+from lately.captures.merged_captures import MergedCaptures
 from lately.cli.app import main
+from lately.golden.compilation import VARIABLE
+from lately.golden.packets.packet_order import merged_order
 
 MS = 10**6
 
@@ -140,3 +158,93 @@ def test_files_are_numbered(tmp_path, packets):
             numbers += [found.file] if len(found) else []
     assert numbers == [0, 1, 2]
     assert capture.fraction == 1.0
+
+
+def late_files(folder, random, bound, count=4):
+    """Captures with random times, disorder and interfaces, and the times of each."""
+    paths, found = [], []
+    for number in range(count):
+        size = int(random.integers(0, 200))
+        times = 10**18 + np.cumsum(random.integers(0, 2000, size))
+        times -= random.integers(0, bound + 1, size)
+        kinds = random.integers(0, 2, size)
+        blocks = [
+            packet(time, frame(int(random.integers(40)))[: int(random.integers(40, 70))],
+                   interface=kind)
+            for time, kind in zip(times.tolist(), kinds.tolist(), strict=True)
+        ]  # fmt: skip
+        nano = interface(option(9, b"\x09"))
+        paths.append(folder / f"port_{number}")
+        paths[-1].write_bytes(section() + nano + nano + b"".join(blocks))
+        found.append(times)
+    return paths, found
+
+
+@pytest.mark.parametrize("variable", ["0", "1"])
+@pytest.mark.parametrize("seed", range(3))
+def test_merged_files_are_in_the_order_of_the_model(tmp_path, seed, variable, monkeypatch):
+    """However many packets are read at a time, and with the bytes, times and links of all."""
+    monkeypatch.setenv(VARIABLE, variable)
+    random, bound = np.random.default_rng(seed), 3000
+    paths, times = late_files(tmp_path, random, bound)
+    frames = [content for path in paths for content in packets_of(CaptureFiles([str(path)]))]
+    order = merged_order(times, bound)
+    for room in (1 << 16, 7):
+        monkeypatch.setattr("lately.captures.capture_reader._PACKETS", room)
+        with MergedCaptures([*map(str, paths)], bound) as capture:
+            assert packets_of(capture) == [frames[at] for at in order]
+    stamps = np.concatenate(times)[order]
+    assert (np.diff(stamps) >= 0).all()
+    figures = dedup(*paths, tmp_path / "out", "--reorder", "3us", "--verify", "--span", "20us")
+    check = figures["check"]
+    assert (check["false_positives"], check["passed_duplicates"], figures["late"]) == (0, 0, 0)
+    read = list(dpkt.pcapng.Reader(io.BytesIO((tmp_path / "out").read_bytes())))
+    assert len(read) == len(frames) - figures["dropped"] < len(frames)
+    assert all(one <= two for (one, _), (two, _) in pairwise(read))
+    with CaptureFiles([str(tmp_path / "out")]) as capture:
+        assert {row[3] for row in packets_of(capture)} == {*range(8)}
+
+
+def test_disorder_beyond_the_bound(tmp_path):
+    """The packet keeps its time and passes; the clock counts it as late."""
+    begin = 10**18
+    rows = [(begin + time, frame(n)) for n, time in enumerate((0, 1500, 9000, 1000), 0)]
+    (tmp_path / "in").write_bytes(pcap([*rows, (begin + 9500, frame(2))], nano=True))
+    for reorder, late in (("8us", 0), ("7us", 1)):
+        figures = dedup(tmp_path / "in", tmp_path / "out", "--reorder", reorder)
+        assert (figures["late"], figures["dropped"]) == (late, 1)
+
+
+def test_merged_files_that_are_damaged_or_empty(tmp_path):
+    """Each file ends at its damage, and packets without a time stay where they were."""
+    begin = 10**18
+    (tmp_path / "a").write_bytes(pcap([(begin, frame(1))]) + b"\xff" * 16)
+    simple = block(3, (60).to_bytes(4, "little") + frame(2)[:60])
+    (tmp_path / "b").write_bytes(
+        section() + interface() + packet(begin // 1000, b"x" * 60) + simple
+    )
+    (tmp_path / "c").write_bytes(pcap([], link=101))
+    (tmp_path / "d").write_bytes(pcap([(begin + 1000, frame(1)[14:])], link=101))
+    arguments = [tmp_path / name for name in "abcd"]
+    done = dedup(*arguments, tmp_path / "out", "--reorder", "1ms", code=1)
+    assert f"{tmp_path}/a: must hold a record here" in done
+    with CaptureFiles([str(tmp_path / "out")]) as capture:
+        rows = packets_of(capture)
+    frames = [frame(1), b"x" * 60, frame(2)[:60]]
+    assert [(row[0], row[1] - begin, row[3]) for row in rows[:3]] == [
+        (content, 0, min(at, 1)) for at, content in enumerate(frames)
+    ]
+    assert "not both" in dedup(*arguments, "--out-dir", tmp_path / "o", "--reorder", "1s", code=2)
+    dedup(tmp_path / "c", tmp_path / "out", "--reorder", "1s")
+    assert (tmp_path / "out").read_bytes() == section()
+
+
+def packets_of(capture):
+    """Frame, time, length on the line and interface of all packets."""
+    found = []
+    with capture:
+        while (packets := capture.read()) is not None:
+            columns = (packets.times, packets.places[2], packets.interfaces)
+            rows = zip(*(column.tolist() for column in columns), strict=True)
+            found += [(packets.frame(at), *row) for at, row in enumerate(rows)]
+    return found

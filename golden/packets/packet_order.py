@@ -1,0 +1,53 @@
+"""Order of packets from several inputs whose packets are not quite in the order of their times.
+
+A packet is due at its time, or `bound` nanoseconds before the latest time of its input if that is
+later. Packets are put in the order in which they are due; of equal ones, the packet of the input
+with the lower number is first, and then the packet that was read first. So the order does not
+depend on the number of packets that are read at a time, and packets of one input that are at most
+`bound` late are in the order of their times.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..times import Times
+
+
+def due_times(times: Times, bound: int, reached: int = 0) -> Times:
+    """Return when packets of one input are due, in nanoseconds.
+
+    Parameters
+    ----------
+    times : ndarray of int64, shape (n,)
+        Nanoseconds; a negative one stands for a packet without a time, which counts as the latest.
+    bound : int
+        Nanoseconds.
+    reached : int
+        Latest time of the packets before them.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+    """
+    latest = np.maximum(np.maximum.accumulate(times), reached)
+    return np.where(times < 0, latest, np.maximum(times, latest - bound))
+
+
+def merged_order(inputs: Sequence[Times], bound: int) -> NDArray[np.int64]:
+    """Return numbers of packets in order, from 0, counted through all inputs one after the other.
+
+    Parameters
+    ----------
+    inputs : sequence of ndarray of int64
+        Times of each input, as for `due_times`.
+    bound : int
+        Nanoseconds.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+    """
+    due = [due_times(times, bound) for times in inputs]
+    return np.argsort(np.concatenate([*due, np.empty(0, np.int64)]), kind="stable")

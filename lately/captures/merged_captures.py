@@ -1,0 +1,187 @@
+"""Several captures that are read in the order of their times, as one in the format pcapng."""
+
+import struct
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..golden.packets.packet_order import due_times
+from . import capture_loops as loops
+from .capture_files import CaptureFiles
+from .capture_reader import Packets
+
+_FILE, _DUE, _ROWS = loops.ROWS, loops.ROWS + 1, loops.ROWS + 2
+_SECTION = struct.pack("<IIIHHqI", loops.SECTION, 28, 0x1A2B3C4D, 1, 0, -1, 28)
+_NAME, _RESOLUTION = 2, 9
+
+
+@dataclass
+class _Input:
+    """One capture, and the latest time of its packets."""
+
+    capture: CaptureFiles
+    reached: int = 0
+    open: bool = True
+    names: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Numbers in the output of interfaces, by link and number."""
+
+
+class MergedCaptures(AbstractContextManager["MergedCaptures"]):
+    """Captures that are read in the order of `lately.golden.packets.packet_order`.
+
+    The packets are blocks of one section of pcapng, with times in nanoseconds. Each interface of
+    each file is an interface of the section. Other blocks, and options of packets, are left out.
+    Packets wait until no file can have an earlier one, so memory grows with the files.
+
+    Parameters
+    ----------
+    paths : sequence of str
+    bound : int
+        Nanoseconds by which a packet may be later than a packet behind it in its file.
+
+    Attributes
+    ----------
+    name, format : str
+        Of the first file, and 'pcapng'.
+
+    Raises
+    ------
+    TraceError
+        If a file is no capture.
+    OSError
+        If a file cannot be read.
+    """
+
+    def __init__(self, paths: Sequence[str], bound: int) -> None:
+        self._bound = bound
+        with ExitStack() as stack:
+            self._inputs = [_Input(stack.enter_context(CaptureFiles([path]))) for path in paths]
+            self._stack = stack.pop_all()
+        self.name, self.format = self._inputs[0].capture.name, "pcapng"
+        self._buffer = np.empty(0, np.uint8)
+        self._table = np.empty((_ROWS, 0), np.int64)
+        self._head = _SECTION
+        self._interfaces = 0
+
+    def __exit__(self, *exception: object) -> None:
+        self._stack.close()
+
+    @property
+    def missing(self) -> int:
+        """Bytes of last records that files do not have whole."""
+        return sum(one.capture.missing for one in self._inputs)
+
+    @property
+    def truncated(self) -> bool:
+        """Whether compressed data ends early."""
+        return any(one.capture.truncated for one in self._inputs)
+
+    @property
+    def damages(self) -> list[str]:
+        """Messages about damage."""
+        return [message for one in self._inputs for message in one.capture.damages]
+
+    @property
+    def fraction(self) -> float | None:
+        """Share of the files that has been read, 0 to 1; None where a size is unknown."""
+        shares = [one.capture.fraction for one in self._inputs]
+        known = [share for share in shares if share is not None]
+        return sum(known) / len(shares) if len(known) == len(shares) else None
+
+    def read(self) -> Packets | None:
+        """Return the next packets in order; None at the end."""
+        while waiting := [one for one in self._inputs if one.open]:
+            self._take(min(waiting, key=lambda one: one.reached))
+            left = [one.reached for one in self._inputs if one.open]
+            due = self._table[_DUE]
+            ready = due < min(left) - self._bound if left else np.ones(len(due), np.bool_)
+            if ready.any() or not left:
+                return self._release(ready)
+        return None
+
+    def _take(self, one: _Input) -> None:
+        """Read packets of a file."""
+        packets = one.capture.read()
+        if packets is None:
+            one.open = False
+            return
+        if not len(packets):
+            return
+        table = np.empty((_ROWS, len(packets)), np.int64)
+        table[: loops.ROWS] = packets.table
+        table[loops.AT] += len(self._buffer) - packets.begin
+        table[_FILE] = self._inputs.index(one)
+        table[_DUE] = due_times(packets.times, self._bound, one.reached)
+        one.reached = max(one.reached, int(packets.times.max()))
+        self._buffer = np.concatenate([self._buffer, packets.buffer[packets.begin : packets.end]])
+        self._table = np.concatenate([self._table, table], axis=1)
+
+    def _release(self, ready: NDArray[np.bool_]) -> Packets:
+        """Return packets as blocks, and keep the others."""
+        at = np.flatnonzero(ready)
+        # Files are numbered in their order, and packets of one file are in theirs.
+        order = np.lexsort((self._table[_FILE, at], self._table[_DUE, at]))
+        rows = self._table[:, at[order]]
+        packets = self._blocks(rows)
+        rest = self._table[:, ~ready]
+        ends = np.cumsum(rest[loops.CAPTURED])
+        kept = np.empty(ends[-1] if len(ends) else 0, np.uint8)
+        starts = ends - rest[loops.CAPTURED]
+        loops.copy_parts(self._buffer, rest[loops.AT], rest[loops.CAPTURED], kept, starts)
+        rest[loops.AT] = starts
+        self._buffer, self._table = kept, rest
+        return packets
+
+    def _blocks(self, rows: NDArray[np.int64]) -> Packets:
+        """Return packets as enhanced packet blocks, behind descriptions of new interfaces."""
+        numbers = self._number_interfaces(rows)
+        head, self._head = np.frombuffer(self._head, np.uint8), b""
+        captured, size = rows[loops.CAPTURED], rows[loops.CAPTURED] + 35 & ~3
+        stops = len(head) + np.cumsum(size)
+        starts = stops - size
+        buffer = np.zeros(stops[-1] if len(stops) else len(head), np.uint8)
+        buffer[: len(head)] = head
+        times = np.where(rows[loops.TIME] < 0, rows[_DUE], rows[loops.TIME])
+        kind = np.full_like(size, 6)
+        words = (kind, size, numbers, times >> 32, times & 0xFFFFFFFF, captured, rows[loops.LENGTH])
+        heads = np.stack(words, axis=1).astype("<u4").view(np.uint8).reshape(-1)
+        count = np.arange(len(size))
+        for source, places, sizes, targets in (
+            (heads, 28 * count, np.full_like(size, 28), starts),
+            (self._buffer, rows[loops.AT], captured, starts + 28),
+            (heads, 28 * count + 4, np.full_like(size, 4), stops - 4),
+        ):
+            loops.copy_parts(source, places, sizes, buffer, targets)
+        table = rows[: loops.ROWS].copy()
+        table[[loops.START, loops.STOP, loops.AT]] = starts, stops, starts + 28
+        return Packets(buffer, 0, len(buffer), table, files_of=rows[_FILE].copy())
+
+    def _number_interfaces(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers of interfaces in the output, and describe new ones."""
+        names, places = np.unique(
+            rows[[_FILE, loops.LINK, loops.FROM]], axis=1, return_inverse=True
+        )
+        numbers = []
+        for file, link, interface in names.T.tolist():
+            known = self._inputs[file].names
+            if (link, interface) not in known:
+                known[link, interface] = self._interfaces
+                self._interfaces += 1
+                name = f"{self._inputs[file].capture.name}:{interface}".encode(errors="replace")
+                self._head += _description(max(link, 0), name[:4096])
+            numbers.append(known[link, interface])
+        return np.array(numbers, np.int64)[places.reshape(-1)]
+
+
+def _description(link: int, name: bytes) -> bytes:
+    """Return the block of an interface with a name, whose times are in nanoseconds."""
+    options = b"".join(
+        struct.pack("<HH", code, len(value)) + value + bytes(-len(value) % 4)
+        for code, value in ((_NAME, name), (_RESOLUTION, b"\x09"), (0, b""))
+    )
+    size = struct.pack("<I", 20 + len(options))
+    body = struct.pack("<HHI", link, 0, 0) + options
+    return struct.pack("<I", loops.INTERFACE) + size + body + size
