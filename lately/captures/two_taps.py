@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from ..golden.packets.packet_layers import ETHERNET, find_headers
 from ..stream_files import TraceError
 from . import capture_loops as loops
+from .added_headers import TUNNELS, Added, added_octets, vlan_tag
 from .capture_reader import Packets, most_captured
 
-_AT, _CAPTURED, _LENGTH, _TIME, _TAP, _VERSION, _BEGIN, _NUMBER, _COLUMNS = range(9)
-_ADDRESSES = 12
+_AT, _CAPTURED, _LENGTH, _TIME, _TAP, _VERSION, _BEGIN, _NUMBER, _ORDER, _COLUMNS = range(10)
+# Bit of the number of a packet that was sent again.
+_AGAIN = 1 << 62
 
 
 class Source(Protocol):
@@ -44,8 +46,22 @@ class Taps:
         Identifier that the second tap's packets are tagged with.
     hops : int
         Routers between the taps, each of which takes one from TTL or hop limit.
+    tunnel : str or None
+        One of `lately.captures.added_headers.TUNNELS`, which the second tap's packets are in. A
+        packet that the tunnel cannot carry stays outside.
+    repeats : float
+        Share of the packets that are sent again, byte for byte.
+    repeat_after : int
+        Nanoseconds after which they are sent again.
+    disorder : int
+        Nanoseconds by which a packet is later in the file than its time, at most.
     seed : int
-        Of what is lost, and of the jitter.
+        Of losses, jitter, repeats and disorder.
+
+    Raises
+    ------
+    TraceError
+        If both a tag and a tunnel are given.
     """
 
     delay: int = 5000
@@ -53,7 +69,22 @@ class Taps:
     loss: float = 0.0
     vlan: int | None = None
     hops: int = 0
+    tunnel: str | None = None
+    repeats: float = 0.0
+    repeat_after: int = 20_000_000
+    disorder: int = 0
     seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.vlan is not None and self.tunnel is not None:
+            raise TraceError("vlan, tunnel: must not both be given")
+
+    @property
+    def added(self) -> Added | None:
+        """Header that the second tap's packets have."""
+        if self.tunnel is not None:
+            return TUNNELS[self.tunnel]
+        return None if self.vlan is None else vlan_tag(self.vlan)
 
 
 @dataclass
@@ -64,6 +95,8 @@ class TapResult:
     ----------
     packets : int
         Of the source.
+    repeats : int
+        Those that are sent again.
     first, second : int
         Those that each tap has.
     copies : int
@@ -71,6 +104,7 @@ class TapResult:
     """
 
     packets: int = 0
+    repeats: int = 0
     first: int = 0
     second: int = 0
     copies: int = 0
@@ -93,7 +127,7 @@ def tap(
     how : Taps
     truth : file, optional
         Gets a line for each packet written, as CSV: its number from 1, that of the packet of the
-        source, the tap (1 or 2), and whether it is a second copy.
+        source, the tap (1 or 2), whether it is a second copy, and whether it was sent again.
     progress : callable, optional
         Called with the number of packets read, and the share if known.
 
@@ -127,7 +161,7 @@ class _Course:
         self._written = 0
         self.result = TapResult()
         if truth is not None:
-            truth.write(b"number,source,tap,copy\n")
+            truth.write(b"number,source,tap,copy,again\n")
 
     def take(self, packets: Packets) -> None:
         """Take some packets, and write what is not later than the last of them."""
@@ -157,8 +191,9 @@ class _Course:
         rule = f"{self._name}: must have packets of one type of link"
         if len(other):
             raise TraceError(f"{rule}, not of {self._link} and {other[0]}")
-        if self._how.vlan is not None and self._link != ETHERNET:
-            raise TraceError(f"vlan: must not be given for links of type {self._link}")
+        if self._how.added is not None and self._link != ETHERNET:
+            name = "tunnel" if self._how.vlan is None else "vlan"
+            raise TraceError(f"{name}: must not be given for links of type {self._link}")
 
     def _begin_file(self, link: int) -> None:
         if self._link is None:
@@ -181,20 +216,27 @@ class _Course:
         copies[_TAP] = [[0], [1]]
         copies[_VERSION], copies[_BEGIN] = version, begin
         copies[_NUMBER] = self.result.packets + 1 + np.arange(count)
-        kept = self._random.random((2, count)) >= how.loss
+        if how.repeats:
+            again = copies[:, :, self._random.random(count) < how.repeats].copy()
+            again[_TIME] += how.repeat_after
+            again[_NUMBER] |= _AGAIN
+            copies = np.concatenate([copies, again], axis=2)
+        kept = self._random.random(copies.shape[1:]) >= how.loss
+        copies[_ORDER] = copies[_TIME]
+        if how.disorder:
+            copies[_ORDER] += self._random.integers(0, how.disorder + 1, kept.shape)
         self.result.packets += count
+        self.result.repeats += kept.shape[1] - count
         self.result.first += int(kept[0].sum())
         self.result.second += int(kept[1].sum())
         self.result.copies += int(kept.all(axis=0).sum())
         return copies[:, kept]
 
     def _write(self, until: int) -> None:
-        """Write the copies up to a time, in the order of their times."""
-        due = np.flatnonzero(self._waiting[_TIME] <= until)
-        due = due[np.argsort(self._waiting[_TIME, due], kind="stable")]
+        """Write the copies up to a time, in their order."""
+        due = np.flatnonzero(self._waiting[_ORDER] <= until)
+        due = due[np.argsort(self._waiting[_ORDER, due], kind="stable")]
         copies = self._waiting[:, due]
-        # A packet without addresses has no place for a tag.
-        copies[_TAP, copies[_CAPTURED] < _ADDRESSES] = 0
         self._output.write(_records(self._buffer, copies, self._how))
         numbers, taps = self._waiting[_NUMBER, due], self._waiting[_TAP, due]
         self._waiting = np.delete(self._waiting, due, axis=1)
@@ -211,7 +253,9 @@ class _Course:
         lines = zip(numbers.tolist(), taps.tolist(), copy[len(self._seen) :].tolist(), strict=True)
         for number, which, again in lines:
             self._written += 1
-            self._truth.write(f"{self._written},{number},{which + 1},{int(again)}\n".encode())
+            number, repeat = number & ~_AGAIN, number // _AGAIN
+            line = f"{self._written},{number},{which + 1},{int(again)},{repeat}\n"
+            self._truth.write(line.encode())
         # Numbers come in order but for the delay.
         left = self._waiting[_NUMBER]
         self._seen = np.intersect1d(both, left)
@@ -221,33 +265,40 @@ class _Course:
         at, sizes = self._waiting[_AT], self._waiting[_CAPTURED]
         ends = np.cumsum(sizes)
         kept = np.empty(int(sizes.sum()), np.uint8)
-        for begin, size, end in zip(at.tolist(), sizes.tolist(), ends.tolist(), strict=True):
-            kept[end - size : end] = self._buffer[begin : begin + size]
+        loops.copy_parts(self._buffer, at, sizes, kept, ends - sizes)
         self._waiting[_AT] = ends - sizes
         self._buffer = kept
 
 
-def _records(buffer: NDArray[np.uint8], copies: NDArray[np.int64], how: Taps) -> bytearray:
+def _records(buffer: NDArray[np.uint8], copies: NDArray[np.int64], how: Taps) -> NDArray[np.uint8]:
     """Return copies of packets as records of a pcap file, little-endian, with nanoseconds."""
-    at, captured, length, time, changed = copies[: _TAP + 1]
-    added = 4 * changed if how.vlan is not None else np.zeros_like(changed)
-    numbers = [*divmod(time, 10**9), captured + added, length + added]
-    heads = np.stack(numbers, axis=1).astype("<u4").tobytes()
-    tag = b"\x81\0" + (how.vlan or 0).to_bytes(2, "big")
-    parts: list[bytes | memoryview] = []
-    rows = zip(at.tolist(), (at + captured).tolist(), added.tolist(), strict=True)
-    for number, (begin, end, tagged) in enumerate(rows):
-        parts.append(heads[16 * number : 16 * number + 16])
-        if tagged:
-            parts += buffer.data[begin : begin + _ADDRESSES], tag
-            begin += _ADDRESSES
-        parts.append(buffer.data[begin:end])
-    records = bytearray().join(parts)
-    layer3 = np.cumsum(loops.RECORD_HEADER + captured + added) - captured + copies[_BEGIN]
-    octets = np.frombuffer(records, np.uint8)
+    at, captured, length, time, tap = copies[: _TAP + 1]
+    added, version, begin = how.added or Added(b""), copies[_VERSION], copies[_BEGIN]
+    second = tap > 0
+    # A packet without addresses has no place for a tag, and not every tunnel takes every packet.
+    changed = second & (captured >= added.own) & ((version == added.version) | (not added.version))
+    own, more, skipped = changed * added.own, changed * len(added.octets), np.zeros_like(at)
+    if added.version:
+        skipped = changed * begin
+    captured, length = captured - skipped + more, length - skipped + more
+    stops = np.cumsum(loops.RECORD_HEADER + captured)
+    starts = stops - captured
+    records = np.empty(stops[-1] if len(stops) else 0, np.uint8)
+    heads = np.stack([*divmod(time, 10**9), captured, length], axis=1).astype("<u4")
+    octets = added_octets(added, length[changed])
+    numbers, sizes = np.arange(len(at)), np.full_like(at, loops.RECORD_HEADER)
+    row = np.cumsum(changed) - 1
+    for source, places, size, targets in (
+        (heads.view(np.uint8).reshape(-1), 16 * numbers, sizes, starts - 16),
+        (buffer, at, own, starts),
+        (octets.reshape(-1), np.maximum(row, 0) * len(added.octets), more, starts + own),
+        (buffer, at + skipped + own, captured - own - more, starts + own + more),
+    ):
+        loops.copy_parts(source, places, size, records, targets)
     if how.hops:
-        _age(octets, layer3[(changed > 0) & (copies[_VERSION] == 4)], 8, how.hops)
-        _age(octets, layer3[(changed > 0) & (copies[_VERSION] == 6)], 7, how.hops)
+        layer3 = starts + begin - skipped + more
+        _age(records, layer3[second & (version == 4)], 8, how.hops)
+        _age(records, layer3[second & (version == 6)], 7, how.hops)
     return records
 
 

@@ -22,6 +22,24 @@ from .tables import show
 @click.option("--loss", type=click.FloatRange(0, 1), default=0.0, help="Share that a tap loses.")
 @count_option("--vlan", None, "Tag the second tap's packets with a VLAN.", least=0, most=4095)
 @count_option("--hops", 0, "Number of routers between the taps.", least=0, most=255)
+@click.option(
+    "--tunnel",
+    type=click.Choice(["mpls", "vxlan", "gre", "erspan", "gtp", "ipip"]),
+    help="Put the second tap's packets into a tunnel.",
+)
+@click.option(
+    "--repeats", type=click.FloatRange(0, 1), default=0.0, help="Share that is sent again."
+)
+@click.option(
+    "--repeat-after",
+    default="20ms",
+    show_default=True,
+    metavar="T",
+    help="Time after which a packet is sent again.",
+)
+@click.option(
+    "--disorder", metavar="T", help="Time by which a packet is late in the file, at most."
+)
 @count_option("--packets", 100_000, "Number of packets of the generator.")
 @amount_option("--rate", "R", "Packets per second of the generator.", 100_000)
 @seed_option
@@ -38,6 +56,8 @@ def tap(
     output: str,
     delay: str,
     jitter: str | None,
+    repeat_after: str,
+    disorder: str | None,
     packets: int,
     rate: float,
     truth: str | None,
@@ -45,15 +65,16 @@ def tap(
     seed: int,
     **how: Any,
 ) -> None:
-    """Write what two taps see of one stream to OUT, a pcap file in the order of its times.
+    """Write the packets that two taps see of one stream to OUT, a pcap file in order of time.
 
     IN is a capture, or the word generator for random packets. The second tap sees each packet a
-    little later, by choice tagged, or behind routers that take from its TTL.
+    little later, if you like with a VLAN tag, in a tunnel, or behind routers that decrease its TTL.
 
     \b
     Examples:
       lately tap generator taps.pcap --packets 1000000 --truth copies.csv
       lately tap one.pcapng taps.pcap --delay 1ms --jitter 200us --loss 0.01 --vlan 7 --hops 1
+      lately tap generator taps.pcap --tunnel vxlan --hops 1 --repeats 0.05 --disorder 1ms
     """
     from ..captures.capture_reader import CaptureReader
     from ..captures.made_packets import MadePackets
@@ -61,8 +82,9 @@ def tap(
     from ..captures.two_taps import tap as write_taps
 
     made = MadePackets(packets, rate=rate, seed=seed) if capture == "generator" else None
-    times = {"delay": nanoseconds("delay", delay), "jitter": nanoseconds("jitter", jitter)}
-    taps = Taps(**times, **how, seed=seed)
+    times = {"delay": delay, "jitter": jitter, "repeat_after": repeat_after, "disorder": disorder}
+    taken = {name: nanoseconds(name.replace("_", "-"), text) for name, text in times.items()}
+    taps = Taps(**taken, **how, seed=seed)
     with ExitStack() as stack:
         source = made or stack.enter_context(CaptureReader(capture))
         out, lines = (
