@@ -34,6 +34,7 @@ GROUPS = {
     "Filter a stream": {"run": "run", "dedup": "dedup", "uniq": "uniq", "tap": "tap"},
     "Build hardware": {"plan": "plan", "synth": "synth", "export": "export",
                        "collect": "export", "build": "build"},
+    "Look up": {"list": "about", "show": "about", "doctor": "about"},
     "Use a board": {"program": "build", "host": "host"},
 }  # fmt: skip
 """Commands in the order of use, by the headings of the help; each with the start of its module."""

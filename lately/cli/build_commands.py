@@ -28,7 +28,7 @@ LOADER = "openFPGALoader"
 
 
 @click.command("build", short_help="Build the bitstream of a board.")
-@click.option("--board", "name", metavar="NAME", help="Target board; see --list.")
+@click.option("--board", "name", metavar="NAME", help="Target board; see `lately list boards`.")
 @click.option("--spec", metavar="FILE", help="Filter, a TOML file.  [default: the board's]")
 @click.option("--preset", metavar="NAME", help="Preset filter.")
 @amount_option(
@@ -53,7 +53,6 @@ LOADER = "openFPGALoader"
     metavar="DIR",
     help="Folder for bitstream and report.  [default: build/BOARD]",
 )
-@click.option("--list", "list_boards", is_flag=True, help="List the boards and exit.")
 @json_option
 def build(
     *,
@@ -63,7 +62,6 @@ def build(
     clock: float | None,
     seeds: str | None,
     out: str | None,
-    list_boards: bool,
     as_json: bool,
     **flow: Any,
 ) -> None:
@@ -76,16 +74,10 @@ def build(
 
     \b
     Examples:
-      lately build --list
       lately build --board icebreaker
       lately build --board ulx3s-85f --clock 125 --seeds 1-5 --baud 3000000
       lately build --board orangecrab-25f --spec filter.toml --out here --json
     """
-    from ..boards.targets.catalogue import BOARDS
-
-    if list_boards:
-        show(as_json, list(BOARDS), "boards", {"boards": BOARDS.values()})
-        return
     target = _board(name)
     given = spec is not None or preset is not None
     flow |= {
@@ -103,7 +95,7 @@ def build(
 
 
 @click.command("program", short_help="Load a bitstream into a board.")
-@click.option("--board", "name", metavar="NAME", help="Target board; see `lately build --list`.")
+@click.option("--board", "name", metavar="NAME", help="Target board; see `lately list boards`.")
 @click.option(
     "--file", "path", metavar="FILE", help="Bitstream.  [default: that of `lately build`]"
 )
@@ -135,7 +127,7 @@ def program(*, name: str | None, path: str | None) -> None:
 
 def _board(name: str | None) -> "Board":
     if name is None:
-        raise click.UsageError("give --board; `lately build --list` names the boards")
+        raise click.UsageError("give --board; `lately list boards` names the boards")
     from ..boards.targets.catalogue import board
 
     return board(name)

@@ -66,7 +66,7 @@ FRAME_OPTIONS = {
     "--device",
     "target",
     metavar="NAME",
-    help="Device whose highest clock the constraint sets; see 'lately synth --list'.  "
+    help="Device whose highest clock the constraint sets; see `lately list devices`.  "
     "[default: an example of 100 MHz]",
 )
 @count_option("--tag-bits", 8, "Width of the tag that comes back with each result.", least=0)

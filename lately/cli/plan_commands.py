@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     help="With --span, beyond the rate: forget sooner, or exceed the false-positive rate.",
 )
 @click.option(
-    "--device", "name", metavar="NAME", help="Device that it must fit; see `lately synth --list`."
+    "--device", "name", metavar="NAME", help="Device that it must fit; see `lately list devices`."
 )
 @click.option(
     "--family",

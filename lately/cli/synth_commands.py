@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @click.command("synth", short_help="Synthesise a filter unit, and place it where tools can.")
 @filter_options
-@click.option("--device", "name", metavar="NAME", help="Target device; see --list.")
+@click.option("--device", "name", metavar="NAME", help="Target device; see `lately list devices`.")
 @count_option("--seed", 1, "Seed of the placement.", least=0)
 @click.option(
     "--portable",
@@ -66,14 +66,12 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="Keep the netlist, the report and the logs in DIR.",
 )
-@click.option("--list", "list_devices", is_flag=True, help="List the devices and exit.")
 @json_option
 def synth(
     *,
     spec: str | None,
     preset: str | None,
     name: str | None,
-    list_devices: bool,
     width: str | None,
     as_json: bool,
     **flow: Any,
@@ -88,21 +86,16 @@ def synth(
 
     \b
     Examples:
-      lately synth --list
       lately synth --device ecp5-25k-6
       lately synth --preset small --device ice40-up5k --seed 3
       lately synth --spec filter.toml --device ecp5-85k-6 --json
       lately synth --device ecp5-25k-6 --bus axi4-lite
       lately synth --spec timed.toml --device ecp5-85k-8 --frames 64 --bus axi4-lite
     """
-    from ..boards.flow.devices import DEVICES, device
+    from ..boards.flow.devices import device
 
-    if list_devices:
-        rows = sorted(DEVICES.values(), key=lambda one: one.family)
-        show(as_json, sorted(DEVICES), "devices", {"devices": rows})
-        return
     if name is None:
-        raise click.UsageError("give --device; --list names the devices")
+        raise click.UsageError("give --device; `lately list devices` names the devices")
     if flow["memory"] and flow["strict"]:
         raise click.UsageError("give --portable or --avoid-mixed-port-reads, not both")
     target = device(name)

@@ -59,7 +59,10 @@ def print_figures(name: str, figures: dict[str, Any]) -> None:
     if layout.get("facts_first"):
         print_facts(facts)
     if "rows" in layout:
-        console.print(_rows(layout, figures))
+        with console.capture() as table:
+            console.print(_rows(layout, figures))
+        # rich fills lines with spaces.
+        click.echo("\n".join(line.rstrip() for line in table.get().splitlines()))
     if not layout.get("facts_first"):
         print_facts(facts)
     for line in filter(None, (_cell(line, figures) for line in layout.get("after", ()))):

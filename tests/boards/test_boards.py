@@ -479,8 +479,8 @@ def _error(*arguments):
 
 def test_command_lists_boards():
     run = CliRunner()
-    assert json.loads(run.invoke(main, ["build", "--list", "--json"]).stdout) == list(BOARDS)
-    table = run.invoke(main, ["build", "--list"]).stdout
+    assert json.loads(run.invoke(main, ["list", "boards", "--json"]).stdout) == list(BOARDS)
+    table = run.invoke(main, ["list", "boards"]).stdout
     assert all(name in table for name in BOARDS)
 
 
@@ -520,7 +520,7 @@ def test_command_builds_a_window_in_time(fake, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "give --board; `lately build --list` names the boards"),
+        ([], "give --board; `lately list boards` names the boards"),
         (["--board", "x"], "board: must be one of ulx3s-85f, "),
         (["--board", "icebreaker", "--clock", "300"], "clock: must be 16 to 275 MHz"),
         (["--board", "icebreaker", "--clock", "-1"], "-1"),

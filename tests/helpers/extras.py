@@ -101,8 +101,8 @@ PROMISES = {
             "plan --window 1000 --fpr 0.01 --slack 0 --device ecp5-25k-6 --out filter.toml",
             "run keys.txt --preset tiny --engine golden",
             "run keys.txt --window 100 --fpr 0.1 --engine golden --out report",
-            "synth --list",
-            "build --list",
+            "list devices",
+            "list boards",
         ),
         *runs(
             "plan --window 1000 --fpr 0.01 --plot front.svg --json",

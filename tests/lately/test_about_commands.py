@@ -1,0 +1,69 @@
+"""`lately list`, `show` and `doctor`."""
+
+import json
+import platform
+
+import pytest
+from click.testing import CliRunner
+
+from lately.boards.flow.devices import DEVICES
+from lately.boards.targets.catalogue import BOARDS
+from lately.cli.app import main
+from lately.golden.spec.all_presets import ALL_PRESETS, any_preset
+
+KNOWN = {"presets": [*ALL_PRESETS], "devices": sorted(DEVICES), "boards": [*BOARDS]}
+
+
+def run(*words, status=0):
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == status, done.output
+    return done.stdout if status == 0 else done.stderr
+
+
+@pytest.mark.parametrize("what", KNOWN)
+def test_all_names_are_listed(what):
+    assert json.loads(run("list", what, "--json")) == KNOWN[what]
+    table = run("list", what)
+    assert all(f" {name} " in table for name in KNOWN[what])
+
+
+@pytest.mark.parametrize("name", ["default", "timed-tiny", "dictionary-1000", "timing-default"])
+def test_every_kind_of_filter_is_shown(name):
+    spec = any_preset(name)
+    found = json.loads(run("show", "--preset", name, "--json"))
+    assert found["spec"] == spec.to_dict()
+    text = run("show", "--preset", name)
+    assert text.startswith(f"{spec.shape}\n")
+    timing = not hasattr(spec, "window")
+    assert ("\n rate " in text) == (found["worst_false_positive_rate"] is not None) == (not timing)
+
+
+def test_device_adds_its_area(tmp_path):
+    any_preset("small").to_toml(tmp_path / "filter.toml")
+    text = run("show", "--spec", str(tmp_path / "filter.toml"), "--device", "ecp5-25k-6")
+    assert "block RAMs" in text
+    assert "block RAMs" not in run("show", "--preset", "small")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["show", "--preset", "two-lanes", "--device", "ecp5-85k-8"], "predicted for one lane"),
+        (["show", "--preset", "tiny", "--spec", "a.toml"], "not both"),
+        (["list", "filters"], "'filters' is not one of"),
+    ],
+)
+def test_wrong_request_is_one_line(words, message):
+    text = run(*words, status=2)
+    assert message in text
+    assert text.count("\n") == 1
+
+
+def test_installation_is_reported(monkeypatch):
+    found = {row["part"]: row["found"] for row in json.loads(run("doctor", "--json"))}
+    assert found["Python"] == platform.python_version()
+    assert found["cli"] == "yes"
+    monkeypatch.setattr("lately.cli.about_commands.find_spec", lambda module: None)
+    monkeypatch.setattr("lately.cli.about_commands.shutil.which", lambda tool: None)
+    found = {row["part"]: row["found"] for row in json.loads(run("doctor", "--json"))}
+    assert found["cli"] == found["g++"] == "no"
