@@ -11,7 +11,9 @@ from ..golden.errors import install_hint
 try:
     import click
 except ModuleNotFoundError:
-    sys.exit(f"lately: error: the command line needs its extra: {install_hint('cli')}")
+    _hint = install_hint("cli")
+    print(f"lately: error: the command line needs its extra: {_hint}", file=sys.stderr)
+    sys.exit(2)
 
 from .reporting import OneLineErrors
 

@@ -17,7 +17,7 @@ from .options import (
 )
 from .outputs import OutputFolder
 from .progress import stage_bar
-from .reporting import require
+from .reporting import CheckError, require
 from .tables import show
 
 if TYPE_CHECKING:
@@ -85,11 +85,15 @@ def build(
         "seeds": parse_seeds(seeds) if seeds else None,
     }
     require("amaranth", "synth")
+    from ..boards.targets.build import TimingError
     from ..boards.targets.build import build as build_board
 
     flow |= {"directory": out or _default_directory(target), "clock_mhz": clock}
-    with stage_bar("synthesis") as progress:
-        report = build_board(target, progress=progress, **flow)
+    try:
+        with stage_bar("synthesis") as progress:
+            report = build_board(target, progress=progress, **flow)
+    except TimingError as error:
+        raise CheckError(str(error)) from None
     bitstream = os.path.join(flow["directory"], report.files[0])
     show(as_json, report.to_dict(), "build", {"report": report, "bitstream": bitstream})
 

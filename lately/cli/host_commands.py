@@ -19,7 +19,7 @@ from .options import (
     trace_options,
 )
 from .outputs import InputFile, OutputFile, content_source
-from .reporting import INTERRUPTED, fail_with
+from .reporting import INTERRUPTED, CheckError, fail_with
 
 if TYPE_CHECKING:
     from ..host import Board
@@ -413,7 +413,7 @@ def stream(
             f"{figures['error']}; verdicts came for {figures['operations']} operations"
         )
     if figures["mismatches"]:
-        raise click.ClickException(
+        raise CheckError(
             f"mismatches: must be 0, not {figures['mismatches']}; "
             f"the first is operation {figures['first_mismatch']}"
         )

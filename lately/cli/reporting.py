@@ -25,15 +25,24 @@ _EXTRAS = {
 }
 """Extras by the module that a command lacks. All other modules come with ``cli``."""
 
+UNABLE = 2
+"""Exit status of a command that could not run: wrong usage, files, tools or values."""
+
 INTERRUPTED = 130
 """Exit status after Ctrl-C, SIGTERM or SIGHUP: 128 plus the number of the first."""
+
+
+class CheckError(click.ClickException):
+    """A check failed: the command ran, and found a difference or a broken promise."""
+
+    exit_code = 1
 
 
 class OneLineCommand(click.Command):
     """Command that reports every error in one line on standard error.
 
-    Exit status: 1 for an error, 2 for a wrong command line, `INTERRUPTED`
-    after Ctrl-C, SIGTERM or SIGHUP.
+    Exit status: 1 if a check failed, `UNABLE` if the command could not run,
+    `INTERRUPTED` after Ctrl-C, SIGTERM or SIGHUP.
     """
 
     def main(self, *args: Any, **extra: Any) -> Any:
@@ -46,8 +55,10 @@ class OneLineCommand(click.Command):
                 status = start(*args, standalone_mode=False, **extra)
         except click.UsageError as error:
             status = _explain_usage(error)
-        except click.ClickException as error:
+        except CheckError as error:
             status = _complain(error.format_message(), error.exit_code)
+        except click.ClickException as error:
+            status = _complain(error.format_message(), UNABLE)
         except click.Abort:
             _say("\nlately: interrupted")
             status = INTERRUPTED
@@ -55,7 +66,7 @@ class OneLineCommand(click.Command):
             message = _explain(error)
             if message is None:
                 raise
-            status = _complain(message, 1)
+            status = _complain(message, UNABLE)
         sys.exit(status if isinstance(status, int) else 0)
 
 
@@ -76,11 +87,11 @@ class OneLineErrors(OneLineCommand, click.Group):
 
 
 def fail_with(lines: Sequence[str]) -> None:
-    """Fail if there are any error messages, and report each in a line of its own."""
+    """Fail if a check left messages, and report each in a line of its own."""
     for line in lines[:-1]:
-        _complain(line, 1)
+        _complain(line, CheckError.exit_code)
     if lines:
-        raise click.ClickException(lines[-1])
+        raise CheckError(lines[-1])
 
 
 def require(module: str, extra: str) -> None:

@@ -88,7 +88,7 @@ def test_other_file(content, tmp_path):
     (tmp_path / "other.rpt").write_bytes(content)
     any_preset("small").to_toml(tmp_path / "seen.toml")
     done = collect(tmp_path / "other.rpt", "--spec", tmp_path / "seen.toml")
-    assert (done.exit_code, done.stdout) == (1, "")
+    assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.splitlines()[-1] == (
         "lately: error: report: must be of vivado, quartus, radiant; the text names none of them"
     )

@@ -109,4 +109,4 @@ def test_options_wrong(run, arguments, message):
 
 
 def test_missing_baseline(run):
-    assert "squares.jsonl: No such file" in run("check", "squares", code=1).stderr
+    assert "squares.jsonl: No such file" in run("check", "squares", code=2).stderr

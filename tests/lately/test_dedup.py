@@ -571,7 +571,7 @@ def test_command_with_rules(tmp_path):
         ("--tpid", "x", "tpid: must be hexadecimal, as 9400, not 'x'"),
         ("--fields", "mac", "fields: must be none, or among tos, ttl, vlan, layer2, frame, no-ch"),
     ):
-        failed = command("dedup", pairs, out, name, value, code=1)
+        failed = command("dedup", pairs, out, name, value, code=2)
         assert message in str(failed.exception) or message in failed.output
 
 
@@ -751,7 +751,7 @@ def test_through_pipes(tmp_path, monkeypatch, capfdbinary):
 )
 def test_command_wrong(tmp_path, arguments, message):
     path = write(tmp_path, pcap([(0, frame(1))]))
-    done = command("dedup", path, tmp_path / "out", *arguments, code=1)
+    done = command("dedup", path, tmp_path / "out", *arguments, code=2)
     assert done.stderr.startswith(f"lately: error: {message}")
     assert done.stderr.count("\n") == 1
     assert os.listdir(tmp_path) == ["capture"]
@@ -770,7 +770,7 @@ def test_damage_ends_a_file(tmp_path):
         == (pcap([(0, frame(1)), (1, frame(2))])[24:])
     )
     # A file without its header is an error before any work.
-    done = command("dedup", path, write(tmp_path, b"text", "text"), tmp_path / "new", code=1)
+    done = command("dedup", path, write(tmp_path, b"text", "text"), tmp_path / "new", code=2)
     assert not (tmp_path / "new").exists()
 
 

@@ -110,7 +110,7 @@ def test_sections_of_pcapng_are_joined(tmp_path):
 def test_files_that_cannot_be_joined(tmp_path, other):
     (tmp_path / "a").write_bytes(pcap([(0, frame(1))]))
     (tmp_path / "b").write_bytes(other)
-    message = dedup(tmp_path / "a", tmp_path / "b", tmp_path / "out", code=1)
+    message = dedup(tmp_path / "a", tmp_path / "b", tmp_path / "out", code=2)
     assert f"{tmp_path}/b: must " in message
     assert not (tmp_path / "out").exists()
     if other != b"text\n":
@@ -121,8 +121,8 @@ def test_inputs_wrong(tmp_path):
     path = MADE / "kuznetzov.pcap"
     assert "Missing argument 'OUT'" in dedup(code=2)
     assert "Missing argument 'IN... OUT'" in dedup(tmp_path / "out", code=2)
-    assert "must be the only input" in dedup("-", path, tmp_path / "out", code=1)
-    assert "No such file" in dedup(path, tmp_path / "none", tmp_path / "out", code=1)
+    assert "must be the only input" in dedup("-", path, tmp_path / "out", code=2)
+    assert "No such file" in dedup(path, tmp_path / "none", tmp_path / "out", code=2)
 
 
 def test_dropped_packets_are_a_capture(tmp_path):

@@ -30,7 +30,7 @@ def label(name):
 
 def check(promise, status, errors):
     """Hold how a command ended against its promise."""
-    assert status == bool(promise.error), f"{promise.text}: {errors}"
+    assert status == (2 if promise.error else 0), f"{promise.text}: {errors}"
     if promise.error:
         assert errors.startswith(promise.error)
         assert errors.count("\n") == 1

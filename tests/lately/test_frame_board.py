@@ -219,4 +219,4 @@ def test_commands(board, tmp_path):
         (["configure", "--tick", "10s"], "period: must be 1 to 16777215 for this board"),
         (["configure", "--fields", "mac"], "fields: must be none, or among tos, ttl, vlan"),
     ):
-        assert message in lately(port, *options, status=1)
+        assert message in lately(port, *options, status=2)

@@ -770,7 +770,7 @@ def test_stream_whose_board_is_unplugged_keeps_what_is_done(boards, files, monke
         return verdicts
 
     monkeypatch.setattr(Board, "perform", unplug)
-    message = lately(board.port, "stream", files / "keys", "--out", files / "out.csv", status=1)
+    message = lately(board.port, "stream", files / "keys", "--out", files / "out.csv", status=2)
     assert message.endswith(f"verdicts came for {chunks[0]} operations")
     assert (files / "out.csv").read_text().count("\n") - 1 == chunks[0]
 
@@ -796,5 +796,5 @@ def test_command_wrong(boards, files, monkeypatch, arguments, status, message):
 
 
 def test_port_wrong():
-    assert "No such file or directory" in lately("/dev/none", "info", status=1)
-    assert "preset: must be one of" in lately("sim:none", "info", status=1)
+    assert "No such file or directory" in lately("/dev/none", "info", status=2)
+    assert "preset: must be one of" in lately("sim:none", "info", status=2)

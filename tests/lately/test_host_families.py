@@ -249,11 +249,11 @@ def test_commands(board, host, spec, tmp_path):
     option = "--query-class" if found.decides else "--window"
     if found.longest:
         lately(port, "query", 17, 19, option, found.longest)
-        message = lately(port, "query", 17, option, found.longest + 1, status=1)
+        message = lately(port, "query", 17, option, found.longest + 1, status=2)
         assert f"must be at most {found.longest} for this board" in message
         other = "--window" if found.decides else "--query-class"
         message = lately(port, "query", 17, other, 1,
-                         status=1)  # fmt: skip
+                         status=2)  # fmt: skip
         assert "must not be given for the filter of" in message
     if found.removes:
         lately(port, "remove", 17)
@@ -262,7 +262,7 @@ def test_commands(board, host, spec, tmp_path):
         # 240.5 cycles.
         lately(port, "configure", "--tick", "10.02us")
         assert re.search(r"^tick seconds +1.004e-05$", lately(port, "statistics"), re.MULTILINE)
-        assert "period: must be 1 to" in lately(port, "configure", "--tick", "1s", status=1)
+        assert "period: must be 1 to" in lately(port, "configure", "--tick", "1s", status=2)
     assert json.loads(lately(port, "self-test", "--json"))["passed"] is True
 
 
@@ -273,7 +273,7 @@ def test_stream_is_checked(board, host, spec, tmp_path, monkeypatch):
     (tmp_path / "keys").write_text("".join(f"{key}\n" for key in keys))
     arguments = ["stream", tmp_path / "keys", "--verify"]
     if host.information.decides:
-        assert "table: must be given" in lately(board.port, *arguments, status=1)
+        assert "table: must be given" in lately(board.port, *arguments, status=2)
         random_table(np.random.default_rng(0), spec).save(tmp_path / "table.json")
         arguments += ["--table", tmp_path / "table.json", "--query-class", spec.classes - 1]
     elif host.information.longest:

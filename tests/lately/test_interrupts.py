@@ -186,7 +186,7 @@ def test_ignored_signals_stay_ignored(monkeypatch, number):
         raise MemoryError
 
     monkeypatch.setattr(planner, "plan", pass_by)
-    done = lately("plan", "--window", 100, "--fpr", 0.01, code=1)
+    done = lately("plan", "--window", 100, "--fpr", 0.01, code=2)
     assert done.stderr == "lately: error: not enough memory\n"
     assert heard == [False]
     assert signal.signal(number, before) is signal.SIG_IGN

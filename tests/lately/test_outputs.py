@@ -98,7 +98,7 @@ def test_standard_output_is_refused(words, parameter):
 
 @pytest.mark.parametrize(("words", "parameter"), FILES, ids=short)
 def test_file_that_is_a_folder(words, parameter, tmp_path):
-    assert refusal(*words, tmp_path, code=1) == f"{tmp_path}: Is a directory"
+    assert refusal(*words, tmp_path, code=2) == f"{tmp_path}: Is a directory"
     assert os.listdir(tmp_path) == []
 
 
@@ -107,14 +107,14 @@ def test_file_that_is_a_folder(words, parameter, tmp_path):
 def test_folder_that_is_a_file(words, parameter, tmp_path, below):
     path = f"{tmp_path}/file{below}"
     (tmp_path / "file").touch()
-    assert refusal(*words, path, code=1) == f"out: must be a directory, not the file {path}"
+    assert refusal(*words, path, code=2) == f"out: must be a directory, not the file {path}"
 
 
 def test_folder_that_is_closed(tmp_path, monkeypatch):
     """The system's answer is taken, as root may write everywhere."""
     monkeypatch.setattr(outputs.os, "access", lambda *_, **__: False)
     message = f"out: must be a directory to write to, not {tmp_path}"
-    assert refusal("synth", "--out", tmp_path, code=1) == message
+    assert refusal("synth", "--out", tmp_path, code=2) == message
 
 
 # Two files of one name
@@ -227,6 +227,6 @@ def test_capture_written_anew_keeps_its_mode(capture):
 def test_report_that_cannot_be_drawn(capture, tmp_path):
     """A folder in the way of the last file is found before the work."""
     (tmp_path / "report" / "report.png").mkdir(parents=True)
-    message = refusal("run", capture, "--out", tmp_path / "report", code=1)
+    message = refusal("run", capture, "--out", tmp_path / "report", code=2)
     assert message == f"{tmp_path}/report/report.png: Is a directory"
     assert os.listdir(tmp_path / "report") == ["report.png"]

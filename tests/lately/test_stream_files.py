@@ -97,7 +97,7 @@ def test_first_line_of_any_length(tmp_path, name, options):
     if name == "keys" and not options:
         assert (code, message, json.loads(out)["operations"]) == (0, "", 2)
     else:
-        assert (code, out) == (1, "")
+        assert (code, out) == (2, "")
         reason = f"field larger than field limit ({LIMIT})\n"
         assert message == f"must begin with a CSV header, but: {reason}"
 
@@ -161,7 +161,7 @@ def test_text_that_is_refused(tmp_path, case):
     content, expected = REFUSED[case]
     (tmp_path / "keys").write_bytes(content)
     code, out, message = run(tmp_path / "keys")
-    assert (code, out) == (1, "")
+    assert (code, out) == (2, "")
     assert message.startswith(expected)
     assert message.count("\n") == 1
 

@@ -182,7 +182,7 @@ def test_query_window_by_time(timed_stream):
 def test_query_window_wrong(stream, arguments, message):
     result = CliRunner().invoke(main, ["run", str(stream), "--engine", "golden", "--preset",
                                        *arguments])  # fmt: skip
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert message in result.stderr
 
 
@@ -316,5 +316,5 @@ def test_command_with_a_table(stream, tmp_path):
     told = CliRunner().invoke(main, [*arguments, *table])
     assert "in the window, where the table decides so" in " ".join(told.stdout.split())
     refused = CliRunner().invoke(main, arguments)
-    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert (refused.exit_code, refused.stdout) == (2, "")
     assert "table: must be given for a filter whose classes are 2" in refused.stderr

@@ -112,5 +112,5 @@ def test_packets_that_a_tunnel_cannot_carry(tmp_path):
     lately("tap", path, tmp_path / "out", "--tunnel", "ipip")
     with (tmp_path / "out").open("rb") as file:
         assert [content for _, content in dpkt.pcap.Reader(file)] == [b"\xff" * 60] * 2
-    message = lately("tap", path, tmp_path / "out", "--tunnel", "gre", "--vlan", 7, code=1)
+    message = lately("tap", path, tmp_path / "out", "--tunnel", "gre", "--vlan", 7, code=2)
     assert "vlan, tunnel: must not both be given" in message

@@ -76,7 +76,7 @@ def test_line_longer_than_the_buffer(monkeypatch):
     stream = b"a\n" + long + b"\nb\n\n" + long + b"\na\nc"
     assert kept(stream) == b"a\n" + long + b"\nb\n\nc"
     monkeypatch.setattr(uniq, "MOST_LINE", 256)
-    error = run(stream, code=1).stderr
+    error = run(stream, code=2).stderr
     assert error.endswith(": line 2: must have fewer than 256 bytes\n")
 
 
@@ -177,13 +177,13 @@ def test_state_is_saved_while_lines_come(monkeypatch, tmp_path):
     [
         (["--window", 0], "Invalid value for '--window'", 2),
         (["--fpr", 0], "Invalid value for '--fpr'", 2),
-        (["--fpr", 2], "must be", 1),
-        (["--span", "soon"], "span: must be a number above 0 and one of ns, us, ms, s, min", 1),
+        (["--fpr", 2], "must be", 2),
+        (["--span", "soon"], "span: must be a number above 0 and one of ns, us, ms, s, min", 2),
         (["--delimiter", ","], "--delimiter needs --field", 2),
-        (["--field", 1, "--delimiter", "::"], "delimiter: must be one byte, not b'::'", 1),
-        (["--field", 1, "--json", "a"], "key: must be given in one way, not as field and me", 1),
-        (["--regex", "("], "regex: must be a regular expression, but: missing )", 1),
-        (["missing.log"], "missing.log: No such file or directory", 1),
+        (["--field", 1, "--delimiter", "::"], "delimiter: must be one byte, not b'::'", 2),
+        (["--field", 1, "--json", "a"], "key: must be given in one way, not as field and me", 2),
+        (["--regex", "("], "regex: must be a regular expression, but: missing )", 2),
+        (["missing.log"], "missing.log: No such file or directory", 2),
         (["--watch"], "--watch needs a terminal on standard error", 2),
     ],
 )
@@ -197,17 +197,17 @@ def test_wrong_command_line(arguments, message, code):
 def test_wrong_state(tmp_path):
     state = tmp_path / "state.npz"
     kept(b"a\n", "--state", state, "--window", 50)
-    error = run(b"a\n", "--state", state, code=1).stderr
+    error = run(b"a\n", "--state", state, code=2).stderr
     assert "must be the state of a filter with the same window, rate and span, not of" in error
     state.write_bytes(state.read_bytes()[:100])
-    assert "expected a filter state" in run(b"a\n", "--state", state, code=1).stderr
+    assert "expected a filter state" in run(b"a\n", "--state", state, code=2).stderr
     assert len(state.read_bytes()) == 100
 
 
 def test_damaged_compression(tmp_path):
     path = tmp_path / "log.gz"
     path.write_bytes(gzip.compress(os.urandom(1000) + b"\na\n")[:-10])
-    done = run(b"", path, code=1)
+    done = run(b"", path, code=2)
     assert "must be whole gzip data" in done.stderr
 
 

@@ -407,7 +407,7 @@ def test_what_could_not_be_measured_is_told(capsys):
     ("arguments", "status", "message"),
     [
         ((), 2, "give the name of a study, or all; --list names them"),
-        (("sqares",), 1, "not 'sqares'; near it: squares"),
+        (("sqares",), 2, "not 'sqares'; near it: squares"),
         (("all", "--jobs", "0"), 2, "0 is not in the range x>=1"),
     ],
 )
@@ -420,7 +420,7 @@ def test_command_wrong(command, arguments, status, message):
 
 def test_out_is_a_file(command, log):
     log.touch()
-    assert command("squares", "--out", log).exit_code == 1
+    assert command("squares", "--out", log).exit_code == 2
     # Before anything is measured.
     assert log.read_text() == ""
 

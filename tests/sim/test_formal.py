@@ -318,5 +318,5 @@ class Wrong(WindowInInsertions):
 
 def test_command_refuses():
     result = CliRunner().invoke(main, ["prove", "x"])
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.stderr == ("lately: error: proof: must be one that --list names, not 'x'\n")
