@@ -304,16 +304,21 @@ static int64_t perform_one(Engine *engine, int code, const uint64_t *key) {
         }
     }
     int inserts = code & INSERT, turns = inserts && ring->at.filled >= ring->at.length;
-    if (code & QUERY) {
-        value = ring->size ? perform_column(ring, states, inserts && !turns)
-                           : query_words(ring, states);
+    int due = inserts && (turns || !(code & QUERY)); /* whether the insertion is by itself */
+    if ((code & QUERY) && ring->size) {
+        value = perform_column(ring, states, inserts && !due);
+    } else if ((code & QUERY) && is_single(ring) && ring->memory.len <= CACHED) {
+        value = perform_word(ring, states, inserts && !due);
+    } else if (code & QUERY) {
+        value = query_words(ring, states);
+        due = inserts != 0;
     }
     if (turns) {
         turn(ring);
     }
-    if (inserts && !ring->size) {
+    if (due && !ring->size) {
         insert_words(ring, states);
-    } else if (inserts && (turns || !(code & QUERY))) {
+    } else if (due) {
         perform_column(ring, states, 1);
     }
     count_insertions(ring, inserts != 0);

@@ -81,6 +81,7 @@ void find_words(const Ring *ring, Row *states, Chunk *chunk, Py_ssize_t at, Py_s
 
 /* Perform an operation on one key; `states` has a state for each secret. They return a value. */
 uint64_t perform_column(const Ring *ring, const uint64_t *states, int inserts);
+uint64_t perform_word(const Ring *ring, const uint64_t *states, int inserts);
 uint64_t query_words(const Ring *ring, const uint64_t *states);
 void insert_words(const Ring *ring, const uint64_t *states);
 
@@ -91,6 +92,11 @@ ALWAYS uint64_t by_age(uint64_t met, int64_t base, int segments) {
 
 ALWAYS uint64_t word_bit(const uint64_t *memory, uint32_t place) {
     return memory[place >> 6] >> (place & 63) & 1;
+}
+
+/* Whether a key has one place in a segment, which is its only index. */
+ALWAYS int is_single(const Ring *ring) {
+    return ring->parts == 1 && !ring->blocked && ring->shards == 1;
 }
 
 /* Row of the secret of segment `index` of the ring, 0 being the youngest. */

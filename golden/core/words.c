@@ -64,7 +64,7 @@ static void fetch(const Ring *ring, const uint64_t *memory, const Places *places
 void find_words(const Ring *ring, Row *states, Chunk *chunk, Py_ssize_t at, Py_ssize_t count) {
     Py_ssize_t parts = ring->joint ? 1 : ring->parts;
     uint64_t *matches = chunk->values + at;
-    int asks = 0, single = ring->parts == 1 && !ring->blocked && ring->shards == 1;
+    int asks = 0;
     for (Py_ssize_t i = 0; i < count; i++) {
         asks |= chunk->codes[at + i] & QUERY;
         matches[i] = 0;
@@ -76,7 +76,7 @@ void find_words(const Ring *ring, Row *states, Chunk *chunk, Py_ssize_t at, Py_s
         Py_ssize_t function = segment_of(ring, index) % ring->engine.hash->functions;
         Places *places = ring->places + row * parts;
         uint64_t *masks = ring->joint ? ring->masks[row] : NULL;
-        if (index >= ring->run && single) {
+        if (index >= ring->run && is_single(ring)) {
             match_single(ring, own, count, function, memory, index, matches);
             continue;
         }
@@ -170,19 +170,48 @@ void perform_words(const Ring *ring, Chunk *chunk, Py_ssize_t first, Py_ssize_t 
 
 /* One key */
 
-static uint64_t has_key(const Ring *ring, const uint64_t *states, int index) {
+/* Whether a segment has a key; sets its bits there if it is inserted. */
+ALWAYS uint64_t touch(const Ring *ring, const uint64_t *states, int index, int inserts) {
     uint32_t places[MOST_PARTS];
-    uint64_t mask, met = 1, state = states[secret_row(ring, index)];
-    Py_ssize_t function = segment_of(ring, index) % ring->engine.hash->functions;
-    const uint64_t *memory = segment_words(ring, index);
-    find_place(ring, state, function, places, ring->joint ? &mask : NULL);
+    uint64_t mask, met = 1, state = states[secret_row(ring, index)], *word;
+    Py_ssize_t function = segment_of(ring, index); /* one for each segment */
+    uint64_t *memory = segment_words(ring, index);
     if (ring->joint) {
-        return (memory[*places] & mask) == mask;
+        find_place(ring, state, function, places, &mask);
+        word = &memory[*places];
+        met = (*word & mask) == mask;
+        *word |= inserts ? mask : 0;
+        return met;
     }
+    find_place(ring, state, function, places, NULL);
     for (Py_ssize_t part = 0; part < ring->parts; part++) {
-        met &= word_bit(memory, places[part]);
+        word = &memory[places[part] >> 6];
+        met &= *word >> (places[part] & 63);
+        *word |= (uint64_t)inserts << (places[part] & 63);
     }
-    return met;
+    return met & 1;
+}
+
+/* Looks at all segments, of one part: in a small memory that is faster, as no branch depends on a
+   key. */
+uint64_t perform_word(const Ring *ring, const uint64_t *states, int inserts) {
+    const Hash *hash = ring->engine.hash;
+    const Field field = hash->field[0];
+    uint64_t value = 0;
+    for (int index = 0; index < ring->segments - 1; index++) {
+        const uint64_t *rotations = hash_rotations(hash, segment_of(ring, index), 0);
+        uint64_t place = hash_index(field, hash_word(rotations, states[secret_row(ring, index)]));
+        uint64_t *word = segment_words(ring, index) + (place >> 6);
+        value |= (*word >> (place & 63) & 1) << index;
+        if (inserts && index < ring->run) {
+            *word |= (uint64_t)1 << (place & 63);
+        }
+    }
+    for (int known = 1, step; known < ring->run; known += step) {
+        step = known < ring->run - known ? known : ring->run - known;
+        value &= value >> step;
+    }
+    return value;
 }
 
 /* Looks at the last segment that a run could have, down to the first: a segment without the key
@@ -191,7 +220,7 @@ uint64_t query_words(const Ring *ring, const uint64_t *states) {
     int start = 0, known = 0, index;
     while (start + ring->run < ring->segments) {
         for (index = start + ring->run - 1; index >= start + known; index--) {
-            if (!has_key(ring, states, index)) {
+            if (!touch(ring, states, index, 0)) {
                 break;
             }
         }
@@ -206,16 +235,6 @@ uint64_t query_words(const Ring *ring, const uint64_t *states) {
 
 void insert_words(const Ring *ring, const uint64_t *states) {
     for (int index = 0; index < ring->run; index++) {
-        uint32_t places[MOST_PARTS];
-        uint64_t mask, *memory = segment_words(ring, index), state = states[secret_row(ring, index)];
-        Py_ssize_t function = segment_of(ring, index) % ring->engine.hash->functions;
-        find_place(ring, state, function, places, ring->joint ? &mask : NULL);
-        if (ring->joint) {
-            memory[*places] |= mask;
-            continue;
-        }
-        for (Py_ssize_t part = 0; part < ring->parts; part++) {
-            memory[places[part] >> 6] |= (uint64_t)1 << (places[part] & 63);
-        }
+        touch(ring, states, index, 1);
     }
 }
