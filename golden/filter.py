@@ -1,7 +1,7 @@
 """The contract that all golden models share: operations, ages, state files, comparison."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import Any, ClassVar, Self, Unpack
 
@@ -219,28 +219,6 @@ class Filter(Saved):
         """
         words = self._words(keys)
         return words[:, 0] if words.shape[1] == 1 else words
-
-    # Compiled state
-
-    def _arm(self) -> None:
-        """Let the extension have the state, for single keys; it calls this when it needs it."""
-        with self._lock:
-            if not self._engine.armed:
-                self._lend()
-
-    def _settle(self) -> None:
-        if self._engine is not None and self._engine.armed:
-            operations, insertions, hits = self._regain()
-            self.operations += operations
-            self._inserted_keys += insertions
-            self.hits += hits
-
-    def _lend(self) -> None:
-        """Give the state to the extension."""
-
-    def _regain(self) -> Sequence[int]:
-        """Take the state back; return operations, insertions and hits of single keys."""
-        return 0, 0, 0
 
     # Steps
 

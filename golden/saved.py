@@ -2,6 +2,7 @@
 
 import io
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, Self
 
@@ -27,7 +28,7 @@ _DIGEST = ("digest", DIGESTS[0])
 
 
 class Saved(Parameterised):
-    """Part of `Filter` that saves, loads and compares states."""
+    """Part of `Filter` that saves, loads and compares states, and lends them to the extension."""
 
     _unlocked: ClassVar[tuple[str, ...]] = ("save", "to_bytes")
     _uncompared: ClassVar[tuple[str, ...]] = ()
@@ -54,6 +55,31 @@ class Saved(Parameterised):
     @abstractmethod
     def counters(self) -> dict[str, int]:
         """Events since construction by name."""
+
+    # Compiled state
+
+    def _arm(self) -> None:
+        """Let the extension have the state, for single keys; it calls this when it needs it."""
+        with self._lock:
+            if not self._engine.armed:
+                self._lend()
+
+    def _settle(self) -> None:
+        """Take over what single keys have changed in the extension; holds the lock."""
+        if self._engine is not None and self._engine.armed:
+            operations, insertions, hits = self._regain()
+            self.operations += operations
+            self._inserted_keys += insertions
+            self.hits += hits
+
+    def _lend(self) -> None:
+        """Give the state to the extension."""
+
+    def _regain(self) -> Sequence[int]:
+        """Take the state back; return operations, insertions and hits of single keys."""
+        return 0, 0, 0
+
+    # State
 
     def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
         """Return the arrays of unsigned integers, each with the largest value in it."""

@@ -24,13 +24,13 @@ typedef struct {
     int64_t over;      /* position of the youngest slice that is overfull, -1 if none is */
 } Turns;
 
-/* A row of a `Passage`. */
+/* A row of a `Followed`. */
 typedef struct {
     uint8_t *turned;
     int64_t *alive;
     uint8_t *status;
     int64_t *guaranteed;
-} Passage;
+} Followed;
 
 static void look_at_slices(Turns *t) {
     t->counting = 0;
@@ -129,7 +129,7 @@ static void clear(Turns *t) {
 }
 
 static void follow_all(Turns *t, const uint8_t *codes, const int64_t *times, Py_ssize_t count,
-                       Passage passage) {
+                       Followed passage) {
     State *s = &t->s;
     look_at_slices(t);
     for (Py_ssize_t i = 0; i < count; i++) {
@@ -170,7 +170,7 @@ static PyObject *follow(PyObject *module, PyObject *args) {
     int64_t *times = codes ? core_buffer(&all, o[1], 8, count, 0, "times") : NULL;
     int64_t *state = times ? core_buffer(&all, o[2], 8, STATE, 1, "state") : NULL;
     Turns t = {0};
-    Passage passage = {0};
+    Followed passage = {0};
     if (!state || !(t.settled = core_buffer(&all, o[3], 8, 1, 1, "settled"))) {
         return core_finish(&all, NULL);
     }

@@ -1,6 +1,5 @@
 """Rings that the clock turns, so that rings of several processes can be joined."""
 
-from abc import abstractmethod
 from copy import deepcopy
 from itertools import pairwise
 from typing import Any, Self
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..filter import Words
 from ..operations import Operation, OperationBit
-from ..results import Results
+from ..results import Ages, Results
 from ..spec import FilterSpec
 from ..timed_filter import TimedFilter
 from ..times import Times
@@ -19,7 +18,7 @@ from .sliding import SlidingFilter
 
 
 class Joinable(TimedFilter):
-    """Part of `TimeLimitedRing` that joins rings.
+    """Part of `TimeLimitedRing` that turns and joins rings.
 
     A joinable ring turns at the multiples of the specification's `generation_span`, counted from
     time 0: before an insertion it makes up for all turns since the one before. So the bits of a
@@ -108,9 +107,27 @@ class Joinable(TimedFilter):
         steps = np.repeat(keys, turns + 1, axis=0), np.repeat(times, turns + 1)
         return self._perform_in_turn(each, *steps).part(final)
 
-    @abstractmethod
     def _perform_in_turn(self, codes: NDArray[np.uint8], keys: Words, times: Times) -> Results:
         """Perform checked operations, and turn where the policy has it."""
+        passage = self._turns.follow(codes, times)
+        self._last = self._turns.latest
+        # An operation that turns is its query, a shift and its insertion.
+        turned, asks = passage.turned, codes == Operation.CHECK_AND_INSERT
+        steps = 1 + turned + (turned & asks)
+        final = np.cumsum(steps) - 1
+        begin = final - steps + 1
+        each = np.repeat(codes, steps)
+        each[begin[turned & asks]] = Operation.QUERY
+        each[final[turned] - 1] = Operation.SHIFT
+        each[final[turned]] = Operation.INSERT
+        found = self._ring._perform(each, np.repeat(keys, steps, axis=0)).age[begin]
+        age = self._within(found, passage.alive)
+        covered = passage.guaranteed_span + 1
+        return Results.of(age >= 0, age, status=passage.status, time=times, covered=covered)
+
+    def _within(self, age: Ages, alive: NDArray[np.int64]) -> Ages:
+        """Ages of the runs that count, -1 for the others."""
+        return np.where(age + self._spec.run <= alive, age, -1)
 
     def _advance(self, now: int) -> None:
         """Turn as far as an insertion at the time `now` would."""

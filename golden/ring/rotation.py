@@ -86,7 +86,7 @@ class RotationPolicy:
         )
 
 
-class Passage(NamedTuple):
+class Followed(NamedTuple):
     """What `RotationState` tells of each of n operations; all arrays have shape (n,)."""
 
     turned: NDArray[np.bool_]
@@ -233,7 +233,7 @@ class RotationState:
 
     # Many operations
 
-    def follow(self, codes: NDArray[np.uint8], times: Times) -> Passage:
+    def follow(self, codes: NDArray[np.uint8], times: Times) -> Followed:
         """Take part in operations one after another, and tell what depends on times.
 
         The `codes`, shape (n,), are values of `Operation`, of the families without
@@ -241,7 +241,7 @@ class RotationState:
         """
         if (core := compilation.core()) is not None:
             return self._follow_compiled(core, codes, times)
-        passage = Passage.empty(len(codes))
+        passage = Followed.empty(len(codes))
         inserts = np.isin(codes, (Operation.INSERT, Operation.CHECK_AND_INSERT))
         controls = np.flatnonzero(codes & OperationBit.ALONE)
         at, insertions = np.flatnonzero(inserts), times[inserts]
@@ -249,7 +249,7 @@ class RotationState:
         while start < len(codes):
             ahead = int(np.searchsorted(at, start))
             one = times[start : start + 1]
-            before = Passage.empty(1)
+            before = Followed.empty(1)
             self._tell(before, one, np.array([self.last]), np.array([self.filled]))
             if codes[start] == Operation.CLEAR:
                 self.clear()
@@ -270,8 +270,8 @@ class RotationState:
             start = part.stop
         return passage
 
-    def _follow_compiled(self, core: Any, codes: NDArray[np.uint8], times: Times) -> Passage:
-        passage = Passage.empty(len(codes))
+    def _follow_compiled(self, core: Any, codes: NDArray[np.uint8], times: Times) -> Followed:
+        passage = Followed.empty(len(codes))
         vector = self.vector()
         core.follow(np.ascontiguousarray(codes), np.ascontiguousarray(times), *vector, *passage)
         self.take(*vector)
@@ -304,7 +304,9 @@ class RotationState:
         if length != before:
             self.length = self.generation
 
-    def _tell(self, passage: Passage, times: Times, last: Times, filled: NDArray[np.int64]) -> None:
+    def _tell(
+        self, passage: Followed, times: Times, last: Times, filled: NDArray[np.int64]
+    ) -> None:
         """Fill in what holds at times, given last insertion and filling before each."""
         passage.alive[:] = self._alive(times, last)
         passage.status[:] = self._status(times, last, filled)
@@ -322,7 +324,7 @@ class RotationState:
             return min(full, max(old, free))
         return max(min(full, old), free)
 
-    def _stretch(self, inserts: NDArray[np.bool_], times: Times, passage: Passage) -> None:
+    def _stretch(self, inserts: NDArray[np.bool_], times: Times, passage: Followed) -> None:
         """Count one operation or more of which none turns."""
         # Times never decrease: the greatest of the insertions is the last one's.
         last = np.maximum.accumulate(np.where(inserts, times, self.last))

@@ -21,8 +21,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import analysis, compilation
-from ..convenience import State
-from ..errors import RekeyError, SpecificationError
 from ..filter import Answers, CountedFilter, Words, require_count
 from ..hash.siphash import check_secret
 from ..operations import Operation
@@ -30,6 +28,7 @@ from ..results import Ages, Results
 from ..spec import FilterSpec, GuardedEpochSpec
 from ..spec.base import require
 from ..spec.span import TIME_FIELDS
+from .keyed_ring import KeyedRing
 from .layout import Layout
 from .position import RingPosition
 from .segments import Segments
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from .compiled_segments import CompiledSegments
 
 
-class SlidingFilter(CountedFilter):
+class SlidingFilter(KeyedRing):
     """Base of the count-based filters; built through a subclass or `from_spec`.
 
     Parameters
@@ -115,11 +114,6 @@ class SlidingFilter(CountedFilter):
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
             for name, default in own.items()
         ]
-
-    @property
-    def spec(self) -> FilterSpec:
-        """Specification of the filter."""
-        return self._spec
 
     @classmethod
     def from_spec(cls, spec: FilterSpec, *, secret: int = 0) -> Self:  # type: ignore[override]
@@ -200,50 +194,6 @@ class SlidingFilter(CountedFilter):
         if self._follow is not None:
             raise ValueError("filter: must be attached with write=True to change it")
         self._ring.generation = int(value)
-
-    # Secrets
-
-    def rekey(self, secret: int) -> None:
-        """Load a new secret, of at most 128 bits, random, and unknown to anyone who chooses keys.
-
-        With ``spec.rekey`` it is that of the next segment that comes into the
-        ring, at the next shift, whatever causes it. The segments before keep
-        theirs, and no key is forgotten. Without ``spec.rekey`` it is that of
-        all segments from the next clear on; one loaded later takes its place.
-        A clear gives all segments the newest secret in either case.
-
-        Raises
-        ------
-        RekeyError
-            If `rekey_ready` is False. Nothing is changed then.
-        TypeError, ValueError, SpecificationError
-            If the `secret` is wrong; as for `SlidingFilter`.
-        """
-        secret = self._checked_secret(secret)
-        if not self.rekey_ready:
-            # A secret that waits comes in at one shift; then all segments but one are older.
-            ring = self._ring
-            left = ring.older if ring.waiting is None else self.spec.ring_segments
-            raise RekeyError(
-                f"rekey: must come when all segments of the ring have one secret, "
-                f"not {left} shift{'s' if left > 1 else ''} before"
-            )
-        self._ring.waiting = secret
-
-    @property
-    def rekey_ready(self) -> bool:
-        """Whether `rekey` takes a secret now.
-
-        With ``spec.rekey``, when no secret waits for its shift and all
-        segments of the ring have the same one: two are alive at most, and the
-        spare counts for nothing. Without ``spec.rekey``, always.
-        """
-        return not self.spec.rekey or (self._ring.waiting is None and self._ring.older == 0)
-
-    @property
-    def secrets(self) -> list[int]:
-        """Secrets of the segments of the ring, youngest to oldest; zeros if the hash has none."""
-        return [self._ring.secret_of(index) for index in range(self.spec.ring_segments)]
 
     # State
 
@@ -331,53 +281,6 @@ class SlidingFilter(CountedFilter):
             self.spec.run, self.spec.window_generations, fills=fills
         )
 
-    # Files
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Specification and form, from which a state file builds the filter."""
-        return {"spec": self.spec.to_dict(), "partitioned": self.partitioned}
-
-    @classmethod
-    def _specified(cls, parameters: dict[str, Any]) -> FilterSpec:
-        return FilterSpec.from_dict(parameters["spec"])
-
-    @classmethod
-    def _build(cls, parameters: dict[str, Any]) -> Self:
-        return cls(cls._specified(parameters), partitioned=parameters["partitioned"])
-
-    @property
-    def _private(self) -> bool:
-        return self.spec.hash == "siphash"
-
-    def _state(self) -> State:
-        ring = self._ring
-        numbers: dict[str, Any] = {
-            "ring": ring.numbers(),
-            "counters": [self.operations, self.insertions, self.hits, self.shifts],
-        }
-        if self._private:
-            # The bits say nothing without them.
-            numbers["secrets"] = [ring.secret, ring.older_secret, ring.older, ring.waiting]
-        return numbers, {"bits": np.packbits(self._segments.bits)}
-
-    def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        operations, insertions, hits, shifts = numbers["counters"]
-        self._ring.set_numbers(numbers["ring"], insertions, shifts)
-        if not all(type(number) is int and number >= 0 for number in (operations, hits)):
-            raise ValueError(f"counters {operations}, {hits} do not fit the specification")
-        self.operations, self._inserted_keys, self.hits = operations, insertions, hits
-        if self._private:
-            self._ring.set_secrets(*numbers["secrets"])
-        packed, shape = arrays["bits"], self._segments.bits.shape
-        size = shape[0] * shape[1]
-        if packed.size != -(-size // 8):
-            raise ValueError(f"{packed.size} bytes do not fit the specification")
-        self._segments.bits = np.unpackbits(packed, count=size).reshape(shape).astype(np.bool_)
-
-    def _identity(self) -> Any:
-        return self._ring.identity()
-
     # Inside
 
     def _adopt(
@@ -385,13 +288,6 @@ class SlidingFilter(CountedFilter):
     ) -> None:
         """Take other segments in place of those of the constructor."""
         self._segments, self._engine, self._follow = segments, segments.engine, follow
-
-    def _checked_secret(self, secret: int) -> int:
-        if self.spec.hash != "siphash":
-            raise SpecificationError(
-                f"secret: must not be given for hash {self.spec.hash}, which takes none"
-            )
-        return check_secret(secret)
 
     @property
     def _no_key(self) -> Words:

@@ -12,7 +12,7 @@ from .. import compilation
 from ..convenience import State
 from ..filter import Answers, Words, require_count
 from ..operations import Operation
-from ..results import Ages, Results
+from ..results import Ages
 from ..saved import MODELS
 from ..spec import FilterSpec
 from ..spec.base import require
@@ -212,27 +212,6 @@ class TimeLimitedRing(Joinable):
     def _further_counters(self) -> dict[str, int]:
         names = ("shifts", "shortened", "overfilled")
         return {name: getattr(self._turns, name) for name in names}
-
-    def _perform_in_turn(self, codes: NDArray[np.uint8], keys: Words, times: Times) -> Results:
-        passage = self._turns.follow(codes, times)
-        self._last = self._turns.latest
-        # An operation that turns is its query, a shift and its insertion.
-        turned, asks = passage.turned, codes == Operation.CHECK_AND_INSERT
-        steps = 1 + turned + (turned & asks)
-        final = np.cumsum(steps) - 1
-        begin = final - steps + 1
-        each = np.repeat(codes, steps)
-        each[begin[turned & asks]] = Operation.QUERY
-        each[final[turned] - 1] = Operation.SHIFT
-        each[final[turned]] = Operation.INSERT
-        found = self._ring._perform(each, np.repeat(keys, steps, axis=0)).age[begin]
-        age = self._within(found, passage.alive)
-        covered = passage.guaranteed_span + 1
-        return Results.of(age >= 0, age, status=passage.status, time=times, covered=covered)
-
-    def _within(self, age: Ages, alive: NDArray[np.int64]) -> Ages:
-        """Ages of the runs that count, -1 for the others."""
-        return np.where(age + self._spec.run <= alive, age, -1)
 
     def rekey(self, secret: int) -> None:
         """Load a new `secret`; as `SlidingFilter.rekey`, with its errors."""

@@ -67,7 +67,7 @@ Engine = Callable[[Any], AbstractContextManager[ReplayUnit]]
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedRecords:
     """Results of the engine for the records from operation `start` on, with what is true of them.
 
     The `results` and the `truth` have arrays of shape (n,).
@@ -91,7 +91,7 @@ def run(
     secret: int | None = None,
     limit: int | None = None,
     progress: Callable[[RunResult, float | None], None] | None = None,
-    sink: Callable[[Judged], None] | None = None,
+    sink: Callable[[JudgedRecords], None] | None = None,
 ) -> RunResult:
     """Check and insert every key of a stream, and judge every verdict.
 
@@ -191,7 +191,7 @@ class _Replay:
         asked: Specification,
         unit: ReplayUnit | None,
         clock: TickCounter | None,
-        sink: Callable[[Judged], None] | None,
+        sink: Callable[[JudgedRecords], None] | None,
     ) -> None:
         self._trace = trace
         self._unit = unit
@@ -274,7 +274,7 @@ class _Replay:
         truth = self._oracle.check_and_insert(keys, times, covered)
         self._count(truth, found.seen)
         if self._sink is not None:
-            self._sink(Judged(self.done, records, found, truth))
+            self._sink(JudgedRecords(self.done, records, found, truth))
         self.done += len(records)
         if self.done == self._course.due:
             self._course.mark(self.done, self.result.repeats)

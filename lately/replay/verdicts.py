@@ -10,7 +10,7 @@ import numpy as np
 
 from ..golden.durations import NANOSECONDS
 from .oracle import CLASSES
-from .run import Judged
+from .run import JudgedRecords
 
 COLUMNS = ("index", "timestamp", "key", "seen", "class", "distance")
 """Operation from 0; seconds since the epoch or blank; text; verdict; what the oracle
@@ -21,7 +21,7 @@ _GROUP_ROWS = 1 << 16
 
 
 @contextmanager
-def open_verdicts(file: BinaryIO, form: str) -> Iterator[Callable[[Judged], None]]:
+def open_verdicts(file: BinaryIO, form: str) -> Iterator[Callable[[JudgedRecords], None]]:
     """Yield a function that appends verdicts to a file, which stays open.
 
     The `form` is 'csv' or 'parquet'.
@@ -35,7 +35,7 @@ def open_verdicts(file: BinaryIO, form: str) -> Iterator[Callable[[Judged], None
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(COLUMNS)
 
-        def append(verdicts: Judged) -> None:
+        def append(verdicts: JudgedRecords) -> None:
             rows = _rows(verdicts)
             if any(map("".join(text for text, _ in verdicts.records).__contains__, _QUOTED)):
                 writer.writerows(rows)
@@ -47,7 +47,7 @@ def open_verdicts(file: BinaryIO, form: str) -> Iterator[Callable[[Judged], None
         text.detach()
 
 
-def _rows(verdicts: Judged) -> Iterator[tuple[Any, ...]]:
+def _rows(verdicts: JudgedRecords) -> Iterator[tuple[Any, ...]]:
     texts, times = zip(*verdicts.records, strict=True)
     return zip(
         range(verdicts.start, verdicts.start + len(texts)),
@@ -68,7 +68,7 @@ def _time_text(time: int) -> str:
 
 
 @contextmanager
-def _open_parquet(file: BinaryIO) -> Iterator[Callable[[Judged], None]]:
+def _open_parquet(file: BinaryIO) -> Iterator[Callable[[JudgedRecords], None]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -81,7 +81,7 @@ def _open_parquet(file: BinaryIO) -> Iterator[Callable[[Judged], None]]:
             writer.write_table(pa.concat_tables(waiting))
             waiting.clear()
 
-    def append(verdicts: Judged) -> None:
+    def append(verdicts: JudgedRecords) -> None:
         waiting.append(pa.table(_arrays(pa, verdicts), schema))
         # Each write becomes a row group, and small ones make a file slow.
         if sum(table.num_rows for table in waiting) >= _GROUP_ROWS:
@@ -92,7 +92,7 @@ def _open_parquet(file: BinaryIO) -> Iterator[Callable[[Judged], None]]:
         flush()
 
 
-def _arrays(pa: Any, verdicts: Judged) -> dict[str, Any]:
+def _arrays(pa: Any, verdicts: JudgedRecords) -> dict[str, Any]:
     texts, times = zip(*verdicts.records, strict=True)
     distance = verdicts.truth.distance
     values = (

@@ -1,0 +1,129 @@
+"""Secrets and state files of the rings that count insertions."""
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..convenience import State
+from ..errors import RekeyError, SpecificationError
+from ..filter import CountedFilter
+from ..hash.siphash import check_secret
+from ..spec import FilterSpec
+from .position import RingPosition
+from .segments import Segments
+
+if TYPE_CHECKING:
+    from .compiled_segments import CompiledSegments
+
+
+class KeyedRing(CountedFilter):
+    """Part of `SlidingFilter` that loads secrets, and is written to state files."""
+
+    partitioned: bool
+    _spec: FilterSpec
+    _ring: RingPosition
+    _segments: "Segments | CompiledSegments"
+
+    @property
+    def spec(self) -> FilterSpec:
+        """Specification of the filter."""
+        return self._spec
+
+    # Secrets
+
+    def rekey(self, secret: int) -> None:
+        """Load a new secret, of at most 128 bits, random, and unknown to anyone who chooses keys.
+
+        With ``spec.rekey`` it is that of the next segment that comes into the
+        ring, at the next shift, whatever causes it. The segments before keep
+        theirs, and no key is forgotten. Without ``spec.rekey`` it is that of
+        all segments from the next clear on; one loaded later takes its place.
+        A clear gives all segments the newest secret in either case.
+
+        Raises
+        ------
+        RekeyError
+            If `rekey_ready` is False. Nothing is changed then.
+        TypeError, ValueError, SpecificationError
+            If the `secret` is wrong; as for `SlidingFilter`.
+        """
+        secret = self._checked_secret(secret)
+        if not self.rekey_ready:
+            # A secret that waits comes in at one shift; then all segments but one are older.
+            ring = self._ring
+            left = ring.older if ring.waiting is None else self.spec.ring_segments
+            raise RekeyError(
+                f"rekey: must come when all segments of the ring have one secret, "
+                f"not {left} shift{'s' if left > 1 else ''} before"
+            )
+        self._ring.waiting = secret
+
+    @property
+    def rekey_ready(self) -> bool:
+        """Whether `rekey` takes a secret now.
+
+        With ``spec.rekey``, when no secret waits for its shift and all
+        segments of the ring have the same one: two are alive at most, and the
+        spare counts for nothing. Without ``spec.rekey``, always.
+        """
+        return not self.spec.rekey or (self._ring.waiting is None and self._ring.older == 0)
+
+    @property
+    def secrets(self) -> list[int]:
+        """Secrets of the segments of the ring, youngest to oldest; zeros if the hash has none."""
+        return [self._ring.secret_of(index) for index in range(self.spec.ring_segments)]
+
+    def _checked_secret(self, secret: int) -> int:
+        if self.spec.hash != "siphash":
+            raise SpecificationError(
+                f"secret: must not be given for hash {self.spec.hash}, which takes none"
+            )
+        return check_secret(secret)
+
+    # Files
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Specification and form, from which a state file builds the filter."""
+        return {"spec": self.spec.to_dict(), "partitioned": self.partitioned}
+
+    @classmethod
+    def _specified(cls, parameters: dict[str, Any]) -> FilterSpec:
+        return FilterSpec.from_dict(parameters["spec"])
+
+    @classmethod
+    def _build(cls, parameters: dict[str, Any]) -> Self:
+        return cls(spec=cls._specified(parameters), partitioned=parameters["partitioned"])
+
+    @property
+    def _private(self) -> bool:
+        return self.spec.hash == "siphash"
+
+    def _state(self) -> State:
+        ring = self._ring
+        numbers: dict[str, Any] = {
+            "ring": ring.numbers(),
+            "counters": [self.operations, ring.insertions, self.hits, ring.shifts],
+        }
+        if self._private:
+            # The bits say nothing without them.
+            numbers["secrets"] = [ring.secret, ring.older_secret, ring.older, ring.waiting]
+        return numbers, {"bits": np.packbits(self._segments.bits)}
+
+    def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        operations, insertions, hits, shifts = numbers["counters"]
+        self._ring.set_numbers(numbers["ring"], insertions, shifts)
+        if not all(type(number) is int and number >= 0 for number in (operations, hits)):
+            raise ValueError(f"counters {operations}, {hits} do not fit the specification")
+        self.operations, self._inserted_keys, self.hits = operations, insertions, hits
+        if self._private:
+            self._ring.set_secrets(*numbers["secrets"])
+        packed, shape = arrays["bits"], self._segments.bits.shape
+        size = shape[0] * shape[1]
+        if packed.size != -(-size // 8):
+            raise ValueError(f"{packed.size} bytes do not fit the specification")
+        self._segments.bits = np.unpackbits(packed, count=size).reshape(shape).astype(np.bool_)
+
+    def _identity(self) -> Any:
+        return self._ring.identity()
