@@ -1,5 +1,7 @@
 """Drawings of the pages: units, rings, windows in time, deduplicators, and clock against area."""
 
+import io
+import tempfile
 import tomllib
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
@@ -9,6 +11,13 @@ from typing import Any
 import numpy as np
 from amaranth.sim import Simulator
 
+from lately.captures.capture_files import CaptureFiles
+from lately.captures.made_packets import MadePackets
+from lately.captures.two_taps import Taps, tap
+from lately.dedup.copy_report import CopyReport
+from lately.dedup.deduplicate import Deduplication, deduplicate
+from lately.dedup.report_page import picture
+from lately.dedup.window import dedup_spec
 from lately.golden import Operation, from_spec, preset
 from lately.golden.spec import GEBFSpec
 from lately.hdl.build import filter_unit
@@ -282,6 +291,46 @@ def tick_diagram(cycle: int = 2) -> str:
     return "\n".join(["```text", *(line.rstrip() for line in lines), "```"])
 
 
+# Copies of packets
+
+COPIES = IMAGES / "copies.svg"
+
+STREAM = Taps(delay=40_000, jitter=60_000, hops=1, repeats=0.1, repeat_after=200_000_000)
+"""Taps of the picture of a report: a router between them, and packets that are sent again."""
+
+
+@cache
+def copy_report() -> tuple[CopyReport, float]:
+    """Return the report on copies of a stream of two taps, and its span in seconds."""
+    span, window, output = 10_000_000, 65_536, io.BytesIO()
+    tap(MadePackets(20_000, rate=20_000), output, STREAM)
+    spec, tick = dedup_spec(span, window, 1e-6)
+    what = Deduplication(span=span, window=window, spec=spec, tick=tick)
+    report = CopyReport(what, ["taps.pcap"])
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(output.getvalue())
+        file.flush()
+        with CaptureFiles([file.name]) as capture:
+            deduplicate(capture, [report], what)
+    return report, span / 1e9
+
+
+def copies_words() -> str:
+    """Put the picture of a report on copies into words."""
+    report, _ = copy_report()
+    groups = (
+        f"{row['kept']} kept and {row['dropped']} dropped from {row['from_seconds']:.2g} s on"
+        for row in report.figures()["distances"]
+    )
+    return f"Repeats by distance: {', '.join(groups)}; suggested span {report.suggested_span} ns"
+
+
+def draw_copies() -> None:
+    """Draw the plots of a report on copies."""
+    report, span = copy_report()
+    picture(report, span, COPIES, copies_words())
+
+
 # Clock and area
 
 
@@ -319,6 +368,7 @@ def draw_area(summaries: Sequence[Summary], path: Path) -> None:
 
 
 PAGES = (
+    Page(DOCS / "dedup.md", dict, drawings=lambda: {COPIES: copies_words()}, draw=draw_copies),
     Page(DOCS / "hardware.md", dict, drawings=_hardware_drawings, draw=draw_hardware),
     Page(DOCS / "filters.md", dict, drawings=lambda: {RING: ring_words()}, draw=draw_ring),
     _block_page("index", "window"),

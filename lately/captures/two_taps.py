@@ -237,7 +237,7 @@ class _Course:
         due = np.flatnonzero(self._waiting[_ORDER] <= until)
         due = due[np.argsort(self._waiting[_ORDER, due], kind="stable")]
         copies = self._waiting[:, due]
-        self._output.write(_records(self._buffer, copies, self._how))
+        self._output.write(_records(self._buffer, copies, self._how).data)
         numbers, taps = self._waiting[_NUMBER, due], self._waiting[_TAP, due]
         self._waiting = np.delete(self._waiting, due, axis=1)
         self._tell(numbers, taps)

@@ -1,5 +1,6 @@
 """Command that removes packets that were seen lately from captures."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from secrets import randbits
@@ -25,7 +26,8 @@ from .reporting import INTERRUPTED, fail_with
 from .tables import print_facts
 
 if TYPE_CHECKING:
-    from ..dedup.deduplicate import DedupResult, Judged
+    from ..dedup.copy_report import CopyReport
+    from ..dedup.deduplicate import Deduplication, DedupResult, Judged
 
 
 @click.command(
@@ -52,6 +54,10 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="Write an output for each input, of the same name, and no OUT.",
 )
+@click.option("--dry-run", is_flag=True, help="Write no capture, and report; there is no OUT.")
+@click.option(
+    "--report", type=OutputFile(), metavar="FILE", help="Write a page about the copies, as HTML."
+)
 @click.option(
     "--dropped", type=OutputFile(), metavar="FILE", help="Write the dropped packets as a capture."
 )
@@ -74,6 +80,8 @@ def dedup(
     *,
     paths: tuple[str, ...],
     folder: str | None,
+    dry_run: bool,
+    report: str | None,
     watch: bool,
     verify: bool,
     as_json: bool,
@@ -98,6 +106,7 @@ def dedup(
       lately dedup mirror.pcapng unique.pcapng
       lately dedup ring_00*.pcap unique.pcap --span 2ms --dropped copies.pcap
       lately dedup ring_00*.pcap.gz --out-dir unique
+      lately dedup mirror.pcap --dry-run --report copies.html
       lately dedup erspan.pcap unique.pcap --inner --fields tos,no-checksum
       lately dedup mirror.pcap unique.pcap --fields frame --skip 14 --bytes 64
       lately dedup mirror.pcap unique.pcap --differs ttl --policy first-seen
@@ -105,7 +114,7 @@ def dedup(
       lately dedup mirror.pcap unique.pcap --verify --watch
       tcpdump -i eth0 -U -w - | lately dedup - - --span 10ms > unique.pcap
     """
-    files = packet_files(paths, folder, dry_run=False, live=False)
+    files = packet_files(paths, folder, dry_run, live=False)
     from ..dedup.deduplicate import deduplicate
     from ..golden.ring.timed_ring import TimeLimitedRing
 
@@ -118,6 +127,8 @@ def dedup(
     with ExitStack() as stack:
         source = stack.enter_context(open_inputs(files, folder, options["reorder"]))
         outputs = _open_outputs(stack, files, folder, options)
+        copies = _copy_report(what, files) if dry_run or report is not None else None
+        outputs += [] if copies is None else [copies]
         waiting = "Compiling the RTL" if what.engine == "rtl" else "Starting"
         shown: AbstractContextManager[Any] = _dedup_bar(waiting)
         if watch:
@@ -131,18 +142,38 @@ def dedup(
             )
             # Here an interrupt does not take away what is whole.
             stack.close()
-    head = {"capture": {"name": source.name, "format": source.format, "files": len(files.inputs)}}
-    figures = head | what.figures() | result.figures() | {"interrupted": heard()}
-    figures["check"] = None if oracle is None else oracle.finish().figures()
-    on_error = "-" in files.outputs
-    print_json(figures, err=on_error) if as_json else print_facts(facts(figures), err=on_error)
-    mismatches = result.mismatches
-    fail_with([*result.damages, *([f"mismatches: must be 0, not {mismatches}"] * bool(mismatches))])
+    head = {"name": source.name, "format": source.format, "files": len(files.inputs)}
+    _show(
+        {
+            "capture": head, **what.figures(), **result.figures(), "interrupted": heard(),
+            "dry_run": dry_run, "copies": None if copies is None else copies.figures(),
+            "check": None if oracle is None else oracle.finish().figures(),
+        },
+        as_json, err="-" in files.outputs, page=None if report is None else (report, copies),
+    )  # fmt: skip
+
+
+def _show(
+    figures: dict[str, Any], as_json: bool, *, err: bool, page: "tuple[str, Any] | None"
+) -> None:
+    """Print the figures of a deduplication, write its page, and report its failures."""
+    if page is not None:
+        from ..dedup.report_page import html
+
+        with open_output(page[0], None) as file:
+            file.write(html(figures, page[1]).encode())
+    if as_json:
+        print_json(figures, err=err)
+    else:
+        print_facts(facts(figures), err=err)
+    differing = figures["mismatches"]
+    failures = [f"mismatches: must be 0, not {differing}"] if differing else []
+    fail_with([*figures["damages"], *failures])
     if figures["interrupted"]:
         raise click.exceptions.Exit(INTERRUPTED)
 
 
-def _deduplication(options: dict[str, Any]) -> Any:
+def _deduplication(options: dict[str, Any]) -> "Deduplication":
     """Return the `Deduplication` of the options."""
     from ..dedup.deduplicate import Deduplication
     from ..dedup.window import dedup_spec
@@ -155,6 +186,12 @@ def _deduplication(options: dict[str, Any]) -> Any:
         span=long, window=window, spec=spec, tick=tick, compared=rules, rule=rule,
         secret=randbits(SECRET_BITS), engine=options["engine"],
     )  # fmt: skip
+
+
+def _copy_report(what: "Deduplication", files: PacketFiles) -> "CopyReport":
+    from ..dedup.copy_report import CopyReport
+
+    return CopyReport(what, [os.path.basename(path) for path in files.inputs])
 
 
 def _open_outputs(

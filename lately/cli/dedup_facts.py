@@ -27,7 +27,10 @@ def facts(figures: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield "control", f"{control:,}", "of the packets are ARP, LLDP, STP or IS-IS"
     yield from rule_facts(figures["rules"])
     yield "dropped", counts["dropped"], f"seen within {within}{share}"
-    yield "bytes written", counts["bytes_written"], f"of {counts['bytes_read']}"
+    if figures["copies"]:
+        yield from _copied(figures["copies"])
+    if not figures["dry_run"]:
+        yield "bytes written", counts["bytes_written"], f"of {counts['bytes_read']}"
     early = "; the compressed data ends early" if figures["truncated"] else ""
     if figures["missing_bytes"] or early:
         note = f"bytes at the end, of a record that is not whole; left out{early}"
@@ -52,6 +55,19 @@ def facts(figures: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield from _checked(figures["check"])
     speed = figures["packets_per_second"]
     yield "time", f"{figures['seconds']:,.2f} s", f"{speed:,.0f} packets/s" if speed else ""
+
+
+def _copied(copies: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield names, values and notes of a report on copies."""
+    from ..replay.formatting import seconds_text
+
+    span = copies["suggested_span_seconds"]
+    if span is not None:
+        note = "twice the end of the nearest group of distances"
+        yield "suggested span", seconds_text(span), f"{note}; {copies['repeats']:,} repeats in all"
+    for kind, rows in copies["pairs"].items():
+        for row in [row for row in rows if row["from"] != row["to"]][:3]:
+            yield kind, f"{row['copies']:,}", f"copies: {row['from']}, then {row['to']}"
 
 
 def _checked(check: dict[str, Any]) -> Iterator[tuple[str, str, str]]:

@@ -83,7 +83,9 @@ def tap(
 
     made = MadePackets(packets, rate=rate, seed=seed) if capture == "generator" else None
     times = {"delay": delay, "jitter": jitter, "repeat_after": repeat_after, "disorder": disorder}
-    taken = {name: nanoseconds(name.replace("_", "-"), text) for name, text in times.items()}
+    taken: dict[str, Any] = {
+        name: nanoseconds(name.replace("_", "-"), text) for name, text in times.items()
+    }
     taps = Taps(**taken, **how, seed=seed)
     with ExitStack() as stack:
         source = made or stack.enter_context(CaptureReader(capture))

@@ -4,6 +4,7 @@ import io
 import os
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,9 +73,12 @@ def picture(
 def drawings(result: RunResult) -> list[tuple[str, str]]:
     """Return the plots as SVG whose colours are variables of a page, each with what it shows."""
     return [
-        (_svg(result, 5, _draw_rates, 2), "Rates over the run"),
-        (_svg(result, 3.6, _draw_fills), f"Fill ratios per {part_name(result.spec)}"),
-        (_svg(result, 5, _draw_distances, 2), "Repeats by distance"),
+        (page_drawing(5, partial(_draw_rates, result=result), 2), "Rates over the run"),
+        (
+            page_drawing(3.6, partial(_draw_fills, result=result)),
+            f"Fill ratios per {part_name(result.spec)}",
+        ),
+        (page_drawing(5, partial(_draw_distances, result=result), 2), "Repeats by distance"),
     ]
 
 
@@ -95,14 +99,14 @@ def blank_figure(width: float, height: float) -> "Figure":
     return Figure(figsize=(width, height), layout=None)
 
 
-def _svg(result: RunResult, height: float, draw: Callable[..., list[Mark]], plots: int = 1) -> str:
+def page_drawing(height: float, draw: Callable[..., list[Mark]], plots: int = 1) -> str:
     """Draw plots, one above the other, as SVG whose colours are the page's variables."""
     text = io.StringIO()
     with style():
         figure = blank_figure(9, height)
         heights = {"height_ratios": (2, 1), "hspace": 0.14} if plots == 2 else {}
         axes = figure.subplots(plots, 1, sharex=True, squeeze=False, gridspec_kw=heights)
-        marks = draw(*axes[:, 0], result)
+        marks = draw(*axes[:, 0])
         unsaid = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(text, format="svg", transparent=True, metadata=unsaid)
     drawing = with_marks(text.getvalue(), figure, marks)
@@ -140,7 +144,7 @@ def _draw_rates(upper: "Axes", lower: "Axes", result: RunResult) -> list[Mark]:
         )
     _scale_rates(upper, estimated, predicted or 0.0)
     upper.set(ylabel="false-positive rate", title=_rates_title(figures))
-    _legend(upper)
+    legend(upper)
     edges = np.concatenate([[0], ends])
     repeats = np.diff([0] + [group[-1].repeats for group in groups])
     shares = repeats / np.maximum(np.diff(edges), 1)
@@ -282,7 +286,7 @@ def _draw_fills(axes: "Axes", result: RunResult) -> list[Mark]:
         title = f"At most {most} of a {part}'s cells were in use"
         label = "column, the first chosen first" if part == "column" else part
         axes.set(xlabel=label, ylabel="cells in use", title=title)
-    _legend(axes)
+    legend(axes)
     return [
         Mark(
             axes,
@@ -332,7 +336,7 @@ def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> list[Mar
         place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "ha": side, "va": "top"}
         upper.annotate(text, (at, 0.97), color=COLOURS[colour], **place)
     upper.set(ylabel="operations per octave", title=_distances_title(result))
-    _legend(upper)
+    legend(upper)
     lower.set(ylim=(-0.06, 1.06), ylabel="seen")
     unit = f"ticks of {seconds_text(result.span.tick / 10**9)}" if result.span else "operations"
     lower.set_xlabel(f"{unit} since the key was last inserted")
@@ -381,7 +385,7 @@ def _format(upper: "Axes", lower: "Axes") -> None:
     upper.tick_params(labelbottom=False)
 
 
-def _legend(axes: "Axes") -> None:
+def legend(axes: "Axes") -> None:
     """Put the legend between title and plot, where it hides nothing."""
     entries = zip(*axes.get_legend_handles_labels(), strict=True)
     # Measurement first: errorbars would otherwise come after the lines.

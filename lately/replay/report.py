@@ -1,29 +1,19 @@
 """Page of a run: key figures, verdict classes, plots."""
 
-from pathlib import Path
 from typing import Any
 
 from ..intervals import clopper_pearson
-from .formatting import count_text, held, interval_text, part_name, rate_text, seconds_text
+from .formatting import rate_text
 from .oracle import CLASSES
+from .pages import render
 from .plots import drawings
 from .run import RunResult
 
 
 def html(result: RunResult) -> str:
     """Lay out a self-contained page: key figures, verdict classes, plots, specification."""
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters |= {"count": count_text, "rate": rate_text, "interval": interval_text}
-    environment.filters |= {"time": seconds_text, "held": held, "part": part_name}
-    return environment.get_template("report.html").render(
+    return render(
+        "report.html",
         figures=result.figures(),
         spec=result.spec,
         classes=class_rows(result),

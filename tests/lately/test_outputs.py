@@ -67,7 +67,7 @@ def capture(tmp_path):
 def test_every_output_is_checked():
     """An option or argument that names an output has one of the types that check it."""
     names = {"out", "output", "directory", "marked", "truth", "plot", "record", "state"}
-    names |= {"folder", "dropped"}
+    names |= {"folder", "dropped", "report"}
     outputs = {(path, one.name) for path, one in parameters() if one.name in names}
     checked = {
         (path, one.name)
@@ -75,7 +75,7 @@ def test_every_output_is_checked():
         if isinstance(one.type, OutputFile | OutputFolder)
     }
     assert outputs == checked
-    assert (len(FILES), len(FOLDERS)) == (8, 5)
+    assert (len(FILES), len(FOLDERS)) == (9, 5)
 
 
 def test_every_stream_is_known_as_an_input():

@@ -1,4 +1,4 @@
-"""The page of a run in a real browser: values of the mark that is nearest to the pointer."""
+"""Pages of reports in a real browser: values of the mark that is nearest to the pointer."""
 
 import html
 import re
@@ -6,7 +6,9 @@ import shutil
 import subprocess
 
 import pytest
+from click.testing import CliRunner
 
+from lately.cli.app import main
 from lately.golden.spec import preset
 from lately.replay.report import html as page_of
 from lately.replay.run import run
@@ -55,10 +57,31 @@ def page(tmp_path_factory):
         return page_of(run(records, preset("tiny"), engine="golden"))
 
 
-def test_page_needs_nothing_but_itself(page):
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory):
+    """The page of a deduplication of two taps."""
+    taps = tmp_path_factory.mktemp("taps") / "taps.pcap"
+    repeats = ["--repeats", "0.1", "--repeat-after", "200ms", "--hops", "1", "--vlan", "7"]
+    for words in (
+        ["tap", "generator", taps, "--packets", 500, *repeats],
+        ["dedup", taps, "--dry-run", "--report", taps.with_name("page.html"), "--span", "1ms"],
+    ):
+        done = CliRunner().invoke(main, [*map(str, words)])
+        assert done.exit_code == 0, done.output
+    assert {path.name for path in taps.parent.iterdir()} == {"taps.pcap", "page.html"}
+    return taps.with_name("page.html").read_text("utf-8")
+
+
+@pytest.fixture(params=["page", "copies"])
+def either(request):
+    return request.getfixturevalue(request.param)
+
+
+def test_page_needs_nothing_but_itself(either):
+    page = either
     assert not re.search(r"(src|href)\s*=\s*[\"'](?!#)", page)
     assert not re.search(r"@import|url\((?!#)", page)
-    assert page.count("<figure") == page.count('<g class="marks">') == page.count('"tip"') == 3
+    assert page.count("<figure") == page.count('<g class="marks">') == page.count('"tip"') > 1
 
 
 def test_each_mark_tells_its_values(page):
@@ -70,14 +93,25 @@ def test_each_mark_tells_its_values(page):
     assert re.match(r".* operations since the key was last inserted: .* seen", titles[-1])
 
 
-def test_pointer_shows_the_nearest_mark(page, tmp_path):
+def test_page_of_copies(copies):
+    """Distances, and pairs of tags and TTLs, are in it."""
+    titles = [html.unescape(title) for title in re.findall(r"<circle[^>]*><title>([^<]*)", copies)]
+    assert re.fullmatch(r"4.\d us to 5.6 us: \d+ repeats, \d+ dropped", titles[0])
+    assert any(re.fullmatch(r"from 0 \w+: .* packets/s, .* of them dropped", one) for one in titles)
+    rows = re.findall(r"<tr><td>(.*?)</td><td class=\"left\">(.*?)</td><td>(.*?)</td></tr>", copies)
+    copied = re.search(r"<dt>dropped</dt><dd>(\d+)<small>50%", copies)[1]
+    assert {("none", "7", copied), ("64", "63", copied)} <= set(rows)
+
+
+def test_pointer_shows_the_nearest_mark(either, tmp_path):
+    page = either
     file = tmp_path / "report.html"
     file.write_text(page.replace("</body>", PROBE + "</body>"))
     command = [browser(), "--headless", "--no-sandbox", "--disable-gpu",
                f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", file.as_uri()]  # fmt: skip
     shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
     told = html.unescape(re.search(r'<pre id="told">([^<]*)', shown)[1]).splitlines()
-    assert len(told) == 9
+    assert len(told) == 3 * page.count("<figure")
     for line in told:
         title, tip, visible, near = line.split("|")
         assert (tip, visible, near) == (title, "true", "1" if title else "0")

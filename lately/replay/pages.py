@@ -1,0 +1,24 @@
+"""Self-contained pages, which templates lay out."""
+
+from pathlib import Path
+from typing import Any
+
+from .formatting import count_text, held, interval_text, part_name, rate_text, seconds_text
+
+_FOLDERS = [Path(__file__).parent, Path(__file__).parents[1] / "dedup"]
+
+
+def render(template: str, **values: Any) -> str:
+    """Return the page of a template for some values."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_FOLDERS),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"count": count_text, "rate": rate_text, "interval": interval_text}
+    environment.filters |= {"time": seconds_text, "held": held, "part": part_name}
+    return environment.get_template(template).render(values)

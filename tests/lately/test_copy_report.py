@@ -1,0 +1,139 @@
+"""Report on copies, against streams whose copies are known."""
+
+import csv
+import io
+import json
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+from capture_files import ethernet, interface, ip4, ip6, packet, pcap, section, udp
+from click.testing import CliRunner
+
+from lately.captures.capture_files import CaptureFiles
+from lately.captures.made_packets import MadePackets
+from lately.captures.two_taps import Taps, tap
+from lately.cli.app import main
+from lately.dedup import copy_report
+from lately.dedup.copy_report import BINS, TIMES, CopyReport, edges
+from lately.dedup.deduplicate import Deduplication, deduplicate
+from lately.dedup.window import dedup_spec
+
+MS = 10**6
+
+
+def report(path, span=50 * MS, names=("in",)):
+    spec, tick = dedup_spec(span, 65_536, 1e-9)
+    what = Deduplication(span=span, window=65_536, spec=spec, tick=tick)
+    found = CopyReport(what, list(names))
+    with CaptureFiles([str(path)]) as capture:
+        result = deduplicate(capture, [found], what)
+    return found, result
+
+
+def two_taps(folder, how, count=3000):
+    output, truth = io.BytesIO(), io.BytesIO()
+    tap(MadePackets(count, rate=20_000), output, how, truth=truth)
+    (folder / "taps").write_bytes(output.getvalue())
+    return folder / "taps", list(csv.DictReader(truth.getvalue().decode().splitlines()))
+
+
+@pytest.mark.parametrize("room", [1 << 16, 100])
+def test_distances(tmp_path, room, monkeypatch):
+    """Each copy is at the distance of its tap, and a repeat at the distance of its sender."""
+    monkeypatch.setattr("lately.captures.capture_reader._PACKETS", room)
+    how = Taps(delay=40_000, jitter=60_000, hops=1, repeats=0.2, repeat_after=200 * MS)
+    path, truth = two_taps(tmp_path, how)
+    found, result = report(path)
+    copies = sum(row["copy"] == "1" for row in truth)
+    again = sum(row["again"] == "1" and row["copy"] == "0" for row in truth)
+    assert (found.distances.sum(axis=0) == (again, copies)).all()
+    limits, filled = edges(), np.flatnonzero(found.distances[:, 1])
+    assert limits[filled[0]] <= 40.1e-6
+    assert limits[filled[-1] + 1] >= 99e-6
+    assert found.suggested_span == 200_000
+    assert found.rates.sum(axis=0).tolist() == [result.packets - copies, copies]
+    assert found.pairs["ttl"] == {(64, 63): copies}
+    assert found.pairs["vlan"] == {(-1, -1): copies}
+    # The suggested span finds the copies alone.
+    assert report(path, found.suggested_span)[1].dropped == copies
+
+
+def test_pairs_and_talkers(tmp_path):
+    """Interfaces, tags and addresses of both packets, and the addresses of layer 3."""
+    rows, ends = [], Counter()
+    for number in range(60):
+        header, kind = ((ip4, 0x0800), (ip6, 0x86DD))[number % 3 == 0]
+        content = header(udp(number.to_bytes(4, "big")))
+        rows.append(packet(1000 * number, ethernet(kind, content), interface=number % 2))
+        tagged = ethernet(kind, content, tags=[number % 2 + 8], macs=bytes(range(12, 24)))
+        rows.append(packet(1000 * number + 1, tagged, interface=2))
+        ends[kind] += 1
+    path = tmp_path / "in"
+    path.write_bytes(section() + 3 * interface() + b"".join(rows))
+    figures = report(path)[0].figures()
+    assert figures["pairs"]["interface"] == [
+        {"from": f"interface {n}", "to": "interface 2", "copies": 30} for n in range(2)
+    ]
+    assert figures["pairs"]["vlan"] == [
+        {"from": "none", "to": str(n), "copies": 30} for n in (8, 9)
+    ]
+    one = "06:07:08:09:0a:0b to 00:01:02:03:04:05"
+    two = "12:13:14:15:16:17 to 0c:0d:0e:0f:10:11"
+    assert figures["pairs"]["mac"] == [{"from": one, "to": two, "copies": 60}]
+    assert figures["talkers"] == [
+        {"from": "10.0.0.1", "to": "10.0.0.2", "copies": ends[0x0800]},
+        {"from": "::", "to": "::1", "copies": ends[0x86DD]},
+    ]
+
+
+def test_suggestions(tmp_path):
+    """Nothing is suggested without a group that is near; a single near packet is no group."""
+    assert report(write(tmp_path, []))[0].suggested_span is None
+    hellos = [(10**10 * number, b"hello") for number in range(9)]
+    assert report(write(tmp_path, hellos))[0].suggested_span is None
+    found = report(write(tmp_path, []))[0]
+    found.distances[4 * BINS] = 990
+    found.distances[BINS, 0] = 1
+    assert found.suggested_span == 50_000
+    found.distances[5 * BINS] = 100
+    assert found.suggested_span == 500_000
+
+
+def write(folder, packets):
+    (folder / "in").write_bytes(pcap(packets, nano=True))
+    return folder / "in"
+
+
+def test_times_get_coarser(tmp_path):
+    """Packets of a long capture stay in the parts of their times."""
+    times = [*range(0, 1000, 10), *range(1000, 10**9, 10**6)]
+    found, _ = report(write(tmp_path, [(time, time.to_bytes(8, "big")) for time in times]), 1000)
+    assert TIMES // 2 <= -(-times[-1] // found.part) <= TIMES
+    expected = np.bincount(np.array(times) // found.part, minlength=TIMES)
+    assert found.rates.sum(axis=1).tolist() == expected.tolist()
+
+
+def test_many_names_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(copy_report, "_NAMES", 8)
+    frames = [ethernet(0x0800, ip4(b"", source=bytes([1, 2, 3, n // 2]))) for n in range(200)]
+    path = write(tmp_path, [(1000 * n, one) for n, one in enumerate(frames)])
+    assert len(report(path)[0].talkers) <= 100
+    monkeypatch.setattr("lately.captures.capture_reader._PACKETS", 10)
+    assert len(report(path)[0].talkers) <= 8
+
+
+def test_dry_run(tmp_path):
+    """Nothing is written, and the figures and lines have the report."""
+    path, truth = two_taps(tmp_path, Taps(hops=1), 500)
+    done = CliRunner().invoke(main, ["dedup", str(path), "--dry-run", "--json"])
+    figures = json.loads(done.stdout)
+    assert figures["dry_run"]
+    assert figures["dropped"] == sum(row["copy"] == "1" for row in truth)
+    assert figures["copies"]["suggested_span_seconds"] == 20e-6
+    shown = CliRunner().invoke(main, ["dedup", str(path), "--dry-run"]).stdout
+    assert re.search(r"suggested span +20 us   twice the end", shown)
+    assert re.search(r"ttl +500   copies: 64, then 63", shown)
+    assert "bytes written" not in shown
+    assert [one.name for one in tmp_path.iterdir()] == ["taps"]
