@@ -20,7 +20,7 @@ _HEADINGS = {
         "span", "window", "fpr", "policy", "differs", "scope", "by",
     ),
     "Inputs and outputs": (
-        "reorder", "folder", "dry_run", "report", "dropped", "marked",
+        "reorder", "folder", "dry_run", "page", "dropped", "marked",
     ),
 }  # fmt: skip
 

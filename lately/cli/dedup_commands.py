@@ -56,7 +56,11 @@ if TYPE_CHECKING:
 )
 @click.option("--dry-run", is_flag=True, help="Write no capture, and report; there is no OUT.")
 @click.option(
-    "--report", type=OutputFile(), metavar="FILE", help="Write a page about the copies, as HTML."
+    "--report",
+    "page",
+    type=OutputFile(),
+    metavar="FILE",
+    help="Write a page about the copies, as HTML.",
 )
 @click.option(
     "--dropped", type=OutputFile(), metavar="FILE", help="Write the dropped packets as a capture."
@@ -81,7 +85,7 @@ def dedup(
     paths: tuple[str, ...],
     folder: str | None,
     dry_run: bool,
-    report: str | None,
+    page: str | None,
     watch: bool,
     verify: bool,
     as_json: bool,
@@ -127,7 +131,7 @@ def dedup(
     with ExitStack() as stack:
         source = stack.enter_context(open_inputs(files, folder, options["reorder"]))
         outputs = _open_outputs(stack, files, folder, options)
-        copies = _copy_report(what, files) if dry_run or report is not None else None
+        copies = _copy_report(what, files) if dry_run or page is not None else None
         outputs += [] if copies is None else [copies]
         waiting = "Compiling the RTL" if what.engine == "rtl" else "Starting"
         shown: AbstractContextManager[Any] = _dedup_bar(waiting)
@@ -149,7 +153,7 @@ def dedup(
             "dry_run": dry_run, "copies": None if copies is None else copies.figures(),
             "check": None if oracle is None else oracle.finish().figures(),
         },
-        as_json, err="-" in files.outputs, page=None if report is None else (report, copies),
+        as_json, err="-" in files.outputs, page=None if page is None else (page, copies),
     )  # fmt: skip
 
 

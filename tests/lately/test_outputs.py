@@ -67,7 +67,7 @@ def capture(tmp_path):
 def test_every_output_is_checked():
     """An option or argument that names an output has one of the types that check it."""
     names = {"out", "output", "directory", "marked", "truth", "plot", "record", "state"}
-    names |= {"folder", "dropped", "report"}
+    names |= {"folder", "dropped", "page"}
     outputs = {(path, one.name) for path, one in parameters() if one.name in names}
     checked = {
         (path, one.name)
