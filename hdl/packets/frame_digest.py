@@ -7,15 +7,24 @@ from amaranth.lib.wiring import In, Out, connect
 from ...golden.hash.siphash import SECRET_BITS, WORD_BITS
 from ...golden.packets.packet_layers import Version
 from ..lanes.credits import Credits
+from ..latencies import ACCEPT_LAG
 from ..queue import ResultQueue
+from .aligned_beats import AlignedBeats
 from .frame_reader import FrameReader
 from .frames import FrameBeat
 from .lane_digest import LaneDigest
 from .message_beats import FIELDS, FrameFacts
 from .message_words import MessageWords
+from .polynomials import PolynomialDigest
 
 RESULTS = 8
-"""Results that wait, or are to come."""
+"""Results that wait, or are to come, of frames with beats of 64 bits."""
+
+WIDE_RESULTS = 64
+"""Results that wait, or are to come, of frames with wider beats."""
+
+WIDTHS = (64, 128, 256, 512)
+"""Bits of a beat."""
 
 
 class DigestedFrame(data.StructLayout):
@@ -33,24 +42,43 @@ class DigestedFrame(data.StructLayout):
 class FrameDigest(wiring.Component):
     """Digests Ethernet frames, as `lately.golden.packets.packet_digest`, one after the other.
 
-    A frame is as on the line without its check sequence, and captured whole. Frames of 8 beats
-    and more may follow each other without a pause as long as the results are taken; those of
-    fewer take 8 clocks each in the long run. The fields and the secret are steady from the first
-    beat of a frame to its result.
+    A frame is as on the line without its check sequence, and captured whole. Beats of a frame may
+    come at any time. With beats of 64 bits, frames of 8 beats and more may follow each other
+    without a pause as long as the results are taken; shorter frames take 8 clocks each in the long
+    run. With wider beats, a frame may begin in each clock. The fields and the secret are steady
+    from the first beat of a frame to its result. After reset and after each change of the secret,
+    frames with wider beats wait until a `PolynomialKey` is loaded.
+
+    Parameters
+    ----------
+    width : int
+        Bits of a beat, of `WIDTHS`.
+    table_bits : int
+        As for `PolynomialKey`: 5 for distributed memories of 32 words, 4 for those of 16 words.
 
     Members
     -------
-    i : In(stream.Signature(FrameBeat()))
+    i : In(stream.Signature(FrameBeat(width)))
     fields : In(FIELDS)
     secret : In(128)
     o : Out(stream.Signature(DigestedFrame()))
         One for each frame, in their order.
+
+    Raises
+    ------
+    ValueError
+        If there is no such width, or there are no such tables.
     """
 
-    def __init__(self):
+    def __init__(self, width=64, *, table_bits=5):
+        if width not in WIDTHS:
+            raise ValueError(f"Width must be 64, 128, 256 or 512, not {width!r}")
+        self._width = width
+        self._wide = width > WIDTHS[0]
+        self._polynomials = PolynomialDigest(width, table_bits=table_bits) if self._wide else None
         super().__init__(
             {
-                "i": In(stream.Signature(FrameBeat())),
+                "i": In(stream.Signature(FrameBeat(width))),
                 "fields": In(FIELDS),
                 "secret": In(SECRET_BITS),
                 "o": Out(stream.Signature(DigestedFrame())),
@@ -59,32 +87,40 @@ class FrameDigest(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.reader = reader = FrameReader()
-        m.submodules.words = words = MessageWords()
-        m.submodules.lanes = lanes = LaneDigest()
-        m.submodules.credits = credits = Credits(limit=RESULTS - 1)
+        results, limit = (WIDE_RESULTS, ACCEPT_LAG + 1) if self._wide else (RESULTS, 1)
+        m.submodules.reader = reader = FrameReader(self._width)
+        if self._wide:
+            m.submodules.beats = message = AlignedBeats(self._width)
+            m.submodules.polynomials = digest = self._polynomials
+            shared = "octets", "counts", "last", "closing"
+            m.d.comb += message.fill.eq(digest.fill)
+        else:
+            m.submodules.words = message = MessageWords()
+            m.submodules.lanes = digest = LaneDigest()
+            shared = "valid", "word", "ends", "end"
+        m.submodules.credits = credits = Credits(limit=results - limit)
         m.submodules.results = results = ResultQueue(
-            depth=RESULTS,
+            depth=results,
             tag_bits=Shape.cast(FrameFacts()).width,
             verdict_bits=WORD_BITS,
             distributed=True,
         )
         facts = data.View(FrameFacts(), results.o.p[WORD_BITS:])
         connect(m, wiring.flipped(self.i), reader.i)
-        for name in ("valid", "word", "ends", "end"):
-            m.d.comb += getattr(lanes, name).eq(getattr(words, name))
+        for name in shared:
+            m.d.comb += getattr(digest, name).eq(getattr(message, name))
         m.d.comb += [
-            reader.go.eq(credits.available),
+            reader.go.eq(credits.available & ~digest.loading if self._wide else credits.available),
             credits.spend.eq(reader.slot.valid & reader.slot.first),
             credits.refund.eq(self.o.valid & self.o.ready),
-            words.slot.eq(reader.slot),
-            words.layers.eq(reader.layers),
-            words.fields.eq(self.fields),
-            lanes.secret.eq(self.secret),
-            results.tag_valid.eq(words.told),
-            results.tag.eq(words.facts),
-            results.valid_next.eq(lanes.valid_next),
-            results.verdict.eq(lanes.digest),
+            message.slot.eq(reader.slot),
+            message.layers.eq(reader.layers),
+            message.fields.eq(self.fields),
+            digest.secret.eq(self.secret),
+            results.tag_valid.eq(message.told),
+            results.tag.eq(message.facts),
+            results.valid_next.eq(digest.valid_next),
+            results.verdict.eq(digest.digest),
             self.o.valid.eq(results.o.valid),
             self.o.p.digest.eq(results.o.p),
             self.o.p.version.eq(facts.half << 1),

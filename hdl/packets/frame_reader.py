@@ -8,17 +8,17 @@ from ..lanes.credits import Credits
 from ..latencies import ACCEPT_LAG
 from ..pipeline import registered
 from ..queue import ResultQueue
-from .frames import FrameBeat
+from .frames import BEAT_BYTES, FrameBeat
 from .header_parser import FoundLayers, HeaderParser
 
 LEAST_SLOTS = 8
-"""Clocks that each frame takes at least: its beats of 60 bytes, or as long as a digest takes."""
+"""Clocks that each frame of 64-bit beats takes at least: its beats of 60 bytes, or a digest."""
 
 BEATS = 32
 """Beats that wait: those until a header is understood, and as many as come until it is known."""
 
 FRAMES = 16
-"""Frames that wait."""
+"""Frames of 64-bit beats that wait; of wider beats, as many frames as beats."""
 
 
 class Slot(data.StructLayout):
@@ -26,10 +26,15 @@ class Slot(data.StructLayout):
 
     Its members: `valid`, a beat is read, which is `beat`; `first`, it is the first of its frame;
     and `done`, with the last beat of a frame, or later if that was before `LEAST_SLOTS` slots.
+
+    Parameters
+    ----------
+    width : int
+        Bits of a beat.
     """
 
-    def __init__(self):
-        super().__init__({"valid": 1, "beat": FrameBeat(), "first": 1, "done": 1})
+    def __init__(self, width=8 * BEAT_BYTES):
+        super().__init__({"valid": 1, "beat": FrameBeat(width), "first": 1, "done": 1})
 
 
 class FrameReader(wiring.Component):
@@ -37,25 +42,33 @@ class FrameReader(wiring.Component):
 
     The first nine beats of a frame, or all if it has fewer, are read in as many clocks.
     A frame takes `LEAST_SLOTS` clocks at least; of those that have no fewer beats, one follows
-    the other without a clock between them.
+    the other without a clock between them. A frame of beats wider than 64 bits takes as many clocks
+    as the frame has beats.
+
+    Parameters
+    ----------
+    width : int
+        Bits of a beat.
 
     Members
     -------
-    i : In(stream.Signature(FrameBeat()))
+    i : In(stream.Signature(FrameBeat(width)))
         Without a pause as long as each frame has `LEAST_SLOTS` beats, and `go` is high.
     go : In(1)
         Whether another frame may begin, two clocks later.
-    slot : Out(Slot())
+    slot : Out(Slot(width))
     layers : Out(FoundLayers())
         Of the frame that is read, from its first slot to that of the next.
     """
 
-    def __init__(self):
+    def __init__(self, width=8 * BEAT_BYTES):
+        self._width = width
+        self._least, self._frames = (LEAST_SLOTS, FRAMES) if width == 8 * BEAT_BYTES else (1, BEATS)
         super().__init__(
             {
-                "i": In(stream.Signature(FrameBeat())),
+                "i": In(stream.Signature(FrameBeat(width))),
                 "go": In(1),
-                "slot": Out(Slot()),
+                "slot": Out(Slot(width)),
                 "layers": Out(FoundLayers()),
             }
         )
@@ -64,14 +77,14 @@ class FrameReader(wiring.Component):
         m = Module()
         beats, found = self._elaborate_queues(m)
         # Slots of a frame that were, but for the last; and whether there were none.
-        index = Signal(range(LEAST_SLOTS))
+        index = Signal(range(self._least))
         fresh = Signal(init=1)
         ended = Signal()
         begins, reads, done = Signal(), Signal(), Signal()
         go = registered(m, self.go, "may_begin")
-        beat = data.View(FrameBeat(), beats.p)
+        beat = data.View(FrameBeat(self._width), beats.p)
         last = beat.last
-        late = index == LEAST_SLOTS - 1
+        late = index == self._least - 1
         m.d.comb += [
             begins.eq(fresh & beats.valid & found.valid & go),
             reads.eq(beats.valid & Mux(fresh, found.valid & go, ~ended)),
@@ -83,7 +96,7 @@ class FrameReader(wiring.Component):
             m.d.sync += [index.eq(0), fresh.eq(1), ended.eq(0)]
         with m.Elif(reads | ended):
             m.d.sync += [
-                index.eq(index + (index != LEAST_SLOTS - 1)),
+                index.eq(index + (index != self._least - 1)),
                 fresh.eq(0),
                 ended.eq(ended | last),
             ]
@@ -98,11 +111,11 @@ class FrameReader(wiring.Component):
 
     def _elaborate_queues(self, m):
         """Store what comes; return the streams of beats, and of what is found of each frame."""
-        m.submodules.parser = parser = HeaderParser()
-        m.submodules.beats = beats = _queue(FrameBeat(), BEATS)
-        m.submodules.found = found = _queue(FoundLayers(), FRAMES)
+        m.submodules.parser = parser = HeaderParser(self._width)
+        m.submodules.beats = beats = _queue(FrameBeat(self._width), BEATS)
+        m.submodules.found = found = _queue(FoundLayers(), self._frames)
         m.submodules.beat_credits = beat_credits = Credits(limit=BEATS - 1 - ACCEPT_LAG)
-        m.submodules.frame_credits = frame_credits = Credits(limit=FRAMES - 1 - ACCEPT_LAG)
+        m.submodules.frame_credits = frame_credits = Credits(limit=self._frames - 1 - ACCEPT_LAG)
         taken = Signal()
         first = Signal(init=1)
         with m.If(taken):

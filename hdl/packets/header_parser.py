@@ -24,16 +24,14 @@ SHORTEST, TYPE_AT = LINK_HEADERS[ETHERNET]
 TAG_BYTES = 4
 """Bytes of a tag."""
 
-DECISIVE = (SHORTEST + TAG_BYTES * MOST_TAGS + HEADERS[Version.IP6] - 1) // BEAT_BYTES
-"""Number of the beat in which the longest header ends."""
+LONGEST = SHORTEST + TAG_BYTES * MOST_TAGS + HEADERS[Version.IP6]
+"""Bytes of a frame up to the end of the longest header."""
 
 END_BITS = 17
 """Bits of a place in a frame that the length in a header can name."""
 
 _NEXT_HEADER = 8
-_WITH_HEAD = range(
-    TYPE_AT // BEAT_BYTES, (TYPE_AT + TAG_BYTES * MOST_TAGS + _NEXT_HEADER) // BEAT_BYTES + 1
-)
+_LAST_READ = TYPE_AT + TAG_BYTES * MOST_TAGS + _NEXT_HEADER
 _HEAD_AT = TYPE_AT
 _PLACES = range(MOST_TAGS + 1)
 
@@ -62,23 +60,31 @@ class FoundLayers(data.StructLayout):
 class HeaderParser(wiring.Component):
     """Finds layer 3 of Ethernet frames whose beats pass by, one a clock at most.
 
-    The layers are `found` `LATENCY` clocks after beat `DECISIVE` of a frame, or after the last if
-    it has fewer. Of a frame that is shorter than its header says, they do not tell so.
+    The layers are `found` `LATENCY` clocks after beat `decisive` of a frame, in which the longest
+    header ends, or after the last beat if the frame has fewer. Whether a frame is shorter than its
+    header says is not found.
+
+    Parameters
+    ----------
+    width : int
+        Bits of a beat.
 
     Members
     -------
-    valid, beat : In(1), In(FrameBeat())
+    valid, beat : In(1), In(FrameBeat(width))
     found_valid, found : Out(1), Out(FoundLayers())
         ``end`` is of no use without IP, or if ``open``.
     """
 
     LATENCY = 5
 
-    def __init__(self):
+    def __init__(self, width=8 * BEAT_BYTES):
+        self._bytes = width // 8
+        self.decisive = (LONGEST - 1) // self._bytes
         super().__init__(
             {
                 "valid": In(1),
-                "beat": In(FrameBeat()),
+                "beat": In(FrameBeat(width)),
                 "found_valid": Out(1),
                 "found": Out(FoundLayers()),
             }
@@ -90,8 +96,8 @@ class HeaderParser(wiring.Component):
         decided, reach, head = self._collect(m)
         valid = pipe.enter(decided, "decided", stage=1)
         reach = pipe.enter(reach, "reach", stage=1, reset_less=True)
-        # The next frame comes to its own types two clocks later at the earliest.
-        steady = pipe.enter(head, "head", stage=None)
+        # With 64 bits the next frame comes to its own types two clocks later at the earliest.
+        steady = pipe.enter(head, "head", stage=None if self._bytes == BEAT_BYTES else 1)
         head = pipe.enter(head, "head", stage=1)
         types = [
             pipe.register(f"type{n}", lambda h, n=n: _types(_number(h, n)), head, reset_less=True)
@@ -111,22 +117,24 @@ class HeaderParser(wiring.Component):
 
     def _collect(self, m):
         """Keep the bytes from the EtherType on; return when there are enough, and how many."""
-        index = Signal(range(DECISIVE + 2))
-        head = Signal(data.ArrayLayout(8, BEAT_BYTES * _WITH_HEAD.stop - _HEAD_AT))
-        octets = data.View(data.ArrayLayout(8, BEAT_BYTES), self.beat.data)
+        size, decisive = self._bytes, self.decisive
+        with_head = range(TYPE_AT // size, _LAST_READ // size + 1)
+        index = Signal(range(decisive + 2))
+        head = Signal(data.ArrayLayout(8, size * with_head.stop - _HEAD_AT))
+        octets = data.View(data.ArrayLayout(8, size), self.beat.data)
         decided = Signal()
-        reach = Signal(range(BEAT_BYTES * (DECISIVE + 1)))
+        reach = Signal(range(size * (decisive + 1)))
         last = self.beat.last
         m.d.sync += [
-            decided.eq(self.valid & Mux(index == DECISIVE, 1, last & (index < DECISIVE))),
-            reach.eq(Cat(self.beat.size | ~last.replicate(3), index)),
+            decided.eq(self.valid & Mux(index == decisive, 1, last & (index < decisive))),
+            reach.eq(Cat(self.beat.size | ~last.replicate(len(self.beat.size)), index)),
         ]
         with m.If(self.valid):
-            m.d.sync += index.eq(Mux(last, 0, index + (index <= DECISIVE)))
-            for number in _WITH_HEAD:
+            m.d.sync += index.eq(Mux(last, 0, index + (index <= decisive)))
+            for number in with_head:
                 with m.If(index == number):
-                    for place in range(BEAT_BYTES):
-                        if (at := BEAT_BYTES * number + place - _HEAD_AT) >= 0:
+                    for place in range(size):
+                        if (at := size * number + place - _HEAD_AT) >= 0:
                             m.d.sync += head[at].eq(octets[place])
         return decided, reach, head
 

@@ -24,7 +24,7 @@ FIELDS = data.StructLayout({field.name.lower(): 1 for field in HARDWARE_FIELDS})
 _PLACE_BITS = (BEAT_BYTES - 1).bit_length()
 _NEAR = 7
 _LOW, _HIGH, _BOTH = (0,), (1,), (0, 1)
-_MUTABLE = {
+MUTABLE = {
     0: (
         (IP4_TOS, _BOTH, "tos"),
         (IP4_TTL, _BOTH, "ttl"),
@@ -101,8 +101,8 @@ class MessageBeats(wiring.Component):
         fields = pipe.enter(self.fields, "fields", stage=None)
         valid = pipe.enter(self.slot.valid, "valid")
         number, near = self._elaborate_number(m, pipe)
-        plain = pipe.register("plain", _is_plain, layers, fields, reset_less=True)
-        whole = pipe.register("whole", _is_whole, layers, fields, reset_less=True)
+        plain = pipe.register("plain", is_plain, layers, fields, reset_less=True)
+        whole = pipe.register("whole", is_whole, layers, fields, reset_less=True)
         even = layers["count"].at(1)
         even = pipe.combine("even", lambda count: ~count[0], even)
 
@@ -218,12 +218,12 @@ class MessageBeats(wiring.Component):
             m.d.sync += self.length.eq(between.value + 1)
 
 
-def _is_plain(layers, fields):
+def is_plain(layers, fields):
     """Whether the message is the whole frame."""
     return ~layers.half[1] | fields.frame
 
 
-def _is_whole(layers, fields):
+def is_whole(layers, fields):
     """Whether the message begins with the frame."""
     return ~layers.half[1] | fields.frame | fields.layer2
 
@@ -261,7 +261,7 @@ def _hidden(near, layers, plain, fields):
     """Halves of bytes that change on the way."""
     halves = [[] for _ in range(2 * BEAT_BYTES)]
     for odd in range(2):
-        for six, places in _MUTABLE.items():
+        for six, places in MUTABLE.items():
             mine = ~plain & (layers.count[0] == odd) & (layers.half[0] == six)
             for place, which, field in places:
                 beat, byte = divmod((SHORTEST + TAG_BYTES * odd) % BEAT_BYTES + place, BEAT_BYTES)

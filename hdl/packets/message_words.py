@@ -21,22 +21,21 @@ COUNT_WORDS_BITS = 6
 """Bits of the number of words, of which SipHash tells that of each lane modulo 32."""
 
 
-class MessageEnd(data.StructLayout):
-    """What ends the lanes.
-
-    Its members: `closing`, the bytes that end both, as
-    `lately.golden.packets.packet_digest.Message` has them; `words`, in both lanes together,
-    modulo 64.
-    """
+class Closing(data.StructLayout):
+    """Bytes that end a digest, as `lately.golden.packets.packet_digest.Message` has them."""
 
     def __init__(self):
-        closing = {
-            "length": LENGTH_BITS,
-            "half": VERSION_BITS,
-            "count": COUNT_BITS,
-            "tags": data.ArrayLayout(TAG_BITS, MOST_TAGS),
-        }
-        super().__init__({"closing": data.StructLayout(closing), "words": COUNT_WORDS_BITS})
+        tags = data.ArrayLayout(TAG_BITS, MOST_TAGS)
+        super().__init__(
+            {"length": LENGTH_BITS, "half": VERSION_BITS, "count": COUNT_BITS, "tags": tags}
+        )
+
+
+class MessageEnd(data.StructLayout):
+    """End of a message in the lanes: `closing`, and `words` in both lanes together, modulo 64."""
+
+    def __init__(self):
+        super().__init__({"closing": Closing(), "words": COUNT_WORDS_BITS})
 
 
 class MessageWord(data.StructLayout):
@@ -129,15 +128,15 @@ class MessageWords(wiring.Component):
 
     def _elaborate_parts(self, m):
         """Keep what the end says besides the length, until the end."""
-        layers, fields = self.layers, self.fields
-        packet = layers.half[1] & ~fields.frame
-        tags = packet & fields.vlan
         parts = Signal(VERSION_BITS + COUNT_BITS + MOST_TAGS * TAG_BITS)
         with m.If(self.slot.done):
-            m.d.sync += parts.eq(
-                Cat(
-                    layers.half & packet.replicate(VERSION_BITS),
-                    Cat(layers.count, layers.tags) & tags.replicate(len(parts) - VERSION_BITS),
-                )
-            )
+            m.d.sync += parts.eq(closing_parts(self.layers, self.fields))
         return parts
+
+
+def closing_parts(layers, fields):
+    """Return the members of `Closing` after the length."""
+    packet = layers.half[1] & ~fields.frame
+    tags = packet & fields.vlan
+    names = Cat(layers.count, layers.tags)
+    return Cat(layers.half & packet.replicate(VERSION_BITS), names & tags.replicate(len(names)))

@@ -8,7 +8,7 @@ import pytest
 from amaranth.hdl import Value
 from amaranth.sim import Simulator
 from capture_files import CAPTURES, ethernet, ip4, ip6
-from ethernet_frames import beats, packet_frame, random_frames
+from ethernet_frames import beats, packet_frame, random_frames, sized_frame
 
 from lately.captures.capture_reader import CaptureReader
 from lately.golden.packets.comparison import Comparison, Field
@@ -20,11 +20,11 @@ SEED = 15
 SECRET = 0x0F0E0D0C0B0A09080706050403020100
 
 
-def expected(frame, fields):
+def expected(frame, fields, width):
     place = layers(frame, len(frame), ETHERNET, Reach.HARDWARE)
     what = Comparison(fields, Reach.HARDWARE)
     return {
-        "digest": packet_digest(frame, len(frame), ETHERNET, what, secret=SECRET),
+        "digest": packet_digest(frame, len(frame), ETHERNET, what, secret=SECRET, width=width),
         "version": int(place.version),
         "malformed": int(bool(place.faults & Fault.MALFORMED)),
     }
@@ -33,15 +33,17 @@ def expected(frame, fields):
 class Bench:
     """Sends frames to a digest, and takes what comes, with pauses on both sides."""
 
-    def __init__(self, frames, fields, *, idle=0.0, stall=0.0, errors=()):
-        self.fields = fields
+    def __init__(self, frames, fields, *, idle=0.0, stall=0.0, errors=(), width=64):
+        self.fields, self.width = fields, width
         self.beats = [
             beat
             for number, frame in enumerate(frames)
-            for beat in beats(frame, error=number in errors, random=random.Random(SEED))
+            for beat in beats(
+                frame, error=number in errors, random=random.Random(SEED), width=width
+            )
         ]
         self.pending = [
-            expected(frame, fields) | {"error": int(number in errors)}
+            expected(frame, fields, width) | {"error": int(number in errors)}
             for number, frame in enumerate(frames)
         ]
         self.frames = list(frames)
@@ -50,7 +52,7 @@ class Bench:
         self.clocks = []
 
     def run(self):
-        self.digest = FrameDigest()
+        self.digest = FrameDigest(self.width)
         simulator = Simulator(self.digest)
         simulator.add_clock(1e-6)
         simulator.add_process(self._send)
@@ -111,6 +113,18 @@ def test_all_fields_and_pauses(number):
     fields, (idle, stall) = Field(number % 32), PAUSES[number // 3 % len(PAUSES)]
     frames = random_frames(random.Random(SEED + number), 60)
     Bench(frames, fields, idle=idle, stall=stall, errors={0, 20}).run()
+
+
+LENGTHS = (1, 13, 14, 16, 33, 34, 54, 60, 64, 65, 66, 67, 128, 1514, 2000, 9600)
+"""Lengths of which each is at an edge of beats or headers."""
+
+
+@pytest.mark.parametrize("width", [128, pytest.param(512, marks=pytest.mark.slow)])
+def test_lengths_of_wide_frames(width):
+    print("seed", SEED)
+    choose = random.Random(SEED)
+    frames = [sized_frame(choose, size) for size in LENGTHS]
+    Bench(frames, Field.TOS | Field.VLAN, errors={4, 14}, width=width).run()
 
 
 def test_frames_of_60_bytes_lose_no_clock():
@@ -186,3 +200,11 @@ def test_captures(name):
     octets = packets.buffer.tobytes()
     frames = [octets[begin : begin + size] for begin, size in zip(at, captured, strict=True)]
     Bench(frames, Field.TOS | Field.VLAN).run()
+
+
+@pytest.mark.parametrize("width", [8, 1024, "64"])
+def test_width_wrong(width):
+    with pytest.raises(
+        (TypeError, ValueError), match=f"^Width must be 64, 128, 256 or 512, not {width!r}$"
+    ):
+        FrameDigest(width)

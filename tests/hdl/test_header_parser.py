@@ -8,7 +8,7 @@ from capture_files import ethernet, ip4, ip6
 from ethernet_frames import beats, random_frames
 
 from lately.golden.packets.packet_layers import ETHERNET, Fault, Reach, layers
-from lately.hdl.packets.header_parser import DECISIVE, HeaderParser
+from lately.hdl.packets.header_parser import HeaderParser
 
 SEED = 15
 
@@ -26,14 +26,14 @@ def expected(frame):
     return place.version // 2, (place.tags, None if is_open else last), False
 
 
-def parse(frames, idle=0.0):
+def parse(frames, idle=0.0, width=64):
     """Return what the parser finds of each frame, and in which clock."""
-    parser = HeaderParser()
+    parser = HeaderParser(width)
     found, sent = [], []
     choose = random.Random(SEED)
 
     async def bench(ctx):
-        waiting = [beat for frame in frames for beat in beats(frame, random=choose)]
+        waiting = [beat for frame in frames for beat in beats(frame, random=choose, width=width)]
         clock = index = 0
         while len(found) < len(frames):
             valid = bool(waiting) and choose.random() >= idle
@@ -41,7 +41,7 @@ def parse(frames, idle=0.0):
             if valid:
                 beat = waiting.pop(0)
                 ctx.set(parser.beat, beat)
-                if index == DECISIVE or (beat["last"] and index < DECISIVE):
+                if index == parser.decisive or (beat["last"] and index < parser.decisive):
                     sent.append(clock)
                 index = 0 if beat["last"] else index + 1
             if ctx.get(parser.found_valid):
@@ -70,9 +70,12 @@ def check(frames, **options):
     ("count", "idle"),
     [(60, 0.3), *(pytest.param(400, idle, marks=pytest.mark.slow) for idle in (0, 0.5, 0.9))],
 )
-def test_random_frames(count, idle):
+@pytest.mark.parametrize(
+    "width", [64, *(pytest.param(width, marks=pytest.mark.slow) for width in (128, 256, 512))]
+)
+def test_random_frames(count, idle, width):
     print("seed", SEED)
-    check(random_frames(random.Random(SEED), count), idle=idle)
+    check(random_frames(random.Random(SEED), count), idle=idle, width=width)
 
 
 def edges():
@@ -101,5 +104,8 @@ def edges():
         yield ethernet(0x86DD, bytes([version << 4]) + ip6(b"")[1:])
 
 
-def test_edges():
-    check(list(edges()))
+@pytest.mark.parametrize(
+    "width", [64, 512, *(pytest.param(width, marks=pytest.mark.slow) for width in (128, 256))]
+)
+def test_edges(width):
+    check(list(edges()), width=width)

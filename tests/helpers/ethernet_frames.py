@@ -55,3 +55,17 @@ def beats(frame, *, error=0, random=None, width=64):
             "last": int(last),
             "error": int(last and error),
         }
+
+
+def sized_frame(random, size):
+    """A frame of so many bytes, at random with padding; IP if there is room for a header."""
+    version, tags = random.choice([4, 6]), random.choices(range(1 << 16), k=random.randrange(4))
+    begin, header = 14 + 4 * len(tags), 20 if version == 4 else 40
+    content = size - begin - header
+    if content < 0:
+        return random.randbytes(size)
+    padding = min(content, random.choice([0, 0, 1, random.randrange(80)]))
+    payload = random.randbytes(content - padding)
+    layer3 = ip4(payload) if version == 4 else ip6(payload)
+    frame = ethernet(KINDS[version], layer3, tags=tags, macs=random.randbytes(12))
+    return frame + random.randbytes(padding)

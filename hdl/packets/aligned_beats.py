@@ -1,0 +1,329 @@
+"""Message of each frame in beats of its own: the message begins where a beat begins."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...golden.packets.packet_digest import LENGTH_BITS, VERSION_BITS
+from ...golden.packets.packet_layers import MOST_TAGS
+from ..pipeline import Pipeline, registered
+from .frame_reader import Slot
+from .frames import kept_bytes
+from .header_parser import END_BITS, SHORTEST, TAG_BYTES, FoundLayers
+from .message_beats import FIELDS, MUTABLE, FrameFacts, is_plain, is_whole
+from .message_words import Closing, closing_parts
+
+BEGINS = tuple(SHORTEST + TAG_BYTES * tags for tags in range(MOST_TAGS + 1))
+"""Places where layer 3 begins in a frame."""
+
+LAST_HIDDEN = BEGINS[-1] + max(place for rows in MUTABLE.values() for place, *_ in rows)
+"""Last byte of a message that may be hidden."""
+
+_START_BITS = max(BEGINS).bit_length()
+
+
+class _Beat(data.StructLayout):
+    """A beat of a frame, with facts of the frame and the place of the beat in the message.
+
+    Its members: `start`, where the message begins in the frame; `places`, where layer 3 begins in
+    the message, at 0, at one of `BEGINS`, or nowhere. `plain`: the message is the whole frame.
+    `bounded`: a header has the end of layer 3. `half`, `malformed` and `parts` of the closing are
+    facts of the frame, `last` and `error` of the beat.
+
+    A beat of the message, of number `index`, begins in this beat, or later if `before` is set. The
+    last byte of the frame is `top`, in places of the message. The frame is `low` if it ends before
+    the beat of the message begins. The header's end is `bound`. The beat of the message has
+    `reached` it, and the frame is `shorter` if it ends there as well. `near` has a bit for each
+    number of a beat whose bytes may be hidden.
+    """
+
+    def __init__(self, place_bits):
+        super().__init__(
+            {
+                "start": _START_BITS,
+                "places": 1 + len(BEGINS),
+                "plain": 1,
+                "bounded": 1,
+                "half": VERSION_BITS,
+                "malformed": 1,
+                "parts": Closing().size - LENGTH_BITS,
+                "last": 1,
+                "error": 1,
+                "before": 1,
+                "index": END_BITS - place_bits,
+                "low": 1,
+                "top": place_bits,
+                "bound": END_BITS,
+                "reached": 1,
+                "shorter": 1,
+                "near": (LAST_HIDDEN >> place_bits) + 1,
+            }
+        )
+
+
+class AlignedBeats(wiring.Component):
+    """Takes the message out of each frame, as `lately.golden.packets.packet_digest.message`.
+
+    A beat of the message is the end of a beat of the frame and the begin of the next beat. So each
+    beat of a frame gives a beat of its message, or an empty beat, when the next beat has come.
+
+    Parameters
+    ----------
+    width : int
+        Bits of a beat, from 128 on.
+
+    Members
+    -------
+    slot, layers : In(Slot(width)), In(FoundLayers())
+        Of a `FrameReader`.
+    fields : In(FIELDS)
+        Steady while there are frames.
+    fill : In(width)
+        Set in `octets` a cycle later; 0 while there are frames.
+    octets : Out(width)
+        With zeros for bytes that do not count.
+    counts : Out(1)
+        The octets are a beat of the message.
+    last, closing : Out(1), Out(Closing())
+        A frame ends, with the last beat of its message or later.
+    `told`, `facts` : Out(1), Out(FrameFacts())
+        Of each frame once, no later than `last`.
+    """
+
+    LATENCY = 6
+
+    def __init__(self, width):
+        self._bytes = width // 8
+        self._place_bits = (self._bytes - 1).bit_length()
+        super().__init__(
+            {
+                "slot": In(Slot(width)),
+                "layers": In(FoundLayers()),
+                "fields": In(FIELDS),
+                "fill": In(width),
+                "octets": Out(width),
+                "counts": Out(1),
+                "last": Out(1),
+                "closing": Out(Closing()),
+                "told": Out(1),
+                "facts": Out(FrameFacts()),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        pipe = Pipeline(m)
+        valid = pipe.enter(self.slot.valid, "valid")
+        slot = pipe.enter(self.slot.beat, "slot", reset_less=True)
+        fields = pipe.enter(self.fields, "fields", stage=None)
+        plan, beat = self._locate(m, pipe, slot, fields)
+        counts, last, final, meets, top, held = self._pair(m, pipe, valid.at(beat.stage), beat)
+        self._conclude(m, pipe, last, final, meets, top, held)
+        own, next_own = self._choose(pipe, counts, top, held, fields)
+        octets = self._merge(m, pipe, valid, slot, plan, own, next_own)
+        counts, last = counts.at(self.LATENCY), last.at(self.LATENCY)
+        pipe.leave(octets, counts, last, latency=self.LATENCY)
+        m.d.comb += [
+            self.octets.eq(octets.value),
+            self.counts.eq(counts.value),
+            self.last.eq(last.value),
+        ]
+        return m
+
+    def _locate(self, m, pipe, slot, fields):
+        """Return each beat with its place."""
+        bits = self._place_bits
+        number = Signal(END_BITS - bits)
+        with m.If(self.slot.valid):
+            m.d.sync += number.eq(Mux(self.slot.beat.last, 0, number + 1))
+        number = pipe.enter(number, "number", reset_less=True)
+        layers = pipe.enter(self.layers, "layers", reset_less=True)
+
+        def plan(layers, fields):
+            plain, whole = is_plain(layers, fields), is_whole(layers, fields)
+            at = [layers.count == tags for tags in range(len(BEGINS))]
+            return _packed(
+                _Beat(bits),
+                start=Mux(whole, 0, SHORTEST + TAG_BYTES * layers.count),
+                places=Mux(plain, 0, Mux(whole, Cat(0, *at), 1)),
+                plain=plain,
+                bounded=layers.half[1] & ~layers.open,
+                half=layers.half,
+                malformed=layers.malformed,
+                parts=closing_parts(layers, fields),
+                bound=layers.end,
+            )
+
+        def locate(beat, number, slot):
+            first = beat.start >> bits
+            return _packed(
+                beat,
+                last=slot.last,
+                error=slot.error,
+                before=number < first,
+                index=number - first,
+                low=slot.last & (slot.size < beat.start[:bits]),
+                top=slot.size - beat.start,
+                bound=beat.bound - beat.start,
+            )
+
+        def compare(beat):
+            return _packed(
+                beat,
+                reached=~beat.before & (beat.index == beat.bound[bits:]),
+                shorter=beat.top < beat.bound[:bits],
+                near=Cat(~beat.before & (beat.index == n) for n in range(len(beat.near))),
+            )
+
+        planned = pipe.register("plan", plan, layers, fields, reset_less=True)
+        beat = pipe.register("located", locate, planned, number, slot, reset_less=True)
+        return planned, pipe.register("compared", compare, beat, reset_less=True)
+
+    def _pair(self, m, pipe, valid, beat):
+        """Join each beat with the next; return facts of the pair, its last byte, and the first.
+
+        The facts: the pair counts; its frame ends; the message ends; the header's end is there.
+        """
+        now, stage = beat.value, beat.stage
+        held = registered(m, now, "held", reset_less=True, enable=valid.value)
+        waits, past = Signal(), Signal()
+        emits, ends, meets, final, counts = (Signal() for _ in range(5))
+        end = data.View(now.shape(), Mux(held.last, held.as_value(), now.as_value()))
+        m.d.comb += [
+            emits.eq(waits & (held.last | valid.value)),
+            ends.eq(Mux(held.last, ~held.low, now.last & now.low)),
+            meets.eq(held.bounded & held.reached & ~(held.last & held.low)
+                     & ~(ends & end.shorter)),
+            final.eq(ends | (meets & ~held.plain)),
+            counts.eq(emits & ~held.before & ~past),
+        ]  # fmt: skip
+        m.d.sync += waits.eq(valid.value | (waits & ~emits))
+        with m.If(emits):
+            m.d.sync += past.eq(~held.last & (past | final))
+        top = Mux(
+            meets & ~held.plain,
+            held.bound[: self._place_bits],
+            end.top | ~ends.replicate(self._place_bits),
+        )
+        facts = {
+            "counts": counts,
+            "ended": emits & held.last,
+            "final": counts & final,
+            "meets": emits & meets,
+        }
+        facts = [
+            pipe.register(name, lambda value: value, pipe.enter(value, name, stage=stage))
+            for name, value in facts.items()
+        ]
+        values = [
+            pipe.register(
+                name,
+                lambda value: value,
+                pipe.enter(value, name, stage=stage),
+                reset_less=True,
+            )
+            for name, value in (("top", top), ("pair", held))
+        ]
+        return *facts, *values
+
+    def _conclude(self, m, pipe, last, final, meets, top, held):
+        """Give closing and facts of each frame at its end."""
+        length, met = Signal(LENGTH_BITS), Signal()
+        with m.If(final.value):
+            m.d.sync += length.eq(Cat(top.value, held.value.index) + 1)
+        m.d.sync += met.eq(~last.value & (met | meets.value))
+        met = pipe.enter(met, "met", stage=last.stage)
+        facts = pipe.register(
+            "facts",
+            lambda held, met, meets: Cat(
+                held.half, held.malformed | (held.bounded & ~met & ~meets), held.error
+            ),
+            held,
+            met,
+            meets,
+            reset_less=True,
+        )
+        length = pipe.enter(length, "length", stage=last.stage + 1)
+        closing = pipe.register("closing", Cat, length, held["parts"], reset_less=True)
+        pipe.leave(closing, latency=self.LATENCY)
+        m.d.comb += [
+            self.closing.eq(closing.value),
+            self.told.eq(last.at(facts.stage).value),
+            self.facts.eq(facts.value),
+        ]
+
+    def _choose(self, pipe, counts, top, held, fields):
+        """Return for each half of a byte whether it comes from the held beat, or from the next."""
+
+        def chosen(counts, top, held, fields, *, first):
+            kept = kept_bytes(top) & counts.replicate(self._bytes)
+            shift = held.start[: self._place_bits]
+            mine = [shift <= self._bytes - 1 - place for place in range(self._bytes)]
+            hidden = _hidden(held, fields, self._bytes)
+            return Cat(
+                kept[half // 2] & (mine[half // 2] if first else ~mine[half // 2]) & ~hidden[half]
+                for half in range(2 * self._bytes)
+            )
+
+        return [
+            pipe.register(
+                name,
+                lambda *values, first=first: chosen(*values, first=first),
+                counts,
+                top,
+                held,
+                fields,
+                reset_less=True,
+            )
+            for name, first in (("own", True), ("next", False))
+        ]
+
+    def _merge(self, m, pipe, valid, slot, plan, own, next_own):
+        """Rotate each beat by the start of its message; return each pair of beats as one beat."""
+        octets, plan = slot["data"].at(plan.stage), plan["start"]
+        digits = range(1, min(_START_BITS, self._place_bits))
+        for low in range(digits.start, digits.stop, 2):
+
+            def rotate(octets, start, places=digits[low - 1 : low + 1]):
+                for place in places:
+                    octets = Mux(start[place], octets.rotate_right(8 << place), octets)
+                return octets
+
+            octets = pipe.register(f"rotated{low}", rotate, octets, plan, reset_less=True)
+        octets = octets.at(own.stage)
+        enable = valid.at(own.stage).value
+        before = registered(m, octets.value, "before", reset_less=True, enable=enable)
+
+        def merge(before, octets, own, next_own, fill):
+            return (before & _halves(own)) | (octets & _halves(next_own)) | fill
+
+        before = pipe.enter(before, "before", stage=own.stage)
+        fill = pipe.enter(self.fill, "fill", stage=own.stage)
+        return pipe.register("octets", merge, before, octets, own, next_own, fill, reset_less=True)
+
+
+def _packed(base, **members):
+    """Return a view of a layout, or of a view, with other values of some members."""
+    layout = base if isinstance(base, data.Layout) else base.shape()
+    values = []
+    for name, field in layout:
+        value = members.get(name, 0 if base is layout else base[name])
+        values.append(Cat(Value.cast(value), Const(0, field.width))[: field.width])
+    return data.View(layout, Cat(values))
+
+
+def _hidden(beat, fields, size):
+    """Return whether each half of a byte changes on the way and does not count."""
+    halves = [[] for _ in range(2 * size)]
+    for at, begin in zip(beat.places, (0, *BEGINS), strict=True):
+        for six, rows in MUTABLE.items():
+            for place, which, field in rows:
+                number, byte = divmod(begin + place, size)
+                hides = at & (beat.half[0] == six) & beat.near[number]
+                for half in which:
+                    halves[2 * byte + half].append(hides & ~fields[field] if field else hides)
+    return [Cat(conditions).any() for conditions in halves]
+
+
+def _halves(bits):
+    return Cat(bit.replicate(4) for bit in bits)

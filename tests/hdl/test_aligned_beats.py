@@ -1,0 +1,136 @@
+"""Messages of frames in wide beats against golden, at every place where they begin and end."""
+
+import random
+
+import pytest
+from amaranth.hdl import Module, Value
+from amaranth.sim import Simulator
+from ethernet_frames import beats, random_frames
+from mutants import broken
+
+from lately.golden.packets.comparison import Comparison, Field
+from lately.golden.packets.packet_digest import message
+from lately.golden.packets.packet_layers import ETHERNET, Fault, Reach, layers
+from lately.hdl.packets.aligned_beats import AlignedBeats
+from lately.hdl.packets.frame_reader import FrameReader
+
+SEED = 15
+WIDTHS = (128, 256, 512)
+
+
+def expected(frame, fields, size):
+    place = layers(frame, len(frame), ETHERNET, Reach.HARDWARE)
+    found = message(frame, len(frame), place, Comparison(fields, Reach.HARDWARE))
+    octets = found.octets.ljust(-(-len(found.octets) // size) * size, b"\0")
+    return octets, found.closing, place.version // 2, int(Fault.MALFORMED in place.faults)
+
+
+def messages(width, frames, fields, *, idle=0.0, component=AlignedBeats):
+    """Return what becomes of frames, as `expected`, and the cycle of the end of each."""
+    m = Module()
+    m.submodules.reader = reader = FrameReader(width)
+    m.submodules.aligned = aligned = component(width)
+    m.d.comb += [
+        reader.go.eq(1),
+        aligned.slot.eq(reader.slot),
+        aligned.layers.eq(reader.layers),
+    ]
+    found, facts, cycles = [], [], []
+    choose = random.Random(SEED)
+
+    async def send(ctx):
+        ctx.set(Value.cast(aligned.fields), int(fields))
+        for frame in frames:
+            for beat in beats(frame, random=choose, width=width):
+                while choose.random() < idle:
+                    await ctx.tick()
+                ctx.set(reader.i.p, beat)
+                ctx.set(reader.i.valid, 1)
+                await ctx.tick().until(reader.i.ready)
+                ctx.set(reader.i.valid, 0)
+
+    async def take(ctx):
+        octets, cycle = b"", 0
+        while len(found) < len(frames):
+            if ctx.get(aligned.told):
+                fact = ctx.get(aligned.facts)
+                facts.append((fact.half, fact.malformed))
+            beat = ctx.get(aligned.octets).to_bytes(width // 8, "little")
+            if ctx.get(aligned.counts):
+                octets += beat
+            else:
+                assert not any(beat)
+            if ctx.get(aligned.last):
+                found.append((octets, ctx.get(aligned.closing.as_value())))
+                cycles.append(cycle)
+                octets = b""
+            await ctx.tick()
+            cycle += 1
+            assert cycle < 100_000
+
+    simulator = Simulator(m)
+    simulator.add_clock(1e-6)
+    simulator.add_process(send)
+    simulator.add_testbench(take)
+    simulator.run()
+    return [(*one, *fact) for one, fact in zip(found, facts, strict=True)], cycles
+
+
+def check(width, count, fields, *, seed=SEED, **options):
+    print("seed", seed)
+    choose = random.Random(seed)
+    frames = random_frames(choose, count)
+    frames += [frame + choose.randbytes(choose.randrange(300)) for frame in frames]
+    found, _ = messages(width, frames, fields, **options)
+    for frame, got in zip(frames, found, strict=True):
+        assert got == expected(frame, fields, width // 8), frame.hex()
+
+
+@pytest.mark.parametrize("fields", [Field.TOS | Field.VLAN, Field.LAYER2])
+@pytest.mark.parametrize("width", [128, pytest.param(512, marks=pytest.mark.slow)])
+def test_random_frames(width, fields):
+    check(width, 20, fields, idle=0.3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(32))
+def test_all_fields(number):
+    check(WIDTHS[number % 3], 60, Field(number), seed=number, idle=(0, 0.5, 0.9)[number // 3 % 3])
+
+
+def test_frames_of_one_beat_lose_no_cycle():
+    choose = random.Random(SEED)
+    frames = [choose.randbytes(choose.randrange(60, 65)) for _ in range(30)]
+    found, cycles = messages(512, frames, Field.TOS)
+    assert found == [expected(frame, Field.TOS, 64) for frame in frames]
+    assert cycles == [*range(cycles[0], cycles[0] + 30)]
+
+
+@pytest.mark.parametrize(
+    ("width", "old", "new"),
+    [
+        (128, "Mux(held.last, ~held.low, now.last & now.low)", "held.last"),
+        *(
+            pytest.param(*change, marks=pytest.mark.slow)
+            for change in (
+                (128, "number < first", "0"),
+                (256, "past | final", "past"),
+                (256, "meets & ~held.plain)),", "meets)),"),
+                (256, "& ~(ends & end.shorter)", ""),
+                (512, "kept_bytes(top) & counts.replicate(self._bytes)", "kept_bytes(top)"),
+                (128, "enable=valid.value", "enable=None"),
+                (128, "beat.near[number]", "beat.near[0]"),
+                (512, "& ~hidden[half]", ""),
+            )
+        ),
+    ],
+)
+def test_broken_beats_are_found_out(width, old, new):
+    component = broken(AlignedBeats, old, new)
+
+    def check_fields():
+        for fields in (Field.TOS, Field.LAYER2, Field.FRAME):
+            check(width, 30, fields, idle=0.7, component=component)
+
+    with pytest.raises(AssertionError):
+        check_fields()
