@@ -27,14 +27,14 @@ def digest(request):
 
 
 def test_every_length(digest):
-    """Without a pause, and each beat takes a cycle."""
+    """Without a pause, and each beat takes a cycle; a long header is known a few cycles later."""
     print("seed", SEED)
     choose = random.Random(SEED)
     frames = [sized_frame(choose, size) for size in range(1, LONGEST + 1)]
     digest.run(frames[:1], secret=SECRETS[1])
     at, _ = digest.check(frames, secret=SECRETS[1])
     beats = sum(-(-8 * len(frame) // digest.width) for frame in frames)
-    assert at[-1] - at[0] <= beats
+    assert at[-1] - at[0] <= beats + 8
 
 
 @pytest.mark.parametrize("fields", range(32))
