@@ -219,7 +219,7 @@ def pins(board: Board) -> str:
         {"": "openFPGALoader", " ": f"`-b {board.loader}`"},
     ]  # fmt: skip
     where = "Lately" if board.platform.startswith(".") else "amaranth-boards"
-    about = f"{board.description}, as {where} has it in `{board.platform.removeprefix('.')}`."
+    about = f"{board.description}. Platform: `{board.platform.removeprefix('.')}` of {where}."
     return f"### {board.name}\n\n{about}\n\n{table(rows)}"
 
 
