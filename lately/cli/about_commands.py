@@ -95,7 +95,7 @@ def show(*, spec: str | None, preset: str | None, name: str | None, as_json: boo
 @click.command()
 @json_option
 def doctor(*, as_json: bool) -> None:
-    """Report the parts of the installation, and what each is for.
+    """Report the parts of the installation and the use of each.
 
     \b
     Examples:
