@@ -54,12 +54,12 @@ BURSTS = 8
 
 
 OUTCOMES: Mapping[str, str] = {
-    "masked": "no result differs, and nothing is left of it",
-    "latent": "no result differs, but a register or memory does at the end",
-    "false positive": "keys are reported that would not be, and nothing else differs",
-    "other": "an age, a status, a time or a tag is wrong, or a key that was not promised is lost",
-    "false negative": "a key of the window is not reported",
-    "lost result": "results stop, or one is missing or comes twice",
+    "masked": "no result differs, and the final state is correct",
+    "latent": "no result differs, but a register or memory differs at the end",
+    "false positive": "the unit reports more keys, and nothing else differs",
+    "other": "an age, status, time or tag is wrong, or the unit misses a key without a guarantee",
+    "false negative": "the unit misses a key of the window",
+    "lost result": "results stop, or a result is missing or doubled",
 }
 """Outcomes of upsets, from the least to the worst, which counts, and what they mean."""
 
