@@ -68,6 +68,14 @@ class Contestant:
     """It takes one of so many keys, the first ones."""
     window: int = 0
     """Window of the filter, if it is longer than the window of the stream."""
+    touched: Callable[[], int] | None = None
+    """Returns how many words of memory a key touches."""
+
+
+def _arrow(some: NDArray[np.uint64]) -> Any:
+    import pyarrow as pa
+
+    return pa.array(FORMS["list of str"](some))
 
 
 FORMS: dict[str, Callable[[NDArray[np.uint64]], Any]] = {
@@ -76,6 +84,7 @@ FORMS: dict[str, Callable[[NDArray[np.uint64]], Any]] = {
     "signed int": lambda some: some.view(np.int64).tolist(),
     "str": lambda some: [f"{key:016x}" for key in some.tolist()],
     "list of str": lambda some: [f"{key:016x}" for key in some.tolist()],
+    "Arrow strings": _arrow,
     "bytes": lambda some: [key.to_bytes(8, "little") for key in some.tolist()],
 }
 """From an array of keys, shape (n,), to what the filter takes; not timed."""
@@ -177,26 +186,49 @@ def ours(window: int, bits: int) -> list[Contestant]:
     rings: dict[str, Callable[[], Any]] = dict(models(window, bits))
     windows = {f"GEBF for {n:,}": n for n in (10**6, 10**7)}
     large = {name: lambda n=n: GEBF.for_window(n) for name, n in windows.items()}
+    windows["BlockedGEBF B=64 for 10,000,000"] = 10**7
+    large["BlockedGEBF B=64 for 10,000,000"] = lambda: BlockedGEBF(
+        window=10**7, epochs=5, hashes=8, bits=254_100_000, block_bits=64, digest="siphash"
+    )
     sized = {
         kind.__name__: lambda kind=kind: kind.for_window(window, 0.01)
         for kind in (WindowDictionary, PartitionedTimingFilter)
     }
     every = {"batch": rings | sized | large, "int": rings | sized}
-    every |= {call: {"GEBF r=6 k=6": rings["GEBF r=6 k=6"]} for call in ("str", "list of str")}
+    texts = ("str", "list of str", *(["Arrow strings"] if find_spec("pyarrow") else []))
+    every |= {call: {"GEBF r=6 k=6": rings["GEBF r=6 k=6"]} for call in texts}
     return [
         Contestant(
-            name, call, _model(build, call), 1 if call == "batch" else 4, windows.get(name, 0)
+            name,
+            call,
+            _model(build, call),
+            share=1 if call == "batch" else 4,
+            window=windows.get(name, 0),
+            touched=lambda build=build: touched(build()),  # type: ignore[misc]
         )
         for call, builds in every.items()
         for name, build in builds.items()
     ]
 
 
+def touched(model: Any) -> int:
+    """Return the words of memory that a key touches: columns, words of a slice, or cells."""
+    match model:
+        case WindowDictionary():
+            return int(model.columns)
+        case PartitionedTimingFilter():
+            return int(model.hashes)
+        case GEBF() | BlockedGEBF():
+            return int(model.spec.parts)
+    joint = isinstance(model, APBBF) and model.spec.block_bits <= 64
+    return int(model.spec.ring_segments * (1 if joint else model.spec.parts))
+
+
 def _model(build: Callable[[], Any], call: str) -> Callable[[], tuple[int, Step]]:
     def built() -> tuple[int, Step]:
         model = build()
         check = model.check_and_insert
-        several = call in ("batch", "list of str")
+        several = call in ("batch", "list of str", "Arrow strings")
         return model.storage_bits, check if several else lambda keys: [check(key) for key in keys]
 
     return built
@@ -342,6 +374,29 @@ def _rotating(window: int, rate: float) -> tuple[int, Step]:
     return 2 * one.number_bits, step
 
 
+# Turns
+
+
+def longest_calls(window: int) -> dict[str, float]:
+    """Return milliseconds of CPU time: the longest of 2,000 single calls around a turn of a GEBF.
+
+    One of them turns the ring.
+    """
+    model = GEBF.for_window(window)
+    random = np.random.default_rng(1)
+    before = model.generation - 1000
+    for start in range(0, before, CHUNK):
+        model.insert(random.integers(0, 1 << 63, min(CHUNK, before - start), np.uint64))
+    calls, shifts = [], model.shifts
+    for key in random.integers(0, 1 << 63, 2000, np.uint64).tolist():
+        began = time.thread_time_ns()
+        model.check_and_insert(key)
+        calls.append(time.thread_time_ns() - began)
+    if model.shifts != shifts + 1:
+        raise AssertionError("a ring must turn once around a turn")
+    return {"longest_ms": max(calls) / 1e6, "median_ms": statistics.median(calls) / 1e6}
+
+
 # The campaigns
 
 
@@ -352,11 +407,13 @@ def points(
     keys: int = 2_000_000,
     rounds: int = 5,
     seed: int = 1,
+    turning: int = 100_000_000,
     quick: bool = False,
 ) -> list[Point]:
-    """Return one point: all filters side by side."""
-    return [{"window": window, "bits_per_key": bits_per_key, "keys": keys // 40 if quick else keys,
-             "rounds": rounds, "seed": seed}]  # fmt: skip
+    """Return one point: all filters side by side, and a ring that turns."""
+    small = 40 if quick else 1
+    return [{"window": window, "bits_per_key": bits_per_key, "keys": keys // small,
+             "rounds": rounds, "seed": seed, "turning": turning // small}]  # fmt: skip
 
 
 def run(point: Point) -> Result:
@@ -381,8 +438,10 @@ def run(point: Point) -> Result:
         measured = {"keys_per_second": statistics.median(rates), "range": [min(rates), max(rates)]}
         filters.append(
             {"filter": one.name, "call": one.call, "false_positive_rate": rate} | found | measured
-        )
-    return {"filters": filters, "missing": missing(), "processor": processor()}
+            | {"touched": one.touched() if one.touched else None}
+        )  # fmt: skip
+    turn = longest_calls(point["turning"])
+    return {"filters": filters, "turn": turn, "missing": missing(), "processor": processor()}
 
 
 def rows(records: Records) -> list[dict[str, object]]:

@@ -24,6 +24,7 @@ HELP = {
     "when_full": 'What gives way when a span has too many keys: "shorten" or "overfill".',
     "operations": "Operations of each run.",
     "rounds": "Rounds, of which the median or the fastest counts.",
+    "turning": "Window of the ring whose turn is timed.",
     "memory": "Variant of the memories: portable, ecp5, ice40 or gowin.",
     "stalls": "Pause before operations and before taking results.",
     "queries": "Queries for each rate.",
