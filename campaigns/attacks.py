@@ -86,7 +86,7 @@ SPAN = 1000
 """Ticks of their window."""
 
 FACTORS = (2, 10)
-"""Keys of a flood for each key that there is room for. Other keys fill half of the room."""
+"""Keys of a flood as a multiple of the capacity. Other keys fill half of the capacity."""
 
 WAYS = ("h3, seed known", "h3, seed unknown", "siphash")
 """Hashes that the same keys meet."""
@@ -264,7 +264,7 @@ def crowd(queries: int, random: np.random.Generator) -> Iterator[Run]:
             shares = usual.lost / spec.window, model.lost / spec.window
             missed = _missed(model, chosen, model.guaranteed_window)
             cost = f"{spec.window:,} insertions, for {cells} cells"
-            run = _gain(f"dictionary-{name}", way, "entries given up", *shares, cost)
+            run = _gain(f"dictionary-{name}", way, "entries evicted", *shares, cost)
             yield run | {"guaranteed": model.guaranteed_window, "false_negatives": missed}
 
 
@@ -358,7 +358,7 @@ def replayed(queries: int, random: np.random.Generator) -> Iterator[Run]:
 
 
 def flood(queries: int, random: np.random.Generator) -> Iterator[dict[str, Any]]:
-    """Insert more keys than there is room for, for the last span of two."""
+    """Insert more keys than the capacity, for the last span of two."""
     for name, when_full, factor in product(FLOODED, ("shorten", "overfill"), FACTORS):
         spec = replace(preset(name), span=SPAN, when_full=when_full)
         streams = _streams(spec, factor, random)
@@ -369,7 +369,7 @@ def flood(queries: int, random: np.random.Generator) -> Iterator[dict[str, Any]]
             yield {
                 "unit": f"{name}, span, {when_full}",
                 "hash": way,
-                "cost": f"{factor} times as many keys as there is room for",
+                "cost": f"{factor} times the capacity",
                 **_flooded(model, streams, asked),
             }
 

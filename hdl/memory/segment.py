@@ -95,7 +95,7 @@ class SegmentMemory(wiring.Component):
 
 
 class PortableSegmentMemory(SegmentMemory):
-    """Variant for simulation, proofs and any device: one plain memory of words, `words`.
+    """Variant for simulation, proofs and every device: one plain memory of words, `words`.
 
     An access reads its word in one clock and writes it back with the bit set
     in the next. The only hazard is the same word in two clocks running; one

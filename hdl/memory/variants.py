@@ -25,8 +25,7 @@ VARIANTS |= {
         {
             "__module__": __name__,
             "STRICT": True,
-            "__doc__": f"`{variant.__name__}` that uses no bit of a word of which another port "
-            "writes a bit.",
+            "__doc__": f"`{variant.__name__}` without words in which another port writes a bit.",
         },
     )
     for name, variant in VARIANTS.items()
