@@ -4,7 +4,6 @@ from math import ceil
 from typing import Any
 
 from ...golden.spec.base import Specification
-from ...hdl.target_clocks import levels
 from ..flow.devices import Device, own_memory
 from ..flow.synthesis import CountReport, SynthesisReport, synthesize
 from .design import FRAMES, NO_BUS, Design
@@ -59,7 +58,7 @@ def synthesize_design(
         bus=bus,
         memory=memory or own_memory(device, spec, strict=strict),
         target=device.name,
-        levels=levels(device.name, clock) if clock and device.placed else device.levels,
+        levels=device.levels_at(clock),
         protect=protect,
         options={"self_check": True} if check else {},
     )

@@ -38,7 +38,7 @@ class Device:
     lut, ff : int
         LUTs and flip-flops. On iCE40 they share logic cells.
     bram, bram_bits : int
-        Block RAMs, and data bits of one.
+        Block RAMs, and bits of one without ninth bits.
     cells : mapping
         By "lut", "ff" and "bram": cells of yosys as regular expressions, and the number that each
         cell takes.
@@ -93,6 +93,10 @@ class Device:
             return DEFAULT_LEVELS
         return levels(self.name, target_mhz(self.name))
 
+    def levels_at(self, mhz: float | None) -> int:
+        """Return the levels at a clock in MHz; those at the target clock if there is none."""
+        return levels(self.name, mhz) if mhz and self.placed else self.levels
+
     @property
     def limit_mhz(self) -> float | None:
         """Highest clock that the vendor allows a unit; None if units are not placed."""
@@ -106,13 +110,14 @@ class Device:
 COUNTED = "counted, not placed"
 """Kind of figures of a device without a place-and-route tool."""
 
-_TABLES = tomllib.loads(Path(__file__).with_name("devices.toml").read_text("utf-8"))
+TABLES = tomllib.loads(Path(__file__).with_name("devices.toml").read_text("utf-8"))
+"""What `devices.toml` holds."""
 
 
 def _device(name: str, *, family: str, **fields: Any) -> Device:
     """Return the device that a table of `devices.toml` describes."""
-    shared = {"mapping": _TABLES["mapping"]} | _TABLES["families"][family]
-    shared.pop("memory", None)
+    shared = {"mapping": TABLES["mapping"]} | TABLES["families"][family]
+    shared.setdefault("bram_bits", shared.pop("memory", {}).get("bits"))
     pins = [str(pin) for start, end in shared.pop("pins", ()) for pin in range(start, end)]
     if "clock" in fields:
         pins.insert(0, str(fields["clock"]))
@@ -128,7 +133,7 @@ def _device(name: str, *, family: str, **fields: Any) -> Device:
 
 
 DEVICES: Mapping[str, Device] = {
-    name: _device(name, **fields) for name, fields in _TABLES["devices"].items()
+    name: _device(name, **fields) for name, fields in TABLES["devices"].items()
 }
 """Devices by name."""
 

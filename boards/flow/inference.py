@@ -1,13 +1,12 @@
 """Block RAMs that yosys takes for a plain memory: what its pass `memory_libmap` weighs."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from pathlib import Path
 from typing import NamedTuple
 
 from ...hdl.memory.map import BLOCK_KINDS
+from .devices import TABLES
 
 SELECTION_COST = 0.5
 """Cost of each further block from which a port selects a bit; and of each that a word selects."""
@@ -57,13 +56,11 @@ class InferredBlock:
     small: Mapping[str, int] = field(default_factory=dict)
 
 
-_FAMILIES = tomllib.loads(Path(__file__).with_name("devices.toml").read_text("utf-8"))["families"]
-
 INFERRED: Mapping[str, InferredBlock] = {
     family: InferredBlock(
         **table["memory"] | {"widths": {int(n): w for n, w in table["memory"]["widths"].items()}}
     )
-    for family, table in _FAMILIES.items()
+    for family, table in TABLES["families"].items()
     if "memory" in table
 }
 """Block RAMs by family of devices."""

@@ -16,7 +16,6 @@ from amaranth.lib import wiring
 
 from ...golden.spec.base import Specification
 from ...hdl.build import filter_unit, unit_profile
-from ...hdl.target_clocks import levels
 from ...hdl.target_clocks import target_mhz as default_target
 from .devices import COUNTED, Device, own_memory
 from .devices import device as device_of
@@ -351,7 +350,7 @@ def synthesize_unit(
     unit = filter_unit(
         spec,
         memory=memory or own_memory(device, spec, strict=strict),
-        levels=levels(device.name, clock) if clock and device.placed else device.levels,
+        levels=device.levels_at(clock),
         protect=protect,
         self_check=check,
     )

@@ -17,7 +17,7 @@ from ...golden.errors import LatelyError, SpecificationError
 from ...golden.spec.base import Specification
 from ...hdl.bus.controlled import COUNTER_BITS
 from ...hdl.packets.deduplicator import Deduplicator
-from ...hdl.target_clocks import GMII_HZ, levels
+from ...hdl.target_clocks import GMII_HZ
 from ..export.design import release
 from ..flow.devices import own_memory
 from ..flow.limits import block_ports, lowest_limit, unit_limit
@@ -211,7 +211,7 @@ def _make_link(
         baud=baud,
         version=release(),
         **shape,
-        levels=levels(board.device.name, float(setting.output_hz) / 1e6),
+        levels=board.device.levels_at(float(setting.output_hz) / 1e6),
     )
 
 
@@ -226,7 +226,7 @@ def _make_frame_link(
         spec,
         width=8,
         **shape,
-        levels=levels(board.device.name, GMII_HZ / 1e6),
+        levels=board.device.levels_at(GMII_HZ / 1e6),
         when_full="drop",
         period=board.period,
         statistics_bits=COUNTER_BITS,

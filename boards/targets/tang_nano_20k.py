@@ -1,4 +1,8 @@
-"""Platform of a Tang Nano 20K, which amaranth-boards lacks."""
+"""Platform of a Tang Nano 20K, which amaranth-boards lacks.
+
+Pins and part are those of ``litex_boards/platforms/sipeed_tang_nano_20k.py`` of LiteX-Boards, commit
+0d2cdd69326d: clock, serial port, lights, buttons.
+"""
 
 from typing import Any
 

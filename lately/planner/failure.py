@@ -8,6 +8,7 @@ from itertools import chain, islice
 from ..golden.durations import time_text
 from ..golden.times import TIME_LIMIT
 from ..hdl.build import unit_profile
+from .cost import models
 from .requirement import (
     OPTIONS,
     PLANNER_FAMILIES,
@@ -125,7 +126,7 @@ def _device_message(requirement: Requirement) -> str:
     lowest = _lowest_rate(requirement)
     unfit = cheapest(requirement, fitting=False)
     if not unfit:
-        return _rate_message(requirement, lowest)
+        return _unplanned(requirement)
     best = min(unfit, key=lambda one: one.cost)
     area = PLANNER_FAMILIES[best.spec.family].area(best.spec, device)
     assert area is not None
@@ -139,6 +140,22 @@ def _device_message(requirement: Requirement) -> str:
     return (
         f"device: {device.name} cannot hold a {requirement.text().split(' on ')[0]}: the cheapest, "
         f"of family {best.spec.family}, needs {binds}; it holds {nearest}"
+    )
+
+
+def _unplanned(requirement: Requirement) -> str:
+    """Return the error of filters whose LUTs and flip-flops nobody counted on a device."""
+    assert requirement.device is not None
+    wanted = {
+        PLANNER_FAMILIES[one.spec.family].model(one.spec)
+        for one in cheapest(replace(requirement, device=None))
+    }
+    planned = ", ".join(
+        sorted(family for family, known in models().items() if wanted & known.keys())
+    )
+    return (
+        f"device: must be of {planned} for {family_names(requirement)}, whose area is known there, "
+        f"not {requirement.device.name}"
     )
 
 

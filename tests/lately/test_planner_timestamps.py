@@ -134,6 +134,15 @@ def test_nothing_can_do_it(wanted, message):
     assert str(error.value) == message
 
 
+def test_device_for_which_no_area_is_known():
+    wanted = Requirement(window=300, false_positive_rate=0.05, slack=0.0, device=DEVICES["ccgm1a1"])
+    message = (
+        "^device: must be of ecp5, gowin, ice40 for .*, whose area is known there, not ccgm1a1"
+    )
+    with pytest.raises(RequirementError, match=message):
+        choose(wanted)
+
+
 # The cheapest
 
 
