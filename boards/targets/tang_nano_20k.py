@@ -1,6 +1,6 @@
 """Platform of a Tang Nano 20K, which amaranth-boards lacks.
 
-Pins and part are those of ``litex_boards/platforms/sipeed_tang_nano_20k.py`` of LiteX-Boards, commit
+Pins and part are as ``litex_boards/platforms/sipeed_tang_nano_20k.py`` of LiteX-Boards, commit
 0d2cdd69326d: clock, serial port, lights, buttons.
 """
 
