@@ -5,6 +5,10 @@ reads while the other port writes it: the proofs of segments and cells give such
 """
 
 import re
+from dataclasses import replace
+
+from ...golden.spec import FilterSpec
+from ...golden.spec.base import Specification
 
 NO_CHECK = "no_rw_check"
 """Value of Quartus and Synplify: a read that meets a write may give any word."""
@@ -21,6 +25,25 @@ RAM_STYLES = {
     "ultra": {"ram_style": "ultra", "ramstyle": NO_CHECK, "syn_ramstyle": NO_CHECK},
 }  # fmt: skip
 """Attributes of Vivado, Quartus and Synplify for each kind of memory."""
+
+ULTRA_BITS = 64
+"""Bits of a word of an UltraRAM, without ninth bits."""
+
+
+def with_wide_words(spec: Specification, style: str) -> Specification:
+    """Return a ring whose words fill those of the memory; it gives the same answers.
+
+    Parameters
+    ----------
+    spec : Specification
+    style : str
+        One of `RAM_STYLES`. Only the style "ultra" has words of `ULTRA_BITS`.
+    """
+    if style != "ultra" or not isinstance(spec, FilterSpec):
+        return spec
+    bits = min(ULTRA_BITS, spec.part_bits // spec.shards)
+    return replace(spec, clear=max(spec.clear, bits))
+
 
 _INITIAL = r"(?P<initial> *initial begin\n(?: *words\[\d+\] = .*;\n)+ *end\n)?"
 _WRITE = (

@@ -49,6 +49,10 @@ def cell_columns(depth: int) -> int:
     return bits + bits // 8
 
 
+PORTABLE = ("portable", "portable-registered")
+"""Variants of the segment memory that synthesis infers: without and with an output register."""
+
+
 STRICT = "-strict"
 """End of the name of a variant that uses no bit of a word of which another port writes a bit."""
 
@@ -215,7 +219,7 @@ def segment_map(variant: str, *, depth: int, clear_bits: int) -> MemoryMap:
     depth, clear_bits : int
         As for `lately.hdl.memory.segment.SegmentMemory`.
     """
-    if variant == "portable":
+    if variant in PORTABLE:
         array = PhysicalMemory(("words",), depth // clear_bits, clear_bits)
         return MemoryMap(
             (array,),

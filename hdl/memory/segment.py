@@ -4,7 +4,7 @@ Every variant has the signature of `SegmentMemory` and the same behaviour at
 its ports, clock for clock.
 """
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -79,9 +79,12 @@ class SegmentMemory(wiring.Component):
             }
         )
 
+    ANSWER_CYCLES = 2
+    """Cycles from an address to its bit, before those that the selection of block RAMs takes."""
+
     def _late(self, m, bit):
-        """Return a bit that takes two cycles as late as the selection of block RAMs has it."""
-        return delayed(m, bit, self.latency - 2, "late", reset_less=True)
+        """Return a bit as late as the selection of block RAMs has it."""
+        return delayed(m, bit, self.latency - self.ANSWER_CYCLES, "late", reset_less=True)
 
     @property
     def depth(self):
@@ -142,3 +145,60 @@ class PortableSegmentMemory(SegmentMemory):
     def _read(self, m, read, write):
         """Return the word that was read; what it is if it was being written does not matter."""
         return read.data
+
+
+class RegisteredSegmentMemory(PortableSegmentMemory):
+    """Portable variant with a register behind the memory, which block RAMs have inside.
+
+    The latency is that of all variants, as they wait for the selection of block RAMs. An access
+    reads its word in one clock and writes it back two clocks later. Clears go the same way. Two
+    comparators find the words that are being written.
+    """
+
+    ANSWER_CYCLES = 3
+
+    def elaborate(self, platform):
+        m = Module()
+        low = self._clear_bits.bit_length() - 1
+        m.submodules.words = words = self.words
+        read = words.read_port()
+        write = words.write_port()
+        asked = self.address[low:]
+        place = Mux(self.clear, self.clear_address, asked)
+        number, word, bit = self.address[:low], self._read(m, read, write), Signal(reset_less=True)
+        place1, place2, number1, number2, word2 = (
+            Signal.like(value, name=name, reset_less=True)
+            for name, value in (
+                ("place1", asked), ("place2", asked), ("number1", number), ("number2", number),
+                ("word2", read.data),
+            )
+        )  # fmt: skip
+        set1, set2, clear1, clear2 = (Signal(name=name) for name in (
+            "set1", "set2", "clear1", "clear2"
+        ))  # fmt: skip
+        # Whether the access before, or the one before it, writes the same word.
+        met_next, met_last, met_before = (
+            Signal(name=name) for name in ("met_next", "met_last", "met_before")
+        )
+        last, before = (Signal.like(read.data, name=name, reset_less=True)
+                        for name in ("last", "before"))  # fmt: skip
+        current = Signal.like(read.data)
+        m.d.comb += [
+            read.addr.eq(asked),
+            current.eq(Mux(met_last, last, Mux(met_before, before, word2))),
+            write.en.eq(set2 | clear2),
+            write.addr.eq(place2),
+            write.data.eq(Mux(clear2, 0, current | (set2 << number2))),
+            self.bit.eq(self._late(m, bit)),
+        ]
+        m.d.sync += [
+            Cat(place1, number1, set1, clear1).eq(Cat(place, number, self.set, self.clear)),
+            Cat(place2, number2, set2, clear2).eq(Cat(place1, number1, set1, clear1)),
+            word2.eq(word),
+            met_next.eq(write.en & (place2 == asked)),
+            met_before.eq(met_next),
+            met_last.eq(write.en & (place2 == place1)),
+            Cat(last, before).eq(Cat(write.data, last)),
+            bit.eq(current.bit_select(number2, 1)),
+        ]
+        return m

@@ -5,10 +5,11 @@ from .ecp5 import ECP5CellMemory, ECP5SegmentMemory
 from .gowin import GowinSegmentMemory
 from .ice40 import ICE40SegmentMemory
 from .map import BLOCK_KINDS, STRICT
-from .segment import PortableSegmentMemory
+from .segment import PortableSegmentMemory, RegisteredSegmentMemory
 
 VARIANTS = {
     "portable": PortableSegmentMemory,
+    "portable-registered": RegisteredSegmentMemory,
     "ecp5": ECP5SegmentMemory,
     "ice40": ICE40SegmentMemory,
     "gowin": GowinSegmentMemory,

@@ -35,7 +35,7 @@ from ..latencies import (
     result_places,
     stamp_bits,
 )
-from ..memory.map import BLOCK_KINDS
+from ..memory.map import BLOCK_KINDS, PORTABLE
 from ..profile import Profile
 
 
@@ -51,7 +51,7 @@ class RingProfile(Profile):
 
     spec: FilterSpec
 
-    MEMORIES = ("portable", *BLOCK_KINDS)
+    MEMORIES = (*PORTABLE, *BLOCK_KINDS)
     PROTECTIONS = tuple(PROTECTIONS)
 
     @property
@@ -307,7 +307,7 @@ def _check_size(profile: RingProfile) -> None:
     memories = profile.memories * profile.copies
     rule = f"must give at most {MOST_MEMORIES} memories in hardware"
     require(memories <= MOST_MEMORIES, spec.size_field, rule, memories)
-    if profile.memory == "portable":
+    if profile.memory in PORTABLE:
         words = memories * profile.clear_cycles
         rule = f"must give at most {MOST_WORDS} words in all memories of hardware"
         require(words <= MOST_WORDS, spec.size_field, rule, words)

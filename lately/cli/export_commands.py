@@ -53,6 +53,12 @@ FRAME_OPTIONS = {
     "Memory that the attributes of Vivado, Quartus and Synplify name, with --memory portable.",
 )
 @click.option(
+    "--ram-output-register",
+    "registered",
+    is_flag=True,
+    help="Put a register behind the memories of a ring, with --memory portable. The latency stays.",
+)
+@click.option(
     "--no-initial-values",
     "initial_values",
     is_flag=True,
@@ -146,11 +152,17 @@ def export(
     if name is None:
         raise click.UsageError("give --name, that of the module")
     chosen = choose_unit(spec, preset)
+    if how.pop("registered"):
+        if how["memory"] != "portable":
+            raise click.UsageError("--ram-output-register needs --memory portable")
+        how["memory"] = "portable-registered"
     require("amaranth", "hdl")
     from ..boards.export.bundle import write
     from ..boards.export.design import Design
+    from ..boards.export.memories import with_wide_words
     from ..sim.toolchain import models
 
+    chosen = with_wide_words(chosen, how["ram_style"])
     options = _unit_options(chosen, how)
     cells = [path.read_text("utf-8") for path in models(how["memory"])]
     design = Design(spec=chosen, name=name, options=options, models=cells, **how)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...hdl.memory.map import PhysicalMemory
+from ...hdl.memory.map import PORTABLE, PhysicalMemory
 from ..netlist import instance_name
 
 
@@ -33,7 +33,7 @@ class UnitMemory:
     @property
     def readable(self) -> bool:
         """Whether the memories are found in the design."""
-        return not self._netlist or self._variant != "portable"
+        return not self._netlist or self._variant not in PORTABLE
 
     def view(self, now: int) -> NDArray[Any]:
         """Return what the memories hold, as the golden model's `memory`.

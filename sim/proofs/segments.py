@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In
 from ...hdl.control import Control
 from ...hdl.latencies import PROTECTIONS
 from ...hdl.memory.copies import Copies
-from ...hdl.memory.segment import PortableSegmentMemory
+from ...hdl.memory.segment import PortableSegmentMemory, RegisteredSegmentMemory
 from ...hdl.memory.variants import VARIANTS
 from ...hdl.pipeline import delayed
 from ...hdl.ring.ring import Ring
@@ -20,13 +20,21 @@ from .formal import Bounded, Proof, Unbounded
 from .harness import Harness, Rules, Unreliable, one_lies
 
 
-class Undefined(PortableSegmentMemory):
-    """Portable memory that reads any word while it is written, as synthesis may make it."""
+class _AnyWord:
+    """A portable memory that reads any word while it is written, as synthesis may make it."""
 
     def _read(self, m, read, write):
         met = Signal()
         m.d.sync += met.eq(write.en & (read.addr == write.addr))
         return Mux(met, AnySeq(len(read.data)), read.data)
+
+
+class Undefined(_AnyWord, PortableSegmentMemory):
+    """Such a memory without a register behind it."""
+
+
+class UndefinedRegistered(_AnyWord, RegisteredSegmentMemory):
+    """Such a memory with a register behind it."""
 
 
 class SegmentAnswers(Harness):
@@ -162,13 +170,17 @@ _AGES = {
 }
 
 PROOFS = (
-    Proof(
-        name="segment answers",
-        statement="An access answers with the bit as all accesses and clears before it left it.",
-        design="segment memory, 16 bits, 4 cleared per clock, portable",
-        build=SegmentAnswers,
-        method=Unbounded(),
-        goals={"a bit that was set is read": 20, "a bit that was cleared is read": 20},
+    *(
+        Proof(
+            name=f"segment answers{kind}",
+            statement="An access answers with the bit as all accesses and clears before it left "
+            "it, whatever the memory reads while the word is written.",
+            design=f"segment memory, 16 bits, 4 cleared per clock, portable{kind}",
+            build=partial(SegmentAnswers, memory=memory),
+            method=Unbounded(),
+            goals={"a bit that was set is read": 20, "a bit that was cleared is read": 20},
+        )
+        for kind, memory in (("", Undefined), (", output register", UndefinedRegistered))
     ),
     *(
         Proof(

@@ -7,9 +7,10 @@ from exports import CASES, check_verilator, icarus
 
 from lately.boards.export.bundle import write
 from lately.boards.export.design import Design
-from lately.boards.export.memories import RAM_STYLES
+from lately.boards.export.memories import RAM_STYLES, with_wide_words
 from lately.boards.export.names import ExportError
 from lately.golden import any_preset
+from lately.golden.spec import GEBFSpec
 from lately.golden.spec.all_presets import ALL_PRESETS
 from lately.sim.toolchain import run_yosys
 
@@ -117,6 +118,27 @@ def test_without_initial_values_every_preset_agrees(preset, tmp_path):
         "seen.v", "seen_tb.v", run=["+verilator+rand+reset+2", "+verilator+seed+7"],
     )  # fmt: skip
     assert line.startswith("PASS: 200 results")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", ["portable", "portable-registered"])
+def test_yosys_infers_an_ultraram_for_each_memory(memory, tmp_path):
+    """Words of 64 bits fill it: 4,096 of them are one UltraRAM."""
+    narrow = GEBFSpec(window=40_000, epochs=2, hashes=2, bits=6 << 18, key_bits=64)
+    spec = with_wide_words(narrow, "ultra")
+    made = Design(spec=spec, name="seen", memory=memory, ram_style="ultra", initial_values=False)
+    (tmp_path / "seen.v").write_text(made.verilog)
+    script = "read_verilog seen.v; synth_xilinx -family xcup -uram -top seen -flatten; stat"
+    text = run_yosys("-Q", "-p", script, directory=tmp_path).stdout
+    blocks = {cell: int(n) for n, cell in re.findall(r"^ +(\d+) +(URAM288|RAMB\d+E2)$", text, re.M)}
+    assert blocks == {"URAM288": made.profile.segments * spec.parts}
+
+
+def test_words_of_other_memories_stay():
+    assert with_wide_words(any_preset("tiny"), "block") == any_preset("tiny")
+    assert with_wide_words(any_preset("timing-tiny"), "ultra") == any_preset("timing-tiny")
+    # A part has 16 bits.
+    assert with_wide_words(any_preset("tiny"), "ultra").clear == 16
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from lately.sim.toolchain import PRECOMPILED_HEADER_FLAG
 TIMED = dataclasses.replace(any_preset("tiny"), span=20, generation=16, window=None)
 CASES = {
     "axis": (any_preset("tiny"), {"last": True, "tag_bits": 5}),
+    "output register": (any_preset("tiny"), {"memory": "portable-registered"}),
     "raw": (any_preset("gebf-tiny"), {"wrap": "raw"}),
     "avalon": (any_preset("tiny"), {"wrap": "avalon-st", "tag_bits": 5}),
     "avalon lanes": (any_preset("two-lanes-tiny"), {"wrap": "avalon-st", "bus": "avalon-mm"}),

@@ -20,7 +20,7 @@ from lately.hdl.frontend.gate import Gate
 from lately.hdl.frontend.schedule import GenerationCounter
 from lately.hdl.hash import secrets
 from lately.hdl.memory.blocks import DualPortSegmentMemory
-from lately.hdl.memory.segment import PortableSegmentMemory
+from lately.hdl.memory.segment import PortableSegmentMemory, RegisteredSegmentMemory
 from lately.hdl.memory.variants import VARIANTS
 from lately.hdl.ring.detector import RingDetector
 from lately.hdl.ring.ring import Ring
@@ -36,7 +36,7 @@ from lately.sim.proofs.frontend import (
     SpareOfUnitInTime,
     WindowInInsertions,
 )
-from lately.sim.proofs.segments import RingContents, SegmentAnswers
+from lately.sim.proofs.segments import RingContents, SegmentAnswers, Undefined
 from lately.sim.toolchain import models
 
 pytestmark = pytest.mark.rtl
@@ -133,6 +133,25 @@ def test_holds(name):
 )
 def test_broken_part_is_found_out(build):
     assert outcome(build, Bounded(80)) == "failed"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    daily(
+        1,
+        [
+            ("Mux(met_last, last, ", "Mux(0, last, "),
+            ("Mux(met_before, before, word2)", "word2"),
+            ("write.addr.eq(place2)", "write.addr.eq(Mux(self.clear, self.clear_address, place2))"),
+            ("write.en & (place2 == place1)", "set2 & (place2 == place1)"),
+        ],
+    ),
+)
+def test_broken_output_register_is_found_out(old, new):
+    memory = type(
+        "Broken", (broken(RegisteredSegmentMemory, old, new),), {"_read": Undefined._read}
+    )
+    assert outcome(partial(SegmentAnswers, memory=memory), Bounded(40)) == "failed"
 
 
 def vendor(variant, old, new):

@@ -16,6 +16,10 @@ SHAPES = [
     ("portable", 256, 1),
     ("portable", 1024, 1024),
     ("portable", 4096, 16),
+    ("portable-registered", 16, 8),
+    ("portable-registered", 256, 1),
+    ("portable-registered", 1024, 1024),
+    ("portable-registered", 4096, 64),
     ("ecp5", 16, 8),
     ("ecp5", 4096, 16),
     # Two columns, and two rows of two columns.
@@ -57,6 +61,7 @@ def test_packages_in_a_path_with_spaces(tmp_path, monkeypatch, capfd):
 
 DAILY = [
     ("portable", "icarus", 16, 8, {}),
+    ("portable-registered", "icarus", 16, 8, {}),
     # The fewest words, and a clear that takes one word for each bit.
     ("gowin", "icarus", 256, 1, {}),
     # Two columns of block RAMs.
