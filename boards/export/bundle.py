@@ -36,6 +36,9 @@ FILES = {
 }
 """Names of the files beside the Verilog, and their templates."""
 
+FIELD_FILES = {"{name}_records.vhd": "records.vhd.j2"}
+"""The same for a unit whose ports have fields."""
+
 REGISTER_FILES = {
     "{name}.rdl": "registers.rdl.j2",
     "{name}.h": "registers.h.j2",
@@ -146,7 +149,8 @@ def descriptions(design: Design) -> dict[str, str]:
     design : Design
     """
     render, values = _templates(), _values(design)
-    templates = FILES | (REGISTER_FILES if design.registers else {})
+    templates = FILES | ({} if design.frames else FIELD_FILES)
+    templates |= REGISTER_FILES if design.registers else {}
     found = {
         name.format(name=design.name): render(template, **values)
         for name, template in templates.items()

@@ -15,6 +15,7 @@ from verilators import OLDEST, VERILATORS, verilator
 from lately.boards.export import bundle
 from lately.boards.export.bundle import descriptions, texts, write
 from lately.boards.export.design import Design
+from lately.boards.export.fields import labels
 from lately.boards.export.names import ExportError, check_name
 from lately.golden import SpecificationError, any_preset, from_spec
 from lately.hdl.interface import Operation
@@ -195,6 +196,111 @@ def test_ghdl_reads_the_component(case, open_inputs, tmp_path):
         command = ["ghdl", "-a", f"--std={standard}", "ip/seen_lately_pkg.vhd", "top.vhd"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+RECORDS = """\
+library ieee;
+use ieee.std_logic_1164.all;
+
+entity seen_lately is
+  port (
+{ports}
+  );
+end entity;
+
+architecture stub of seen_lately is
+begin
+  {assignments}
+end architecture;
+-- Top
+library ieee;
+use ieee.std_logic_1164.all;
+use work.seen_lately_pkg.all;
+entity top is end entity;
+
+architecture test of top is
+  signal request : seen_lately_request;
+  signal result : seen_lately_result;
+{signals}
+begin
+  dut : entity work.seen_lately_records port map (
+    request => request, result => result{connections}
+  );
+  process begin
+    {drives}
+    wait for 1 ns;
+    {checks}
+    wait;
+  end process;
+end architecture;
+"""
+
+
+@pytest.mark.parametrize("case", ["axis", pytest.param("lanes", marks=pytest.mark.slow),
+                                  pytest.param("raw", marks=pytest.mark.slow)])  # fmt: skip
+def test_records_of_vhdl_are_the_fields(case, tmp_path):
+    """A stub in place of the unit gives results that are its requests, bit by bit."""
+    assert shutil.which("ghdl"), "ghdl is needed for this test; install ghdl-mcode"
+    asked = design(case)
+    found = descriptions(asked)
+    for name in ("seen_lately_pkg.vhd", "seen_lately_records.vhd"):
+        (tmp_path / name).write_text(found[name])
+    component = re.search(r"port \(\n(.*?)\n    \);", found["seen_lately_pkg.vhd"], re.S)[1]
+    every = labels(asked.component)
+    requests = {one.port for one in every if one.side == "in"}
+    results = [one for one in every if one.side == "out"]
+    given = {name: "".join(random.Random(name).choices("01", k=port.width))
+             for name, port in ((port.name, port) for port in asked.ports)}  # fmt: skip
+
+    widths = {port.name: port.width for port in asked.ports}
+
+    def literal(bits):
+        return f"'{bits}'" if len(bits) == 1 else f'"{bits}"'
+
+    def bits(one):
+        if widths[one.port] == 1:
+            return ""
+        high = one.offset + one.width - 1
+        return f"({high})" if one.width == 1 else f"({high} downto {one.offset})"
+
+    def part(one):
+        top = len(given[one.port]) - one.offset
+        return literal(given[one.port][top - one.width : top])
+
+    stub = [f"{name} <= {literal(given[name])};" for name in sorted({one.port for one in results})]
+    checks = [
+        f'assert {one.port}{bits(one)} = {part(one)} report "{one.label}" severity failure;'
+        for one in every
+        if one.side == "in"
+    ]
+    stub.append(
+        "process begin wait for 1 ns;\n    " + "\n    ".join(checks) + " wait; end process;"
+    )
+    bits_of = ("", "_vector({} downto 0)")
+    others = [port for port in asked.ports
+              if port.name not in requests | {one.port for one in results}]  # fmt: skip
+    text = RECORDS.format(
+        ports=component, assignments="\n  ".join(stub),
+        signals="\n".join(
+            f"  signal {port.name} : std_logic{bits_of[port.width > 1].format(port.width - 1)};"
+            for port in others
+        ),
+        connections="".join(f", {port.name} => {port.name}" for port in others),
+        drives="\n    ".join(f"request.{one.label} <= {part(one)};" for one in every
+                             if one.side == "in"),
+        checks="\n    ".join(
+            f'assert result.{one.label} = {part(one)} report "{one.label}" severity failure;'
+            for one in results
+        ),
+    )  # fmt: skip
+    stub, _, top = text.partition("-- Top")
+    (tmp_path / "stub.vhd").write_text(stub)
+    (tmp_path / "top.vhd").write_text(top)
+    sources = ["seen_lately_pkg.vhd", "stub.vhd", "seen_lately_records.vhd", "top.vhd"]
+    for words in (["-a", *sources], ["-e", "top"], ["-r", "top", "--stop-time=2ns"]):  # fmt: skip
+        done = subprocess.run(["ghdl", words[0], "--std=08", *words[1:]], cwd=tmp_path,
+                              capture_output=True, text=True, check=False)  # fmt: skip
+        assert (done.returncode, done.stdout + done.stderr) == (0, ""), words
 
 
 @pytest.mark.parametrize("bus", ["none", "axi4-lite", "wishbone"])
