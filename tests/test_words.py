@@ -57,7 +57,7 @@ def prose(path):
         return [
             line[1].replace('"', "") for line in re.finditer(r'"([^"\n]* [^"\n]* [^"\n]*)"', text)
         ]
-    if path.name.endswith(".xml.j2"):
+    if path.name.endswith((".xml.j2", ".vhd.j2")) or path.name == "vhdl.j2":
         return []
     if path.name.endswith(".tcl.j2"):
         return [line.lstrip("# ") for line in text.splitlines() if line.startswith("#")]

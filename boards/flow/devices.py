@@ -94,7 +94,7 @@ class Device:
         return levels(self.name, target_mhz(self.name))
 
     def levels_at(self, mhz: float | None) -> int:
-        """Return the levels at a clock in MHz; those at the target clock if there is none."""
+        """Return the levels at a clock in MHz; without one, the levels at the target clock."""
         return levels(self.name, mhz) if mhz and self.placed else self.levels
 
     @property
