@@ -20,7 +20,8 @@ _HEADINGS = {
         "span", "window", "fpr", "policy", "differs", "scope", "by",
     ),
     "Inputs and outputs": (
-        "reorder", "folder", "dry_run", "page", "dropped", "marked",
+        "interface", "count", "duration", "reorder", "folder", "dry_run", "page", "dropped",
+        "marked",
     ),
 }  # fmt: skip
 

@@ -43,6 +43,11 @@ if TYPE_CHECKING:
 @amount_option("--fpr", "P", "Share of new packets that may be dropped all the same.", 1e-6)
 @compare_options
 @click.option(
+    "-i", "--interface", metavar="NAME", help="Read packets of a network interface; there is no IN."
+)
+@count_option("--count", None, "End the live capture after N packets.")
+@click.option("--duration", metavar="T", help="End the live capture after a time.")
+@click.option(
     "--reorder",
     metavar="T",
     help="Read all files side by side, in the order of their times; packets may be late by T.",
@@ -116,9 +121,11 @@ def dedup(
       lately dedup mirror.pcap unique.pcap --differs ttl --policy first-seen
       lately dedup left.pcap right.pcap unique.pcapng --reorder 10ms --scope other --by file
       lately dedup mirror.pcap unique.pcap --verify --watch
+      lately dedup -i eth0 unique.pcap --duration 60s --span 10ms
       tcpdump -i eth0 -U -w - | lately dedup - - --span 10ms > unique.pcap
     """
-    files = packet_files(paths, folder, dry_run, live=False)
+    live = options["interface"]
+    files = packet_files(paths, folder, dry_run, live is not None)
     from ..dedup.deduplicate import deduplicate
     from ..golden.ring.timed_ring import TimeLimitedRing
 
@@ -129,7 +136,7 @@ def dedup(
 
         oracle = PacketOracle(what.spec, what.span, what.window, rule=what.rule)
     with ExitStack() as stack:
-        source = stack.enter_context(open_inputs(files, folder, options["reorder"]))
+        source = stack.enter_context(open_inputs(files, folder, options))
         outputs = _open_outputs(stack, files, folder, options)
         copies = _copy_report(what, files) if dry_run or page is not None else None
         outputs += [] if copies is None else [copies]
@@ -144,9 +151,11 @@ def dedup(
             result = deduplicate(
                 capture, outputs, what, model=model, oracle=oracle, progress=progress
             )
+            lost = getattr(source, "lost", 0)
             # Here an interrupt does not take away what is whole.
             stack.close()
-    head = {"name": source.name, "format": source.format, "files": len(files.inputs)}
+    head = {"name": source.name, "format": source.format, "files": max(1, len(files.inputs))}
+    head |= {"lost": None if live is None else lost}
     _show(
         {
             "capture": head, **what.figures(), **result.figures(), "interrupted": heard(),
@@ -195,7 +204,7 @@ def _deduplication(options: dict[str, Any]) -> "Deduplication":
 def _copy_report(what: "Deduplication", files: PacketFiles) -> "CopyReport":
     from ..dedup.copy_report import CopyReport
 
-    return CopyReport(what, [os.path.basename(path) for path in files.inputs])
+    return CopyReport(what, [os.path.basename(path) for path in files.inputs] or [""])
 
 
 def _open_outputs(
@@ -204,7 +213,7 @@ def _open_outputs(
     """Open all outputs of a command line."""
     from ..dedup.writers import CaptureWriter, FolderWriter, Marks
 
-    first = files.inputs[0]
+    first = files.inputs[0] if files.inputs else None
     found: list[Callable[[Judged], None]] = []
     if folder is not None:
         pairs = [*zip(files.outputs, files.inputs, strict=True)]

@@ -23,6 +23,8 @@ def facts(figures: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         name = f"{name} and {capture['files'] - 1:,} more"
     source = f"{name} ({capture['format']}): {kinds}, compared as whole frames"
     yield "packets", counts["packets"], source
+    if capture["lost"]:
+        yield "lost", f"{capture['lost']:,}", "packets that the system had no room for"
     if control := figures["versions"]["control"]:
         yield "control", f"{control:,}", "of the packets are ARP, LLDP, STP or IS-IS"
     yield from rule_facts(figures["rules"])

@@ -60,8 +60,20 @@ def packet_files(
                                 for one in outputs])  # fmt: skip
 
 
-def open_inputs(files: PacketFiles, folder: str | None, reorder: str | None) -> Any:
-    """Open the inputs of a command line, to be read one after the other or in order of time."""
+def open_inputs(files: PacketFiles, folder: str | None, options: dict[str, Any]) -> Any:
+    """Open an interface, or files that are read one after the other or in order of time."""
+    reorder, interface, count, long = (
+        options[name] for name in ("reorder", "interface", "count", "duration")
+    )
+    if interface is None and (count is not None or long is not None):
+        raise click.UsageError("--count and --duration: must be given with --interface")
+    if interface is not None and reorder is not None:
+        raise click.UsageError("give one of --interface and --reorder, not both")
+    if interface is not None:
+        from ..captures.live_capture import LiveCapture
+
+        seconds = None if long is None else nanoseconds("duration", long) / 1e9
+        return LiveCapture(interface, count=count, seconds=seconds)
     from ..captures.capture_files import CaptureFiles
 
     if reorder is None:
