@@ -28,7 +28,8 @@ MOST_INTERFACES = 1 << 16
 
 _FILE_HEADER = 24
 _SECTION_LENGTH = 16
-_PACKETS = 1 << 16
+# Rows of a table must not be a power of two apart, or they share few places of a cache.
+_PACKETS = (1 << 16) + 64
 # Bytes that can be captured of a packet, and those of USBPcap, EBHSCR and D-Bus.
 _MOST_CAPTURED = 1 << 18
 _MOST_OF_LINK = {249: 1 << 20, 279: 1 << 23, 231: 1 << 27}
@@ -54,7 +55,7 @@ def most_captured(link: int) -> int:
 
 @dataclass(frozen=True)
 class Packets:
-    """Some packets of a capture, in order; valid until the next are read.
+    """Some packets of a capture, in order; valid until the next but one are read.
 
     Attributes
     ----------
@@ -186,6 +187,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         # Places in the buffer: of the next record, of what is read, handed out, and handed next.
         self._at = self._end = self._done = self._next = 0
         self._table = np.empty((loops.ROWS, _PACKETS), np.int64)
+        self._other = np.empty(0, np.uint8)
         self._make_room(BUFFER)
         self._fill()
         head = self._buffer[:4].tobytes()[: self._end]
@@ -251,8 +253,12 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         """Read on, and tell whether there was more."""
         room = len(self._buffer)
         if self._done:
-            rest = self._buffer[self._done : self._end].copy()
-            self._buffer[: len(rest)] = rest
+            rest = self._buffer[self._done : self._end]
+            if len(self._other) < room:
+                self._other = np.zeros(room, np.uint8)
+            self._other[: len(rest)] = rest
+            # The packets before stay where they are.
+            self._buffer, self._other = self._other[:room], self._buffer
             self._passed += self._done
             self._at -= self._done
             self._end, self._done, self._next = len(rest), 0, 0

@@ -82,6 +82,9 @@ if TYPE_CHECKING:
     ["golden", "rtl"],
     "Run the golden model, or the compiled hardware and compare it with the model.",
 )
+@count_option(
+    "--jobs", 1, "Threads: with 2, the next packets are read and digested already.", most=2
+)
 @click.option("--verify", is_flag=True, help="Compare with an exact oracle, whose memory grows.")
 @click.option("--watch", is_flag=True, help="Show rate, drops and fill while packets are read.")
 @json_option
@@ -149,8 +152,9 @@ def dedup(
         with interruptible() as heard, shown as progress:
             capture = UntilInterrupted(source, heard)
             result = deduplicate(
-                capture, outputs, what, model=model, oracle=oracle, progress=progress
-            )
+                capture, outputs, what, model=model, oracle=oracle, progress=progress,
+                jobs=options["jobs"],
+            )  # fmt: skip
             lost = getattr(source, "lost", 0)
             # Here an interrupt does not take away what is whole.
             stack.close()

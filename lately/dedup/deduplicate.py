@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from secrets import randbits
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -174,6 +175,7 @@ def deduplicate(
     model: Any = None,
     oracle: "PacketOracle | None" = None,
     progress: Callable[[DedupResult, float | None], None] | None = None,
+    jobs: int = 1,
 ) -> DedupResult:
     """Find the packets of a capture that were seen lately.
 
@@ -189,6 +191,9 @@ def deduplicate(
         Gets all packets.
     progress : callable
         Called with the result so far, and the share of the capture that was read, if known.
+    jobs : int
+        Threads, 1 or 2: with 2, packets are read and digested while others are judged and written.
+        The outputs and the result are the same.
 
     Raises
     ------
@@ -198,20 +203,27 @@ def deduplicate(
         If the engine is not known.
     """
     began = time.perf_counter()
-    with _open_unit(what) as unit:
+    with ExitStack() as stack:
+        unit = stack.enter_context(_open_unit(what))
         golden = TimeLimitedRing.from_spec(what.spec) if model is None else model
         course = _Progress(what, unit, golden, oracle)
+        pool = stack.enter_context(ThreadPoolExecutor(1)) if jobs > 1 else None
+        waiting: Future[None] | None = None
         while (packets := capture.read()) is not None:
             found = packet_digests(
                 packets.buffer, packets.places, what.compared, secret=what.secret
             )
-            judged = course.judge(packets, found)
-            for output in outputs:
-                output(judged)
-            course.count(judged)
+            if pool is None:
+                course.take(packets, found, outputs)
+            else:
+                if waiting is not None:
+                    waiting.result()
+                waiting = pool.submit(course.take, packets, found, outputs)
             if progress is not None:
                 course.result.seconds = time.perf_counter() - began
                 progress(course.result, capture.fraction)
+        if waiting is not None:
+            waiting.result()
     result = course.finish()
     result.missing_bytes, result.truncated = capture.missing, capture.truncated
     result.damages = [*capture.damages]
@@ -254,6 +266,15 @@ class _Progress:
         most = max(what.window, what.spec.ring_segments * what.spec.generation)
         self._copies = CopyTable(what.window, what.span, most, what.rule)
         self.result = DedupResult(mismatches=None if unit is None else 0)
+
+    def take(
+        self, packets: Packets, found: Digests, outputs: Sequence[Callable[[Judged], None]]
+    ) -> None:
+        """Judge some packets, pass them to the outputs, and count them."""
+        judged = self.judge(packets, found)
+        for output in outputs:
+            output(judged)
+        self.count(judged)
 
     def judge(self, packets: Packets, found: Digests) -> Judged:
         """Find which of some packets were seen lately."""

@@ -248,3 +248,35 @@ def packets_of(capture):
             rows = zip(*(column.tolist() for column in columns), strict=True)
             found += [(packets.frame(at), *row) for at, row in enumerate(rows)]
     return found
+
+
+@pytest.mark.parametrize("rooms", [(1 << 16, 1 << 16), (1 << 9, 5), (1 << 12, 1 << 16)])
+def test_two_threads_write_the_same(tmp_path, packets, rooms, monkeypatch):
+    """Whatever the stretches are: outputs, marks and figures are those of one thread."""
+    monkeypatch.setattr("lately.captures.capture_reader.BUFFER", rooms[0])
+    monkeypatch.setattr("lately.captures.capture_reader._PACKETS", rooms[1])
+    monkeypatch.setattr("lately.cli.dedup_commands.randbits", lambda bits: 7)
+    paths = rotated(tmp_path, packets)
+    paths[1].write_bytes(paths[1].read_bytes() + b"\xff" * 16)
+    found = []
+    for jobs in (1, 2):
+        out, marks, dropped = (tmp_path / f"{name}{jobs}" for name in ("out", "marks", "dropped"))
+        options = ["--jobs", jobs, "--mark", marks, "--dropped", dropped, "--verify"]
+        done = CliRunner().invoke(main, ["dedup", *map(str, [*paths, out, *options, "--json"])])
+        assert done.exit_code == 1
+        figures = json.loads(done.stdout)
+        figures = {name: figures[name] for name in figures if "second" not in name}
+        figures["check"]["expected"] = figures["check"]["predicted_false_positive_rate"] = None
+        found.append((figures, *(path.read_bytes() for path in (out, marks, dropped))))
+    assert found[0] == found[1]
+    assert found[0][0]["dropped"] == 300
+
+
+def test_an_error_in_a_thread_ends_the_run(tmp_path, packets, monkeypatch):
+    def fail(writer, judged):
+        raise OSError(28, "No space left on device", "out")
+
+    monkeypatch.setattr("lately.dedup.writers.CaptureWriter.__call__", fail)
+    message = dedup(*rotated(tmp_path, packets), tmp_path / "out", "--jobs", 2, code=1)
+    assert message == "lately: error: out: No space left on device\n"
+    assert not (tmp_path / "out").exists()
