@@ -237,16 +237,21 @@ _SECONDS = str(int(SPAN.removesuffix("ms")) / 1000)
 
 @dataclass(frozen=True)
 class Program:
-    """A program: its name for people, and its command before and after the two files."""
+    """A program: its name for people, and its command before, between and after the two files."""
 
     name: str
     before: Sequence[str]
     after: Sequence[str] = ()
+    between: Sequence[str] = ()
 
 
 PROGRAMS = (
     Program("lately dedup", _LATELY, _OURS),
     Program("lately dedup --fields frame", _LATELY, (*_OURS, "--fields", "frame")),
+    Program("lately dedup --inner", _LATELY, (*_OURS, "--inner")),
+    Program("lately dedup --jobs 2", _LATELY, (*_OURS, "--jobs", "2")),
+    Program("tcpdump -r -w, which drops nothing", ("tcpdump", "-r"), between=("-w",)),
+    Program("editcap -D 100", ("editcap", "-D", "100")),
     Program(f"editcap -D {WINDOW}", ("editcap", "-D", str(WINDOW))),
     Program(f"editcap -w {_SECONDS}", ("editcap", "-w", _SECONDS)),
 )
@@ -302,7 +307,7 @@ def _run(one: Program, path: Path) -> dict[str, Any]:
     output = path.with_name("unique.pcap")
     before = _cpu_seconds()
     began = time.perf_counter()
-    command = [*one.before, str(path), str(output), *one.after]
+    command = [*one.before, str(path), *one.between, str(output), *one.after]
     subprocess.run(command, check=True, capture_output=True)
     seconds, cpu = time.perf_counter() - began, _cpu_seconds() - before
     from lately.captures.capture_reader import CaptureReader
