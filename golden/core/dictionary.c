@@ -154,7 +154,8 @@ ALWAYS int64_t perform_key(Dictionary *d, Py_ssize_t columns, int code, int64_t 
         int64_t since = now - d->numbers.youngest_lost;
         *guaranteed = d->numbers.lost && since < window ? since : window;
     }
-    int64_t age = ((code & QUERY) != 0) & (last != 0) & (now - last < asked) ? now - last : -1;
+    int reported = ((code & QUERY) != 0) & (last != 0) & (now - last < asked);
+    int64_t age = reported ? now - last : -1;
     if ((code & REMOVE) && found >= 0) {
         d->cells[found].time = 0;
     }
