@@ -192,7 +192,7 @@ def versions(found: Iterable[Mapping[str, str]]) -> str:
 
 
 def earlier(found: Iterable[Record], what: str = "results") -> str:
-    """Say how many results are of an earlier state of the sources; nothing if none are."""
+    """Say how many results are from an earlier state of the sources; nothing if none are."""
     marked = [record.earlier for record in found]
     count = "All" if all(marked) else f"{sum(marked):,} of {len(marked):,}"
-    return f"{count} {what} are of an earlier state of the sources.\n" * any(marked)
+    return f"{count} {what} are from an earlier state of the sources.\n" * any(marked)

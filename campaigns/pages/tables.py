@@ -83,7 +83,7 @@ def layout(name: str, summaries: Iterable[Summary], **values: Any) -> str:
     )
 
 
-STAR = f"{MARK} A figure of an earlier state of the unit, which has not been placed since.\n"
+STAR = f"{MARK} A figure from an earlier state of the unit, which was not placed again.\n"
 
 
 def caveats(summaries: Iterable[Summary]) -> str:
