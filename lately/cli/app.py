@@ -79,6 +79,6 @@ class Grouped(OneLineErrors):
     help="Show the version and exit.",
 )
 def main() -> None:
-    """Tell whether a key has been seen lately: sliding-window membership in hardware."""
+    """Filters for FPGAs that report whether a key was seen within a sliding window."""
     if find_spec("lately.golden._core") is None:
         click.echo("lately: runs without its extension module, so filters are slow", err=True)

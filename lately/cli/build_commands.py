@@ -32,7 +32,7 @@ LOADER = "openFPGALoader"
 @click.option("--spec", metavar="FILE", help="Filter, a TOML file.  [default: the board's]")
 @click.option("--preset", metavar="NAME", help="Preset filter.")
 @amount_option(
-    "--clock", "MHZ", "Clock of the unit; the PLL makes the nearest it can.  [default: the board's]"
+    "--clock", "MHZ", "Clock of the unit; the PLL makes the nearest one.  [default: the board's]"
 )
 @click.option(
     "--baud", type=int, metavar="N", help="Baud rate of the serial port.  [default: the board's]"
@@ -67,10 +67,9 @@ def build(
 ) -> None:
     """Build the bitstream of a filter with a serial port for a board.
 
-    Fails if the static timing of the routed design does not allow the clock,
-    or the vendor does not allow it for the clock tree or the block RAMs.
-    The same options and the same versions of the tools give the same
-    bitstream.
+    Fails if static timing after routing, or the vendor's limit for the clock
+    tree and the block RAMs, does not allow the clock. The same options and the
+    same versions of the tools give the same bitstream.
 
     \b
     Examples:
@@ -100,9 +99,7 @@ def build(
 
 @click.command("program", short_help="Load a bitstream into a board.")
 @click.option("--board", "name", metavar="NAME", help="Target board; see `lately list boards`.")
-@click.option(
-    "--file", "path", metavar="FILE", help="Bitstream.  [default: that of `lately build`]"
-)
+@click.option("--file", "path", metavar="FILE", help="Bitstream.  [default: from `lately build`]")
 def program(*, name: str | None, path: str | None) -> None:
     """Load a bitstream into a board with openFPGALoader, which must be on PATH.
 

@@ -53,9 +53,9 @@ _FIGURES = ("frames", "timed", "keyed", "shifts", "removes", "decides", "clock_h
 def host(ctx: click.Context, *, port: str, baud: int, timeout: float | None) -> None:
     """Talk to a board that holds a filter, over the serial port PORT.
 
-    Whatever is lost on the line is sent again, and nothing takes effect
-    twice. The port sim is a simulated board, which is compiled on first use
-    and forgets everything at the end of the command.
+    Lost requests are sent again, and no request takes effect twice. The port
+    sim is a simulated board, which is compiled on first use and forgets
+    everything at the end of the command.
 
     \b
     Examples:
@@ -100,10 +100,10 @@ _keys = click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 _window = count_option(
     "--window",
     None,
-    "Window of queries, up to the filter's own: insertions, blocks of them, or ticks.",
+    "Window of queries, in insertions, blocks or ticks; at most the window of the filter.",
 )
 _query_class = count_option(
-    "--query-class", None, "Class of queries, of a filter with classes.  [default: 0]", least=0
+    "--query-class", None, "Class of queries, for a filter with classes.  [default: 0]", least=0
 )
 
 
@@ -120,11 +120,11 @@ def _asked(opened: "Board", window: int | None, query_class: int | None) -> int 
     return query_class if decides else window
 
 
-@host.command(short_help="Show which filter the board holds.")
+@host.command(short_help="Show the filter of the board.")
 @json_option
 @click.pass_obj
 def info(board: Opener, *, as_json: bool) -> None:
-    """Show which filter the board holds and, of a window in time, its tick and covered span."""
+    """Show the filter of the board and, for a window in time, its tick and covered span."""
     from ..host import preset_of, window_seconds
 
     with board() as opened:
@@ -164,8 +164,8 @@ def query(
 ) -> None:
     """Report whether each KEY, an integer such as 17 or 0x11, has been seen, and its age.
 
-    The age is that of the youngest generation that may hold the key, 0 for the current one; of a
-    filter whose queries have a window, it is in the unit of that.
+    For a ring, the age is the number of the youngest generation that may hold the key; 0 is the
+    current one. For a filter whose queries have a window, the age has the unit of the window.
     """
     with board() as opened, _explained():
         asked = _asked(opened, window, query_class)
@@ -183,7 +183,7 @@ def query(
 @_text
 @click.pass_obj
 def remove(board: Opener, *, keys: tuple[str, ...], text: bool) -> None:
-    """Remove each KEY, an integer such as 17 or 0x11, from a filter that can."""
+    """Remove each KEY, an integer such as 17 or 0x11, from a dictionary."""
     with board() as opened:
         opened.remove(_parse(keys, opened.information.key_bits, text))
 
@@ -208,10 +208,9 @@ def clear(board: Opener) -> None:
 @click.argument("file", metavar="FILE")
 @click.pass_obj
 def load_table(board: Opener, *, file: str) -> None:
-    """Load a table of thresholds, which answers from then on, of a filter with classes.
+    """Load a table of thresholds into a filter with classes; it takes effect at once.
 
-    FILE is what DecisionTable.save wrote. Until the first table has been loaded since reset, every
-    key is reported.
+    DecisionTable.save writes FILE. Until the first table after reset, every key is reported.
     """
     from ..golden import DecisionTable
 
@@ -226,8 +225,8 @@ def load_table(board: Opener, *, file: str) -> None:
 def statistics(board: Opener, *, as_json: bool) -> None:
     """Show the board's counters since its reset; they include the operations of self-tests.
 
-    With a window in time also the ticks, and the seconds, of which every key is still reported.
-    Those of a deduplicator of frames are all of one moment.
+    With a window in time, the command also shows the ticks and seconds for which every key is
+    still reported. The counters of a deduplicator of frames are captured at the same moment.
     """
     from ..host import window_seconds
 
@@ -236,12 +235,12 @@ def statistics(board: Opener, *, as_json: bool) -> None:
         _print(figures | window_seconds(opened.information, figures), as_json)
 
 
-@host.command("self-test", short_help="Have the board test itself.")
+@host.command("self-test", short_help="Run the self-test of the board.")
 @click.option("--spec", metavar="FILE", help="Filter that the board must have, a TOML file.")
 @json_option
 @click.pass_obj
 def self_test(board: Opener, *, spec: str | None, as_json: bool) -> None:
-    """Have the board perform random operations, and compare the results with the golden model's.
+    """Let the board perform random operations, and compare the results with the golden model.
 
     The board reports a signature of all results. The command fails if the golden model gives
     another signature. The filter is reset: its contents, secret and table are lost.
@@ -272,12 +271,12 @@ def reset(board: Opener) -> None:
 @count_option("--generation", None, "Insertions per generation.")
 @click.option("--tick", metavar="T", help="Time of a tick of a window in time, such as 10us.")
 @secret_option(
-    "File with a secret of 32 hexadecimal digits, for a filter with siphash or a digest of frames."
+    "File with a secret of 32 hexadecimal digits, for siphash or for the digest of frames."
 )
 @click.option(
     "--action",
     type=click.Choice(["count", "drop"]),
-    help="What is done with frames that were seen lately.",
+    help="Action for frames that were seen lately.",
 )
 @click.option(
     "--fields", metavar="NAMES", help="Fields of digests: tos, ttl, vlan, layer2, frame, or none."
@@ -292,11 +291,11 @@ def configure(
     action: str | None,
     fields: str | None,
 ) -> None:
-    """Set the length of generations or of ticks, load a secret, or set what is done with frames.
+    """Set the length of generations or ticks, load a secret, or set the action for frames.
 
-    A generation's length applies from the next one on, and so does that of a tick, which is
-    rounded up to whole clocks; a secret applies from the next clear on or, with re-keying, from
-    the next shift. That of a digest, and its fields, apply to frames that begin after this.
+    A new length applies from the next generation or tick on. A tick is rounded up to whole
+    cycles. A secret applies from the next clear on or, with re-keying, from the next shift on. The
+    secret and the fields of a digest apply to frames that begin later.
     """
     if all(one is None for one in (generation, tick, secret_file, action, fields)):
         raise click.UsageError("give --generation, --tick, --secret-file, --action or --fields")
@@ -354,16 +353,16 @@ def stream(
 ) -> None:
     """Check and insert every key of TRACE in the board's filter.
 
-    TRACE and its keys are as for 'lately run'. Ctrl-C, SIGTERM and SIGHUP end the
-    stream after the operations under way; the finished ones are written and reported, and
-    --skip resumes after them.
+    TRACE and its keys are as for 'lately run'. Ctrl-C, SIGTERM and SIGHUP end the stream after
+    the operations in flight. Finished operations are written and reported, and --skip resumes
+    after them.
 
-    With --verify the filter is cleared first, after its secret has been loaded
-    if it takes one, and the golden model runs alongside, at the times that
-    the board tells if its window is one in time. With --skip as well, nothing
-    is cleared, and the skipped keys go to the model alone, which needs a
-    window in insertions. A filter with classes needs its --table. Fails if a
-    verdict differs.
+    With --verify the command loads the secret, if the filter has one, clears the
+    filter, and runs the golden model alongside. For a window in time, the model
+    uses the times that the board reports. With --skip as well, the filter is not
+    cleared, and the skipped keys go only to the model; this needs a window in
+    insertions. A filter with classes needs its --table. Fails if a verdict
+    differs.
 
     \b
     Examples:

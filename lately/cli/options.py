@@ -61,7 +61,7 @@ strict_option = click.option(
     "--avoid-mixed-port-reads",
     "strict",
     is_flag=True,
-    help="Use no bit of a word of which another port writes a bit; takes more LUTs.",
+    help="Never use a word that is read while another port writes a part of it; takes more LUTs.",
 )
 """--avoid-mixed-port-reads, of commands that put a unit on a device."""
 
@@ -70,8 +70,8 @@ protect_option = choice_option(
     "--protect",
     # As `lately.hdl.latencies.PROTECTIONS`, whose module loads numpy.
     ["none", "parity", "tmr"],
-    "What an upset of a memory bit may cost: any answer; a false positive, never a false negative; "
-    "or nothing. Takes more block RAMs.",
+    "Worst effect of an upset of a memory bit: any wrong answer; a false positive; no effect. "
+    "Protection takes more block RAMs.",
 )
 """--protect, of commands that build a unit."""
 
@@ -80,7 +80,7 @@ check_option = click.option(
     "--self-check",
     "check",
     is_flag=True,
-    help="Have the unit watch its own state. If the state is illegal, the unit resets itself, "
+    help="Make the unit check its own state. If the state is illegal, the unit resets itself, "
     "which empties the filter, and reports the reset.",
 )
 """--self-check, of commands that build a unit."""
@@ -108,8 +108,8 @@ def filter_options(command: Command) -> Command:
 def trace_options(command: Command) -> Command:
     """Add --format and --key, which say how to read a trace."""
     key = (
-        "Fields (log) or columns (CSV) that make up the key, separated by commas; or what of a "
-        "packet does (capture): digest, five-tuple, ip-id, dns-name or bytes:OFFSET:COUNT."
+        "Key: fields (log) or columns (CSV), separated by commas; or part of a packet (capture): "
+        "digest, five-tuple, ip-id, dns-name or bytes:OFFSET:COUNT."
     )
     return together(
         choice_option("--format", ["auto", "log", "csv", "lines", "capture"], "Format of TRACE."),

@@ -42,18 +42,18 @@ if TYPE_CHECKING:
     "--slack",
     type=float,
     metavar="F",
-    help="Maximum slack, as a fraction of the window: a key is forgotten after (1 + F) N "
+    help="Maximum slack as a fraction of the window: a key is forgotten after (1 + F) N "
     "insertions, or 1 + F spans.  [default: any; 1 span]",
 )
 @click.option(
     "--window-per-query",
     is_flag=True,
-    help="Each query may ask for a shorter window of its own.",
+    help="Each query may have a shorter window.",
 )
 @click.option(
     "--exact-age",
     is_flag=True,
-    help="Answers tell how many insertions ago the key came, not only about how many.",
+    help="Answers have the exact age in insertions, not an approximate one.",
 )
 @click.option("--remove", is_flag=True, help="Keys can be removed before their window ends.")
 @click.option("--span", metavar="T", help="Instead of --window: a time, such as 10s or 500ms ...")
@@ -69,7 +69,10 @@ if TYPE_CHECKING:
     help="With --span, beyond the rate: forget sooner, or exceed the false-positive rate.",
 )
 @click.option(
-    "--device", "name", metavar="NAME", help="Device that it must fit; see `lately list devices`."
+    "--device",
+    "name",
+    metavar="NAME",
+    help="Device that the filter must fit; see `lately list devices`.",
 )
 @click.option(
     "--family",
@@ -87,7 +90,7 @@ if TYPE_CHECKING:
 @click.option(
     "--bits-only",
     is_flag=True,
-    help="Count bits as the cost, not memories: for filters that are used as golden models only.",
+    help="Count bits as the cost, not memories, for filters that are used only as golden models.",
 )
 @click.option(
     "--key-bits", type=int, default=64, show_default=True, help="Width of a key, in bits."
@@ -117,12 +120,12 @@ def plan(
 
     The cheapest filter has the fewest memories of 16 kbit, then the fewest
     bits. On a device, it has the smallest sum of its shares of block RAMs and
-    LUTs. Block RAMs are exact, LUTs and flip-flops predicted. Every filter
-    found can be built in hardware, unless --any-size is given. With --span, a
-    key is reported for that time, whatever the course of the stream, as long as
-    no more keys come within the time than at the given rate. Filters whose cells
-    hold timestamps can do more than rings of segments, and cost more: a window
-    without slack, one for each query, exact ages, removal.
+    LUTs. Block RAMs are exact; LUTs and flip-flops are predicted. Without
+    --any-size, every filter found can be built in hardware. With --span, a key
+    is reported for that time, as long as the keys within the time do not
+    exceed the given rate. Filters with timestamps cost more than rings of
+    segments, and have more functions: no slack, a window for each query, exact
+    ages, removal.
 
     \b
     Examples:

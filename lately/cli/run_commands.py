@@ -42,13 +42,12 @@ if TYPE_CHECKING:
 @click.option(
     "--query-window",
     metavar="N|T",
-    help="Ask for the last N insertions only, or for a time T: of dictionaries and timing filters.",
+    help="Window of each query, N insertions or a time T; for dictionaries and timing filters.",
 )
 @click.option(
     "--table",
     metavar="FILE",
-    help="Table of thresholds that answers, of a filter with classes: what DecisionTable.save "
-    "wrote.",
+    help="Table of thresholds for a filter with classes, written by DecisionTable.save.",
 )
 @count_option("--query-class", 0, "Class of all queries, with --table.", least=0)
 @secret_option(
@@ -71,7 +70,7 @@ if TYPE_CHECKING:
 )
 @choice_option("--verdicts", ["csv", "parquet"], "Format of the verdicts in --out.")
 @click.option(
-    "--watch", is_flag=True, help="Show rate, repeats, false positives and fill meanwhile."
+    "--watch", is_flag=True, help="Show rate, repeats, false positives and fill during the run."
 )
 @json_option
 def run(
@@ -100,16 +99,17 @@ def run(
     """Check and insert every key of TRACE, and judge every verdict.
 
     TRACE is an NCSA common or combined access log (key: client, method and
-    URL), a CSV with a header, a file with one key per line, a capture, pcap or
-    pcapng (key: digest of the packet without what routers change), or - for standard
-    input; plain or compressed. Each key goes through the compiled RTL, the
-    golden model and an exact oracle. Fails if RTL and golden model differ in
-    any verdict, or if a key within the guaranteed window is not reported.
+    URL), a CSV with a header, a file with one key per line, or a pcap or pcapng
+    capture (key: digest of the packet without the fields that routers change).
+    It may be compressed; - is standard input. Each key goes through the compiled
+    RTL, the golden model and an exact oracle. Fails if RTL and golden model
+    differ in any verdict, or if a key within the guaranteed window is not
+    reported.
 
-    With --span, the window is a time: ticks of the stream's own times move it on. --window
-    and --rate then say how many keys come within the span at most, in any bursts; else
-    --preset or --spec has room for as many as it has. If more come, --when-full says what gives
-    way, and the report how often. A --spec with a span, in ticks, needs --span or --tick.
+    With --span, the window is in time, by the times of the stream. --window or --rate gives
+    the maximum number of keys within the span; otherwise --preset or --spec gives it. If more
+    keys arrive, --when-full decides the behaviour, and the report counts the cases. A --spec
+    with a span, in ticks, needs --span or --tick.
 
     \b
     Examples:

@@ -7,8 +7,8 @@ from .options import WHEN_FULL, Command, together
 when_full_option = click.option(
     "--when-full",
     type=click.Choice(WHEN_FULL),
-    help="What gives way when a span has more keys than the filter is made for: the age up to "
-    "which keys are reported, or the false-positive rate.  [default: shorten]",
+    help="If a span has too many keys for the filter: shorten the window, or exceed the "
+    "false-positive rate.  [default: shorten]",
 )
 """--when-full."""
 
@@ -19,7 +19,7 @@ def span_options(command: Command) -> Command:
         click.option(
             "--span",
             metavar="T",
-            help="Keep keys for a time, such as 50ms or 1.5h, that the stream's own times count.",
+            help="Keep keys for a time, such as 50ms or 1.5h, by the times of the stream.",
         ),
         click.option(
             "--tick",

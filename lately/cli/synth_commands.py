@@ -42,21 +42,21 @@ if TYPE_CHECKING:
     "--frames",
     "width",
     type=click.Choice(["8", "64"]),
-    help="A deduplicator of Ethernet frames, which come and leave in so many bits, with the filter "
-    "in it.",
+    help="Synthesise a deduplicator of Ethernet frames around the filter, with streams of 8 or 64 "
+    "bits.",
 )
 @choice_option(
     "--bus",
     ["none", "axi4-lite", "wishbone", "avalon-mm"],
-    "Registers of settings, counters and secret behind a bus, as 'lately export' puts them.",
+    "Bus for the registers of settings, counters and secret, as in 'lately export'.",
 )
 @click.option(
     "--freq",
     "target_mhz",
     type=click.IntRange(min=1),
     metavar="MHZ",
-    help="Clock that nextpnr strives for.  [default: the vendor's limit for the unit; with "
-    "--frames that of 1 or 10 Gb/s]",
+    help="Target clock of nextpnr.  [default: the vendor's limit for the unit; with --frames the "
+    "clock of 1 or 10 Gb/s]",
 )
 @time_limit_option
 @click.option(
@@ -76,13 +76,13 @@ def synth(
     as_json: bool,
     **flow: Any,
 ) -> None:
-    """Synthesise, place and route a filter unit, and time it.
+    """Synthesise, place and route a filter unit; report area and timing.
 
-    The clock frequency is that of static timing analysis after routing, with
-    the block RAMs of the device's family, or the vendor's limit for clock tree
-    and block RAMs if that is lower. The same seed and the same versions of the
-    tools give the same figures. Without a place-and-route tool for the device,
-    yosys counts the cells, and there is no clock frequency.
+    The clock frequency is the lower of two figures: static timing after
+    routing, and the vendor's limit for the clock tree and block RAMs. The same
+    seed and the same versions of the tools give the same figures. Without a
+    place-and-route tool for the device, yosys counts the cells, and there is no
+    clock frequency.
 
     \b
     Examples:

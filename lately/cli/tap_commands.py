@@ -18,8 +18,10 @@ from .tables import show
 @click.option(
     "--delay", default="5us", show_default=True, metavar="T", help="Delay of the second tap."
 )
-@click.option("--jitter", metavar="T", help="Additional delay of each packet, at most.")
-@click.option("--loss", type=click.FloatRange(0, 1), default=0.0, help="Share that a tap loses.")
+@click.option("--jitter", metavar="T", help="Maximum additional delay of each packet.")
+@click.option(
+    "--loss", type=click.FloatRange(0, 1), default=0.0, help="Share of packets that a tap loses."
+)
 @count_option("--vlan", None, "Tag the second tap's packets with a VLAN.", least=0, most=4095)
 @count_option("--hops", 0, "Number of routers between the taps.", least=0, most=255)
 @click.option(
@@ -28,7 +30,10 @@ from .tables import show
     help="Put the second tap's packets into a tunnel.",
 )
 @click.option(
-    "--repeats", type=click.FloatRange(0, 1), default=0.0, help="Share that is sent again."
+    "--repeats",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    help="Share of packets that are sent again.",
 )
 @click.option(
     "--repeat-after",
@@ -37,9 +42,7 @@ from .tables import show
     metavar="T",
     help="Time after which a packet is sent again.",
 )
-@click.option(
-    "--disorder", metavar="T", help="Time by which a packet is late in the file, at most."
-)
+@click.option("--disorder", metavar="T", help="Maximum time by which a packet is late in the file.")
 @count_option("--packets", 100_000, "Number of packets of the generator.")
 @amount_option("--rate", "R", "Packets per second of the generator.", 100_000)
 @seed_option
@@ -47,7 +50,7 @@ from .tables import show
     "--truth",
     type=OutputFile(),
     metavar="FILE",
-    help="Write which packet is a copy, as CSV.",
+    help="Write a CSV file that marks the copies.",
 )
 @json_option
 def tap(
@@ -65,10 +68,11 @@ def tap(
     seed: int,
     **how: Any,
 ) -> None:
-    """Write the packets that two taps see of one stream to OUT, a pcap file in order of time.
+    """Write to OUT the packets of a stream as two taps capture them, in order of time.
 
-    IN is a capture, or the word generator for random packets. The second tap sees each packet a
-    little later, if you like with a VLAN tag, in a tunnel, or behind routers that decrease its TTL.
+    OUT is a pcap file. IN is a capture, or the word generator for random packets. The second tap
+    captures each packet a little later. Options add a VLAN tag, a tunnel, or routers that decrease
+    the TTL.
 
     \b
     Examples:

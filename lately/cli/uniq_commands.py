@@ -19,29 +19,28 @@ if TYPE_CHECKING:
     from ..stream_files import StreamFile
 
 
-@click.command("uniq", short_help="Write lines without those that were seen lately.")
+@click.command("uniq", short_help="Write lines, and drop those seen lately.")
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=InputFile())
-@count_option("--window", 1_000_000, "Drop a line if an equal one is at most N lines back.")
+@count_option("--window", 1_000_000, "Drop a line if an equal line is at most N lines back.")
 @click.option(
-    "--span", metavar="T", help="Drop a line if an equal one came within a time, such as 10m."
+    "--span", metavar="T", help="Drop a line if an equal line arrived within a time, such as 10m."
 )
-@amount_option("--fpr", "P", "Share of new lines that may be dropped all the same.", 1e-6)
+@amount_option("--fpr", "P", "Maximum share of new lines that are dropped by mistake.", 1e-6)
 @click.option("--field", type=click.IntRange(1), metavar="N", help="Compare field N, from 1 on.")
 @click.option("--delimiter", metavar="C", help="Byte between two fields.  [default: a tab]")
 @click.option(
     "--json", "member", metavar="KEY", help="Compare a member of JSON objects, such as user.id."
 )
 @click.option(
-    "--regex", metavar="R", help="Compare what a regular expression matches, or its first group."
+    "--regex", metavar="R", help="Compare the match of a regular expression, or its first group."
 )
-@click.option("--duplicates", is_flag=True, help="Write the lines that were seen lately instead.")
-@click.option("--count", is_flag=True, help="Write no lines but their numbers.")
+@click.option("--duplicates", is_flag=True, help="Write only the lines that were seen lately.")
+@click.option("--count", is_flag=True, help="Write only how many lines were kept and dropped.")
 @click.option(
     "--state",
     type=OutputFile(in_place=True),
     metavar="FILE",
-    help="Remember the lines of FILE, if it exists, and save the state there at the end and "
-    "every minute.",
+    help="Load the state from FILE, if it exists, and save it there every minute and at the end.",
 )
 @click.option("--watch", is_flag=True, help="Show rate, repeats and fill on standard error.")
 def uniq(
@@ -57,15 +56,15 @@ def uniq(
     watch: bool,
     **filter_options: Any,
 ) -> None:
-    """Write the lines of each FILE, or of standard input, without those that were seen lately.
+    """Write the lines of each FILE or of standard input, and drop lines seen lately.
 
-    The first of equal lines is kept. A line is dropped if an equal one is among the N lines
-    before it, kept or dropped, and never if no line was equal, except for a share P. Memory does
-    not grow, whatever the length of the stream. Files may be compressed. Lines
-    may hold any bytes. A line without the field, the member or a match is kept.
+    A line is dropped if an equal line is among the N lines before it, kept or dropped. At most
+    a share P of the new lines is dropped by mistake. Memory does not grow with the stream.
+    Files may be compressed, and lines may contain any bytes. A line without the field, the
+    member or a match is kept.
 
-    With --span, a line is dropped if an equal one came within the time T. The filter then has
-    room for N lines in that time. If more come, it remembers lines for less than T.
+    With --span, a line is dropped if an equal line arrived within the time T. The filter has
+    room for N lines in this time. If more lines arrive, it remembers them for less than T.
 
     Ctrl-C, SIGTERM and SIGHUP end the command after the lines that were read.
 
