@@ -121,7 +121,7 @@ def test_table_4():
     assert len(others) == 12
     assert all(one.note for one in others)
     # The paper's own figures lie on a line, to half a unit of their last digit.
-    assert "they lie on 2.25 log2(1 / rate) + 19.27" in " ".join(found.notes[-1].split())
+    assert "They fit 2.25 log2(1 / rate) + 19.27" in " ".join(found.notes[-1].split())
 
 
 def test_table_4_from_the_sizes_of_a_filter():
