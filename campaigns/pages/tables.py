@@ -304,12 +304,12 @@ def host() -> dict[str, str]:
 # Speed
 
 SETUP = """\
-Check-and-insert of {keys:,} random 64-bit keys on one thread, one tenth of which come again after 1
-to {window:,} insertions. Filters whose row has their shape, and those of other libraries, have
-{bits_per_key} bits for each key of the window; `for_window` sizes the others for a rate of 0.01.
-A longer window is not full long enough for a rate. Slow filters take a part of the keys. A batch
-has 65,536 keys. Time is CPU time, the median of {rounds} rounds in which all filters take turns.
-On {processor}, with {tools}, seed {seed}.
+Check-and-insert of {keys:,} random 64-bit keys on one thread; one tenth of them repeat after 1
+to {window:,} insertions. A filter with a shape in its row has {bits_per_key} bits for each key
+of the window, and so have filters of other libraries. `for_window` sizes the others for a rate of
+0.01. A longer window is not full for long enough to measure a rate. Slow filters take only some
+of the keys. A batch has 65,536 keys. Time is CPU time, the median of {rounds} rounds in which all
+filters take turns. Measured on {processor}, with {tools}, seed {seed}.
 
 {table}{turn}"""
 
