@@ -4,11 +4,13 @@ import gzip
 import io
 import json
 from itertools import pairwise
+from pathlib import Path
 
 import dpkt
 import numpy as np
 import pytest
 from capture_files import (
+    CAPTURES,
     MADE,
     block,
     ethernet,
@@ -280,3 +282,17 @@ def test_an_error_in_a_thread_ends_the_run(tmp_path, packets, monkeypatch):
     message = dedup(*rotated(tmp_path, packets), tmp_path / "out", "--jobs", 2, code=2)
     assert message == "lately: error: out: No space left on device\n"
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    [[], ["--inner"], ["--reorder", "10ms"], ["--reorder", "10ms", "--inner"], ["--jobs", "2"],
+     ["--scope", "other", "--by", "file"], ["--differs", "ttl"], ["--policy", "first-seen"]],
+)  # fmt: skip
+def test_the_oracle_agrees_on_all_captures(tmp_path, options):
+    """On captures of this repository, and on public captures where they are."""
+    public = Path(__file__).parents[3] / CAPTURES
+    for path in (*MADE.glob("*.pcap*"), *public.glob("*.pcap*")):
+        check = dedup(path, tmp_path / "out", "--verify", *options)["check"]
+        assert (check["passed_duplicates"], check["false_positives"]) == (0, 0), path
