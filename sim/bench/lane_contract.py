@@ -132,7 +132,7 @@ async def secret_comes_in_with_a_clear_at_full_rate(bench: UnitUnderTest, into: 
     driver, lanes = bench.driver, bench.signature.lanes
     beats = [
         beat(bench, *[(CHECK, bench.key())] * lanes, alone=NONE if number % 20 else CLEAR)
-        for number in range(220)
+        for number in range(120)
     ]
     sent = len(driver.times)
 
@@ -143,7 +143,7 @@ async def secret_comes_in_with_a_clear_at_full_rate(bench: UnitUnderTest, into: 
 
     sending = cocotb.start_soon(driver.send(beats, stalls=bench.stalls(into)))
     pauses = []
-    for _ in range(4):
+    for _ in range(2):
         await bench.load_secret()
         loaded = bench.secrets[-1]
         while (turn := adopted(loaded + bench.secret_lead * PERIOD_NS)) is None:

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from amaranth.sim import Simulator
+from cases import daily
 from exports import CASES, TIMED, check_verilator, icarus
 from verilators import OLDEST, VERILATORS, verilator
 
@@ -35,7 +36,7 @@ def design(case, name="seen_lately"):
 
 
 # One of each kind; tests of their own have AXI4-Stream, and lanes take long.
-EACH_KIND = ("extern", "secret", "covered", "dictionary", "timing", "table", "ecp5")
+EACH_KIND = ("secret", "covered", "table", "ecp5")
 
 
 @pytest.fixture(
@@ -139,9 +140,7 @@ def test_bench_runs_in_verilator(program, exported):
     assert line.startswith("PASS: 200 results")
 
 
-@pytest.mark.parametrize(
-    "case", ["axis", pytest.param("lanes", marks=pytest.mark.slow), "time", "extern"]
-)
+@pytest.mark.parametrize("case", daily(2, ["time", "extern", "axis", "lanes"]))
 def test_names_are_those_of_every_language(case):
     asked = design(case)
     ports = [port.name for port in asked.ports]
@@ -508,7 +507,7 @@ def test_folder_wrong(tmp_path, monkeypatch):
 # AXI4-Stream
 
 
-@pytest.mark.parametrize("case", ["axis", "time", "dictionary"])
+@pytest.mark.parametrize("case", daily(1, ["time", "axis", "dictionary"]))
 def test_rules_of_streams(case):
     """Nothing that leaves depends on what comes in the same cycle; what is offered stays."""
     unit = design(case).component

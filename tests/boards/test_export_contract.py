@@ -24,7 +24,7 @@ SPECS = {
     "time": TIMED,
     "counted timing": any_preset("timing-counted-tiny"),
 }
-FAST = ("ring", "timing", "dictionary")
+FAST = ("ring", "dictionary")
 
 BENCH = """\
 `timescale 1ns / 1ps

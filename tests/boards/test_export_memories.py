@@ -89,7 +89,7 @@ def test_style_unknown():
         design("tiny", ram_style="M9K")
 
 
-SHORT = ("axis", "timing", "dictionary")
+SHORT = ("timing", "dictionary")
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_block_rams_are_as_counted(family, depth, width, blocks):
 @pytest.mark.rtl
 @pytest.mark.parametrize(
     ("family", "depth", "width", "blocks"),
-    [pytest.param(*one, marks=[pytest.mark.slow] * (one[1] >= 4096)) for one in MEMORIES],
+    daily(2, sorted(MEMORIES, key=lambda one: one[1])),
 )
 def test_yosys_takes_as_many(family, depth, width, blocks):
     found = count_cells(PortableCellMemory(depth=depth, width=width), ON[family])
@@ -49,7 +49,7 @@ def test_yosys_takes_as_many(family, depth, width, blocks):
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize(("width", "cycles", "blocks"), [(6, 15, 0), (6, 16, 1)])
+@pytest.mark.parametrize(("width", "cycles", "blocks"), daily(1, [(6, 16, 1), (6, 15, 0)]))
 def test_delay_lines(width, cycles, blocks):
     reads = [range(width)]
     found = inferred_memory("ice40", depth=cycles - 1, width=width, reads=reads, new=True)
@@ -57,6 +57,7 @@ def test_delay_lines(width, cycles, blocks):
     assert count_cells(DelayLine(width=width, cycles=cycles), ON["ice40"]).bram == blocks
 
 
+@pytest.mark.slow
 @pytest.mark.rtl
 def test_times_of_a_window_are_in_a_block_ram_and_nothing_gives_old_ones():
     """The word and the register of the address go into the block RAM, and no others come."""

@@ -86,7 +86,7 @@ def memory_of(fragment, path):
     return fragment._data
 
 
-@pytest.mark.parametrize("name", daily(4, SPECS))
+@pytest.mark.parametrize("name", daily(2, SPECS))
 def test_unit_and_golden_agree(name):
     # Each tick takes as long as a sweep.
     unit, information = shortened(SPECS[name], 300 if name == "timing" else 1500)
@@ -105,7 +105,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize(("name", "fault"), daily(3, FAULTS.values()), ids=FAULTS)
+@pytest.mark.parametrize(("name", "fault"), daily(1, FAULTS.values()), ids=FAULTS)
 def test_fault_changes_the_signature(name, fault):
     """A bit of a memory that is stuck, and a column whose words stay 0."""
     unit, information = shortened(SPECS[name], 2000)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import daily
 
 from lately.golden import analysis
 from papers import apbf_tables
@@ -264,7 +265,7 @@ def test_segment_rate_is_interpolated():
     assert analysis.segment_false_positive_rate(6.0, blocks=4, cells=4, parts=2) == low
 
 
-@pytest.mark.parametrize("blocks", [1, 2, 4, 7, 64, 1024])
+@pytest.mark.parametrize("blocks", daily(3, [1, 2, 4, 7, 64, 1024]))
 @pytest.mark.parametrize("parts", [1, 2, 4])
 @pytest.mark.parametrize("cells", [1, 2, 4])
 def test_segment_rate_never_above_one(blocks, cells, parts):

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
+from cases import daily
 from every_model import RINGS, build
 from paths import PATHS, taking
 
@@ -228,7 +229,7 @@ def test_filters_without_a_clock_take_late_times_too(name):
 
 
 @pytest.mark.parametrize("when_full", ["overfill", "shorten"])
-@pytest.mark.parametrize("kind", RING_CLASSES)
+@pytest.mark.parametrize("kind", daily(2, RING_CLASSES))
 def test_single_keys_are_as_in_numpy(kind, when_full):
     """At rates below and above the expected one, with silences, late times and other calls."""
     seed = int(np.random.default_rng().integers(1 << 32))

@@ -9,6 +9,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from cases import daily
 from every_model import MODELS, RINGS, model_class, used
 from paths import PATHS, taking
 
@@ -160,7 +161,7 @@ def test_best_hashes():
     assert [best_hashes(cells, 2) for cells in (4, 5)] == [1, 2]
 
 
-@pytest.mark.parametrize("window", [1, 2, 10, 1000, 20_000])
+@pytest.mark.parametrize("window", daily(3, [1, 2, 10, 1000, 20_000]))
 @pytest.mark.parametrize("name", COUNTED + TIMED)
 def test_window_and_rate_are_kept_by_analysis(name, window):
     cls = model_class(name)
@@ -514,7 +515,7 @@ def test_printing_does_not_unpack_the_bits(name, path):
         assert peak < min(model.storage_bits, 400_000)
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", daily(1, PATHS))
 @pytest.mark.parametrize("name", MODELS)
 def test_bytes_held(name, path):
     """The arrays that a larger filter has more of are counted, as far as they are allocated."""

@@ -5,6 +5,7 @@ import random
 
 import numpy as np
 import pytest
+from cases import daily
 from paths import PATHS, taking
 from scalar_cuckoo import ScalarCuckoo
 
@@ -61,7 +62,7 @@ def filled(**parameters):
 # Against the twin
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", daily(20, range(60)))
 def test_like_the_twin(seed):
     draw = random.Random(seed)
     key_bits = draw.choice([1, 4, 64, 100, 130])
@@ -363,7 +364,7 @@ def test_list_is_short_at_the_paper_s_load():
 
 @pytest.mark.statistics
 @pytest.mark.parametrize(
-    ("positions", "signature_bits"), [(2000, 0), (1000, 0), (500, 2), (300, 4)]
+    ("positions", "signature_bits"), daily(2, [(2000, 0), (1000, 0), (500, 2), (300, 4)])
 )
 def test_false_positive_rate(positions, signature_bits):
     model = CuckooDictionary(

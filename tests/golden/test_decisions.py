@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cases import daily
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -97,7 +98,7 @@ def test_decisions_are_thresholds(data):
     assert table.answers(evidence).tolist() == minimum_penalty(posterior, **costs(one)).tolist()
 
 
-@pytest.mark.parametrize("kind", ["uniform", "power-law"])
+@pytest.mark.parametrize("kind", daily(1, ["uniform", "power-law"]))
 def test_four_digits_cost_half_a_percent(kind):
     """Of the expected penalty, mean of all classes, on streams as the paper has them."""
     print(f"seed {SEED}")

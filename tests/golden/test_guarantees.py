@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from cases import daily
 from scipy import stats
 
 from lately.golden import GEBF, BlockedGEBF, FilterSpec, Operation, from_spec, preset
@@ -235,11 +236,14 @@ def full_filter(spec, seed, *, phase):
 @pytest.mark.statistics
 @pytest.mark.parametrize(
     "spec",
-    [
-        FilterSpec(family="apbf", k=10, l=15, slice_bits=32768),
-        FilterSpec(family="apbf", k=4, l=3, slice_bits=20000),
-        FilterSpec(family="apbbf", k=3, l=8, block_bits=64, hashes_per_block=4, blocks=1024),
-    ],
+    daily(
+        1,
+        [
+            FilterSpec(family="apbf", k=10, l=15, slice_bits=32768),
+            FilterSpec(family="apbf", k=4, l=3, slice_bits=20000),
+            FilterSpec(family="apbbf", k=3, l=8, block_bits=64, hashes_per_block=4, blocks=1024),
+        ],
+    ),
     ids=["apbf k=10 l=15", "apbf k=4 l=3", "apbbf k=3 l=8"],
 )
 def test_slack_decays(spec):
@@ -280,18 +284,18 @@ def test_slack_decays(spec):
 
 UNSIZED = {"window": None, "generation": None}
 DENSE = {
-    "apbf k=10 l=7": FilterSpec(family="apbf", k=10, l=7, slice_bits=2048),
     "apbf k=4 l=3, odd size": FilterSpec(family="apbf", k=4, l=3, slice_bits=1000),
-    "apbbf k=2 l=5": preset("small"),
-    "apbbf k=3 l=5, odd size": FilterSpec(
-        family="apbbf", k=3, l=5, block_bits=64, hashes_per_block=4, blocks=300
-    ),
     "apbbf k=2 l=5, four lanes": replace(preset("small"), blocks=1536, lanes=4, **UNSIZED),
-    "gebf": FilterSpec(family="gebf", window=2000, epochs=8, hashes=4, bits=9 * 4 * 1024),
     "gebf, odd size": FilterSpec(family="gebf", window=1999, epochs=3, hashes=5, bits=40000),
     "blocked-gebf": FilterSpec(
         family="blocked-gebf", window=2000, epochs=8, hashes=4, bits=9 << 12, block_bits=64
     ),
+    "apbf k=10 l=7": FilterSpec(family="apbf", k=10, l=7, slice_bits=2048),
+    "apbbf k=2 l=5": preset("small"),
+    "apbbf k=3 l=5, odd size": FilterSpec(
+        family="apbbf", k=3, l=5, block_bits=64, hashes_per_block=4, blocks=300
+    ),
+    "gebf": FilterSpec(family="gebf", window=2000, epochs=8, hashes=4, bits=9 * 4 * 1024),
 }
 
 
@@ -303,7 +307,7 @@ def false_positives(model, seed, queries):
 
 
 @pytest.mark.statistics
-@pytest.mark.parametrize("name", DENSE)
+@pytest.mark.parametrize("name", daily(4, DENSE))
 def test_rate_just_before_a_shift(name):
     spec = DENSE[name]
     expected = spec.worst_false_positive_rate
@@ -317,7 +321,7 @@ def test_rate_just_before_a_shift(name):
 
 
 @pytest.mark.statistics
-@pytest.mark.parametrize("name", DENSE)
+@pytest.mark.parametrize("name", daily(4, DENSE))
 def test_rate_over_the_phases(name):
     """Each seed measures at 8 phases; their mean is the cluster's figure."""
     spec = DENSE[name]

@@ -6,6 +6,7 @@ from threading import Thread
 
 import numpy as np
 import pytest
+from cases import daily
 from paths import PATHS, taking
 
 from lately.golden import APBBF, APBF, GEBF, BlockedGEBF, TimeLimitedRing, analysis, load
@@ -29,7 +30,7 @@ def keys_in_time(seed, count=3000, seconds=60):
     return rng.integers(0, 1 << 63, count, np.uint64), times
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", daily(1, PATHS))
 @EACH
 def test_union_is_the_ring_of_all_keys(kind, path):
     keys, times = keys_in_time(3)

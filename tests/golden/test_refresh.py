@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from cases import daily
 from every_model import MODELS, RINGS, build, times, used
 from paths import PATHS, taking
 
@@ -31,7 +32,7 @@ def one_by_one(model, keys, clock):
     return seen
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", daily(1, PATHS))
 @pytest.mark.parametrize("name", CHECKED)
 def test_a_key_that_is_reported_is_not_inserted(name, path):
     keys = np.random.default_rng(4).integers(0, 40, 150)
@@ -74,7 +75,7 @@ def passes(model, refresh):
     return found
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", daily(1, PATHS))
 def test_a_key_that_repeats_for_ever_passes_once_in_a_window(path):
     with taking(path):
         model, other = (GEBF.for_window(100, 1e-6) for _ in range(2))

@@ -11,6 +11,7 @@ from copy import deepcopy
 
 import pytest
 from capture_files import ethernet, ip4, udp
+from cases import daily
 from every_model import MODELS, RINGS, build, model_class, used
 from paths import PATHS, taking
 
@@ -81,7 +82,7 @@ def at_once(call, seed=None):
 
 
 @pytest.mark.usefixtures("_short_switch_interval")
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", daily(1, PATHS))
 @pytest.mark.parametrize("name", [*MODELS, *RINGS])
 def test_calls_of_threads_take_effect_one_after_another(name, path):
     with taking(path):
@@ -207,7 +208,7 @@ def test_copies_have_locks_of_their_own(copied):
 
 
 @pytest.mark.usefixtures("_short_switch_interval")
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", daily(1, PATHS))
 @pytest.mark.parametrize("name", ["GEBF", "APBF", "PartitionedTimingFilter", "WindowDictionary"])
 def test_no_key_of_the_window_is_missed_by_single_keys_and_batches(name, path):
     """Each thread asks for keys that it has inserted; batches let other threads run."""

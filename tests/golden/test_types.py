@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from cases import daily
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """\
@@ -100,13 +101,16 @@ def folder(tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("command", "error"),
-    [
-        (["mypy", "--config-file=settings.ini", "program.py"], r"^program.py:(\d+): error"),
-        (
-            ["basedpyright", "--pythonpath", sys.executable, "program.py"],
-            r"program.py:(\d+):\d+ - error",
-        ),
-    ],
+    daily(
+        1,
+        [
+            (["mypy", "--config-file=settings.ini", "program.py"], r"^program.py:(\d+): error"),
+            (
+                ["basedpyright", "--pythonpath", sys.executable, "program.py"],
+                r"program.py:(\d+):\d+ - error",
+            ),
+        ],
+    ),
     ids=["mypy", "pyright"],
 )
 def test_program(folder, command, error):

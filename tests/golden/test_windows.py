@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import daily
 from every_model import model_class
 
 import lately.golden as golden
@@ -125,7 +126,7 @@ TURNING |= {"DoubleBuffering", "A2Buffering", "ForgetfulBloomFilter"}
 """Models that report a key for d = W, too; d is the number of insertions after its own."""
 
 
-@pytest.mark.parametrize("sized", [True, False])
+@pytest.mark.parametrize("sized", daily(1, [True, False]))
 @pytest.mark.parametrize("name", [*SIZES, *OTHERS])
 def test_every_window_covers_all_d_below_it(name, sized):
     def build():

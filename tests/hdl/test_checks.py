@@ -12,6 +12,7 @@ from amaranth.hdl import ClockDomain, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
+from cases import daily
 from watched_registers import WATCHED
 
 from lately.boards.link.link import FilterLink
@@ -114,14 +115,17 @@ async def act(ctx, ring, operation):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "tiny",
-        "timed-tiny",
-        "dictionary-tiny",
-        "dictionary-ring-tiny",
-        "timing-tiny",
-        "timing-counted-tiny",
-    ],
+    daily(
+        3,
+        [
+            "timed-tiny",
+            "dictionary-tiny",
+            "timing-tiny",
+            "tiny",
+            "dictionary-ring-tiny",
+            "timing-counted-tiny",
+        ],
+    ),
 )
 def test_no_alarm(name):
     unit = filter_unit(any_preset(name), self_check=True, tag_bits=3)
@@ -167,16 +171,19 @@ async def load(ctx, unit, seed):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "tiny",
-        "timed-tiny",
-        pytest.param("siphash-tiny", marks=pytest.mark.slow),
-        "two-lanes-tiny",
-        pytest.param("dictionary-tiny", marks=pytest.mark.slow),
-        "dictionary-ring-tiny",
-        "timing-tiny",
-        pytest.param("timing-counted-tiny", marks=pytest.mark.slow),
-    ],
+    daily(
+        2,
+        [
+            "timed-tiny",
+            "dictionary-ring-tiny",
+            "tiny",
+            "siphash-tiny",
+            "two-lanes-tiny",
+            "dictionary-tiny",
+            "timing-tiny",
+            "timing-counted-tiny",
+        ],
+    ),
 )
 def test_reset_under_load(name):
     """In every clock after a reset a unit is as after power-up, whoever resets it."""

@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from cases import daily
 
 from lately.golden import PRESETS, FilterSpec, SpecificationError, any_preset, preset
 from lately.hdl.build import filter_unit, unit_profile
@@ -20,7 +21,7 @@ GEBF = {"family": "gebf", "window": 100, "epochs": 4, "hashes": 2, "bits": 640}
 BLOCKED = {**GEBF, "family": "blocked-gebf", "block_bits": 32}
 
 
-@pytest.mark.parametrize("memory", VARIANTS)
+@pytest.mark.parametrize("memory", daily(2, VARIANTS))
 @pytest.mark.parametrize("spec", PRESETS.values(), ids=PRESETS)
 def test_components_have_the_figures(spec, memory):
     profile = RingProfile.of(spec, memory=memory)

@@ -54,10 +54,10 @@ def icarus(folder, *sources):
 def check_verilator(program, folder, *sources, run=()):
     """Build the test bench, the last source, with Verilator and run it with some arguments."""
     top = sources[-1].removesuffix(".v")
-    flags = ["-CFLAGS", "-O0"]
+    flags = ["-MAKEFLAGS", "OPT_FAST=-O0 OPT_SLOW=-O0 OPT_GLOBAL=-O0"]
     if program != OLDEST:
         # The package does not know the flags of the compiler that it meets.
-        flags = ["-CFLAGS", "-O0 -fcoroutines", "-MAKEFLAGS", PRECOMPILED_HEADER_FLAG]
+        flags = ["-CFLAGS", "-fcoroutines", "-MAKEFLAGS", f"{flags[1]} {PRECOMPILED_HEADER_FLAG}"]
     verilator(program, folder, "--binary", *flags, "--top-module", top, *sources)
     done = subprocess.run(
         [f"obj_dir/V{top}", *run], cwd=folder, capture_output=True, text=True, check=True

@@ -14,6 +14,7 @@ from unittest.mock import Mock
 import extras
 import import_graph
 import pytest
+from cases import daily
 from click.testing import CliRunner
 from extras import PROMISES
 from package_wheel import build_wheel
@@ -36,7 +37,7 @@ def check(promise, status, errors):
         assert errors.count("\n") == 1
 
 
-@pytest.mark.parametrize("name", QUICK, ids=label)
+@pytest.mark.parametrize("name", daily(3, QUICK), ids=label)
 def test_commands_without_modules_of_other_extras(name, tmp_path):
     extras.write_inputs(tmp_path)
     command = [sys.executable, extras.__file__, name]

@@ -111,7 +111,7 @@ COSTS = {
 @pytest.mark.parametrize("counted", COSTS)
 @pytest.mark.parametrize(
     ("window", "rate", "slack"),
-    daily(2, [(3, 0.3, None), (40, 0.05, None), (40, 0.2, 0.5), (300, 0.01, None), (97, 0.1, 0.3)]),
+    daily(1, [(3, 0.3, None), (40, 0.05, None), (40, 0.2, 0.5), (300, 0.01, None), (97, 0.1, 0.3)]),
 )
 def test_none_is_cheaper(monkeypatch, window, rate, slack, counted):
     options, figures = COSTS[counted]
@@ -333,10 +333,13 @@ def test_rate_too_small(window, rate, more, limit):
 
 @pytest.mark.parametrize(
     ("window", "rate", "device", "more", "binds"),
-    [
-        (30_000, 0.01, "ice40-hx8k", {"families": ("gebf",)}, "block RAMs of 32"),
-        (30_000, 1e-3, "ecp5-25k-6", STAMPED, "block RAMs of 56"),
-    ],
+    daily(
+        1,
+        [
+            (30_000, 0.01, "ice40-hx8k", {"families": ("gebf",)}, "block RAMs of 32"),
+            (30_000, 1e-3, "ecp5-25k-6", STAMPED, "block RAMs of 56"),
+        ],
+    ),
 )
 def test_device_too_small(window, rate, device, more, binds):
     required = asked(window, rate, device=DEVICES[device], **more)

@@ -303,7 +303,7 @@ KEYED = [
 SECRET = 0x00112233445566778899AABBCCDDEEFF
 
 
-@pytest.mark.parametrize("spec", KEYED, ids=["ring", "span", "dictionary"])
+@pytest.mark.parametrize("spec", daily(1, KEYED), ids=["ring", "span", "dictionary"])
 def test_keys_are_hashed_under_the_secret(timed_stream, spec):
     """That which is given; else one of the system's generator, not that of a filter after reset."""
     tick = MS if spec.timed else None

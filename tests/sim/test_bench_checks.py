@@ -60,6 +60,7 @@ KINDS = {
                                    orders="secret"),
 }  # fmt: skip
 
+DAILY = ("time", "tables", "dictionary", "secret")
 DIFFERS = r"^result \d+: expected "
 FAULTS = {
     "missing": DIFFERS, "surplus": DIFFERS, "swapped": DIFFERS,
@@ -124,7 +125,10 @@ def perform(request, monkeypatch):
 
 @pytest.mark.parametrize(
     ("perform", "patterns"),
-    [pytest.param(name, faults(kind), id=name) for name, kind in KINDS.items()],
+    [
+        pytest.param(name, faults(kind), id=name, marks=[pytest.mark.slow] * (name not in DAILY))
+        for name, kind in KINDS.items()
+    ],
     indirect=["perform"],
 )
 def test_each_fault_of_a_unit_is_found(perform, patterns):
