@@ -14,6 +14,7 @@ from amaranth.hdl import ClockDomain, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
+from cases import daily
 from click.testing import CliRunner
 
 from campaigns.pages import blocks, tables
@@ -80,7 +81,7 @@ class EchoLines(wiring.Component):
         return m
 
 
-@pytest.fixture(params=list(BOARDS))
+@pytest.fixture(params=daily(5, BOARDS))
 def target(request):
     return board(request.param)
 

@@ -320,6 +320,7 @@ def test_inputs_of_the_component_that_may_be_open(bus):
         assert {value for value in inputs.values() if value} <= {"'0'", "(others => '0')"}
 
 
+@pytest.mark.slow
 def test_two_units_in_one_design(tmp_path):
     for name in ("first", "second"):
         write(design("axis", name), tmp_path / name)

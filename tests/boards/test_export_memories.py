@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from cases import daily
 from exports import CASES, check_verilator, icarus
 
 from lately.boards.export.bundle import write
@@ -53,7 +54,7 @@ def memories(text):
     return re.findall(r"\(\* (rw_addr.*) \*\)\n  reg .*words .*;\n((?:.*\n)+?)  assign", text)
 
 
-@pytest.mark.parametrize("style", RAM_STYLES)
+@pytest.mark.parametrize("style", daily(1, RAM_STYLES))
 def test_memory_has_the_attributes_of_every_vendor(style):
     found = memories(design("tiny", ram_style=style).verilog)
     assert found

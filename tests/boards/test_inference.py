@@ -41,7 +41,7 @@ def test_block_rams_are_as_counted(family, depth, width, blocks):
 @pytest.mark.rtl
 @pytest.mark.parametrize(
     ("family", "depth", "width", "blocks"),
-    daily(2, sorted(MEMORIES, key=lambda one: one[1])),
+    daily(1, sorted(MEMORIES, key=lambda one: one[1])),
 )
 def test_yosys_takes_as_many(family, depth, width, blocks):
     found = count_cells(PortableCellMemory(depth=depth, width=width), ON[family])
@@ -89,6 +89,7 @@ class PartlyRead(wiring.Component):
         return m
 
 
+@pytest.mark.slow
 @pytest.mark.rtl
 @pytest.mark.parametrize(("low", "blocks"), daily(1, [(16, 3), (17, 4)]))
 def test_blocks_of_which_no_bit_is_used_go_away(low, blocks):

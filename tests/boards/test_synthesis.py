@@ -164,7 +164,7 @@ def test_device_wrong():
 
 
 @pytest.mark.parametrize(
-    ("name", "bram", "lut", "ff"), daily(1, [("xc7a35t", 8, 512, 506), ("mpf100t", 0, None, None)])
+    ("name", "bram", "lut", "ff"), daily(1, [("mpf100t", 0, None, None), ("xc7a35t", 8, 512, 506)])
 )
 def test_device_without_a_placer_is_counted(name, bram, lut, ff, tmp_path):
     """There is no clock in any figure; counts are within 3 %.

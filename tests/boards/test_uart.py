@@ -5,6 +5,7 @@ import random
 import pytest
 from amaranth.hdl import Module
 from amaranth.sim import Simulator
+from cases import daily
 
 from lately.boards.link.uart import TOLERANCE, BaudRate, Receiver, Transmitter
 
@@ -53,12 +54,15 @@ def line(data, *, clocks_per_bit, idle=3.0, stop=1):
 
 @pytest.mark.parametrize(
     ("clock_hz", "baud"),
-    [
-        (24_000_000, 3_000_000),
-        (25_000_000, 3_000_000),
-        (12_000_000, 115_200),
-        (29_000_000, 3_000_000),
-    ],
+    daily(
+        1,
+        [
+            (24_000_000, 3_000_000),
+            (25_000_000, 3_000_000),
+            (12_000_000, 115_200),
+            (29_000_000, 3_000_000),
+        ],
+    ),
 )
 @pytest.mark.parametrize("error", [-0.02, 0.0, 0.02])
 def test_other_end_may_be_wrong_by_two_percent(clock_hz, baud, error):

@@ -154,6 +154,7 @@ def test_point_whose_process_dies_again_fails(log, path):
     assert done.measured == 3
 
 
+@pytest.mark.slow
 def test_worker_is_killed_and_another_comes_late(log, path, fresh):
     """One worker is killed while it measures, and one joins while the others do."""
     log.touch()
@@ -287,6 +288,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_workers_hear_no_interrupt():
     """In a process of its own, as only the first cluster of a process starts all it needs."""
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)

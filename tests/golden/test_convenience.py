@@ -516,7 +516,7 @@ def test_printing_does_not_unpack_the_bits(name, path):
 
 
 @pytest.mark.parametrize("path", daily(1, PATHS))
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", daily(8, MODELS))
 def test_bytes_held(name, path):
     """The arrays that a larger filter has more of are counted, as far as they are allocated."""
     with taking(path):

@@ -270,7 +270,7 @@ def test_courses(name, seed, tmp_path):
     """Mixed operations, single keys, batches, secrets, windows and states."""
     print("seed", seed)
     course = Course(name, seed)
-    for size in (1, 0, 300, 5, 4000):
+    for size in (1, 0, 300, 5, 2000):
         course.perform(size)
         course.single_keys(30)
         assert same(course.fast, course.slow)

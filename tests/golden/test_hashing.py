@@ -521,7 +521,7 @@ def deviations(name, stream, rates):
 # Each stream with every other filter, and each filter with every other stream; all pairs in a long
 # run.
 PAIRS = [
-    pytest.param(name, stream, marks=[pytest.mark.slow] if (one + other) % 4 else [])
+    pytest.param(name, stream, marks=[pytest.mark.slow] if (one + other) % 8 else [])
     for one, name in enumerate(FILTERS)
     for other, stream in enumerate(STREAMS)
 ]

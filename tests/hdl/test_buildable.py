@@ -178,7 +178,7 @@ FAST = {"deadline": None, "database": None, "derandomize": True,
         "suppress_health_check": [*HealthCheck]}  # fmt: skip
 
 
-@settings(max_examples=40, **FAST)
+@settings(max_examples=15, **FAST)
 @given(requests())
 def test_what_is_accepted_can_be_built(request):
     check(request)

@@ -244,11 +244,11 @@ MOMENTS = 16
     ("name", "bits"),
     [
         ("tiny", 52),
-        ("dictionary-tiny", 42),
         # A model of several lanes takes long to compile; the others have a few registers more.
         *(
             pytest.param(*one, marks=pytest.mark.slow)
             for one in (
+                ("dictionary-tiny", 42),
                 ("two-lanes-tiny", 398),
                 ("timing-tiny", 47),
                 ("timed-tiny", 58),

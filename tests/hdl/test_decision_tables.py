@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from amaranth.back import rtlil
+from cases import daily
 
 from lately.golden import PartitionedTimingSpec, SpecificationError, TimedTimingSpec
 from lately.hdl.build import filter_unit
@@ -17,12 +18,15 @@ TIMED = TimedTimingSpec(span=12, period=2, hashes=3, cells=16, stamp_bits=5, key
 
 @pytest.mark.parametrize(
     ("spec", "memory", "blocks"),
-    [
-        (TIMED, "portable", 0),
-        (TIMED, "ecp5", 1),
-        (SPEC, "portable", 0),
-        (SPEC, "ecp5", 1),
-    ],
+    daily(
+        2,
+        [
+            (TIMED, "portable", 0),
+            (TIMED, "ecp5", 1),
+            (SPEC, "portable", 0),
+            (SPEC, "ecp5", 1),
+        ],
+    ),
 )
 def test_tables_lie_in_memories_of_the_device(spec, memory, blocks):
     text = rtlil.convert(filter_unit(replace(spec, classes=2), memory=memory), emit_src=False)

@@ -409,7 +409,7 @@ def distribute(beats, take, clocks, *, ahead=0):
     return found, most
 
 
-@pytest.mark.parametrize("ahead", [0, pytest.param(1, marks=pytest.mark.slow), 8])
+@pytest.mark.parametrize("ahead", daily(1, [8, 0, 1]))
 def test_distributor_loses_and_reorders_nothing(ahead):
     draw = random.Random(SEED)
     beats = [[n for n in range(3) if draw.random() < 0.6] for _ in range(400)]

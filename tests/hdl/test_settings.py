@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 from amaranth.sim import Simulator
+from cases import daily
 from unit_streams import UnitStreams
 
 from lately.golden import Operation, any_preset, from_spec, preset
@@ -29,7 +30,7 @@ def mixed(choose, count):
     return codes
 
 
-@pytest.mark.parametrize(("name", "length"), [("tiny", 0), ("tiny", 1), ("gebf-tiny", 0)])
+@pytest.mark.parametrize(("name", "length"), daily(1, [("tiny", 0), ("tiny", 1), ("gebf-tiny", 0)]))
 def test_generation_of_no_insertion(name, length):
     """0 is as 1, and the first insertion after a SHIFT or CLEAR begins a generation, too."""
     spec = preset(name)
@@ -59,7 +60,9 @@ def test_generation_of_no_insertion(name, length):
     assert counts == [model.shifts]
 
 
-@pytest.mark.parametrize("name", ["timing-tiny", "timing-counted-tiny", "dictionary-tiny"])
+@pytest.mark.parametrize(
+    "name", daily(1, ["timing-tiny", "timing-counted-tiny", "dictionary-tiny"])
+)
 def test_longer_windows_act_as_the_longest(name):
     """Whatever the field of a request can hold."""
     spec, choose = any_preset(name), random.Random(SEED)

@@ -5,6 +5,7 @@ import random
 import pytest
 from amaranth.hdl import Module, ResetInserter, Signal
 from amaranth.sim import Simulator
+from cases import daily
 from garbage_memory import GarbageMemory, with_own_garbage
 from upsets import cell_words
 
@@ -32,7 +33,7 @@ def garble(ctx, words, choose):
 
 
 @pytest.mark.parametrize("protect", ["parity", pytest.param("tmr", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("cells", [2, 4, 8, 16])
+@pytest.mark.parametrize("cells", daily(1, [2, 4, 8, 16]))
 @pytest.mark.parametrize("sweep", SWEEPS)
 def test_upsets_of_small_parts(sweep, cells, protect):
     """None after power-up and after a reset under load, but some once a bit has flipped."""

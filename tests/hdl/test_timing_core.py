@@ -38,8 +38,8 @@ SPEC = timing_preset("tiny")
 
 
 @pytest.mark.parametrize("protect", ["parity", "tmr"])
-@pytest.mark.parametrize("operation", [Operation.QUERY, Operation.INSERT])
-@pytest.mark.parametrize("counted", [False, True])
+@pytest.mark.parametrize("operation", daily(1, [Operation.QUERY, Operation.INSERT]))
+@pytest.mark.parametrize("counted", daily(1, [False, True]))
 def test_an_upset_is_told_with_the_ages_of_the_one_operation_that_reads_it(
     counted, operation, protect
 ):
@@ -166,7 +166,7 @@ def test_hazard_1_read_before_a_write():
     assert found(each_distance) == 0
 
 
-@pytest.mark.parametrize("distance", range(1, BETWEEN + 1))
+@pytest.mark.parametrize("distance", daily(2, range(1, BETWEEN + 1)))
 def test_hazard_1_without_its_cure(monkeypatch, distance):
     lost = f'f"same{{ahead}}", address, other, flag & (ahead != {distance})'
     defect = broken(recent.recent_insertion, 'f"same{ahead}", address, other, flag', lost)

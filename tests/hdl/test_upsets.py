@@ -216,11 +216,10 @@ def test_map_and_profile_know_the_copies(name, protect):
 @pytest.mark.parametrize(
     ("protect", "name"),
     [
-        # Lanes take long to compile, and have the memories of a ring.
         pytest.param(
             protect,
             name,
-            marks=pytest.mark.slow if name == "two-lanes-tiny" else (),
+            marks=pytest.mark.slow if name != "timing-tiny" and protect != "parity" else (),
         )
         for name in (
             "timed-tiny", "two-lanes-tiny", "timing-tiny", "timing-counted-tiny", "dictionary-tiny"

@@ -61,6 +61,7 @@ def test_cost_without_a_device_is_memories():
     assert fewer_bits["memories"] == 348
 
 
+@pytest.mark.slow
 def test_what_is_planned_without_a_device_fits_one():
     """Of ECP5: the filter of the default cost, in LUTs and block RAMs."""
     options = ("--window", 20_000, "--fpr", 0.01)

@@ -40,7 +40,7 @@ def seeds_of(points, count):
 
 
 @pytest.mark.statistics
-@pytest.mark.parametrize("name", daily(3, list(QUICK)))
+@pytest.mark.parametrize("name", daily(1, list(QUICK)))
 def test_reduced_form(name):
     study = STUDIES[name]
     points = [point | QUICK[name] for point in seeds_of(study.points(True), 2)]

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import daily
 from mutants import broken
 from ring_defects import DEFECTS, HOMES
 
@@ -238,7 +239,8 @@ def test_nothing_undefined_counts_as_an_upset(name, memory, protect):
 
 
 @pytest.mark.parametrize(
-    ("name", "memory"), [("tiny", "portable"), ("timed-tiny", "portable"), ("timing-tiny", "ecp5")]
+    ("name", "memory"),
+    daily(2, [("tiny", "portable"), ("timing-tiny", "ecp5"), ("timed-tiny", "portable")]),
 )
 def test_times_and_progress(name, memory):
     """Silences of any length; progress counts each operation."""

@@ -113,22 +113,27 @@ def test_holds(name):
 
 @pytest.mark.parametrize(
     "build",
-    [
-        partial(SegmentAnswers, memory=Forgetful),
-        # Half of the spare is left as it was.
-        partial(RingContents, segments=4, run=2, depth=8, clear_bits=2, clear_words=2, segment=0),
-        partial(SpareInTime, words=4, front=Impatient),
-        partial(NoAlarm, words=4, front=Impatient),
-        partial(ExactCount, words=2, front=Miscounting),
-        pytest.param(
+    daily(
+        1,
+        [
+            partial(SegmentAnswers, memory=Forgetful),
+            # Half of the spare is left as it was.
             partial(
-                SpareOfUnitInTime,
-                spec=SWEPT,
-                unit=broken(Unit, "core.clear_cycles,", "core.clear_cycles // 2,"),
+                RingContents, segments=4, run=2, depth=8, clear_bits=2, clear_words=2, segment=0
             ),
-            marks=pytest.mark.slow,
-        ),
-    ],
+            partial(SpareInTime, words=4, front=Impatient),
+            partial(NoAlarm, words=4, front=Impatient),
+            partial(ExactCount, words=2, front=Miscounting),
+            pytest.param(
+                partial(
+                    SpareOfUnitInTime,
+                    spec=SWEPT,
+                    unit=broken(Unit, "core.clear_cycles,", "core.clear_cycles // 2,"),
+                ),
+                marks=pytest.mark.slow,
+            ),
+        ],
+    ),
     ids=["segment", "ring", "spare", "monitor", "count", "spare of a unit"],
 )
 def test_broken_part_is_found_out(build):
@@ -219,7 +224,7 @@ def test_only_strict_variants_do_without_the_rest_of_a_word(variant):
     assert record.status == "failed"
 
 
-@pytest.mark.parametrize("name", daily(1, ["ecp5, 16", "gowin, 16", "ice40, 32"]))
+@pytest.mark.parametrize("name", daily(0, ["ecp5, 16", "gowin, 16", "ice40, 32"]))
 def test_vendors_hold(name):
     (proof,) = proofs.select([f"segment answers, {name} bits"])
     assert run_proof(proof).proven

@@ -32,7 +32,7 @@ def last_rotation(words):
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        ("fold_columns", last_column),
+        pytest.param("fold_columns", last_column, marks=pytest.mark.slow),
         pytest.param("mix_constants", last_constant, marks=pytest.mark.slow),
         pytest.param("expand_rotations", last_rotation, marks=pytest.mark.slow),
     ],

@@ -255,7 +255,7 @@ def test_defect_can_be_made(defect):
 
 @pytest.mark.rtl
 @pytest.mark.parametrize("defect", [
-    pytest.param(defect, marks=() if defect in ("verdict", "digest") else pytest.mark.slow)
+    pytest.param(defect, marks=() if defect == "verdict" else pytest.mark.slow)
     for defect in BROKEN
 ])  # fmt: skip
 def test_broken_unit_fails(defect, tmp_path, monkeypatch, capfd):

@@ -191,7 +191,7 @@ def test_upsets_of_explicit_block_rams_are_refused(name, memory):
         compiled_unit(any_preset(name), memory=memory, upsets=True)
 
 
-PROTECTED = [("tiny", "parity"), ("timing-tiny", "tmr")]
+PROTECTED = [("tiny", "parity")]
 
 
 @pytest.mark.rtl
