@@ -48,6 +48,7 @@ def test_yosys_takes_as_many(family, depth, width, blocks):
     assert found.bram == blocks
 
 
+@pytest.mark.slow
 @pytest.mark.rtl
 @pytest.mark.parametrize(("width", "cycles", "blocks"), daily(1, [(6, 16, 1), (6, 15, 0)]))
 def test_delay_lines(width, cycles, blocks):

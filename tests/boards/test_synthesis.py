@@ -163,6 +163,7 @@ def test_device_wrong():
     assert all(name in message for name in DEVICES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "bram", "lut", "ff"), daily(1, [("mpf100t", 0, None, None), ("xc7a35t", 8, 512, 506)])
 )
@@ -347,6 +348,7 @@ def test_pins_do_not_fit(name, pins):
     assert str(caught.value) == f"{name}: needs 302 pins, has {pins}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["gowin-gw1nr-9c", pytest.param("gowin-gw2ar-18c", marks=pytest.mark.slow)]
 )
@@ -649,6 +651,7 @@ def test_unit_behind_a_bus(bus, port, synthesized):
     assert "DP16KD" in text
 
 
+@pytest.mark.slow
 def test_unit_that_watches_its_state(synthesized, monkeypatch):
     """Alone and behind a bus: what it takes for that is in the figures."""
     monkeypatch.setattr(synthesis, "synthesize", design_synthesis.synthesize)

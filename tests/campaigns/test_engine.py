@@ -131,6 +131,7 @@ def test_defect_is_not_hidden(log, path, cluster):
 # The same results wherever points are measured
 
 
+@pytest.mark.slow
 def test_same_file_for_any_number_of_processes(log, tmp_path, cluster):
     Path(f"{log}.released").touch()
     found = []
@@ -148,6 +149,7 @@ def test_dead_process_costs_a_repeat(log, path):
     assert (done.measured, {*numbers(log)}) == (4, {0, 1, 2, 3})
 
 
+@pytest.mark.slow
 def test_point_whose_process_dies_again_fails(log, path):
     done = complete([(campaign(dying), points(log, always=True), path)], jobs=2)
     assert done.failures == ["square 2: the process that measured it died twice"]
@@ -185,6 +187,7 @@ def processes_held(log):
     return {process for number, process in lines(log) if number}
 
 
+@pytest.mark.slow
 def test_no_worker_yet(log, path, fresh):
     shown = []
 

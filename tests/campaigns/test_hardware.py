@@ -104,6 +104,7 @@ def test_worse(changes, lines):
     assert [*worse(RESULT | changes, RESULT)] == lines
 
 
+@pytest.mark.slow
 def test_real_run(monkeypatch):
     stages = []
     monkeypatch.setattr(hardware, "tell", lambda **message: stages.append(message["stage"]))

@@ -53,6 +53,7 @@ def test_many_requirements_are_kept():
     assert failures(promise.points(requirements=60, seed=SEED, large=True)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.statistics
 def test_requirements_that_timestamps_meet_are_kept():
     """A sound planner fails here with a probability below 30 x 2 x 1e-6."""

@@ -52,6 +52,7 @@ def test_soak_compares_everything(monkeypatch):
     assert figures["hits"] == sum(figures["hits_by_age"])
 
 
+@pytest.mark.slow
 @pytest.mark.rtl
 def test_soak_of_lanes(monkeypatch):
     monkeypatch.setattr(soak, "CHUNK", 3_000)
@@ -242,6 +243,7 @@ def test_soak_of_timing_filters(name, rounds, monkeypatch):
     json.dumps(figures)
 
 
+@pytest.mark.slow
 @pytest.mark.rtl
 @pytest.mark.parametrize(
     ("name", "fields"),

@@ -265,7 +265,10 @@ class Course:
 
 
 @pytest.mark.parametrize("seed", daily(1, range(2)))
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(one, marks=[pytest.mark.slow] * ("62" in one)) for one in FAMILIES],
+)
 def test_courses(name, seed, tmp_path):
     """Mixed operations, single keys, batches, secrets, windows and states."""
     print("seed", seed)

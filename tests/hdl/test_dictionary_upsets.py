@@ -145,6 +145,7 @@ def test_no_entry_takes_the_place_of_a_lost_one(swept):
     Struck(FORMS["ring"]).run(script)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", SHORT)
 def test_the_sweep_mends_copies(form):
     """Of an entry, which is asked for meanwhile in every clock, and of an empty cell."""
@@ -170,6 +171,7 @@ def test_the_sweep_mends_copies(form):
     Struck(FORMS[form], "tmr").run(script)
 
 
+@pytest.mark.slow
 def test_no_entry_that_moves_becomes_unknown():
     """The sweep has made that of a cell last, and an entry comes to another in its place."""
     choose = random.Random(SEED)

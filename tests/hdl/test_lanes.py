@@ -450,6 +450,7 @@ def test_beats_skip():
 # The unit
 
 
+@pytest.mark.slow
 def test_parts_of_a_sequence(monkeypatch):
     """Looking after interrupts in between changes neither answers nor cycles."""
     keys = np.random.default_rng(SEED).integers(0, 250, 4001)

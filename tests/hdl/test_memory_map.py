@@ -64,7 +64,9 @@ def check(memories, hierarchy):
             name,
             memory,
             # A ring of each family has the same memories: one has all variants each day.
-            marks=pytest.mark.slow if name != "tiny" and memory != "portable" else (),
+            marks=[]
+            if name == "tiny" or (name, memory) == ("gebf-tiny", "ecp5")
+            else pytest.mark.slow,
         )
         for name in TINY
         for memory in VARIANTS

@@ -159,7 +159,7 @@ def least_period(policy, words):
     return max(8 * (policy.settled + 2), -(-cleaned // (policy.generation_span - 1)))
 
 
-@pytest.mark.parametrize("when_full", ["shorten", "overfill"])
+@pytest.mark.parametrize("when_full", daily(1, ["shorten", "overfill"]))
 @pytest.mark.parametrize("number", daily(1, range(12)))
 def test_random_streams(when_full, number):
     choose = random.Random(SEED + number)
@@ -256,7 +256,7 @@ def test_times_that_are_read_with_the_clock(settled):
     assert made.told == other.run(actions).told
 
 
-@pytest.mark.parametrize("distance", daily(2, [0, 3, 1, 5, 8, 2, 4, 6, 7, 9]))
+@pytest.mark.parametrize("distance", daily(1, [0, 3, 1, 5, 8, 2, 4, 6, 7, 9]))
 def test_tick_at_every_distance_from_a_turn(distance):
     """By count, by age and by a SHIFT, of a ring whose oldest segment counts or expires then."""
     turn = ["insert"] * 21
@@ -300,7 +300,7 @@ def a_first_insertion_before_all_expire(before, when_full="shorten", window=Time
     return course(when_full=when_full, window=window).run(actions)
 
 
-@pytest.mark.parametrize("when_full", ["shorten", "overfill"])
+@pytest.mark.parametrize("when_full", daily(1, ["shorten", "overfill"]))
 @pytest.mark.parametrize("before", daily(1, range(4)))
 def test_first_insertion_just_before_all_others_expire(before, when_full):
     """The turn that comes right after the tick takes its time, not that of those before it."""

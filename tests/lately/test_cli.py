@@ -517,10 +517,13 @@ def on_a_terminal(command):
 
 @pytest.mark.parametrize(
     ("options", "texts"),
-    [
-        ([], [b"Replaying"]),
-        (["--watch"], [b"repeats found", b"bits set by segment", b"100% of the stream"]),
-    ],
+    daily(
+        1,
+        [
+            ([], [b"Replaying"]),
+            (["--watch"], [b"repeats found", b"bits set by segment", b"100% of the stream"]),
+        ],
+    ),
 )
 def test_progress_on_a_terminal(keys, options, texts):
     figures, shown = on_a_terminal([*LATELY, "run", keys, *GOLDEN, "--json", *options])

@@ -19,6 +19,7 @@ def measured(which, keep, **changes):
     return [(point, json.loads(json.dumps(which.measure(point)))) for point in points]
 
 
+@pytest.mark.slow
 @pytest.mark.statistics
 def test_table_3():
     which = study.STUDIES[0]
@@ -37,6 +38,7 @@ def test_expected_ratios():
         assert study._expected_ratio(experiment) == pytest.approx(float(experiment.ratio), rel=3e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.statistics
 def test_penalties():
     which = study.STUDIES[1]

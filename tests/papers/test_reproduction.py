@@ -476,6 +476,7 @@ def group_is_alive(group):
     return True
 
 
+@pytest.mark.slow
 def test_nobody_reads(tmp_path):
     reader, writer = os.pipe()
     os.close(reader)

@@ -60,7 +60,7 @@ KINDS = {
                                    orders="secret"),
 }  # fmt: skip
 
-DAILY = ("time", "tables", "dictionary", "secret")
+DAILY = ("time", "dictionary", "secret")
 DIFFERS = r"^result \d+: expected "
 FAULTS = {
     "missing": DIFFERS, "surplus": DIFFERS, "swapped": DIFFERS,

@@ -196,7 +196,7 @@ SETTING = "Mux(clearing, 0, set & Cat(chosen(address)).all())"
 @pytest.mark.parametrize(
     ("variant", "old", "new"),
     daily(
-        3,
+        1,
         [
             # The read that meets the write of its bit is believed.
             ("ecp5", HAZARD, "None"),
@@ -260,6 +260,7 @@ def test_promise_of_one_shift_more_is_found_out():
     assert outcome(partial(Wider, spec=preset("gebf-tiny")), Bounded(60)) == "failed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new"),
     daily(

@@ -56,7 +56,7 @@ def test_broken_dispatcher_fails():
 @pytest.mark.parametrize(
     ("old", "new"),
     daily(
-        2,
+        1,
         [
             pytest.param("alive[-1] & flag & ~fails", "alive[-1] & ~fails", id="too soon"),
             pytest.param("there, *done,", "*done,", id="a beat that is not there"),
@@ -82,6 +82,7 @@ def test_broken_collector_fails(old, new):
     assert status_of(partial(Answers, collector=collector), Bounded(35)) == "failed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new"),
     daily(

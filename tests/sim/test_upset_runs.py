@@ -11,6 +11,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
+from cases import daily
 
 from campaigns import upsets
 from lately.golden import Operation, SpecificationError, any_preset, preset
@@ -180,7 +181,9 @@ def test_upsets_that_lose_results(name):
     assert not outcome.healed[0]
 
 
-@pytest.mark.parametrize(("name", "memory"), [("tiny", "ice40"), ("dictionary-tiny", "ecp5")])
+@pytest.mark.parametrize(
+    ("name", "memory"), daily(1, [("tiny", "ice40"), ("dictionary-tiny", "ecp5")])
+)
 def test_upsets_of_explicit_block_rams_are_refused(name, memory):
     """Their bits are no elements, so that no campaign would strike them."""
     with pytest.raises(
