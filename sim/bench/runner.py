@@ -12,13 +12,11 @@ from typing import Any
 from xml.etree import ElementTree
 
 import cocotb_tools.config
-from amaranth.back import verilog
 from cocotb_tools.runner import get_runner
 
 from ...golden.compilation import VARIABLE
 from ...golden.spec.base import VARIABLE as FAMILIES
 from ...golden.spec.base import Specification
-from ...hdl.memory.variants import segment_memory
 from ...hdl.verilog import TOP, time_options, unit_verilog
 from ..netlist import unit_netlist
 from ..toolchain import (
@@ -202,40 +200,6 @@ def _environment(
         # For one operation at a time, an interpreter takes no longer than compiled loops.
         VARIABLE: "0",
     }
-
-
-def run_segment_bench(
-    memory: str,
-    simulator: str,
-    directory: Path,
-    *,
-    seed: int = 1,
-    inverted: bool = False,
-    **shape: int,
-) -> dict[str, bool]:
-    """Run the bench of a segment memory; other parameters, result: as `run_filter_bench`.
-
-    Parameters
-    ----------
-    shape
-        As for `lately.hdl.memory.segment.SegmentMemory`.
-    """
-    shape = {"address_registers": 1, "shared_bits": 0} | shape
-    directory.mkdir(parents=True, exist_ok=True)
-    component = segment_memory(memory, **shape)
-    return run_bench(
-        verilog.convert(component, name=TOP, emit_src=False),
-        [f"{__package__}.segment_bench"],
-        simulator,
-        directory,
-        environment={
-            "LATELY_DEPTH": str(shape["depth"]),
-            "LATELY_CLEAR_BITS": str(shape["clear_bits"]),
-            "LATELY_ADDRESS_REGISTERS": str(shape["address_registers"]),
-            "LATELY_SEED": str(seed),
-        },
-        models=models(memory, inverted=inverted),
-    )
 
 
 def run_bench(

@@ -64,9 +64,7 @@ def check(memories, hierarchy):
             name,
             memory,
             # A ring of each family has the same memories: one has all variants each day.
-            marks=[]
-            if name == "tiny" or (name, memory) == ("gebf-tiny", "ecp5")
-            else pytest.mark.slow,
+            marks=pytest.mark.slow if name != "tiny" and memory != "ecp5" else (),
         )
         for name in TINY
         for memory in VARIANTS

@@ -1,12 +1,11 @@
 """The bench finds a unit that is wrong in one thing, for each thing that it compares."""
 
-import importlib
 import re
 from dataclasses import dataclass, replace
 
 import pytest
 from clockwork import Clockwork, use
-from stub_unit import Port, StubMemory, StubUnit
+from stub_unit import StubMemory, StubUnit
 
 from lately.golden import Operation, any_preset, preset
 from lately.golden.compilation import VARIABLE
@@ -184,60 +183,3 @@ def test_dictionary_with_moves_may_miss_what_it_reports(case, asks, monkeypatch)
     assert board.compared == 2
     # The counter of the unit has only the hits that it gave.
     assert board.reference.golden.counters["hits"] == (seen if asks else 0)
-
-
-class StubSegment:
-    """A segment memory in Python, with one fault; `at` is the number of an access."""
-
-    def __init__(self, latency, clear_bits, fault="", at=0):
-        names = ("rst", "clk", "address", "set", "clear", "clear_address", "bit")
-        vars(self).update({name: Port(32) for name in names})
-        self._due = [0] * (latency - 1)
-        self._ones, self._clear_bits, self._fault, self._at = set(), clear_bits, fault, at
-        self.accesses = 0
-
-    def edge(self, _now):
-        here = self.accesses == self._at
-        self.accesses += 1
-        wrong = here and self._fault == "bit"
-        self._due.append((self.address.value in self._ones) ^ wrong)
-        word = self.clear_address.value * self._clear_bits
-        if self.clear.value and not (self._fault == "clear" and word == self._clear_bits):
-            self._ones -= {*range(word, word + self._clear_bits)}
-        elif self.set.value and not (here and self._fault == "set"):
-            self._ones.add(self.address.value)
-        self.bit.value = int(self._due.pop(0))
-
-
-@pytest.fixture
-def accesses(monkeypatch):
-    """Let the bench of a segment memory compare one with a fault; return how many it had."""
-    for name, value in (("DEPTH", "64"), ("CLEAR_BITS", "8"), ("SEED", "5")):
-        monkeypatch.setenv(f"LATELY_{name}", value)
-    module = importlib.import_module("lately.sim.bench.segment_bench")
-
-    async def course(memory):
-        bench = await module.Bench.start(memory)
-        for address in range(0, 64, 3):
-            await bench.access(address, True)
-        await bench.sweep()
-        for address in range(0, 64, 7):
-            await bench.access(address, True)
-        await bench.finish()
-
-    def run(*fault):
-        memory = StubSegment(module.LATENCY, module.CLEAR_BITS, *fault)
-        clockwork = Clockwork(memory)
-        use(monkeypatch, clockwork)
-        clockwork.run(course(memory))
-        return memory.accesses - module.LATENCY - 1
-
-    return run
-
-
-def test_each_fault_of_a_segment_memory_is_found(accesses):
-    # The first word is cleared at once, and the last access has its answer a latency later.
-    last = accesses()
-    for fault in (("bit", 20), ("bit", last), ("set", 42), ("clear",)):
-        with pytest.raises(AssertionError, match=r"^access \d+: expected (True|False), got "):
-            accesses(*fault)

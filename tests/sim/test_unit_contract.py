@@ -1,10 +1,12 @@
 """The test plan on units of every family, under two simulators; broken units fail it."""
 
 import ast
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
 
+import cocotb_tools.config
 import pytest
 from mutants import broken
 
@@ -27,6 +29,7 @@ from lately.hdl.timing.part import TimingPart
 from lately.hdl.timing.recent import recent_insertion
 from lately.hdl.timing.sweep import VisitSweep
 from lately.hdl.timing.sweep_rules import BETWEEN
+from lately.sim import toolchain
 from lately.sim.bench.runner import SIMULATORS, planned, run_filter_bench
 from lately.sim.bench.testplan import MODULES, PLAN
 
@@ -147,6 +150,23 @@ def test_unit(name, simulator, tmp_path, capfd):
 )  # fmt: skip
 def test_whole_plan(name, simulator, options, tmp_path, capfd):
     check(name, simulator, tmp_path, **options)
+
+
+@pytest.mark.slow
+@pytest.mark.rtl
+def test_packages_in_a_path_with_spaces(tmp_path, monkeypatch, capfd):
+    """Makefiles cannot hold such a path; the bench builds and runs nevertheless."""
+    spaced = tmp_path / "with spaces"
+    spaced.mkdir()
+    for name in ("libs_dir", "share_dir"):
+        link = spaced / name
+        link.symlink_to(getattr(cocotb_tools.config, name))
+        monkeypatch.setattr(cocotb_tools.config, name, link)
+    link = spaced / "verilator"
+    link.symlink_to(toolchain.verilator_root())
+    monkeypatch.setattr(toolchain, "verilator_root", lambda: link)
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    check("gebf-tiny", "verilator", tmp_path, "same_key_back_to_back")
 
 
 def test_every_sentence_has_a_test_and_every_test_a_sentence():
