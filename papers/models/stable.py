@@ -4,9 +4,8 @@ import math
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from lately.golden.errors import SpecificationError
 from lately.golden.filter import Answers, Words, require_count
 from lately.golden.hash.functions import ConstantStream
 from lately.golden.sizing import check_rate
@@ -168,39 +167,3 @@ def stable_decrements(cells: int, hashes: int, cell_bits: int, false_positive_ra
     zeros: float = 1 - false_positive_rate ** (1 / hashes)
     base: float = zeros ** (-1 / ((1 << cell_bits) - 1)) - 1
     return math.ceil(1 / (base * (1 / hashes - 1 / cells)))
-
-
-def stable_false_negative_rate(
-    cells: int, hashes: int, decrements: int, cell_bits: int, distances: ArrayLike
-) -> NDArray[np.float64]:
-    """Return the probability that a key is missed, by the insertions since its own.
-
-    All insertions in between are of other, distinct keys. A cell is followed
-    as a Markov chain from its maximum on (decremented with probability P / m,
-    then set with 1 - (1 - 1/m)^K), and the key's cells as independent and distinct.
-
-    The `distances` from the key's own insertion, array_like of int of shape (n,),
-    are not below 0; the result has their shape.
-
-    Parameters, errors: as `stable_zero_fraction`.
-    """
-    stable_zero_fraction(cells, hashes, decrements, cell_bits)
-    asked = np.asarray(distances)
-    if asked.dtype.kind not in "iu":
-        raise TypeError(f"distances: must be integers, not {asked.dtype}")
-    if asked.size and asked.min() < 0:
-        raise SpecificationError(f"distances: must not be negative, not {asked.min()}")
-    most = (1 << cell_bits) - 1
-    down = decrements / cells
-    hit = -math.expm1(hashes * math.log1p(-1 / cells))
-    value = np.zeros(most + 1)
-    value[most] = 1.0
-    zeros = np.zeros(int(asked.max(initial=0)) + 1)
-    for distance in range(1, len(zeros)):
-        moved = value * (1 - down)
-        moved[:-1] += value[1:] * down
-        moved[0] += value[0] * down
-        value = moved * (1 - hit)
-        value[most] += hit
-        zeros[distance] = value[0]
-    return np.asarray(1 - (1 - zeros[asked]) ** hashes)

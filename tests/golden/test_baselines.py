@@ -294,21 +294,6 @@ def test_a2_buffering_window():
         assert model.switches == generation
 
 
-def test_a2_buffering_repetitions_do_not_age():
-    model = A2Buffering(generation=3, bits=1 << 18, hashes=4)
-    model.insert([1, 2, 3])
-    for _ in range(10):
-        model.insert([1, 2, 3, 2])
-    assert (model.switches, model.insertions) == (0, 43)
-    # 4 does not fit any more; 1 is copied, and 2 and 3 are left behind.
-    model.insert([4, 1, 5])
-    assert model.switches == 1
-    assert model.query([1, 2, 3, 4, 5]).all()
-    assert model.check_and_insert([6]).tolist() == [False]
-    assert model.switches == 2
-    assert model.query([1, 2, 3, 4, 5, 6]).tolist() == [True, False, False, True, True, True]
-
-
 @pytest.mark.parametrize("past", [1, 2, 5])
 def test_forgetful_window(past):
     """Reported are the generations of which two segments are left."""
@@ -365,47 +350,6 @@ def counted(saturated, **others):
     )
 
 
-@pytest.mark.parametrize("saturated", ["kept", "decremented"])
-def test_counter_below_its_maximum(saturated):
-    model = counted(saturated)
-    model.insert([7, 7])
-    assert model.memory.max() == 2
-    model.insert([1, 2, 3])
-    assert model.memory.max() == 1
-    assert model.query([7]).tolist() == [True]
-    model.insert([4])
-    assert model.query([7]).tolist() == [False]
-    assert model.overflows == 0
-
-
-def test_counter_kept_at_its_maximum():
-    model = counted("kept")
-    model.insert([7] * 3)
-    assert model.overflows == 0
-    model.insert([7])
-    assert model.overflows == 1
-    model.insert(np.arange(100, 200))
-    assert model.memory.max() == 3
-    assert model.query([7]).tolist() == [True]
-    model.clear()
-    assert not model.memory.any()
-
-
-def test_counter_decremented_from_its_maximum():
-    """Four insertions counted as three: the fourth is missed when three have left."""
-    model = counted("decremented")
-    model.insert([7] * 4)
-    assert model.overflows == 1
-    model.insert([1, 2])
-    assert model.query([7]).tolist() == [True]
-    model.insert([3])
-    assert model.queue[:, 0].tolist() == [7, 1, 2, 3]
-    assert model.query([7]).tolist() == [False]
-    # The key that leaves finds its counter at 0.
-    model.insert([4])
-    assert model.memory.max() == 1
-
-
 @pytest.mark.parametrize("seed", daily(3, range(8)))
 def test_decremented_counters_miss_nothing_before_an_overflow(seed):
     rng = np.random.default_rng(seed)
@@ -419,19 +363,6 @@ def test_decremented_counters_miss_nothing_before_an_overflow(seed):
         if model.overflows:
             break
         assert model.query(list(live)).all()
-
-
-def test_counters_are_the_keys_of_the_window():
-    """Without an overflow, the counters are those of a fresh filter with the window's keys."""
-    model = CountingBloomFilter(window=300, counters=1000, hashes=3, counter_bits=8)
-    keys = np.random.default_rng(5).integers(0, 500, 2000)
-    model.insert(keys)
-    assert model.overflows == 0
-    fresh = CountingBloomFilter(window=300, counters=1000, hashes=3, counter_bits=8)
-    fresh.insert(keys[-300:])
-    assert np.array_equal(model.memory, fresh.memory)
-    assert np.array_equal(model.queue, fresh.queue)
-    assert int(model.memory.sum()) == 900
 
 
 # Sizes

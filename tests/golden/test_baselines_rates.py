@@ -21,7 +21,6 @@ from papers.models import (
 )
 from papers.models.stable import (
     stable_decrements,
-    stable_false_negative_rate,
     stable_false_positive_rate,
     stable_zero_fraction,
 )
@@ -188,35 +187,6 @@ def test_stable_point(hashes, decrements, cell_bits):
     agrees("stable: fresh keys", reported, stable_false_positive_rate(*parameters))
 
 
-@pytest.mark.statistics
-@pytest.mark.parametrize(("hashes", "decrements", "cell_bits"), [(3, 7, 1), (4, 10, 2)])
-def test_stable_false_negatives(hashes, decrements, cell_bits):
-    """The keys of the last 2000 insertions, by how long ago theirs was."""
-    missed = np.zeros((SEEDS, 2000))
-    for seed in range(SEEDS):
-        model = StableBloomFilter(
-            cells=8000, hashes=hashes, decrements=decrements, cell_bits=cell_bits, seed=seed
-        )
-        stream = keys(np.random.default_rng(seed), 20_000)
-        model.insert(stream)
-        missed[seed] = ~model.query(stream[-2000:])[::-1]
-    expected = stable_false_negative_rate(8000, hashes, decrements, cell_bits, np.arange(2000))
-    for ages in np.split(np.arange(500, 2000), 3):
-        agrees("stable: live keys", missed[:, ages].mean(axis=1), expected[ages].mean())
-
-
-def test_stable_false_negatives_begin_with_none():
-    """A key that was just inserted is there, and with d bits for Max - 1 insertions more."""
-    rates = stable_false_negative_rate(100, 2, 100, 3, [0, 1, 6, 7, 8])
-    assert rates[:3].tolist() == [0, 0, 0]
-    assert 0 < rates[3] <= rates[4] < 1
-
-
-def test_stable_false_negatives_end_at_the_stable_point():
-    rate = stable_false_negative_rate(500, 3, 9, 2, [20_000])
-    assert rate[0] == pytest.approx(1 - stable_false_positive_rate(500, 3, 9, 2), rel=1e-3)
-
-
 @pytest.mark.parametrize("rate", [0.3, 0.1, 0.01, 0.001])
 @pytest.mark.parametrize(
     ("cells", "hashes", "cell_bits"), [(1000, 1, 1), (5000, 3, 2), (999, 6, 3)]
@@ -252,8 +222,6 @@ def test_stable_point_wrong(function, change, message):
     sizes = {"cells": 100, "hashes": 3, "decrements": 5, "cell_bits": 1} | change
     with pytest.raises(SpecificationError, match=message):
         function(**sizes)
-    with pytest.raises(SpecificationError, match=message):
-        stable_false_negative_rate(**sizes, distances=[1])
 
 
 @pytest.mark.parametrize(
@@ -275,10 +243,3 @@ def test_stable_rate_wrong(rate):
     message = f"false_positive_rate: must be above 0 and below 1, not {rate!r}"
     with pytest.raises(SpecificationError, match=re.escape(message)):
         stable_decrements(100, 3, 1, rate)
-
-
-def test_distances_wrong():
-    with pytest.raises(TypeError, match="distances: must be integers, not float64"):
-        stable_false_negative_rate(100, 3, 5, 1, [0.5])
-    with pytest.raises(SpecificationError, match="distances: must not be negative, not -2"):
-        stable_false_negative_rate(100, 3, 5, 1, [3, -2])

@@ -111,21 +111,6 @@ def test_like_the_twin_past_a_chunk(path, monkeypatch):
     assert model.query(np.arange(60)).tolist() == [twin.query(x, 20) for x in range(60)]
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_long_relocations_like_the_twin(path):
-    with taking(path):
-        model = CuckooDictionary(window=100, positions=52, signature_bits=4, seed=2)
-    twin = twin_of(model)
-    keys = np.random.default_rng(6).integers(0, 1000, 700)
-    model.insert(keys)
-    for key in keys.tolist():
-        twin.insert(key)
-    assert_same_state(model, twin)
-    print(f"{model.overflow} of 100 in the list, {model.moved} moves")
-    assert model.overflow > 4
-    assert model.moved > 100
-
-
 def test_keys_alike_in_list_and_tables():
     """A key of the list whose positions and signature another has in the tables by now."""
     both = 0
@@ -167,30 +152,6 @@ def test_every_key_of_every_window_is_reported(window, positions):
             assert model.query(np.array(inserted[-w:]), w).all()
 
 
-def test_last_update_is_exact_without_collisions():
-    model = CuckooDictionary(window=100, signature_bits=32)
-    keys = np.random.default_rng(1).integers(0, 400, 3000)
-    model.insert(keys)
-    last = {key: age for age, key in reversed([*enumerate(keys[::-1].tolist(), 1)])}
-    asked = np.arange(400)
-    expected = [age if (age := last.get(key, 101)) <= 100 else -1 for key in range(400)]
-    assert model.last_update(asked).tolist() == expected
-    for w in (1, 50, 99, 100):
-        within = [0 < age <= w for age in expected]
-        assert model.query(asked, w).tolist() == within
-
-
-def test_last_update_is_never_too_old():
-    model = CuckooDictionary(window=200, positions=60)
-    keys = np.random.default_rng(2).integers(0, 500, 5000)
-    model.insert(keys)
-    recent = keys[-200:]
-    age = 200 - np.arange(200)
-    ages = model.last_update(recent)
-    assert (ages > 0).all()
-    assert (ages <= age).all()
-
-
 # Edges
 
 
@@ -208,72 +169,6 @@ def test_expires_at_exactly_the_last_insertion(window):
             model.insert([7])
         assert model.last_update([1]).tolist() == [-1]
         assert not model.query([1]).any()
-
-
-def test_check_answers_from_before_the_insertion():
-    model = CuckooDictionary(window=5, signature_bits=20)
-    stream = [1, 1, 2, 3, 4, 5, 1, 9, 9, 9, 9, 9, 9, 1]
-    seen = [False, True] + [False] * 4 + [True, False] + [True] * 5 + [False]
-    assert model.check_and_insert(stream).tolist() == seen
-    model.clear()
-    seen_within_4 = seen.copy()
-    seen_within_4[6] = False
-    assert model.check_and_insert(stream, window=4).tolist() == seen_within_4
-
-
-def test_no_ghost_when_timestamps_wrap():
-    model = CuckooDictionary(window=10, signature_bits=20)
-    model.insert(np.arange(10))
-    for _ in range(500):
-        model.insert([77])
-        if model.insertions >= 20:
-            assert not model.query(np.arange(10)).any()
-    assert model.insertions > 20 * 2 * model.window
-    assert model.occupied == 1
-
-
-def test_sweep_is_just_in_time():
-    """Every position is reset when its entry's distance is n + 1 to 2 n, before it is 1 again."""
-    window = 6
-    distances = set()
-    model = CuckooDictionary(window=window, signature_bits=20, seed=3)
-    for key in range(100):
-        model.clear()
-        model.insert([1000] * (key % 13))
-        model.insert([key])
-        distance = 1
-        while model.occupied == 2 or (model.occupied == 1 and not key % 13 and distance == 1):
-            model.insert([1000])
-            distance += 1
-        distances.add(distance)
-    print(sorted(distances))
-    assert distances == set(range(window + 1, 2 * window + 1))
-
-
-def test_empty_position_matches_nothing():
-    """Position 0 and signature 0 of an empty position are no entry."""
-    model = CuckooDictionary(window=3, positions=1)
-    assert not model.query(np.arange(50)).any()
-    assert model.last_update(np.arange(50)).tolist() == [-1] * 50
-
-
-def test_repeated_key_keeps_one_entry():
-    model = CuckooDictionary(window=1000, signature_bits=8)
-    model.insert(np.full(900, 5))
-    assert model.occupied == 1
-    assert model.last_update([5]).tolist() == [1]
-
-
-def test_expired_entry_is_refreshed_in_its_place():
-    model = CuckooDictionary(window=50, positions=8000)
-    model.insert([5])
-    before = np.argwhere(model.timestamps).tolist()
-    model.insert(np.full(50, 6))
-    assert not model.query([5]).any()
-    assert before[0] in np.argwhere(model.timestamps).tolist()
-    model.insert([5])
-    assert before[0] in np.argwhere(model.timestamps).tolist()
-    assert model.occupied == 2
 
 
 # The list
@@ -297,18 +192,6 @@ def test_list_holds_what_finds_no_place():
     assert model.overflow_bits == 2 * (64 + 5)
 
 
-def test_failed_relocation_changes_nothing():
-    model = crowded()
-    model.insert([1, 2])
-    tables = model.timestamps, model.signatures, model.other_positions
-    model.insert([3])
-    assert model.moved == 0
-    for before, after in zip(
-        tables, (model.timestamps, model.signatures, model.other_positions), strict=True
-    ):
-        assert np.array_equal(before, after)
-
-
 def test_list_expires_at_exactly_the_last_insertion():
     model = crowded()
     model.insert([1, 2, 3])
@@ -320,35 +203,6 @@ def test_list_expires_at_exactly_the_last_insertion():
     assert model.overflow == 0
     assert model.last_update([3]).tolist() == [-1]
     assert model.overflow_peak == 1
-
-
-def test_key_of_the_list_comes_again():
-    model = crowded()
-    model.insert([1, 2, 3, 4, 3])
-    keys, _ = model.overflow_entries
-    assert keys.tolist() == [[4], [3]]
-    assert model.last_update([3, 4]).tolist() == [1, 2]
-    assert model.check_and_insert([4, 3]).tolist() == [True, True]
-
-
-def test_key_of_the_list_finds_a_place_later():
-    model = crowded()
-    model.insert([1, 2, 3, 3, 3, 3, 3, 3, 3])
-    # Key 1 has expired: its position is free for key 3.
-    assert model.overflow == 0
-    assert model.last_update([1, 2, 3]).tolist() == [-1, 8, 1]
-    model.insert([3] * 20)
-    assert model.occupied == 1
-
-
-def test_list_of_wide_keys():
-    model = CuckooDictionary(window=8, positions=1, signature_bits=20, moves=4, key_bits=128)
-    keys = np.array([[1, 0], [0, 1], [5, 9], [9, 5], [5, 5]], np.uint64)
-    model.insert(keys[:4])
-    assert model.overflow == 2
-    assert model.last_update(keys).tolist() == [4, 3, 2, 1, -1]
-    assert model.query(keys, 2).tolist() == [False, False, True, True, False]
-    assert model.overflow_bits == 2 * (128 + 5)
 
 
 def test_list_is_short_at_the_paper_s_load():
@@ -396,19 +250,6 @@ def test_false_positive_rate_within_smaller_windows():
         theory = model.expected_false_positive_rate(window)
         print(f"{window}: {hits} in [{low:.3g}, {high:.3g}], theory {theory:.3g}")
         assert low <= theory <= high
-
-
-@pytest.mark.statistics
-def test_regular_keys():
-    """Counters and strides are no worse than random keys."""
-    for stride in (1, 1000, 1 << 20):
-        model = CuckooDictionary(window=1000, positions=1000)
-        model.insert(np.arange(3000) * stride)
-        fresh = np.arange(3000, 203_000) * stride
-        hits = int(model.query(fresh).sum())
-        low, high = clopper_pearson(hits, len(fresh), confidence=0.999)
-        print(f"stride {stride}: {hits} hits, {model.expected_false_positive_rate():.3g}")
-        assert low <= model.expected_false_positive_rate() <= high
 
 
 # Sizes

@@ -171,38 +171,6 @@ def test_check_and_insert_at_the_span_and_after():
         assert answers.tolist() == [False, False, seen]
 
 
-def test_fresh_filter_reports_nothing():
-    assert not time_limited().query(np.arange(100), 0).any()
-    assert not time_limited().query(np.arange(100), (1 << 62) - 1).any()
-
-
-def test_no_operation():
-    model = time_limited()
-    model.insert([], [])
-    assert model.query([], 5).shape == model.query([], []).shape == (0,)
-    assert model.check_and_insert([], []).shape == (0,)
-    assert model == time_limited()
-
-
-def test_wide_keys():
-    model = time_limited(key_bits=100)
-    keys = np.random.default_rng(1).integers(0, 1 << 36, (40, 2), np.uint64)
-    model.insert(keys, np.arange(40))
-    assert model.query(keys, 40).all()
-    keys[:, 1] ^= np.uint64(1)
-    assert not model.query(keys, 40).any()
-
-
-def test_same_in_one_call_and_in_many():
-    keys, times = random_keys(3000, 3) % np.uint64(500), np.cumsum(np.arange(3000) % 7)
-    one, many = time_limited(span=900), time_limited(span=900)
-    seen = one.check_and_insert(keys, times)
-    cuts = np.split(np.arange(3000), [1, 2, 700, 1900])
-    parts = [many.check_and_insert(keys[cut], times[cut]) for cut in cuts]
-    assert np.array_equal(np.concatenate(parts), seen)
-    assert one == many
-
-
 def bursty_times(count, seed):
     """Steps of 0 to 3, then ten times fewer and ten times more, with silences and bursts."""
     rng = np.random.default_rng(seed)
@@ -296,13 +264,6 @@ def test_reported_until_its_generation_is_past_and_traceless_after_k():
 # Time-limited filter
 
 
-def test_idle_filter_ages_without_an_insertion():
-    model = TimeLimitedAPBF(k=5, l=7, span=60, capacity=1000)
-    model.insert(np.arange(10), np.full(10, 100))
-    assert model.query(np.arange(10), 160).all()
-    assert not model.query(np.arange(10), 161).any()
-
-
 @pytest.mark.parametrize(("silence", "seen"), [(60, True), (61, False)])
 def test_silence_longer_than_the_span_empties_the_slices(silence, seen):
     model = TimeLimitedAPBF(k=5, l=7, span=60, capacity=10_000)
@@ -312,12 +273,6 @@ def test_silence_longer_than_the_span_empties_the_slices(silence, seen):
     assert model.query([99], now)[0]
     assert model.query(np.arange(10), now).all() == seen
     assert sum(int(model.segment(i).sum()) for i in range(12)) == (5 if not seen else 55)
-
-
-def test_silence_within_one_call():
-    keys, times = np.arange(400) % 40, np.repeat(np.arange(10) * 61, 40)
-    model = TimeLimitedAPBF(k=5, l=7, span=60, capacity=10_000)
-    assert not model.check_and_insert(keys, times).any()
 
 
 def test_slices_beyond_the_base_are_dropped_by_a_silence():
