@@ -89,6 +89,7 @@ def test_any_order(start):
     assert start(files, "--shuffle", "1")[1] == shuffled != start(files, "--shuffle", "2")[1]
 
 
+@pytest.mark.slow
 def test_property_tests_are_repeatable(start):
     header, first = start({"test_it.py": PROPERTY})
     assert "property tests: repeatable" in header

@@ -329,6 +329,7 @@ def test_two_units_in_one_design(tmp_path):
     assert run_yosys("-q", "-e", ".", "-p", script, directory=tmp_path).stdout == ""
 
 
+@pytest.mark.slow
 def test_same_input_same_bytes():
     assert texts(design("time")) == texts(design("time"))
 

@@ -255,6 +255,7 @@ def test_same_seed_same_report(target, report):
     assert synthesize(Unit(), device=target, lanes=2, latency_cycles=4) == report
 
 
+@pytest.mark.slow
 def test_netlists_are_kept_for_other_seeds(made, tmp_path):
     """Found again they give the same cells, and yosys does not run."""
     target, stages = device("ice40-up5k"), []

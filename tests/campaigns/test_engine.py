@@ -267,6 +267,7 @@ def test_worker_of_other_sources(tmp_path, log, path, fresh, monkeypatch, change
     assert not path.exists()
 
 
+@pytest.mark.slow
 def test_worker_without_lately(tmp_path, log, fresh):
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['lately'] = None\n")
     fresh.worker(path=str(tmp_path))

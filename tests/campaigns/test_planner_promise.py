@@ -73,6 +73,7 @@ def test_many_requirements_that_timestamps_meet_are_kept():
     assert failures(points) == []
 
 
+@pytest.mark.slow
 @pytest.mark.statistics
 def test_a_rate_that_is_a_fifth_too_high_is_found():
     """What a planner that takes the average for the worst is too high by, or more."""

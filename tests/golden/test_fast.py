@@ -283,7 +283,7 @@ def test_courses(name, seed, tmp_path):
         course.exchange(tmp_path)
 
 
-@pytest.mark.parametrize("name", sorted(set(PRESETS) - {"timed-tiny"}))
+@pytest.mark.parametrize("name", daily(8, sorted(set(PRESETS) - {"timed-tiny"})))
 def test_presets(name):
     spec = preset(name)
     fast, slow = pair(spec)

@@ -60,6 +60,7 @@ def test_theorems_2_to_5(case, universe):
     assert ages.within(model.window)[0] == pytest.approx(expected, rel=1e-9, abs=1e-13)
 
 
+@pytest.mark.slow
 @given(case=cases(), data=st.data())
 def test_sums_over_ages(case, data):
     """Equations 7 to 9 as they are written, over as many ages as matter."""

@@ -238,6 +238,7 @@ def wrong_hashes(settle, *, count=12):
     return sum(found[place] != want for place, want in zip(places, expected, strict=True))
 
 
+@pytest.mark.slow
 def test_secret_settles_whatever_it_carries():
     """What is computed of a secret alone has the longest of carries, and that takes time."""
     assert wrong_hashes(SipHash.SETTLE) == 0

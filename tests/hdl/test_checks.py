@@ -323,6 +323,7 @@ def test_alarms_are_as_wide_as_their_register(name):
     assert len(unit.alarms) == register.width
 
 
+@pytest.mark.slow
 def test_an_alarm_lights_the_led_of_a_board_until_it_is_reset(monkeypatch):
     alarm = Signal()
     monkeypatch.setattr(ring_module, "illegal_masks", lambda *_masks, **_run: alarm)

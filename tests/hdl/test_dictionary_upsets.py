@@ -106,6 +106,7 @@ def test_other_keys_leave_a_lost_entry_alone(form):
     Struck(spec).run(script)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", SHORT)
 def test_a_lost_entry_is_seen_while_the_sweep_writes(form):
     """Queries of every clock meet that, of which the memory promises nothing."""
@@ -200,6 +201,7 @@ def test_no_entry_that_moves_becomes_unknown():
     Struck(spec).run(script)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", SHORT)
 def test_the_sweep_erases_a_cell_whose_copies_differ(form):
     """One that has expired is not mended first, which would take a visit."""

@@ -336,6 +336,7 @@ def test_short_lengths_are_told_before_they_are_loaded(width, minimum):
     simulate(length, bench)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", daily(1, [None, Operation.INSERT]))
 @pytest.mark.parametrize("second", [Operation.SHIFT, Operation.CLEAR])
 def test_held_operation_where_short_generations_begin(first, second):

@@ -183,6 +183,7 @@ def test_clear_of_the_reset_brings_in_no_secret(kind):
     assert found[1 + len(AFTER) :] == loaded.answers(0x5678)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", daily(1, UNITS))
 def test_only_a_clear_keeps_secrets_out(kind):
     loaded, secret = Loaded(kind), 0x1234 << 64

@@ -199,6 +199,7 @@ def test_an_insertion_counts_for_the_whole_span_and_not_a_tick_longer(age):
     assert (window.told[-1]["limit"] > 0) == (age <= 9)
 
 
+@pytest.mark.slow
 def test_a_silence_that_would_wrap_the_times_brings_nothing_back():
     window = course()
     wraps = 3 << window.ring.window._bits
@@ -228,6 +229,7 @@ def struck(copies):
     return window.run([*busy * 5, *["tick", *[""] * 45] * 10])
 
 
+@pytest.mark.slow
 def test_times_in_three_copies_of_which_one_holds_anything():
     """Settled segments count for the whole span and no longer; with one copy keys are lost."""
     struck(copies=3).check()

@@ -197,6 +197,7 @@ def ask_swept(insert_at=(), clocks=100 * 64):
     return stream
 
 
+@pytest.mark.slow
 def test_hazard_2_read_meets_the_write_of_the_sweep():
     assert found(ask_swept([3])) == 0
     defect = broken(TimingPart, "port.address, port.sweeps)", "port.address, port.sweeps & 0)")

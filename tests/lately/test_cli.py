@@ -307,6 +307,7 @@ def test_parquet(tmp_path):
     assert (third["seen"], third["class"], third["distance"]) == (True, "guaranteed", 2)
 
 
+@pytest.mark.slow
 def test_csv_verdicts_keep_times(tmp_path):
     times = ["", "7", "1700000000.123456789", "-0.5", "-3", "0.000000001"]
     path = tmp_path / "keys.csv"

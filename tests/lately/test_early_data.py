@@ -57,6 +57,7 @@ def test_start():
     assert one.accept(b"binder" * 4, START, START)
 
 
+@pytest.mark.slow
 def test_example(capsys):
     EXAMPLE.main()
     printed = capsys.readouterr().out

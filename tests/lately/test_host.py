@@ -513,6 +513,7 @@ def test_interrupted_exchange_leaves_the_session_whole(boards):
 # Frames by hand
 
 
+@pytest.mark.slow
 def test_every_frame_twice(line):
     line.hello(200)
     insertion = record(Operation.CHECK_AND_INSERT, 0x7E7D)
@@ -571,6 +572,7 @@ def test_garbage_and_truncated_frames(line):
     assert (counted["operations"], counted["good"]) == (0, 4)
 
 
+@pytest.mark.slow
 def test_flood(line):
     """Requests beyond the slots are dropped whole, counted, and performed once when repeated."""
     golden = from_spec(SPEC)

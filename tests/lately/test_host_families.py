@@ -240,6 +240,7 @@ def test_covered_seconds():
 # Commands
 
 
+@pytest.mark.slow
 def test_commands(board, host, spec, tmp_path):
     found, port = host.information, board.port
     host.close()
@@ -266,6 +267,7 @@ def test_commands(board, host, spec, tmp_path):
     assert json.loads(lately(port, "self-test", "--json"))["passed"] is True
 
 
+@pytest.mark.slow
 def test_stream_is_checked(board, host, spec, tmp_path, monkeypatch):
     monkeypatch.setattr(board_stream, "CHUNK", 100)
     host.close()

@@ -203,6 +203,7 @@ def test_fifo_that_nobody_reads_to_its_end(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["made.pcap", "out"]
 
 
+@pytest.mark.slow
 def test_outputs_are_no_more_readable_than_the_capture(capture, tmp_path):
     capture.chmod(0o600)
     lately("dedup", capture, tmp_path / "out", "--mark", tmp_path / "marks")

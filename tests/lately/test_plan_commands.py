@@ -239,6 +239,7 @@ def test_largest_window_within_bits():
         assert (choose(wanted).storage_bits <= 30_000) == fits
 
 
+@pytest.mark.slow
 def test_largest_window_within_block_rams_of_a_device():
     options = ("--fpr", 0.05, "--block-rams", 8, "--device", "ecp5-25k-6", "--family", "apbbf")
     told = json.loads(run(*options, "--candidates", 1, "--json"))

@@ -458,6 +458,7 @@ def test_longest_report_of_a_span():
     assert last <= 0.25 * spec.span
 
 
+@pytest.mark.slow
 def test_tick_too_short_for_the_device():
     span = Span.of(Fraction(1, 1000), Fraction(1, 10**7))
     message = r"^tick: must be at least 113\.208 ns on ecp5-25k-6, where 24 clocks pass between"

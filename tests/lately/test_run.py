@@ -443,6 +443,7 @@ def test_a_key_at_the_edge_of_the_span(tmp_path, when_full, after, kind):
     assert counts[GUARANTEED, 1] == (kind == GUARANTEED)
 
 
+@pytest.mark.slow
 def test_span_independent_of_chunks(timed_stream, monkeypatch):
     whole = perform(timed_stream, TIMED, engine=engine(), tick=10 * MS)
     monkeypatch.setattr(run_module, "_CHUNK", 37)
@@ -536,6 +537,7 @@ def test_tick_wrong(timed_stream, spec, tick, message):
         perform(timed_stream, spec, engine="golden", tick=tick)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", daily(1, [TIMED, OVERFILLED]))
 def test_report_of_a_span(timed_stream, tmp_path, spec):
     result = perform(timed_stream, spec, engine=engine(), tick=10 * MS)
@@ -549,6 +551,7 @@ def test_report_of_a_span(timed_stream, tmp_path, spec):
     picture(result, tmp_path / "p.svg")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when_full", daily(1, ["shorten", "overfill"]))
 def test_real_stream_in_time(when_full):
     path = EXAMPLES / "flights_2013.csv.gz"
@@ -605,6 +608,7 @@ def test_report_says_what_failed(stream):
     assert 'class="state bad">mismatches: must be 0, not 1' in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ending", "head"), daily(1, [("png", b"\x89PNG"), ("svg", b"<?xml")]))
 def test_picture(stream, tmp_path, ending, head):
     path = tmp_path / f"picture.{ending}"

@@ -186,6 +186,7 @@ def test_query_window_wrong(stream, arguments, message):
     assert message in result.stderr
 
 
+@pytest.mark.slow
 def test_report(stream, timed_stream):
     blocks = replace(COUNTED, block=8)
     for path, spec, tick in ((stream, blocks, None), (timed_stream, TIMED, SECOND)):

@@ -234,6 +234,7 @@ def test_interrupt_keeps_what_was_read(tmp_path, number):
     assert kept(b"a\nb\n", "--state", state) == b"b\n"
 
 
+@pytest.mark.slow
 def test_closed_pipe_ends_it_without_a_word(tmp_path):
     state = tmp_path / "state.npz"
     command = [*COMMAND, "--state", str(state)]

@@ -271,6 +271,7 @@ def test_fall_under_duplicates_gets_steeper():
 # What is in the documentation
 
 
+@pytest.mark.slow
 def test_page_has_the_tables_as_they_are_computed():
     report = load(reproduction.DATA)
     entries = {entry.name: entry for entry in report.entries}

@@ -122,6 +122,7 @@ def test_moments_meet_all_phases_and_differ():
     assert abs(quarters - 750).max() < 4 * (750 * 3 / 4) ** 0.5
 
 
+@pytest.mark.slow
 def test_rates_too_small_to_be_counted_are_those_of_the_bits():
     study = BY_NAME["time-limited-figures-4-and-5"]
     points = [

@@ -11,6 +11,7 @@ from ring_defects import DEFECTS
 HERE = Path(__file__).parent
 
 
+@pytest.mark.slow
 @pytest.mark.rtl
 def test_defects_of_slow_tests_can_be_made():
     """A test that is run seldom must not have been left behind by a change of the source."""

@@ -47,6 +47,7 @@ def test_broken_distributor_fails(old, new):
     assert status_of(partial(Shares, distributor=distributor), Bounded(19)) == "failed"
 
 
+@pytest.mark.slow
 def test_broken_dispatcher_fails():
     """Shards without an operation of the beat do not turn."""
     dispatcher = broken(Dispatcher, "turn.any() | cross", "turn.any()")

@@ -90,7 +90,6 @@ def options_of(name):
 QUICK = {
     ("apbbf-tiny", "verilator"): "^(?!.*(pauses=(none|input|output)|pauses_of))",
     ("gebf-tiny", "icarus"): "short|generation_is|reset_in",
-    ("gebf-rekey", "icarus"): "secret_applies",
     ("two-lanes-tiny", "icarus"): "combination|latency",
     ("lanes-siphash", "icarus"): "secret_comes_in_with_a_clear_at_full_rate/into=0.0",
     ("timed-tiny", "icarus"): "come_close|whole_span|latency|silence",
@@ -103,7 +102,6 @@ QUICK = {
     ("dictionary-tiny", "icarus"): "=cell|removed_and|losses|windows_of|reset_in",
     ("dictionary-small", "icarus"): "pauses=both",
     ("dictionary-crowded", "icarus"): "pauses=both",
-    ("dictionary-siphash", "icarus"): "secret_at",
 }
 """Runs of every day, with the tests of each: a test that many units pass, on one unit of a family.
 `test_compiled.py` compares random operations of each family. In a long run all units run the whole
