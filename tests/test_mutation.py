@@ -230,6 +230,16 @@ def test_sample_of_the_record():
         assert killed_by(path, mutant.source, results.killer(mutant), 600)
 
 
+def test_record_names_modules_and_tests_that_exist():
+    results = Results(RESULTS)
+    assert [path for path in results.modules if not (ROOT / path).exists()] == []
+    tried = [one for module in results.modules.values() for one in module["tried"].values()]
+    killers = {one["by"].partition("[")[0] for one in tried if one["kind"] == "test"}
+    texts = {path: read(path) for path in {name.partition("::")[0] for name in killers}}
+    names = [name.partition("::") for name in killers]
+    assert [name for name in names if f"def {name[2]}(" not in texts[name[0]] and name[2]] == []
+
+
 # Semantic mutants
 
 
