@@ -93,7 +93,7 @@ QUICK = {
     ("lanes-siphash", "icarus"): "secret_comes_in_with_a_clear_at_full_rate/into=0.0",
     ("timed-tiny", "icarus"): "come_close|whole_span|latency|silence",
     ("timed-overfill", "icarus"): "bursts",
-    ("timed-requests", "icarus"): "later_times|shift_that|an_earlier|accepts_an",
+    ("timed-requests", "icarus"): "later_times|shift_that|an_earlier|pauses=both",
     ("timed-period", "icarus"): "period",
     ("timing-tiny", "icarus"): "come_close|latency|blocked_output",
     ("timing-counted-tiny", "icarus"): "windows_of",
