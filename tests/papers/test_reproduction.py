@@ -221,9 +221,9 @@ def test_page_of_measured_findings():
     assert f"| share | {dash} | 1 | {dash} | {dash} | ours alone | why so |\n" in shown
     assert f"| order | all | 4 | {dash} | 4 | met |  |\n" in shown
     assert "| more | much | 20 | 15 to 25 | 20 to 100,000 | undecided |  |\n" in shown
-    assert "\n1 printed figures are compared as numbers, and 2 sentences, as" in shown
-    assert "narrow enough to exclude an error of 10% either way" in shown
-    assert "a share of 0.01% is excluded" in shown
+    assert "compares 1 printed figures as numbers. It also compares 2 sentences, such as\n" in shown
+    assert "exclude an error of 10% in either direction" in shown
+    assert "enough trials to exclude a share of 0.01%" in shown
     assert "![Rates \\| of something](images/reproduction/x-figure-1.svg)\n\nA note.\n" in shown
     assert (
         "[Some x (X, Table 1)](#some-x-x-table-1) | Of X, Table 1 | 2 | 0 | 1 | 0 | 1 | 1 |"
