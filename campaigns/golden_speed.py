@@ -185,7 +185,7 @@ def ours(window: int, bits: int) -> list[Contestant]:
     """Return the golden models: arrays of keys, one key in a call, and text."""
     rings: dict[str, Callable[[], Any]] = dict(models(window, bits))
     windows = {f"GEBF for {n:,}": n for n in (10**6, 10**7)}
-    large = {name: lambda n=n: GEBF.for_window(n) for name, n in windows.items()}
+    large: dict[str, Any] = {name: lambda n=n: GEBF.for_window(n) for name, n in windows.items()}
     windows["BlockedGEBF B=64 for 10,000,000"] = 10**7
     large["BlockedGEBF B=64 for 10,000,000"] = lambda: BlockedGEBF(
         window=10**7, epochs=5, hashes=8, bits=254_100_000, block_bits=64, digest="siphash"
@@ -220,7 +220,7 @@ def touched(model: Any) -> int:
             return int(model.hashes)
         case GEBF() | BlockedGEBF():
             return int(model.spec.parts)
-    joint = isinstance(model, APBBF) and model.spec.block_bits <= 64
+    joint = getattr(model.spec, "block_bits", 65) <= 64
     return int(model.spec.ring_segments * (1 if joint else model.spec.parts))
 
 

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -75,7 +76,8 @@ def area_lines() -> str:
     lines = []
     for name in UNITS:
         summary = known[name]
-        report, window = summary.median, summary.case.spec.window
+        spec: Any = summary.case.spec
+        report, window = summary.median, spec.window
         mark = MARK if summary.earlier else ""
         lines.append(
             f"- `{name.split('/')[0]}`{mark}, window of {window:,}, on {report.device}:"
