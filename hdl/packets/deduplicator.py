@@ -105,9 +105,11 @@ class Deduplicator(wiring.Component):
         self.spec = spec
         self.unit = filter_unit(spec, tag_bits=1, ticks=ticks, **options)
         chosen = self.unit.profile.options
+        ecp5 = chosen.memory.startswith("ecp5")
         self._passes = how.most > how.longest
-        self._digest = FrameDigest(**({"width": how.beat} if how.beat > 64 else {})) if (
-            digest is None) else digest  # fmt: skip
+        # A distributed memory of an ECP5 has 16 words.
+        own = FrameDigest(how.beat, table_bits=4 if ecp5 else 5)
+        self._digest = own if digest is None else digest
         self._intake = FrameIntake(
             longest=how.longest,
             most=how.most,
@@ -119,7 +121,7 @@ class Deduplicator(wiring.Component):
             size=how.store,
             frames=how.frames,
             longest=how.most,
-            memory="ecp5" if chosen.memory.startswith("ecp5") else "portable",
+            memory="ecp5" if ecp5 else "portable",
             width=how.beat,
             side=how.side.bits,
         )
