@@ -10,6 +10,9 @@ from .vectors import table_layout, vectors
 OPERATIONS = 200
 """Transfers of the test bench."""
 
+KEY_CYCLES = 5000
+"""Cycles from reset in which a digest of frames has its keys."""
+
 _SEED = 1
 
 
@@ -44,15 +47,23 @@ def bench_values(design: Design) -> dict[str, Any]:
             if _may_be_open(port, requests) and port.name not in _wired(design)
         },
         "waits": design.waits,
+        "always_ready": not design.input_waits,
         "requests": [_word(requests, values) for values in stimuli.requests],
         "results": [_word(results, values) for values in stimuli.results],
         "request_bits": sum(port.width for port in requests),
         "result_bits": sum(port.width for port in results),
         "result_mask": _word(results, _compared(design, results)),
         "connections": connections,
-        "settled": 8 if design.waits else pause + component.unit.latency,
+        "settled": _settled(design, pause),
         "most_cycles": 100 * max(OPERATIONS, len(stimuli.requests)) * (pause + 1) + 2 * entries,
     }
+
+
+def _settled(design: Design, pause: int) -> int:
+    """Return the cycles from reset until an input that cannot wait takes all that comes."""
+    if design.input_waits:
+        return 8
+    return KEY_CYCLES if design.frames else pause + int(design.component.unit.latency)
 
 
 def _table(design: Design, ports: list[Port]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from .design import NO_BUS, TOOLS, Design
 from .fields import labels
 from .interfaces import platform_interfaces, vivado_interfaces
 from .litex_values import litex_values
-from .meanings import FRAME_MEANINGS, MEANINGS
+from .meanings import MEANINGS, frame_meanings
 from .names import ExportError
 from .register_values import register_values
 from .waves import save_file
@@ -187,7 +187,7 @@ def _values(design: Design) -> dict[str, Any]:
         | {
             "ports": design.ports,
             "fields": labels(component),
-            "meanings": FRAME_MEANINGS if design.frames else MEANINGS,
+            "meanings": frame_meanings(design.frame_options.side) if design.frames else MEANINGS,
             "clock": component.CLOCK,
             "reset": component.RESET,
             "active": 0 if component.ACTIVE_LOW else 1,

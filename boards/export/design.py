@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In
 
 from ... import __version__
 from ...golden.errors import SpecificationError
+from ...golden.packets.frame_actions import WIDTHS
 from ...golden.spec.base import Specification
 from ...hdl.build import filter_unit, unit_profile
 from ...hdl.bus.controlled import BUSES, COUNTER_BITS, MARK_BITS, ControlledUnit
@@ -18,6 +19,7 @@ from ...hdl.bus.register_map import RegisterMap
 from ...hdl.latencies import DEFAULT_LEVELS
 from ...hdl.packets.axis_frames import AxisFrames, ControlledDeduplicator
 from ...hdl.packets.deduplicator import Deduplicator
+from ...hdl.packets.frame_options import FrameOptions
 from ...hdl.profile import Profile
 from ..flow.devices import Device, device
 from .memories import RAM_STYLES, with_templates
@@ -29,7 +31,7 @@ WRAPS: dict[str, Callable[..., FlatUnit]] = {
 }  # fmt: skip
 """Conventions of ports."""
 
-FRAMES = {"frames-8": 8, "frames-64": 64}
+FRAMES = {f"frames-{width}": width for width in WIDTHS}
 """Likewise for a deduplicator of frames with the unit inside, and the bits of its streams."""
 
 NO_BUS = "none"
@@ -197,6 +199,11 @@ class Design:
         """Whether the streams can wait, as they have ready."""
         return self.wrap != "extern"
 
+    @property
+    def input_waits(self) -> bool:
+        """Whether what comes can wait."""
+        return self.frame_options.ready if self.frames else self.waits
+
     @cached_property
     def component(self) -> FlatUnit:
         """The unit with its ports, as an Amaranth component."""
@@ -242,6 +249,11 @@ class Design:
         if self.bus == NO_BUS:
             return unit
         return ControlledDeduplicator(unit, bus=self.bus, version=release())
+
+    @property
+    def frame_options(self) -> FrameOptions:
+        """Options of a deduplicator of frames beside those of its filter."""
+        return FrameOptions.taken_from({"width": FRAMES[self.wrap], **self.options})
 
     @property
     def registers(self) -> RegisterMap | None:

@@ -8,8 +8,8 @@ from ..flow.devices import Device, own_memory
 from ..flow.synthesis import CountReport, SynthesisReport, synthesize
 from .design import FRAMES, NO_BUS, Design
 
-LINE_MHZ = {8: 125.0, 64: 156.25}
-"""Clocks of 1 and 10 Gb/s Ethernet, by the bits of the streams."""
+LINE_MHZ = {8: 125.0} | dict.fromkeys((64, 128, 256, 512), 156.25)
+"""Clocks of 1 and 10 Gb/s Ethernet, by the bits of the streams; wider ones take more Gb/s."""
 
 
 def synthesize_design(

@@ -3,12 +3,14 @@
 import random
 
 from ...golden.packets.frame_deduplicator import FrameDeduplicator
-from ...hdl.packets.frames import BEAT_BYTES
-from .design import FRAMES, Design
+from ...hdl.packets.frame_options import Sideband
+from .design import Design
 from .vectors import Vectors
 
 _FRAMES = 24
 _SHORTEST, _LONGEST = 14, 80
+_SHORTEST_OF_LINE = 60
+"""Bytes of a frame at least, if the input cannot wait."""
 _AGAIN = 0.4
 """How often a frame is one of those before."""
 
@@ -23,27 +25,47 @@ def frame_vectors(design: Design, *, seed: int) -> Vectors:
     seed : int
     """
     choose = random.Random(seed)
+    how = design.frame_options
+    shortest = _SHORTEST if how.ready else _SHORTEST_OF_LINE
     frames: list[bytes] = []
     for _ in range(_FRAMES):
         if frames and choose.random() < _AGAIN:
             frames.append(choose.choice(frames))
         else:
-            frames.append(choose.randbytes(choose.randint(_SHORTEST, _LONGEST)))
-    left = FrameDeduplicator(design.spec).perform(frames, [0] * len(frames))
-    size = FRAMES[design.wrap] // 8
+            frames.append(choose.randbytes(choose.randint(shortest, _LONGEST)))
+    side = how.side
+    beside = [_beside(side, choose) for _ in frames]
+    model = FrameDeduplicator(design.spec, width=how.width)
+    requests, results = [], []
+    for frame, signals in zip(frames, beside, strict=True):
+        requests += _transfers("s_axis", frame, how.width // 8, signals)
+        if model.perform([frame], [0]):
+            carried = sum(signals["user"] & 1 << at for at in side.carried)
+            results += _transfers("m_axis", frame, how.width // 8, signals | {"user": carried})
+    names = {port.name for port in design.ports}
     return Vectors(
-        [one for frame in frames for one in _transfers("s_axis", frame, size)],
-        [one for sent in left for one in _transfers("m_axis", sent.frame, size)],
+        *(
+            [{name: one[name] for name in one if name in names} for one in found]
+            for found in (requests, results)
+        )
     )
 
 
-def _transfers(prefix: str, frame: bytes, size: int) -> list[dict[str, int]]:
+def _beside(side: Sideband, choose: random.Random) -> dict[str, int]:
+    """Return random signals beside a frame that is not damaged."""
+    widths = side.widths(leaves=False)
+    found = {name: choose.getrandbits(width) if width else 0 for name, width in widths.items()}
+    return found | {"user": found["user"] & ~(1 << side.bad)}
+
+
+def _transfers(
+    prefix: str, frame: bytes, size: int, beside: dict[str, int]
+) -> list[dict[str, int]]:
     """Return the values of the ports of a stream of `size` bytes for a frame."""
     transfers = []
     for at in range(0, len(frame), size):
         part = frame[at : at + size]
-        keep = {"tkeep": (1 << len(part)) - 1} if size == BEAT_BYTES else {}
-        values = {"tdata": int.from_bytes(part, "little"), "tlast": int(at + size >= len(frame))}
-        transfers.append({f"{prefix}_{name}": value for name, value in (values | keep).items()})
-        transfers[-1][f"{prefix}_tuser"] = 0
+        values = {"data": int.from_bytes(part, "little"), "last": int(at + size >= len(frame)),
+                  "keep": (1 << len(part)) - 1} | beside  # fmt: skip
+        transfers.append({f"{prefix}_t{name}": value for name, value in values.items()})
     return transfers

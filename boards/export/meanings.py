@@ -1,5 +1,6 @@
 """Meanings of the ports and fields of an exported unit."""
 
+from ...hdl.packets.frame_options import ONLY_BAD, Sideband
 from ...hdl.registers import REGISTERS
 
 MEANINGS = (
@@ -107,6 +108,10 @@ FRAME_MEANINGS = MEANINGS | {
     "m_axis_tuser": "the frame was seen lately (`action` = 1)",
     "m_axis_tvalid": "handshake of outgoing frames",
     "m_axis_tready": "handshake of outgoing frames",
+    "s_axis_tid": "leaves with the frame",
+    "s_axis_tdest": "leaves with the frame",
+    "m_axis_tid": "as it came with the frame",
+    "m_axis_tdest": "as it came with the frame",
     "s_axis_digest_secret_tdata": "secret of the digest",
     "s_axis_digest_secret_tvalid": "handshake of secrets",
     "s_axis_digest_secret_tready": "handshake of secrets",
@@ -118,3 +123,20 @@ FRAME_MEANINGS = MEANINGS | {
     "fields": "further fields to compare, from bit 0: TOS, TTL, VLAN, layer 2, whole frame",
 }
 """Meanings by name for a deduplicator of frames."""
+
+
+def frame_meanings(side: Sideband) -> dict[str, str]:
+    """Return the meanings for a deduplicator whose frames have signals beside them.
+
+    Parameters
+    ----------
+    side : Sideband
+    """
+    named = {"s_axis_tuser": side.bad, "m_axis_tuser": side.mark}
+    if not side.user or side == ONLY_BAD:
+        return FRAME_MEANINGS
+    others = "; every other bit leaves with the frame"
+    return FRAME_MEANINGS | {
+        name: f"bit {bit}{',' if name[0] == 's' else ':'} {FRAME_MEANINGS[name]}{others}"
+        for name, bit in named.items()
+    }

@@ -16,6 +16,11 @@ from ..parameters import require_integer
 WHEN_FULL = ("wait", "drop")
 """Rules for a frame for which there is no room: it waits outside, or it is discarded."""
 
+SIDE_OPTIONS = {
+    "user_bits": "user", "id_bits": "id", "dest_bits": "dest", "bad_bit": "bad", "mark_bit": "mark",
+}  # fmt: skip
+"""Options of a deduplicator that are attributes of its `Sideband`."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sideband:
@@ -130,9 +135,13 @@ class FrameOptions:
 
     @classmethod
     def taken_from(cls, options: dict[str, Any]) -> "FrameOptions":
-        """Take the options of this class out of others."""
+        """Take the options of this class out of others, and likewise those of `SIDE_OPTIONS`."""
         names = [one.name for one in fields(cls) if one.name in options]
-        return cls(**{name: options.pop(name) for name in names})
+        chosen = {name: options.pop(name) for name in names}
+        found = {field: name for name, field in SIDE_OPTIONS.items() if name in options}
+        if found:
+            chosen["side"] = Sideband(**{field: options.pop(name) for field, name in found.items()})
+        return cls(**chosen)
 
     @property
     def beat(self) -> int:

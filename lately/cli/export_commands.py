@@ -1,12 +1,14 @@
 """Command that exports a unit for projects in other languages."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from .options import (
+    Command,
     check_option,
     choice_option,
     choose_unit,
@@ -21,8 +23,15 @@ from .tables import show
 
 FRAME_OPTIONS = {
     "period": "period", "max_frame": "longest", "buffer": "store", "on_overflow": "when_full",
+    "on_oversize": "oversize", "no_tready": "ready", "user_bits": "user_bits",
+    "id_bits": "id_bits", "dest_bits": "dest_bits", "bad_bit": "bad_bit", "mark_bit": "mark_bit",
 }  # fmt: skip
 """Options of a deduplicator of frames, and what its parameters are called."""
+
+
+def frame_bits_option(name: str, text: str) -> Callable[[Command], Command]:
+    """Return an option of a deduplicator of frames that takes a number of bits, or of a bit."""
+    return click.option(name, type=click.IntRange(min=0), metavar="BITS", help=f"Frames: {text}")
 
 
 @click.command("export", short_help="Write a unit as Verilog, with files for other tools.")
@@ -30,7 +39,8 @@ FRAME_OPTIONS = {
 @click.option("--name", metavar="X", help="Name of the module and of all files.")
 @choice_option(
     "--wrap",
-    ["axis", "avalon-st", "raw", "extern", "frames-8", "frames-64"],
+    # As `lately.boards.export.design.FRAMES`, whose package loads Amaranth.
+    ["axis", "avalon-st", "raw", "extern", *(f"frames-{n}" for n in (8, 64, 128, 256, 512))],
     "Ports: AXI4-Stream; Avalon streams; valid and ready for each field; fixed latency without "
     "ready; or a deduplicator of Ethernet frames, which come and leave in so many bits.",
 )
@@ -89,18 +99,40 @@ FRAME_OPTIONS = {
     "--max-frame",
     type=click.IntRange(min=1),
     metavar="BYTES",
-    help="Frames: longer frames are discarded.  [default: 2000]",
+    help="Frames: longest frame that is recorded.  [default: 2000]",
 )
 @click.option(
     "--buffer",
     type=click.IntRange(min=1),
     metavar="BYTES",
-    help="Frames: memory in which frames wait for the filter's answer.  [default: 8192]",
+    help="Frames: memory in which frames wait for the filter's answer.  [default: 8192, or 512 "
+    "transfers]",
 )
 @click.option(
     "--on-overflow",
     type=click.Choice(["wait", "drop"]),
     help="Frames: frames without room wait, or are discarded.  [default: wait]",
+)
+@click.option(
+    "--on-oversize",
+    type=click.Choice(["drop", "pass"]),
+    help="Frames: frames above --max-frame are discarded, or leave unrecorded.  [default: drop]",
+)
+@click.option(
+    "--no-tready",
+    is_flag=True,
+    flag_value=False,
+    default=None,
+    help="Frames: the input has no TREADY; a frame without room is discarded whole.",
+)
+@frame_bits_option("--user-bits", "TUSER of the input; all but the bad bit leave.  [default: 1]")
+@frame_bits_option("--id-bits", "TID, which leaves with its frame.  [default: 0]")
+@frame_bits_option("--dest-bits", "TDEST, which leaves with its frame.  [default: 0]")
+@frame_bits_option("--bad-bit", "position in TUSER of the bit for a bad frame.  [default: 0]")
+@frame_bits_option(
+    "--mark-bit",
+    "position in TUSER of the output of the bit for a marked frame; --user-bits adds a bit.  "
+    "[default: --bad-bit]",
 )
 @click.option(
     "--covered",
@@ -148,6 +180,7 @@ def export(
       lately export --preset gebf-default --name seen --wrap raw --memory ecp5
       lately export --spec filter.toml --name seen --tlast --tag-bits 16
       lately export --spec timed.toml --name dedup --wrap frames-64 --bus axi4-lite
+      lately export --spec timed.toml --name dedup --wrap frames-512 --no-tready
     """
     if name is None:
         raise click.UsageError("give --name, that of the module")
@@ -219,5 +252,7 @@ def _unit_options(chosen: Any, how: dict[str, Any]) -> dict[str, Any]:
         raise click.UsageError("--ticks needs a filter whose window is one in time")
     if given.keys() & set(FRAME_OPTIONS.values()) and not frames:
         wrong = next(option for option, name in FRAME_OPTIONS.items() if name in given)
-        raise click.UsageError(f"--{wrong.replace('_', '-')} needs --wrap frames-8 or frames-64")
+        raise click.UsageError(f"--{wrong.replace('_', '-')} needs --wrap frames-8 to frames-512")
+    if "ready" in given:
+        given.setdefault("when_full", "drop")
     return given

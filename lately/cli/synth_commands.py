@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 @click.option(
     "--frames",
     "width",
-    type=click.Choice(["8", "64"]),
-    help="Synthesise a deduplicator of Ethernet frames around the filter, with streams of 8 or 64 "
+    type=click.Choice(["8", "64", "128", "256", "512"]),
+    help="Synthesise a deduplicator of Ethernet frames around the filter, with streams of so many "
     "bits.",
 )
 @choice_option(
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     "target_mhz",
     type=click.IntRange(min=1),
     metavar="MHZ",
-    help="Target clock of nextpnr.  [default: the vendor's limit for the unit; with --frames the "
-    "clock of 1 or 10 Gb/s]",
+    help="Target clock of nextpnr.  [default: the vendor's limit for the unit; with --frames 125 "
+    "MHz for 8 bits, 156 MHz for more]",
 )
 @time_limit_option
 @click.option(

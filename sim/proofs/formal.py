@@ -174,6 +174,7 @@ techmap
 opt -fast
 simplemap
 dffunmap
+opt_clean
 {gates}
 opt_clean
 write_aiger -zinit -no-startoffset design.aig

@@ -32,7 +32,7 @@ from .formal import Bounded, Proof, Unbounded
 from .harness import Harness, opened
 from .results import kept_while_waiting
 
-_SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
+FRAMES_SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
 _STORE, _FRAMES, _LONGEST = 64, 4, 16
 _LEAST_RUN = PREAMBLE_BYTES + 1 + SHORTEST_FRAME + CHECK_BYTES
 _QUIET = 3
@@ -56,7 +56,7 @@ class FramePorts(Harness):
 
     def __init__(self, *, width, deduplicator=Deduplicator, goal=None, **how):
         self._deduplicator = deduplicator(
-            _SPEC,
+            FRAMES_SPEC,
             width=width,
             store=_STORE,
             frames=_FRAMES,

@@ -418,8 +418,8 @@ def test_name_wrong(name):
     [
         (
             {"wrap": "wishbone"},
-            "wrap: must be one of axis, avalon-st, raw, extern, frames-8, frames-64, "
-            "not 'wishbone'",
+            "wrap: must be one of axis, avalon-st, raw, extern, frames-8, frames-64, frames-128, "
+            "frames-256, frames-512, not 'wishbone'",
         ),
         ({"wrap": "raw", "last": True}, "last: must be given with wrap axis only, not raw"),
         ({"tag_bits": 65}, "tag_bits: must be at most 64, not 65"),

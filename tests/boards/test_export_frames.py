@@ -18,7 +18,8 @@ from lately.sim.toolchain import run_yosys, verilator_environment
 pytestmark = pytest.mark.rtl
 
 SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
-WIDTHS = {"frames-8": 8, "frames-64": 64}
+BESIDE = {"user_bits": 9, "id_bits": 3, "dest_bits": 4, "bad_bit": 8, "mark_bit": 9}
+NO_TREADY = {"when_full": "drop", "ready": False, "oversize": "pass"}
 
 
 def design(wrap="frames-64", bus="axi4-lite", **how):
@@ -55,10 +56,33 @@ def test_tools_read_it_without_warnings(wrap, bus, tmp_path):
     assert run_yosys("-q", "-e", ".", "-p", script, directory=tmp_path / "ip").stdout == ""
 
 
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        "frames-64",
+        *(pytest.param(wrap, marks=pytest.mark.slow) for wrap in FRAMES if wrap != "frames-64"),
+    ],
+)
+def test_signals_beside_frames_and_no_tready(wrap, tmp_path):
+    """Its bench compares TUSER, TID and TDEST, and offers a frame without looking at TREADY."""
+    asked = design(wrap, "none", options=BESIDE | NO_TREADY)
+    write(asked, tmp_path / "ip")
+    check_bench(tmp_path / "ip")
+    ports = {port.name: port.width for port in asked.ports}
+    assert "s_axis_tready" not in ports
+    assert (ports["s_axis_tuser"], ports["m_axis_tuser"]) == (9, 10)
+    assert (ports["m_axis_tid"], ports["m_axis_tdest"]) == (3, 4)
+    page = (tmp_path / "ip" / "dedup.md").read_text()
+    assert "bit 8, with TLAST: the frame is damaged and will be discarded; every other bit" in page
+    assert "bit 9: the frame was seen lately (`action` = 1); every other bit" in page
+    assert "self.sink.ready.eq(1)" in (tmp_path / "ip" / "dedup_litex.py").read_text()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("wrap", FRAMES)
 def test_no_output_depends_on_an_input_of_the_same_clock(wrap, tmp_path):
-    write(design(wrap, "axi4-lite", options={"store": 256, "longest": 100}), tmp_path / "ip")
+    sizes = {"store": max(256, FRAMES[wrap]), "longest": 100}
+    write(design(wrap, "axi4-lite", options=sizes), tmp_path / "ip")
     assert_registered(tmp_path / "ip", "dedup")
 
 
@@ -66,8 +90,9 @@ def test_no_output_depends_on_an_input_of_the_same_clock(wrap, tmp_path):
 def test_ports(wrap):
     ports = {port.name: port.width for port in design(wrap).ports}
     streams = {name: width for name, width in ports.items() if "_axis_" in name}
-    parts = {"tdata": WIDTHS[wrap], "tlast": 1, "tuser": 1, "tvalid": 1, "tready": 1}
-    parts |= {"tkeep": 8} if wrap == "frames-64" else {}
+    width = FRAMES[wrap]
+    parts = {"tdata": width, "tlast": 1, "tuser": 1, "tvalid": 1, "tready": 1}
+    parts |= {"tkeep": width // 8} if width > 8 else {}
     assert streams == {f"{side}_axis_{name}": bits for side in "sm" for name, bits in parts.items()}
     assert len(ports) == 2 + len(streams) + 19
     page = descriptions(design(wrap))["dedup.md"]
@@ -103,7 +128,8 @@ def test_registers(tmp_path):
         ({"options": {"ticks": "time"}},
          "Ticks must be tick or period for frames, not 'time'"),
         ({"wrap": "frames-32"},
-         "wrap: must be one of axis, raw, extern, frames-8, frames-64, not 'frames-32'"),
+         "wrap: must be one of axis, avalon-st, raw, extern, frames-8, frames-64, frames-128, "
+         "frames-256, frames-512, not 'frames-32'"),
     ],
 )  # fmt: skip
 def test_design_wrong(how, message):

@@ -30,9 +30,15 @@ from lately.hdl.registers import REGISTERS
 
 ADDRESSES = {row.name: row.address for row in REGISTERS}
 SETTINGS = json.loads(os.environ.get("LATELY_FRAMES", "{}"))
+GOLDEN = {
+    name: SETTINGS[name] for name in ("longest", "store", "width", "oversize") if name in SETTINGS
+}
 COUNT = int(os.environ.get("LATELY_COUNT", "0"))
 BURSTS = 2 if COUNT > 10 else 1
-QUIET = 100
+KEY_CYCLES = 4200
+"""Cycles that a wide digest takes to load the keys of a secret."""
+
+QUIET = 150
 """Clocks after which nothing is under way any more."""
 
 SPACING = 40
@@ -52,7 +58,7 @@ class Bench:
         self.dut = dut
         self.choose = random.Random(f"{os.environ['LATELY_SEED']} {seed}")
         spec = Specification.from_toml(os.environ["LATELY_SPEC"])
-        self.golden = FrameDeduplicator(spec, longest=SETTINGS["longest"])
+        self.golden = FrameDeduplicator(spec, **GOLDEN)
         self.now = 0
         cocotb.start_soon(Clock(dut.aclk, 10, unit="ns").start())
         how = {"clock": dut.aclk, "reset": dut.aresetn, "reset_active_level": False}
@@ -67,8 +73,8 @@ class Bench:
         self.dut.aresetn.value = 0
         await ClockCycles(self.dut.aclk, 4)
         self.dut.aresetn.value = 1
-        # Until the filter is clear.
-        await ClockCycles(self.dut.aclk, QUIET)
+        # Until the filter is clear, and a wide digest has its keys.
+        await ClockCycles(self.dut.aclk, QUIET if SETTINGS["width"] <= 64 else KEY_CYCLES)
 
     async def write(self, name, value):
         for at in range(0, 16 if name == "digest_secret" else 4, 4):
@@ -87,6 +93,7 @@ class Bench:
         if secret is not None:
             await self.write("digest_secret", secret)
             self.golden.secret = secret
+            await ClockCycles(self.dut.aclk, KEY_CYCLES if SETTINGS["width"] > 64 else 0)
 
     async def ticks(self, count):
         for _ in range(count):
@@ -204,14 +211,16 @@ async def random_frames(dut):
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def line_rate(dut):
-    """Frames of the shortest lengths of a line come and go in every clock."""
-    for size in (60, 64):
-        bench = Bench(dut, size)
+    """Frames of the shortest lengths of a line come and go in every clock, and long ones."""
+    bench = Bench(dut)
+    for size in (60, 64, SETTINGS["longest"]):
         await bench.reset()
+        bench.golden = FrameDeduplicator(bench.golden.spec, **GOLDEN)
         await bench.set(Action.COUNT)
-        payloads = [bench.choose.randbytes(size - 42) for _ in range(2 * COUNT)]
+        count = COUNT if size <= 64 else 1 + COUNT // 8
+        payloads = [bench.choose.randbytes(size - 42) for _ in range(2 * count)]
         frames = [
-            ethernet(0x0800, ip4(udp(bench.choose.choice(payloads)))) for _ in range(4 * COUNT)
+            ethernet(0x0800, ip4(udp(bench.choose.choice(payloads)))) for _ in range(4 * count)
         ]
         assert {len(frame) for frame in frames} == {size}
         ready, valid = [], []
@@ -227,6 +236,7 @@ async def line_rate(dut):
         watching.cancel()
         assert all(ready)
         clocks = len(frames) * -(-8 * size // SETTINGS["width"])
+        assert bench.golden.counts.hits > count
         first = valid.index(1)
         assert valid[first : first + clocks] == [1] * clocks
         assert sum(valid) == clocks
@@ -283,3 +293,22 @@ async def full_store(dut):
     expected = bench.golden.perform(frames, [0] * len(frames), lost=lost)
     assert left == [tuple(one) for one in expected]
     await bench.check_counts()
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+async def jumbo_frames(dut):
+    """Frames of 64 to 9,600 bytes come back to back, and twice; the longest are not recorded."""
+    bench = Bench(dut)
+    await bench.reset()
+    await bench.set(Action.MARK)
+    bench.pause(0, 0)
+    sizes = [64, 65, 127, 128, 1500, 1518, 1519, 4096, 9600, 64, 9599, 60]
+    frames = [bench.choose.randbytes(size) for size in sizes]
+    await bench.compare([*frames, *frames])
+    bench.pause(0.3, 0.3)
+    await bench.compare(frames)
+    await bench.check_counts()
+    counts = bench.golden.counts
+    assert counts.frames_oversize == 3 * 4
+    assert counts.hits == 2 * 8
+    assert counts.frames_in == counts.frames_out + counts.discarded("pass")

@@ -28,7 +28,7 @@ def outcomes(case, simulator, folder, *, spec=SPEC, width=64, count=20, memory="
     unit = Deduplicator(spec, width=width, ticks="tick", statistics_bits=64, memory=memory, **sizes)
     flat = AxisFrames(ControlledDeduplicator(unit, bus="axi4-lite", version=(1, 2, 3)))
     spec.to_toml(folder / "spec.toml")
-    settings = {"width": width, "when_full": "wait"} | sizes
+    settings = {"width": width, "when_full": "wait", "oversize": "drop"} | sizes
     seed = 7
     print("seed", seed)
     return run_bench(
@@ -60,6 +60,14 @@ def check(cases, simulator, folder, **how):
 def test_frames(simulator, width, memory, tmp_path):
     cases = ["random_frames", "line_rate", "full_store"]
     check(cases, simulator, tmp_path, width=width, memory=memory, count=60)
+
+
+@pytest.mark.parametrize("width", [128, 256, 512])
+def test_wide_frames(width, tmp_path):
+    """Frames of 9,600 bytes pass unrecorded, and frames of 64 bytes come and go in every cycle."""
+    sizes = {"longest": 1518, "store": 32768, "frames": 256, "oversize": "pass"}
+    check(["random_frames", "line_rate", "jumbo_frames"], "verilator", tmp_path, width=width,
+          count=40, **sizes)  # fmt: skip
 
 
 @pytest.mark.parametrize("width", [8, 64])
