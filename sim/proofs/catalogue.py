@@ -15,6 +15,7 @@ from . import (
     core,
     dictionary,
     expiry,
+    frame_flow,
     frame_ports,
     frontend,
     hashes,
@@ -53,6 +54,7 @@ PROOFS: tuple[Proof, ...] = tuple(
         answers,
         buses,
         frame_ports,
+        frame_flow,
     )
     for proof in module.PROOFS
 )

@@ -11,6 +11,8 @@ from lately.hdl.packets.frame_crossing import FrameCrossing
 from lately.hdl.packets.frame_intake import FrameIntake
 from lately.hdl.packets.gmii import GmiiReceiver, GmiiTransmitter
 from lately.sim.proofs.formal import Bounded, Proof, run_proof
+from lately.sim.proofs.frame_flow import PROOFS as FLOW_PROOFS
+from lately.sim.proofs.frame_flow import FrameFlow
 from lately.sim.proofs.frame_ports import (
     PROOFS,
     CrossedFrames,
@@ -32,7 +34,7 @@ def failed(build, clocks=40):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.name)
+@pytest.mark.parametrize("proof", PROOFS + FLOW_PROOFS, ids=lambda proof: proof.name)
 def test_proven(proof):
     assert run_proof(proof).proven
     for goal in proof.goals:
@@ -126,3 +128,20 @@ def test_broken_crossing_is_found_out():
     offers = "self.o.ready | ~self.o.valid"
     crossing = broken(FrameCrossing, offers, f"{offers} | waits")
     assert failed(partial(CrossedFrames, crossing=crossing))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("store.discard.eq(intake.discard)", "store.discard.eq(0)"),
+        (
+            "queue.valid_next.eq(digest.valid & ~digest.p.error)",
+            "queue.valid_next.eq(digest.valid)",
+        ),
+        ("self._store.verdict.seen.eq(answer.p.seen)", "self._store.verdict.seen.eq(0)"),
+    ],
+)
+def test_broken_path_is_found_out(old, new):
+    part = broken(Deduplicator, old, new)
+    assert failed(partial(FrameFlow, deduplicator=part), clocks=16)

@@ -1,0 +1,249 @@
+"""Frames pass a deduplicator whole, once and in order, and its counters add up: the proofs."""
+
+from functools import partial
+
+from amaranth.hdl import Assume, Cat, Const, Module, Mux, ResetSignal, Signal
+from amaranth.hdl._ast import AnyConst, AnySeq
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In
+
+from ...golden.packets.frame_actions import Action
+from ...hdl.memory.cells import CellMemory, PortableCellMemory
+from ...hdl.packets.deduplicator import Deduplicator
+from ...hdl.packets.frame_digest import FrameDigest
+from ...hdl.packets.frames import FrameBeat, kept_bytes
+from .formal import Bounded, Proof
+from .frame_ports import FRAMES_SPEC
+from .harness import Harness
+from .results import kept_while_waiting
+
+WIDTH = 512
+_STORE, _FRAMES, _LONGEST = 512, 4, 128
+_NUMBER_BITS, _INDEX_BITS = 4, 2
+_KEPT = _NUMBER_BITS + _INDEX_BITS
+"""Bits of a transfer that say what it is."""
+
+_WAITING = 4
+"""Frames that are digested or looked up at once."""
+
+_QUIET = 5
+"""Cycles after which counters have their values."""
+
+
+def digest_signature(width):
+    """Return the ports of a digest of frames with beats of a `width`, which is not built."""
+    members = FrameDigest().signature.members
+    return wiring.Signature({**members, "i": In(stream.Signature(FrameBeat(width)))})
+
+
+class FirstBits(CellMemory):
+    """Ring that keeps the lowest bits of each word; the others are anything when they are read."""
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.kept = kept = PortableCellMemory(depth=self._depth, width=_KEPT)
+        others = AnySeq(self._width - _KEPT)
+        m.d.comb += [
+            kept.a_address.eq(self.a_address),
+            kept.b_address.eq(self.b_address),
+            kept.write.eq(self.write),
+            kept.value.eq(self.value[:_KEPT]),
+            self.a_word.eq(Cat(kept.a_word, others)),
+        ]
+        return m
+
+
+class Paced(wiring.Component):
+    """A digest or a filter that answers in order, with any values after any time from a cycle on.
+
+    Parameters
+    ----------
+    signature : Signature
+        With streams `i` and `o`.
+    ends : callable
+        Takes the payload of `i`; returns whether there is an answer.
+    kept : callable
+        Takes the payloads of `i` and `o`; returns the value of a bit that comes back, and the bit.
+    """
+
+    def __init__(self, signature, ends, kept):
+        self._ends, self._kept = ends, kept
+        super().__init__(signature)
+
+    def elaborate(self, platform):
+        m = Module()
+        bits, count = Signal(_WAITING), Signal(range(_WAITING + 1))
+        comes = self.i.valid & self.i.ready & self._ends(self.i.p)
+        goes = self.o.valid & self.o.ready
+        came, comes_back = self._kept(self.i.p, self.o.p)
+        m.d.comb += [
+            self.i.ready.eq(AnySeq(1) & (count != _WAITING)),
+            self.o.valid.eq(AnySeq(1) & (count != 0)),
+            self.o.p.eq(AnySeq(len(self.o.p.as_value()))),
+            comes_back.eq(bits[0]),
+        ]
+        place = count - goes
+        kept = Mux(goes, bits >> 1, bits)
+        m.d.sync += [
+            count.eq(place + comes),
+            bits.eq(Mux(comes, kept | (came << place[:2]), kept)),
+        ]
+        return m
+
+
+class Followed:
+    """Any one frame: its fate, and whether it leaves as it came."""
+
+    def __init__(self, m, harness, name):
+        part, intake = harness.part_, harness.intake
+        self.number = Signal(_NUMBER_BITS, name=f"{name}_number")
+        m.d.comb += self.number.eq(AnyConst(_NUMBER_BITS))
+        flag = partial(Signal, 1)
+        self.kept, self.judged, self.seen, self.left, self.inside = (
+            flag(name=f"{name}_{what}") for what in ("kept", "judged", "seen", "left", "inside")
+        )
+        beats, size = Signal(_INDEX_BITS), Signal(6)
+        at, ordinal = Signal(_INDEX_BITS), Signal(_NUMBER_BITS)
+        came = intake.i.p.data[:_NUMBER_BITS] == self.number
+        with m.If(intake.keep & came):
+            m.d.sync += [
+                self.kept.eq(1),
+                ordinal.eq(harness.kept),
+                beats.eq(intake.record.beats),
+                size.eq(intake.record.size),
+            ]
+        with m.If(harness.answer.valid & self.kept & (harness.judged == ordinal)):
+            m.d.sync += [self.judged.eq(1), self.seen.eq(harness.answer.p.seen)]
+        o = part.o
+        self.here = o.valid & (o.p.data[:_NUMBER_BITS] == self.number)
+        leaves = self.here & o.ready
+        with m.If(leaves):
+            m.d.sync += [
+                at.eq(at + 1), self.inside.eq(~o.p.last), self.left.eq(self.left | o.p.last)
+            ]  # fmt: skip
+        self.dropped = self.judged & self.seen & (part.action == Action.DROP)
+        index = o.p.data[_NUMBER_BITS:][:_INDEX_BITS]
+        self.rules = [
+            # It leaves once, as it was kept, and only if it was kept and is not dropped.
+            ~self.here | (self.kept & self.judged & ~self.dropped & ~self.left & (index == at)),
+            ~self.here | (o.p.last == (at == beats - 1)),
+            ~(self.here & o.p.last) | (o.p.keep == kept_bytes(size)),
+            ~self.here | (o.p.user == (self.seen & (part.action == Action.MARK))),
+            # No other frame leaves within it.
+            ~(o.valid & self.inside) | self.here,
+        ]
+
+
+class FrameFlow(Harness):
+    """A deduplicator, whatever its digest and its filter say and when, and its streams do.
+
+    The bytes of each transfer say which one of which frame it is.
+    """
+
+    def __init__(self, *, deduplicator=Deduplicator, when_full="wait", goal=None):
+        self.part_ = part = deduplicator(
+            FRAMES_SPEC,
+            width=WIDTH,
+            store=_STORE,
+            frames=_FRAMES,
+            longest=_LONGEST,
+            when_full=when_full,
+            ready=when_full == "wait",
+            statistics_bits=6,
+            digest=Paced(
+                digest_signature(WIDTH),
+                lambda beat: beat.last,
+                lambda i, o: (i.error, o.error),
+            ),
+        )
+        part.unit = Paced(part.unit.signature, lambda one: Const(1), lambda i, o: (i.tag, o.tag))
+        store = part._store
+        store.ring = FirstBits(depth=_STORE // (WIDTH // 8), width=WIDTH)
+        self.intake, self.answer = part._intake, part.unit.o
+        super().__init__({}, goal=goal)
+
+    def build(self, m):
+        m.submodules.deduplicator = self.part_
+        self.kept, self.judged = Signal(_NUMBER_BITS), Signal(_NUMBER_BITS)
+        m.d.sync += [
+            self.kept.eq(self.kept + self.intake.keep),
+            self.judged.eq(self.judged + self.answer.valid),
+        ]
+        came = self._drive(m)
+        first, second = Followed(m, self, "first"), Followed(m, self, "second")
+        m.d.comb += Assume(first.number < second.number)
+        self.require(
+            *first.rules,
+            *second.rules,
+            # A frame that is kept is not lost, nor overtaken.
+            ~(second.here & first.kept) | first.left | first.dropped,
+            ~(second.here & first.inside),
+        )
+        self._count(m, came)
+        self.reach("two frames leave", first.left & second.left)
+
+    def _drive(self, m):
+        """Offer frames of any lengths, some of them damaged; return when one has come."""
+        part, number, index = self.part_, Signal(_NUMBER_BITS), Signal(_INDEX_BITS)
+        i, size = part.i, Signal(6)
+        taken = i.valid & i.ready
+        m.d.comb += [
+            i.valid.eq(AnySeq(1)),
+            i.p.last.eq(AnySeq(1)),
+            i.p.user.eq(AnySeq(1)),
+            size.eq(AnySeq(6)),
+            i.p.keep.eq(Mux(i.p.last, kept_bytes(size), -1)),
+            i.p.data.eq(Cat(number, index)),
+            part.o.ready.eq(AnySeq(1)),
+            part.enable.eq(1),
+            part.action.eq(AnyConst(2)),
+            Assume(kept_while_waiting(m, i)),
+            Assume(~number.all()),
+            Assume(~ResetSignal()),
+        ]
+        with m.If(taken):
+            m.d.sync += index.eq(Mux(i.p.last, 0, index + ~index.all()))
+        m.d.sync += number.eq(number + (taken & i.p.last))
+        return taken & i.p.last
+
+    def _count(self, m, came):
+        """Compare counters with frames once all have left."""
+        part = self.part_
+        leaves = part.o.valid & part.o.ready & part.o.p.last
+        drops = self.answer.valid & self.answer.p.seen & (part.action == Action.DROP)
+        count = {name: Signal(6, name=f"count_{name}") for name in ("came", "left", "dropped")}
+        for (_, signal), event in zip(count.items(), (came, leaves, drops), strict=True):
+            m.d.sync += signal.eq(signal + event)
+        quiet = Signal(range(_QUIET + 1))
+        moves = part.i.valid | self.intake.i.valid | part.o.valid | drops
+        m.d.sync += quiet.eq(Mux(moves, 0, quiet + (quiet != _QUIET)))
+        lost = part.frames_errored + part.frames_oversize + part.frames_no_room
+        settled = quiet == _QUIET
+        self.require(
+            ~settled | (part.frames_in == count["came"]),
+            ~settled | (part.frames_out == count["left"]),
+            ~settled | (self.kept + lost == part.frames_in)[:1],
+        )
+        rests = self.kept != (count["left"] + count["dropped"])[:_NUMBER_BITS]
+        self.require(
+            ~settled | rests | (part.frames_in == (part.frames_out + count["dropped"] + lost)[:6])
+        )
+        self.reach("all have left", settled & ~rests & (part.frames_out == 2))
+
+
+PROOFS = tuple(
+    Proof(
+        name=f"frames of {WIDTH} bits, {how} when full",
+        statement="Of any two frames each leaves once and whole, with its own bytes, or not at "
+        "all; the first one leaves first; no other frame leaves within one; and the frames that "
+        "came are those that left, were dropped or were discarded, as the counters say.",
+        design=f"deduplicator with streams of {WIDTH} bits, with {_STORE} bytes and frames of "
+        f"{_LONGEST} at most; input {'with' if how == 'wait' else 'without'} TREADY; any digest, "
+        "any filter, any giver and taker",
+        build=partial(FrameFlow, when_full=how),
+        method=Bounded(16),
+        goals={"two frames leave": 20, "all have left": 22},
+    )
+    for how in ("wait", "drop")
+)
+"""Proofs of the whole path of frames."""
