@@ -230,16 +230,16 @@ class Profile:
 
     @property
     def pauses(self) -> list[str]:
-        """Sentences that say when the input closes although results are taken."""
+        """Sentences that state when the input closes without back-pressure."""
         return []
 
     def promise(self, key: str, *, flags: bool) -> list[str]:
-        """Return sentences that say which keys are reported.
+        """Return sentences that state which keys are reported.
 
         Parameters
         ----------
         key : str
-            Name of a key.
+            Noun for a key.
         flags : bool
             Whether the user sees all fields of a result.
         """

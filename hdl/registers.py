@@ -1,8 +1,8 @@
-"""Registers of units and boards: one table that hardware, host and documents read.
+"""Registers of units and boards: one list for hardware, host software and documentation.
 
-A row makes a register at a fixed address. A unit behind a bus has the registers of its ports, see
-`lately.hdl.bus.register_map`. A board adds the registers of its serial line, above those of the
-unit. Nothing of Amaranth is imported.
+Each row defines a register at a fixed address. A unit behind a bus has the registers of its ports,
+see `lately.hdl.bus.register_map`. A board adds the registers of its serial line at higher
+addresses. This module does not import Amaranth.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from ..golden.packets.frame_actions import Action
 from .latencies import PERIOD_BITS
 
 WORD_BITS = 32
-"""Width of a register that is read: counts are modulo ``2**32``."""
+"""Width of a register for reads: counts are modulo ``2**32``."""
 
 
 class Access(Enum):
@@ -61,7 +61,7 @@ class RegisterField:
     access : Access
     reset : int
     needs : str
-        Port of the unit without which there is no such field; empty if it is always there.
+        Port of the unit that the field requires; empty if every unit has the field.
     meaning : str
         One sentence.
     """
@@ -82,7 +82,7 @@ class Register:
     Attributes
     ----------
     name : str
-        Also of the unit's port, if the unit holds it.
+        Name of the register, and of the unit's port if the unit holds the register.
     access : Access
     width : int or None
         Bits; None if the specification determines them.
@@ -92,11 +92,11 @@ class Register:
         One sentence.
     holder : Block
     event : str
-        Signal that is counted; empty if nothing is.
+        Signal that the register counts; empty if the register is no counter.
     address : int
-        Address of its first byte on a bus. Words have 32 bits, the lowest bits first.
+        Byte address on a bus. Words have 32 bits, the lowest bits first.
     fields : tuple of RegisterField
-        Its parts; none if it is one number.
+        Fields of the register; empty if the register is one number.
 
     Raises
     ------
@@ -122,7 +122,7 @@ class Register:
 
     @property
     def readable(self) -> bool:
-        """Whether it can be read."""
+        """Whether the register can be read."""
         return self.access is not Access.WRITE
 
 
@@ -146,18 +146,18 @@ REGISTERS = (
     Register(name="line_errors", event="error", holder=Block.LINE, address=0x134,
              meaning="Bytes without a stop bit."),
     Register(name="generation", access=Access.READ_WRITE, width=None, reset=None, address=0x20,
-             meaning="Insertions per generation, from the next generation on."),
+             meaning="Insertions per generation; a change applies from the next generation."),
     Register(name="secret", access=Access.WRITE, width=SECRET_BITS, address=0x30,
-             meaning="Secret of the hash, from the next clear or, with re-keying, shift on."),
+             meaning="Secret of the hash; applies from the next clear or, with re-keying, shift."),
     Register(name="shortened", event="shortened", holder=Block.WINDOW, address=0xA0,
-             meaning="Shifts that retired a segment within the span."),
+             meaning="Shifts that retired a segment with keys within the span."),
     Register(name="overfilled", event="overfilled", holder=Block.WINDOW, address=0xA8,
              meaning="Insertions beyond the capacity of their generation."),
     Register(name="period", access=Access.READ_WRITE, width=PERIOD_BITS, reset=None,
              holder=Block.WINDOW, address=0x24,
-             meaning="Cycles per tick, from the next tick on."),
+             meaning="Cycles per tick; a change applies from the next tick."),
     Register(name="covered", width=None, reset=None, holder=Block.WINDOW, address=0x28,
-             meaning="Ticks, including the present one, of which every key is still reported."),
+             meaning="Ticks, including the current one, whose keys are all still reported."),
     Register(name="id", reset=0x4C41544C, holder=Block.BUS, address=0x00,
              meaning="The letters LATL."),
     Register(name="version", reset=None, holder=Block.BUS, address=0x04,
@@ -184,22 +184,22 @@ REGISTERS = (
                      RegisterField(name="snapshot", place=3, access=Access.PULSE,
                                    meaning="Capture all counters at the same moment."),
                      RegisterField(name="swap", place=4, access=Access.PULSE, needs="swap",
-                                   meaning="Answer from the loaded table from now on."))),
+                                   meaning="Use the loaded table for later requests."))),
     Register(name="status", holder=Block.BUS, address=0x18,
              meaning="Pending commands.",
              fields=(RegisterField(name="order", place=0,
                                    meaning="A SHIFT or CLEAR of `control` is pending."),
                      RegisterField(name="secret", place=1, needs="secret",
-                                   meaning="A secret waits for the unit to accept it."),
+                                   meaning="A secret is pending until the unit accepts it."),
                      RegisterField(name="table", place=2, needs="table",
                                    meaning="A table entry is pending until it can be loaded."))),
     Register(name="faults", holder=Block.BUS, address=0x1C,
-             meaning="Events since the bits were cleared.",
+             meaning="Sticky bits: events since each bit was cleared.",
              fields=(RegisterField(name="overrun", place=0, access=Access.STICKY, needs="overrun",
                                    meaning="A request was refused."),
                      RegisterField(name="shortened", place=1, access=Access.STICKY,
                                    needs="shortened",
-                                   meaning="A shift retired a segment within the span."),
+                                   meaning="A shift retired a segment with keys within the span."),
                      RegisterField(name="overfilled", place=2, access=Access.STICKY,
                                    needs="overfilled",
                                    meaning="A generation exceeded its capacity."),
@@ -247,7 +247,7 @@ REGISTERS = (
     Register(name="frames_ip6", event="ip6", holder=Block.FRAMES, address=0xE0,
              meaning="IPv6 frames looked up."),
     Register(name="frames_other", event="other", holder=Block.FRAMES, address=0xE8,
-             meaning="Other frames looked up, by all their bytes."),
+             meaning="Other frames looked up; their digest covers all bytes."),
     Register(name="frames_malformed", event="malformed", holder=Block.FRAMES, address=0xF0,
              meaning="Frames looked up whose headers are inconsistent."),
     Register(name="upsets", event="upset", holder=Block.PROTECTION, address=0xF8,
@@ -272,7 +272,7 @@ def counters(holder: Block) -> list[Register]:
     Parameters
     ----------
     holder : Block
-        Who holds the registers that are listed.
+        Part of a board whose registers are returned.
     """
     return [register for register in REGISTERS if register.event and register.holder is holder]
 

@@ -37,7 +37,7 @@ FILES = {
 """Names of the files beside the Verilog, and their templates."""
 
 FIELD_FILES = {"{name}_records.vhd": "records.vhd.j2"}
-"""The same for a unit whose ports have fields."""
+"""Further files for a unit whose ports have fields."""
 
 REGISTER_FILES = {
     "{name}.rdl": "registers.rdl.j2",
@@ -45,7 +45,7 @@ REGISTER_FILES = {
     "{name}_registers.md": "registers.md.j2",
     "{name}_registers.py": "registers.py.j2",
 }
-"""The same for a unit behind a bus."""
+"""Further files for a unit behind a bus."""
 
 TOOL_FILES = {
     "vivado": {
@@ -56,21 +56,21 @@ TOOL_FILES = {
     "quartus": {"{name}_quartus.tcl": "quartus.tcl.j2", "{name}_hw.tcl": "hw.tcl.j2"},
     "efinity": {"{name}_efinity.sh": "efinity.sh.j2", "{name}_efinity.xml": "efinity.xml.j2"},
 }
-"""Names of the files for a tool of a vendor, and their templates. Other tools have one script."""
+"""Names of the files for a vendor's tool, and their templates. Other tools have one script."""
 
 WAIVERS = {
     "DECLFILENAME": "one file has all modules",
-    "UNUSEDSIGNAL": "signals without a reader keep their names in waveforms",
-    "UNUSEDPARAM": "models of block RAMs have all parameters of the vendor",
-    "PINMISSING": "some outputs of an instance have no reader",
-    "WIDTH": "yosys leaves the extension of an operand to the language",
-    "LITENDIAN": "yosys writes a range of one word as [0:0]",
-    "INITIALDLY": "_start_ changes after the processes wait for it",
-    "SYMRSVDWORD": "a name is a word of C++",
-    "CASEINCOMPLETE": "an absent case cannot occur",
-    "VARHIDDEN": "a signal has the name of an instance",
+    "UNUSEDSIGNAL": "unused signals are kept so that waveforms show them",
+    "UNUSEDPARAM": "models of block RAMs have all parameters of the vendor's primitive",
+    "PINMISSING": "unused outputs of an instance are left open",
+    "WIDTH": "operands are extended implicitly",
+    "LITENDIAN": "a memory of one word has the range [0:0]",
+    "INITIALDLY": "_start_ must change after all processes wait for it",
+    "SYMRSVDWORD": "a name is a keyword of C++",
+    "CASEINCOMPLETE": "missing cases cannot occur",
+    "VARHIDDEN": "a signal and an instance share a name",
 }
-"""Warnings of Verilator that the Verilog gives, and their reasons."""
+"""Warnings of Verilator that the Verilog causes, and their reasons."""
 
 EXAMPLE_MHZ = 100
 """Clock of the constraint if no device is named."""
@@ -180,7 +180,7 @@ def _shape(design: Design) -> str:
 
 
 def _values(design: Design) -> dict[str, Any]:
-    """Return what the templates name."""
+    """Return the values for the templates."""
     component, device = design.component, design.device
     return (
         _heading(design)
@@ -213,10 +213,10 @@ def _values(design: Design) -> dict[str, Any]:
 def _latency(design: Design) -> str:
     if design.waits:
         return (
-            f"A result leaves {design.component.unit.latency} cycles after its request, or later "
-            "if the results before it wait."
+            f"The result leaves {design.component.unit.latency} cycles after the acceptance of its "
+            "request, or later under back-pressure."
         )
-    return f"Every request has its result {design.component.unit.latency} cycles later."
+    return f"The result leaves {design.component.unit.latency} cycles after its request."
 
 
 def _operations(component: FlatUnit) -> list[str]:

@@ -240,9 +240,10 @@ class RingProfile(Profile):
     @property
     def pauses(self) -> list[str]:
         return [
-            f"A SHIFT closes the input for {SHIFT_PAUSE} cycles, or for at most "
-            f"{self.longest_pause} cycles soon after another shift.",
-            f"If `generation` is below {self.minimum_generation}, requests enter one at a time.",
+            f"A SHIFT closes the input for {SHIFT_PAUSE} cycles, or for up to "
+            f"{self.longest_pause} cycles if it follows another shift closely.",
+            f"If `generation` is below {self.minimum_generation}, the unit accepts requests one at "
+            "a time.",
         ]
 
     def promise(self, key: str, *, flags: bool) -> list[str]:
@@ -250,15 +251,15 @@ class RingProfile(Profile):
         if not spec.timed:
             return [
                 f"A key is reported for at least {spec.guaranteed_window} insertions after its "
-                "own.",
-                "A SHIFT, or a smaller `generation`, ends the window earlier.",
+                "own insertion.",
+                "A SHIFT, or a smaller `generation`, shortens the window.",
             ]
         shortens = spec.when_full == "shorten"
         status = f", and `status` is {1 if shortens else 2}" if flags else ""
         cost = "the window is shorter" if shortens else "false positives are more frequent"
         return [
             f"A {key} is reported for at least {spec.span} ticks after its insertion.",
-            f"If more than {spec.generation} insertions come in {spec.generation_span} ticks, "
+            f"If more than {spec.generation} insertions arrive in {spec.generation_span} ticks, "
             f"{cost}{status}.",
         ]
 

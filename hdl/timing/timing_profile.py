@@ -101,14 +101,14 @@ class TimingProfile(Profile):
     @property
     def pauses(self) -> list[str]:
         interval = self.rest_interval
-        every = f"If every cycle has a request, the input closes for one cycle in {interval}."
+        every = f"Under continuous requests, the input closes for one cycle in {interval}."
         return [every] if interval else []
 
     def promise(self, key: str, *, flags: bool) -> list[str]:
         unit = "ticks" if self.spec.timed else "insertions"
         last = f"the last {self.spec.guaranteed_window} {unit}"
         if self.decides:
-            return [f"The table decides which keys of {last} are reported."]
+            return [f"The table of thresholds determines which keys of {last} are reported."]
         return [f"Every key of {last} is reported."]
 
     @property

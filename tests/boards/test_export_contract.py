@@ -109,7 +109,7 @@ def test_page_agrees_with_simulation(case, tmp_path):
     page = descriptions(asked)["unit.md"]
     most = {
         "reset": int(re.search(r"first request at most (\d+) cycles after the reset", page)[1]),
-        "clear": int(re.search(r"CLEAR the unit takes the next request at most (\d+)", page)[1]),
+        "clear": int(re.search(r"next request at most (\d+) cycles after a CLEAR", page)[1]),
     }
     text = BENCH.replace("{others}", connections(asked))
     for name in ("check_and_insert", "query", "clear"):
