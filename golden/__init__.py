@@ -1,8 +1,7 @@
 """Reference models in numpy, written from the papers.
 
-A name is imported from the module that defines it when it is first used, so
-that a program loads only the filters it asks for. Type checkers read the same
-names in ``__init__.pyi``.
+A name is imported from its module at the first use, so that a program loads only the filters that
+it uses. Type checkers read the same names in ``__init__.pyi``.
 """
 
 from importlib import import_module, util

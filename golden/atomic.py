@@ -1,4 +1,4 @@
-"""Objects that several threads may use: their public operations exclude each other."""
+"""Objects for use by several threads: their public operations exclude each other."""
 
 import inspect
 from collections.abc import Callable
@@ -33,7 +33,7 @@ class Atomic(Base):
     """Base of classes whose public methods and properties each hold the lock of their object.
 
     A thread that holds the lock may call other public methods. Objects share no lock. Methods
-    in `_unlocked` take the lock themselves, for a part of their work.
+    in `_unlocked` take the lock themselves, for part of their work.
     """
 
     _unlocked: ClassVar[tuple[str, ...]] = ()
@@ -55,11 +55,11 @@ class Atomic(Base):
         return {name: value for name, value in vars(self).items() if name != "_lock"}
 
     def _settle(self) -> None:
-        """Take over what single keys have changed in the extension; holds the lock."""
+        """Take over changes by single keys from the extension; holds the lock."""
 
 
 class Counter:
-    """An attribute `name` that is read under the lock: a reader never sees half an operation."""
+    """An attribute `name` that is read under the lock, so a reader never sees half an operation."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -96,9 +96,9 @@ def _holding(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def taking_single_keys(kind: _Class) -> _Class:
-    """Give a class methods that perform an operation on a single key in the extension.
+    """Give a class methods that perform single-key operations in the extension.
 
-    The methods that it defines or inherits remain, for all other keys, under names that begin with
+    The class keeps its own methods, for all other keys, under names that begin with
     ``_python_``.
     """
     for name in _SINGLE if _extension is not None else ():

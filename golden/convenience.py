@@ -16,7 +16,7 @@ State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
 
 class Options(TypedDict, total=False):
-    """Parameters that `for_window` passes on to the constructors that have them."""
+    """Parameters that `for_window` passes to constructors."""
 
     seed: int
     key_bits: int
@@ -39,7 +39,7 @@ class Options(TypedDict, total=False):
 
 
 class PythonProtocol(Atomic, ABC):
-    """Part of `Filter` that serves people rather than experiments."""
+    """Mixin of `Filter` for interactive use."""
 
     @property
     @abstractmethod
@@ -49,7 +49,7 @@ class PythonProtocol(Atomic, ABC):
     @property
     @abstractmethod
     def memory(self) -> NDArray[Any]:
-        """Contents of the memory, a copy; its shape is that of the family."""
+        """Contents of the memory, a copy; its shape depends on the family."""
 
     @property
     @abstractmethod
@@ -66,10 +66,10 @@ class PythonProtocol(Atomic, ABC):
 
     @property
     def fill(self) -> float:
-        """Share of the memory that is in use now, 0 to 1: of bits that are set, of cells not 0.
+        """Share of the memory in use now, 0 to 1: set bits, or cells that are not 0.
 
-        In a memory of more than about 1 MiB, only evenly spaced parts are counted, with a
-        standard error below 0.0015.
+        In a memory above about 1 MiB, only evenly spaced parts are counted, with a standard error
+        below 0.0015.
         """
         return float(np.mean(self.memory != 0))
 
@@ -77,7 +77,7 @@ class PythonProtocol(Atomic, ABC):
     def window(self) -> int | None:
         """W: a key is reported for all d < W; None if the filter guarantees no window.
 
-        The number of insertions after the key's own is d; in filters of time, the time since.
+        d is the number of insertions after the key's own, or the time since in filters of time.
         """
         return None
 
@@ -85,9 +85,8 @@ class PythonProtocol(Atomic, ABC):
     def fpr(self) -> float | None:
         """Expected share of fresh keys that are reported while the window is full.
 
-        Keys of the window are taken to be distinct; where the rate changes
-        from insertion to insertion, it is the mean. None where the filter has
-        no window, or knows too little.
+        Keys of the window are assumed to be distinct. If the rate changes from insertion to
+        insertion, `fpr` is the mean. None if the filter has no window, or if its rate is unknown.
         """
         return None
 
@@ -109,7 +108,7 @@ class PythonProtocol(Atomic, ABC):
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
-        """Return parameters for a window that has so many keys, and a rate."""
+        """Return parameters for a rate and a window with a number of keys."""
         raise SpecificationError(
             f"for_window: must be asked of a filter that guarantees a window, not {cls.__name__}"
         )
@@ -123,7 +122,7 @@ class PythonProtocol(Atomic, ABC):
         )
 
     def __contains__(self, key: Key) -> bool:
-        """Whether a single key is reported; asked at the time of the last insertion if timed."""
+        """Whether a single key is reported, at the time of the last insertion if timed."""
         return bool(self._ask_now(self._only_one("in", key)))
 
     @abstractmethod
@@ -136,7 +135,7 @@ class PythonProtocol(Atomic, ABC):
         )
 
     def __bool__(self) -> bool:
-        # Without it, Python would ask for the length.
+        # Without it, Python would call `__len__`.
         return True
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Durations as people write them, and the ticks that windows of time are counted in."""
+"""Durations in text, and the ticks in which windows of time are counted."""
 
 import re
 from datetime import timedelta
@@ -18,7 +18,7 @@ NANOSECONDS = 10**9
 """Nanoseconds of a second."""
 
 TICKS = 1000
-"""Ticks of a span, about, if nobody says how long a tick is."""
+"""Approximate number of ticks in a span, if no tick is given."""
 
 _ALIASES = {"m": "min"}
 
@@ -38,12 +38,12 @@ def time_seconds(text: str, name: str) -> Fraction:
     ----------
     text : str
     name : str
-        Of the option, for messages.
+        Name of the option, for messages.
 
     Raises
     ------
     SpecificationError
-        If it is no time, or zero.
+        If the text is not a time, or the time is zero.
     """
     match = _TIME.fullmatch(text)
     seconds = Fraction(match[1]) * UNITS[_ALIASES.get(match[2], match[2])] if match else Fraction(0)
@@ -53,12 +53,12 @@ def time_seconds(text: str, name: str) -> Fraction:
 
 
 def whole_nanoseconds(name: str, seconds: Fraction) -> int:
-    """Return a time in `seconds`, of a `name` for messages, in nanoseconds.
+    """Return a time in `seconds` in nanoseconds; `name` is its name in messages.
 
     Raises
     ------
     SpecificationError
-        If that is no whole number.
+        If the result is not a whole number.
     """
     time = seconds * NANOSECONDS
     rule = "must be a whole number of nanoseconds"
@@ -67,20 +67,20 @@ def whole_nanoseconds(name: str, seconds: Fraction) -> int:
 
 
 def default_tick(span: int | Fraction) -> int:
-    """Return the tick for a span in which there are about `TICKS`; both in nanoseconds."""
+    """Return the tick that divides a span into about `TICKS` ticks; both in nanoseconds."""
     return -(-span // TICKS)
 
 
 def span_ticks(span: int | Fraction, tick: int | Fraction) -> int:
-    """Return the ticks of a window in which two keys that are a `span` R apart always are.
+    """Return the number of ticks in a window that always holds two keys a `span` R apart.
 
-    They are at most floor(R / P) + 1 ticks of a period P apart. Both are in one unit.
+    The keys are at most floor(R / P) + 1 ticks of a period P apart. Both are in the same unit.
     """
     return span // tick + 1
 
 
 def tick_of_span(span: int, ticks: int) -> int:
-    """Return the shortest tick of which a `span` needs at most `ticks`, as `span_ticks`.
+    """Return the shortest tick with which a `span` needs at most `ticks`, as in `span_ticks`.
 
     Parameters
     ----------
@@ -92,14 +92,14 @@ def tick_of_span(span: int, ticks: int) -> int:
 
 
 def span_nanoseconds(span: object) -> int:
-    """Return a `span` of time in nanoseconds: text as `time_seconds`, timedelta or timedelta64.
+    """Return a `span` in nanoseconds: text as for `time_seconds`, timedelta or timedelta64.
 
     Raises
     ------
     TypeError
-        If it is something else: a number has no unit.
+        If the span is of another type: a number has no unit.
     SpecificationError
-        If it is not above 0, or no whole number of nanoseconds.
+        If the span is not above 0, or not a whole number of nanoseconds.
     """
     if isinstance(span, timedelta):
         seconds = Fraction(span // timedelta(microseconds=1), 10**6)

@@ -1,8 +1,8 @@
-"""Errors whose text is meant for the person at the terminal."""
+"""Errors with messages for the user of a command."""
 
 
 class LatelyError(Exception):
-    """Something outside the program is not as required; the message is one line."""
+    """An input or the environment does not meet a requirement; the message is one line."""
 
 
 class SpecificationError(LatelyError, ValueError):
@@ -13,11 +13,11 @@ class SpecificationError(LatelyError, ValueError):
 
 
 class RekeyError(LatelyError, RuntimeError):
-    """A filter cannot take a secret yet: it still needs the two that it has."""
+    """A filter cannot take a new secret yet, as its two present secrets are in use."""
 
 
 class StateFileError(LatelyError, ValueError):
-    """A file is not the saved state of a filter, or is damaged."""
+    """A file is damaged, or is not the saved state of a filter."""
 
 
 def install_hint(extra: str) -> str:

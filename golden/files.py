@@ -1,4 +1,4 @@
-"""Files that are written: regular ones appear complete or not at all."""
+"""Output files: regular files appear complete or not at all."""
 
 import errno
 import json
@@ -23,18 +23,18 @@ def replace_file(
     """Open a file that appears at `path`, complete, when the block succeeds.
 
     A regular file is written beside `path`, forced to disk and renamed. Symbolic links are
-    followed. A device, a FIFO, a socket and a descriptor (``/dev/fd/N``) are written to as they
-    are. The umask of the process applies and is not touched.
+    followed. Devices, FIFOs, sockets and descriptors (``/dev/fd/N``) are written directly. The
+    umask of the process applies and is not changed.
 
     Parameters
     ----------
     path : path
         An existing file keeps its mode and, if the system permits it, its owner.
     private : bool
-        Whether only its owner may read a regular file, at any moment.
+        Whether only its owner may read a regular file, at any time.
     source : path or int, optional
-        File or descriptor that the content comes from. If it is a regular file, a new file is
-        no more readable.
+        File or descriptor from which the content comes. If it is a regular file, a new file gets no
+        wider read permissions.
 
     Raises
     ------
@@ -51,13 +51,13 @@ def replace_file(
 
 
 def check_output(path: str | os.PathLike[str]) -> object:
-    """Check, before long work, that `replace_file` can write to `path`.
+    """Check that `replace_file` can write to `path`; call it before long work.
 
     Returns
     -------
     object
-        Identity of the file: equal for all names of one file. None for a character device,
-        which takes the content of several outputs.
+        Identity of the file, equal for all names of one file. None for a character device, which
+        accepts several outputs.
 
     Raises
     ------
@@ -78,14 +78,14 @@ def check_output(path: str | os.PathLike[str]) -> object:
 
 
 def temporary_name(path: str) -> str:
-    """Return a name for a hidden file beside `path` that no other file has."""
+    """Return a unique name for a hidden file beside `path`."""
     folder, name = os.path.split(path)
-    # Shortened, as a name has at most 255 bytes.
+    # Shortened: a name has at most 255 bytes.
     return os.path.join(folder, f".{name[:32]}.{secrets.token_hex(8)}")
 
 
 def write_json(values: Any, path: str | os.PathLike[str]) -> None:
-    """Write `values` as JSON to `path`, whole or not at all.
+    """Write `values` as JSON to `path`, completely or not at all.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def write_json(values: Any, path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def _named(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Give errors the name that the user knows."""
+    """Make errors name the path that the user gave."""
     try:
         yield
     except OSError as error:
@@ -110,7 +110,7 @@ def _named(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 class _Place(NamedTuple):
-    """Where an output goes: a path without links, or a descriptor; its status if it exists."""
+    """Destination of an output: a path without links, or a descriptor; its status if it exists."""
 
     path: str
     descriptor: int | None
@@ -127,7 +127,7 @@ def _find(path: str) -> _Place:
     for _ in range(_MOST_LINKS):
         folder, name = os.path.split(path)
         if name.isdecimal() and os.path.realpath(folder) == os.path.realpath("/dev/fd"):
-            # The links there name files that may have been deleted or replaced since.
+            # The links in /dev/fd name files that may have been deleted or replaced since.
             return _Place(path, int(name), os.fstat(int(name)))
         if not os.path.islink(path):
             break
@@ -146,7 +146,7 @@ def _find(path: str) -> _Place:
 
 @contextmanager
 def _opened(place: _Place, path: str) -> Iterator[BinaryIO]:
-    """Open what is no regular file."""
+    """Open a destination that is not a regular file."""
     with _named(path):
         if place.descriptor is not None:
             handle = os.dup(place.descriptor)
@@ -169,12 +169,12 @@ def _replacement(
     private: bool,
     source: str | os.PathLike[str] | int | None,
 ) -> Iterator[BinaryIO]:
-    """Open a new file that takes the place of a regular one, or of none, at the end."""
+    """Open a new file that replaces a regular file, or creates one, at the end."""
     temporary = temporary_name(place.path)
     try:
         with _named(path):
             mode = 0o600 if private or place.status else _PUBLIC & _mode_of(source, place.path)
-            # The kernel applies mode and umask as it makes the file.
+            # The kernel applies mode and umask when it creates the file.
             handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(handle, "wb") as file:
             yield file
@@ -186,7 +186,7 @@ def _replacement(
         with _named(path):
             os.replace(temporary, place.path)
     except BaseException:
-        # The name is known before the file is there: an interrupt at any moment leaves nothing.
+        # The name is known before the file exists, so an interrupt at any time leaves nothing.
         with suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
@@ -194,7 +194,7 @@ def _replacement(
 
 
 def _mode_of(source: str | os.PathLike[str] | int | None, path: str) -> int:
-    """Return the mode of a file that is new at `path` and comes from a `source`."""
+    """Return the mode of a new file at `path` whose content comes from a `source`."""
     if source is None:
         return _PUBLIC
     status, folder = os.stat(source), os.stat(os.path.dirname(path) or ".")
@@ -207,12 +207,12 @@ def _mode_of(source: str | os.PathLike[str] | int | None, path: str) -> int:
 
 
 def _without_group(mode: int) -> int:
-    """Take from the group what others do not have: it is not the group that had it."""
+    """Remove group permissions that others lack: the file may have another group."""
     return mode & ~(0o070 & ~(mode << 3))
 
 
 def _restore(file: int, before: os.stat_result, private: bool) -> None:
-    """Give an open file the owner and the mode of the one whose place it takes."""
+    """Give an open file the owner and the mode of the file that it replaces."""
     mode, now = stat.S_IMODE(before.st_mode), os.fstat(file)
     if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
         try:
@@ -226,7 +226,7 @@ def _restore(file: int, before: os.stat_result, private: bool) -> None:
 
 
 def _sync_folder(path: str) -> None:
-    # Not every system opens folders, or has anything to do for them.
+    # Some systems cannot open or synchronise folders.
     with suppress(OSError):
         folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
         try:

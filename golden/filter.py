@@ -30,16 +30,16 @@ class Filter(Saved):
     """Base of all models.
 
     Keys have shape (n,) for `key_bits` of 64 or fewer, else (n, words), and
-    take effect one after another. `CountedFilter` and `TimedFilter` have the
-    operations for one kind each; their windows are insertions and time, and the
-    latter take timestamps, too. All operations check their arguments, count,
-    and leave the rest to a subclass. It implements either `_perform`, or the
-    steps `_insert`, `_query`, `_check_and_insert`, and where the filter knows
-    ages, `_age` and `_age_and_insert`. `_empty` clears the memory.
+    take effect one after another. The window of a `CountedFilter` is a number of insertions. The
+    window of a `TimedFilter` is a span of time, and its operations also take timestamps. The
+    operations of this class check and count their arguments, and a subclass performs them. A
+    subclass implements either `_perform` or the steps `_insert`, `_query` and `_check_and_insert`.
+    A filter that knows ages also implements `_age` and `_age_and_insert`. `_empty` clears the
+    memory.
 
     The keyword arguments of a constructor are the fields of the class's
-    specification, and become attributes of the same names, unless a subclass
-    says otherwise. A class describes its own; all have `seed` and `key_bits`.
+    specification. They become attributes of the same names, unless a subclass documents something
+    else. Each class documents its own parameters; all classes have `seed` and `key_bits`.
 
     Attributes
     ----------
@@ -48,15 +48,15 @@ class Filter(Saved):
     supported : tuple of Operation
         Operations that the filter has.
     age_unit : str
-        Unit of ages. A filter that does not know when a key came gives 0 for
-        every key that it reports: the least age that the key can have.
+        Unit of ages. A filter without ages returns 0, the least possible age, for every key that it
+        reports.
     seed : int
         Selects the hash functions; 0 by default.
     key_bits : int
         Width of a key; 64 by default.
     operations, hits : int
-        Operations since construction, and the keys that they reported; `query`, `age` and the
-        like are not counted.
+        Operations since construction, and the keys that they reported. Calls that change nothing,
+        such as `query` and `age`, are not counted.
 
     Raises
     ------
@@ -75,7 +75,7 @@ class Filter(Saved):
         Operation.CLEAR,
     )
 
-    # Public operations, for a filter of unknown kind: `load` returns one.
+    # Public operations, for the type of a filter of unknown kind, as `load` returns it.
     insert: Callable[..., None]
     add: Callable[..., None]
     update: Callable[..., None]
@@ -84,7 +84,7 @@ class Filter(Saved):
     age: OneOrAll[..., int, Ages]
 
     def __new__(cls, *arguments: Any, **_: Any) -> Self:
-        """Refuse numbers without names, as the constructors of other libraries take them."""
+        """Refuse positional numbers, which the constructors of other libraries accept."""
         if arguments and not isinstance(arguments[0], Specification | None):
             raise TypeError(
                 f"{cls.__name__}: must have parameters by name, not {arguments[0]!r}{cls._hint()}"
@@ -114,12 +114,12 @@ class Filter(Saved):
         operations : array_like of int, shape (n,)
             Values of `Operation`.
         keys : array_like of int
-            One key per operation, also for those that ignore it; as `insert`, with its errors.
+            One key per operation, also for operations that ignore the key; as for `insert`.
         times : array_like of int, shape (n,)
-            Time of each operation, if the window is a span of time; they never decrease.
+            Time of each operation, if the window is a span of time. Times never decrease.
         windows : array_like of int, shape (n,) or (), optional
-            Window of each query, in filters that answer for any; by default that of the filter.
-            If a table of thresholds answers, the class of each query; by default 0.
+            Window of each query, for filters that accept a window; by default the filter's window.
+            For filters with a table of thresholds, the class of each query; by default 0.
 
         Raises
         ------
@@ -150,16 +150,16 @@ class Filter(Saved):
         return self._performed(Operation.QUERY, words, moments, asked)
 
     def differing_cells(self, memory: NDArray[Any]) -> int:
-        """Return in how many bits or cells the `memory` of hardware differs from that of the model.
+        """Return the number of bits or cells in which the hardware's `memory` differs.
 
-        Its shape is that of the model's `memory`.
+        The argument has the shape of the model's `memory`.
         """
         return int((memory != self.memory).sum())
 
     def clear(self) -> None:
-        """Forget everything, as the operation CLEAR. A secret that waits comes in.
+        """Forget all keys, as the operation CLEAR does. A waiting secret takes effect.
 
-        The `counters` go on.
+        The `counters` keep their values.
         """
         self._empty()
         self._note_events(1)
@@ -169,7 +169,7 @@ class Filter(Saved):
         return self.fpr or 0.0
 
     def fill_ratios(self, *now: Any, **window: Any) -> NDArray[np.float64]:
-        """Share in use of each part of the memory, shape (parts,); by default of all of it."""
+        """Share in use of each part of the memory, shape (parts,); by default one part."""
         return np.array([self.fill])
 
     @property
@@ -189,7 +189,7 @@ class Filter(Saved):
     def _note_events(
         self, operations: int, insertions: int = 0, seen: Answers | None = None
     ) -> None:
-        """Count operations that were performed, and the keys that they reported."""
+        """Count the performed operations, and the keys that they reported."""
         self.operations += operations
         self._inserted_keys += insertions
         if seen is not None:
@@ -212,7 +212,7 @@ class Filter(Saved):
     # Keys
 
     def key_words(self, keys: Keys) -> Words:
-        """Return the words that keys stand for in this filter; text becomes its digest.
+        """Return the words of keys in this filter; text becomes its digest.
 
         Parameters, errors: as `insert`. The result is an ndarray of uint64, shape (n,) for
         `key_bits` of 64 or fewer, else (n, words). The filter takes it in place of the keys.
@@ -224,7 +224,7 @@ class Filter(Saved):
 
     @abstractmethod
     def _empty(self) -> None:
-        """Clear the memory, and take the secret that waits."""
+        """Clear the memory, and put the waiting secret into effect."""
 
     def _perform(
         self,
@@ -233,7 +233,7 @@ class Filter(Saved):
         times: Times | None,
         windows: "NDArray[np.int64] | None",
     ) -> Results:
-        """Perform checked operations, here stretch by stretch of the same."""
+        """Perform checked operations: here one run of equal operations after another."""
         age = np.full(len(codes), -1, np.int64)
         for part in _stretches(codes):
             cut = [operand[part] for operand in (keys, times) if operand is not None]
@@ -267,7 +267,7 @@ class Filter(Saved):
         return self._performed(Operation.CHECK_AND_INSERT, *operands).seen
 
     def _checked_and_inserted(self, keys: Words, *operands: Any, refresh: bool = True) -> Answers:
-        """Check and insert keys, only those that are not reported if not to `refresh`; count."""
+        """Check and insert keys, and count them; without `refresh`, insert only new keys."""
         step = self._check_and_insert if refresh else self._check_and_insert_new
         seen = step(keys, *operands)
         hits = int(np.count_nonzero(seen))
@@ -326,22 +326,21 @@ class CountedFilter(Filter):
 
     @classmethod
     def for_window(cls, window: int, fpr: float = 0.01, **options: Unpack[Options]) -> Self:
-        """Build a filter of the memory that a window and a false-positive rate need.
+        """Build a filter sized for a window and a false-positive rate.
 
-        Let d be the number of insertions after a key's own. With a window W, filters of every
-        family report each key for all d < W, that is while it is among the last W insertions.
-        Rings and filters that take turns (APBF, GEBF, DoubleBuffering, ...) report it for
-        d = W, too.
+        Let d be the number of insertions after a key's own. Filters of every family report the key
+        for all d < W, where W is the window: the key is among the last W insertions. Rings and
+        double-buffered filters (APBF, GEBF, DoubleBuffering, ...) also report it for d = W.
 
         All families are sized by one rule: the expected rate of fresh keys is at most `fpr`,
         averaged over the insertions of a generation or block, while the window is full of
-        distinct keys. The attribute `fpr` is that average. It is below the given rate where a
-        size is a power of two or a whole number of hash functions.
+        distinct keys. The attribute `fpr` is this average. It is below the given rate if a size is
+        rounded to a power of two or to a whole number of hash functions.
 
         Parameters
         ----------
         window : int
-            W; the class must guarantee a window.
+            W, in insertions; the class must guarantee a window.
         fpr : float
             Share of fresh keys that may be reported by chance.
         **options
@@ -356,9 +355,9 @@ class CountedFilter(Filter):
         return cls._for_keys(int(window), check_rate(fpr), {}, options)
 
     def checked_window(self, window: int | None) -> int:
-        """Return the `window` of a query as a number; None is that of the filter.
+        """Return the `window` of a query as a number; None selects the filter's window.
 
-        Errors: as `require_count`, if it is less than 1, or more than that of the filter.
+        Errors: as `require_count`, if it is less than 1 or more than the filter's window.
         """
         most = self.window or 0
         if window is None:
@@ -398,14 +397,14 @@ class CountedFilter(Filter):
         Raises
         ------
         TypeError
-            If a single key is given, text included. The keys before it are inserted then.
+            If a single key is given, text included. The keys before it are then inserted.
         """
         for keys in several:
             self.insert(self._no_single("update", keys))
 
     @one_or_all
     def query(self, keys: Keys) -> Answers:
-        """Ask for keys; changes nothing, counters included.
+        """Report whether each key is in the filter; changes nothing, counters included.
 
         Parameters, errors: as `insert`. The result is an ndarray of bool, shape (n,); a
         bool for a single key.
@@ -414,17 +413,17 @@ class CountedFilter(Filter):
 
     @one_or_all
     def check_and_insert(self, keys: Keys, *, refresh: bool = True) -> Answers:
-        """Query and insert keys one after another; each answer is from before its insertion.
+        """Query and insert keys one after another; each answer precedes its insertion.
 
-        A key passes if it is not reported. With either policy, at least the window of insertions
-        is between two passes of a key.
+        A key passes if it is not reported. With either policy, two passes of a key are at least a
+        window of insertions apart.
 
-        - With `refresh`, every key is inserted. A key that repeats within the window is reported
-          for ever.
-        - Without `refresh`, a key that is reported is not inserted, and counts for no window.
-          The window of a key begins when the key passes. A key that repeats for ever passes
-          again after the window, and at the latest after the window and the filter's slack. A
-          fresh key that is reported by chance is not remembered, so its next copy may pass.
+        - With `refresh`, every key is inserted. A key that keeps repeating within the window is
+          always reported.
+        - Without `refresh`, a reported key is not inserted, and does not count in any window. The
+          window of a key begins when the key passes. A key that keeps repeating passes again after
+          the window, and at the latest after the window and the filter's slack. A false positive is
+          not inserted, so the next copy of its key may pass.
 
         Parameters, errors, result: as `query`, shape (n,).
         """
@@ -432,10 +431,10 @@ class CountedFilter(Filter):
 
     @one_or_all
     def age(self, keys: Keys) -> Ages:
-        """Find the least age that each key can have; changes nothing.
+        """Return the least possible age of each key; changes nothing.
 
-        In units of `age_unit`: 0 for the last insertion or the current generation, -1
-        for a key that is not reported.
+        Ages are in units of `age_unit`: 0 for the last insertion or the current generation, -1 for
+        a key that is not reported.
 
         Parameters, errors: as `insert`. The result is an ndarray of int64, shape (n,).
         """

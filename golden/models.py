@@ -1,6 +1,6 @@
 """Filters of any kind, from a specification or from a state file.
 
-Only this module imports all of them: all its imports count for each study that uses it.
+Only this module imports all filters: each study that uses it depends on all its imports.
 """
 
 from typing import cast, overload
@@ -31,8 +31,8 @@ def from_spec(spec: Specification) -> Filter: ...
 def from_spec(spec: Specification, **options: int) -> Filter:
     """Build the golden model that a specification of any family describes.
 
-    That of a ring with a `span` is a `TimeLimitedRing`. The `options` are, for
-    a ring filter, its `secret`; errors as for the class.
+    The model of a ring with a `span` is a `TimeLimitedRing`. A ring filter takes its `secret` in
+    `options`. Errors: as for the class.
     """
     if spec.kind == "ring" and spec.timed:
         return TimeLimitedRing.from_spec(cast(FilterSpec, spec), **options)
@@ -40,5 +40,5 @@ def from_spec(spec: Specification, **options: int) -> Filter:
 
 
 def load(file: StateFile) -> Filter:
-    """Read a filter of any kind that its method `save` wrote; as `Filter.load`."""
+    """Read a filter of any kind from a file that `save` wrote; as `Filter.load`."""
     return Filter.load(file)

@@ -4,10 +4,10 @@ from enum import IntEnum, IntFlag
 
 
 class OperationBit(IntFlag):
-    """Meaning of the bits of an operation's code.
+    """Bits of an operation's code.
 
-    With ALONE, the other bits select an operation that concerns no key: none of them SHIFT, and
-    QUERY CLEAR. Other combinations do nothing.
+    With ALONE, the other bits select an operation without a key: no other bit selects SHIFT, and
+    QUERY selects CLEAR. Other combinations do nothing.
     """
 
     QUERY = 1
@@ -24,21 +24,21 @@ class Operation(IntEnum):
     """An operation, by its code: `OperationBit` says what the bits mean.
 
     The codes are those of the hardware's ``operation`` field and of the serial protocol.
-    Operations take effect in order, each as if the one before it had
-    finished. A query answers from the state before its own insertion.
+    Operations take effect in order, each as if the previous operation had finished. A query answers
+    from the state before its own insertion.
     """
 
     NONE = 0
-    """Nothing; gives a result like any other operation."""
+    """Do nothing; returns a result like any other operation."""
     QUERY = OperationBit.QUERY
     """Report whether the key is in the filter."""
     INSERT = OperationBit.INSERT
     """Insert the key; shift first if the generation is full."""
     CHECK_AND_INSERT = OperationBit.QUERY | OperationBit.INSERT
-    """Query, then insert, whatever the query said."""
+    """Query, then insert, whether or not the key is reported."""
     SHIFT = OperationBit.ALONE
     """Start a new generation now."""
     CLEAR = OperationBit.ALONE | OperationBit.QUERY
-    """Forget everything and return to the first position of the ring."""
+    """Forget all keys and return to the first position of the ring."""
     REMOVE = OperationBit.REMOVE
     """Remove the key; only in families that can remove keys."""

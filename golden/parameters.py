@@ -19,7 +19,7 @@ from .spec.base import Specification, require_digest
 
 
 class Parameterised(PythonProtocol):
-    """Part of `Filter` that takes the parameters of the constructor."""
+    """Mixin of `Filter` for the parameters of the constructor."""
 
     specification: ClassVar[type[Specification]] = Specification
     _chooser: ClassVar[str] = "for_window(window, fpr)"
@@ -68,12 +68,12 @@ class Parameterised(PythonProtocol):
     def _for_keys(
         cls, keys: int, fpr: float, given: dict[str, int], options: Mapping[str, Any]
     ) -> Self:
-        """Build a filter for a window of so many `keys`; `given` has its parameter, if it is one.
+        """Build a filter for a window of `keys`; `given` has the window if it is a parameter.
 
         Raises
         ------
         TypeError, SpecificationError
-            If an option is unknown, or out of its range; or no sizes are large enough.
+            If an option is unknown or out of its range, or if no size is large enough.
         """
         cls.__signature__.bind_partial(**options)
         try:
@@ -84,7 +84,7 @@ class Parameterised(PythonProtocol):
         except SpecificationError as error:
             field = str(error).partition(":")[0]
             chosen = {*cls.specification.field_names()} - given.keys() - options.keys() - {"window"}
-            # An option may be the reason for an error in another field.
+            # An error in another field may be caused by an option.
             if field not in chosen or options.keys() - {"seed", "key_bits"}:
                 raise
         raise SpecificationError(
@@ -93,7 +93,7 @@ class Parameterised(PythonProtocol):
         )
 
     def _take(self, parameters: dict[str, Any]) -> None:
-        """Check parameters by themselves, and make them attributes."""
+        """Check each parameter, and make it an attribute."""
         bound = self._bound(parameters)
         bound.apply_defaults()
         for item in fields(self.specification):
@@ -103,7 +103,7 @@ class Parameterised(PythonProtocol):
                 least, most = item.metadata["range"]
                 require_count(name, value, least=least, most=most)
                 value = int(value)
-            # A property of that name reads the value kept under a private one.
+            # A property of this name reads the private attribute.
             kept = isinstance(getattr(type(self), name, None), property)
             setattr(self, f"_{name}" if kept else name, value)
         require_digest(self.digest)
@@ -124,7 +124,7 @@ class Parameterised(PythonProtocol):
         return KeyDigest(self.key_bits, self.digest, self.seed, self._digest_secret)
 
     def _digest_under(self, secret: int) -> None:
-        """Let the digest of text depend on the first `secret`, if it depends on any."""
+        """Key the digest of text with the first `secret`, if the digest takes a key."""
         self._digest_secret = check_secret(secret) if self.digest == "siphash" else 0
         vars(self).pop("_key_digest", None)
         if self._engine is not None:

@@ -21,26 +21,26 @@ _KINDS: tuple[tuple[str, Any], ...] = (
 class Results(NamedTuple):
     """Results of a sequence of operations, in arrays of shape (n,).
 
-    A field is 0 for every operation if the filter has nothing to report in it.
+    A field that the filter does not use is 0 for every operation.
     """
 
     seen: NDArray[np.bool_]
-    """Whether the key was reported; False if the operation is no query."""
+    """Whether the key was reported; False if the operation is not a query."""
     age: Ages
-    """Least age that the key can have, in units of the filter's `age_unit`; -1 where `seen` is
-    False. Timing filters give the age of the key's oldest cell, whether the key is reported or
-    not; an expired cell has one block more than the window."""
+    """Least possible age of the key, in units of the filter's `age_unit`; -1 if `seen` is False.
+    Timing filters return the age of the key's oldest cell even if the key is not reported. An
+    expired cell has one block more than the window."""
     status: NDArray[np.uint8]
-    """`PoolStatus.code` of a ring whose window is a span of time. For a dictionary, 1 where the
-    window of the query is longer than `covered`, so that keys of it may be missing."""
+    """`PoolStatus.code` of a ring whose window is a span of time. For a dictionary, 1 if the window
+    of the query is longer than `covered`: keys of the window may then be missing."""
     oldest: NDArray[np.int64]
-    """Cells of the key that have the age of its oldest cell, in timing filters."""
+    """Number of the key's cells with the age of its oldest cell, in timing filters."""
     time: NDArray[np.int64]
-    """Time of the operation, in filters whose window is a span of time. A unit reports the ticks
+    """Time of the operation, in filters whose window is a span of time. Hardware reports the ticks
     since its reset."""
     covered: NDArray[np.int64]
-    """Ages covered: every key with an age below this number is reported. It is in units of the
-    span of a ring with a span, and in insertions of a dictionary."""
+    """Ages covered: every key with a lower age is reported. The unit is the unit of the span in a
+    ring with a span, and insertions in a dictionary."""
 
     @classmethod
     def of(cls, seen: ArrayLike, age: ArrayLike, **known: ArrayLike | None) -> Self:
@@ -59,7 +59,7 @@ class Results(NamedTuple):
 
     @classmethod
     def joined(cls, parts: "Sequence[Results]") -> Self:
-        """Return the results of several `parts`, one after the other."""
+        """Return the results of several `parts`, joined in order."""
         return cls(*map(np.concatenate, zip(cls.empty(), *parts, strict=True)))
 
     @classmethod
@@ -73,7 +73,7 @@ class Results(NamedTuple):
 
 
 Verdicts: TypeAlias = Results
-"""Another name of the one record, and so are the next three."""
+"""Another name of `Results`, like the next three names."""
 TimedVerdicts: TypeAlias = Results
 TimingVerdicts: TypeAlias = Results
 WindowVerdicts: TypeAlias = Results

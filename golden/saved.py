@@ -24,19 +24,19 @@ MODELS: "dict[str, type[Saved]]" = {}
 
 
 _DIGEST = ("digest", DIGESTS[0])
-"""Parameter that state files without it have."""
+"""Parameter of state files that name no digest."""
 
 
 class Saved(Parameterised):
-    """Part of `Filter` that saves, loads and compares states, and lends them to the extension."""
+    """Mixin of `Filter` that saves, loads and compares states, and lends them to the extension."""
 
     _unlocked: ClassVar[tuple[str, ...]] = ("save", "to_bytes")
     _uncompared: ClassVar[tuple[str, ...]] = ()
     _UNSAVED: ClassVar[tuple[str, ...]] = ()
-    """Parameters that a state has in another place."""
+    """Parameters that a state stores elsewhere."""
 
     _counts: ClassVar[dict[str, int | str | None]] = {}
-    """Attributes that count, each with its largest value, or the attribute that holds it."""
+    """Counters, each with its largest value or the attribute that holds this value."""
 
     operations = Counter("operations")
     hits = Counter("hits")
@@ -59,13 +59,13 @@ class Saved(Parameterised):
     # Compiled state
 
     def _arm(self) -> None:
-        """Let the extension have the state, for single keys; it calls this when it needs it."""
+        """Lend the state to the extension, for single keys; the extension calls this method."""
         with self._lock:
             if not self._engine.armed:
                 self._lend()
 
     def _settle(self) -> None:
-        """Take over what single keys have changed in the extension; holds the lock."""
+        """Take over changes by single keys from the extension; holds the lock."""
         if self._engine is not None and self._engine.armed:
             operations, insertions, hits = self._regain()
             self.operations += operations
@@ -87,7 +87,7 @@ class Saved(Parameterised):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the contents take in this process; tables of the hash functions excluded."""
+        """Bytes of the contents in this process, without the tables of the hash functions."""
         return sum(array.nbytes for array, _ in self._arrays().values())
 
     def _state(self) -> State:
@@ -153,8 +153,8 @@ class Saved(Parameterised):
 
         A file at a path appears complete or not at all: it is written beside the path, forced to
         disk and renamed. The state of a filter with the hash "siphash" is useless without its
-        `secrets`, so you must allow them. The file holds them unencrypted: a reader of the file
-        can choose keys that collide. Only its owner may read a file at a path with secrets.
+        secrets, so you must allow `secrets`. The file holds them unencrypted: a reader of the file
+        can choose keys that collide. A file with secrets at a path is readable only by its owner.
 
         Parameters
         ----------
@@ -164,7 +164,7 @@ class Saved(Parameterised):
         Raises
         ------
         ValueError
-            If the filter has secrets, and they are not allowed.
+            If the filter has secrets and `secrets` is False.
         OSError
             If the file cannot be written.
         """
@@ -184,7 +184,7 @@ class Saved(Parameterised):
         write_state(file, header, arrays, private=self._private)
 
     def to_bytes(self, *, secrets: bool = False) -> bytes:
-        """Return the content of the file that `save` writes; parameters, errors as there."""
+        """Return the content of a file that `save` writes; arguments and errors as `save`."""
         file = io.BytesIO()
         self.save(file, secrets=secrets)
         return file.getvalue()
@@ -203,7 +203,7 @@ class Saved(Parameterised):
         Raises
         ------
         StateFileError
-            If the file is not one, is damaged, or holds another filter.
+            If the file is not a state file, is damaged, or holds another filter.
         OSError
             If the file cannot be read.
         """
@@ -216,7 +216,7 @@ class Saved(Parameterised):
 
     @classmethod
     def from_state(cls, name: str, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
-        """Build the filter of a state file `name` that was read; errors as `load`.
+        """Build a filter from the content of a state file `name`; errors as `load`.
 
         The `header` has kind, parameters and numbers; `arrays` are in the filter's shapes.
         """
@@ -237,7 +237,7 @@ class Saved(Parameterised):
 
     @classmethod
     def _check_room(cls, parameters: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Refuse arrays that cannot fill the memories, before these take room; as `_restore`."""
+        """Refuse arrays that cannot fill the memories before allocating them; as `_restore`."""
         spec = cls._specified(parameters)
         held = sum(array.nbytes for array in arrays.values())
         needed = -(-getattr(spec, "storage_bits", 0) // 8)
@@ -245,21 +245,21 @@ class Saved(Parameterised):
             raise ValueError(f"{held} bytes do not fit the specification, which has {needed}")
 
     def _identity(self) -> Any:
-        """Return the numbers of the state that answers depend on."""
+        """Return the numbers of the state on which answers depend."""
         return {
             name: value for name, value in self._state()[0].items() if name not in self._uncompared
         }
 
     def __eq__(self, other: object) -> bool:
-        """Whether both are of one kind, with the same parameters, in the same state.
+        """Whether both filters have the same kind, parameters and state.
 
-        Counters that no answer depends on are left out.
+        Counters are ignored if no answer depends on them.
         """
         if not isinstance(other, Saved):
             return NotImplemented
         if type(self) is not type(other) or self.parameters != other.parameters:
             return False
-        # One after the other: two threads that compare in opposite order never hold both locks.
+        # Never hold both locks: two threads may compare in opposite order.
         (identity, arrays), (another, others) = self._compared(), other._compared()
         return bool(
             identity == another
@@ -276,9 +276,9 @@ class Saved(Parameterised):
 
 
 def _upgraded(header: dict[str, Any]) -> dict[str, Any]:
-    """Bring the header of a state file of any format into the present form.
+    """Convert the header of a state file of any format to the present format.
 
-    The first format was that of the ring filters alone.
+    The first format held only ring filters.
     """
     if header["format"] != FORMATS[0]:
         return header

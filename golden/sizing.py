@@ -1,4 +1,4 @@
-"""Sizes for a window and a false-positive rate: the steps that the families share."""
+"""Sizes for a window and a false-positive rate: steps that all families share."""
 
 import math
 from collections.abc import Callable
@@ -19,7 +19,7 @@ def check_rate(value: object, name: str = "fpr") -> float:
     TypeError
         If it is not a number.
     SpecificationError
-        If it is not above 0 and below 1.
+        If the rate is not above 0 and below 1.
     """
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise TypeError(f"{name}: must be a number, not {value!r}")
@@ -29,10 +29,10 @@ def check_rate(value: object, name: str = "fpr") -> float:
 
 
 def expected_keys(span: float, rate: object) -> int:
-    """Return the keys of a `span` of time at a `rate` of insertions per unit of time, at least 1.
+    """Return the number of keys in a `span` of time at a `rate` per unit of time, at least 1.
 
-    Errors: as `check_rate`, if the rate is not a number, or not above 0, or there
-    would be more than 2**40 keys.
+    Errors: as `check_rate`, if the rate is not a number or not above 0, or if the result would
+    exceed 2**40 keys.
     """
     if isinstance(rate, bool) or not isinstance(rate, int | float | np.number):
         raise TypeError(f"rate: must be a number, not {rate!r}")
@@ -49,9 +49,9 @@ def smallest(meets: Callable[[int], bool], guess: int) -> int:
     Parameters
     ----------
     meets : callable
-        Whether a size meets it; so does every larger one.
+        Returns whether a size meets the requirement. If a size does, every larger size does.
     guess : int
-        Size from which the search starts.
+        Size at which the search starts.
     """
     low, high = 0, max(1, guess)
     step = max(1, guess // 64)
@@ -69,7 +69,7 @@ def smallest(meets: Callable[[int], bool], guess: int) -> int:
 
 
 def shared_cells(load: int, fpr: float, hashes: int) -> int:
-    """Return the cells that all hash functions share, as in a classical Bloom filter.
+    """Return the number of cells that all hash functions share, as in a classical Bloom filter.
 
     With `load` distinct keys, the share of touched cells to the power of `hashes`
     is the rate `fpr`.
@@ -79,12 +79,12 @@ def shared_cells(load: int, fpr: float, hashes: int) -> int:
 
 
 def bloom_rate(load: float, cells: int, hashes: int) -> float:
-    """Return the rate that so many shared `cells` keep; as for `shared_cells`."""
+    """Return the rate of a filter with this number of shared `cells`; as for `shared_cells`."""
     return float((-math.expm1(hashes * load * math.log1p(-1 / cells))) ** hashes)
 
 
 def parts_rate(load: float, cells: int, hashes: int) -> float:
-    """Return the rate of a filter in which each of `hashes` functions has so many `cells`.
+    """Return the rate of a filter in which each of `hashes` functions has its own `cells`.
 
     The `load` is as for `shared_cells`.
     """
@@ -92,7 +92,7 @@ def parts_rate(load: float, cells: int, hashes: int) -> float:
 
 
 def parts_cells(load: int, fpr: float, hashes: int) -> int:
-    """Return the fewest cells of each function that keep the rate `fpr`; as for `parts_rate`.
+    """Return the fewest cells per hash function that meet the rate `fpr`; as for `parts_rate`.
 
     Parameters: as for `shared_cells`.
     """
@@ -100,7 +100,7 @@ def parts_cells(load: int, fpr: float, hashes: int) -> int:
 
 
 def best_hashes(cells: int, keys: float) -> int:
-    """Return the hash functions with the lowest rate: ln 2 times the `cells` to each of `keys`."""
+    """Return the number of hash functions with the lowest rate: ln 2 times the `cells` per key."""
     return max(1, round(cells / keys * math.log(2)))
 
 

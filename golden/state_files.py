@@ -20,10 +20,8 @@ StateFile = str | os.PathLike[str] | BinaryIO
 """A path, or a binary file that is open."""
 
 FORMATS = ("lately-filter-1", "lately-model-1", "lately-filter-2")
-"""Formats of state files that can be read; the last is the one that is written.
-
-The first was that of the ring filters, the second that of all others, which
-differs from the last in its name alone.
+"""Formats of state files that can be read; the last format is written. The first format held ring
+filters. The second held all others, and differs from the last only in its name.
 """
 
 
@@ -46,13 +44,13 @@ def write_state(
     Parameters
     ----------
     file : path or binary file
-        An open file may be one that cannot seek, such as a pipe.
+        An open file need not be seekable: it may be a pipe.
     header : mapping
         Values that JSON can hold, "format" among them.
     arrays : mapping of ndarray
         Arrays of any shape and numeric type, under names other than "header" and "digest".
     private : bool
-        Whether none but the owner may read the file at a path.
+        Whether only the owner may read the file at a path.
     """
     text = json.dumps(header)
     content: dict[str, Any] = {"header": text, "digest": _digest(text, arrays), **arrays}
@@ -83,7 +81,7 @@ def read_state(
     Raises
     ------
     StateFileError
-        If the file is not one, is damaged, or has another format.
+        If the file is not a state file, is damaged, or has another format.
     OSError
         If the file cannot be read.
     """
@@ -99,9 +97,9 @@ def read_state(
         header = json.loads(text)
         known = header["format"] in formats
     except Exception as error:
-        # zipfile, zlib and numpy answer damage with a dozen types, OSError among them.
+        # zipfile, zlib and numpy raise a dozen exception types for damage, OSError among them.
         reason = " ".join(str(error).split())
-        if "allow_pickle" in reason:  # The advice of numpy would run what a file holds.
+        if "allow_pickle" in reason:  # Numpy's advice would run code from the file.
             reason = "an array of Python objects"
         raise StateFileError(
             f"{name}: expected a filter state written by save(), found something else ({reason})"

@@ -22,14 +22,14 @@ from .times import TIME_LIMIT, Now, SteadyClock, Times, check_each, check_timest
 class TimedFilter(Filter):
     """A filter whose window is a span of time.
 
-    A filter of `for_span` has a clock, which gives the time of an operation if `now` is left out.
-    Its unit is the nanosecond. The times of other filters are integers of any unit, and must be
-    given.
+    A filter of `for_span` has a clock, which gives the time of an operation if `now` is omitted.
+    Its times are in nanoseconds. Other filters have no clock: you give each time, as an integer in
+    a unit of your choice.
 
-    Let the time of an insertion be its timestamp, or the latest timestamp before it if that is
-    greater. Such an insertion is *late*. Every key is reported if it was inserted at most `span`
-    before the time of the query, which is `now`, or `latest` if that is greater. (A ring that
-    shortens its window says so, see `TimeLimitedRing`.)
+    The time of an insertion is its timestamp, or the latest earlier timestamp if the latter is
+    greater. Such an insertion is *late*. A key is reported if it was inserted at most `span` before
+    the time of the query. The time of a query is the greater of `now` and `latest`. (A ring may
+    shorten its window: its `status` reports this, see `TimeLimitedRing`.)
     """
 
     age_unit = "generations"
@@ -40,7 +40,7 @@ class TimedFilter(Filter):
     span: int
 
     def __new__(cls, *arguments: Any, **parameters: Any) -> Self:
-        """Count the insertions that are late from 0."""
+        """Start the count of late insertions at 0."""
         self = super().__new__(cls, *arguments, **parameters)
         self.late = 0
         return self
@@ -106,15 +106,15 @@ class TimedFilter(Filter):
 
     @classmethod
     def _spanned(cls, span: int, options: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        """Return a span in nanoseconds as the class can have it, and options for it."""
+        """Return a span in nanoseconds that the class supports, and its options."""
         return span, options
 
     @property
     def clock(self) -> Callable[[], int] | None:
-        """Function that gives the time in nanoseconds, None if the unit of times is unknown.
+        """Function that returns the time in nanoseconds; None if the filter has no clock.
 
-        A state file and a pickle do not hold it: a filter that is read from them goes on with
-        a `SteadyClock`.
+        State files and pickles do not contain the clock: a filter that is read from them continues
+        with a `SteadyClock`.
         """
         return self._clock
 
@@ -124,7 +124,7 @@ class TimedFilter(Filter):
 
     @property
     def window(self) -> int:
-        """Span of time, in units of the timestamps: a key is reported for all ages up to it."""
+        """Span of time, in units of the timestamps: every key up to this age is reported."""
         return self.span
 
     def add(self, key: Key, now: Now = None) -> None:
@@ -137,7 +137,7 @@ class TimedFilter(Filter):
         Raises
         ------
         TypeError
-            If a single key is given, text included. The keys before it are inserted then.
+            If a single key is given, text included. The keys before it are then inserted.
         """
         for keys in several:
             self.insert(self._no_single("update", keys), now)
@@ -163,9 +163,9 @@ class TimedFilter(Filter):
         keys : array_like of int
             As for `CountedFilter.insert`.
         now : array_like of int, float, datetime64 or datetime, shape (n,) or (), optional
-            Time of each insertion, by default that of the clock. Filters without a clock take
-            integers alone. Others also take seconds since 1970 as float, and dates. A time
-            before the latest becomes the latest, and counts in `late`.
+            Time of each insertion, by default the time of the clock. Filters without a clock take
+            only integers. Others also take seconds since 1970 as float, and dates. A time before
+            the latest becomes the latest, and counts in `late`.
 
         Raises
         ------
@@ -182,14 +182,14 @@ class TimedFilter(Filter):
 
     @one_or_all
     def query(self, keys: Keys, now: Now = None) -> Answers:
-        """Ask for keys at a time; changes nothing.
+        """Report whether each key is in the filter at a given time; changes nothing.
 
         Parameters
         ----------
         keys : array_like of int
             As for `insert`, with its errors.
         now : array_like, shape (n,) or (), optional
-            Time of the query, as for `insert`; it does not count in `late`.
+            Time of the query, as for `insert`; a late time does not count in `late`.
 
         Returns
         -------
@@ -200,11 +200,11 @@ class TimedFilter(Filter):
 
     @one_or_all
     def check_and_insert(self, keys: Keys, now: Now = None, *, refresh: bool = True) -> Answers:
-        """Query and insert keys one after another; each answer is from before its insertion.
+        """Query and insert keys one after another; each answer precedes its insertion.
 
-        With `refresh`, a key is reported for the span after it was last given. Without, a key
-        that is reported is not inserted: it is reported for the span after it last passed, so
-        that a key that repeats for ever passes once in every span and slack. See
+        With `refresh`, a key is reported for the span after its last copy. Without `refresh`, a
+        reported key is not inserted, so it is reported for the span after it last passed. A key
+        that keeps repeating then passes once per span and slack. See
         `CountedFilter.check_and_insert`.
 
         Parameters, errors: as `insert`; result of shape (n,) as `query`.
@@ -219,7 +219,7 @@ class TimedFilter(Filter):
         return seen
 
     def _check_and_insert_new(self, keys: Words, given: Times) -> Answers:
-        """As `Filter` has it; the time of a key that is not inserted moves no later time."""
+        """As in `Filter`; a key that is not inserted does not change `latest`."""
         seen = np.empty(len(keys), np.bool_)
         if self._engine is not None:
             super()._arm()
@@ -236,15 +236,15 @@ class TimedFilter(Filter):
         return seen
 
     def _arm(self) -> None:
-        # Without a clock, a single key has no time for the extension.
+        # Without a clock, the extension has no time for a single key.
         if self._clock is not None:
             super()._arm()
 
     @one_or_all
     def age(self, keys: Keys, now: Now = None) -> Ages:
-        """Find the least age in generations that each key can have; changes nothing.
+        """Return the least possible age of each key, in generations; changes nothing.
 
-        It is 0 for the current generation, -1 for a key that is not reported.
+        The age is 0 for the current generation, and -1 for a key that is not reported.
 
         Parameters, errors: as `query`. The result is an ndarray of int64, shape (n,).
         """

@@ -11,10 +11,10 @@ Times = NDArray[np.int64]
 """Checked timestamps, shape (n,)."""
 
 Now = ArrayLike | datetime | None
-"""Times that a user gives: as `nanoseconds`, or None for the time of the filter's clock."""
+"""Times from the caller: as for `nanoseconds`, or None for the time of the filter's clock."""
 
 TIME_LIMIT = 1 << 62
-"""Timestamps and spans are below this, so that their sums fit into 64 bits with a sign."""
+"""Timestamps and spans are below this limit, so that their sums fit into signed 64 bits."""
 
 NEVER = -1
 """Time of an event that has not happened."""
@@ -24,10 +24,10 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class SteadyClock:
-    """Nanoseconds since 1970 by the system's clock at construction, which never step.
+    """Nanoseconds since 1970 that never step, set from the system clock at construction.
 
-    From then on `time.monotonic_ns` moves the time, so that no change of the system's clock
-    matters.
+    After construction the time follows `time.monotonic_ns`, so later changes of the system clock
+    have no effect.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ def nanoseconds(now: Any) -> NDArray[np.int64] | Any:
     Raises
     ------
     TypeError, ValueError
-        If they are something else, not finite, NaT, or beyond 64 bits.
+        If the times are of another type, not finite, NaT, or beyond 64 bits.
     """
     array = np.asarray(now)
     if array.dtype.kind == "f" and array.size:
@@ -90,15 +90,15 @@ def instant(moment: datetime) -> int:
 
 
 def check_timestamps(timestamps: ArrayLike, count: int, last: int) -> Times:
-    """Return the timestamps of operations that must be in order, in the form that models take.
+    """Return ordered timestamps of operations in the form that models take.
 
     Parameters
     ----------
     timestamps : array_like of int, shape (count,), or () for one key
     count : int
-        Keys that they belong to.
+        Number of keys.
     last : int
-        Time of the last insertion before them, or `NEVER`.
+        Time of the previous insertion, or `NEVER`.
 
     Returns
     -------
@@ -107,8 +107,8 @@ def check_timestamps(timestamps: ArrayLike, count: int, last: int) -> Times:
     Raises
     ------
     TypeError, ValueError
-        If they are not integers, the shape is another one, or one of them is
-        negative, 2**62 or more, or less than the one before it.
+        If the timestamps are not integers or have another shape, or if a timestamp is negative,
+        2**62 or more, or less than its predecessor.
     """
     times = _integers("timestamps", timestamps)
     if count == 1 and times.shape == ():
@@ -124,9 +124,9 @@ def check_timestamps(timestamps: ArrayLike, count: int, last: int) -> Times:
 
 
 def check_each(name: str, values: ArrayLike, count: int) -> Times:
-    """Return the `values` of a parameter `name`, which are times, in shape (count,).
+    """Return the `values` of a parameter `name` that holds times, with shape (count,).
 
-    They have shape (count,) or (). Errors: as `check_timestamps`.
+    The `values` have shape (count,) or (). Errors: as `check_timestamps`.
     """
     times = _integers(name, values)
     if times.shape not in ((), (count,)):

@@ -8,8 +8,8 @@ from .spanned import Spanned
 class APBF(Spanned):
     """Age-Partitioned Bloom Filter (section 5).
 
-    A key is reported for all d <= W = ``l * generation``, where d is the number of insertions
-    after its own, and forgotten for d >= ``(k + l) * generation``.
+    A key is reported for all d <= W = ``l * generation``, and forgotten for d >= ``(k + l) *
+    generation``. Here d is the number of insertions after the key's own.
 
     Parameters
     ----------
@@ -20,8 +20,8 @@ class APBF(Spanned):
     slice_bits : int
         Bits of a slice (m).
     generation : int, optional
-        Insertions between two shifts (g); by default the number that fills a
-        slice to one half, ``floor(m ln 2 / k)`` (section 5.2).
+        Insertions between two shifts (g). The default fills a slice to one half: ``floor(m ln 2 /
+        k)`` (section 5.2).
     seed, key_bits, hash, rekey, secret
         As for `SlidingFilter`.
     """

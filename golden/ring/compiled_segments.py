@@ -19,28 +19,28 @@ _MOST = 1 << 62
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(
     np.int64
 )
-"""Bits of each value of a byte, the least significant first."""
+"""Bits of each byte value, the least significant first."""
 _ONES = _BITS.sum(axis=1)
 
 (
     BASE, FILLED, LENGTH, GENERATION, INSERTIONS, SHIFTS, CLEARS,
     OLDER, ROW, OLDER_ROW, WAITING_ROW, REKEYS, SINGLES, SIZE,
 ) = (*range(13), 15)  # fmt: skip
-"""Places in the vector that carries a `RingPosition` into the extension and back: its fields,
-counts of the call, and rows of the secrets, -1 if none waits. `SINGLES` is the first of three
-counts of single keys: operations, insertions, hits."""
+"""Places in the vector that carries a `RingPosition` into the extension and back. The vector holds
+the fields, the counts of the call, and the rows of the secrets, -1 if no secret waits. `SINGLES` is
+the first of three counts of single keys: operations, insertions, hits."""
 
 
 def pitch(layout: Layout) -> int:
-    """Return the bits from one block of a segment to the next; a block that fits is in a word."""
+    """Return the bits from one block of a segment to the next; a small block stays in one word."""
     width = layout.parts * layout.cells
     return 1 << (width - 1).bit_length() if width <= 64 else width
 
 
 class CompiledSegments:
-    """Bits of all physical segments in a `layout`; does what `Segments` does, bit for bit.
+    """Bits of all physical segments in a `layout`; equal to `Segments` bit for bit.
 
-    The `memory` may be given, as `live` has it, with the position that several processes share.
+    `live` passes the `memory` and the position that several processes share.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class CompiledSegments:
         return np.zeros(bits, f"u{size // 8}")
 
     def _strides(self) -> NDArray[np.uint64]:
-        """Return strides of blocks, parts and shards in bits, and how there are blocks, shards."""
+        """Return the strides in bits, whether blocks exist, and the rotations of shards."""
         layout, spec = self._layout, self._layout.spec
         stride, rotations = 0, (0, 0, 0)
         if spec.shards > 1:
@@ -87,7 +87,7 @@ class CompiledSegments:
 
     @property
     def bits(self) -> NDArray[np.bool_]:
-        """Bits as those of `Segments`, shape (segments, bits), each time made anew."""
+        """Bits as in `Segments`, shape (segments, bits); a new array each time."""
         self.engine.settle()
         segments = self._layout.spec.segments
         used = self._blocks * self._pitch
@@ -125,7 +125,7 @@ class CompiledSegments:
 
     @property
     def memory(self) -> NDArray[np.unsignedinteger]:
-        """The array that holds all bits; not to be written."""
+        """Array that holds all bits; do not write to it."""
         return self._memory
 
     @property
@@ -167,10 +167,10 @@ class CompiledSegments:
         keys: NDArray[np.uint64],
         ring: RingPosition,
     ) -> Ages:
-        """Perform operations, and return ages of shape (n,), like `Segments`.
+        """Perform operations and return ages of shape (n,), as `Segments` does.
 
-        The `codes` have shape (n,), or there is one for all; the `keys` have shape (n, words). The
-        `ring` is changed.
+        The `codes` have shape (n,), or one code applies to all; the `keys` have shape (n, words).
+        Changes the `ring`.
         """
         ages = np.empty(len(keys), np.int64)
         self._perform(codes, keys, ring, ages, None)
@@ -198,7 +198,7 @@ class CompiledSegments:
         _move(ring, vector, secrets)
 
     def arm(self, ring: RingPosition) -> None:
-        """Let the extension have the position of the `ring`, for single keys, up to `disarm`."""
+        """Lend the position of the `ring` to the extension, for single keys, until `disarm`."""
         secrets = _secrets(ring)
         self.engine.arm(_vector(ring, secrets), halves(secrets))
 
@@ -220,7 +220,7 @@ def _tally(octets: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 
 def _secrets(ring: RingPosition) -> list[int]:
-    """Secrets that may be asked for: the present one, then an older one or one that waits."""
+    """Secrets that an operation may need: the present secret, then an older or waiting one."""
     secrets = [ring.secret]
     if ring.older:
         secrets.append(ring.older_secret)
@@ -230,10 +230,10 @@ def _secrets(ring: RingPosition) -> list[int]:
 
 
 def _vector(ring: RingPosition, secrets: list[int]) -> NDArray[np.int64]:
-    """Return the position of the ring as the loops take it; insertions, shifts from 0 on."""
+    """Return the position of the ring for the loops, with insertions and shifts from 0."""
     vector = np.zeros(SIZE, np.int64)
     vector[BASE] = ring.base
-    # Integers of Python have no largest; no part of a stream reaches this one.
+    # Python's integers are unbounded; no part of a stream reaches this value.
     vector[FILLED] = min(ring.filled, _MOST)
     vector[LENGTH] = min(ring.length, _MOST)
     vector[GENERATION] = min(ring.generation, _MOST)
@@ -245,7 +245,7 @@ def _vector(ring: RingPosition, secrets: list[int]) -> NDArray[np.int64]:
 
 
 def _move(ring: RingPosition, vector: NDArray[np.int64], secrets: list[int]) -> None:
-    """Take the position that a loop has left."""
+    """Take over the position that a loop returned."""
     values = vector.tolist()
     ring.insertions += values[INSERTIONS]
     if not values[SHIFTS] and not values[CLEARS]:

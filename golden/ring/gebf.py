@@ -8,26 +8,25 @@ from .spanned import Spanned
 class GEBF(Spanned):
     """Guarded Epoch Bloom Filter.
 
-    A key is reported for all d <= W = `window`, where d is the number of insertions after its
-    own (lemma 1), and forgotten after ``epochs + 1`` epochs of ``ceil(window / epochs)``
-    insertions: the window and one epoch (proposition 1) when `epochs` divides
-    `window`, up to ``epochs`` insertions more when it does not.
+    A key is reported for all d <= W = `window`, where d is the number of insertions after its own
+    (lemma 1). It is forgotten after ``epochs + 1`` epochs of ``ceil(window / epochs)`` insertions.
+    If `epochs` divides `window`, this is the window and one epoch (proposition 1); otherwise it is
+    up to ``epochs`` insertions more.
 
     Parameters
     ----------
     window : int
-        Insertions to remember (W).
+        Window in insertions (W).
     epochs : int
         Epochs in the window (r).
     hashes : int
         Hash functions (k), the same in every segment.
     bits : int
-        Bits of the r + 1 segments together (m). Bits that do not divide evenly
-        are left unused.
+        Total bits of the r + 1 segments (m). A remainder stays unused.
     partitioned : bool
-        True (the default) for the form that is built in hardware, where each
-        hash function has its own part of the segment. False for that of the
-        paper, where they share it.
+        True (the default) for the form of the hardware, in which each hash function has its own
+        part of the segment. False for the form of the paper, in which all hash functions share the
+        segment.
     seed, key_bits, hash, rekey, secret
         As for `SlidingFilter`.
     """

@@ -18,11 +18,11 @@ from .sliding import SlidingFilter
 
 
 class Joinable(TimedFilter):
-    """Part of `TimeLimitedRing` that turns and joins rings.
+    """Mixin of `TimeLimitedRing` that turns and joins rings.
 
-    A joinable ring turns at the multiples of the specification's `generation_span`, counted from
-    time 0: before an insertion it makes up for all turns since the one before. So the bits of a
-    segment are of the same time in all rings.
+    A joinable ring turns at multiples of the specification's `generation_span`, counted from time
+    0. Before an insertion it performs all turns that are due since the previous insertion. So a
+    segment covers the same period in all rings.
     """
 
     # Two unions of two rings in two threads would wait for each other.
@@ -40,20 +40,20 @@ class Joinable(TimedFilter):
     def union(self, *others: Self) -> Self:
         """Return a new ring with the keys of this ring and of `others`.
 
-        It is the ring that had performed the insertions of all in the order of time, bit for
-        bit; its counters are the sums. So every key that one of them would report is reported.
+        The result equals, bit for bit, a ring that performed all insertions in order of time; its
+        counters are the sums. So the union reports every key that any of the rings reports.
 
-        Let n be the insertions of all rings together in a generation, m the bits of a part and k
-        the parts of a segment. A segment with so many keys matches a fresh key with
-        probability (1 - (1 - 1/m)^n)^k, and a GEBF reports the key with 1 minus the product of
-        the misses of its segments. Thus the `rate` of `for_span` is of all rings together;
-        `status` only knows that a ring was overfull by itself, or is now. The
+        Let n be the insertions of all rings in a generation, m the bits of a part and k the parts
+        of a segment. Such a segment matches a fresh key with probability (1 - (1 - 1/m)^n)^k. The
+        false-positive rate of a GEBF is 1 minus the product of the miss probabilities of its
+        segments. So the `rate` of `for_span` must cover all rings together. `status` only reports
+        whether a ring was overfull by itself, or is overfull now. The
         `estimated_false_positive_rate` counts the bits.
 
         Parameters
         ----------
         *others : TimeLimitedRing
-            Joinable, with the same specification and secrets, and times of one clock.
+            Joinable rings with the same specification and secrets, and times from the same clock.
 
         Raises
         ------
@@ -111,7 +111,7 @@ class Joinable(TimedFilter):
         """Perform checked operations, and turn where the policy has it."""
         passage = self._turns.follow(codes, times)
         self._last = self._turns.latest
-        # An operation that turns is its query, a shift and its insertion.
+        # An operation that turns becomes a query, a shift and an insertion.
         turned, asks = passage.turned, codes == Operation.CHECK_AND_INSERT
         steps = 1 + turned + (turned & asks)
         final = np.cumsum(steps) - 1
@@ -126,11 +126,11 @@ class Joinable(TimedFilter):
         return Results.of(age >= 0, age, status=passage.status, time=times, covered=covered)
 
     def _within(self, age: Ages, alive: NDArray[np.int64]) -> Ages:
-        """Ages of the runs that count, -1 for the others."""
+        """Ages of the runs that count, -1 for other runs."""
         return np.where(age + self._spec.run <= alive, age, -1)
 
     def _advance(self, now: int) -> None:
-        """Turn as far as an insertion at the time `now` would."""
+        """Perform the turns that an insertion at the time `now` would perform."""
         period = self._spec.generation_span
         turns = self._shortest(np.array([max(now, 0) // period - max(self._last, 0) // period]))
         codes = np.full(int(turns[0]), Operation.SHIFT, np.uint8)
@@ -138,7 +138,7 @@ class Joinable(TimedFilter):
         self._perform_in_turn(codes, keys, np.full(len(codes), now))
 
     def _shortest(self, turns: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return fewer turns with the same effect where they clear every segment."""
+        """Return fewer turns with the same effect if the turns clear every segment."""
         segments = self._spec.segments
         return np.where(turns < 2 * segments, turns, segments + turns % segments)
 
