@@ -1,4 +1,4 @@
-"""Secrets and state files of the rings that count insertions."""
+"""Secrets and state files of rings that count insertions."""
 
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class KeyedRing(CountedFilter):
-    """Part of `SlidingFilter` that loads secrets, and is written to state files."""
+    """Mixin of `SlidingFilter` for secrets and state files."""
 
     partitioned: bool
     _spec: FilterSpec
@@ -33,24 +33,23 @@ class KeyedRing(CountedFilter):
     # Secrets
 
     def rekey(self, secret: int) -> None:
-        """Load a new secret, of at most 128 bits, random, and unknown to anyone who chooses keys.
+        """Load a new secret: at most 128 bits, random, and unknown to any attacker.
 
-        With ``spec.rekey`` it is that of the next segment that comes into the
-        ring, at the next shift, whatever causes it. The segments before keep
-        theirs, and no key is forgotten. Without ``spec.rekey`` it is that of
-        all segments from the next clear on; one loaded later takes its place.
-        A clear gives all segments the newest secret in either case.
+        With ``spec.rekey``, the segment that enters the ring at the next shift gets the secret.
+        Older segments keep their secret, and no key is forgotten. Without ``spec.rekey``, the
+        secret takes effect in all segments at the next clear; a later secret replaces it. In either
+        case a clear gives all segments the newest secret.
 
         Raises
         ------
         RekeyError
-            If `rekey_ready` is False. Nothing is changed then.
+            If `rekey_ready` is False. Nothing changes then.
         TypeError, ValueError, SpecificationError
             If the `secret` is wrong; as for `SlidingFilter`.
         """
         secret = self._checked_secret(secret)
         if not self.rekey_ready:
-            # A secret that waits comes in at one shift; then all segments but one are older.
+            # A waiting secret enters at one shift; then all segments except one are older.
             ring = self._ring
             left = ring.older if ring.waiting is None else self.spec.ring_segments
             raise RekeyError(
@@ -63,15 +62,15 @@ class KeyedRing(CountedFilter):
     def rekey_ready(self) -> bool:
         """Whether `rekey` takes a secret now.
 
-        With ``spec.rekey``, when no secret waits for its shift and all
-        segments of the ring have the same one: two are alive at most, and the
-        spare counts for nothing. Without ``spec.rekey``, always.
+        With ``spec.rekey``, True when no secret waits for its shift and all segments of the ring
+        have the same secret: at most two secrets are in use, and the spare does not count. Without
+        ``spec.rekey``, always True.
         """
         return not self.spec.rekey or (self._ring.waiting is None and self._ring.older == 0)
 
     @property
     def secrets(self) -> list[int]:
-        """Secrets of the segments of the ring, youngest to oldest; zeros if the hash has none."""
+        """Secrets of the ring's segments, youngest to oldest; zeros if the hash takes none."""
         return [self._ring.secret_of(index) for index in range(self.spec.ring_segments)]
 
     def _checked_secret(self, secret: int) -> int:
@@ -107,7 +106,7 @@ class KeyedRing(CountedFilter):
             "counters": [self.operations, ring.insertions, self.hits, ring.shifts],
         }
         if self._private:
-            # The bits say nothing without them.
+            # Without the secrets the bits are useless.
             numbers["secrets"] = [ring.secret, ring.older_secret, ring.older, ring.waiting]
         return numbers, {"bits": np.packbits(self._segments.bits)}
 

@@ -1,4 +1,4 @@
-"""Where in a segment the bits of a key lie."""
+"""Places of a key's bits in a segment."""
 
 from dataclasses import dataclass
 
@@ -18,11 +18,11 @@ class Layout:
     partitioned: bool
     """Whether each hash function has its own part."""
     hash: KeyHash
-    """Gives the block, if there are blocks, and a cell in each part."""
+    """Selects the block, if there are blocks, and a cell in each part."""
     cells: int
-    """Bits among which one index selects: of a part in a block."""
+    """Number of bits from which one index selects: of a part in a block."""
     parts: int
-    """Parts of a segment: 1 if all hash functions share it."""
+    """Parts of a segment: 1 if all hash functions share the segment."""
 
     @classmethod
     def of(cls, spec: FilterSpec, partitioned: bool) -> "Layout":
@@ -33,7 +33,7 @@ class Layout:
         TypeError
             If `partitioned` is not a bool.
         SpecificationError
-            If the bits cannot be shared.
+            If the hash functions cannot share the bits.
         """
         if not isinstance(partitioned, bool):
             raise TypeError(f"partitioned: must be True or False, not {partitioned!r}")

@@ -1,10 +1,10 @@
 """Rings in a file that several processes map: one process writes, the others read.
 
-A file has a header, then a page with the position of the ring, then the memory as
-`CompiledSegments` has it. The position has two slots and a number that selects one of them. The
-extension fills the other slot, and then changes the number, before it clears a segment. Bits of
-a segment that is in the ring are only ever set. So a reader with any position misses no key
-that was inserted before the query began and is within the window when the query ends.
+A file consists of a header, a page with the position of the ring, and the memory of
+`CompiledSegments`. The position has two slots and a number that selects one of them. Before the
+extension clears a segment, it fills the other slot and then changes the number. Bits of a segment
+in the ring are only ever set. So a reader with any position finds every key that was inserted
+before the query began and is within the window when the query ends.
 """
 
 import hashlib
@@ -33,24 +33,25 @@ _KINDS: dict[str, type[SlidingFilter]] = {
 }
 _MAGIC = b"lately live 1\n\0\0"
 _PAGE = 4096
-_POSITION = 12  # integers of a slot, of which the first four count
+_POSITION = 12  # integers of a slot, of which the first four are used
 _WORDS = 1 + 2 * _POSITION
 _START = len(_MAGIC) + 8 + 32
 
 
 def share(model: SlidingFilter, path: str | os.PathLike[str]) -> None:
-    """Write a ring that counts insertions to a file that `attach` opens.
+    """Write a ring that counts insertions to a file for `attach`.
 
-    The file appears complete or not at all. Processes that are attached to an earlier file at
-    the path keep that file.
+    The file appears complete or not at all. Processes with an earlier file at the path keep the
+    earlier file.
 
     Parameters
     ----------
     model : APBF, APBBF, GEBF or BlockedGEBF
-        Built from the extension, with the hash "h3".
+        Must use the extension and the hash "h3".
     path : path
-        Best in memory, such as in ``/dev/shm``: after a restart of the machine, `attach` refuses
-        the file, as the pages on disk may be of different times. `save` is for that.
+        Preferably in memory, such as in ``/dev/shm``. After a restart of the machine `attach`
+        refuses the file, as pages on disk may have different ages. Use `save` for data that must
+        survive a restart.
 
     Raises
     ------
@@ -82,22 +83,22 @@ def share(model: SlidingFilter, path: str | os.PathLike[str]) -> None:
 
 
 def attach(path: str | os.PathLike[str], *, write: bool = False) -> SlidingFilter:
-    """Open a filter that `share` wrote; all processes that open it see one state.
+    """Open a filter that `share` wrote; all processes that open it share one state.
 
-    One process at a time may `write`; the operating system ends that right with the process or
-    the filter. A process that is killed leaves a file that the next writer can open: every key
-    whose insertion was complete is there, and the generation may be longer by the keys of its
-    last call. Do not fork while a filter is attached with `write`.
+    One process at a time may `write`. The operating system releases this right when the process or
+    the filter ends. After a killed writer, the next writer can open the file: every completed
+    insertion is in it, and the generation may be longer by the keys of the last call. Do not fork
+    while a filter is attached with `write`.
 
-    Counters, and `operations`, begin at 0 in each process. A call that would change a filter
-    that was not opened to write gives a ValueError.
+    Counters and `operations` begin at 0 in each process. Without `write`, calls that would change
+    the filter raise ValueError.
 
     Raises
     ------
     LatelyError
-        If another process writes.
+        If `write` is given and another process writes.
     StateFileError
-        If the file is not one of `share`, is damaged, or was written before the machine started.
+        If `share` did not write the file, or it is damaged or older than the machine's start.
     OSError
         If the file cannot be opened.
     """
@@ -137,14 +138,14 @@ def _attached(mapped: mmap.mmap, write: bool) -> SlidingFilter:
         model._adopt(_Reader(model._ring, model._layout, memory, words), _follower(words))
         return model
     segments = CompiledSegments(model._layout, memory, words)
-    # The writer before may have been killed while it cleared the spare.
+    # The previous writer may have been killed while it cleared the spare.
     segments.erase(model._ring.spare)
     model._adopt(segments, None)
     return model
 
 
 class _Reader(CompiledSegments):
-    """Segments that another process writes; it may not have cleared the whole spare yet."""
+    """Segments that another process writes; the spare may not be completely clear yet."""
 
     def __init__(self, ring: RingPosition, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -159,7 +160,7 @@ class _Reader(CompiledSegments):
 
 
 def _header(mapped: mmap.mmap) -> tuple[dict[str, Any], int]:
-    """Return the values of the header, and where the position begins."""
+    """Return the values of the header and the offset of the position."""
     size = int.from_bytes(mapped[len(_MAGIC) : len(_MAGIC) + 8], "little")
     text = mapped[_START : _START + size]
     digest = mapped[_START - 32 : _START]
@@ -169,7 +170,7 @@ def _header(mapped: mmap.mmap) -> tuple[dict[str, Any], int]:
 
 
 def _published(words: NDArray[np.int64]) -> list[int]:
-    """Return the position that was published last."""
+    """Return the position that was published most recently."""
     while True:
         turns = int(words[0])
         first = 1 + _POSITION * (turns & 1)
@@ -186,7 +187,7 @@ def _follower(words: NDArray[np.int64]) -> Callable[[RingPosition], None]:
 
 
 def _lock(file: int, name: str) -> None:
-    """Take the right to write, which lasts as long as the file is mapped."""
+    """Take the right to write, which lasts while the file is mapped."""
     try:
         import fcntl
     except ImportError:
@@ -198,6 +199,6 @@ def _lock(file: int, name: str) -> None:
 
 
 def _boot() -> str:
-    """Return a text that changes when the machine starts; empty where the system has none."""
+    """Return a text that changes at each start of the machine; empty if the system has none."""
     path = Path("/proc/sys/kernel/random/boot_id")
     return path.read_text().strip() if path.exists() else ""

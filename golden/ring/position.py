@@ -1,9 +1,8 @@
 """Position of a filter's ring: its youngest segment, and the secrets of the segments.
 
-With a keyed hash, each segment has a secret from the shift that brings it into
-the ring until it leaves it: insertions write each segment, and queries ask each,
-by that segment's own secret. Hence a new secret forgets no key. The spare is
-empty, so its secret is irrelevant.
+With a keyed hash, each segment keeps one secret from the shift at which it enters the ring until it
+leaves the ring. Insertions and queries use the secret of each segment. Hence no key is forgotten
+when a new secret arrives. The spare is empty, so its secret is irrelevant.
 """
 
 from dataclasses import dataclass, field
@@ -17,29 +16,29 @@ from ..spec import FilterSpec
 class RingPosition:
     """State of a filter apart from its bits.
 
-    Of the insertions of the present generation, `length`, there are `filled` so far; `insertions`
-    and `shifts` are those since construction. The `older` oldest segments of the ring have the
-    secret `older_secret`, the others `secret`.
+    The present generation has `length` insertions, and `filled` of them have occurred. `insertions`
+    and `shifts` count from construction. The `older` oldest segments of the ring have the secret
+    `older_secret`; the others have `secret`.
     """
 
     spec: FilterSpec
     generation: int
-    """Insertions of the generations to come."""
+    """Insertions of each later generation."""
     length: int
     filled: int = 0
     base: int = 0
-    """Physical segment that is the youngest."""
+    """Physical index of the youngest segment."""
     secret: int = field(default=0, repr=False)
     older_secret: int = field(default=0, repr=False)
     older: int = 0
     waiting: int | None = field(default=None, repr=False)
-    """Secret that was loaded and is not used yet."""
+    """Secret that is loaded but not in use yet."""
     insertions: int = 0
     shifts: int = 0
 
     @classmethod
     def first(cls, spec: FilterSpec, secret: int) -> "RingPosition":
-        """Return the position of a new filter, all of whose segments have one secret."""
+        """Return the position of a new filter, whose segments all have one secret."""
         return cls(spec, generation=spec.generation, length=spec.generation, secret=secret)
 
     def ring(self) -> list[int]:
@@ -79,7 +78,7 @@ class RingPosition:
         self.older = self.older_secret = 0
 
     def identity(self) -> tuple[Any, ...]:
-        """Return the part of the state on which equality depends: all but the counters."""
+        """Return the part of the state on which equality depends: all except the counters."""
         secrets = [self.secret_of(index) for index in range(self.spec.ring_segments)]
         return (
             self.spec, self.base, self.filled, self.length, self.generation, secrets, self.waiting,
@@ -97,7 +96,7 @@ class RingPosition:
         Raises
         ------
         ValueError
-            If they do not fit the specification.
+            If the numbers do not fit the specification.
         """
         self.base, self.filled, self.length, self.generation = numbers
         self.insertions, self.shifts = insertions, shifts

@@ -1,10 +1,9 @@
 """Sizes of rings of segments for a window and a mean false-positive rate.
 
-Each function returns parameters of the family's constructor: of the shapes
-that are tried, the one that needs the least memory where its segments are
-full, in the smallest size whose mean rate is at most the given rate. A GEBF
-may need `TOLERATED` of that memory if its columns then fit the words of a
-computer, see `_fitting`.
+Each function tries shapes and returns parameters of the family's constructor: the shape that needs
+the least memory with full segments, in the smallest size whose mean rate is at most the given rate.
+A GEBF may need `TOLERATED` of this memory if its columns then fit the words of a computer, see
+`_fitting`.
 """
 
 import math
@@ -19,7 +18,7 @@ from ..sizing import HASHES, smallest
 from ..spec import FilterSpec
 
 GENERATIONS = range(1, 33)
-"""Generations in the window that are tried: more need more segments, and leave less slack."""
+"""Numbers of generations to try: more generations need more segments and leave less slack."""
 
 APBBF_BLOCK_BITS = 256
 """Bits of a block of an APBBF."""
@@ -28,19 +27,19 @@ GEBF_BLOCK_BITS = 512
 """Bits of a block of a blocked GEBF: a cache line."""
 
 TOLERATED = 1.03
-"""Bits that a GEBF may take, as a share of the least possible bits."""
+"""Memory that a GEBF may take, as a multiple of the least possible bits."""
 
 Shape = tuple[int, int, int, int]
-"""Bits, epochs, hash functions and a size of a GEBF, before its size is the smallest."""
+"""Bits, epochs, hash functions and a size of a GEBF, before the size is minimised."""
 
 
 def _fitting(shapes: list[Shape], sizes: Callable[[Shape], dict[str, int]]) -> dict[str, int]:
-    """Return the sizes of the GEBF that costs a computer the least.
+    """Return the sizes of the GEBF with the lowest cost on a computer.
 
-    A column has a bit of each segment, and takes 8, 16, 32 or 64 bits; an operation reads a column
-    for each hash function. The cost is the product of the memory that all columns take and the hash
-    functions. The shape of the least bits is the result unless a shape within `TOLERATED` costs a
-    tenth less.
+    A column holds one bit of each segment in 8, 16, 32 or 64 bits, and an operation reads one
+    column per hash function. The cost is the memory of all columns times the number of hash
+    functions. The result is the shape with the fewest bits, unless a shape within `TOLERATED` costs
+    a tenth less.
 
     Parameters
     ----------
@@ -68,9 +67,10 @@ def _keeps(family: str, fpr: float, values: dict[str, Any]) -> bool:
 
 
 def apbf_mean_rate(k: int, l: int) -> float:
-    """Return the rate of slices that `k` generations fill to one half, averaged over a generation.
+    """Return the mean rate over a generation of slices that `k` generations fill to one half.
 
-    Generations are long: a slice of i + p generations has a fill of 1 - 2**(-(i + p) / k).
+    Generations are assumed long: after i + p generations a slice has a fill of 1 - 2**(-(i + p) /
+    k).
     """
 
     def rate(phase: float) -> float:
@@ -82,7 +82,7 @@ def apbf_mean_rate(k: int, l: int) -> float:
 
 @lru_cache
 def apbf_shape(window: int, fpr: float, *, mean: bool = False) -> tuple[int, int]:
-    """Return k and l of the smallest APBF whose rate is kept even just before a shift.
+    """Return k and l of the smallest APBF that meets the rate even just before a shift.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def apbf_shape(window: int, fpr: float, *, mean: bool = False) -> tuple[int, int
     fpr : float
         Mean false-positive rate.
     mean : bool
-        Whether it is enough that slices of just that size keep the rate on average.
+        Whether slices of exactly this size need to meet the rate only on average.
     """
     kept = apbf_mean_rate if mean else analysis.apbf_false_positive_rate
     found = []
@@ -169,7 +169,7 @@ def blocked_gebf_sizes(window: int, fpr: float) -> dict[str, int]:
     for hashes in (2, 4, 8, 16):
         for load in np.geomspace(0.01, GEBF_BLOCK_BITS, 80):
             rate = analysis.apbbf_block_false_positive_rate(GEBF_BLOCK_BITS, hashes, load)
-            # The rate is that of the epochs and the guard together.
+            # The rate covers the epochs and the guard together.
             most = math.log1p(-fpr) / math.log1p(-rate) - 1 if 0 < rate < 1 else 0
             for epochs in GENERATIONS[: min(window, int(min(most, 32)))]:
                 blocks = math.ceil(-(-window // epochs) / load)

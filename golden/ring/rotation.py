@@ -1,7 +1,7 @@
-"""When a ring turns: by the number of a generation's insertions, by its age, or by either.
+"""Turns of a ring: after a number of insertions, after a time, or after either.
 
-Turns depend on operations and timestamps alone, never on keys. So `RotationState` goes before
-the memory of a ring of any family, and tells where its shifts are.
+Turns depend only on operations and timestamps, never on keys. So `RotationState` runs before the
+memory of a ring of any family, and determines its shifts.
 """
 
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ class PoolStatus(StrEnum):
     OK = "ok"
     """The whole span is covered, and the false-positive rate is within its bound."""
     WINDOW_SHORTENED = "window shortened"
-    """A slice was retired within the span: keys may be missing; the rate is within its bound."""
+    """A slice was retired within the span, so keys may be missing; the rate is within its bound."""
     RATE_EXCEEDED = "rate exceeded"
-    """A slice has more keys than it should: the rate may be higher; the whole span is covered."""
+    """A slice is overfull, so the rate may exceed its bound; the whole span is covered."""
 
     @property
     def code(self) -> int:
-        """Number of the status in arrays: 0, 1 or 2, in the order above."""
+        """Code of the status in arrays: 0, 1 or 2, in the order above."""
         return STATUSES.index(self)
 
 
@@ -39,31 +39,31 @@ STATUSES: tuple[PoolStatus, ...] = tuple(PoolStatus)
 
 
 BY_CLOCK = "by clock"
-"""Policy of rings that can be joined: they turn at multiples of the time of a generation."""
+"""Policy of joinable rings: they turn at multiples of the time of a generation."""
 
 _RULES = ("overfill", "shorten", BY_CLOCK)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RotationPolicy:
-    """What ends a generation of a ring.
+    """Rule that ends a generation of a ring.
 
     Attributes
     ----------
     writes : int
-        Youngest slices, which every insertion writes: k of an APBF, 1 of a GEBF.
+        Number of youngest slices that every insertion writes: k of an APBF, 1 of a GEBF.
     settled : int
-        Further slices of the ring: l of an APBF, r of a GEBF.
+        Number of other slices of the ring: l of an APBF, r of a GEBF.
     generation : int
-        Insertions that fill a generation, at first.
+        Initial number of insertions that fill a generation.
     span : int, optional
-        Time for which keys are kept. None: generations end by their insertions
-        alone, and slices count whatever their time.
+        Time for which keys are kept. If None, only insertions end a generation, and slices count at
+        any time.
     generation_span : int, optional
-        Time after its first insertion at which a generation is old; with `span` only.
+        Time after its first insertion at which a generation becomes old; only with `span`.
     when_full : str
-        One of `WHEN_FULL`; "shorten" without `span`. With `BY_CLOCK`, no insertion turns the
-        ring: all turns are by `shift`.
+        One of `WHEN_FULL`; "shorten" without `span`. With `BY_CLOCK`, insertions never turn the
+        ring: only `shift` does.
     """
 
     writes: int
@@ -87,16 +87,16 @@ class RotationPolicy:
 
 
 class Followed(NamedTuple):
-    """What `RotationState` tells of each of n operations; all arrays have shape (n,)."""
+    """Effects of `RotationState` on n operations; all arrays have shape (n,)."""
 
     turned: NDArray[np.bool_]
     """Whether the ring turns between an operation's query and its insertion."""
     alive: NDArray[np.int64]
-    """Slices that count in its query: that many of the youngest."""
+    """Number of youngest slices that count in the operation's query."""
     status: NDArray[np.uint8]
-    """Code of the `PoolStatus` of its answer: at its time, before its effects."""
+    """Code of the `PoolStatus` of the answer: at the operation's time, before its effects."""
     guaranteed_span: NDArray[np.int64]
-    """Greatest age at which every key is reported in its answer; -1 if there is none."""
+    """Greatest age at which the answer reports every key; -1 if there is none."""
 
     @classmethod
     def empty(cls, count: int) -> Self:
@@ -110,14 +110,14 @@ class Followed(NamedTuple):
 
 
 class RotationState:
-    """State that decides when a ring turns: what there is to know of its slices but their bits.
+    """State that decides when a ring turns: all state of its slices except their bits.
 
-    A slice *counts* at a time if its last insertion is at most the span ago; the
-    youngest, which are still written, have the time of the last insertion of all. A
-    generation is *full* with `length` insertions, and *old* if it has any and its first
-    one is `generation_span` ago or longer. The ring is *out* of slices while the oldest
-    counts. An insertion turns the ring first if the generation is full or old and the
-    ring is not out; also if it is full, the ring is out, and `when_full` is "shorten".
+    A slice *counts* at a time if its last insertion is at most the span ago. The youngest slices,
+    which are still written, have the time of the ring's last insertion. A generation is *full* when
+    it has `length` insertions, and *old* when its first insertion is at least `generation_span`
+    ago. The ring is *out* of slices while the oldest slice counts. An insertion first turns the
+    ring if the generation is full or old and the ring is not out of slices. It also turns the ring
+    if the generation is full, the ring is out of slices, and `when_full` is "shorten".
 
     Attributes
     ----------
@@ -127,20 +127,20 @@ class RotationState:
     length : int
         Insertions that fill the present generation.
     filled : int
-        Its insertions so far; more than `length` if it is overfull.
+        Insertions of the present generation so far; more than `length` if it is overfull.
     first, last : int
-        Time of the first insertion of the generation, and of the last of all; or `NEVER`.
+        Times of the generation's first insertion and the ring's last insertion; or `NEVER`.
     lost : int
-        Time of the last slice that was retired while it counted, or `NEVER`.
+        Time of the last slice that was retired while it still counted, or `NEVER`.
     latest : int
-        Time of the last insertion or shift, or `NEVER`; no operation is before it.
+        Time of the last insertion or shift, or `NEVER`; no operation has an earlier time.
     settled : list of int
-        Time of each slice that takes no more, by position from the youngest; else `NEVER`.
+        Time of each slice that is no longer written, by position from the youngest; else `NEVER`.
     overfull : list of bool
-        Whether a slice has more insertions than it should, by position.
+        Whether each slice is overfull, by position.
     insertions, shifts, shortened, overfilled : int
-        Since construction: insertions; turns; turns that retired a slice while it
-        counted; insertions beyond the length of their generation.
+        Counts since construction: insertions; turns; turns that retired a slice while it counted;
+        insertions beyond the length of their generation.
     """
 
     def __init__(self, policy: RotationPolicy) -> None:
@@ -152,7 +152,7 @@ class RotationState:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all insertions; the counters go on."""
+        """Forget all insertions; the counters keep their values."""
         slices = self.policy.writes + self.policy.settled
         self.length = self.generation
         self.filled = 0
@@ -161,7 +161,7 @@ class RotationState:
         self.overfull = [False] * slices
 
     def shift(self, now: int) -> None:
-        """Turn at the time `now`, whatever the generation."""
+        """Turn at the time `now`, in any state of the generation."""
         if now <= self._deadline(self.settled[-1]) and self.policy.span is not None:
             self.lost = self.settled[-1]
             self.shortened += 1
@@ -174,7 +174,7 @@ class RotationState:
         self.shifts += 1
 
     def join(self, others: "list[RotationState]") -> None:
-        """Take the insertions of `others` too, which have turned as often at the same times."""
+        """Add the insertions of `others`, which turned at the same times."""
         states = [self, *others]
         self.first = min((one.first for one in states if one.filled), default=self.first)
         for name in ("last", "lost", "latest"):
@@ -189,7 +189,7 @@ class RotationState:
     # At given times
 
     def alive(self, times: Times) -> NDArray[np.int64]:
-        """Slices that count at each of the `times`, shape (n,): that many of the youngest."""
+        """Number of youngest slices that count at each of the `times`, shape (n,)."""
         return self._alive(times, np.full(len(times), self.last))
 
     def status(self, now: int) -> PoolStatus:
@@ -203,7 +203,7 @@ class RotationState:
         return int(self._guaranteed_span(np.array([now]))[0])
 
     def _deadline(self, time: int) -> int:
-        """Last time at which a slice of that time counts."""
+        """Last time at which a slice with a given time counts."""
         return NEVER if time == NEVER else time + self._span
 
     def _alive(self, times: Times, last: Times) -> NDArray[np.int64]:
@@ -214,7 +214,7 @@ class RotationState:
         return np.where(fresh, self.policy.writes + counting, 0)
 
     def _status(self, times: Times, last: Times, filled: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Codes at times, given last insertion and filling of the generation at each."""
+        """Codes at times, given the last insertion and the fill of the generation at each."""
         position = self.overfull.index(True) if True in self.overfull else None
         until: Any = NEVER
         if position is not None:
@@ -234,7 +234,7 @@ class RotationState:
     # Many operations
 
     def follow(self, codes: NDArray[np.uint8], times: Times) -> Followed:
-        """Take part in operations one after another, and tell what depends on times.
+        """Follow operations one after another, and return the results that depend on times.
 
         The `codes`, shape (n,), are values of `Operation`, of the families without
         removal; the `times`, shape (n,), never decrease.
@@ -278,9 +278,9 @@ class RotationState:
         return passage
 
     def vector(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the state as the extension takes it: numbers, settled times, overfull slices."""
+        """Return the state for the extension: numbers, settled times, overfull slices."""
         policy = self.policy
-        # Integers of Python have no largest; no part of a stream reaches this one.
+        # Python's integers are unbounded; no part of a stream reaches this value.
         sizes = [min(size, TIME_LIMIT) for size in (self.filled, self.length, self.generation)]
         moments = self.first, self.last, self.lost, self.latest
         spanned, rule = policy.span is not None, _RULES.index(policy.when_full)
@@ -291,7 +291,7 @@ class RotationState:
     def take(
         self, state: NDArray[np.int64], settled: NDArray[np.int64], overfull: NDArray[np.bool_]
     ) -> None:
-        """Take what the extension has made of the result of `vector`."""
+        """Take over the result of `vector` after the extension has changed it."""
         before = min(self.length, TIME_LIMIT)
         values = state.tolist()
         self.filled, length, _, self.first, self.last, self.lost, self.latest = values[:7]
@@ -307,7 +307,7 @@ class RotationState:
     def _tell(
         self, passage: Followed, times: Times, last: Times, filled: NDArray[np.int64]
     ) -> None:
-        """Fill in what holds at times, given last insertion and filling before each."""
+        """Fill in the results at times, given the last insertion and the fill before each."""
         passage.alive[:] = self._alive(times, last)
         passage.status[:] = self._status(times, last, filled)
         passage.guaranteed_span[:] = self._guaranteed_span(times)
@@ -325,8 +325,8 @@ class RotationState:
         return max(min(full, old), free)
 
     def _stretch(self, inserts: NDArray[np.bool_], times: Times, passage: Followed) -> None:
-        """Count one operation or more of which none turns."""
-        # Times never decrease: the greatest of the insertions is the last one's.
+        """Count one or more operations that do not turn the ring."""
+        # Times never decrease: the last insertion has the greatest time.
         last = np.maximum.accumulate(np.where(inserts, times, self.last))
         filled = self.filled + np.cumsum(inserts)
         before = np.append(self.last, last[:-1]), np.append(self.filled, filled[:-1])
@@ -346,7 +346,7 @@ class RotationState:
     # Files
 
     def numbers(self) -> dict[str, Any]:
-        """Return the state and the counters in numbers that JSON can hold."""
+        """Return the state and the counters as numbers for JSON."""
         return {
             "generation": [self.filled, self.length, self.generation],
             "times": [self.first, self.last, self.lost, self.latest],
@@ -361,7 +361,7 @@ class RotationState:
         Raises
         ------
         KeyError, TypeError, ValueError
-            If it cannot be the state of a ring of this policy.
+            If the numbers cannot be the state of a ring with this policy.
         """
         self.insertions, self.shifts, self.shortened, self.overfilled = numbers["counters"]
         check_whole("insertions", self.insertions, 0)

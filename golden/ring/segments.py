@@ -1,4 +1,4 @@
-"""Segments of a filter in numpy, a byte for each bit, and the operations on them."""
+"""Segments of a filter in numpy, with one byte per bit, and operations on them."""
 
 from collections.abc import Iterator
 from copy import copy
@@ -31,7 +31,7 @@ class Segments:
 
     @property
     def bits(self) -> NDArray[np.bool_]:
-        """Bits, shape (segments, bits); not to be written."""
+        """Bits, shape (segments, bits); do not write to them."""
         return self._memory
 
     @bits.setter
@@ -55,11 +55,11 @@ class Segments:
     def perform(
         self, codes: NDArray[np.uint8], keys: NDArray[np.uint64], ring: RingPosition
     ) -> Ages:
-        """Perform operations one after another, and move the `ring`.
+        """Perform operations one after another, and turn the `ring`.
 
         The `codes`, shape (n,), are values of `Operation`; of `keys`, shape (n, words),
-        there is one for each, also for those that ignore it. Returns the ages that
-        queries found, shape (n,); -1 where nothing was asked.
+        there is one for each operation, also for operations that ignore the key. Returns the ages
+        that queries found, shape (n,); -1 for operations that do not query.
         """
         ages = np.empty(len(codes), np.int64)
         for part in chunks(len(codes), _CHUNK):
@@ -134,7 +134,7 @@ class Segments:
             elif codes[start] == Operation.CLEAR:
                 self._erase(ring)
             if inserts[start] and ring.filled >= ring.length:
-                # Its query still sees the ring as it was; its insertion does not.
+                # The operation's query still sees the old ring; its insertion does not.
                 if queries[start]:
                     one = slice(start, start + 1)
                     self._stretch(states.part(one), queries[one], ~queries[one], ages[one], ring)
@@ -186,7 +186,7 @@ class Segments:
 
 
 class _States:
-    """Hash states of keys under each of the secrets that are asked for, computed once."""
+    """Hash states of keys under each required secret, computed once."""
 
     def __init__(self, key_hash: KeyHash, keys: NDArray[np.uint64]) -> None:
         self._hash = key_hash
@@ -195,7 +195,7 @@ class _States:
         self._span = slice(None)
 
     def part(self, span: slice) -> "_States":
-        """Return the same of a part of the keys."""
+        """Return the states of a part of the keys."""
         part = copy(self)
         part._span = span
         return part

@@ -1,4 +1,4 @@
-"""Slices of bits, searched and written, and slices of the keys for that."""
+"""Searching and writing slices of bits, and slices of keys for this purpose."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -11,7 +11,7 @@ CHUNK = 1 << 15
 
 
 def chunks(count: int, size: int = CHUNK) -> Iterator[slice]:
-    """Cut `count` keys into stretches of `size` at most."""
+    """Cut `count` keys into chunks of at most `size` keys."""
     for start in range(0, count, size):
         yield slice(start, min(count, start + size))
 
@@ -19,9 +19,8 @@ def chunks(count: int, size: int = CHUNK) -> Iterator[slice]:
 def find_runs(matches: Iterable[NDArray[np.bool_]], k: int, count: int) -> NDArray[np.int64]:
     """Find the first run of `k` consecutive slices that each key matches (APBF, section 5.1).
 
-    The `matches`, ndarrays of bool of shape (count,), are those of one slice after
-    the other, youngest first. The result of shape (count,) has the youngest slice
-    of each run; -1 if there is none.
+    The `matches`, ndarrays of bool of shape (count,), hold one slice each, youngest first. The
+    result of shape (count,) holds the youngest slice of each run; -1 if there is none.
     """
     found = np.full(count, -1, np.int64)
     run = np.zeros(count, np.int64)
@@ -33,14 +32,14 @@ def find_runs(matches: Iterable[NDArray[np.bool_]], k: int, count: int) -> NDArr
 
 
 def test_and_set(bits: NDArray[np.bool_], positions: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Set the bits at `positions` one after another; tell for each whether it was set before.
+    """Set the bits at `positions` one after another; return whether each was set before.
 
     Both the positions and the result have shape (n,); `bits`, of shape (m,), is changed.
     """
     before = bits[positions]
     order = np.arange(len(positions))
     first = np.empty(len(bits), np.intp)
-    # Of several assignments to one place the last one stays: backwards, the earliest.
+    # The last assignment to a place stays; in reverse order this is the earliest.
     first[positions[::-1]] = order[::-1]
     before |= first[positions] < order
     bits[positions] = True
@@ -48,7 +47,7 @@ def test_and_set(bits: NDArray[np.bool_], positions: NDArray[np.intp]) -> NDArra
 
 
 def unpacked(packed: NDArray[Any], count: int) -> NDArray[np.bool_]:
-    """Return the `count` bits of a state file, shape (count,), that stand 8 in a byte.
+    """Return the `count` bits of a state file, shape (count,), packed 8 to a byte.
 
     Raises
     ------
@@ -61,12 +60,12 @@ def unpacked(packed: NDArray[Any], count: int) -> NDArray[np.bool_]:
 
 
 def check_whole(name: str, value: object, least: int, most: int | None = None) -> None:
-    """Refuse a `value` of a state file that is not an integer of `least` to `most`.
+    """Refuse a `value` of a state file that is not an integer from `least` to `most`.
 
     Raises
     ------
     ValueError
-        If it is not; the message has the `name` of the number.
+        If the `value` is refused; the message contains the `name` of the number.
     """
     if type(value) is not int or value < least or (most is not None and value > most):
         raise ValueError(f"{name}: {value!r} does not fit the filter")

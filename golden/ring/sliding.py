@@ -1,16 +1,14 @@
 """Base of the count-based filters: a ring of segments that turns.
 
-A segment is a Bloom filter that is written for some generations, then only
-read, then cleared. An insertion writes the `run` youngest segments. A key is
-reported when `run` consecutive segments match. The age-partitioned filters
-have a hash function for each segment (APBF, sections 5.1 and 6); the
-guarded-epoch filters have a run of 1 and one hash function for all segments
-(GEBF, methodology).
+A segment is a Bloom filter that is first written for some generations, then only read, then
+cleared. An insertion writes the `run` youngest segments. A key is reported when `run` consecutive
+segments match. The age-partitioned filters have a hash function for each segment (APBF, sections
+5.1 and 6); the guarded-epoch filters have a run of 1 and one hash function for all segments (GEBF,
+methodology).
 
-The papers' rings have no spare. Here one more segment, always empty, takes the
-place of the one that a shift retires: physical segments keep their hash
-functions in hardware, so the spare has one too, and golden turns through the
-same positions.
+The rings of the papers have no spare. Here one more segment, always empty, replaces the segment
+that a shift retires. Physical segments keep their hash functions in hardware, so the spare has one
+too, and the golden model turns through the same positions.
 """
 
 import inspect
@@ -43,18 +41,18 @@ class SlidingFilter(KeyedRing):
     Parameters
     ----------
     spec : FilterSpec, optional
-        Specification of the filter. Without it, the other keyword arguments
-        give its fields: those of the family, `seed`, `key_bits` and the two below.
+        Specification of the filter. Without it, the other keyword arguments give its fields: the
+        fields of the family, `seed`, `key_bits`, `hash` and `rekey`.
     hash : str
-        "h3", or "siphash" for a hash under a secret.
+        "h3", or "siphash" for a hash with a secret.
     rekey : bool
-        Whether a new secret counts from the next segment on.
+        Whether a new secret takes effect with the next segment.
     partitioned : bool
-        Whether each hash function has its own part of a segment. False lets
-        all of them share the segment's (or block's) bits.
+        Whether each hash function has its own part of a segment. If False, all hash functions share
+        the bits of the segment or block.
     secret : int
-        Secret of all segments at first, for the hash "siphash": at most 128
-        bits, random, and unknown to anyone who chooses keys.
+        Initial secret of all segments, for the hash "siphash": at most 128 bits, random, and
+        unknown to any attacker.
 
     Attributes
     ----------
@@ -67,8 +65,8 @@ class SlidingFilter(KeyedRing):
     ValueError
         If the secret is negative, or has more than 128 bits.
     SpecificationError
-        If another parameter is of the wrong kind or breaks a rule, or there is
-        a secret and the hash takes none.
+        If another parameter has the wrong type or breaks a rule, or if a secret is given and the
+        hash takes none.
     """
 
     specification: ClassVar[type[FilterSpec]] = FilterSpec  # type: ignore[type-abstract]
@@ -76,9 +74,9 @@ class SlidingFilter(KeyedRing):
     supported = (*CountedFilter.supported, Operation.SHIFT)
     _layout_class: type[Layout] = Layout
     _follow: Callable[[RingPosition], None] | None = None
-    """Takes the position over that another process has published; see `live`."""
+    """Takes over the position that another process has published; see `live`."""
     _other_fields: ClassVar[tuple[str, ...]] = ("window", "lanes", "clear")
-    """Fields of the specification that the constructor does not take."""
+    """Fields of the specification that are not arguments of the constructor."""
 
     def __init__(self, spec: FilterSpec | None = None, **parameters: Any) -> None:
         if spec is None:
@@ -119,8 +117,7 @@ class SlidingFilter(KeyedRing):
     def from_spec(cls, spec: FilterSpec, *, secret: int = 0) -> Self:  # type: ignore[override]
         """Build the filter that a specification of the class's family describes.
 
-        Parameters, errors: as for `SlidingFilter`; SpecificationError if the
-        family is another.
+        Parameters, errors: as for `SlidingFilter`; SpecificationError if the family differs.
         """
         return cls(spec, secret=secret)
 
@@ -162,7 +159,7 @@ class SlidingFilter(KeyedRing):
         return compiled.disarm(self._ring)
 
     def shift(self) -> None:
-        """Start a new generation now; as the operation SHIFT."""
+        """Start a new generation now, as the operation SHIFT does."""
         self._performed(Operation.SHIFT, self._no_key)
         self._note_events(1)
 
@@ -174,17 +171,17 @@ class SlidingFilter(KeyedRing):
 
     @property
     def generation(self) -> int:
-        """Insertions in a generation. A new value counts from the next shift or clear on.
+        """Insertions in a generation. A new value takes effect at the next shift or clear.
 
-        Hardware also takes 0. It acts as 1, with one more shift before the first insertion after
-        each SHIFT or CLEAR.
+        Hardware also accepts 0. The value 0 acts as 1, with one more shift before the first
+        insertion after each SHIFT or CLEAR.
 
         Raises
         ------
         TypeError
-            On setting a value that is not an integer.
+            If the new value is not an integer.
         ValueError
-            On setting less than 1.
+            If the new value is less than 1.
         """
         return self._ring.generation
 
@@ -209,12 +206,12 @@ class SlidingFilter(KeyedRing):
 
     @property
     def compiled(self) -> bool:
-        """Whether the operations run in compiled loops; nothing else depends on it."""
+        """Whether operations run in compiled loops; results are the same either way."""
         return not isinstance(self._segments, Segments)
 
     @property
     def ring_position(self) -> int:
-        """Physical segment that is the youngest now."""
+        """Physical index of the youngest segment."""
         return self._ring.base
 
     @property
@@ -228,7 +225,7 @@ class SlidingFilter(KeyedRing):
 
     @property
     def fill(self) -> float:
-        """Share of the bits of all segments, the spare included, that are set."""
+        """Share of set bits in all segments, the spare included."""
         return self._segments.fill()
 
     @property
@@ -242,7 +239,7 @@ class SlidingFilter(KeyedRing):
         return memory
 
     def matches(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Tell whether each segment of the ring, youngest first, has all the bits of each key.
+        """Return whether each segment of the ring, youngest first, has all bits of each key.
 
         Parameters, errors: as `query`. The result is an ndarray of bool, shape (ring_segments, n).
         """
@@ -255,12 +252,12 @@ class SlidingFilter(KeyedRing):
         return found
 
     def fill_ratios(self) -> NDArray[np.float64]:
-        """Share of set bits of each segment of the ring, youngest first, shape (ring_segments,)."""
+        """Share of set bits in each segment of the ring, youngest first, shape (ring_segments,)."""
         ratios: NDArray[np.float64] = self._segments.counts()[self._ring.ring()] / self._layout.bits
         return ratios
 
     def estimated_false_positive_rate(self) -> float:
-        """Probability that a fresh key is reported now, from the bits that are set.
+        """Probability that a fresh key is reported now, computed from the set bits.
 
         The recursion F (APBF, section 5.3) over the probability of a match in
         each segment, which for blocks is the mean over the blocks.
@@ -268,7 +265,7 @@ class SlidingFilter(KeyedRing):
         return self._estimated_rate(self.spec.ring_segments)
 
     def _estimated_rate(self, alive: int) -> float:
-        """Return the same where only the `alive` youngest segments count."""
+        """Return the rate if only the `alive` youngest segments count."""
         layout = self._layout
         shape = (layout.parts, self.spec.segment_blocks, layout.cells)
         fills = [0.0] * self.spec.ring_segments
@@ -286,7 +283,7 @@ class SlidingFilter(KeyedRing):
     def _adopt(
         self, segments: "CompiledSegments", follow: Callable[[RingPosition], None] | None
     ) -> None:
-        """Take other segments in place of those of the constructor."""
+        """Replace the segments of the constructor."""
         self._segments, self._engine, self._follow = segments, segments.engine, follow
 
     @property
@@ -295,7 +292,7 @@ class SlidingFilter(KeyedRing):
 
 
 def _segments(layout: Layout) -> "Segments | CompiledSegments":
-    """Build the memory: compiled where that is wanted, and the loops can take the layout."""
+    """Build the memory: compiled if wanted, and if the loops support the layout."""
     few = layout.spec.segments <= compilation.MOST_SEGMENTS
     few &= layout.spec.parts <= compilation.MOST_PARTS
     if type(layout) is not Layout or not few or not compilation.wanted():

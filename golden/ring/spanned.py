@@ -16,7 +16,7 @@ from .timed_ring import TimeLimitedRing
 
 
 class Spanned(SlidingFilter):
-    """Ring of a family, which has a form whose window is a span of time."""
+    """Ring of a family that also has a form with a span of time."""
 
     @classmethod
     def for_span(
@@ -36,16 +36,16 @@ class Spanned(SlidingFilter):
         span : str, timedelta or timedelta64
             Time for which every key is reported, such as "10min".
         fpr : float
-            Share of fresh keys that may be reported by chance, while keys come at most at
-            the `rate`.
+            Share of fresh keys that may be reported by chance, while keys arrive at most at the
+            `rate`.
         rate : float
-            Highest rate of insertions that is expected, per second.
+            Highest expected rate of insertions, per second.
         when_full : str
-            What happens if more keys come. With "overfill", `fpr` no longer holds, and every
-            key is reported for the span. With "shorten", some keys are reported for less.
+            Behaviour if keys arrive faster. With "overfill", `fpr` no longer holds, and every key
+            is reported for the span. With "shorten", some keys are reported for a shorter time.
         joinable : bool
             Whether `TimeLimitedRing.union` can join the ring with others. The clock alone turns
-            such rings; keys that come in bursts then raise the share of fresh keys.
+            such rings; keys that arrive in bursts then raise the share of fresh keys.
         **options
             `seed`, `key_bits`, `hash`, `secret` and `rekey`, as for the constructor.
 

@@ -30,14 +30,14 @@ class TimeLimitedRing(Joinable):
     """Ring filter of any family whose window is a span of time.
 
     With `when_full` "overfill" every key is reported for `span`, at any rate of insertions.
-    With "shorten" it is reported for `guaranteed_span`. Nothing is reported later than `span`
-    after the last insertion. Slices are retired and queried by their times, as in sections 6.1
-    and 6.4 of the paper of the time-limited filter.
+    With "shorten", a key is reported for `guaranteed_span`. No key is reported later than `span`
+    after the last insertion. Slices are retired and queried by their times, as in sections 6.1 and
+    6.4 of the paper of the time-limited filter.
 
-    Memory, hash functions and answers are as in the family's filter that counts insertions,
-    with two differences. `RotationState` decides when the ring turns, and a key is reported only
-    if the youngest run of slices that it matches still counts. Slices never get younger from one
-    position to the next, so no other run would count.
+    Memory, hash functions and answers equal the family's filter that counts insertions, with two
+    differences. `RotationState` decides when the ring turns. A key is reported only if the youngest
+    run of slices that it matches still counts. Slices never get younger from one position to the
+    next, so no other run would count.
 
     Parameters
     ----------
@@ -46,12 +46,13 @@ class TimeLimitedRing(Joinable):
     secret : int
         As for `SlidingFilter`.
     joinable : bool
-        Whether the ring turns by the clock alone, so that `union` can join rings.
+        Whether only the clock turns the ring, so that `union` can join rings.
 
     Raises
     ------
     SpecificationError
-        If the specification has no `span`, or shortens a joinable ring; else as `SlidingFilter`.
+        If the specification has no `span`, or shortens a joinable ring; otherwise as for
+        `SlidingFilter`.
     """
 
     supported = tuple(Operation)
@@ -65,7 +66,7 @@ class TimeLimitedRing(Joinable):
         self._ring = cast("type[SlidingFilter]", MODELS[spec.family]).from_spec(
             spec.untimed, secret=secret
         )
-        # It turns when it is told to; so it does from the clear on.
+        # The inner ring turns only by SHIFT; this takes effect at the clear.
         self._ring.generation = TIME_LIMIT
         self._ring._empty()
         self._joinable = joinable
@@ -81,7 +82,7 @@ class TimeLimitedRing(Joinable):
             self._engine = compilation.core().TimedRing(self._ring._engine)
 
     def _prepare(self) -> None:
-        """Leave all to the constructor, which takes a specification."""
+        """Do nothing: the constructor takes a specification."""
 
     @classmethod
     def _signature(cls) -> list[inspect.Parameter]:
@@ -94,7 +95,7 @@ class TimeLimitedRing(Joinable):
 
     @classmethod
     def from_spec(cls, spec: FilterSpec, *, secret: int = 0) -> Self:  # type: ignore[override]
-        """Build the filter that `spec` describes, with its `secret`; as the constructor."""
+        """Build the filter that `spec` describes, with its `secret`; as the constructor does."""
         return cls(spec, secret=secret)
 
     @property
@@ -104,41 +105,41 @@ class TimeLimitedRing(Joinable):
 
     @property
     def worst_false_positive_rate(self) -> float:
-        """Expected rate of fresh keys just before a shift, all slices within the span.
+        """Expected false-positive rate just before a shift, with all slices within the span.
 
-        It is a bound in all states but `PoolStatus.RATE_EXCEEDED`.
+        It is an upper bound in all states except `PoolStatus.RATE_EXCEEDED`.
         """
         return self._spec.worst_false_positive_rate
 
     def status(self, now: Now = None) -> PoolStatus:
-        """Tell whether span and false-positive rate are kept at the time `now`, as for `query`.
+        """Report whether the span and the false-positive bound hold at the time `now`.
 
         Raises
         ------
         TypeError, ValueError
-            If it is not a time.
+            If `now` is not a time.
         """
         return self._turns.status(self._moment(now))
 
     def guaranteed_span(self, now: Now = None) -> int:
         """Greatest age at which every key is reported at the time `now`.
 
-        It is `span` unless the window is shortened, and -1 if not even all keys
-        that were inserted at `now` are reported. Errors: as `status`.
+        It is `span` unless the window is shortened. It is -1 if even a key that was inserted at
+        `now` may be missed. Errors: as `status`.
         """
         return self._turns.guaranteed_span(self._moment(now))
 
     def estimated_false_positive_rate(self, now: Now = None) -> float:
-        """Probability that a fresh key is reported at the time `now`, from the bits that are set.
+        """Probability that a fresh key is reported at the time `now`, computed from the set bits.
 
-        As `SlidingFilter` has it; slices that are past the span match nothing. Errors: as `status`.
+        As in `SlidingFilter`; slices past the span match nothing. Errors: as `status`.
         """
         alive = self._turns.alive(self._moments(now, 1))
         return self._ring._estimated_rate(int(alive[0]))
 
     @property
     def fill(self) -> float:
-        """Share of the bits of all slices, the spare included, that are set."""
+        """Share of set bits in all slices, the spare included."""
         return self._ring.fill
 
     @property
@@ -147,9 +148,9 @@ class TimeLimitedRing(Joinable):
         return self._ring.nbytes
 
     def fill_ratios(self) -> NDArray[np.float64]:
-        """Share of set bits of each slice of the ring, youngest first, shape (slices,).
+        """Share of set bits in each slice of the ring, youngest first, shape (slices,).
 
-        It does not matter whether a slice counts.
+        Slices past the span are included.
         """
         return self._ring.fill_ratios()
 
@@ -170,10 +171,10 @@ class TimeLimitedRing(Joinable):
         return events
 
     def shift(self, now: Now = None) -> None:
-        """Start a new generation at the time `now`, as the operation SHIFT.
+        """Start a new generation at the time `now`, as the operation SHIFT does.
 
-        If the oldest slice still counts, keys are lost: it shortens the window.
-        It is the `latest` time from then on. Errors: as `status`.
+        If the oldest slice still counts, keys are lost and the window is shortened. `now` becomes
+        the `latest` time. Errors: as `status`.
         """
         times = self._moments(now, 1)
         self._performed(Operation.SHIFT, np.zeros((1, -(-self.key_bits // 64)), np.uint64), times)
@@ -187,14 +188,14 @@ class TimeLimitedRing(Joinable):
 
     @property
     def generation(self) -> int:
-        """Insertions that fill a generation. A new value counts from the next shift or clear on.
+        """Insertions that fill a generation. A new value takes effect at the next shift or clear.
 
         Raises
         ------
         TypeError
-            On setting a value that is not an integer.
+            If the new value is not an integer.
         ValueError
-            On setting less than 1.
+            If the new value is less than 1.
         """
         return self._turns.generation
 
@@ -219,12 +220,12 @@ class TimeLimitedRing(Joinable):
 
     @property
     def rekey_ready(self) -> bool:
-        """Whether `rekey` takes a secret now, as `SlidingFilter` has it."""
+        """Whether `rekey` takes a secret now, as in `SlidingFilter`."""
         return self._ring.rekey_ready
 
     @property
     def secrets(self) -> list[int]:
-        """Secrets of the segments of the ring, youngest to oldest; zeros if the hash has none."""
+        """Secrets of the ring's segments, youngest to oldest; zeros if the hash takes none."""
         return self._ring.secrets
 
     @property
@@ -275,7 +276,7 @@ class TimeLimitedRing(Joinable):
 
     @property
     def settled_times(self) -> list[int | None]:
-        """Time of the last insertion into each slice that takes no more, else None."""
+        """Time of the last insertion into each slice that is no longer written, else None."""
         return [None if time == NEVER else time for time in self._turns.settled]
 
     @property
@@ -285,7 +286,7 @@ class TimeLimitedRing(Joinable):
 
     @property
     def ring_position(self) -> int:
-        """Physical slice that is the youngest now."""
+        """Physical index of the youngest slice."""
         return self._ring.ring_position
 
     def _state(self) -> State:

@@ -1,7 +1,6 @@
 """Specifications of filters: a class for each family, chosen by ``family``.
 
-The families without hardware stand in modules that this package does not import; `families`
-imports all.
+This package does not import the families without hardware; `families` imports all.
 """
 
 from .base import UNSET as UNSET

@@ -9,7 +9,7 @@ from .timestamp import TIMINGS
 
 
 def any_preset(name: str) -> Specification:
-    """Return the preset of that `name`; errors as `require`, if there is none."""
+    """Return the preset with this `name`; errors as `require` if there is none."""
     require(name in ALL_PRESETS, "preset", f"must be one of {', '.join(ALL_PRESETS)}", name)
     return ALL_PRESETS[name]
 
@@ -19,4 +19,4 @@ ALL_PRESETS: Mapping[str, Specification] = {
     **{f"dictionary-{name}": spec for name, spec in DICTIONARIES.items()},
     **{f"timing-{name}": spec for name, spec in TIMINGS.items()},
 }
-"""`PRESETS`, and those of the other families, each with its family before its name."""
+"""`PRESETS` and the presets of the other families; each of these has its family before its name."""

@@ -20,13 +20,13 @@ from ..hash.digests import DIGESTS, KeyDigest
 from ..times import check_each
 
 UNSET = cast(int, None)
-"""Value of a field that is not given."""
+"""Default value of a required field."""
 
 MOST = 1 << 48
 """Largest value of a field that has no limit of its own."""
 
 VARIABLE = "LATELY_FAMILIES"
-"""Environment variable that names modules, with commas between them, which define families."""
+"""Environment variable with a comma-separated list of modules that define families."""
 
 _FAMILIES: "dict[str, type[Specification]]" = {}
 _FIRST = ("window",)
@@ -34,7 +34,7 @@ _LAST = ("generation", "key_bits", "seed", "lanes", "clear", "hash", "rekey", "d
 
 
 def import_families() -> None:
-    """Import the modules that the environment names: if a family is unknown, and for the planner.
+    """Import the modules that the environment names, for unknown families and the planner.
 
     Errors: as `import_module`.
     """
@@ -43,17 +43,17 @@ def import_families() -> None:
 
 
 def required(*, least: int = 1, most: int = MOST) -> Any:
-    """Declare an integer field of `least` to `most` that has to be given."""
+    """Declare a required integer field from `least` to `most`."""
     return field(default=UNSET, metadata={"required": True, "range": (least, most)})
 
 
 def optional(default: int = UNSET, *, least: int = 1, most: int | None = MOST) -> Any:
-    """Declare an integer field of `least` to `most` that may be left out: then it is `default`."""
+    """Declare an optional integer field from `least` to `most`, with a `default`."""
     return field(default=default, metadata={"range": (least, most)})
 
 
 class _Dispatcher(ABCMeta):
-    """Makes the constructor of an abstract specification that of the family that it is given."""
+    """Lets the constructor of an abstract specification build a given family."""
 
     def __call__(cls, *arguments: Any, **values: Any) -> Any:
         if arguments or "family" not in values:
@@ -69,25 +69,25 @@ class Specification(ABC, metaclass=_Dispatcher):
     """Parameters of a filter, in the terms of its paper.
 
     The constructor of an abstract class takes ``family`` and returns a
-    specification of that family's class. Fields that are left out get the
-    value that the paper sizes for, where it has one.
+    specification of this family's class. Omitted fields get the default of the paper, if the paper
+    has one.
 
     Raises
     ------
     SpecificationError
-        If a field breaks a rule; the message names field, rule and value.
+        If a field breaks a rule; the message names the field, the rule and the value.
     """
 
     family: ClassVar[str] = ""
-    """Family of filters that the class describes; empty in abstract classes."""
+    """Family that the class describes; empty in abstract classes."""
 
     key_bits: int = optional(64, most=4096)
     """Width of a key."""
     seed: int = optional(0, least=0, most=None)
     """Selects the hash functions."""
     digest: str = DIGESTS[0]
-    """Digest that makes keys of text, in software: "blake2b", or "siphash" under keys that the seed
-    and the secret give. See `lately.golden.hash.digests`."""
+    """Digest that turns text into keys, in software: "blake2b", or "siphash" with keys from the
+    seed and the secret. See `lately.golden.hash.digests`."""
 
     def __init_subclass__(cls, *, family: str = "") -> None:
         super().__init_subclass__()
@@ -113,7 +113,7 @@ class Specification(ABC, metaclass=_Dispatcher):
         """Refuse the value of a field unless a condition holds."""
         require(condition, name, rule, getattr(self, name))
 
-    # What the layers above read in place of the family
+    # Properties that upper layers read instead of the family
 
     @property
     def kind(self) -> str:
@@ -122,7 +122,7 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @property
     def timed(self) -> bool:
-        """Whether the window is a span of time; else it counts insertions."""
+        """Whether the window is a span of time; otherwise it counts insertions."""
         return False
 
     @property
@@ -137,17 +137,17 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @property
     def classes(self) -> int | None:
-        """Classes of queries, if a table of thresholds answers; else None."""
+        """Number of query classes, if a table of thresholds answers; otherwise None."""
         return None
 
     @property
     def query_field(self) -> str:
-        """Field by which a query asks: "window" or "query_class"; empty if it has none."""
+        """Field of a query: "window" or "query_class"; empty if a query has none."""
         return ""
 
     @property
     def block_units(self) -> int:
-        """Insertions, or units of time, of one step of a query's window."""
+        """Insertions or units of time in one step of a query's window."""
         units: int = getattr(self, self._block_field) if self._block_field else 1
         return units
 
@@ -164,17 +164,17 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @property
     def slack(self) -> int:
-        """Insertions or units of time past the window for which a trace of a key may be left."""
+        """Insertions or units of time past the window in which a key may still be reported."""
         return self.block_units - 1
 
     @property
     def mean_false_positive_rate(self) -> float:
-        """Expected false-positive rate of a full window of distinct keys, on average."""
+        """Mean expected false-positive rate with a full window of distinct keys."""
         raise NotImplementedError(f"family {self.family} has no known rate")
 
     @property
     def shape(self) -> str:
-        """Family and parameters in few words."""
+        """Short description of family and parameters."""
         return self.family
 
     @property
@@ -184,29 +184,29 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @property
     def cell_name(self) -> str:
-        """Word for what the memory consists of: "bit" or "cell"."""
+        """Word for the unit of the memory: "bit" or "cell"."""
         return "cell"
 
     @property
     def cell_shape(self) -> tuple[int, int, int]:
-        """Parts of the memory, cells of a part, and bits of a cell, as the hardware has them."""
+        """Parts of the memory, cells per part, and bits per cell in hardware."""
         raise NotImplementedError(f"family {self.family} has no hardware")
 
     def query_numbers(self, windows: ArrayLike | None, count: int) -> NDArray[np.int64]:
-        """Return the numbers by which queries ask in hardware, shape (count,): blocks or classes.
+        """Return the numbers in hardware queries, shape (count,): blocks or classes.
 
         Parameters
         ----------
         windows : array_like of int, shape (count,) or (), optional
-            Windows in the unit of the filter's, which is the default. If there are classes, the
-            classes of the queries, by default 0.
+            Windows in the unit of the filter's window, which is the default. For filters with
+            classes, the classes of the queries, by default 0.
         count : int
 
         Raises
         ------
         TypeError, ValueError
-            If they are not integers, have another shape, or one of them is out of range or
-            a window that is no whole number of blocks. Also if queries have no `query_field`.
+            If the values are not integers or have another shape, if a value is out of range or not
+            a whole number of blocks, or if queries have no `query_field`.
         """
         if not self.query_field:
             if windows is not None:
@@ -231,7 +231,7 @@ class Specification(ABC, metaclass=_Dispatcher):
         return blocks
 
     _block_field: ClassVar[str] = ""
-    """Name of the field that holds `block_units`, if they are not 1."""
+    """Name of the field that holds `block_units`, if it is not 1."""
 
     _window_field: ClassVar[str] = "window"
     """Name of the field that holds the window."""
@@ -240,9 +240,9 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def families(cls) -> "dict[str, type[Self]]":
-        """Families that the constructor can be given, and the class of each.
+        """Families that the constructor accepts, with their classes.
 
-        Those whose modules have been imported: `lately.golden.Specification` comes with all.
+        Only families whose modules are imported; `lately.golden.Specification` imports all.
         """
         if cls.family:
             return {cls.family: cls}
@@ -250,7 +250,7 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def of_family(cls, family: object) -> "type[Self]":
-        """Return the class of a `family`, which is one of `families`; errors as `require`."""
+        """Return the class of a `family` from `families`; errors as `require`."""
         if isinstance(family, str) and family not in _FAMILIES:
             import_families()
         kinds = cls.families()
@@ -262,9 +262,9 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def own(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of this family among `values` by name.
+        """Return the fields of this family from `values`, by name.
 
-        Others must be None. Errors: as `require`.
+        Other values must be None. Errors: as `require`.
         """
         names = cls.field_names()
         rule = f"must not be given for family {cls.family}"
@@ -283,7 +283,7 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def required_fields(cls) -> tuple[str, ...]:
-        """Names of the fields that have to be given, in the order of a file."""
+        """Names of the required fields, in the order of a file."""
         needed = {item.name for item in fields(cls) if "required" in item.metadata}
         return tuple(name for name in cls.field_names() if name in needed)
 
@@ -291,7 +291,7 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Build from a mapping of field names to `values`; unknown names are refused.
+        """Build a specification from a mapping of field names to `values`; refuse unknown names.
 
         Errors: as `require`.
         """
@@ -313,7 +313,7 @@ class Specification(ABC, metaclass=_Dispatcher):
         return kind(**kind.own(values))
 
     def to_dict(self) -> dict[str, Any]:
-        """Fields that are set, in order; a digest only if it is not BLAKE2b."""
+        """Fields that are set, in order; the digest only if it is not BLAKE2b."""
         values = {name: getattr(self, name) for name in self.field_names()}
         if self.digest == DIGESTS[0]:
             del values["digest"]
@@ -321,7 +321,7 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a TOML file of fields at `path`.
+        """Read a TOML file with the fields at `path`.
 
         Raises
         ------
@@ -334,7 +334,7 @@ class Specification(ABC, metaclass=_Dispatcher):
             with open(path, "rb") as file:
                 values = tomllib.load(file)
         except (ValueError, RecursionError) as error:
-            # Besides TOMLDecodeError: no UTF-8, integers of thousands of digits, deep nesting.
+            # Also for invalid UTF-8, integers with thousands of digits, and deep nesting.
             raise SpecificationError(f"{os.fspath(path)}: must be a TOML file: {error}") from None
         try:
             return cls.from_dict(values)
@@ -342,19 +342,19 @@ class Specification(ABC, metaclass=_Dispatcher):
             raise SpecificationError(f"{os.fspath(path)}: {error}") from None
 
     def to_toml(self, path: str | os.PathLike[str]) -> None:
-        """Write a TOML file, named by `path`, of the fields that are set."""
+        """Write a TOML file at `path` with the fields that are set."""
         with replace_file(path) as file:
             file.write(self.toml().encode())
 
     @property
     def fingerprint(self) -> bytes:
-        """First 8 bytes of SHA-256 over the fields that concern hardware: all but the digest."""
+        """First 8 bytes of SHA-256 over the fields that affect hardware: all except the digest."""
         values = {name: value for name, value in self.to_dict().items() if name != "digest"}
         text = json.dumps(values, sort_keys=True)
         return hashlib.sha256(text.encode()).digest()[:8]
 
     def key_digest(self, secret: int = 0) -> KeyDigest:
-        """Return the digest that makes keys of text, of a filter that has this `secret`."""
+        """Return the digest that turns text into keys, for a filter with this `secret`."""
         return KeyDigest(self.key_bits, self.digest, self.seed, secret)
 
     def toml(self) -> str:
@@ -378,20 +378,20 @@ def require(condition: bool, name: str, rule: str, value: object) -> None:
     Raises
     ------
     SpecificationError
-        With a message of name, rule and value.
+        If the condition is false; the message has the name, the rule and the value.
     """
     if not condition:
         raise SpecificationError(f"{name}: {rule}, not {value!r}")
 
 
 def require_digest(value: object) -> None:
-    """Refuse a value that is not the name of a digest; as `require`."""
+    """Refuse a value that does not name a digest; errors as `require`."""
     known = isinstance(value, str) and value in DIGESTS
     require(known, "digest", f"must be one of {', '.join(DIGESTS)}", value)
 
 
 def require_integer(name: str, value: object, least: int = 1, most: int | None = None) -> None:
-    """Refuse the value of a field unless it is an integer of `least` to `most`; as `require`."""
+    """Refuse the value of a field unless it is an integer from `least` to `most`."""
     require(type(value) is int, name, "must be an integer", value)
     number = cast(int, value)
     require(number >= least, name, f"must be at least {least}", value)

@@ -1,4 +1,4 @@
-"""Specification of the window dictionary, with the sizes of its cells and its presets."""
+"""Specification of the window dictionary, its cell sizes and its presets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,30 +10,31 @@ from ..sizing import smallest
 from .base import Specification, optional, require, required
 
 SWEPT_PER_ROW = 10
-"""Least insertions to each row of a sweep: six clocks to look at it, others to find idle ones."""
+"""Fewest insertions per row of a sweep: six cycles to check the row, the others to find idle
+cycles."""
 
 SWEEP_MARGIN = 256
-"""Insertions by which a sweep may be late, operations under way included."""
+"""Insertions by which a sweep may be late, including operations in flight."""
 
 MOST_COLUMNS = 12
-"""Columns of a dictionary that is sized for a window, at most."""
+"""Most columns of a dictionary that is sized for a window."""
 
 MOST_STASHED = 0.01
-"""Entries in the stash of such a dictionary, at most, on average."""
+"""Greatest mean number of entries in the stash of such a dictionary."""
 
 MOST_MOVED = 1 / 40
-"""Share of the insertions that find no cell in such a dictionary with moves, at most."""
+"""Greatest share of insertions that find no cell in such a dictionary with moves."""
 
 MOST_MOVING_COLUMNS = 8
-"""Columns of such a dictionary with moves, at most: in more, so full, entries move for long."""
+"""Most columns of such a dictionary with moves: with more columns this full, moves take long."""
 
 MOVING: Mapping[str, Any] = {"stash": 16, "moves": 64}
-"""Stash and moves of such a dictionary: entries that find no cell wait for moves there."""
+"""Stash and moves of such a dictionary: an entry without a cell waits in the stash for moves."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WindowDictionarySpec(Specification, family="window-dictionary"):
-    """Window dictionary, with fields as `WindowDictionary` has them."""
+    """Window dictionary, with the fields of `WindowDictionary`."""
 
     window: int = required(most=1 << 30)
     columns: int = required(most=64)
@@ -41,10 +42,10 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
     digest_bits: int = required(most=62)
     stash: int = optional(8, most=256)
     moves: int = optional(most=1 << 16)
-    """Most entries that an insertion moves to make room; without it, entries never move."""
+    """Most entries that an insertion moves to make room; if omitted, entries never move."""
     hash: str = "h3"
-    """"h3", whose constants are public, or "siphash", which takes a secret that is loaded at run
-    time and is no part of a specification."""
+    """"h3", whose constants are public, or "siphash", which takes a secret. The secret is loaded at
+    run time and is not part of a specification."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -67,7 +68,7 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
 
     @property
     def query_field(self) -> str:
-        """Field by which a query asks."""
+        """Field of a query."""
         return "window"
 
     @property
@@ -77,18 +78,18 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
 
     @property
     def cell_shape(self) -> tuple[int, int, int]:
-        """Parts of the memory, cells of a part, and bits of a cell, as the hardware has them."""
+        """Parts of the memory, cells per part, and bits per cell in hardware."""
         return self.columns, self.rows, self.cell_bits
 
     @property
     def shape(self) -> str:
-        """Family and parameters in few words."""
+        """Short description of family and parameters."""
         moves = ", moves" if self.moves else ""
         return f"{self.family} {self.columns} x {self.rows:,}, D={self.digest_bits}{moves}"
 
     @property
     def mean_false_positive_rate(self) -> float:
-        """Expected false-positive rate of a full window of distinct keys."""
+        """Expected false-positive rate with a full window of distinct keys."""
         return digest_false_positive_rate(self.window, self.digest_bits)
 
     @property
@@ -98,7 +99,7 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
 
     @property
     def rest_bits(self) -> int:
-        """Bits of a digest that a cell holds, the rest."""
+        """Bits of a digest that a cell holds: the remainder."""
         return self.digest_bits - self.row_bits
 
     @property
@@ -112,18 +113,18 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
 
     @property
     def cell_bits(self) -> int:
-        """Bits of a cell: whether it holds an entry, its timestamp, and the rest."""
+        """Bits of a cell: a valid bit, the timestamp, and the remainder."""
         return 1 + self.timestamp_bits + self.rest_bits
 
     @property
     def storage_bits(self) -> int:
-        """Bits of all cells, and of the stash, which holds whole digests."""
+        """Bits of all cells and of the stash, which holds whole digests."""
         stashed = 1 + self.timestamp_bits + self.digest_bits
         return self.columns * self.rows * self.cell_bits + self.stash * stashed
 
 
 def least_columns(window: int, rows: int, *, moves: bool = False) -> int | None:
-    """Return the fewest columns of so many `rows` that keep to `MOST_STASHED`, or `MOST_MOVED`.
+    """Return the fewest columns of `rows` that meet `MOST_STASHED` or `MOST_MOVED`.
 
     None if more than `MOST_COLUMNS` would be needed, or `MOST_MOVING_COLUMNS`.
 
@@ -132,7 +133,7 @@ def least_columns(window: int, rows: int, *, moves: bool = False) -> int | None:
     window, rows : int
         As for `lately.golden.analysis.column_loads`.
     moves : bool
-        Whether entries move, so that the stash is only where they wait.
+        Whether entries move, so that the stash only holds waiting entries.
     """
     least, last, stashed = 1, MOST_COLUMNS, MOST_STASHED
     if moves:
@@ -144,7 +145,7 @@ def least_columns(window: int, rows: int, *, moves: bool = False) -> int | None:
 
 
 def least_digest_bits(window: int, fpr: float) -> int:
-    """Return the fewest bits of a digest with which a full window keeps the rate `fpr`.
+    """Return the fewest digest bits with which a full window meets the rate `fpr`.
 
     Parameters
     ----------
@@ -155,7 +156,7 @@ def least_digest_bits(window: int, fpr: float) -> int:
 
 
 def dictionary_preset(name: str) -> WindowDictionarySpec:
-    """Return the preset of `DICTIONARIES` of that `name`; errors as `require`, if there is none."""
+    """Return the preset of `DICTIONARIES` with this `name`; errors as `require`."""
     require(name in DICTIONARIES, "preset", f"must be one of {', '.join(DICTIONARIES)}", name)
     return DICTIONARIES[name]
 
@@ -169,13 +170,12 @@ DICTIONARIES: Mapping[str, WindowDictionarySpec] = {
     "ring-tiny": WindowDictionarySpec(
         window=40, columns=3, rows=32, digest_bits=9, stash=8, moves=64, key_bits=9
     ),
-    # With moves 3 columns, or 8, are enough: 6 block RAMs, and 24.
+    # With moves, 3 or 8 columns are enough: 6 or 24 block RAMs.
     "ring-1000": WindowDictionarySpec(window=1000, columns=3, rows=1024, digest_bits=20, **MOVING),
     "ring-10000": WindowDictionarySpec(
         window=10_000, columns=8, rows=2048, digest_bits=22, **MOVING
     ),
 }
-"""Dictionaries by name, most by their window: their cells just fill block RAMs of an ECP5.
-
-Among all presets they are called ``dictionary-tiny`` and so on, see `any_preset`.
+"""Dictionaries by name, most named after their window: their cells just fill block RAMs of an ECP5.
+In `any_preset` their names are ``dictionary-tiny`` and so on.
 """

@@ -1,4 +1,4 @@
-"""The base of all specifications, with every family of the package in its register."""
+"""The base of all specifications, with every family of the package registered."""
 
 from . import dictionary_sizes, ring, timestamp
 from .base import Specification

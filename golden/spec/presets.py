@@ -1,4 +1,4 @@
-"""Named specifications, used alike by tests, synthesis and docs."""
+"""Named specifications for tests, synthesis and documentation."""
 
 import tomllib
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from .ring import FilterSpec
 
 
 def preset(name: str) -> FilterSpec:
-    """Return the preset of that `name`; errors as `require`, if there is none."""
+    """Return the preset with this `name`; errors as `require` if there is none."""
     require(name in PRESETS, "preset", f"must be one of {', '.join(PRESETS)}", name)
     return PRESETS[name]
 
@@ -23,4 +23,4 @@ def _load() -> dict[str, FilterSpec]:
 
 
 PRESETS: Mapping[str, FilterSpec] = _load()
-"""Named specifications, those of ``presets.toml``."""
+"""Named specifications from ``presets.toml``."""

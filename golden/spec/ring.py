@@ -1,4 +1,4 @@
-"""Specifications of the filters that are a ring of segments.
+"""Specifications of rings.
 
 The age-partitioned families take ``k``, ``l`` and the size of a segment; the
 guarded-epoch families take ``window``, ``epochs``, ``hashes`` and the ``bits``
@@ -17,15 +17,15 @@ from .base import UNSET, optional, require, required
 from .span import SpanSpecification
 
 SHARDS: Mapping[int, int] = {1: 1, 2: 3, 4: 6}
-"""Shards that the keys of so many lanes are spread over."""
+"""Number of shards for each number of lanes."""
 
-# Ages are 16-bit integers; the others keep the hash functions countable.
+# Ages are 16-bit integers; the other limits bound the number of hash functions.
 _GENERATIONS = 32767
 _HASHES = 4096
 
 
 class Geometry(NamedTuple):
-    """Shape of a ring and of its segments; the numbers as `FilterSpec` has them."""
+    """Shape of a ring and of its segments; the fields are as in `FilterSpec`."""
 
     generations: int
     run: int
@@ -36,14 +36,13 @@ class Geometry(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class FilterSpec(SpanSpecification):
-    """A sliding-window filter whose segments form a ring, the kind for which hardware exists.
+    """A sliding-window filter whose segments form a ring.
 
-    Fields that are left out get the value that the papers size for;
-    afterwards no derived field is None.
+    Omitted fields get the defaults of the papers; after construction no derived field is None.
     """
 
     blocked: ClassVar[bool] = False
-    """Whether a key has its bits in one block of each segment."""
+    """Whether the bits of a key are in one block of each segment."""
 
     size_field: ClassVar[str]
     """Name of the field that sets the size of a segment."""
@@ -56,16 +55,16 @@ class FilterSpec(SpanSpecification):
     """Insertions between two shifts (g; the epoch length of a GEBF)."""
     lanes: int = optional(1)
     """Keys that the hardware accepts per cycle: 1, 2 or 4; 1 with a span. With several lanes, the
-    bits of every segment are divided among `shards`, and a key has its bits in one of them."""
+    bits of every segment are divided among `shards`, and the bits of a key are in one shard."""
     clear: int = optional()
-    """Bits of each memory that the hardware zeroes per cycle, and reads. Power of two; by default
-    the least that zeroes a segment within a generation."""
+    """Bits of each memory that the hardware reads or zeroes per cycle. A power of two; by default
+    the least width that zeroes a segment within a generation."""
     hash: str = "h3"
-    """"h3", whose constants are public, or "siphash", which takes a secret that is loaded at run
-    time and is no part of a specification."""
+    """"h3", whose constants are public, or "siphash", which takes a secret. The secret is loaded at
+    run time and is not part of a specification."""
     rekey: bool = False
-    """Whether a new secret counts from the next segment on, so that no key is forgotten for it.
-    Without, it counts from the next clear on."""
+    """Whether a new secret takes effect with the next segment, so that no key is forgotten. If
+    False, the secret takes effect at the next clear."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -87,7 +86,7 @@ class FilterSpec(SpanSpecification):
 
     @abstractmethod
     def _check_segment(self) -> None:
-        """Check the fields that a segment's size depends on."""
+        """Check the fields that determine the size of a segment."""
 
     def _check_shards(self) -> None:
         whole = getattr(self, self.size_field) % self.shards == 0
@@ -95,7 +94,7 @@ class FilterSpec(SpanSpecification):
         self._hold(self.size_field, whole, rule)
 
     def _complete(self) -> None:
-        """Derive generation and window where they are not given, and check them."""
+        """Derive generation and window if they are not given, and check them."""
         generations = self.window_generations
         if self.generation is None:
             object.__setattr__(self, "generation", self._default_generation())
@@ -129,17 +128,17 @@ class FilterSpec(SpanSpecification):
 
     @property
     def cell_name(self) -> str:
-        """Word for what the memory consists of."""
+        """Word for the unit of the memory."""
         return "bit"
 
     @property
     def cell_shape(self) -> tuple[int, int, int]:
-        """Memories of bits, the bits of each, and 1."""
+        """Number of bit memories, bits of each, and 1."""
         return self.segments * self.parts, self.part_bits, 1
 
     @property
     def shared_cells(self) -> int:
-        """Bits that hash functions share if they have no parts of their own; 0 if they cannot."""
+        """Bits that hash functions share if they have no own parts; 0 if they cannot share."""
         return 0
 
     @property
@@ -164,7 +163,7 @@ class FilterSpec(SpanSpecification):
 
     @property
     def segments(self) -> int:
-        """Segments that exist: those in the ring and the spare."""
+        """Physical segments: the ring and the spare."""
         return self.ring_segments + 1
 
     @property
@@ -174,12 +173,12 @@ class FilterSpec(SpanSpecification):
 
     @property
     def shards(self) -> int:
-        """Shards that keys are spread over: three for every two lanes, so that none is full."""
+        """Number of shards: three for every two lanes, so that no shard is overloaded."""
         return SHARDS[self.lanes]
 
     @property
     def segment_blocks(self) -> int:
-        """Blocks of a segment, the same number in every shard; 1 where the family has none."""
+        """Blocks of a segment, the same number in every shard; 1 if the family has none."""
         return self._geometry.blocks
 
     @property
@@ -195,7 +194,7 @@ class FilterSpec(SpanSpecification):
     @property
     @abstractmethod
     def shard_sizes(self) -> dict[str, int]:
-        """Fields that give one shard its size, where the lanes have several."""
+        """Fields that set the size of one shard."""
 
     @property
     def part_bits(self) -> int:
@@ -218,7 +217,7 @@ class FilterSpec(SpanSpecification):
 
     @property
     def shape(self) -> str:
-        """Family and parameters in few words."""
+        """Short description of family and parameters."""
         return f"{self.family} {self._shape.format(self)}"
 
     @property
@@ -241,7 +240,7 @@ class FilterSpec(SpanSpecification):
 
     @property
     def slack(self) -> int:
-        """Insertions past the guaranteed window after which no trace of a key is left.
+        """Insertions past the guaranteed window after which no trace of a key remains.
 
         k g (APBF, section 5.2); one epoch (GEBF, proposition 1).
         """
@@ -256,8 +255,8 @@ class FilterSpec(SpanSpecification):
     def segment_false_positive_rates(self, *, phase: float) -> list[float]:
         """Probability that a fresh key matches, for each segment from youngest to oldest.
 
-        The `phase` is the share of the current generation that has been inserted, 0 to
-        1; every inserted key is taken to be distinct.
+        The `phase` is the share of the current generation that has been inserted, 0 to 1. Inserted
+        keys are assumed to be distinct.
         """
         shape = {"blocks": self.segment_blocks, "cells": self.cells, "parts": self.parts}
         loads = analysis.segment_loads(self.run, self.window_generations, self.generation, phase)
@@ -286,7 +285,7 @@ class FilterSpec(SpanSpecification):
 
 @dataclass(frozen=True, kw_only=True)
 class AgePartitionedSpec(FilterSpec):
-    """Ring of which an insertion writes several segments, each with its own hash function.
+    """Ring in which an insertion writes several segments, each with its own hash function.
 
     The `window` may be given in place of ``generation``.
     """
@@ -301,7 +300,7 @@ class AgePartitionedSpec(FilterSpec):
 
     @abstractmethod
     def _full(self) -> int:
-        """Return the generation that fills the segments to one half, as the paper has it."""
+        """Return the generation that fills the segments to one half, as in the paper."""
 
     @property
     def hash_functions(self) -> int:
@@ -309,7 +308,7 @@ class AgePartitionedSpec(FilterSpec):
         return self.segments
 
     def with_generations(self, generations: int) -> Self:
-        """Return the same with another number of generations in the window, each as full."""
+        """Return this specification with another number of generations, at the same fill."""
         return replace(self, l=generations, window=UNSET, generation=UNSET)
 
 
@@ -378,7 +377,7 @@ class APBBFSpec(AgePartitionedSpec, family="apbbf"):
 
 @dataclass(frozen=True, kw_only=True)
 class GuardedEpochSpec(FilterSpec):
-    """Ring of which an insertion writes one segment, with one hash function for all."""
+    """Ring in which an insertion writes one segment; all segments share one hash function."""
 
     size_field = "bits"
 
@@ -397,7 +396,7 @@ class GuardedEpochSpec(FilterSpec):
 
     @property
     def npws(self) -> float:
-        """1/r: the guard epoch is reported in full, and nothing older is."""
+        """1/r: keys of the guard epoch are all reported, and no older key is."""
         return 1 / self.epochs
 
 
@@ -468,7 +467,7 @@ class BlockedGEBFSpec(GuardedEpochSpec, family="blocked-gebf"):
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     family: kind.required_fields() for family, kind in FilterSpec.families().items()
 }
-"""Families that are a ring, each with the parameters that it requires."""
+"""Ring families, each with its required parameters."""
 
 
 def require_power_of_two(name: str, value: int) -> None:

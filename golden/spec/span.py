@@ -1,4 +1,4 @@
-"""The fields of specifications whose window may be a span of time."""
+"""Fields of specifications whose window may be a span of time."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Self, cast
@@ -7,7 +7,7 @@ from ..times import TIME_LIMIT
 from .base import Specification, optional
 
 WHEN_FULL = ("shorten", "overfill")
-"""What a full generation does while the oldest segment is within the span."""
+"""Effects of a full generation while the oldest segment is within the span."""
 
 TIME_FIELDS = ("span", "generation_span", "when_full")
 """Fields of specifications whose window is a span of time."""
@@ -15,14 +15,14 @@ TIME_FIELDS = ("span", "generation_span", "when_full")
 
 @dataclass(frozen=True, kw_only=True)
 class SpanSpecification(Specification):
-    """A specification whose window is a span of time if it has one, else counted in insertions."""
+    """A specification whose window is a span of time, or a number of insertions without `span`."""
 
     span: int = optional(most=TIME_LIMIT - 1)
-    """Time for which a key is guaranteed to be reported, in units of the timestamps. Without it,
-    the window is counted in insertions; the two fields below must then not be given."""
+    """Time for which a key is guaranteed to be reported, in units of the timestamps. Without
+    `span`, the window is counted in insertions, and the two fields below must be omitted."""
     generation_span: int = optional(most=TIME_LIMIT)
-    """Time after which a generation ends even if it is not full; by default the least with which
-    the generations of the window take longer than `span`."""
+    """Time after which a generation ends even if it is not full; by default the least time with
+    which the generations of the window take longer than `span`."""
     when_full: str = cast(str, None)
     """One of `WHEN_FULL`, by default "shorten"."""
 
@@ -38,7 +38,7 @@ class SpanSpecification(Specification):
         return replace(self, **none)
 
     def _complete_times(self, generations: int) -> None:
-        """Derive what ends each of the window's generations, and check it."""
+        """Derive and check the fields that end a generation."""
         if not self.timed:
             for name in TIME_FIELDS[1:]:
                 self._hold(name, getattr(self, name) is None, "must not be given without span")

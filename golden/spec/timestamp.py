@@ -1,6 +1,6 @@
-"""Specifications of the filters whose cells hold timestamps; fields as their models have them.
+"""Specifications of filters whose cells hold timestamps, with the fields of their models.
 
-Fields that a model can derive from the others may be left out, and are then None.
+Fields that a model can derive may be omitted, and are then None.
 """
 
 from abc import abstractmethod
@@ -21,7 +21,7 @@ _REQUIRED = {"required": True}
 
 @dataclass(frozen=True, kw_only=True)
 class TimingSpec(Specification, family="timing"):
-    """Timing Bloom filter, with fields as `TimingBloomFilter` has them."""
+    """Timing Bloom filter, with the fields of `TimingBloomFilter`."""
 
     window: int = required(most=_LONGEST)
     cells: int = required(most=_LONGEST)
@@ -31,14 +31,14 @@ class TimingSpec(Specification, family="timing"):
 
 @dataclass(frozen=True, kw_only=True)
 class BlockTimingSpec(TimingSpec, family="block-timing"):
-    """Block timing Bloom filter, with fields as `BlockTimingBloomFilter` has them."""
+    """Block timing Bloom filter, with the fields of `BlockTimingBloomFilter`."""
 
     block: int = required(most=_LONGEST)
 
 
 @dataclass(frozen=True, kw_only=True)
 class InferentialSpec(TimingSpec, family="inferential"):
-    """Inferential time-decaying filter, with fields as `InferentialFilter` has them."""
+    """Inferential time-decaying filter, with the fields of `InferentialFilter`."""
 
     block: int = optional(1, most=_LONGEST)
     distinct: Mapping[str, Any] = field(default=cast(dict[str, Any], None), metadata=_REQUIRED)
@@ -50,9 +50,9 @@ class InferentialSpec(TimingSpec, family="inferential"):
 
 @dataclass(frozen=True, kw_only=True)
 class StampedPartsSpec(Specification):
-    """Timing Bloom filter whose hash functions have a part of the cells each.
+    """Timing Bloom filter in which each hash function has its own part of the cells.
 
-    Stamps are numbers of blocks: stretches of the stream between two moves of its clock.
+    Stamps are block numbers; a block is the part of the stream between two clock steps.
     """
 
     hashes: int = required(most=_HASHES)
@@ -60,12 +60,14 @@ class StampedPartsSpec(Specification):
     cells: int = required(most=_LONGEST)
     """Cells of a part."""
     stamp_bits: int = optional(least=2, most=64)
-    """c: bits of a cell in hardware, where stamps come round after 2**c blocks. By default the
-    fewest that leave the sweep as many blocks as the window has."""
+    """c: bits of a cell in hardware, where stamps wrap after 2**c blocks. By default the fewest
+    bits that leave the sweep as many blocks as the window has."""
     classes: int = optional(most=_CLASSES)
-    """Classes of queries, which a table of thresholds answers; by default a query has a window."""
+    """Number of query classes, if a table of thresholds answers; by default a query has a
+    window."""
     phase_bits: int = optional(least=0, most=_LONGEST.bit_length())
-    """q: digits of the insertions into the block that the table goes by; 0 by default."""
+    """q: leading bits of the number of insertions into the block that select a phase of the table;
+    0 by default."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -83,7 +85,7 @@ class StampedPartsSpec(Specification):
         if self.classes is None:
             self._hold("phase_bits", self.phase_bits is None, "must not be given without classes")
             return
-        # A threshold is one more at most, and a byte.
+        # A threshold is at most one more, and fits in a byte.
         self._hold("hashes", self.hashes < 255, "must be at most 254 with classes")
         if self.phase_bits is None:
             object.__setattr__(self, "phase_bits", 0)
@@ -101,18 +103,18 @@ class StampedPartsSpec(Specification):
 
     @property
     def query_field(self) -> str:
-        """Field by which a query asks."""
+        """Field of a query."""
         return "window" if self.classes is None else "query_class"
 
     @property
     def cell_shape(self) -> tuple[int, int, int]:
-        """Parts of the memory, cells of a part, and bits of a cell, as the hardware has them."""
+        """Parts of the memory, cells per part, and bits per cell in hardware."""
         return self.hashes, self.cells, self.stamp_bits
 
     @property
     @abstractmethod
     def mean_false_positive_rate(self) -> float:
-        """Expected false-positive rate of a full window of distinct keys."""
+        """Expected false-positive rate with a full window of distinct keys."""
 
     @property
     def storage_bits(self) -> int:
@@ -131,18 +133,18 @@ class StampedPartsSpec(Specification):
 
     @property
     def sweep_blocks(self) -> int:
-        """Blocks within which the hardware's sweep must come back to a cell: 2**c - 2 - W."""
+        """Blocks within which the hardware's sweep must return to a cell: 2**c - 2 - W."""
         return (1 << self.stamp_bits) - 2 - self.window_blocks
 
     @property
     def index_sizes(self) -> tuple[int, ...]:
-        """Ranges of the indices of the one hash function: of the cells of each part."""
+        """Ranges of the indices of the hash function: the cells of each part."""
         return (self.cells,) * self.hashes
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionedTimingSpec(StampedPartsSpec, family="partitioned-timing"):
-    """Partitioned timing Bloom filter, with fields as `PartitionedTimingFilter` has them."""
+    """Partitioned timing Bloom filter, with the fields of `PartitionedTimingFilter`."""
 
     window: int = required(most=_LONGEST)
     block: int = optional(1, most=_LONGEST)
@@ -164,7 +166,7 @@ class PartitionedTimingSpec(StampedPartsSpec, family="partitioned-timing"):
 
 @dataclass(frozen=True, kw_only=True)
 class TimedTimingSpec(StampedPartsSpec, family="timed-timing"):
-    """The same with a clock of time, with fields as `TimedTimingFilter` has them."""
+    """Partitioned timing Bloom filter with a span, with the fields of `TimedTimingFilter`."""
 
     span: int = required(most=TIME_LIMIT - 1)
     period: int = optional(1, most=TIME_LIMIT - 1)
@@ -173,7 +175,7 @@ class TimedTimingSpec(StampedPartsSpec, family="timed-timing"):
 
     @property
     def timed(self) -> bool:
-        """Whether the window is a span of time: always."""
+        """Whether the window is a span of time: always True."""
         return True
 
     @property
@@ -183,7 +185,7 @@ class TimedTimingSpec(StampedPartsSpec, family="timed-timing"):
 
 
 def timing_preset(name: str) -> StampedPartsSpec:
-    """Return the preset of `TIMINGS` of that `name`; errors as `require`, if there is none."""
+    """Return the preset of `TIMINGS` with this `name`; errors as `require`."""
     require(name in TIMINGS, "preset", f"must be one of {', '.join(TIMINGS)}", name)
     return TIMINGS[name]
 
@@ -199,4 +201,4 @@ TIMINGS: Mapping[str, StampedPartsSpec] = {
     # 9 block RAMs for each part make 36.
     "counted-default": PartitionedTimingSpec(window=5700, hashes=4, cells=8192, stamp_bits=18),
 }
-"""Timing filters in parts by name: with a clock of time, and with one of insertions."""
+"""Partitioned timing filters by name: with windows of time, and of insertions."""
