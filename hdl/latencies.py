@@ -41,10 +41,10 @@ CROWDED_BLOCKS = 56
 """Block RAMs up to which one address register leads to each; more where there are more."""
 
 SELECTED_DIGITS = 2
-"""Binary digits by which a bit is selected from the words of block RAMs in a clock."""
+"""Binary digits by which a bit is selected from the words of block RAMs in a cycle."""
 
 DEFAULT_LEVELS = 2
-"""Levels of look-up tables between two registers, if no clock is asked for."""
+"""Levels of LUTs between two registers, if no clock is named."""
 
 CONTROL_LAG = 3
 """Cycles by which the control of a core comes after its key."""
@@ -83,7 +83,7 @@ TICKS_WAITING = 15
 """Ticks that wait for their effect at most."""
 
 PERIOD_BITS = 24
-"""Width of the number of clocks between two ticks that is set at run time."""
+"""Width of the number of cycles between two ticks that is set at run time."""
 
 TIMED_GENERATION = 16
 """Shortest generation at which operations flow, if the window is one in time."""
@@ -126,7 +126,7 @@ MOST_MEMORIES = 1 << 11
 """Memories of a unit, at most, for the same reason; of explicit block RAMs each is one."""
 
 MOST_CLEAR = 1 << 12
-"""Bits of each memory that are zeroed per clock, at most, for the same reason."""
+"""Bits of each memory that are zeroed per cycle, at most, for the same reason."""
 
 MOST_SEGMENTS = 1 << 8
 """Segments of a ring, at most: the size of their masks and runs grows faster than their number."""
@@ -166,7 +166,7 @@ def memory_latency(*, bits: Any, clear: Any, registers: Any = 1) -> Any:
     """Return the cycles from an address to its bit, for a part of `bits`, `clear` at a time.
 
     `registers` lead to the memory, and two are the block RAM. The bit is selected from the words
-    of all block RAMs by `SELECTED_DIGITS` binary digits per clock; where more than two registers
+    of all block RAMs by `SELECTED_DIGITS` binary digits per cycle; where more than two registers
     lead to the memory, one leads from it.
     """
     _, rows = memory_shape(bits=bits, clear=clear)
@@ -249,7 +249,7 @@ def detector_latency(*, levels: int = DEFAULT_LEVELS, **figures: Any) -> Any:
 def paged_latency(depth: int, *, far: bool = False) -> int:
     """Return the cycles from a read address of a `PagedMemory` to its word.
 
-    A read makes the first choice among the pages; each clock after it makes two.
+    A read makes the first choice among the pages; each cycle after it makes two.
 
     Parameters
     ----------

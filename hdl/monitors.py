@@ -27,7 +27,7 @@ def recovering(m, unit, wrongs):
     m : Module
         All of the unit.
     unit : Component
-        With the ports `alarm_ports`: ``fault`` is high for the clock of the reset.
+        With the ports `alarm_ports`: ``fault`` is high for the cycle of the reset.
     wrongs : iterable of Value
         Whether something does not hold that always does. Each gets a register of its own, as they
         come from far apart.
@@ -55,7 +55,7 @@ def watch_count(m, count, name, *, more, less=0):
     name : str
         Prefix of the registers' names.
     more, less : Value
-        Whether the count has one more, or one less, in the next clock.
+        Whether the count has one more, or one less, in the next cycle.
     """
     # Counted the other way, and so no register of the other count.
     other = Signal(len(count), name=f"{name}_other", init=~count.init & (1 << len(count)) - 1)
@@ -112,7 +112,7 @@ def watch_results(m, *, i, accepted, queue, places, lags, due, valid_next):
     i : stream
         Requests.
     accepted : Signal
-        Whether one was accepted in the clock before.
+        Whether one was accepted in the cycle before.
     queue : ResultQueue
         With `check`.
     places : Signal
@@ -121,7 +121,7 @@ def watch_results(m, *, i, accepted, queue, places, lags, due, valid_next):
     lags : (int, int)
         Clocks by which the count of places knows of tags and of results later than the queue.
     due, valid_next : Value
-        Whether a verdict must come in the next clock, and whether one does.
+        Whether a verdict must come in the next cycle, and whether one does.
     """
     missed = registered(m, due ^ valid_next, "missed")
     tagged = delayed(m, queue.tagged, lags[0], "tagged_before")

@@ -1,4 +1,4 @@
-"""Queue in which results wait to be taken."""
+"""Queue for results under back-pressure."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
@@ -11,11 +11,10 @@ from .pipeline import registered, successor
 
 
 class ResultQueue(wiring.Component):
-    """Joins each verdict with the tag of its operation, and keeps both until they are taken.
+    """Queue that joins each verdict with the tag of its operation.
 
-    Tags and verdicts come in the same order, each tag before its verdict.
-    There is no check for room: whoever writes counts the places, and a queue
-    that need not look whether it is full is a fast one.
+    Tags and verdicts arrive in the same order, each tag before its verdict. The queue does not
+    check for room, which keeps it fast: the component that writes counts the free places.
 
     Latency `LATENCY` cycles from `valid_next` to `o.valid`, one result per cycle.
 
@@ -29,26 +28,26 @@ class ResultQueue(wiring.Component):
         High bits of the verdict with registers of their own for their places, so that a wide
         verdict may lie in two parts of the chip.
     distributed : bool
-        Whether results must be in look-up tables: wide ones would be in a block RAM otherwise,
-        whose output comes late.
+        Whether LUTs must hold the results. Synthesis would otherwise put wide results into a block
+        RAM, whose output is slow.
     copies : int
-        Of each word; of three most count.
+        Copies of each word; three copies vote.
     check : bool
-        Whether the places of words are watched.
+        Whether the queue checks the places of its words.
 
     Members
     -------
     tag_valid, tag : In
     status_valid, status : In
-        In the same order too, each before its verdict; only if it has bits.
+        In the same order, each status before its verdict; only if ``status_bits`` is not 0.
     valid_next, verdict : In
         Each verdict in the cycle after `valid_next`.
     o : Out(stream.Signature({"verdict", "status", "tag"}))
         Verdict in the low bits.
     illegal : Out(1)
-        If places are watched: in the cycle before, two were not as far apart as they always are.
+        With `check` only: in the previous cycle the distance of two places was illegal.
     tagged, given : Out(range(2 * depth))
-        If they are watched: tags that have come, and results that have been taken, modulo twice the
+        With `check` only: the number of tags received, and of results taken, modulo twice the
         depth.
 
     Errors: as `require_integer`.
@@ -109,7 +108,7 @@ class ResultQueue(wiring.Component):
         m = Module()
         taken = Signal()
         load = Signal()
-        # Counts modulo twice the depth, which tells a full queue from an empty one.
+        # Counts modulo twice the depth distinguish a full queue from an empty one.
         read = Signal(range(2 * self._depth))
         after = Signal(range(2 * self._depth), init=1)
         # Whether a result is stored, as the last cycle found it; after a load, whether another is.
@@ -175,7 +174,7 @@ class ResultQueue(wiring.Component):
             # Verdicts come later than statuses, by as many as are under way.
             under_way = Signal(range(self._depth))
             m.d.sync += under_way.eq(under_way + self.status_valid - came)
-            # The sum takes a clock, and the comparison another.
+            # The sum takes a cycle, and the comparison another.
             due = registered(m, (places["verdicts"] + under_way)[: len(read)], "statuses_due")
             apart.append(registered(m, places["statuses"], "statuses_before") != due)
         tagged = places.get("tags")

@@ -38,7 +38,7 @@ def count_events(m, unit, events, *, amounts=()):
 
 
 class EventCounter(wiring.Component):
-    """Counts the bits of `event` that are high, cycle by cycle, modulo ``2**width``; or adds it.
+    """Counter of the high bits of `event`, or sum of its values, modulo ``2**width``.
 
     The carry between digits is registered, so that a wide counter is as fast as a narrow one:
     `count` is exact `latency` cycles after the last event.

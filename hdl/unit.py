@@ -214,7 +214,7 @@ class BaseUnit(wiring.Component):
 
 
 class Unit(BaseUnit):
-    """A unit of one lane: front end, core, and a queue of results. See `BaseUnit`.
+    """Unit of one lane: a front end, a core and a result queue. See `BaseUnit`.
 
     It accepts one operation per cycle for as long as its results are taken. A result comes
     `latency` cycles after the acceptance of its operation if the results before it have been taken.

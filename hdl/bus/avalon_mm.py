@@ -13,7 +13,7 @@ OKAY, SLAVEERROR = 0, 2
 
 
 class AvalonMm(wiring.Component):
-    """Avalon-MM agent before registers, with one access at a time.
+    """Avalon-MM agent for the registers, with one access at a time.
 
     WAITREQUEST is high from the cycle after an access is taken until the cycle in which its
     answer leaves. A read is answered by READDATAVALID, a write by WRITERESPONSEVALID. RESPONSE is

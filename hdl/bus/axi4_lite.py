@@ -13,11 +13,11 @@ OKAY, SLVERR = 0, 2
 
 
 class Axi4Lite(wiring.Component):
-    """AXI4-Lite subordinate before registers.
+    """AXI4-Lite subordinate for the registers.
 
     Address and data of a write may come in any order. One access is performed at a time; reads
     and writes that wait take turns. All outputs are registers, or have a gate to one: none
-    depends on an input in the same clock. What is offered stays until it is taken. An access that
+    depends on an input in the same cycle. What is offered stays until it is taken. An access that
     fails is answered by SLVERR. The lowest two bits of an address and AxPROT are ignored.
 
     Members

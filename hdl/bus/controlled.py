@@ -134,10 +134,10 @@ class Controlled(wiring.Component):
 
 
 class ControlledUnit(Controlled):
-    """A unit whose settings, counters and secret are registers behind a bus.
+    """Unit with a bus that accesses its settings, counters and secret as registers.
 
     While `enable` is low, or an order to SHIFT or CLEAR waits, no operation is taken: `i.ready` is
-    low. An order is performed `GENERATION_LEAD` clocks after it came, so that it heeds the settings
+    low. An order is performed `GENERATION_LEAD` cycles after it came, so that it heeds the settings
     before it, and as soon as the unit takes it; it has no result. If requests carry times, an
     order has the time of the last request taken.
 

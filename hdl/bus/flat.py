@@ -146,7 +146,7 @@ def payload_fields(payload, port_of, *, padded=()):
 
 
 class AxisUnit(FlatUnit):
-    """A unit between two AXI4-Streams.
+    """Unit with an AXI4-Stream input and an AXI4-Stream output.
 
     Requests come on ``s_axis``: keys in TDATA, each in as many bytes as it needs, the first byte in
     the lowest bits; the other fields in TUSER. Results leave on ``m_axis``: tags in TUSER, the
@@ -275,7 +275,7 @@ def _ports(prefix, payload, apart, last):
 
 
 class RawUnit(FlatUnit):
-    """A unit with a port for each field, and valid and ready for both streams.
+    """Unit with a port for each field, and with valid and ready for both streams.
 
     Parameters
     ----------
@@ -347,7 +347,7 @@ class RawUnit(FlatUnit):
 
 
 class AvalonUnit(RawUnit):
-    """A unit between two Avalon streams, of ready latency 0 and symbols of a byte.
+    """Unit with an Avalon-ST input and output, ready latency 0 and symbols of one byte.
 
     Each stream has its fields in one port, those of each lane in whole bytes. The first symbol is
     in the lowest bits.
@@ -378,7 +378,7 @@ class AvalonUnit(RawUnit):
 
 
 class ExternUnit(RawUnit):
-    """A unit of fixed latency without ready, for pipelines of match and action.
+    """Unit of fixed latency without ready, for match-action pipelines.
 
     Each request has its result `latency` cycles later. One that comes while the unit cannot take
     it, see the unit's `i.ready`, is not performed: its result is `out_refused`, with all other

@@ -18,14 +18,14 @@ class AccessSignature(wiring.Signature):
     Members
     -------
     read, write : Out(1)
-        High for a clock: an access begins. What comes with it stays until `done`.
+        High for a cycle: an access begins. What comes with it stays until `done`.
     address : Out
         Of a word.
     data : Out(32)
     strobe : Out(4)
         Bytes that are written.
     done : In(1)
-        High for a clock, a fixed time later: the access is done.
+        High for a cycle, a fixed time later: the access is done.
     error : In(1)
         With `done`: there is no such register, or it cannot be accessed so now; nothing has
         changed.
@@ -49,9 +49,9 @@ class AccessSignature(wiring.Signature):
 
 
 class RegisterBank(wiring.Component):
-    """The words of a `RegisterMap`.
+    """Registers of a `RegisterMap`.
 
-    A read takes `READ_LATENCY` clocks and a write `WRITE_LATENCY`. Counters are read as the last
+    A read takes `READ_LATENCY` cycles and a write `WRITE_LATENCY`. Counters are read as the last
     snapshot found them, all digits of one moment though their carries take some clocks. A register
     that is a stream is loaded by writing its last word; as long as that waits to be taken, its
     words cannot be written. Nor can the orders SHIFT and CLEAR while one of them waits.
@@ -68,7 +68,7 @@ class RegisterBank(wiring.Component):
     generation, control_enable, ... : Out
         Settings.
     control_shift, ... : Out(1)
-        Orders: high for a clock.
+        Orders: high for a cycle.
     faults_overrun, ... : In(1)
         Events that are kept until they are cleared.
     secret, table : Out(stream.Signature)
@@ -143,7 +143,7 @@ class RegisterBank(wiring.Component):
         return written, reads[-1] | writes[-1]
 
     def _elaborate_known(self, m, name, words):
-        """Return, a clock later, whether there is a word at the address, of those that count."""
+        """Return, a cycle later, whether there is a word at the address, of those that count."""
         known = Signal(name=name)
         places = sum(1 << word.address // WORD_BYTES for word in words)
         m.d.sync += known.eq(
@@ -238,7 +238,7 @@ class RegisterBank(wiring.Component):
         return held
 
     def _elaborate_read(self, m, values):
-        """Return the word at the address, chosen by two digits of the address in a clock."""
+        """Return the word at the address, chosen by two digits of the address in a cycle."""
         level = {word.address // WORD_BYTES: self._value(word, values)
                  for word in self._registers.words}  # fmt: skip
         for low in range(0, WORD_ADDRESS_BITS, 2):

@@ -10,9 +10,9 @@ from .register_map import WORD_BYTES
 
 
 class Wishbone(wiring.Component):
-    """Wishbone B4 slave before registers, for classic and for pipelined masters.
+    """Wishbone B4 slave for the registers, for classic and pipelined masters.
 
-    STALL is low in the clock in which an access is answered and no other, so that a pipelined
+    STALL is low in the cycle in which an access is answered and no other, so that a pipelined
     master holds its request as a classic one does. All outputs are registers, or have a gate to
     one. A request that its master gives up before its answer, by CYC or STB, may have been
     performed, and gets no answer. An access that fails is answered by ERR.

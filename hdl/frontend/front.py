@@ -1,4 +1,4 @@
-"""Front ends of units: what turns operations into the control flags of a core."""
+"""Front ends of units: they convert operations into the control flags of a core."""
 
 from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
@@ -12,7 +12,7 @@ from .schedule import Schedule
 
 
 class FrontEnd(wiring.Component):
-    """Front end of a ring: turns operations into the control flags of the core, one per cycle.
+    """Front end of a ring: converts one operation per cycle into control flags of the core.
 
     Counts the insertions of the generation, and lets the first insertion of
     the next one carry the shift. Nothing that was accepted ever stalls: an
@@ -23,9 +23,9 @@ class FrontEnd(wiring.Component):
     `minimum_generation`, when they are let in one at a time, each with a
     clean spare. At longer generations insertions never wait.
 
-    Latency `LATENCY` clocks from acceptance on `i` to `control`, for all but
-    SHIFT and CLEAR. A SHIFT keeps `i.ready` low for `SHIFT_PAUSE` clocks if the
-    spare is clean; otherwise, as a CLEAR, until `PAUSE` clocks at most after it is.
+    Latency `LATENCY` cycles from acceptance on `i` to `control`, for all but
+    SHIFT and CLEAR. A SHIFT keeps `i.ready` low for `SHIFT_PAUSE` cycles if the
+    spare is clean; otherwise, as a CLEAR, until `PAUSE` cycles at most after it is.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class FrontEnd(wiring.Component):
     minimum_generation : int
         Shortest generation within which the spare is cleaned in time.
     clear_words : int
-        Clocks that clearing takes; after them it is as `clean` says.
+        Cycles that clearing takes; after them it is as `clean` says.
     window : TimeWindow, optional
         What else ends generations.
     when_full : str, optional
@@ -46,12 +46,12 @@ class FrontEnd(wiring.Component):
     -------
     i : In(stream.Signature(Operation))
     credit : In(1)
-        Whether operations may be accepted two clocks from now.
+        Whether operations may be accepted two cycles from now.
     clean : In(1)
         Whether the spare is clean.
     generation : In(generation_bits)
         Insertions in a generation, at least 1. A generation that begins with an operation which
-        is accepted `LEAD` clocks after a change, or later, has the new length.
+        is accepted `LEAD` cycles after a change, or later, has the new length.
     adopt : In(1)
         Whether a shift or clear brings in a secret that waits.
     turned : Out(1)
@@ -150,7 +150,7 @@ class FrontEnd(wiring.Component):
 
 
 class PlainFrontEnd(wiring.Component):
-    """Front end of a core without generations: a gate, and what makes ticks.
+    """Front end of a core without generations: a gate and a source of ticks.
 
     SHIFT does nothing. A CLEAR, as after reset, closes the gate until all is clean.
 

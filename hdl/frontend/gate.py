@@ -11,7 +11,7 @@ from ..pipeline import delayed, registered
 
 
 class Serializer(wiring.Component):
-    """Takes in the operations that cannot simply flow, and says when the gate may open again.
+    """Holds operations that must wait, and signals when the gate may open again.
 
     Such an operation comes alone: the gate closes behind it. A SHIFT or
     CLEAR is held until the spare is clean and then released. After a CLEAR,
@@ -23,14 +23,14 @@ class Serializer(wiring.Component):
     Parameters
     ----------
     start : int
-        Clocks from reset to the first CLEAR.
+        Cycles from reset to the first CLEAR.
     check : bool
         Whether there is `opens`.
 
     Members
     -------
     arrive : In(1)
-        The gate closes. In two clocks running, what came in before the second counts.
+        The gate closes. In two cycles running, what came in before the second counts.
     accepted, operation : In
         With `arrive`: whether an operation came in last, and which.
     one_at_a_time : In(1)
@@ -42,7 +42,7 @@ class Serializer(wiring.Component):
     clears : Out(1)
         Whether it clears. Steady from `fill` to the next arrival.
     release : Out(1)
-        The held operation takes effect, two clocks later.
+        The held operation takes effect, two cycles later.
     result : Out(1)
         With `release`: a result is due.
     turn : Out(1)
@@ -56,7 +56,7 @@ class Serializer(wiring.Component):
     """
 
     SETTLE = SPARE_SETTLE
-    """Clocks until what went before has had its effect on `clean`."""
+    """Cycles until what went before has had its effect on `clean`."""
 
     def __init__(self, *, start, check=False):
         require_integer("Start", start, least=1)
@@ -124,7 +124,7 @@ class Serializer(wiring.Component):
 
 
 class Gate(wiring.Component):
-    """Admits operations while there are credits; those that must be alone, one at a time.
+    """Admits operations while there are credits; some operations one at a time.
 
     Knows no family. Nothing that was accepted ever stalls: an operation that may have to wait
     closes the gate behind itself, and a `Serializer` holds it until its time has come.
@@ -213,7 +213,7 @@ class Gate(wiring.Component):
         m.d.sync += inside.eq(inside + (self.i.valid & self.i.ready) - self.valid)
         # What was held comes out as the gate opens, and nothing new is in so soon.
         left = delayed(m, serializer.open, 2, "opened") & inside.any()
-        # Otherwise only what was accepted in the last two clocks is inside.
+        # Otherwise only what was accepted in the last two cycles is inside.
         entered = [self.i.valid & self.i.ready]
         was_closed = [closed]
         for clock in range(self.LATENCY):

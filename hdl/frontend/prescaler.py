@@ -8,14 +8,14 @@ from ..parameters import require_integer
 
 
 class Prescaler(wiring.Component):
-    """Makes a tick every `period` clocks, for ever; the first comes `least` clocks after reset.
+    """Generates a tick every `period` cycles, from `least` cycles after reset.
 
     Parameters
     ----------
     width : int
         Bits of a period.
     least : int
-        Shortest period, which a shorter one counts as.
+        Shortest period; a shorter setting acts as this one.
 
     Members
     -------
@@ -34,7 +34,7 @@ class Prescaler(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # Clocks to the next tick, less two.
+        # Cycles to the next tick, less two.
         left = Signal(signed(len(self.period) + 1), init=self._least - 2)
         length = Signal.like(left)
         m.d.sync += [

@@ -9,10 +9,10 @@ from ..parameters import require_integer
 
 
 class Stamps(wiring.Component):
-    """Lets time go on to that of the next operation, before it passes.
+    """Advances time to the time of each operation before the operation passes.
 
-    Operations of one time pass one per clock, three clocks later. One of a later time waits until
-    those before it have had their effects, and until time has gone on: it comes `INTERVAL` clocks
+    Operations of one time pass one per cycle, three cycles later. One of a later time waits until
+    those before it have had their effects, and until time has gone on: it comes `INTERVAL` cycles
     after the one before, and `TimeWindow.SETTLE` more for each settled segment that expires before
     it. An operation of an earlier time passes as one of the time that
     has been reached. Times are compared modulo ``2**len(time)``: a silence must be shorter than
@@ -40,13 +40,13 @@ class Stamps(wiring.Component):
     """
 
     LATENCY = STAMP_LATENCY
-    """Clocks that an operation takes which does not wait."""
+    """Cycles that an operation takes which does not wait."""
 
     INTERVAL = 20
-    """Clocks from an operation that flows to one of a later time, if no segment expires."""
+    """Cycles from an operation that flows to one of a later time, if no segment expires."""
 
     SETTLE = 4
-    """Clocks from the acceptance of an operation until it has had its effect, if it flows."""
+    """Cycles from the acceptance of an operation until it has had its effect, if it flows."""
 
     def __init__(self, *, request, span):
         time_bits = Shape.cast(request["time"].shape).width

@@ -10,7 +10,7 @@ from ..pipeline import below, registered
 
 
 class GenerationLength(wiring.Component):
-    """Takes the generation length over every `PERIOD` cycles, and tells ahead if it is short.
+    """Samples the generation length every `PERIOD` cycles, and announces short generations.
 
     Parameters
     ----------
@@ -65,9 +65,9 @@ class GenerationLength(wiring.Component):
 
 
 class GenerationCounter(wiring.Component):
-    """Tells when a generation is full, one event per cycle.
+    """Counts insertions and signals a full generation; one event per cycle.
 
-    Counts up to 0, from minus the length: the sign tells whether insertions are left.
+    The count runs from minus the length up to 0: its sign shows whether insertions are left.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class GenerationCounter(wiring.Component):
 
 
 class SpareTimer(wiring.Component):
-    """Tells whether the spare is clean: `words` cycles after the last start.
+    """Signals that the spare is clean, `words` cycles after the last start.
 
     Parameters
     ----------
@@ -166,13 +166,13 @@ _TIMED = {"old": In(1), "out": In(1), "beyond": Out(1)}
 
 
 class Schedule(wiring.Component):
-    """Ends generations: the first insertion after a full one, or an old one, carries the shift.
+    """Ends a full or old generation: the next insertion carries the shift.
 
     By count alone if `when_full` is None. Otherwise a full or old generation goes on while the
     oldest segment counts, or with "shorten" an old one only.
 
-    Tells when operations must come one at a time, because a shift could find the spare unclean:
-    in generations shorter than `minimum_generation`.
+    In generations shorter than `minimum_generation` a shift could find the spare unclean.
+    `one_at_a_time` is then high.
 
     Parameters
     ----------

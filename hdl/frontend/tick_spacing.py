@@ -9,20 +9,20 @@ from ..parameters import require_integer
 
 
 class TickSpacing(wiring.Component):
-    """Lets a tick pass at once, or as soon as the last one was `least` clocks ago.
+    """Delays a tick until at least `least` cycles after the previous tick.
 
     Up to `lately.hdl.latencies.TICKS_WAITING` ticks wait; more are lost.
 
     Parameters
     ----------
     least : int
-        Clocks from one tick to the next, at least.
+        Cycles from one tick to the next, at least.
 
     Members
     -------
     i : In(1)
     tick : Out(1)
-        One clock after a tick that need not wait.
+        One cycle after a tick that need not wait.
 
     Errors: as `require_integer`.
     """

@@ -13,7 +13,7 @@ from ..pipeline import registered
 
 
 class TimeWindow(wiring.Component):
-    """Keeps the times of the segments of a time-limited ring, and makes time go on.
+    """Keeps the times of the segments of a time-limited ring, and advances time.
 
     `lately.golden.RotationPolicy` has the rules. A segment counts while its last insertion is at
     most `span` ticks ago. The `run` youngest share the time of the last insertion; each of the
@@ -21,7 +21,7 @@ class TimeWindow(wiring.Component):
     that do not, so that one number tells them apart.
 
     A tick takes effect between two operations and takes no clock of theirs. Which segments it lets
-    expire is found out beforehand, one after another, so that nothing is compared in the clock in
+    expire is found out beforehand, one after another, so that nothing is compared in the cycle in
     which it counts; that is marked for good, so that no silence wraps. A tick waits until it is
     known, and one that makes a generation old until the spare is clean.
 
@@ -59,21 +59,21 @@ class TimeWindow(wiring.Component):
     clean : In(1)
         Whether the spare is clean.
     old, out : Out(1)
-        For the operation of this clock: whether its generation is old, and whether the oldest
+        For the operation of this cycle: whether its generation is old, and whether the oldest
         segment of the ring counts.
     limit : Out(range(generations + 2))
-        For the operation of the last clock: the settled segments that count, and one; 0 if none of
+        For the operation of the last cycle: the settled segments that count, and one; 0 if none of
         the ring does.
     status : Out(STATUS_BITS)
-        For the operation of two clocks ago, before its effects: the code of a
+        For the operation of two cycles ago, before its effects: the code of a
         `lately.golden.PoolStatus`.
     time : Out(time_bits)
         For the same: the tick counter.
     covered : Out(range(span + 2))
         Ticks, the present one included, of which every key is still reported.
     reported : Out
-        A layout of ``status``, ``time`` and ``covered``, all for the operation of three clocks ago,
-        before its effects; the port `covered` may be a clock late.
+        A layout of ``status``, ``time`` and ``covered``, all for the operation of three cycles ago,
+        before its effects; the port `covered` may be a cycle late.
     shortened, overfilled : Out(1)
         A segment that counted was retired; an insertion was beyond the capacity.
 
@@ -87,7 +87,7 @@ class TimeWindow(wiring.Component):
     """Outputs that a unit counts."""
 
     SETTLE = 5
-    """Clocks from a change to what has expired by then."""
+    """Cycles from a change to what has expired by then."""
 
     MEMORY = memory.Memory
     """Holds the times of the settled segments."""
@@ -154,7 +154,7 @@ class TimeWindow(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # What came in the clock before takes effect in this one, ahead of its tick.
+        # What came in the cycle before takes effect in this one, ahead of its tick.
         self._insert = registered(m, self.insert, "insert_before")
         self._turn = registered(m, self.turn & ~self.clear, "turn_before")
         self._clear = registered(m, self.clear, "clear_before")
@@ -202,7 +202,7 @@ class TimeWindow(wiring.Component):
         self._ages = begun_before & self._expired(m, "first", first, self._generation_span - 1)
 
     def _expired(self, m, name, time, limit):
-        """Return whether a time is more than `limit` before the target, two clocks later."""
+        """Return whether a time is more than `limit` before the target, two cycles later."""
         age = registered(m, (self._target - time)[: self._bits], f"{name}_age")
         return registered(m, (age > limit) | self._far, f"{name}_expired")
 
@@ -280,7 +280,7 @@ class TimeWindow(wiring.Component):
         """Let time go on as soon as it is known what expires, and the spare is clean."""
         waiting = Signal(range(TICKS_WAITING + 1))
         ages = Signal()
-        # A clock ahead; nothing but a change can undo it.
+        # A cycle ahead; nothing but a change can undo it.
         may = Signal()
         m.d.comb += [
             ages.eq(self._ages & ~self.old),
@@ -333,7 +333,7 @@ def _report(m, window):
         m.d.sync += overfull.eq(overfull + 1)
     m.d.comb += [window.shortened.eq(retired), window.overfilled.eq(window._beyond)]
     if window._reports:
-        # A clock later, when it is known what was lost.
+        # A cycle later, when it is known what was lost.
         late, now = registered(m, shortened, "late"), window.time
         m.d.sync += [
             window.reported.status.eq(window.status),

@@ -177,7 +177,9 @@ def _shared_first(rotations):
 
 
 class StateHash(wiring.Component):
-    """State of a key: `fold` and `mix`. Latency `latency` cycles, one key per cycle.
+    """Computes the state of a key with `fold` and `mix`; one key per cycle.
+
+    Latency `latency` cycles.
 
     Parameters
     ----------

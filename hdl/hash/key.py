@@ -26,7 +26,7 @@ class Addresses(data.ArrayLayout):
 
 
 class KeyHash(wiring.Component):
-    """Addresses of a key: the hash of the specification, pipelined.
+    """Pipelined hash of the specification: computes the addresses of a key.
 
     Latency `latency` cycles, one key per cycle. The addresses come through a level of look-up
     tables, and not from registers: who takes them has more to do in their stage.

@@ -11,7 +11,7 @@ from .siphash import SipHash
 
 
 class Secrets(wiring.Component):
-    """Holds the secrets of the hash pipelines, and says with which turn a new one comes in.
+    """Holds the secrets of the hash pipelines, and selects the turn that adopts a new secret.
 
     A secret is loaded beside the one in use and waits. With re-keying it
     comes in with the next turn of the ring, and the pipeline of the one
@@ -33,9 +33,9 @@ class Secrets(wiring.Component):
         A secret. Without re-keying, one that comes while another waits replaces it.
     clears : In(1)
         Without re-keying only: a clear is accepted, which is told by `cleared` later on, `LEAD + 3`
-        clocks at least if it is to bring in what came in the clock of its acceptance.
+        cycles at least if it is to bring in what came in the cycle of its acceptance.
     turned, cleared : In(1)
-        The ring turns, or is cleared, by an operation that looked at `adopt` in the clock before.
+        The ring turns, or is cleared, by an operation that looked at `adopt` in the cycle before.
     waits : Out(1)
         Whether a secret waits.
     adopt : Out(1)
@@ -47,7 +47,7 @@ class Secrets(wiring.Component):
     """
 
     LEAD = SECRET_LEAD
-    """Clocks from a secret's acceptance to the first acceptance of an operation that heeds it."""
+    """Cycles from the acceptance of a secret to the first operation that uses the secret."""
 
     def __init__(self, *, pipelines, ring_segments):
         require_integer("Pipelines", pipelines, least=1, most=2)
@@ -107,7 +107,7 @@ class Secrets(wiring.Component):
         """Load the pipeline that is not in use; count the segments that still need it."""
         current = Signal()
         older = Signal(range(self._ring_segments))
-        # Keys under way are hashed with what is going to be replaced for some clocks yet.
+        # Keys under way are hashed with what is going to be replaced for some cycles yet.
         settled = Signal(SipHash.HOLD + 2)
         with m.If(taken):
             m.d.sync += Array([self.secret1, self.secret0])[current].eq(self.i.payload)

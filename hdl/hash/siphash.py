@@ -1,4 +1,4 @@
-"""SipHash-1-3 in hardware: `lately.golden.hash.siphash`, pipelined, one key per clock."""
+"""SipHash-1-3 in hardware: `lately.golden.hash.siphash`, pipelined, one key per cycle."""
 
 from itertools import groupby, pairwise
 
@@ -20,7 +20,7 @@ from ..parameters import require_integer
 from ..pipeline import Pipeline, registered
 
 BOUNDS = (0, 22, 43, 64)
-"""Where words are cut into digits; an addition takes a clock for each, and one carry chain."""
+"""Where words are cut into digits; an addition takes a cycle for each, and one carry chain."""
 
 STATIC = float("-inf")
 """Clock of what does not change while keys are under way."""
@@ -77,14 +77,14 @@ class Arithmetic:
         return word[-amount:] + word[:-amount]
 
     def value(self, word, clock):
-        """Return the bits of a word, or of a part of one, as of a clock."""
+        """Return the bits of a word, or of a part of one, as of a cycle."""
         return Cat(
             Const(bit, 1) if isinstance(bit, int) else bit[0].at(clock).value[bit[1]]
             for bit in word
         )
 
     def ready(self, word):
-        """Return the clock from which on all bits of a word, or of a part of one, are there."""
+        """Return the cycle from which on all bits of a word, or of a part of one, are there."""
         stages = [bit[0].stage for bit in word if not isinstance(bit, int)]
         return max((stage for stage in stages if stage is not None), default=STATIC)
 
@@ -152,18 +152,18 @@ class Arithmetic:
 class SipHash(wiring.Component):
     """SipHash-1-3 of a key under a secret.
 
-    Latency `latency` clocks, one key per clock. Nothing is reset: what comes
-    out is the hash of what went in `latency` clocks ago, whatever happens.
+    Latency `latency` cycles, one key per cycle. Nothing is reset: what comes
+    out is the hash of what went in `latency` cycles ago, whatever happens.
 
     What depends on the secret alone is computed once, not for each key. So
-    the secret must have its value from `SETTLE` clocks before the first clock
-    in which a key is given that it is meant for, to `HOLD` clocks after the
+    the secret must have its value from `SETTLE` cycles before the first cycle
+    in which a key is given that it is meant for, to `HOLD` cycles after the
     last one. Other keys given meanwhile do no harm, and no hash of theirs is
     of use.
 
-    Every addition is cut into three digits, one a clock, whose carries are
+    Every addition is cut into three digits, one a cycle, whose carries are
     registers; what does not wait for a carry goes ahead. A round takes 5
-    clocks (SipHash, section 2.3).
+    cycles (SipHash, section 2.3).
 
     Parameters
     ----------
@@ -180,10 +180,10 @@ class SipHash(wiring.Component):
     """
 
     SETTLE = 2
-    """Clocks from a new secret to the first key that may be given."""
+    """Cycles from a new secret to the first key that may be given."""
 
     HOLD = 6
-    """Clocks from the last key to the last in which the secret is needed."""
+    """Cycles from the last key to the last in which the secret is needed."""
 
     def __init__(self, *, key_bits):
         require_integer("Key width", key_bits, least=1)

@@ -119,7 +119,7 @@ class ShiftFinder(wiring.Component):
         return m
 
     def _elaborate_changes(self, m, pipeline, high_bits, low_bits, turns, count):
-        """Return by how much a beat changes the count: its low digit, and a clock later its high.
+        """Return by how much a beat changes the count: its low digit, and a cycle later its high.
 
         First if a generation is found to be over before it, then if not.
         """

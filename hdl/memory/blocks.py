@@ -12,9 +12,9 @@ from .segment import SegmentMemory
 
 
 class BlockSegmentMemory(SegmentMemory):
-    """Variant of explicit block RAMs: one port reads a word, another sets a bit in the next clock.
+    """Segment memory of explicit block RAMs: one port reads a word, another then sets a bit.
 
-    A comparator finds the same bit in two clocks running, whose read meets the write, and answers
+    A comparator finds the same bit in two cycles running, whose read meets the write, and answers
     that it is set: what a read of a bit gives while another port writes it does not matter. That
     the other bits of a word can be read meanwhile is assumed.
 
@@ -234,9 +234,9 @@ def _all_of_four(flags):
 
 
 class DualPortSegmentMemory(BlockSegmentMemory, ABC):
-    """Variant of true dual-port blocks: port A, as wide as the clear, reads or zeroes; B sets bits.
+    """Segment memory of true dual-port block RAMs: port A reads or clears, port B sets bits.
 
-    Nothing is set in the clock of a clear, which may have passed the bit already: the ports never
+    Nothing is set in the cycle of a clear, which may have passed the bit already: the ports never
     write the same bit.
     """
 

@@ -1,7 +1,7 @@
-"""Memory of whole cells: one port reads, the other reads or writes, each in every clock.
+"""Memory of whole cells: one port reads, the other reads or writes, each in every cycle.
 
-Every variant has the signature of `CellMemory` and the same behaviour at its ports, clock for
-clock, but for what is undefined.
+Every variant has the signature of `CellMemory`. Except for undefined words, all variants behave
+alike at their ports, cycle by cycle.
 """
 
 from amaranth.hdl import Module
@@ -12,11 +12,11 @@ from ..parameters import require_integer, require_power_of_two
 
 
 class CellMemory(wiring.Component):
-    """Words of which one is read and one read or written per clock.
+    """Memory of words: in each cycle port A reads, and port B reads or writes.
 
-    Words come `LATENCY` clocks after their address, as the writes of earlier clocks left them. The
-    word at port A is undefined where port B writes it in the same clock, and that of port B where
-    it writes. Contents are undefined at first.
+    A word arrives `LATENCY` cycles after its address, with all writes of earlier cycles. The word
+    at port A is undefined if port B writes the same address in the same cycle. The word at port B
+    is undefined if port B writes. The initial contents are undefined.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class CellMemory(wiring.Component):
 
 
 class PortableCellMemory(CellMemory):
-    """Variant for simulation, proofs and any device: one plain memory, `words`."""
+    """Portable cell memory: one inferred memory, `words`."""
 
     def __init__(self, *, depth, width):
         super().__init__(depth=depth, width=width)
@@ -79,5 +79,5 @@ class PortableCellMemory(CellMemory):
         return m
 
     def _read(self, m, read, write):
-        """Return the word that was read; what it is if it was being written is undefined."""
+        """Return the word that was read; it is undefined if it was written in the same cycle."""
         return read.data

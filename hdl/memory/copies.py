@@ -14,7 +14,7 @@ DIGIT = 4
 
 
 class Copies(wiring.Component):
-    """Copies of a memory, which all get the same and answer as one.
+    """Two or three copies of a memory with the same inputs and one voted answer.
 
     A bit of an answer is set where it is in either of two copies, or in two of three. So what one
     of two has lost still reads as set, and any single bit of three is corrected. A wrong bit stays
@@ -43,7 +43,7 @@ class Copies(wiring.Component):
         itself is undefined.
     mend : In(len(copies))
         If there is an input with which copies are written: a bit for each copy that is written in
-        this clock, whatever that input says.
+        this cycle, whatever that input says.
 
     Raises
     ------

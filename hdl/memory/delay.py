@@ -1,4 +1,4 @@
-"""Values that wait in look-up tables instead of registers."""
+"""Values that wait in LUTs instead of registers."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import memory, wiring
@@ -9,7 +9,7 @@ from ..parameters import require_integer
 
 
 class DelayLine(wiring.Component):
-    """A value as it was `cycles` clocks ago, in a small memory that is written round and round.
+    """Delays a value by `cycles` cycles in a small circular memory.
 
     After reset the first values are undefined.
 

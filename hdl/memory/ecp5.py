@@ -8,7 +8,7 @@ from .map import BLOCK_KINDS, cell_columns
 
 
 class ECP5SegmentMemory(DualPortSegmentMemory):
-    """Variant of DP16KD block RAMs in NORMAL mode.
+    """Segment memory of DP16KD block RAMs in NORMAL mode.
 
     Words come through the block's output register, which no synthesis infers and which takes the
     clock-to-output time of the memory off the path.
@@ -33,9 +33,9 @@ class ECP5SegmentMemory(DualPortSegmentMemory):
 
 
 class ECP5CellMemory(CellMemory):
-    """Variant of DP16KD block RAMs in NORMAL mode, each of which holds some bits of all words.
+    """Cell memory of DP16KD block RAMs in NORMAL mode; each holds some bits of all words.
 
-    So there is nothing to select behind them. Both ports have the block's output register.
+    So no multiplexer follows the block RAMs. Both ports use the output register of the block.
 
     Raises
     ------

@@ -6,7 +6,7 @@ from .blocks import DualPortSegmentMemory
 
 
 class GowinSegmentMemory(DualPortSegmentMemory):
-    """Variant of DPB block RAMs; no port reads and writes in the same cycle.
+    """Segment memory of DPB block RAMs; no port reads and writes in the same cycle.
 
     The block's output register works with words of 32 bits only and is not used.
     """

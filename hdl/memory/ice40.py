@@ -8,10 +8,10 @@ _WORD_BITS = 16
 
 
 class ICE40SegmentMemory(BlockSegmentMemory):
-    """Variant of SB_RAM40_4K block RAMs.
+    """Segment memory of SB_RAM40_4K block RAMs.
 
     The write port's bit mask lets a single bit be set without reading its word; the same port
-    clears, a clock after the clear's address could be read. The read port, two bits wide, leaves a
+    clears, a cycle after the clear's address could be read. The read port, two bits wide, leaves a
     multiplexer of two.
     """
 

@@ -1,4 +1,4 @@
-"""Small memories in look-up tables, fast at any depth and width."""
+"""Small memories in LUTs, fast at any depth and width."""
 
 from functools import lru_cache
 
@@ -45,9 +45,9 @@ def address_maps(width):
 
 
 class PagedMemory(wiring.Component):
-    """Words in pages, which are selected two binary digits per clock.
+    """Memory in pages, among which two address bits select per cycle.
 
-    One write and one read per clock. A read sees the writes that come two clocks before it, from
+    One write and one read per cycle. A read sees the writes that come two cycles before it, from
     afar those of its own clock. Latency `latency` clocks from `read_address` to `word`.
 
     Parameters

@@ -16,14 +16,14 @@ from ..pipeline import delayed
 class SegmentMemory(wiring.Component):
     """Array of bits with a test-and-set port and a wide clear port.
 
-    One access per clock. An access answers with the bit as all earlier
-    accesses left it, `latency` clocks after its address; an access in the
-    very next clock to the same bit sees it set. Reset does not clear the
+    One access per cycle. An access answers with the bit as all earlier
+    accesses left it, `latency` cycles after its address; an access in the
+    very next cycle to the same bit sees it set. Reset does not clear the
     memory; only the clear port does.
 
     A clear belongs to a sweep over the whole memory, during which accesses
     neither set bits nor get a defined answer. The clock after the sweep may
-    have an access again; one that sets a bit in the clock before the sweep
+    have an access again; one that sets a bit in the cycle before the sweep
     may or may not take effect, which the sweep makes good.
 
     Parameters
@@ -31,7 +31,7 @@ class SegmentMemory(wiring.Component):
     depth : int
         Number of bits. Power of two.
     clear_bits : int
-        Bits zeroed by one clock of `clear`. Power of two, at most `depth`.
+        Bits zeroed by one cycle of `clear`. Power of two, at most `depth`.
     address_registers : int
         Registers on the way from the ports to the memory, which lengthen `latency` in all variants;
         a clear joins the address ahead of the first, or with more than two behind it. With more
@@ -46,7 +46,7 @@ class SegmentMemory(wiring.Component):
     set : In(1)
         Whether the access sets the bit.
     bit : Out(1)
-        The bit before the access, `latency` clocks later.
+        The bit before the access, `latency` cycles later.
     clear : In(1)
         Zeroes the `clear_bits` bits from ``clear_address * clear_bits`` on.
     clear_address : In(range(depth // clear_bits))
@@ -93,15 +93,15 @@ class SegmentMemory(wiring.Component):
 
     @property
     def clear_bits(self):
-        """Bits zeroed by one clock of `clear`."""
+        """Bits zeroed by one cycle of `clear`."""
         return self._clear_bits
 
 
 class PortableSegmentMemory(SegmentMemory):
-    """Variant for simulation, proofs and every device: one plain memory of words, `words`.
+    """Portable segment memory: one inferred memory, `words`.
 
-    An access reads its word in one clock and writes it back with the bit set
-    in the next. The only hazard is the same word in two clocks running; one
+    An access reads its word in one cycle and writes it back with the bit set
+    in the next. The only hazard is the same word in two cycles running; one
     comparator finds it and takes the word that is just being written, so the
     outcome of a read that meets a write does not matter.
     """
@@ -148,10 +148,10 @@ class PortableSegmentMemory(SegmentMemory):
 
 
 class RegisteredSegmentMemory(PortableSegmentMemory):
-    """Portable variant with a register behind the memory, which block RAMs have inside.
+    """Portable segment memory with an output register, which block RAMs provide.
 
     The latency is that of all variants, as they wait for the selection of block RAMs. An access
-    reads its word in one clock and writes it back two clocks later. Clears go the same way. Two
+    reads its word in one cycle and writes it back two cycles later. Clears go the same way. Two
     comparators find the words that are being written.
     """
 

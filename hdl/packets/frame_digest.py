@@ -44,8 +44,8 @@ class FrameDigest(wiring.Component):
 
     A frame is as on the line without its check sequence, and captured whole. Beats of a frame may
     come at any time. With beats of 64 bits, frames of 8 beats and more may follow each other
-    without a pause as long as the results are taken; shorter frames take 8 clocks each in the long
-    run. With wider beats, a frame may begin in each clock. The fields and the secret are steady
+    without a pause as long as the results are taken; shorter frames take 8 cycles each in the long
+    run. With wider beats, a frame may begin in each cycle. The fields and the secret are steady
     from the first beat of a frame to its result. After reset and after each change of the secret,
     frames with wider beats wait until a `PolynomialKey` is loaded.
 

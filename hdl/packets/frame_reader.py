@@ -12,7 +12,7 @@ from .frames import BEAT_BYTES, FrameBeat
 from .header_parser import FoundLayers, HeaderParser
 
 LEAST_SLOTS = 8
-"""Clocks that each frame of 64-bit beats takes at least: its beats of 60 bytes, or a digest."""
+"""Cycles that each frame of 64-bit beats takes at least: its beats of 60 bytes, or a digest."""
 
 BEATS = 32
 """Beats that wait: those until a header is understood, and as many as come until it is known."""
@@ -22,7 +22,7 @@ FRAMES = 16
 
 
 class Slot(data.StructLayout):
-    """What happens with a frame in a clock.
+    """What happens with a frame in a cycle.
 
     Its members: `valid`, a beat is read, which is `beat`; `first`, it is the first of its frame;
     and `done`, with the last beat of a frame, or later if that was before `LEAST_SLOTS` slots.
@@ -40,9 +40,9 @@ class Slot(data.StructLayout):
 class FrameReader(wiring.Component):
     """Reads frames, from when it is known where their layers are.
 
-    The first nine beats of a frame, or all if it has fewer, are read in as many clocks.
-    A frame takes `LEAST_SLOTS` clocks at least; of those that have no fewer beats, one follows
-    the other without a clock between them. A frame of beats wider than 64 bits takes as many clocks
+    The first nine beats of a frame, or all if it has fewer, are read in as many cycles.
+    A frame takes `LEAST_SLOTS` cycles at least; of those that have no fewer beats, one follows
+    the other without a cycle between them. A frame of beats wider than 64 bits takes as many cycles
     as the frame has beats.
 
     Parameters
@@ -55,7 +55,7 @@ class FrameReader(wiring.Component):
     i : In(stream.Signature(FrameBeat(width)))
         Without a pause as long as each frame has `LEAST_SLOTS` beats, and `go` is high.
     go : In(1)
-        Whether another frame may begin, two clocks later.
+        Whether another frame may begin, two cycles later.
     slot : Out(Slot(width))
     layers : Out(FoundLayers())
         Of the frame that is read, from its first slot to that of the next.

@@ -19,11 +19,11 @@ class FrameStore(wiring.Component):
     """Ring of beats, in which frames wait for their verdicts.
 
     What is written belongs to the frame that comes, until `keep` or `discard` end it. Each frame
-    that is kept gets one verdict, in their order, which may come from the clock after `keep` on.
+    that is kept gets one verdict, in their order, which may come from the cycle after `keep` on.
     Then it leaves, or its places are free at once. Frames leave in their order, and without a gap
     as long as they are taken and the next one has its verdict.
 
-    A word is read no earlier than two clocks after it was written: whatever the memory gives for
+    A word is read no earlier than two cycles after it was written: whatever the memory gives for
     one that is being written will do.
 
     Parameters

@@ -29,7 +29,7 @@ GAP_BYTES = 12
 class GmiiReceiver(wiring.Component):
     """Takes frames out of what a PHY receives.
 
-    A byte leaves six clocks after it came. Preamble and check sequence do not; there may be less of
+    A byte leaves six cycles after it came. Preamble and check sequence do not; there may be less of
     the preamble than was sent. `user` comes with the last byte of a frame that is damaged: the PHY
     told an error, the check sequence is wrong, or it is shorter than `SHORTEST_FRAME`. Of one that
     is shorter than a check sequence and a byte, nothing leaves.
@@ -103,7 +103,7 @@ class GmiiTransmitter(wiring.Component):
     """Sends frames, with all that belongs to them, through a PHY.
 
     Frames shorter than `SHORTEST_FRAME` are filled up with zeros. Frames that wait leave one after
-    another, `GAP_BYTES` clocks apart. A frame of which a byte does not come in time is ended as
+    another, `GAP_BYTES` cycles apart. A frame of which a byte does not come in time is ended as
     damaged, and its rest is taken and not sent; so is one that comes with `user`.
 
     Parameters
@@ -134,7 +134,7 @@ class GmiiTransmitter(wiring.Component):
         m = Module()
         m.submodules.crc = crc = CRC32_ETHERNET(data_width=8).create()
         left, size = Signal(range(GAP_BYTES)), Signal(range(SHORTEST_FRAME + 1))
-        # What leaves in the next clock, but for the check sequence, which is known later.
+        # What leaves in the next cycle, but for the check sequence, which is known later.
         data, valid, error = Signal(8), Signal(), Signal()
         number, checks = Signal(range(CHECK_BYTES)), Signal()
         m.d.comb += crc.data.eq(data)

@@ -58,9 +58,9 @@ class FoundLayers(data.StructLayout):
 
 
 class HeaderParser(wiring.Component):
-    """Finds layer 3 of Ethernet frames whose beats pass by, one a clock at most.
+    """Finds layer 3 of Ethernet frames whose beats pass by, one a cycle at most.
 
-    The layers are `found` `LATENCY` clocks after beat `decisive` of a frame, in which the longest
+    The layers are `found` `LATENCY` cycles after beat `decisive` of a frame, in which the longest
     header ends, or after the last beat if the frame has fewer. Whether a frame is shorter than its
     header says is not found.
 
@@ -96,7 +96,7 @@ class HeaderParser(wiring.Component):
         decided, reach, head = self._collect(m)
         valid = pipe.enter(decided, "decided", stage=1)
         reach = pipe.enter(reach, "reach", stage=1, reset_less=True)
-        # With 64 bits the next frame comes to its own types two clocks later at the earliest.
+        # With 64 bits the next frame comes to its own types two cycles later at the earliest.
         steady = pipe.enter(head, "head", stage=None if self._bytes == BEAT_BYTES else 1)
         head = pipe.enter(head, "head", stage=1)
         types = [

@@ -1,4 +1,4 @@
-"""Digest of messages whose words come one a clock, in two lanes of SipHash-1-3."""
+"""Digest of messages whose words come one a cycle, in two lanes of SipHash-1-3."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -19,14 +19,14 @@ STATE = data.ArrayLayout(WORD_BITS, 4)
 
 
 class SipRound(wiring.Component):
-    """SipRound of a state, in two clocks, one addition each (SipHash, section 2.3).
+    """SipRound of a state, in two cycles, one addition each (SipHash, section 2.3).
 
     Members
     -------
     enable : In(1)
         Both halves stand still while this is low.
     i, o : In(STATE), Out(STATE)
-        The state before the round, and after it two enabled clocks later.
+        The state before the round, and after it two enabled cycles later.
     """
 
     LATENCY = 2
@@ -74,7 +74,7 @@ class LaneDigest(wiring.Component):
     valid, word, ends, end
         Of `MessageWords`.
     valid_next : Out(1)
-        In the clock before `digest`, `LATENCY` - 1 clocks after `ends`.
+        In the cycle before `digest`, `LATENCY` - 1 cycles after `ends`.
     digest : Out(64)
     """
 

@@ -71,9 +71,9 @@ class MessageBeats(wiring.Component):
     fields : In(FIELDS)
         Steady while there are frames.
     beat : Out(MessageBeat())
-        `LATENCY` clocks after its slot.
+        `LATENCY` cycles after its slot.
     length : Out(LENGTH_BITS)
-        Bytes of the message, modulo 2**16, in the clock after the last beat.
+        Bytes of the message, modulo 2**16, in the cycle after the last beat.
     told, facts : Out(1), Out(FrameFacts())
         Of each frame once, before its last beat.
     """

@@ -48,7 +48,7 @@ class MessageWord(data.StructLayout):
 class MessageWords(wiring.Component):
     """Takes the message out of each frame, word by word, as the beats come.
 
-    The first two words of a message come in two clocks with none between.
+    The first two words of a message come in two cycles with none between.
 
     Members
     -------
@@ -57,7 +57,7 @@ class MessageWords(wiring.Component):
     valid, word : Out(1), Out(MessageWord())
     ends, end : Out(1), Out(MessageEnd())
         Once for each frame, when all its words have come, no later than a word of the next. The
-        end stays for six clocks more; the next comes eight clocks later at the earliest.
+        end stays for six cycles more; the next comes eight cycles later at the earliest.
     told, facts : Out(1), Out(FrameFacts())
         Of each frame once, before its end.
     """

@@ -14,7 +14,7 @@ from .separate import SegmentStore
 
 
 class FilterCore(wiring.Component):
-    """Pipeline of a count-based filter: hashes, store, detector.
+    """Pipeline of a ring: hash, segments and detector.
 
     See `CoreSignature` for the contract. The core trusts its user with the two rules that `Ring`
     states: at least ``clear_words`` cycles between two shifts, and as many idle cycles after a

@@ -16,7 +16,7 @@ from ..pipeline import Pipeline
 
 
 class RingDetector(wiring.Component):
-    """Verdict of a ring: the youngest run of segments whose parts all hold the key's bit.
+    """Finds the youngest run of segments in which every part holds the key's bit.
 
     Latency `latency` cycles, one operation per cycle. Equal in outcome to Algorithm 1 of the APBF
     paper (section 5.1, query), which looks at one segment at a time; here all are at hand.

@@ -12,7 +12,7 @@ from ..pipeline import registered
 
 
 class Ring(wiring.Component):
-    """Selects the segments that an operation writes and clears the spare.
+    """Selects the segments that an operation writes, and clears the spare.
 
     One operation per cycle, whose `set` and `base` come in its own cycle, through look-up tables.
     A shift takes effect between the query and the insertion of its operation: `base` is the

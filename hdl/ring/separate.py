@@ -44,7 +44,7 @@ class StoreSignature(wiring.Signature):
     clean : Out(1)
         Whether the spare is clean. High all the time where clearing takes a fixed time.
     upset : Out(1)
-        If upsets are found: an operation has read what copies of a memory differ in; some clocks
+        If upsets are found: an operation has read what copies of a memory differ in; some cycles
         after its bits.
     illegal : Out(1)
         If they are watched: the masks of the ring are none that operations bring about.
@@ -68,7 +68,7 @@ class StoreSignature(wiring.Signature):
 
 
 class SegmentStore(wiring.Component):
-    """Store with a memory for each part of each segment.
+    """Store of a ring, with a separate memory for each part of each segment.
 
     Parameters
     ----------

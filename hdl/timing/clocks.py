@@ -10,7 +10,7 @@ from .ticks import BlockCount
 
 
 class TickClock(wiring.Component):
-    """Ticks from outside, which come no closer than the core can take them.
+    """Passes external ticks to the core, no closer together than the core allows.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class TickClock(wiring.Component):
 
 
 class BlockClock(wiring.Component):
-    """A tick before the first operation after each block of insertions.
+    """Generates a tick before the first operation after each block of insertions.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ from .timing_profile import TimingProfile
 
 
 class TimingCore(wiring.Component):
-    """Core of a timing filter: one operation per cycle, no stall inside.
+    """Core of a timing filter: one operation per cycle, without internal stalls.
 
     A key inserted at most w ticks ago is reported, for every window w of the query's own; one
     inserted longer ago is not, unless others touched all its cells within w. No stamp is used

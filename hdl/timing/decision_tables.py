@@ -38,7 +38,9 @@ class Threshold(data.StructLayout):
 
 
 class DecisionTables(wiring.Component):
-    """Looks up of how many cells of the oldest age a key is reported; latency `LATENCY` clocks.
+    """Looks up the number of oldest cells from which a key is reported.
+
+    Latency `LATENCY` cycles.
 
     Parameters
     ----------
@@ -53,7 +55,7 @@ class DecisionTables(wiring.Component):
     i : In(stream.Signature(entry))
         An entry of the bank that does not answer.
     bank : In(1)
-        That answers to the operation of this clock.
+        That answers to the operation of this cycle.
     loaded : In(1)
         Whether one does; otherwise each number of cells is enough.
     loads : In(1)
@@ -109,7 +111,7 @@ class DecisionTables(wiring.Component):
 
 
 class DecidingCore(wiring.Component):
-    """Core of a timing filter whose answers are those of a table, exactly.
+    """Core of a timing filter whose answers come from a table of thresholds.
 
     Parameters
     ----------
@@ -136,7 +138,7 @@ class DecidingCore(wiring.Component):
         Entries for the bank that does not answer. Closed for a while after a swap, until the last
         operation before it has its answer.
     swap : In(1)
-        Operations that come in later clocks are answered by the other bank. Until the first one
+        Operations that come in later cycles are answered by the other bank. Until the first one
         since reset every key is reported.
 
     Errors: as `require_integer`.

@@ -9,7 +9,7 @@ from ..pipeline import Pipeline
 from .timing_profile import oldest_latency
 
 _DIGIT = 6
-"""Bits of ages that are compared in one clock."""
+"""Bits of ages that are compared in one cycle."""
 
 
 class TimingVerdict(data.StructLayout):
@@ -28,7 +28,9 @@ class TimingVerdict(data.StructLayout):
 
 
 class OldestCell(wiring.Component):
-    """Finds the oldest cell by comparing pairs, each in two clocks; latency `latency` clocks.
+    """Finds the oldest cell of a key by pairwise comparison, two cycles for each comparison.
+
+    Latency `latency` cycles.
 
     Parameters
     ----------
@@ -103,7 +105,7 @@ class OldestCell(wiring.Component):
         return m
 
     def _elaborate_oldest(self, pipe):
-        """Return the age of the oldest cell, and a clock later how many have it."""
+        """Return the age of the oldest cell, and a cycle later how many have it."""
         nodes = [
             (pipe.enter(self.ages[part], f"age{part}", reset_less=True),
              pipe.enter(Const(1), f"one{part}", stage=None))
@@ -137,7 +139,7 @@ class OldestCell(wiring.Component):
 
 
 def _compared(pipe, name, one, other):
-    """Return, a clock later, which digits of a value are larger than another's, or differ."""
+    """Return, a cycle later, which digits of a value are larger than another's, or differ."""
     digits = [slice(low, low + _DIGIT) for low in range(0, len(one), _DIGIT)]
     return [
         pipe.register(

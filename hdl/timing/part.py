@@ -16,7 +16,7 @@ from .timing_profile import PART_LATENCY
 
 
 class TimingPart(wiring.Component):
-    """Cells, each of which holds the stamp of its last insertion.
+    """Cells of one hash function, each with the time stamp of its last insertion.
 
     A stamp is a tick modulo ``2**stamp_bits``. One access per cycle, latency `LATENCY` cycles. An
     access is an operation, or a visit of the sweep to a cell. An operation that inserts writes the

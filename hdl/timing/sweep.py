@@ -57,7 +57,7 @@ class SweepSignature(wiring.Signature):
 
 
 class VisitSweep(wiring.Component):
-    """Sweep whose visits take the place of operations: each reads a cell and writes it if expired.
+    """Sweep in idle cycles: each visit reads a cell, and renews it if it has expired.
 
     So one port of the memory only reads, the other port only writes, and writes have the order of
     their reads. Ticks may come in each cycle.
@@ -93,7 +93,7 @@ class VisitSweep(wiring.Component):
 
 
 class PortSweep(wiring.Component):
-    """Sweep at the port that writes: reads one cell after another there, and writes it if expired.
+    """Sweep at the write port: reads one cell after another, and renews it if it has expired.
 
     A cell takes `lately.hdl.timing.sweep_rules.CELL_CLOCKS` cycles, and one more for each in which
     an operation has the port when the sweep needs it. An operation has it only if its insertion is
@@ -196,7 +196,7 @@ class PortSweep(wiring.Component):
 
 
 class Visits(wiring.Component):
-    """Visits of the sweep that take the place of operations, at one cell of all parts.
+    """Issues the visits of the sweep in idle cycles, to one cell of every part.
 
     After reset and `clear`, visits wipe all cells, one per cycle.
 

@@ -4,23 +4,23 @@ from ...golden.spec.base import require
 from ...golden.spec.timestamp import PartitionedTimingSpec, StampedPartsSpec
 
 CELL_CLOCKS = 10
-"""Clocks that the sweep takes a cell, while its port is free."""
+"""Cycles that the sweep takes a cell, while its port is free."""
 
 BETWEEN = 7
 """Operations that read between the read of an operation and its write."""
 
 
 def elision_need(cells: int) -> int:
-    """Return the clocks of a lap of the sweep that its operations must leave free, at most.
+    """Return the cycles of a lap of the sweep that its operations must leave free, at most.
 
     Beside the lap itself, with a cell more, the writes of one tick more than the lap has, as it
-    may begin and end within a tick; and the clocks for which a stamp is under way.
+    may begin and end within a tick; and the cycles for which a stamp is under way.
     """
     return (CELL_CLOCKS + 1) * cells + 2 * CELL_CLOCKS
 
 
 def elision_period(spec: StampedPartsSpec) -> int:
-    """Return the fewest clocks of a tick with which `check_elision` accepts a filter.
+    """Return the fewest cycles of a tick with which `check_elision` accepts a filter.
 
     Parameters
     ----------
@@ -34,9 +34,9 @@ def elision_period(spec: StampedPartsSpec) -> int:
 def check_elision(spec: StampedPartsSpec, *, clocks: int) -> None:
     """Refuse a filter that hardware which elides writes cannot hold.
 
-    In a tick each of the m cells of a part is written once at most. So of its C clocks at
+    In a tick each of the m cells of a part is written once at most. So of its C cycles at
     least C - m are free, whatever the keys, and in the V ticks that a stamp leaves
-    (``spec.sweep_blocks``) the sweep has V (C - m) clocks for a lap.
+    (``spec.sweep_blocks``) the sweep has V (C - m) cycles for a lap.
 
     Parameters
     ----------
@@ -47,8 +47,8 @@ def check_elision(spec: StampedPartsSpec, *, clocks: int) -> None:
     Raises
     ------
     SpecificationError
-        If the number of cells is no power of two of 2 or more, there are not more clocks than cells
-        and than `BETWEEN`, or a lap of the sweep needs more clocks than the stamps leave it.
+        If the number of cells is no power of two of 2 or more, there are not more cycles than cells
+        and than `BETWEEN`, or a lap of the sweep needs more cycles than the stamps leave it.
     """
     cells = spec.cells
     _check_cells(cells)
@@ -65,12 +65,12 @@ def check_elision(spec: StampedPartsSpec, *, clocks: int) -> None:
 
 
 def rest_interval(spec: PartitionedTimingSpec) -> int:
-    """Return of how many clocks the sweep needs one in which no operation comes.
+    """Return of how many cycles the sweep needs one in which no operation comes.
 
-    With B insertions to a block, and at most one insertion a clock, the V blocks that a stamp
-    leaves (``spec.sweep_blocks``) are V B clocks at least, for a lap of as many free clocks as
+    With B insertions to a block, and at most one insertion a cycle, the V blocks that a stamp
+    leaves (``spec.sweep_blocks``) are V B cycles at least, for a lap of as many free cycles as
     there are cells. `BETWEEN` reads come before the write of a swept cell, and in one of the free
-    clocks an operation without a key may give its result.
+    cycles an operation without a key may give its result.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def rest_interval(spec: PartitionedTimingSpec) -> int:
 
 
 def check_rest(spec: PartitionedTimingSpec) -> None:
-    """Refuse a filter that hardware which sweeps in clocks without an operation cannot hold.
+    """Refuse a filter that hardware which sweeps in cycles without an operation cannot hold.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def check_rest(spec: PartitionedTimingSpec) -> None:
     Raises
     ------
     SpecificationError
-        If the number of cells is no power of two of 2 or more, or the sweep needs every clock.
+        If the number of cells is no power of two of 2 or more, or the sweep needs every cycle.
     """
     cells, need = spec.cells, 2 * spec.cells + BETWEEN + 1
     _check_cells(cells)

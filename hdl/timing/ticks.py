@@ -34,7 +34,7 @@ class StampSignature(wiring.Signature):
 
 
 class TickCount(wiring.Component):
-    """Counts the ticks for all parts. A tick comes before the access of its cycle, or before none.
+    """Counts the ticks for all parts. A tick precedes an access in the same cycle.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class TickCount(wiring.Component):
 
 
 class BlockCount(wiring.Component):
-    """Makes a tick with the last insertion of each block.
+    """Generates a tick at the last insertion of each block.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class BlockCount(wiring.Component):
     insert, clear : In(1)
         After a clear a block begins.
     tick : Out(1)
-        In the clock of the insertion.
+        In the cycle of the insertion.
     left : Out(range(block))
         Insertions that are to come after the next one.
 

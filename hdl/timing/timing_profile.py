@@ -21,14 +21,14 @@ from ..profile import Profile
 from .sweep_rules import check_elision, check_rest, elision_period, rest_interval
 
 PART_LATENCY = 7
-"""Clocks from the address of a cell to its age."""
+"""Cycles from the address of a cell to its age."""
 
 DECISION_LATENCY = 3
-"""Clocks from the age of a key and the number of its oldest cells to the answer of a table."""
+"""Cycles from the age of a key and the number of its oldest cells to the answer of a table."""
 
 
 def oldest_latency(hashes: int) -> int:
-    """Return the clocks from the ages of as many cells as `hashes` to a verdict."""
+    """Return the cycles from the ages of as many cells as `hashes` to a verdict."""
     return int(2 * ceil_log(2, hashes)) + (3 if hashes > 1 else 2)
 
 
@@ -77,7 +77,7 @@ class TimingProfile(Profile):
         hashed = hash_latency(self.spec.key_bits, levels=self.levels)
         return {
             "hash": max(CONTROL_LAG, hashed),
-            # From the parts, which lie far apart, it is a clock to what compares them.
+            # From the parts, which lie far apart, it is a cycle to what compares them.
             "cells": PART_LATENCY + 1,
             "oldest": oldest_latency(self.spec.hashes),
             **({"decision": DECISION_LATENCY} if self.decides else {}),

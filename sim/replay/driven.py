@@ -1,4 +1,4 @@
-"""Compiled models behind the driver: clocks, beats of operations, counters and memories."""
+"""Compiled models behind the driver: cycles, beats of operations, counters and memories."""
 
 import ctypes
 from abc import abstractmethod
@@ -55,7 +55,7 @@ class DrivenModel(Closable):
     keyed, deciding : bool
         Whether it takes a secret; whether tables of thresholds answer.
     latency : int
-        Clocks after which operations under way have left, if results are taken.
+        Cycles after which operations under way have left, if results are taken.
     progress : callable, optional
         Called with the number of operations done since the last call.
     upsets : bool

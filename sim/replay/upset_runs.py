@@ -136,7 +136,7 @@ class Upsets:
         -------
         beheld : RawResults
         marks : list of int
-            Clocks until so many beats had been answered.
+            Cycles until so many beats had been answered.
         """
         library, unit = self._library, self._unit
         self._states = np.zeros(clocks, np.uint64)
@@ -161,7 +161,7 @@ class Upsets:
         beats : int
             Results that are awaited after each.
         patience : int
-            Clocks after which no more results are awaited.
+            Cycles after which no more results are awaited.
         """
         count, library, unit = len(upsets), self._library, self._unit
         beheld = RawResults.nothing(count, beats * self._lanes)
@@ -192,7 +192,7 @@ class Upsets:
         beheld: RawResults | None = None,
         states: NDArray[np.uint64] | None = None,
     ) -> int:
-        """Go on until so many beats are answered in all, or for so many clocks; return how many."""
+        """Go on until so many beats are answered in all, or for so many cycles; return how many."""
         results, tags = None, None
         if beheld is not None:
             *told, tags = (array.ctypes.data for array in beheld)
