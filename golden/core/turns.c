@@ -225,10 +225,14 @@ static int64_t timed_one(Engine *engine, int code, const uint64_t *key) {
         turn(t, now);
         ring_turn(self->ring);
     }
-    while (t->counting && now > t->settled[s->writes + t->counting - 1] + s->span) {
-        t->counting--;
+    int64_t counting = t->counting;
+    while (counting && now > t->settled[s->writes + counting - 1] + s->span) {
+        counting--;
     }
-    alive = s->last != NEVER && now - s->last <= s->span ? s->writes + t->counting : 0;
+    if (code & INSERT) { /* a query may come before another one in time */
+        t->counting = counting;
+    }
+    alive = s->last != NEVER && now - s->last <= s->span ? s->writes + counting : 0;
     if (code & QUERY) {
         age = self->ring->one(self->ring, QUERY, key);
         age = age + s->writes <= alive ? age : -1;

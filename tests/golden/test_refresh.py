@@ -185,3 +185,20 @@ def test_times_in_the_extension_are_those_of_numpy(name, key_bits):
         states.append((answers, model.latest, model.late, model.counters, model))
     assert states[0] == states[1]
     assert states[0][2] > 10
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("model", [APBBF, APBF, GEBF, TimedTimingFilter])
+def test_a_later_time_that_inserts_nothing_ages_no_key(model, path):
+    span, now = 10**9, 0
+    with taking(path):
+        lately = model.for_span("1s", rate=50)
+    lately.clock = lambda: now
+    keys = np.arange(40)
+    for now in range(0, 40 * 2 * 10**7, 2 * 10**7):
+        lately.insert(now // (2 * 10**7))
+    latest, later = now, now + span
+    assert lately.check_and_insert([39, *keys], [later, *[latest] * 40], refresh=False).all()
+    for now in (later, latest):
+        assert 39 in lately
+    assert all(key in lately for key in keys.tolist())
