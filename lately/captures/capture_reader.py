@@ -3,7 +3,7 @@
 import os
 import struct
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,6 +112,12 @@ class Packets:
         """Number of the capture of each packet, shape (n,)."""
         return np.full(len(self), self.file) if self.files_of is None else self.files_of
 
+    def part(self, which: slice) -> "Packets":
+        """Return some of them, in the same buffer."""
+        files = None if self.files_of is None else self.files_of[which]
+        table = np.ascontiguousarray(self.table[:, which])
+        return replace(self, table=table, files_of=files)
+
     def frame(self, index: int) -> bytes:
         """Return what was captured of the packet of an `index`."""
         at, captured = self.table[loops.AT : loops.CAPTURED + 1, index].tolist()
@@ -181,6 +187,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         self.name, self.compression = self._stream.name, self._stream.compression
         self.packets = self.missing = 0
         self.truncated = False
+        self._failure: TraceError | None = None
         self._section: _Section | None = None
         self._over = False
         self._passed = 0
@@ -192,6 +199,8 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         self._fill()
         head = self._buffer[:4].tobytes()[: self._end]
         if not is_capture(head):
+            if self._failure is not None:
+                raise self._failure
             found = "is empty" if not self._end else f"begins with {head.hex(' ')}"
             if not self._stream.readable:
                 found = f"is compressed by {self.compression}"
@@ -226,9 +235,15 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         self._section_lengths: list[int] = []
         count = 0
         while not self._over:
-            count, reason = self._scan()
-            if reason == loops.CONTROL and not count and not self._read_control():
-                reason = loops.MORE
+            try:
+                count, reason = self._scan()
+                if reason == loops.CONTROL and not count and not self._read_control():
+                    reason = loops.MORE
+            except TraceError:
+                if self._at == self._done:
+                    raise
+                # The next read finds the damage again, behind what is whole.
+                break
             if count or (reason == loops.MORE and self._at > self._done):
                 break
             if reason == loops.MORE:
@@ -250,7 +265,9 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
             self._buffer[: self._end] = old[: self._end]
 
     def _fill(self) -> bool:
-        """Read on, and tell whether there was more."""
+        """Read on, and return whether there was more; damage waits for the data before it."""
+        if self._failure is not None:
+            return False
         room = len(self._buffer)
         if self._done:
             rest = self._buffer[self._done : self._end]
@@ -266,13 +283,16 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
             self._make_room(2 * room)
             room *= 2
         began = self._end
-        with whole(self.name, self.compression):
-            while self._end < room:
-                got = self._read_into(self._buffer[self._end : room])
-                self._end += got
-                # What a pipe has now is not kept waiting for what may never come.
-                if not got or self._stream.size is None:
-                    break
+        try:
+            with whole(self.name, self.compression):
+                while self._end < room:
+                    got = self._read_into(self._buffer[self._end : room])
+                    self._end += got
+                    # What a pipe has now is not kept waiting for what may never come.
+                    if not got or self._stream.size is None:
+                        break
+        except TraceError as error:
+            self._failure = error
         return self._end > began
 
     def _read_into(self, part: NDArray[np.uint8]) -> int:
@@ -289,6 +309,8 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
     def _take_more(self) -> None:
         if self._fill():
             return
+        if self._failure is not None:
+            raise self._failure
         self._over = True
         self.missing = self._end - self._at
         self._end = self._at

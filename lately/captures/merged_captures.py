@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..golden.packets.packet_order import due_times
+from ..stream_files import TraceError
 from . import capture_loops as loops
 from .capture_files import CaptureFiles
 from .capture_reader import Packets
@@ -16,6 +17,9 @@ from .capture_reader import Packets
 _FILE, _DUE, _ROWS = loops.ROWS, loops.ROWS + 1, loops.ROWS + 2
 _SECTION = struct.pack("<IIIHHqI", loops.SECTION, 28, 0x1A2B3C4D, 1, 0, -1, 28)
 _NAME, _RESOLUTION = 2, 9
+
+MOST_LINK = 0xFFFF
+"""Largest link type of pcapng."""
 
 
 @dataclass
@@ -50,7 +54,7 @@ class MergedCaptures(AbstractContextManager["MergedCaptures"]):
     Raises
     ------
     TraceError
-        If a file is no capture.
+        If a file is no capture, or its link type is above `MOST_LINK`.
     OSError
         If a file cannot be read.
     """
@@ -167,6 +171,11 @@ class MergedCaptures(AbstractContextManager["MergedCaptures"]):
         numbers = []
         for file, link, interface in names.T.tolist():
             known = self._inputs[file].names
+            if link > MOST_LINK:
+                name = self._inputs[file].capture.name
+                raise TraceError(
+                    f"{name}: must have a link type up to {MOST_LINK:,} in pcapng, not {link:,}"
+                )
             if (link, interface) not in known:
                 known[link, interface] = self._interfaces
                 self._interfaces += 1

@@ -92,9 +92,11 @@ class CopyReport:
         self.talkers: Counter[tuple[str, str]] = Counter()
 
     def __call__(self, judged: Judged) -> None:
-        """Count some packets."""
-        if not len(judged.packets):
-            return
+        """Count some packets, no more at a time than are kept."""
+        for start in range(0, len(judged.packets), _MOST_TOGETHER):
+            self._count(judged.part(slice(start, start + _MOST_TOGETHER)))
+
+    def _count(self, judged: Judged) -> None:
         packets = judged.packets
         elapsed = self._clock.follow(packets.times)
         count = len(packets)

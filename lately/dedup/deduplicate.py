@@ -166,6 +166,13 @@ class Judged(NamedTuple):
     dropped: NDArray[np.bool_]
     """Shape (n,)."""
 
+    def part(self, which: slice) -> "Judged":
+        """Return some of them."""
+        found = Digests(*(column[which] for column in self.found))
+        packets = self.packets.part(which)
+        start = self.start + (which.start or 0)
+        return Judged(start, packets, found, self.elapsed[which], self.dropped[which])
+
 
 def deduplicate(
     capture: Capture,

@@ -60,6 +60,15 @@ def test_distances(tmp_path, room, monkeypatch):
     assert report(path, found.suggested_span)[1].dropped == copies
 
 
+def test_more_packets_at_a_time_than_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr("lately.dedup.copy_report.KEPT", 1 << 8)
+    monkeypatch.setattr("lately.dedup.copy_report._MOST_TOGETHER", 1 << 6)
+    path, truth = two_taps(tmp_path, Taps(delay=40_000, hops=1))
+    found, _ = report(path)
+    assert found.distances.sum() == sum(row["copy"] == "1" for row in truth)
+    assert np.count_nonzero(found.distances) == 1
+
+
 def test_pairs_and_talkers(tmp_path):
     """Interfaces, tags and addresses of both packets, and the addresses of layer 3."""
     rows, ends = [], Counter()

@@ -582,7 +582,7 @@ def test_skipped_bytes_are_those_of_editcap(tmp_path, skip):
     command("dedup", pairs, ours, "--fields", "frame", "--skip", skip, "--span", "1h")
     options = ["-F", "pcap", "-D", "100", "-I", str(skip)]
     subprocess.run(["editcap", *options, pairs, theirs], check=True, capture_output=True)
-    records = [[frame for _, frame in dpkt.pcap.Reader(path.open("rb"))] for path in (ours, theirs)]
+    records = [[frame for _, frame in read_packets(path.read_bytes())] for path in (ours, theirs)]
     assert records[0] == records[1]
     assert len(records[0]) < 30
 

@@ -217,6 +217,39 @@ def test_disorder_beyond_the_bound(tmp_path):
         assert (figures["late"], figures["dropped"]) == (late, 1)
 
 
+@pytest.mark.parametrize("options", [{}, {"ng": True}])
+def test_a_first_record_that_is_damaged_leaves_a_capture(tmp_path, packets, options):
+    """Headers before the damage are written, so the output and each joined output can be read."""
+    damage = b"\xff" * 64
+    heads = {"bad": pcap([]) + damage, "good": pcap(packets[:9])}
+    if options:
+        heads = {"bad": section() + interface() + damage, "good": section() + interface()}
+    for name, content in heads.items():
+        (tmp_path / name).write_bytes(content)
+    bad, good, out = tmp_path / "bad", tmp_path / "good", tmp_path / "out"
+    dedup(bad, out, code=1)
+    assert len(out.read_bytes()) == len(heads["bad"]) - 64
+    dedup(bad, good, "--out-dir", tmp_path / "each", code=1)
+    assert {path.name for path in (tmp_path / "each").iterdir()} == {"bad", "good"}
+    dedup(bad, good, out, code=1)
+    with CaptureFiles([str(out)]) as capture:
+        assert len(packets_of(capture)) == (0 if options else 9)
+
+
+def test_a_compressed_file_is_read_up_to_its_damage(tmp_path, packets):
+    packed = gzip.compress(pcap(packets))
+    (tmp_path / "in").write_bytes(packed[:-8] + bytes(8))
+    assert "must be whole gzip data" in dedup(tmp_path / "in", tmp_path / "out", code=1)
+    with CaptureFiles([str(tmp_path / "out")]) as capture:
+        assert len(packets_of(capture)) == 300
+
+
+def test_link_types_that_pcapng_cannot_have(tmp_path, packets):
+    (tmp_path / "in").write_bytes(pcap(packets, link=1 << 16))
+    message = dedup(tmp_path / "in", tmp_path / "out", "--reorder", "1ms", code=2)
+    assert "must have a link type up to 65,535 in pcapng, not 65,536" in message
+
+
 def test_merged_files_that_are_damaged_or_empty(tmp_path):
     """Each file ends at its damage, and packets without a time stay where they were."""
     begin = 10**18
