@@ -190,15 +190,13 @@ def test_times_in_the_extension_are_those_of_numpy(name, key_bits):
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("model", [APBBF, APBF, GEBF, TimedTimingFilter])
 def test_a_later_time_that_inserts_nothing_ages_no_key(model, path):
-    span, now = 10**9, 0
+    span, step = 10**9, 2 * 10**7
     with taking(path):
-        lately = model.for_span("1s", rate=50)
-    lately.clock = lambda: now
+        model = model.for_span("1s", rate=50)
     keys = np.arange(40)
-    for now in range(0, 40 * 2 * 10**7, 2 * 10**7):
-        lately.insert(now // (2 * 10**7))
-    latest, later = now, now + span
-    assert lately.check_and_insert([39, *keys], [later, *[latest] * 40], refresh=False).all()
-    for now in (later, latest):
-        assert 39 in lately
-    assert all(key in lately for key in keys.tolist())
+    model.insert(keys, keys * step)
+    latest, later = model.latest, model.latest + span
+    assert model.check_and_insert([39, *keys], [later, *[latest] * 40], refresh=False).all()
+    times = iter([later, *[latest] * 40])
+    model.clock = lambda: next(times)
+    assert all(key in model for key in [39, *keys.tolist()])
