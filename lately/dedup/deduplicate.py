@@ -168,7 +168,8 @@ class Judged(NamedTuple):
 
     def part(self, which: slice) -> "Judged":
         """Return some of them."""
-        found = Digests(*(column[which] for column in self.found))
+        values, versions, faults = self.found
+        found = Digests(values[which], versions[which], faults[which])
         packets = self.packets.part(which)
         start = self.start + (which.start or 0)
         return Judged(start, packets, found, self.elapsed[which], self.dropped[which])
