@@ -1,4 +1,4 @@
-"""Between a unit and its core: control flags, verdicts, and the ports of a core."""
+"""Interface between a unit and its core: control flags, verdicts and the ports of a core."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,17 +11,17 @@ from .parameters import require_integer
 
 
 class Control(data.Struct):
-    """Flags that travel down the pipeline beside the key.
+    """Flags that accompany a key through the pipeline.
 
     Attributes
     ----------
     valid
-        A result is expected. The other flags act whether it is set or not.
+        A result is expected. The other flags act independently of this flag.
     query, insert, shift, clear
-        The effects of the operation. A shift comes between query and insertion; in a timing filter
-        it is a tick, which comes before the operation.
+        The effects of the operation. A shift takes effect between query and insertion. In a timing
+        filter it is a tick and takes effect before the operation.
     adopt
-        With a shift or clear: a secret that waited comes in.
+        With a shift or clear: the pending secret takes effect.
     """
 
     valid: 1
@@ -33,12 +33,12 @@ class Control(data.Struct):
 
 
 class Verdict(data.StructLayout):
-    """Answer to a query: ``seen``, and ``age``, 0 if the key was not seen.
+    """Answer to a query: ``seen``, and ``age``, which is 0 if the key was not seen.
 
     Parameters
     ----------
     ages : int
-        Ages that a key can have.
+        Number of possible ages.
     """
 
     def __init__(self, *, ages):
@@ -46,16 +46,19 @@ class Verdict(data.StructLayout):
 
 
 class CoreSignature(wiring.Signature):
-    """Ports of a core of any family: fixed latency, one operation per cycle, no stall inside.
+    """Ports of a core of any family: fixed latency, one operation per cycle, no internal stalls.
 
-    Results come in order, each `latency` cycles after its key. An operation sees the effects of
-    all operations before it. `control` comes some cycles after its key,
-    `lately.hdl.latencies.CONTROL_LAG` in a unit of one lane, so that hashing need not wait for the
-    decision on the shift. After a clear no operation comes until `clean`.
+    Results leave in order, each `latency` cycles after its key. An operation sees the effects of
+    all earlier operations. `control` follows its key by some cycles, in a unit of one lane by
+    `lately.hdl.latencies.CONTROL_LAG`, so that hashing need not wait for the decision on the
+    shift. After a clear no operation may enter until `clean` is high.
 
-    A core has the attributes ``latency``; if shifts retire a segment, ``clear_cycles``: cycles
-    after a shift or clear from which on `clean` can be relied on; and, if not 0, ``request_lag``:
-    cycles by which the fields of a request come after their key.
+    A core has these attributes:
+
+    - ``latency``
+    - ``clear_cycles``, if shifts retire a segment: cycles after a shift or clear until `clean` is
+      valid
+    - ``request_lag``, if not 0: cycles from a key to the other fields of its request
 
     Parameters
     ----------
@@ -64,16 +67,16 @@ class CoreSignature(wiring.Signature):
     verdict : layout
         Answer to an operation: ``seen``, ``age``, and other fields of a result.
     secrets : int
-        Secrets that keys are hashed with at one time.
+        Number of secrets in use at the same time.
     request : mapping of str to shape, optional
         Further fields of a request; ``remove`` is a bit of its operation.
     ports : mapping of str to Member, optional
         Ports of the core that are ports of the unit.
     events : sequence of str
-        Outputs that the unit counts beside ``valid``, ``insert`` and ``hit``: see
+        Outputs that the unit counts in addition to ``valid``, ``insert`` and ``hit``: see
         `lately.hdl.registers`.
     others : mapping of str to Member, optional
-        Further ports: those below that not every core has.
+        Further ports: the members below that only some cores have.
 
     Members
     -------
@@ -87,17 +90,17 @@ class CoreSignature(wiring.Signature):
         Flags of the operation that leaves; `hit` is ``seen`` of a valid one.
     verdict : Out(verdict)
     clean : Out(1)
-        Whether everything that was to be cleared is, as far as the core can tell.
+        High once all pending clears have completed, as far as the core detects.
     fault : Out(1)
         An error was found in a memory. Always low in cores without protection.
     stall : Out(1)
-        Some cores: a cycle without an operation is needed.
+        Some cores: the core needs a cycle without an operation.
     limit : In(range(ages + 1))
-        Some cores, with `control`: ages below it count.
+        Some cores, with `control`: keys of this age or older are not reported.
     phase : In
-        Some cores, with `control`: how far the block of insertions is filled.
+        Some cores, with `control`: fill of the block of insertions.
     illegal : Out(1)
-        Cores that are watched: a state that no operations bring about.
+        Cores that check their state: the state is illegal.
 
     Errors: as `require_integer`.
     """

@@ -1,4 +1,4 @@
-"""The interface of every unit: one signature of operations and results, for one lane or several."""
+"""Interface of every unit: one signature of operations and results, for one or several lanes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -25,9 +25,9 @@ class Operation(Enum, shape=3):
 
 
 def operation_bits(operation: Any) -> Any:
-    """Return a view of an operation with its bits ``query``, ``insert``, ``alone`` and ``remove``.
+    """Return a view of an operation with the bits ``query``, ``insert``, ``alone`` and ``remove``.
 
-    A unit that removes no keys has operations of three bits, which lack ``remove``.
+    Units without removal have operations of three bits, without ``remove``.
 
     Parameters
     ----------
@@ -50,22 +50,26 @@ def is_clear(operation: Any) -> Value:
 
 
 class UnitSignature(wiring.Signature):
-    """Ports of a unit: a stream of operations in, a stream of results out, and others.
+    """Ports of a unit: an input stream of operations, an output stream of results, and others.
 
-    With one lane, the payload of `i` is a request and that of `o` a result.
-    With several, `i` takes a beat: ``alone``, an operation that is performed
-    alone and before the others (SHIFT or CLEAR; others do nothing), and
-    ``lanes``, an array of requests, each with ``valid``. Lanes take effect in
-    their order; operations that are performed alone do nothing there. `o`
-    gives ``lanes``, an array of results, each with ``valid``.
+    With one lane, the payload of `i` is a request, and the payload of `o` is a result. With
+    several lanes, `i` accepts a beat. The beat has ``alone``, an operation that takes effect
+    before all lanes (SHIFT or CLEAR; other values do nothing). It also has ``lanes``, an array of
+    requests, each with ``valid``. Lanes take effect in order; SHIFT and CLEAR do nothing there.
+    `o` returns ``lanes``, an array of results, each with ``valid``.
 
-    A request has ``key``, ``operation``, ``tag`` (a word of the user's that
-    comes back with the result), ``time``, ``window`` and ``query_class``. A result has
-    ``seen``, ``age`` (youngest generation that the key can be of, 0 for the
-    current one; 0 if it was not seen), ``oldest`` (cells of the key that have
-    that age), ``status``, ``time`` (the low bits of the tick counter), ``covered``
-    (as the port of this name, at the operation) and ``tag``.
-    A field other than the tag that has no bits does not exist.
+    A request has ``key``, ``operation``, ``tag`` (a word that returns with the result), ``time``,
+    ``window`` and ``query_class``. A result has these fields:
+
+    - ``seen``
+    - ``age``: age of the youngest generation that can hold the key; 0 if not seen
+    - ``oldest``: number of cells of the key that have this age
+    - ``status``
+    - ``time``: low bits of the tick counter
+    - ``covered``: value of the port of this name at the operation
+    - ``tag``
+
+    Zero-width fields are omitted, except the tag.
 
     Parameters
     ----------
@@ -103,7 +107,7 @@ class UnitSignature(wiring.Signature):
         )
 
     def _payload(self, fields: dict[str, Any], common: dict[str, Any]) -> data.StructLayout:
-        """Return the layout of one lane, or of all of them and what they have in common."""
+        """Return the layout of one lane, or of all lanes with their common fields."""
         if self._lanes == 1:
             return data.StructLayout(fields)
         lane = data.StructLayout({"valid": 1} | fields)
@@ -140,12 +144,12 @@ class UnitSignature(wiring.Signature):
         return payload.lanes[number]
 
     def macros(self) -> list[str]:
-        """Return names and values of C macros that say where the fields of a lane's payload lie.
+        """Return names and values of C macros for the positions of fields in a payload.
 
-        ``I_`` stands for the input's payload, ``O_`` for the output's:
-        ``I_BITS`` in all, ``I_LANE_AT`` where lane 0 begins, ``I_LANE_BITS``
-        of a lane, ``I_KEY_AT`` and ``I_KEY_BITS`` of a field within its lane.
-        ``I_ALONE_AT`` is that of a beat.
+        The prefix ``I_`` denotes the input, and ``O_`` the output. ``I_BITS`` is the width of the
+        payload, ``I_LANE_AT`` the lowest bit of lane 0, and ``I_LANE_BITS`` the width of a lane.
+        ``I_KEY_AT`` and ``I_KEY_BITS`` are the position and width of a field within its lane.
+        ``I_ALONE_AT`` is the position of the field ``alone`` of a beat.
         """
         lines = [f"LANES {self._lanes}"]
         for prefix, payload in (("I", self._request), ("O", self._result)):
@@ -162,20 +166,20 @@ class UnitSignature(wiring.Signature):
     def pack_request(
         self, requests: Sequence[Mapping[str, int] | None], *, alone: int = Operation.NONE.value
     ) -> int:
-        """Return the bits of the input's payload.
+        """Return the payload of the input as an integer.
 
         Parameters
         ----------
         requests : sequence
-            The fields of each lane's request, or None where a lane has none;
-            with one lane, there must be one.
+            Fields of each lane's request, or None for an idle lane. With one lane, the request is
+            required.
         alone : int
-            Operation before the others, with several lanes.
+            Operation before all lanes; with several lanes only.
 
         Raises
         ------
         ValueError
-            If there are not as many requests as lanes, or as `pack` does.
+            If the numbers of requests and lanes differ; otherwise as `pack`.
         """
         if len(requests) != self._lanes:
             raise ValueError(f"Requests must be {self._lanes}, one per lane, not {len(requests)}")
@@ -185,7 +189,7 @@ class UnitSignature(wiring.Signature):
         return pack(self._request, {"alone": alone, "lanes": lanes})
 
     def unpack_result(self, bits: int) -> list[dict[str, int] | None]:
-        """Return the fields of each lane's result, or None where a lane has none.
+        """Return the fields of each lane's result, or None for a lane without a result.
 
         Parameters
         ----------
@@ -199,18 +203,18 @@ class UnitSignature(wiring.Signature):
 
 
 def pack(shape: Any, value: Any) -> int:
-    """Return the bits of a payload.
+    """Return a payload as an integer.
 
     Parameters
     ----------
     shape : layout or shape
     value : mapping, sequence or int
-        Of fields, of elements, or what the bits are; a field that is left out is 0.
+        Values of the fields or elements, or the bits themselves. Missing fields are 0.
 
     Raises
     ------
     ValueError
-        If there is no such field, or a value does not fit.
+        If a field is unknown, or a value does not fit.
     """
     if isinstance(shape, data.Layout):
         named = dict(value.items() if isinstance(value, Mapping) else enumerate(value))
@@ -231,7 +235,9 @@ def _nothing(shape: Any) -> Any:
 
 
 def unpack(shape: Any, bits: int) -> Any:
-    """Return what `pack` makes these bits of: a dict of fields, a list of elements, or an int.
+    """Return the value of a payload: a dict of fields, a list of elements, or an int.
+
+    This is the inverse of `pack`.
 
     Parameters
     ----------
@@ -251,9 +257,9 @@ def fields(shape: Any, name: str = "", offset: int = 0) -> Iterator[tuple[str, i
     ----------
     shape : layout or shape
     name : str
-        Path of the whole.
+        Prefix of the paths.
     offset : int
-        Bit of the whole value at which it begins.
+        Position of the lowest bit of the payload.
     """
     if not isinstance(shape, data.Layout):
         yield name, offset, Shape.cast(shape).width
@@ -264,6 +270,6 @@ def fields(shape: Any, name: str = "", offset: int = 0) -> Iterator[tuple[str, i
 
 
 def _existing(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that have bits, and the tag."""
+    """Return the fields whose width is not 0, and the tag."""
     return {name: shape for name, shape in fields.items()
             if name == "tag" or Shape.cast(shape).width}  # fmt: skip

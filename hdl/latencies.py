@@ -29,7 +29,7 @@ VOTE_LATENCY = 1
 """Cycles by which an answer of several copies of a memory comes later."""
 
 FAN_IN = 4
-"""Inputs of the look-up tables that a step of a pipeline is cut for."""
+"""Inputs of the LUTs that a step of a pipeline is cut for."""
 
 BLOCK_BITS = 1 << 14
 """Bits of the block RAM that pipelines are laid out for."""
@@ -207,7 +207,7 @@ def hash_latency(key_bits: int, hash: str = "h3", *, levels: int = DEFAULT_LEVEL
     hash : str
         As `FilterSpec` has it.
     levels : int
-        Levels of look-up tables between two registers.
+        Levels of LUTs between two registers.
     """
     return siphash_latency(key_bits) if hash == "siphash" else -(-hash_steps(key_bits) // levels)
 
@@ -239,7 +239,7 @@ def detector_latency(*, levels: int = DEFAULT_LEVELS, **figures: Any) -> Any:
     Parameters
     ----------
     levels : int
-        Levels of look-up tables between two registers.
+        Levels of LUTs between two registers.
     figures : int or ndarray of int
         As for `detector_steps`.
     """

@@ -55,14 +55,14 @@ def delayed(m, value, cycles, name, *, reset_less=False):
 def successor(count):
     """Return the number after `count`, modulo the power of two that it has bits for.
 
-    In look-up tables alone: what else is made of the bits of a count would come through the carry
+    In LUTs alone: what else is made of the bits of a count would come through the carry
     of a sum where the two agree, as synthesis finds.
     """
     return Cat(bit ^ count[:place].all() for place, bit in enumerate(count))
 
 
 def below(value, limit):
-    """Return whether `value` is below the constant `limit`, in look-up tables alone.
+    """Return whether `value` is below the constant `limit`, in LUTs alone.
 
     A carry, which synthesis makes of ``<``, takes twice as many.
     """
@@ -92,7 +92,7 @@ class Staged:
     reset_less : bool
         Whether a reset leaves these registers as they are.
     levels : int
-        Levels of look-up tables between the value and the registers before it.
+        Levels of LUTs between the value and the registers before it.
     """
 
     def __init__(self, pipeline, value, stage, name, *, reset_less=False, levels=0):
@@ -174,7 +174,7 @@ class Pipeline:
     m : Module
         Gets the registers.
     levels : int
-        Levels of look-up tables, each of `lately.hdl.latencies.FAN_IN` inputs, that fit between
+        Levels of LUTs, each of `lately.hdl.latencies.FAN_IN` inputs, that fit between
         two registers at the clock that the pipeline is built for.
     enable : Value, optional
         The whole pipeline stands still while this is low.
@@ -203,7 +203,7 @@ class Pipeline:
         reset_less : bool
             Whether a reset leaves the registers that delay it as they are.
         levels : int
-            Levels of look-up tables that it comes through.
+            Levels of LUTs that it comes through.
         """
         if stage is not None:
             self.latency = max(self.latency, stage)
@@ -240,7 +240,7 @@ class Pipeline:
         values : Staged
             All of one stage.
         levels : int
-            Levels of look-up tables that it takes.
+            Levels of LUTs that it takes.
         """
         stage = self.stage(*values)
         result = function(*(value.value for value in values))
@@ -249,7 +249,7 @@ class Pipeline:
         return self.enter(result, name, stage=stage, reset_less=reset_less, levels=levels)
 
     def step(self, name, function, *values, reset_less=False):
-        """Return a function of values that takes one level of look-up tables.
+        """Return a function of values that takes one level of LUTs.
 
         It is registered if it uses up the levels of a stage. So a chain of steps has as many
         registers as the clock asks for.

@@ -39,7 +39,7 @@ LEVELS_MHZ: Mapping[str, tuple[int, ...]] = {
     "gowin-gw1nr-9c": (190, 130),
     "gowin-gw2ar-18c": (380, 200),
 }
-"""Highest clocks for 2, 3 and more levels of look-up tables, by class of devices."""
+"""Highest clocks for 2, 3 and more levels of LUTs, by class of devices."""
 
 GMII_HZ = 125_000_000
 """Clock of gigabit Ethernet between MAC and PHY."""
@@ -91,7 +91,7 @@ def target_mhz(device: str) -> int:
 
 
 def levels(device: str, mhz: float) -> int:
-    """Return how many levels of look-up tables fit between two registers at a clock.
+    """Return how many levels of LUTs fit between two registers at a clock.
 
     Parameters
     ----------

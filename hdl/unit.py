@@ -1,4 +1,4 @@
-"""The unit: a core with streams in and out, which loses nothing under back-pressure."""
+"""The unit: a core with an input and an output stream, which tolerates back-pressure."""
 
 from amaranth.hdl import Cat, Module, Shape, Signal, Value, signed, unsigned
 from amaranth.lib import stream, wiring
@@ -32,84 +32,88 @@ EVENT_PORTS = {"upset": "fault"}
 
 
 class BaseUnit(wiring.Component):
-    """Ports and figures of a unit, of one lane or several: see `lately.hdl.build.filter_unit`.
+    """Ports and figures of a unit with one or several lanes: see `lately.hdl.build.filter_unit`.
 
-    Every operation gives one result, in order. Operations take effect one after another. `i.ready`
-    falls while results wait to be taken, after a CLEAR and after reset for `longest_pause` cycles
-    at most, and as `Profile.pauses` says. No operation is lost.
+    Every operation produces one result, in order. Operations take effect one after another.
+    `i.ready` is low under back-pressure, for at most `longest_pause` cycles after a CLEAR or
+    reset, and as `Profile.pauses` states. No operation is lost.
 
     Parameters
     ----------
     profile : Profile
-        What to build; must pass `check_buildable`.
+        Figures of the unit; must pass `check_buildable`.
     core : Component
-        With a `CoreSignature`; of several lanes, any one of the cores.
+        With a `CoreSignature`; any one of the cores if there are several lanes.
     clock : Component, optional
-        What makes ticks, as of a `Family`.
+        Source of ticks, as for a `Family`.
     secrets : Secrets, optional
-        What holds the secrets of a keyed hash.
+        Holds the secrets of a keyed hash.
 
     Members
     -------
     i, o
-        See `lately.hdl.interface.UnitSignature`. With several lanes, `i` takes beats, and `o` gives
-        an answer for each.
+        See `lately.hdl.interface.UnitSignature`. With several lanes, `i` accepts beats, and `o`
+        returns one answer for each beat.
 
         Ring: the age counts generations. With a window in time, ``status`` is 1 if the window of
         the answer was shortened, 2 if its false-positive rate may exceed its bound, and 0
         otherwise; ``time`` is the tick counter; ``covered`` is the value of the port of this name
         at the operation, before its effects.
 
-        Dictionary: the window of a request counts insertions; a longer one acts as the window of
-        the specification, and with 0 no key is seen. An operation with the bits insert and remove
-        removes. The age counts insertions, 0 for the last one. The status is 1 if keys of the
-        window may be missed, as it is longer than the guaranteed one.
+        Dictionary: the window of a request counts insertions. A longer window acts as the window
+        of the specification; with window 0 no key is seen. An operation with the bits insert and
+        remove removes the key. The age counts insertions, 0 for the last insertion. The status is
+        1 if the window exceeds the guaranteed window, so that keys may be missed.
 
         Timing filter: window and age count ticks or blocks; a longer window acts as the window of
         the specification. ``age`` is the age of the oldest cell of the key, or one more than the
-        longest window if that cell has expired; ``oldest`` counts the cells of this age. Both come
-        with every operation that has a key, and mean nothing with SHIFT and CLEAR. ``time`` is the
-        tick counter, which a CLEAR leaves. If the specification has classes, requests have a
-        ``query_class`` in place of a window, if there are several, and the table decides ``seen``.
-        Entries of the highest number answer a class of ``classes`` or more; an entry that was
-        never loaded gives any answer.
+        longest window if that cell has expired; ``oldest`` counts the cells of this age. Both are
+        valid for every operation with a key, and undefined for SHIFT and CLEAR. ``time`` is the
+        tick counter, which a CLEAR does not change. If the specification has several classes,
+        requests have a ``query_class`` instead of a window. With classes, a table of thresholds
+        decides ``seen``. A class number of ``classes`` or more uses the entries of the highest
+        class. The answer of an entry that was never loaded is undefined.
     generation : In(generation_bits)
         Ring only. Insertions in a generation; the guarantees of the specification hold for
-        ``spec.generation``. With 0 every insertion begins a generation, as with 1, and so does the
-        first one after a SHIFT or CLEAR, where with 1 it does not. A change applies from the first
-        generation on that begins with an operation accepted at least
+        ``spec.generation``. With 0 or 1 every insertion begins a generation. The first insertion
+        after a SHIFT or CLEAR is an exception: it begins a generation with 0, but not with 1. A
+        change applies from the first generation that begins with an operation accepted at least
         `lately.hdl.latencies.GENERATION_LEAD` cycles later.
     tick, or period : In
-        See `UnitOptions`. A tick takes effect between two operations, takes no cycle of theirs,
-        and is reported by the ``time`` of their results.
+        See `UnitOptions`. A tick takes effect between two operations without using a cycle. The
+        ``time`` of the results reports it.
     covered : Out(range(span + 2))
-        Ring with a window in time only: ticks, the present one included, of which every key is
-        still reported; ``span + 1`` unless the window is shortened.
+        Ring with a window in time only: number of ticks, including the current one, whose keys are
+        all still reported; ``span + 1`` unless the window is shortened.
     guaranteed : Out
         Dictionary only. Largest window for which answers are exact.
     table, swap : In
         If the specification has classes: entries of a table of thresholds, as
-        `lately.golden.DecisionTable` computes them, and the order to use it, see
-        `lately.hdl.timing.decision_tables.DecidingCore`. A swap is for operations that are accepted
-        in later cycles. In the first table all entries are 0, and every key is seen.
+        `lately.golden.DecisionTable` computes them, and the command to use the loaded table; see
+        `lately.hdl.timing.decision_tables.DecidingCore`. A swap applies to operations accepted in
+        later cycles. All entries of the first table are 0, so every key is seen.
     secret : In(stream.Signature(128))
-        With ``hash="siphash"`` only: the secret of the hash, 0 after reset. Without re-keying, a
-        secret applies from the next CLEAR on that is accepted in the same cycle or later, unless
-        another comes before; `secret.ready` is low from the acceptance of a CLEAR until that has
-        taken effect. With re-keying, it applies from the next shift or CLEAR on to the segment that
-        begins then, and the other segments keep theirs; `secret.ready` is low until the last
-        segment with an older secret has retired. It then applies to operations accepted at least
-        `lately.hdl.latencies.SECRET_LEAD` cycles later. Several lanes: see `LaneUnit`.
+        With ``hash="siphash"`` only: the secret of the hash, 0 after reset. For several lanes see
+        `LaneUnit`.
+
+        Without re-keying, a secret applies from the next CLEAR accepted in the same cycle or
+        later, unless another secret replaces it first. `secret.ready` is low from the acceptance
+        of a CLEAR until the CLEAR has taken effect.
+
+        With re-keying, a secret applies from the next shift or CLEAR, to the segment that begins
+        then; the other segments keep their secrets. It applies to operations accepted at least
+        `lately.hdl.latencies.SECRET_LEAD` cycles after the secret. `secret.ready` is low until the
+        last segment with an older secret has retired.
     operations, insertions, hits, ... : Out(statistics_bits)
-        The counters of `lately.hdl.registers` whose events the unit has: events since reset,
-        counted as the results leave the core. They are exact once the unit has been idle for its
+        Counters of `lately.hdl.registers` whose events the unit has. They count events since
+        reset, when the results leave the core. They are exact once the unit has been idle for its
         own latency and the latency of an `EventCounter`.
     fault : Out(1)
-        If the unit watches its state: high for the cycle in which it resets itself, as no
-        operations bring about its state. Operations in flight then have no result; the unit is as
-        after reset, and its input opens once the memory is clear.
+        If the unit checks its state: high for the cycle in which the unit resets itself after an
+        illegal state. Operations in flight then produce no result. The input opens once the
+        memory is clear.
     alarms : Out(16)
-        How often it has done so since it was reset from outside.
+        Number of these resets since the last external reset.
     """
 
     GENERATION_LEAD = GENERATION_LEAD
@@ -189,12 +193,12 @@ class BaseUnit(wiring.Component):
 
     @property
     def memory_map(self):
-        """Memories of the unit, and where each bit lies in them: a `MemoryMap`."""
+        """Memories of the unit and the position of each bit: a `MemoryMap`."""
         return family_of(self.spec).memory_map(self.profile)
 
     @property
     def floorplan_groups(self):
-        """Names of the block RAMs of each shard, which belong side by side."""
+        """Names of the block RAMs of each shard, to be placed close together."""
         return floorplan_groups(self.memory_map.memories) if self.profile.lanes > 1 else ()
 
     @property
@@ -204,27 +208,27 @@ class BaseUnit(wiring.Component):
 
     @property
     def longest_pause(self):
-        """Most cycles for which a SHIFT or CLEAR, or the spare, keeps the input closed."""
+        """Longest input stall, in cycles, caused by a SHIFT, a CLEAR or clearing of the spare."""
         return self.profile.longest_pause
 
     @property
     def latency(self):
-        """Cycles from the acceptance of a request to its result on an idle output, at least."""
+        """Fewest cycles from the acceptance of a request to its result on an idle output."""
         return self.profile.unit_latency
 
 
 class Unit(BaseUnit):
     """Unit of one lane: a front end, a core and a result queue. See `BaseUnit`.
 
-    It accepts one operation per cycle for as long as its results are taken. A result comes
-    `latency` cycles after the acceptance of its operation if the results before it have been taken.
+    The unit accepts one operation per cycle without back-pressure. A result leaves `latency`
+    cycles after the acceptance of its operation, or later under back-pressure.
 
     Parameters
     ----------
     profile : Profile
-        What to build; must pass `check_buildable`.
+        Figures of the unit; must pass `check_buildable`.
     core : Component, optional
-        With a `CoreSignature`, in place of the core of the family.
+        With a `CoreSignature`; replaces the core of the family.
 
     Attributes
     ----------

@@ -32,7 +32,7 @@ class Device:
     synthesis : tuple of str
         yosys pass and its options.
     mapping : str
-        Script of ABC, which makes look-up tables of the logic.
+        Script of ABC, which makes LUTs of the logic.
     place_and_route : tuple of str
         nextpnr program and its options. Without any, units are counted, not placed.
     lut, ff : int

@@ -16,7 +16,7 @@ EMULATION_COST, NEW_COST = 6, 11
 written."""
 
 TABLE_ROWS, TABLE_BITS = 16, 4
-"""Words of a memory in look-up tables, and bits of each."""
+"""Words of a memory in LUTs, and bits of each."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class InferredBlock:
     cost : float
         Of a block. That of a bit in a register is 1.
     table_cost : float
-        Of a bit of `TABLE_ROWS` words in look-up tables; infinite if there are none.
+        Of a bit of `TABLE_ROWS` words in LUTs; infinite if there are none.
     shared : int
         Bits of the widest word of which two ports may read, each its own; 0 if each port that
         reads needs a copy.

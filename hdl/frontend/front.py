@@ -14,18 +14,20 @@ from .schedule import Schedule
 class FrontEnd(wiring.Component):
     """Front end of a ring: converts one operation per cycle into control flags of the core.
 
-    Counts the insertions of the generation, and lets the first insertion of
-    the next one carry the shift. Nothing that was accepted ever stalls: an
-    operation that may have to wait closes the gate behind itself and is taken
-    out of the way until its time has come. Those are SHIFT, which waits until
-    the spare is clean, and CLEAR, after which the gate stays closed until all
-    is clear; and every operation while generations are shorter than
-    `minimum_generation`, when they are let in one at a time, each with a
-    clean spare. At longer generations insertions never wait.
+    The front end counts the insertions of the generation. The first insertion of the next
+    generation carries the shift. Accepted operations never stall the pipeline: an operation that
+    may have to wait closes the gate behind itself and is held aside. These operations wait:
 
-    Latency `LATENCY` cycles from acceptance on `i` to `control`, for all but
-    SHIFT and CLEAR. A SHIFT keeps `i.ready` low for `SHIFT_PAUSE` cycles if the
-    spare is clean; otherwise, as a CLEAR, until `PAUSE` cycles at most after it is.
+    - a SHIFT, until the spare is clean
+    - a CLEAR, after which the gate stays closed until the memory is clear
+    - every operation while generations are shorter than `minimum_generation`: operations then
+      enter one at a time, each with a clean spare
+
+    In longer generations insertions never wait.
+
+    Latency `LATENCY` cycles from acceptance on `i` to `control`, except for SHIFT and CLEAR. A
+    SHIFT keeps `i.ready` low for `SHIFT_PAUSE` cycles if the spare is clean. Otherwise a SHIFT or
+    CLEAR keeps it low until at most `PAUSE` cycles after the spare is clean.
 
     Parameters
     ----------
@@ -34,9 +36,9 @@ class FrontEnd(wiring.Component):
     minimum_generation : int
         Shortest generation within which the spare is cleaned in time.
     clear_words : int
-        Cycles that clearing takes; after them it is as `clean` says.
+        Cycles of a clear; `clean` is valid after them.
     window : TimeWindow, optional
-        What else ends generations.
+        Ends generations by time.
     when_full : str, optional
         As for `Schedule`.
     check : bool
@@ -50,15 +52,15 @@ class FrontEnd(wiring.Component):
     clean : In(1)
         Whether the spare is clean.
     generation : In(generation_bits)
-        Insertions in a generation, at least 1. A generation that begins with an operation which
-        is accepted `LEAD` cycles after a change, or later, has the new length.
+        Insertions in a generation, at least 1. A change applies to generations that begin with an
+        operation accepted at least `LEAD` cycles later.
     adopt : In(1)
-        Whether a shift or clear brings in a secret that waits.
+        Whether a shift or clear adopts a pending secret.
     turned : Out(1)
         Whether `control` has a shift or clear.
     control : Out(Control)
     limit : Out
-        With a `window`: as that has it; with `control`.
+        With a `window`: limit of the window, valid with `control`.
     illegal : Out(1)
         As of `Gate`.
 
@@ -152,14 +154,14 @@ class FrontEnd(wiring.Component):
 class PlainFrontEnd(wiring.Component):
     """Front end of a core without generations: a gate and a source of ticks.
 
-    SHIFT does nothing. A CLEAR, as after reset, closes the gate until all is clean.
+    SHIFT does nothing. A CLEAR or reset closes the gate until the memory is clean.
 
     Parameters
     ----------
     clock : Component, optional
-        Makes ticks: has ``control``, the flags that a core gets, and ``shift``, whether those of
-        the next cycle have a tick. Its ports of the names ``INPUTS`` are ports of the front end;
-        others are driven from outside.
+        Source of ticks with the ports ``control``, the flags of the core, and ``shift``, whether
+        the flags of the next cycle have a tick. The ports named in ``INPUTS`` are ports of the
+        front end; the unit drives the others.
     check : bool
         As for `Gate`.
 

@@ -1,4 +1,4 @@
-"""The gate of a unit: which operation comes in when."""
+"""Gate of a unit: it decides when each operation enters."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import stream, wiring
@@ -13,12 +13,11 @@ from ..pipeline import delayed, registered
 class Serializer(wiring.Component):
     """Holds operations that must wait, and signals when the gate may open again.
 
-    Such an operation comes alone: the gate closes behind it. A SHIFT or
-    CLEAR is held until the spare is clean and then released. After a CLEAR,
-    and after anything in short generations, the gate stays closed until the
-    spare is clean again.
+    Such an operation enters alone, and the gate closes behind it. A SHIFT or CLEAR is held until
+    the spare is clean and then released. After a CLEAR, and after every operation in short
+    generations, the gate stays closed until the spare is clean again.
 
-    After reset a CLEAR is released, for which no result is due.
+    After reset the component releases a CLEAR without a result.
 
     Parameters
     ----------
@@ -56,7 +55,7 @@ class Serializer(wiring.Component):
     """
 
     SETTLE = SPARE_SETTLE
-    """Cycles until what went before has had its effect on `clean`."""
+    """Cycles until earlier operations have affected `clean`."""
 
     def __init__(self, *, start, check=False):
         require_integer("Start", start, least=1)
@@ -101,7 +100,7 @@ class Serializer(wiring.Component):
                 )
             ),
             settled.eq((settled | settling[-1]) & ~go),
-            # A clear need not wait for the spare: it starts anew.
+            # A clear need not wait for the spare: it restarts the clearing.
             go.eq(settled & (self.clean | (held & self.clears)) & ~go),
             self.release.eq(go & held),
             self.turn.eq(go & held & turning),
@@ -126,17 +125,17 @@ class Serializer(wiring.Component):
 class Gate(wiring.Component):
     """Admits operations while there are credits; some operations one at a time.
 
-    Knows no family. Nothing that was accepted ever stalls: an operation that may have to wait
-    closes the gate behind itself, and a `Serializer` holds it until its time has come.
+    The gate is the same for all families. Accepted operations never stall the pipeline: an
+    operation that may have to wait closes the gate behind itself, and a `Serializer` holds it.
 
-    Latency `LATENCY` cycles from acceptance to the outputs, for all but operations that wait.
+    Latency `LATENCY` cycles from acceptance to the outputs, except for operations that wait.
 
     Parameters
     ----------
     start : int
         Cycles from reset to the first CLEAR.
     check : bool
-        Whether the gate watches that each operation comes out once, and that it opens again.
+        Whether the gate checks that each operation leaves once, and that the gate opens again.
 
     Members
     -------
@@ -156,8 +155,8 @@ class Gate(wiring.Component):
     clears : Out(1)
         It clears.
     illegal : Out(1)
-        If it watches: in the cycle before, an operation was lost or came twice, or the gate was
-        closed with nothing to open it.
+        With `check` only: in the previous cycle an operation was lost or duplicated, or the gate
+        was closed and could not open.
     """
 
     LATENCY = 2

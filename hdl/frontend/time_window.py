@@ -41,7 +41,7 @@ class TimeWindow(wiring.Component):
         Of the times of settled segments; of three most count.
     synchronous_read : bool
         Whether these times are read with the clock, as a block RAM is. A device without memories in
-        look-up tables has to: it would select among registers.
+        LUTs has to: it would select among registers.
 
     Members
     -------

@@ -37,7 +37,7 @@ class RingDetector(wiring.Component):
     -------
     bits : In(segments * parts)
         Bit of part P of segment S at position ``S * parts + P``; may come through a level of
-        look-up tables.
+        LUTs.
     base : In(range(segments))
         Physical segment that is the youngest; with `bits`.
     query : In(1)

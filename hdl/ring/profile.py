@@ -206,7 +206,7 @@ class RingProfile(Profile):
 
     @property
     def lane_hash_levels(self) -> int:
-        """Levels of look-up tables of the lanes' hashes, half of the others, as wires are long."""
+        """Levels of LUTs of the lanes' hashes, half of the others, as wires are long."""
         return max(1, self.levels // 2)
 
     @property

@@ -14,7 +14,7 @@ from ..pipeline import registered
 class Ring(wiring.Component):
     """Selects the segments that an operation writes, and clears the spare.
 
-    One operation per cycle, whose `set` and `base` come in its own cycle, through look-up tables.
+    One operation per cycle, whose `set` and `base` come in its own cycle, through LUTs.
     A shift takes effect between the query and the insertion of its operation: `base` is the
     position before it, `set` the segments after it. From the next cycle on, the retired segment
     is cleared for `clear_words` cycles; the next shift may come one cycle after that.

@@ -133,7 +133,7 @@ def constant_flags(value, least):
     """Return for each four bits of a `value` whether they are above those of `least`, and the same.
 
     `is_at_least` makes one flag of them: whether the value is `least` or more. That takes half of
-    the look-up tables of a comparison, which is a chain of carries, and a register can come
+    the LUTs of a comparison, which is a chain of carries, and a register can come
     between.
     """
     flags = []
