@@ -1,18 +1,16 @@
-"""Dictionary of digests with an exact window, whose entries move only if they are asked to.
+"""Dictionary of digests with an exact window; moves of entries are optional.
 
 It has the timestamps and the sharp window of the time-decaying cuckoo dictionary
 (Near-optimal Approximate Membership Query over Time-decaying Windows, section
-IV), and its moves only as an option. A key becomes a digest of
-D bits, in each column a cell is selected by some of them, and the rest is held
-there with a timestamp: row and rest together are the digest. An insertion
-writes the cell that holds the digest already, else the first free one in the
-order of the columns, else a place in a small stash, which holds whole digests.
-With moves it takes a cell of the middle column before that, whose entry takes
-one of the next column, and so on in a ring until one is free.
-So the answers are those of a list of digests and the last insertion of each,
-whatever the layout, until more digests than stash and cells can hold want
-the same cells. Then the oldest entry of the stash is given up, and the
-dictionary says for which windows its answers are exact all the same.
+IV); moves are an option. A key becomes a digest of D bits. In each column some of these bits select
+a cell, which holds the other bits, the remainder, with a timestamp. Row and remainder together
+determine the digest. An insertion writes the cell that already holds the digest. Otherwise it
+writes the first free cell in the order of the columns, or else a place in a small stash, which
+holds whole digests. With moves, it first takes a cell of the middle column. The displaced entry
+takes a cell of the next column, and so on in a ring until a cell is free. So the answers equal a
+list of digests with the last insertion of each, until too many digests select the same cells for
+the stash. Then the oldest entry of the stash is evicted, and the dictionary reports the windows for
+which its answers are still exact.
 """
 
 import inspect
@@ -36,28 +34,28 @@ from .window_loop import Cells, KeyOperations, perform
 from .window_state import DictionaryState
 
 Windows = ArrayLike | None
-"""Window of all queries, or one for each, shape (n,); None for that of the dictionary."""
+"""Window of all queries, or of each query, shape (n,); None for the dictionary's window."""
 
 _MOST_COLUMNS = 64
-"""Columns that the extension takes."""
+"""Most columns that the extension supports."""
 
 
 @taking_single_keys
 class WindowDictionary(DictionaryState):
-    """Dictionary of digests: which keys were inserted lately, and how many insertions ago.
+    """Dictionary of digests: reports recent keys and the insertions since each.
 
-    Source: timestamps, and cells that are free when theirs has expired, are those of the
-    time-decaying cuckoo dictionary (its section IV.B); that row and rest tell the digest is
-    quotienting (Knuth, The Art of Computer Programming, volume 3, section 6.4, exercise 13).
+    Sources: timestamps, and cells that become free at expiry, come from the time-decaying cuckoo
+    dictionary (its section IV.B). The split of a digest into row and remainder is quotienting
+    (Knuth, The Art of Computer Programming, volume 3, section 6.4, exercise 13).
 
-    A query may ask for any window of 1 to `window` insertions. A key among them is
-    always reported, with its exact age, while `guaranteed_window` is not less; any
-    other key only if one of them has its digest. There is no slack: a key is reported
-    for all d < W = `window`, where d is the number of insertions after its own, and no
-    longer.
+    A query accepts any window from 1 to `window` insertions. A key of the window is always
+    reported, with its exact age, while `guaranteed_window` is at least this window. Any other key
+    is reported only if a key of the window has the same digest. There is no slack: a key is
+    reported for all d < W = `window`, and no longer. Here d is the number of insertions after the
+    key's own.
 
-    Keys of one digest are one key: an insertion of either renews both, and removing
-    one removes the other. So only keys that were inserted should be removed.
+    Keys with equal digests are one key: inserting either renews both, and removing one removes the
+    other. So remove only keys that were inserted.
 
     Parameters
     ----------
@@ -66,26 +64,26 @@ class WindowDictionary(DictionaryState):
     columns, rows : int
         Columns, and cells of each; the rows are a power of two.
     digest_bits : int
-        D, bits of a digest: those that select a row, and 1 to 32 more.
+        D, bits of a digest: the bits that select a row, and 1 to 32 more.
     stash : int
-        Places for digests that find no cell.
+        Places for digests without a free cell.
     moves : int, optional
-        Most entries that an insertion moves; they never move if it is not given.
+        Most entries that an insertion moves; by default entries never move.
     hash : str
         "h3", or "siphash", which takes a secret.
     secret : int
-        Of the hash "siphash", at most 128 bits.
+        Secret of the hash "siphash", at most 128 bits.
 
     Attributes
     ----------
     insertions : int
-        Since construction or `clear`.
+        Insertions since construction or `clear`.
     lost : int
-        Entries given up so far, each before it expired.
+        Entries evicted so far, each before it expired.
     stash_peak : int
-        Most live entries that were in the stash at a time.
+        Most live entries in the stash at any time.
     compiled : bool
-        Whether operations run in a compiled loop; nothing else depends on it.
+        Whether operations run in a compiled loop; results are the same either way.
 
     Raises
     ------
@@ -94,7 +92,7 @@ class WindowDictionary(DictionaryState):
     ValueError
         If the secret is negative, or has more than 128 bits.
     SpecificationError
-        If another parameter breaks a rule, or there is a secret and the hash takes none.
+        If another parameter breaks a rule, or a secret is given and the hash takes none.
     """
 
     specification = WindowDictionarySpec
@@ -143,7 +141,7 @@ class WindowDictionary(DictionaryState):
         )
         self._tables = [offset_tables(column, spec.rest_bits) for column in terms]
         self._offsets = np.array(self._tables, np.int64)
-        # The two numbers of a cell are in one line of a cache.
+        # Both numbers of a cell are in the same cache line.
         both = np.zeros((self.columns * self.rows, 2), np.int64)
         self._times, self._held = both.T
         self._stash_times = np.zeros(self.stash, np.int64)
@@ -165,10 +163,10 @@ class WindowDictionary(DictionaryState):
 
     @one_or_all
     def query(self, keys: Keys, window: Windows = None) -> Answers:
-        """Ask which keys are among the last `window` insertions; changes nothing.
+        """Report whether each key is among the last `window` insertions; changes nothing.
 
-        The window is one for all keys or one for each, shape (n,), 1 to that of the
-        dictionary, which is the default.
+        The `window` is one number, or one for each key with shape (n,), from 1 to the dictionary's
+        window, which is the default.
 
         Parameters, errors: as `insert` and `checked_window`. Result: ndarray of bool, shape (n,).
         """
@@ -179,7 +177,7 @@ class WindowDictionary(DictionaryState):
     def check_and_insert(
         self, keys: Keys, window: Windows = None, *, refresh: bool = True
     ) -> Answers:
-        """Query and insert keys one after another; each answer is from before its insertion.
+        """Query and insert keys one after another; each answer precedes its insertion.
 
         Parameters, errors, result: as `query`, shape (n,); `refresh` as for `CountedFilter`.
         """
@@ -188,7 +186,7 @@ class WindowDictionary(DictionaryState):
         return self._checked_and_inserted(words, windows, refresh=refresh)
 
     def remove(self, keys: Keys) -> None:
-        """Remove keys; nothing happens for those whose digest is not there.
+        """Remove keys; a key whose digest is absent has no effect.
 
         Parameters, errors: as `insert`.
         """
@@ -203,7 +201,7 @@ class WindowDictionary(DictionaryState):
         self._secret = self._waiting
 
     def rekey(self, secret: int) -> None:
-        """Load a new secret, of at most 128 bits, which counts from the next clear on.
+        """Load a new secret of at most 128 bits, which takes effect at the next clear.
 
         Raises
         ------
@@ -241,7 +239,7 @@ class WindowDictionary(DictionaryState):
         return {"lost": self._all_lost}
 
     def _asked_windows(self, windows: Windows, count: int) -> "Ages | None":
-        """Return the windows of queries; None for that of the dictionary."""
+        """Return the windows of queries; None for the dictionary's window."""
         return None if windows is None else self._checked_windows(windows, count)
 
     def _checked_windows(self, windows: Windows, count: int) -> Ages:
@@ -280,12 +278,12 @@ class WindowDictionary(DictionaryState):
     def _perform_part(
         self, codes: NDArray[np.uint8], keys: Words, windows: Ages, ages: Ages, covered: Ages
     ) -> None:
-        """Perform operations, none of which is a CLEAR; write ages and windows that are covered."""
+        """Perform operations without CLEAR; write ages and covered windows."""
         if self.compiled:
             self._run(codes, keys, windows, ages, covered, None)
             return
         numbers = self._numbers()
-        # An interpreter takes elements from these three times as fast as from arrays.
+        # The interpreter reads elements of lists three times as fast as elements of arrays.
         asked: list[Any] = [codes.astype(np.int64), *self._digests(keys), windows]
         kept: list[Any] = [self._times, self._held, self._stash_times, self._stash]
         views: list[Any] = [memoryview(array) for array in (*kept, numbers, ages, covered)]
@@ -304,7 +302,7 @@ class WindowDictionary(DictionaryState):
         self._take_numbers(numbers)
 
     def _numbers(self) -> Ages:
-        """Numbers of the state as the loops take them, and three counts of single keys."""
+        """Numbers of the state for the loops, and three counts of single keys."""
         state = self.insertions, self.lost, self.youngest_lost, self.stash_peak
         return np.array([*state, 0, 0, 0], np.int64)
 
@@ -325,7 +323,7 @@ class WindowDictionary(DictionaryState):
         return self._take_numbers(numbers)
 
     def _digests(self, keys: Words) -> tuple[Ages, Ages, Ages]:
-        """Return digests, the part that cells hold, and the cell in each column, (n, columns)."""
+        """Return digests, their remainders, and the cell in each column, shape (n, columns)."""
         states = self._hash.state(keys, self._secret)
         low, rest = (part.astype(np.uint64) for part in self._hash.indices(states, 0))
         places = np.empty((len(keys), self.columns), np.int64)

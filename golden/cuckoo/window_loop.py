@@ -1,4 +1,4 @@
-"""Operations of a window dictionary, one after another: the extension has the same."""
+"""Operations of a window dictionary, one after another, as in the extension."""
 
 from typing import Any, NamedTuple
 
@@ -19,9 +19,9 @@ class KeyOperations(NamedTuple):
     """Bits of `OperationBit`."""
     digests: Any
     rests: Any
-    """Part of each digest that a cell holds."""
+    """Remainder of each digest, which a cell holds."""
     places: Any
-    """Cell of each key in each column, numbered through; shape (n, columns)."""
+    """Cell of each key in each column, numbered over all columns; shape (n, columns)."""
     windows: Any
     """Window of each query."""
 
@@ -30,11 +30,12 @@ class Cells(NamedTuple):
     """Memory of a dictionary, which the operations change."""
 
     times: Any
-    """Insertion that wrote each cell, counted from 1, 0 for an empty one; (columns * rows,)."""
+    """Insertion that wrote each cell, counted from 1; 0 for an empty cell; shape (columns *
+    rows,)."""
     held: Any
-    """Rest in each cell."""
+    """Remainder in each cell."""
     stash_times: Any
-    """The same as `times` for the stash, shape (places,)."""
+    """Insertion that wrote each place of the stash, shape (places,)."""
     stash: Any
     """Digests in the stash."""
     window: int
@@ -42,15 +43,15 @@ class Cells(NamedTuple):
     moves: int
     """Most entries that an insertion moves; 0 if entries never move."""
     offsets: Any
-    """Value that each column adds to a row, by the bytes of the rest, see `offset_tables`; shape
-    (columns, bytes, 256). The first column adds nothing: there the row is the low part of the
+    """Value that each column adds to a row, by the bytes of the remainder, see `offset_tables`;
+    shape (columns, bytes, 256). The first column adds nothing: its row is the low part of the
     digest."""
 
     def find(self, places: Any, rest: int, now: int) -> tuple[int, int]:
-        """Return the cell that holds a rest, and the first free one; -1 if there is none."""
+        """Return the cell that holds a remainder, and the first free cell; -1 if there is none."""
         found = free = -1
         for at in places:
-            # As of the insertion of this operation, if it is one.
+            # Counted at this operation's insertion, if it inserts.
             distance = now + 1 - self.times[at]
             if self.times[at] > 0 and distance <= self.window and self.held[at] == rest:
                 found = at
@@ -69,7 +70,7 @@ class Cells(NamedTuple):
     def move(self, places: Any, rest: int, now: int) -> tuple[int, int, int] | None:
         """Write a new entry into the middle column, and move the entries that it displaces.
 
-        Returns the entry that finds no cell: its time, its rest, and its row in the first column.
+        Returns the entry without a cell: its time, its remainder, and its row in the first column.
         """
         columns = len(self.offsets)
         rows = len(self.times) // columns
@@ -93,7 +94,7 @@ class Cells(NamedTuple):
         return offset
 
     def put_away(self, slot: int, time: int, digest: int, now: int, numbers: Any) -> None:
-        """Write an entry into a place of the stash, and count what is lost and live there."""
+        """Write an entry into a place of the stash, and count evicted and live entries."""
         before = self.stash_times[slot]
         if before and now - before < self.window:
             numbers[LOST] += 1
@@ -116,9 +117,9 @@ def perform(
     numbers : sequence of int
         Changed.
     ages : sequence of int, shape (n,)
-        Written: insertions since that of the key; -1 if it is not reported, or not queried.
+        Written: insertions since the key's own; -1 if the key is not reported or not queried.
     guaranteed : sequence of int, shape (n,)
-        Written: the largest window for which the answer to each is exact.
+        Written: the largest window for which each answer is exact.
     """
     now, window = numbers[INSERTIONS], cells.window
     rows = len(cells.times) // len(cells.offsets)
@@ -130,7 +131,7 @@ def perform(
         if slot >= 0:
             last = cells.stash_times[slot]
             if code & (_INSERT | _REMOVE):
-                # The key is written anew, or not at all.
+                # The key is either written again or removed.
                 cells.stash_times[slot], oldest = 0, slot
         lost = numbers[LOST] and now - numbers[YOUNGEST_LOST] < window
         guaranteed[i] = now - numbers[YOUNGEST_LOST] if lost else window

@@ -14,7 +14,7 @@ from ..spec.dictionary_sizes import WindowDictionarySpec
 
 
 class DictionaryState(CountedFilter):
-    """Part of `WindowDictionary` that performs no operation."""
+    """Mixin of `WindowDictionary` for figures, entries and state files."""
 
     window: int
     columns: int
@@ -44,15 +44,14 @@ class DictionaryState(CountedFilter):
     def guaranteed_window(self) -> int:
         """Largest window for which the answers are exact.
 
-        It is `window`, or less from the time that an entry is given up until
-        this would have expired: then as many insertions as have come after
-        the youngest entry that was given up.
+        It is `window` unless an entry was evicted within the window. It is then the number of
+        insertions after the youngest evicted entry, until this entry would have expired.
         """
         return min(self.window, self.insertions - self.youngest_lost) if self.lost else self.window
 
     @property
     def fpr(self) -> float:
-        """Expected false-positive rate of a full window of distinct keys."""
+        """Expected false-positive rate with a full window of distinct keys."""
         return self.spec.mean_false_positive_rate
 
     def expected_false_positive_rate(self, window: int | None = None) -> float:
@@ -65,22 +64,22 @@ class DictionaryState(CountedFilter):
         return live / 2.0**self.digest_bits
 
     def estimated_false_positive_rate(self, window: int | None = None) -> float:
-        """Return `expected_false_positive_rate`, by the name that rings have for it.
+        """Return `expected_false_positive_rate`, under the name that rings use.
 
-        The `window` is that of the query.
+        The `window` is the window of the query.
         """
         return self.expected_false_positive_rate(window)
 
     def fill_ratios(self) -> NDArray[np.float64]:
-        """Share of the cells of each column that hold a live entry, shape (columns,)."""
+        """Share of cells with a live entry in each column, shape (columns,)."""
         fills: NDArray[np.float64] = np.mean(self.memory[0] != 0, axis=1)
         return fills
 
     def differing_cells(self, memory: Ages) -> int:
-        """Return in how many cells the `memory` of hardware differs, as `Filter`.
+        """Return the number of cells in which the hardware's `memory` differs, as in `Filter`.
 
-        With moves: how many of its entries the model does not have, wherever; and how many it
-        lacks, beyond as many as the stash may hold. Its shape is that of `memory`.
+        With moves, places may differ: the result counts hardware entries that the model lacks, and
+        missing entries beyond the capacity of the stash. The argument has the shape of `memory`.
         """
         if not self.moves:
             return int((memory != self.memory).any(axis=0).sum())
@@ -95,7 +94,7 @@ class DictionaryState(CountedFilter):
 
     @property
     def memory(self) -> Ages:
-        """Age plus 1 and rest of the live entry in each cell, or 0; shape (2, columns, rows)."""
+        """Age plus 1 and remainder of each cell's live entry, or 0; shape (2, columns, rows)."""
         distances = self._distances(self._times)
         live = distances <= self.window
         cells = np.stack([distances * live, self._held * live])
@@ -112,7 +111,7 @@ class DictionaryState(CountedFilter):
     def entries_of(self, memory: Ages) -> Ages:
         """Return digest and age plus 1 of each entry in a `memory`, shape (live, 2).
 
-        The memory, of a dictionary with this specification, is as `memory`.
+        The argument has the form of `memory`, for this specification.
         """
         distances, rests = memory
         column, low = used = np.nonzero(distances)
@@ -123,7 +122,7 @@ class DictionaryState(CountedFilter):
 
     @property
     def fill(self) -> float:
-        """Share of the cells that hold a live entry."""
+        """Share of cells that hold a live entry."""
         times = sample(self._times.reshape(self.columns, self.rows))
         return float(np.mean(self._distances(times) <= self.window))
 

@@ -104,7 +104,7 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
 
     @property
     def timestamp_bits(self) -> int:
-        """Bits of a timestamp, T: an expired one is swept before it seems young again.
+        """Bits of a timestamp, T: the sweep erases an expired one before it looks young.
 
         2**T is at least the window, the insertions of a sweep and a margin:
         n + `SWEPT_PER_ROW` rows + `SWEEP_MARGIN`.

@@ -180,7 +180,7 @@ class TimedTimingSpec(StampedPartsSpec, family="timed-timing"):
 
     @property
     def mean_false_positive_rate(self) -> float:
-        """Expected false-positive rate, averaged over a tick, while cells are half in use."""
+        """Expected false-positive rate, averaged over a tick, with half of the cells in use."""
         return float(0.5**self.hashes)
 
 

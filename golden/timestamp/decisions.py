@@ -1,4 +1,4 @@
-"""Answers of an inferential filter as thresholds, which hardware can look up."""
+"""Answers of an inferential filter as thresholds, for a look-up in hardware."""
 
 import json
 import os
@@ -18,21 +18,21 @@ from .inferential import InferentialFilter, minimum_penalty
 from .timestamps import Evidence
 
 _MANY = 1 << 40
-"""Insertions after which no window is cut short by the beginning of the stream."""
+"""Insertions after which the beginning of the stream shortens no window."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueryClass:
-    """Queries that have the same prior, costs and window; see `InferentialFilter.query`.
+    """Queries with the same prior, costs and window; see `InferentialFilter.query`.
 
     Attributes
     ----------
     probability : float
-        p_x, the probability of the key to be the next one; 0 to 1, both excluded.
+        p_x, the probability that the key is the next one; between 0 and 1, both excluded.
     false_positive, false_negative : float
         Cost of an error, at least 0 and finite.
     window : int, optional
-        Insertions about which the query asks, by default those of the filter.
+        Window of the query, in insertions; by default the filter's window.
     """
 
     probability: float
@@ -43,22 +43,22 @@ class QueryClass:
 
 @dataclass(frozen=True, eq=False)
 class DecisionTable:
-    """Thresholds that stand for the decisions of least expected penalty (section 2.6).
+    """Thresholds that encode the decisions of least expected penalty (section 2.6).
 
-    More cells with the oldest timestamp make it more likely that a key is in the window. So for
-    each class of queries, each age of that timestamp and each phase of the current block there is
-    a least number of such cells with which a key is reported. A phase stands for all insertions
-    into the block that share their `bits` highest digits; with as many digits as the block has,
-    answers are those of the filter. In the first window of a stream the filter counts fewer
-    insertions, and the table does not.
+    The more cells of a key have the oldest timestamp, the more likely the key is in the window. So
+    a threshold exists for each class of queries, each age of the oldest timestamp and each phase of
+    the current block. A key is reported if at least this number of its cells have the oldest
+    timestamp. A phase covers all insertions into the block whose numbers share their `bits` highest
+    digits. With all digits of the block, the answers equal the filter's. In the first window of a
+    stream the filter counts fewer insertions, but the table does not.
 
     Attributes
     ----------
     thresholds : ndarray of uint8, shape (classes, ages, 2**bits)
-        Least number of cells, from 1 on, with which the answer is True; one more than `hashes`
-        where it never is. The last age is that of keys with expired cells: 1 stands for True.
+        Least number of cells, at least 1, with which the answer is True; ``hashes + 1`` if the
+        answer is never True. The last age belongs to keys with expired cells: 1 stands for True.
     hashes, block, bits : int
-        Cells of a key, insertions of a block, and digits of the phase.
+        Cells per key, insertions per block, and digits of the phase.
     """
 
     thresholds: NDArray[np.uint8]
@@ -73,9 +73,9 @@ class DecisionTable:
         Parameters
         ----------
         filter : InferentialFilter
-            Its parameters and its prior are used, not its cells.
+            Only its parameters and its prior are used, not its cells.
         classes : sequence of QueryClass
-            One at least.
+            At least one class.
         bits : int
             Digits of the phase, q, 0 to ``log2(filter.block)``.
 
@@ -84,8 +84,8 @@ class DecisionTable:
         TypeError
             If `bits` is not an integer.
         ValueError
-            If there is no class, `bits` or a field of a class is out of range, or a decision is no
-            threshold.
+            If there is no class, if `bits` or a field of a class is out of range, or if a decision
+            is not a threshold.
         """
         require_count("bits", bits, least=0, most=filter.block.bit_length() - 1)
         if not classes:
@@ -99,7 +99,7 @@ class DecisionTable:
                 ages[:, None, None], np.arange(block)[:, None], np.arange(1, hashes + 1)
             )
         )  # fmt: skip
-        # A key of the current block has come in one of its insertions.
+        # A key of the current block was one of its insertions.
         filled = np.where(age == 0, np.maximum(filled, 1), filled)
         evidence = Evidence(age, cells, cells, filled, np.full(age.size, _MANY))
         begins = -(-np.arange(1 << bits) * block >> bits)
@@ -108,7 +108,7 @@ class DecisionTable:
             window = filter.model.checked_window(one.window)
             inferred = filter._ages(evidence, np.asarray(one.probability, np.float64))
             posterior = inferred.within(window).reshape(shape)
-            # What a phase costs is the sum over its insertions.
+            # The cost of a phase is the sum over its insertions.
             shares = np.diff(begins, append=block)[:, None]
             mean = np.add.reduceat(posterior, begins, axis=1) / shares
             costs = {"false_positive": one.false_positive, "false_negative": one.false_negative}
@@ -139,7 +139,7 @@ class DecisionTable:
         Raises
         ------
         SpecificationError
-            If it is no such file.
+            If the file is not a decision table.
         OSError
             If it cannot be read.
         """
@@ -161,21 +161,21 @@ class DecisionTable:
     def check_fits(
         self, *, hashes: int, bits: int, shape: tuple[int, int, int], block: int | None = None
     ) -> None:
-        """Refuse to be the table of a filter that needs another.
+        """Check that the table fits a filter.
 
         Parameters
         ----------
         hashes, bits : int
             Cells of a key, and digits of the phase.
         shape : tuple of int
-            Of `thresholds`.
+            Shape of `thresholds`.
         block : int, optional
-            Insertions of a block, if it has a number of them that is known.
+            Insertions per block, if the number is known.
 
         Raises
         ------
         SpecificationError
-            If one differs, or a threshold is above one more than the cells of a key.
+            If a value differs, or a threshold exceeds ``hashes + 1``.
         """
         for name, needed, has in (
             ("hashes", hashes, self.hashes),
@@ -189,12 +189,12 @@ class DecisionTable:
         require(highest <= hashes + 1, "table", rule, highest)
 
     def answers(self, evidence: Evidence, classes: ArrayLike = 0) -> NDArray[np.bool_]:
-        """Return the answer to each query, by what its cells show.
+        """Return the answer to each query, from the evidence of its cells.
 
         Parameters
         ----------
         evidence : Evidence
-            As `inspect` of the filter's model returns it, for n keys.
+            Evidence for n keys, as `inspect` of the filter's model returns it.
         classes : array_like of int, shape (n,) or ()
             Class of each query.
 
@@ -205,7 +205,7 @@ class DecisionTable:
         Raises
         ------
         IndexError
-            If there is no such class.
+            If the class does not exist.
         """
         phase = evidence.filled * (1 << self.bits) // self.block
         cells = np.where(evidence.age < 0, 1, evidence.oldest)
@@ -220,7 +220,7 @@ def entry_fields(shape: tuple[int, int, int], hashes: int) -> tuple[int, int, in
     Parameters
     ----------
     shape : tuple of int
-        Of the thresholds: classes, ages and phases.
+        Shape of the thresholds: classes, ages and phases.
     hashes : int
         Cells of a key.
     """
@@ -229,12 +229,12 @@ def entry_fields(shape: tuple[int, int, int], hashes: int) -> tuple[int, int, in
 
 
 def packed_entries(thresholds: ArrayLike, hashes: int) -> NDArray[np.uint64]:
-    """Return the entries of a table as hardware takes them, with `entry_fields`; shape (n,).
+    """Return the entries of a table for hardware, packed as `entry_fields`; shape (n,).
 
     Parameters
     ----------
     thresholds : array_like of int, shape (classes, ages, 2**bits)
-        As those of a `DecisionTable`, each at most ``hashes + 1``.
+        Thresholds of a `DecisionTable`, each at most ``hashes + 1``.
     hashes : int
         Cells of a key.
     """
@@ -248,7 +248,7 @@ def packed_entries(thresholds: ArrayLike, hashes: int) -> NDArray[np.uint64]:
 
 
 def _thresholds(decided: NDArray[np.bool_], hashes: int) -> NDArray[np.int64]:
-    """Return the first True along the last axis, counted from 1; one past the end without one."""
+    """Return the position of the first True, from 1, along the last axis; else one past the end."""
     if (decided[..., :-1] & ~decided[..., 1:]).any():
         raise ValueError("classes: a decision is no threshold of the number of cells")
     first: NDArray[np.int64] = hashes + 1 - decided.sum(axis=-1)

@@ -1,4 +1,4 @@
-"""D(j) by name, as the parameters of a filter and its state file describe the stream."""
+"""D(j) by name: the form in which parameters and state files describe a stream."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -23,7 +23,7 @@ _KINDS: dict[str, tuple[Callable[..., Reals], dict[str, str]]] = {
     "power-law": (power_law_distinct, {"universe": "universe"}),
     "sampled": (interpolated_distinct, {"at": "at", "values": "distinct"}),
 }
-"""Function of each kind, and its parameters by the names that a description has for them."""
+"""Function of each kind, and its parameters by their names in a description."""
 _LARGEST_UNIVERSE = 1 << 64
 _LONGEST = 1 << 62
 
@@ -41,14 +41,14 @@ def checked_distinct(distinct: Mapping[str, Any], *, reach: int) -> dict[str, An
         which is interpolated (equation 18): "at" ascends from 1 to `reach` or
         more, and each of the values is between 1 and its "at".
     reach : int
-        Largest number of insertions for which D(j) will be asked.
+        Largest number of insertions j for which D(j) is needed.
 
     Raises
     ------
     TypeError
-        If it is not a mapping, or a value in it has the wrong type.
+        If the description is not a mapping, or a value in it has the wrong type.
     SpecificationError
-        If its kind is unknown, or a value breaks a rule.
+        If the kind is unknown, or a value breaks a rule.
     """
     if not isinstance(distinct, Mapping):
         raise TypeError(f"distinct: must be a mapping that has a kind, not {distinct!r}")
@@ -69,7 +69,7 @@ def checked_distinct(distinct: Mapping[str, Any], *, reach: int) -> dict[str, An
 
 
 def distinct_function(distinct: Mapping[str, Any]) -> Distinct:
-    """Return the function D that a description stands for, of arrays of any shape; see `Distinct`.
+    """Return the function D of a description, for arrays of any shape; see `Distinct`.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ def minimum_penalty(
 ) -> NDArray[np.bool_]:
     """Decide on the answer to each query that minimises the expected penalty (section 2.6).
 
-    The answers, shape (n,), are True also where both cost the same.
+    The answers, shape (n,), are True if both answers cost the same.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def checked_penalties(name: str, penalties: ArrayLike) -> Reals:
     Raises
     ------
     ValueError
-        If one is negative, infinite or no number.
+        If a penalty is negative, infinite or not a number.
     """
     costs = np.asarray(penalties, np.float64)
     wrong = ~((costs >= 0) & (costs < np.inf))
@@ -65,17 +65,16 @@ def checked_penalties(name: str, penalties: ArrayLike) -> Reals:
 class InferentialFilter(CountedFilter):
     """A timing Bloom filter that gives the answer of least expected cost (sections 2.6 and 4).
 
-    It infers how likely it is that a key is among the last insertions, and
-    reports the key where a false positive is then expected to cost no more than a
-    false negative. Hence it may miss keys of its window where a miss costs less
-    than a false alarm, and need not report all keys that the timing Bloom filter
-    reports. With a `false_positive` of 0 it reports every key; with a
-    `false_negative` of 0, only keys that are certain to be there.
+    It infers the probability that a key is among the last insertions. It reports the key if a false
+    positive has no greater expected cost than a false negative. Hence it may miss keys of its
+    window if a miss costs less than a false positive. It may also not report keys that the timing
+    Bloom filter reports. With a `false_positive` of 0 it reports every key; with a `false_negative`
+    of 0, only keys that are certain to be there.
 
     Parameters
     ----------
     window : int
-        Insertions about which a query asks unless it says fewer, w; at most 2**30.
+        w, the largest and default window of a query, in insertions; at most 2**30.
     cells, hashes : int
         As for `TimingBloomFilter`.
     distinct : mapping
@@ -86,15 +85,14 @@ class InferentialFilter(CountedFilter):
         pass it to `age_posterior` with a timing Bloom filter and the result of its
         method `inspect` for the keys.
     probability : float
-        p_x, the probability of a key to be the next one where the query gives none;
-        0 to 1, both excluded.
+        p_x, the default probability that a key is the next one; between 0 and 1, both excluded.
     false_positive, false_negative : float
-        Cost of an error where the query gives none; at least 0, finite.
+        Default cost of an error; at least 0, finite.
     recurring : bool
         As for `age_posterior`.
     block : int
-        Insertions that share a timestamp; 1 for a timing Bloom filter, more
-        for a blocked one.
+        Insertions that share a timestamp; 1 for a timing Bloom filter, more for a block timing
+        Bloom filter.
     padding : int, optional
         As for `BlockTimingBloomFilter`.
 
@@ -199,18 +197,17 @@ class InferentialFilter(CountedFilter):
     ) -> NDArray[np.bool_]:
         """Give the answer of least expected cost (section 2.6); changes nothing.
 
-        The `window` of insertions that count is at most that of the filter, which is the
-        default; all insertions count while there are fewer. The answers, shape (n,),
-        are True also where both cost the same.
+        The `window` is at most the filter's window, which is the default. In a shorter stream all
+        insertions count. The answers, shape (n,), are True if both answers cost the same.
 
         Parameters
         ----------
         keys : array_like of int
             As for `insert`.
         probabilities : array_like of float, shape (n,) or (), optional
-            p_x of each key, 0 to 1, both excluded; without it, `probability`.
+            p_x of each key, between 0 and 1, both excluded; by default `probability`.
         false_positive, false_negative : array_like of float, shape (n,) or (), optional
-            Cost of an error, at least 0; by default that of the filter.
+            Cost of an error, at least 0; by default the filter's cost.
 
         Raises
         ------
@@ -234,7 +231,7 @@ class InferentialFilter(CountedFilter):
         false_positive: ArrayLike | None = None,
         false_negative: ArrayLike | None = None,
     ) -> NDArray[np.bool_]:
-        """Query and insert keys one after another; each answer is from before its insertion.
+        """Query and insert keys one after another; each answer precedes its insertion.
 
         After an error nothing is inserted. Parameters, errors, result of shape (n,): as `query`.
         Every key is inserted: `refresh` must be True.
@@ -271,7 +268,7 @@ class InferentialFilter(CountedFilter):
     def posterior_and_insert(
         self, keys: Keys, window: int | None = None, *, probabilities: ArrayLike | None = None
     ) -> Reals:
-        """Insert keys one after another; return the `posterior` of each from before, shape (n,).
+        """Insert keys one after another; return the earlier `posterior` of each, shape (n,).
 
         Parameters, errors: as `query`.
         """
@@ -287,7 +284,7 @@ class InferentialFilter(CountedFilter):
         )
 
     def _least_ages(self, evidence: Evidence) -> Ages:
-        """Return the ages of the keys that are reported; of an expired one, the window."""
+        """Return the ages of the reported keys; for an expired key, the window."""
         ages = self.model._ages_of(evidence)
         return np.where(self._decide(evidence), np.where(ages < 0, self.window, ages), -1)
 
@@ -299,7 +296,7 @@ class InferentialFilter(CountedFilter):
     def _within(self, evidence: Evidence, chances: Reals, limit: int) -> Reals:
         return self._ages(evidence, chances).within(np.minimum(limit, evidence.insertions))
 
-    # The values that a query gives for its keys, or else the filter
+    # Values from the query, or else from the filter
 
     def _asked(
         self,
@@ -309,7 +306,7 @@ class InferentialFilter(CountedFilter):
         probabilities: ArrayLike | None,
         *costs: ArrayLike | None,
     ) -> tuple[Reals, dict[str, Any]]:
-        """Check all that a query gives, then inspect the keys: posteriors and penalties."""
+        """Check the arguments of a query, inspect the keys, and return posteriors and penalties."""
         checked = self._words(keys)
         penalties = {
             name: getattr(self, name)
@@ -327,7 +324,7 @@ class InferentialFilter(CountedFilter):
 
 
 def _each(name: str, values: Reals, keys: Words) -> Reals:
-    """Refuse values that are neither for all keys nor for each of them."""
+    """Refuse values whose number is neither one nor the number of keys."""
     count = (len(keys),)
     if values.shape not in ((), count):
         raise ValueError(f"{name}: must have shape () or {count}, not {values.shape}")

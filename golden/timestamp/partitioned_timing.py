@@ -1,12 +1,12 @@
-"""Timing Bloom filters in parts, with a window for each query: the form that hardware has.
+"""Partitioned timing Bloom filters, with a window for each query, as in hardware.
 
 As the block timing Bloom filter (inferential paper, section 3.2), with three
-differences. Each hash function has a part of the cells of its own. Cells hold the
-number of the block in which they were last touched, counted from the first: no
-timestamp comes round, so there is nothing to sweep. And the clock is either the
-insertions or the time. A window is a whole number of blocks, so definition 9 is a
-comparison of blocks: a key is reported if its oldest cell is at most so many old. Or else a table
-of thresholds answers, as hardware looks it up: that of an inferential filter (section 2.6).
+differences. Each hash function has its own part of the cells. A cell holds the number of the block
+in which it was last touched, counted from the first block. Timestamps never wrap, so no sweep is
+needed. And the clock counts either insertions or time. A window is a whole number of blocks, so
+definition 9 compares blocks: a key is reported if the age of its oldest cell is at most the window.
+Alternatively, the thresholds of an inferential filter answer, from a table as in hardware (section
+2.6).
 """
 
 import math
@@ -44,12 +44,12 @@ class StampedParts(Filter):
     insertions : int
         Insertions since construction, or since `clear`.
     shifts : int
-        Operations SHIFT since then. Each makes the present block one later, beside the clock.
+        SHIFT operations since then. Each begins the next block, apart from the clock.
     thresholds : ndarray of uint8, shape (classes, ages, 2**phase_bits)
-        With classes, the table that answers: see `decide_by`. At first all are 0, and every key
-        that is asked for is reported.
+        With classes, the table that answers: see `decide_by`. At first all are 0, and every queried
+        key is reported.
     compiled : bool
-        Whether operations run in the extension; nothing else depends on it.
+        Whether operations run in the extension; results are the same either way.
     """
 
     age_unit = "blocks"
@@ -73,14 +73,14 @@ class StampedParts(Filter):
             core, key_hash = self._hash.compiled()
             block, timed = spec.block_units, spec.timed
             self._cells = core.Stamps(key_hash, self._stamps, self.expired_age, block, timed)
-            # A table answers by the phase, which the loop for single keys does not have.
+            # A table needs the phase, which the loop for single keys lacks.
             self._engine = self._cells if self.classes is None else None
 
     # State
 
     @property
     def expired_age(self) -> int:
-        """Age that stands for all that are past the window, in blocks."""
+        """Age that represents all ages past the window, in blocks."""
         return self.window_blocks + 1
 
     @property
@@ -98,15 +98,15 @@ class StampedParts(Filter):
     def memory(self) -> Integers:
         """Ages of all cells in blocks, at the last insertion, shape (hashes, cells).
 
-        Those past the window, and those that were never touched, have `expired_age`.
+        Cells past the window and untouched cells have `expired_age`.
         """
         return self._ages(self._stamps, np.int64(self._last_block + self.shifts))
 
     def fill_ratios(self, *now: int, window: int | None = None) -> NDArray[np.float64]:
-        """Share of the cells of each part that are within a window, shape (hashes,).
+        """Share of the cells of each part within a window, shape (hashes,).
 
-        They are those at the time `now`, if the clock counts time, and at the last insertion
-        otherwise. The `window` is that of the filter if it is None.
+        The share is at the time `now` if the clock counts time, and at the last insertion
+        otherwise. The default `window` is the filter's window.
         """
         blocks = self.window_blocks if window is None else window // self._stamped.block_units
         fills: NDArray[np.float64] = np.mean(self._memory_at(*now) <= blocks, axis=1)
@@ -120,7 +120,7 @@ class StampedParts(Filter):
         if self.classes is None:
             return float(np.prod(self.fill_ratios(*now, window=window)))
         cells = self._memory_at(*now)
-        # Of each number of cells that have an age, while none is older.
+        # For each number of cells with an age, if no cell is older.
         chances = np.ones((self.expired_age + 1, 1))
         for part in cells:
             share = np.bincount(part, minlength=len(chances))[:, None] / len(part)
@@ -137,14 +137,14 @@ class StampedParts(Filter):
     @property
     @abstractmethod
     def _last_block(self) -> int:
-        """Block of the last insertion, by the clock alone."""
+        """Block of the last insertion, without shifts."""
 
     @abstractmethod
     def _blocks(self, inserts: Answers, *times: Times) -> Integers:
-        """Return the block of each operation, by the clock alone, of which some insert."""
+        """Return the block of each operation, without shifts; some operations insert."""
 
     def _ages(self, stamps: NDArray[np.uint64], blocks: "Integers | np.int64") -> Integers:
-        """Ages of stamps, each of which is the number of its block plus 1, or 0 without one."""
+        """Ages of stamps; a stamp is its block number plus 1, or 0 if the cell is empty."""
         ages = np.minimum(blocks + 1 - stamps.astype(np.int64), self.expired_age)
         return np.where(stamps == 0, self.expired_age, ages)
 
@@ -153,23 +153,23 @@ class StampedParts(Filter):
         self._stamps[:] = 0
 
     def shift(self) -> None:
-        """Begin the next block now, beside the clock: every key is one block older."""
+        """Begin the next block now, apart from the clock: every key becomes one block older."""
         self.shifts += 1
         self._note_events(1)
 
     def decide_by(self, thresholds: ArrayLike) -> None:
-        """Have a table answer from the next operation on; a CLEAR leaves it.
+        """Load the table that answers from the next operation on; CLEAR keeps the table.
 
         Parameters
         ----------
         thresholds : array_like of int, shape (classes, ages, 2**phase_bits)
-            As those of a `lately.golden.DecisionTable` of as many hashes: the least number of
-            cells of the oldest age with which a key is reported, 0 to one more than there are.
+            Thresholds of a `lately.golden.DecisionTable` with the same `hashes`: the least number
+            of cells with the oldest age with which a key is reported, 0 to ``hashes + 1``.
 
         Raises
         ------
         TypeError, SpecificationError
-            If they are no integers, have another shape, or one is out of range.
+            If the thresholds are not integers, have another shape, or a threshold is out of range.
         """
         table = np.asarray(thresholds)
         shape, most = self._stamped.table_shape, self.hashes + 1
@@ -183,7 +183,7 @@ class StampedParts(Filter):
 
     @property
     def phase(self) -> int:
-        """Phase of the present block, by which the table answers."""
+        """Phase of the present block, which selects thresholds of the table."""
         return int(np.ravel(self._phases(np.zeros(1, np.bool_)))[0])
 
     def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
@@ -238,7 +238,7 @@ class StampedParts(Filter):
     def _perform_part(
         self, codes: NDArray[np.uint8], asked: Integers, keys: Words, *times: Times
     ) -> Results:
-        """Perform operations of which only the last may be a CLEAR, without the CLEAR."""
+        """Perform operations, of which only the last may be a CLEAR, without the CLEAR."""
         together = codes & OperationBit.ALONE == 0
         inserts = together & (codes & OperationBit.INSERT != 0)
         shifts = np.cumsum(codes == Operation.SHIFT)
@@ -255,7 +255,7 @@ class StampedParts(Filter):
         return Results.of(seen, oldest, oldest=cells, **({"time": times[0]} if times else {}))
 
     def _phases(self, inserts: Answers) -> "Integers | int":
-        """Return the phase of the block that each operation finds, of which some insert."""
+        """Return the phase of the block before each operation; some operations insert."""
         return 0
 
     def _touch(self, keys: Words, blocks: Integers, inserts: Answers) -> tuple[Integers, Integers]:
@@ -279,7 +279,7 @@ class StampedParts(Filter):
             before = _insertions_before(cells, inserts)
             stamps[before >= 0] = blocks[before[before >= 0]] + 1
             ages[part] = self._ages(stamps, blocks)
-            # The last insertion into a cell is the one that stays.
+            # The last insertion into a cell stays.
             self._stamps[part, cells[inserts]] = blocks[inserts] + 1
         return ages
 
@@ -288,8 +288,8 @@ class PartitionedTimingFilter(StampedParts, CountedFilter):
     """Partitioned timing Bloom filter: a block ends with its last insertion (section 3.2).
 
     A query for a window of w reports a key for all d < w, where d is the number of insertions
-    after its own. If d >= w + `block` - 1, it reports the key only if others have touched all its
-    cells within the window.
+    after its own. If d >= w + `block` - 1, the key is reported only if other keys have touched all
+    its cells within the window.
 
     Parameters
     ----------
@@ -305,9 +305,10 @@ class PartitionedTimingFilter(StampedParts, CountedFilter):
     stamp_bits : int, optional
         Bits of a cell in hardware, 64 at most; see `StampedPartsSpec`.
     classes : int, optional
-        Classes of queries, which have them in place of windows: a table answers, see `decide_by`.
+        Number of query classes: queries then have a class instead of a window, and a table answers,
+        see `decide_by`.
     phase_bits : int, optional
-        Digits of the insertions into the block that the table goes by.
+        Leading bits of the number of insertions into the block that select a phase of the table.
     """
 
     specification = PartitionedTimingSpec
@@ -361,7 +362,7 @@ class PartitionedTimingFilter(StampedParts, CountedFilter):
         return counts
 
     def _before(self, inserts: Answers) -> Integers:
-        """Return the insertions before each operation, of which some insert."""
+        """Return the insertions before each operation; some operations insert."""
         before: Integers = self.insertions + np.cumsum(inserts) - inserts
         return before
 
@@ -375,11 +376,11 @@ class PartitionedTimingFilter(StampedParts, CountedFilter):
 
 
 class TimedTimingFilter(StampedParts, TimedFilter):
-    """Partitioned timing Bloom filter with a clock of time (inferential paper, section 3.2).
+    """Partitioned timing Bloom filter with a window of time (inferential paper, section 3.2).
 
-    Blocks are periods of time, *ticks*. A key that was inserted at most w ago is reported by a
-    query for a window of w, after any silence, and one that was inserted w + `period` ago, or
-    longer, is not, unless others have touched all its cells within the window.
+    Blocks are periods of time, *ticks*. A query with a window of w reports every key that was
+    inserted at most w ago, even after a pause in the stream. A key that was inserted at least w +
+    `period` ago is reported only if other keys have touched all its cells within the window.
 
     Parameters
     ----------
@@ -390,7 +391,7 @@ class TimedTimingFilter(StampedParts, TimedFilter):
     hashes, cells, stamp_bits, classes : int
         As for `PartitionedTimingFilter`.
     phase_bits : int, optional
-        0, if given: of the time within a tick nothing is known.
+        Must be 0 if given: the time within a tick is unknown.
     """
 
     specification = TimedTimingSpec
@@ -401,14 +402,14 @@ class TimedTimingFilter(StampedParts, TimedFilter):
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
-        # Half of the cells touched is best for any rate.
+        # A fill of one half is best for any rate.
         return {"hashes": math.ceil(-math.log2(fpr)), "cells": shared_cells(keys, 0.5, 1)}
 
     @classmethod
     def _for_keys(
         cls, keys: int, fpr: float, given: dict[str, int], options: Mapping[str, Any]
     ) -> Self:
-        """Take as many cells as keep the rate on average over a tick, which a span keeps whole."""
+        """Choose cells that meet the mean rate over a tick; a span is a whole number of ticks."""
         period, sizes = options.get("period", 1), cls._sizes(keys, fpr)
         require_count("period", period)
         hashes, each = sizes["hashes"], keys / given["span"]
@@ -429,7 +430,7 @@ class TimedTimingFilter(StampedParts, TimedFilter):
 
     @property
     def fpr(self) -> float:
-        """Expected false-positive rate, averaged over a tick, while cells are half in use."""
+        """Expected false-positive rate, averaged over a tick, with half of the cells in use."""
         return self._stamped.mean_false_positive_rate
 
     def _empty(self) -> None:
@@ -441,7 +442,7 @@ class TimedTimingFilter(StampedParts, TimedFilter):
         return max(self._last, 0) // self.period
 
     def _numbers(self) -> Integers:
-        # Integers of Python have no largest: insertions are those to come.
+        # Python's integers are unbounded; this counts future insertions.
         return np.array([0, self.shifts, self._last, 0, 0, 0], np.int64)
 
     def _regain(self) -> list[int]:

@@ -46,7 +46,7 @@ def prior(age: ArrayLike, probabilities: ArrayLike) -> Reals:
 
 
 def prior_never(insertions: ArrayLike, probabilities: ArrayLike) -> Reals:
-    """Probability that the key was in none of so many insertions (equation 3); as `prior`."""
+    """Probability that none of a number of insertions is the key (equation 3); as `prior`."""
     return np.exp(_times(insertions, _log_absent(checked_probabilities(probabilities))))
 
 
@@ -68,11 +68,11 @@ def bloom_posterior(
     Parameters
     ----------
     bits : array_like of bool, shape (cells,)
-        State of any Bloom filter, or of a segment that stands alone.
+        State of any Bloom filter, or of a separate segment.
     indices : array_like of int, shape (n, hashes)
         Cells of each key.
     probabilities : array_like of float, shape (n,) or ()
-        Probability p_x of each key to be any one insertion.
+        Probability p_x that an insertion is the key.
     insertions : int
         Insertions of distinct keys so far.
 
@@ -110,7 +110,7 @@ class AgePosterior:
     start: Integers
     """Least age that the evidence allows, shape (n,)."""
     end: Integers
-    """Age from which on the evidence is due to other keys alone, shape (n,)."""
+    """Least age at which only other keys can explain the evidence, shape (n,)."""
     log_ratio: Reals
     """Logarithm of the probability of the evidence from `end` on, divided by that between `start`
     and `end`, shape (n,)."""

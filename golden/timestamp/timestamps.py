@@ -1,12 +1,11 @@
 """Cells that hold the time they were last touched: the base of the timing Bloom filters.
 
-A cell holds a timestamp of 0 to `last_timestamp` or the mark of an expired one.
+A cell holds a timestamp from 0 to `last_timestamp`, or the mark of an expired cell.
 The present timestamp cycles through that range, one step after each block of
 insertions, and an insertion writes it to the cells of its key. A key is reported
-unless one of its cells has expired. An expired timestamp is marked before the
-present one reaches it again: the sweep examines `swept` cells after each
-insertion, and `padding` makes the range longer than the window needs, so that
-few cells at a time are enough.
+unless one of its cells has expired. An expired timestamp is marked before the present timestamp
+reaches the same value again. The sweep examines `swept` cells after each insertion. `padding` makes
+the range longer than the window needs, so that the sweep can examine fewer cells at a time.
 """
 
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ from ..sampling import sample
 from ..sizing import bloom_rate
 
 _CHUNK = 1 << 14
-# Times the longest block it fits into 64 bits, and with any window it lies in the past.
+# Times the longest block it fits into 64 bits, and it is past for any window.
 _NEVER = -(1 << 32)
 
 Integers = NDArray[np.int64]
@@ -40,7 +39,7 @@ class Evidence:
     """Age in blocks of the oldest timestamp among the cells of the key, the paper's lambda_x; -1
     if one has expired; shape (n,)."""
     oldest: Integers
-    """Cells that have that timestamp, c_x; for -1, those that have expired; shape (n,)."""
+    """Number of cells with this timestamp, c_x; for -1, number of expired cells; shape (n,)."""
     touched: Integers
     """Distinct cells of the key, r_x, shape (n,)."""
     filled: Integers
@@ -57,7 +56,7 @@ class TimestampFilter(CountedFilter):
     insertions : int
         Insertions since construction, or since `clear`.
     compiled : bool
-        Whether keys are inserted in a compiled loop; nothing else depends on it.
+        Whether keys are inserted in a compiled loop; results are the same either way.
     """
 
     _counts: ClassVar = {"insertions": 1 << 62}
@@ -88,12 +87,12 @@ class TimestampFilter(CountedFilter):
 
     @property
     def fill(self) -> float:
-        """Share of the cells that have not expired."""
+        """Share of cells that have not expired."""
         return float((sample(self._cells) != self.expired).mean())
 
     @property
     def last_timestamp(self) -> int:
-        """Largest timestamp, the paper's T_Omega: blocks of a window, one more, and the padding."""
+        """Largest timestamp, the paper's T_Omega: blocks of a window, plus 1, plus the padding."""
         return -(-self.window // self.block) + 1 + self.padding
 
     @property
@@ -103,7 +102,7 @@ class TimestampFilter(CountedFilter):
 
     @property
     def timestamp_bits(self) -> int:
-        """Bits of a cell: all timestamps and the mark."""
+        """Bits of a cell, for all timestamps and the mark."""
         return self.expired.bit_length()
 
     @property
@@ -113,7 +112,7 @@ class TimestampFilter(CountedFilter):
 
     @property
     def swept(self) -> int:
-        """Cells that are looked at for expiry after each insertion (sections 3.1.3 and 3.2.3)."""
+        """Cells that the sweep examines after each insertion (sections 3.1.3 and 3.2.3)."""
         return -(-self.cells // (self.block * (self.padding + 1)))
 
     # State
@@ -135,7 +134,7 @@ class TimestampFilter(CountedFilter):
 
     @property
     def filled(self) -> int:
-        """Insertions since the present timestamp came, the paper's b."""
+        """Insertions since the present timestamp began, the paper's b."""
         return self.insertions % self.block
 
     def _empty(self) -> None:
@@ -165,10 +164,10 @@ class TimestampFilter(CountedFilter):
 
     @one_or_all
     def query(self, keys: Keys, window: int | None = None) -> Answers:
-        """Ask for keys; changes nothing.
+        """Report whether each key is in the filter; changes nothing.
 
-        The `window` of insertions that count is at most that of the filter, which is the
-        default. A key among the last `window` insertions is always reported.
+        The `window` is at most the filter's window, which is the default. A key among the last
+        `window` insertions is always reported.
 
         Parameters, errors: as `insert` and `checked_window`. Result: ndarray of bool, shape (n,).
         """
@@ -199,9 +198,8 @@ class TimestampFilter(CountedFilter):
     def age(self, keys: Keys) -> Ages:
         """Return the fewest insertions since the last one of each key; changes nothing.
 
-        A key that was inserted later than that would have younger timestamps
-        (section 3.2.2). With blocks of one insertion it is the insertion age
-        itself, unless another key has touched all cells since.
+        A later insertion would have left younger timestamps (section 3.2.2). With blocks of one
+        insertion the result is the exact age, unless other keys have touched all cells since.
 
         Parameters, errors: as `insert`. The result of int64 has shape (n,), with -1 for
         a key that is not reported.
@@ -255,10 +253,10 @@ class TimestampFilter(CountedFilter):
     # Chunks: `indices` has shape (n, hashes), one row per key
 
     def _chunks(self, keys: Words, *, ordered: bool = False) -> Iterator[NDArray[np.intp]]:
-        """Cells of the keys, no more keys at a time than a window.
+        """Cells of the keys, in chunks of at most one window.
 
-        Hence no cell that a chunk touches expires within the chunk, and no
-        timestamp of before comes round to its beginning.
+        Hence no cell that a chunk touches expires within the chunk, and no older timestamp wraps to
+        the chunk's beginning.
         """
         size = min(_CHUNK, self.window)
         for start in range(0, len(keys), size):
@@ -288,7 +286,7 @@ class TimestampFilter(CountedFilter):
         cell, place = order >> shift, order & (np.int64(1) << shift) - 1
         key = place // self.hashes
         again = cell[1:] == cell[:-1]
-        # A key that has a cell twice touches it once: both see the key before.
+        # A key that selects a cell twice touches it once: both entries see the previous key.
         first = np.concatenate([[True], ~again | (key[1:] != key[:-1])])
         starts = np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
         within = np.concatenate([[False], again])[starts]
@@ -326,18 +324,19 @@ class TimestampFilter(CountedFilter):
         self._sweep(count)
         blocks = (self.insertions + np.arange(count)) // self.block
         stamps = (blocks % (self.last_timestamp + 1)).astype(np.uint32)
-        # In the order of the keys: the last one to touch a cell is the one that stays.
+        # In the order of the keys: the last touch of a cell stays.
         self._cells[indices.reshape(-1)] = np.repeat(stamps, self.hashes)
         self.insertions += count
 
     def _sweep(self, count: int) -> None:
         """Mark the cells that the sweeps of the next `count` insertions find expired.
 
-        A cell that is touched meanwhile is written after this, and does not expire so soon.
+        A cell that is touched during these insertions is written later, and does not expire so
+        soon.
         """
         looks = count * self.swept
         offset = np.arange(min(looks, self.cells))
-        # A cell that is looked at more than once counts as it was found the last time.
+        # The last examination of a cell counts.
         last = offset + (looks - 1 - offset) // self.cells * self.cells
         now = self.insertions + 1 + last // self.swept
         cells = (self.insertions * self.swept % self.cells + offset) % self.cells

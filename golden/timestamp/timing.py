@@ -2,7 +2,7 @@
 
 `TimingBloomFilter` has a timestamp for every insertion (section 3.1),
 `BlockTimingBloomFilter` one for a block of insertions (section 3.2).
-`timestamps` has their operations.
+`timestamps` implements their operations.
 """
 
 from typing import Any
