@@ -25,8 +25,8 @@ class ResultQueue(wiring.Component):
     tag_bits, verdict_bits, status_bits : int
         Widths.
     apart : int
-        High bits of the verdict with registers of their own for their places, so that a wide
-        verdict may lie in two parts of the chip.
+        Number of high bits of the verdict that have their own address registers, so that a wide
+        verdict may be placed in two parts of the chip.
     distributed : bool
         Whether LUTs must hold the results. Synthesis would otherwise put wide results into a block
         RAM, whose output is slow.

@@ -11,19 +11,18 @@ from ..parameters import require_integer
 class Stamps(wiring.Component):
     """Advances time to the time of each operation before the operation passes.
 
-    Operations of one time pass one per cycle, three cycles later. One of a later time waits until
-    those before it have had their effects, and until time has gone on: it comes `INTERVAL` cycles
-    after the one before, and `TimeWindow.SETTLE` more for each settled segment that expires before
-    it. An operation of an earlier time passes as one of the time that
-    has been reached. Times are compared modulo ``2**len(time)``: a silence must be shorter than
-    half of that.
+    Operations with the same time pass at one per cycle, three cycles later. An operation with a
+    later time waits until its predecessors have taken effect and time has advanced. It passes
+    `INTERVAL` cycles after its predecessor, and `TimeWindow.SETTLE` cycles later for each settled
+    segment that expires in between. An operation with an earlier time takes the current time.
+    Times are compared modulo ``2**len(time)``, so a gap must be shorter than half of this.
 
     Parameters
     ----------
     request : StructLayout
         Payload of a request, with ``time``.
     span : int
-        Ticks for which a key is kept.
+        Number of ticks for which a key is reported.
 
     Members
     -------
@@ -40,13 +39,13 @@ class Stamps(wiring.Component):
     """
 
     LATENCY = STAMP_LATENCY
-    """Cycles that an operation takes which does not wait."""
+    """Latency of an operation that does not wait, in cycles."""
 
     INTERVAL = 20
-    """Cycles from an operation that flows to one of a later time, if no segment expires."""
+    """Cycles from an operation to the next with a later time, if no segment expires."""
 
     SETTLE = 4
-    """Cycles from the acceptance of an operation until it has had its effect, if it flows."""
+    """Cycles from the acceptance of an operation to its effect, if it does not wait."""
 
     def __init__(self, *, request, span):
         time_bits = Shape.cast(request["time"].shape).width
@@ -85,7 +84,7 @@ class Stamps(wiring.Component):
                 m.d.sync += timer.eq(0)
                 with m.If(head.valid & later):
                     m.next = "SETTLE"
-            # What is held closes the gate, and has its effect before that opens again.
+            # A held operation closes the gate, and takes effect before the gate opens again.
             with m.State("SETTLE"), m.If(settled & self.o.ready):
                 m.d.sync += timer.eq(0)
                 m.next = "DRAIN"
@@ -102,7 +101,7 @@ class Stamps(wiring.Component):
         return m
 
     def _elaborate_stages(self, m, move):
-        """Return the request at the head, and whether it is later than those before it, and far."""
+        """Return the first request, whether its time is later, and whether it is far later."""
         stage = data.StructLayout({"valid": 1, "request": self._request})
         first, second, head = (Signal(stage, name=name) for name in ("first", "second", "head"))
         reached = Signal.like(self.target)

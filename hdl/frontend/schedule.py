@@ -1,4 +1,4 @@
-"""When the ring turns: generations end by count, and the spare must be clean by then."""
+"""Shifts of the ring: generations end by count or time, and the spare must then be clean."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import wiring
@@ -24,12 +24,12 @@ class GenerationLength(wiring.Component):
     generation : In(width)
         Insertions in a generation, at least 1.
     length : Out(width)
-        The length that a generation gets which begins now: that of the port between `PERIOD` and
-        ``2 * PERIOD`` cycles ago.
+        Length of a generation that begins now: the value of the port `PERIOD` to ``2 * PERIOD``
+        cycles ago.
     below : Out(1)
-        Whether that is below `minimum`.
+        Whether `length` is below `minimum`.
     below_soon : Out(1)
-        Whether it is, or will be within `PERIOD` cycles.
+        Whether `length` is below `minimum`, or will be within `PERIOD` cycles.
 
     Errors: as `require_integer`.
     """
@@ -74,23 +74,22 @@ class GenerationCounter(wiring.Component):
     width : int
         Bits of a length.
     goes_on : bool
-        Whether a full generation may go on.
+        Whether a full generation may continue.
 
     Members
     -------
     length : In(width)
         Insertions of the next generation.
     event : In(1)
-        An insertion, or whatever else begins a generation when `full`.
+        An insertion, or another event that begins a generation when `full` is high.
     turn : In(1)
-        If a full one may go on: whether the event begins a generation.
+        If `goes_on` is set: whether the event begins a generation.
     fill : In(1)
-        Makes the next event begin a generation, which holds no insertion yet; not together with
-        an event.
+        The next event begins a generation without an insertion. Not in the cycle of an event.
     full : Out(1)
-        Whether no insertion is left: the next event begins a generation.
+        No insertion is left: the next event begins a generation.
     left : Out(signed(width + 1))
-        Minus the insertions that are left.
+        Number of insertions left, negated.
 
     Errors: as `require_integer`.
     """
@@ -140,7 +139,7 @@ class SpareTimer(wiring.Component):
     -------
     start : In(1)
     clean : Out(1)
-        Low from the cycle after `start` on, for `words` cycles; so it is after reset.
+        Low for `words` cycles, from the cycle after `start` or reset.
 
     Errors: as `require_integer`.
     """
@@ -168,8 +167,8 @@ _TIMED = {"old": In(1), "out": In(1), "beyond": Out(1)}
 class Schedule(wiring.Component):
     """Ends a full or old generation: the next insertion carries the shift.
 
-    By count alone if `when_full` is None. Otherwise a full or old generation goes on while the
-    oldest segment counts, or with "shorten" an old one only.
+    Generations end by count alone if `when_full` is None. Otherwise an old generation continues
+    while the oldest segment is within the span. With "overfill" a full generation does the same.
 
     In generations shorter than `minimum_generation` a shift could find the spare unclean.
     `one_at_a_time` is then high.
@@ -181,28 +180,28 @@ class Schedule(wiring.Component):
     minimum_generation : int
         Shortest generation within which the spare is cleaned in time.
     clear_words : int
-        Cycles that clearing takes; after them the spare is as `clean` says.
+        Cycles of a clear; `clean` is valid after them.
     when_full : str, optional
-        "shorten" or "overfill", if the window is one in time.
+        "shorten" or "overfill" for a window in time.
 
     Members
     -------
     generation : In(generation_bits)
         Insertions in a generation, at least 1.
     event : In(1)
-        An insertion, or an operation that turns the ring, which came after a `fill`.
+        An insertion, or an operation that turns the ring after a `fill`.
     fill : In(1)
-        An operation waits that turns the ring.
+        An operation that turns the ring is waiting.
     clean : In(1)
-        Whether the store says that the spare is clean.
+        Whether the store reports a clean spare.
     old, out : In(1)
-        If the window is one in time: as `TimeWindow` has them.
+        For a window in time only: from a `TimeWindow`.
     beyond : Out(1)
-        As well: the event is an insertion beyond the capacity of its generation.
+        For a window in time only: the event is an insertion beyond the capacity of its generation.
     full : Out(1)
         The event turns the ring.
     turned : Out(1)
-        The event a cycle ago did.
+        The event in the previous cycle turned the ring.
     spare_clean : Out(1)
         Whether the spare is clean.
     one_at_a_time : Out(1)

@@ -1,4 +1,4 @@
-"""What of the ring is within the span, and which generations are old: windows in time."""
+"""Windows in time: which segments of a ring are within the span, and which generation is old."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, wiring
@@ -15,41 +15,41 @@ from ..pipeline import registered
 class TimeWindow(wiring.Component):
     """Keeps the times of the segments of a time-limited ring, and advances time.
 
-    `lately.golden.RotationPolicy` has the rules. A segment counts while its last insertion is at
-    most `span` ticks ago. The `run` youngest share the time of the last insertion; each of the
-    others, *settled*, took it when it began to receive no more. Those that count come before those
-    that do not, so that one number tells them apart.
+    `lately.golden.RotationPolicy` defines the rules. A segment counts while its last insertion is
+    at most `span` ticks ago. The `run` youngest segments share the time of the last insertion.
+    Each other segment is *settled*: its time was fixed when it stopped receiving insertions. The
+    segments that count precede the others, so one number separates the two groups.
 
-    A tick takes effect between two operations and takes no clock of theirs. Which segments it lets
-    expire is found out beforehand, one after another, so that nothing is compared in the cycle in
-    which it counts; that is marked for good, so that no silence wraps. A tick waits until it is
-    known, and one that makes a generation old until the spare is clean.
+    A tick takes effect between two operations without using a cycle. The window determines
+    beforehand, one after another, which segments expire with the next tick, so no comparison is in
+    the critical path. Expiry is permanent, so times do not wrap in a long gap. A tick waits until
+    this is known. A tick that makes a generation old also waits until the spare is clean.
 
     Times are compared modulo ``2**lately.hdl.latencies.stamp_bits(span)``.
 
     Parameters
     ----------
     policy : RotationPolicy
-        With a span. Its length of a generation is not used.
+        Policy with a span. Its generation length is not used.
     time_bits : int
-        Bits of the tick counter, at least those by which times are compared.
+        Width of the tick counter, at least the width for comparisons.
     stamped : bool
-        Whether a tick goes on to `target`, instead of to the next number.
+        Whether a tick advances time to `target` instead of by one.
     report_covered : bool
-        Whether there is `reported`.
+        Whether the port `reported` exists.
     copies : int
-        Of the times of settled segments; of three most count.
+        Copies of the times of settled segments; three copies vote.
     synchronous_read : bool
-        Whether these times are read with the clock, as a block RAM is. A device without memories in
-        LUTs has to: it would select among registers.
+        Whether these times have a synchronous read port, like a block RAM. Devices without LUT
+        memories need it, because synthesis would otherwise select among registers.
 
     Members
     -------
     tick : In(1)
-        Time goes on. Up to `lately.hdl.latencies.TICKS_WAITING` ticks may wait for their effect.
+        Advances time. Up to `lately.hdl.latencies.TICKS_WAITING` ticks may wait for their effect.
     target, far : In
-        If stamped, with `tick`, while no other waits: the time to which it goes on, and whether
-        that is more than `span` ticks away. No operation may be under way until `idle`.
+        If `stamped`, with `tick`, while no other tick waits: the new time, and whether it is more
+        than `span` ticks away. No operation may be in flight until `idle`.
     idle : Out(1)
         No tick waits.
     insert, turn, clear : In(1)
@@ -62,15 +62,15 @@ class TimeWindow(wiring.Component):
         For the operation of this cycle: whether its generation is old, and whether the oldest
         segment of the ring counts.
     limit : Out(range(generations + 2))
-        For the operation of the last cycle: the settled segments that count, and one; 0 if none of
-        the ring does.
+        For the operation of the last cycle: number of settled segments that count, plus one; 0 if
+        no segment of the ring counts.
     status : Out(STATUS_BITS)
         For the operation of two cycles ago, before its effects: the code of a
         `lately.golden.PoolStatus`.
     time : Out(time_bits)
         For the same: the tick counter.
     covered : Out(range(span + 2))
-        Ticks, the present one included, of which every key is still reported.
+        Number of ticks, including the current one, whose keys are all still reported.
     reported : Out
         A layout of ``status``, ``time`` and ``covered``, all for the operation of three cycles ago,
         before its effects; the port `covered` may be a cycle late.
@@ -87,7 +87,7 @@ class TimeWindow(wiring.Component):
     """Outputs that a unit counts."""
 
     SETTLE = 5
-    """Cycles from a change to what has expired by then."""
+    """Cycles from a change until expiry is known."""
 
     MEMORY = memory.Memory
     """Holds the times of the settled segments."""
@@ -170,7 +170,7 @@ class TimeWindow(wiring.Component):
         return m
 
     def _elaborate_times(self, m):
-        """Keep the tick counter, and the times of insertions; tell which expire with the tick."""
+        """Keep the tick counter and the times of insertions; find those that expire next."""
         self._now = Signal.like(self.time, name="now")
         self._target = Signal.like(self.time, name="target_time", init=0 if self._stamped else 1)
         self._far = Signal()

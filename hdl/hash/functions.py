@@ -1,7 +1,7 @@
 """Keyed hash in hardware: the three steps of `lately.golden.hash.functions`, pipelined.
 
-Each takes values of a `Pipeline` and gives one; together they take as many registers as the levels
-of the pipeline ask for. Nothing is reset.
+Each step takes and returns values of a `Pipeline`. The levels of the pipeline determine the number
+of registers. The registers have no reset.
 """
 
 from collections import Counter
@@ -73,7 +73,7 @@ def fold(pipe, key, seed):
 
 
 def mix(pipe, state, seed):
-    """Return a state after the quadratic Feistel rounds, each bit of which needs one table.
+    """Return a state after the quadratic Feistel rounds, each bit of which needs one LUT.
 
     Parameters
     ----------
@@ -102,8 +102,8 @@ def mix(pipe, state, seed):
 def expand(pipe, state, *, sizes, functions, seed):
     """Return the cell indices of every hash function: each bit a sum of three state bits.
 
-    Synthesis shares sums of two of them among functions. They do not come from registers: the user
-    may have more to do in their stage.
+    Synthesis shares sums of two bits among functions. The indices are not registered, so that the
+    caller can add logic to their stage.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def expand(pipe, state, *, sizes, functions, seed):
 
 
 def _shared_first(rotations):
-    """Return the rotation amounts, of each three first the two whose distance is the commonest.
+    """Return the rotation amounts; in each group of three, the pair of commonest distance is first.
 
     The sums of two bits at one distance are often the same in several functions.
     """

@@ -28,8 +28,8 @@ class Addresses(data.ArrayLayout):
 class KeyHash(wiring.Component):
     """Pipelined hash of the specification: computes the addresses of a key.
 
-    Latency `latency` cycles, one key per cycle. The addresses come through a level of look-up
-    tables, and not from registers: who takes them has more to do in their stage.
+    Latency `latency` cycles, one key per cycle. A level of LUTs drives the addresses, not
+    registers: the receiving component adds more logic to this stage.
 
     Parameters
     ----------
@@ -37,8 +37,8 @@ class KeyHash(wiring.Component):
     levels : int
         See `Pipeline`.
     hashed : bool
-        Whether what comes as key is the state that was hashed elsewhere, of which only the
-        addresses are wanted.
+        Whether `key` is a state that another component has computed, so that only the addresses
+        remain to be derived.
 
     Members
     -------

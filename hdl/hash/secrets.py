@@ -13,12 +13,11 @@ from .siphash import SipHash
 class Secrets(wiring.Component):
     """Holds the secrets of the hash pipelines, and selects the turn that adopts a new secret.
 
-    A secret is loaded beside the one in use and waits. With re-keying it
-    comes in with the next turn of the ring, and the pipeline of the one
-    before is free again when all segments of that one have left the ring;
-    no secret is taken until then. Without, there is one pipeline, and a clear
-    brings in the secret that waited when it was accepted, when nothing is in
-    the pipeline; no secret is taken while a clear is under way.
+    A new secret waits beside the secret in use. With re-keying, the next turn of the ring adopts
+    the new secret. The pipeline of the old secret is free again when all its segments have left
+    the ring; no other secret is accepted until then. Without re-keying there is one pipeline. A
+    clear adopts the secret that was pending at its acceptance, once the pipeline is empty. No
+    secret is accepted while a clear is in progress.
 
     Parameters
     ----------
@@ -30,18 +29,18 @@ class Secrets(wiring.Component):
     Members
     -------
     i : In(stream.Signature(128))
-        A secret. Without re-keying, one that comes while another waits replaces it.
+        A secret. Without re-keying, it replaces a pending secret.
     clears : In(1)
-        Without re-keying only: a clear is accepted, which is told by `cleared` later on, `LEAD + 3`
-        cycles at least if it is to bring in what came in the cycle of its acceptance.
+        Without re-keying only: a clear is accepted; `cleared` follows. A secret accepted in the
+        same cycle as the clear takes effect if `cleared` follows at least `LEAD + 3` cycles later.
     turned, cleared : In(1)
-        The ring turns, or is cleared, by an operation that looked at `adopt` in the cycle before.
+        The ring turns, or is cleared, by an operation that read `adopt` in the previous cycle.
     waits : Out(1)
-        Whether a secret waits.
+        Whether a secret is pending.
     adopt : Out(1)
-        Whether a turn brings in a secret that waits.
+        Whether a turn adopts a pending secret.
     secret0, secret1 : Out(128)
-        What each pipeline hashes with.
+        Secret of each pipeline.
 
     Errors: as `require_integer`.
     """
@@ -69,7 +68,7 @@ class Secrets(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         waits = self.waits
-        # The hash of the first key must know the secret, and that takes time.
+        # The secret must reach the pipeline before the first key, which takes time.
         known = Signal(self.LEAD + 1)
         told = Signal()
         coming_in = Signal()

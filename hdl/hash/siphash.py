@@ -27,16 +27,16 @@ STATIC = float("-inf")
 
 
 class Arithmetic:
-    """Operations on words whose digits come at clocks of their own.
+    """Operations on words whose digits become valid in different cycles.
 
-    A word is a list of bits, the lowest first: each a digit and a place in
-    it, or 0 or 1. Every operation takes each digit as soon as its operands
-    are there, and registers it.
+    A word is a list of bits, lowest first. Each bit is a digit and a position in the digit, or the
+    constant 0 or 1. Every operation uses each digit as soon as its operands are valid, and
+    registers the result.
 
     Parameters
     ----------
     m : Module
-        That the registers go to.
+        Gets the registers.
     """
 
     def __init__(self, m):
@@ -44,13 +44,13 @@ class Arithmetic:
         self._pipe = Pipeline(m)
 
     def word(self, bits, clock):
-        """Take bits of the outside as a word, or as a part of one.
+        """Return input bits as a word, or as a part of a word.
 
         Parameters
         ----------
         bits : Value
         clock : int
-            In which they come.
+            Cycle in which they are valid.
         """
         stage = None if clock == STATIC else clock
         digit = self._pipe.enter(bits, bits.name, stage=stage, reset_less=True)
@@ -152,18 +152,15 @@ class Arithmetic:
 class SipHash(wiring.Component):
     """SipHash-1-3 of a key under a secret.
 
-    Latency `latency` cycles, one key per cycle. Nothing is reset: what comes
-    out is the hash of what went in `latency` cycles ago, whatever happens.
+    Latency `latency` cycles, one key per cycle. The pipeline has no reset: its output is always
+    the hash of the key `latency` cycles ago.
 
-    What depends on the secret alone is computed once, not for each key. So
-    the secret must have its value from `SETTLE` cycles before the first cycle
-    in which a key is given that it is meant for, to `HOLD` cycles after the
-    last one. Other keys given meanwhile do no harm, and no hash of theirs is
-    of use.
+    Terms that depend only on the secret are computed once, not for each key. So the secret must be
+    stable from `SETTLE` cycles before its first key until `HOLD` cycles after its last key. Other
+    keys may enter during this time, but their hashes are invalid.
 
-    Every addition is cut into three digits, one a cycle, whose carries are
-    registers; what does not wait for a carry goes ahead. A round takes 5
-    cycles (SipHash, section 2.3).
+    Every addition is split into three digits, one per cycle, with registered carries. Logic that
+    does not depend on a carry is computed earlier. A round takes 5 cycles (SipHash, section 2.3).
 
     Parameters
     ----------
@@ -180,10 +177,10 @@ class SipHash(wiring.Component):
     """
 
     SETTLE = 2
-    """Cycles from a new secret to the first key that may be given."""
+    """Cycles from a new secret to its first key."""
 
     HOLD = 6
-    """Cycles from the last key to the last in which the secret is needed."""
+    """Cycles for which the secret must be stable after its last key."""
 
     def __init__(self, *, key_bits):
         require_integer("Key width", key_bits, least=1)
