@@ -15,9 +15,9 @@ OKAY, SLAVEERROR = 0, 2
 class AvalonMm(wiring.Component):
     """Avalon-MM agent for the registers, with one access at a time.
 
-    WAITREQUEST is high from the cycle after an access is taken until the cycle in which its
-    answer leaves. A read is answered by READDATAVALID, a write by WRITERESPONSEVALID. RESPONSE is
-    SLAVEERROR if the access fails. All outputs are registers.
+    WAITREQUEST is high from the cycle after the acceptance of an access until the cycle of its
+    response. READDATAVALID marks the response to a read, WRITERESPONSEVALID the response to a
+    write. RESPONSE is SLAVEERROR if the access fails. All outputs are registers.
 
     Members
     -------

@@ -15,10 +15,10 @@ OKAY, SLVERR = 0, 2
 class Axi4Lite(wiring.Component):
     """AXI4-Lite subordinate for the registers.
 
-    Address and data of a write may come in any order. One access is performed at a time; reads
-    and writes that wait take turns. All outputs are registers, or have a gate to one: none
-    depends on an input in the same cycle. What is offered stays until it is taken. An access that
-    fails is answered by SLVERR. The lowest two bits of an address and AxPROT are ignored.
+    Address and data of a write may arrive in any order. One access is performed at a time; pending
+    reads and writes alternate. No output depends on an input in the same cycle: all outputs are
+    registers, or one gate behind registers. Valid outputs stay stable until they are accepted. An
+    access that fails returns SLVERR. The two lowest bits of an address and AxPROT are ignored.
 
     Members
     -------
@@ -77,7 +77,7 @@ class Axi4Lite(wiring.Component):
             access.data.eq(data.value),
             *(done[name].eq(access.done & (writes == (name == "write"))) for name in done),
         ]
-        # A write goes first, but not two: the first one's response has to be taken in between.
+        # A write has priority, but not twice: its response must be accepted in between.
         starts = {"write": ~busy & may["write"], "read": ~busy & may["read"] & ~may["write"]}
         m.d.sync += [access.write.eq(starts["write"]), access.read.eq(starts["read"])]
         with m.If(Cat(starts.values()).any()):
@@ -97,7 +97,7 @@ class Axi4Lite(wiring.Component):
         return getattr(self, f"{self.PREFIX}_{channel}{part}")
 
     def _elaborate_request(self, m, channel, part, done):
-        """Hold what a channel brings until the access is done."""
+        """Hold the payload of a channel until the access is done."""
         payload = self._port(channel, part)
         request = _Request(len(payload), channel)
         valid, ready = self._port(channel, "valid"), self._port(channel, "ready")
@@ -109,7 +109,7 @@ class Axi4Lite(wiring.Component):
         return request
 
     def _elaborate_response(self, m, channel, done, **payload):
-        """Offer a response until it is taken."""
+        """Hold a response until it is accepted."""
         valid = self._port(channel, "valid")
         with m.If(self._port(channel, "ready")):
             m.d.sync += valid.eq(0)
@@ -119,7 +119,7 @@ class Axi4Lite(wiring.Component):
 
 
 class _Request:
-    """What has come on a channel, and whether anything has."""
+    """Payload received on a channel, and whether there is one."""
 
     def __init__(self, width, channel):
         self.held = Signal(name=f"{channel}_held", init=0)

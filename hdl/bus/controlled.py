@@ -27,14 +27,14 @@ KEPT = ("tick",)
 
 
 class Controlled(wiring.Component):
-    """A component behind whose bus are registers: the base of those that have some.
+    """Base of components whose registers are behind a bus.
 
     Parameters
     ----------
     unit : Component
-        Whose ports, beside its streams `i` and `o` and those of `KEPT`, become registers.
+        Its ports become registers, except the streams `i` and `o` and the ports in `KEPT`.
     signature : callable
-        Takes the members of the bus and those of `KEPT`; returns the signature of the whole.
+        Takes the members of the bus and of `KEPT`; returns the signature of the component.
     bus : str
         One of `BUSES`.
     map
@@ -136,10 +136,10 @@ class Controlled(wiring.Component):
 class ControlledUnit(Controlled):
     """Unit with a bus that accesses its settings, counters and secret as registers.
 
-    While `enable` is low, or an order to SHIFT or CLEAR waits, no operation is taken: `i.ready` is
-    low. An order is performed `GENERATION_LEAD` cycles after it came, so that it heeds the settings
-    before it, and as soon as the unit takes it; it has no result. If requests carry times, an
-    order has the time of the last request taken.
+    `i.ready` is low while `enable` is low, or while a command to SHIFT or CLEAR is pending. A
+    command starts `GENERATION_LEAD` cycles after its write, or as soon as the unit then accepts
+    it, so that it uses the settings written before it. A command has no result. If requests carry
+    times, a command has the time of the last accepted request.
 
     Parameters
     ----------
@@ -152,9 +152,9 @@ class ControlledUnit(Controlled):
     version : tuple of int
         As for `lately.hdl.bus.register_map.register_map`.
     status_bits : int
-        Width of the tag that the registers tell, without TLAST.
+        Width of the tag that the registers report, without TLAST.
     waits : bool
-        Whether requests wait for `i.ready`; if not, those that come while it is low are a fault.
+        Whether requests wait for `i.ready`. Otherwise a request while `i.ready` is low is a fault.
 
     Members
     -------

@@ -38,7 +38,7 @@ class Field(NamedTuple):
 
 
 class FlatUnit(wiring.Component):
-    """A unit between flat ports: the base of those that follow a convention.
+    """Base of units with flat ports.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class FlatUnit(wiring.Component):
     Members
     -------
     clock, reset
-        Of the names that `CLOCK` and `RESET` say; the reset is synchronous.
+        Named by `CLOCK` and `RESET`; the reset is synchronous.
     generation, operations, ...
         The unit's other ports, under the same names; a stream has one port for each of its parts.
     """
@@ -148,17 +148,17 @@ def payload_fields(payload, port_of, *, padded=()):
 class AxisUnit(FlatUnit):
     """Unit with an AXI4-Stream input and an AXI4-Stream output.
 
-    Requests come on ``s_axis``: keys in TDATA, each in as many bytes as it needs, the first byte in
-    the lowest bits; the other fields in TUSER. Results leave on ``m_axis``: tags in TUSER, the
-    other fields in TDATA, those of each lane in whole bytes. TREADY does not depend on TVALID, nor
-    on the other stream's TREADY in the same cycle.
+    Requests enter on ``s_axis``. TDATA holds the keys, each in whole bytes, the first byte in the
+    lowest bits. TUSER holds the other fields. Results leave on ``m_axis``. TUSER holds the tags,
+    and TDATA the other fields, each lane in whole bytes. TREADY does not depend on TVALID, nor on
+    the other stream's TREADY in the same cycle.
 
     Parameters
     ----------
     unit : Component
         With a `UnitSignature`.
     last : bool
-        Whether the highest bit of the tag is TLAST, which then comes back with the result.
+        Whether the highest bit of the tag is TLAST, which then returns with the result.
 
     Members
     -------
@@ -177,7 +177,7 @@ class AxisUnit(FlatUnit):
     Raises
     ------
     SpecificationError
-        If there is to be a TLAST for several lanes.
+        If `last` is set for several lanes.
     """
 
     CLOCK, RESET, ACTIVE_LOW = "aclk", "aresetn", True
@@ -349,8 +349,8 @@ class RawUnit(FlatUnit):
 class AvalonUnit(RawUnit):
     """Unit with an Avalon-ST input and output, ready latency 0 and symbols of one byte.
 
-    Each stream has its fields in one port, those of each lane in whole bytes. The first symbol is
-    in the lowest bits.
+    One port holds all fields of a stream, each lane in whole bytes. The first symbol is in the
+    lowest bits.
 
     Parameters
     ----------
@@ -380,10 +380,10 @@ class AvalonUnit(RawUnit):
 class ExternUnit(RawUnit):
     """Unit of fixed latency without ready, for match-action pipelines.
 
-    Each request has its result `latency` cycles later. One that comes while the unit cannot take
-    it, see the unit's `i.ready`, is not performed: its result is `out_refused`, with all other
-    fields 0, and `overrun` stays high from then on. So it does for one whose result the unit lost
-    as it reset itself. The fields of a SHIFT or CLEAR are 0, too.
+    The result leaves `latency` cycles after its request. A request is refused if it arrives while
+    the unit's `i.ready` is low. Its result then has `out_refused` set and all other fields 0, and
+    `overrun` stays high. A request is also refused if the unit loses its result by a reset of
+    itself. The fields of a SHIFT or CLEAR are also 0.
 
     Parameters
     ----------
@@ -397,7 +397,7 @@ class ExternUnit(RawUnit):
     overrun : Out(1)
         A request was refused since reset.
 
-    The others are those of `RawUnit`, but for `in_ready` and `out_ready`.
+    The other members are those of `RawUnit`, except `in_ready` and `out_ready`.
 
     Raises
     ------
@@ -429,7 +429,7 @@ class ExternUnit(RawUnit):
     def _elaborate_streams(self, m):
         unit = self.unit
         taken = self.in_valid & unit.i.ready
-        # What is performed alone has its result when it has been; nothing else comes till then.
+        # A SHIFT or CLEAR has its result after it was performed; no other request enters before.
         flows = taken & ~operation_bits(unit.i.p.operation).alone
         came = {"asked": self.in_valid, "flows": flows, "refused": self.in_valid & ~unit.i.ready}
         asked, answered, refused = (

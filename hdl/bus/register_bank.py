@@ -18,7 +18,7 @@ class AccessSignature(wiring.Signature):
     Members
     -------
     read, write : Out(1)
-        High for a cycle: an access begins. What comes with it stays until `done`.
+        High for a cycle: an access begins. Its other signals stay stable until `done`.
     address : Out
         Of a word.
     data : Out(32)
@@ -27,10 +27,10 @@ class AccessSignature(wiring.Signature):
     done : In(1)
         High for a cycle, a fixed time later: the access is done.
     error : In(1)
-        With `done`: there is no such register, or it cannot be accessed so now; nothing has
+        With `done`: the register does not exist or does not allow this access; nothing has
         changed.
     word : In(32)
-        With `done`: what was read.
+        With `done`: the word that was read.
     """
 
     def __init__(self):
@@ -51,10 +51,11 @@ class AccessSignature(wiring.Signature):
 class RegisterBank(wiring.Component):
     """Registers of a `RegisterMap`.
 
-    A read takes `READ_LATENCY` cycles and a write `WRITE_LATENCY`. Counters are read as the last
-    snapshot found them, all digits of one moment though their carries take some clocks. A register
-    that is a stream is loaded by writing its last word; as long as that waits to be taken, its
-    words cannot be written. Nor can the orders SHIFT and CLEAR while one of them waits.
+    A read takes `READ_LATENCY` cycles and a write `WRITE_LATENCY`. Counters return the values of
+    the last snapshot: all digits are from the same moment, although their carries take several
+    cycles. A write of the last word of a stream register loads the stream. The words of this
+    register cannot be written again until the stream is accepted. Likewise, the commands SHIFT and
+    CLEAR cannot be written while one of them is pending.
 
     Parameters
     ----------
@@ -64,15 +65,15 @@ class RegisterBank(wiring.Component):
     -------
     access : In(AccessSignature())
     operations, ... : In
-        Registers and fields that are read, by the name of their signal, and counters.
+        Readable registers and fields, by the name of their signal, and counters.
     generation, control_enable, ... : Out
         Settings.
     control_shift, ... : Out(1)
-        Orders: high for a cycle.
+        Commands: high for a cycle.
     faults_overrun, ... : In(1)
-        Events that are kept until they are cleared.
+        Events of sticky bits.
     secret, table : Out(stream.Signature)
-        Registers that can be written only.
+        Write-only registers.
     """
 
     READ_LATENCY = 3

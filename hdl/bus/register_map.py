@@ -1,7 +1,7 @@
 """Registers of an exported unit: the words on its bus and the fields in them.
 
-They are those of `lately.hdl.registers` that have an address, as far as the unit has what they are
-of. Nothing of Amaranth is imported.
+They are the registers of `lately.hdl.registers` whose ports or properties the unit has. This
+module does not import Amaranth.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -36,11 +36,11 @@ class BusField:
     reset : int or None
         Value after reset; None if the unit determines it.
     constant : bool
-        Whether it is always the value after reset.
+        Whether the bits always have their value after reset.
     signal : str
-        What it is part of: a register, or a field of one.
+        The register, or the field of a register, that the bits belong to.
     low : int
-        Lowest of its bits in the signal.
+        Position of the lowest bit in the signal.
     meaning : str
     """
 
@@ -67,9 +67,9 @@ class BusWord:
     Attributes
     ----------
     name : str
-        That of the register, with the number of the word if it has several.
+        Name of the register, with the number of the word if there are several words.
     address : int
-        Of its lowest byte.
+        Byte address.
     register : Register
     fields : tuple of BusField
     """
@@ -115,7 +115,7 @@ class RegisterMap:
         return [word for word in self.words if word.register.name == name]
 
     def signals(self) -> dict[str, tuple[BusField, int]]:
-        """Return what the words are parts of: the field with the lowest bits, and the width."""
+        """Return for each signal of the words the field with its lowest bits, and its width."""
         found: dict[str, tuple[BusField, int]] = {}
         for word in self.words:
             for field in word.fields:
@@ -141,11 +141,11 @@ def register_map(
     spec : Specification
         Of the unit.
     version : tuple of int
-        That of Lately.
+        Version of Lately.
     tag_bits : int
-        Width of a tag, as it is told.
+        Width of a tag that the registers report.
     others : collection of str
-        Ports that there are beside the unit's, such as `OVERRUN`.
+        Ports in addition to the ports of the unit, such as `OVERRUN`.
     """
     members = {**unit.signature.members}
     major, minor, patch = version

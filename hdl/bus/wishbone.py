@@ -12,10 +12,10 @@ from .register_map import WORD_BYTES
 class Wishbone(wiring.Component):
     """Wishbone B4 slave for the registers, for classic and pipelined masters.
 
-    STALL is low in the cycle in which an access is answered and no other, so that a pipelined
-    master holds its request as a classic one does. All outputs are registers, or have a gate to
-    one. A request that its master gives up before its answer, by CYC or STB, may have been
-    performed, and gets no answer. An access that fails is answered by ERR.
+    STALL is low only in the cycle of a response, so that a pipelined master holds its request like
+    a classic master. All outputs are registers, or one gate behind registers. If a master drops
+    CYC or STB before the response, the access may still be performed, without a response. An
+    access that fails returns ERR.
 
     Members
     -------

@@ -1,1 +1,1 @@
-"""Units that take several keys per cycle."""
+"""Units that accept several keys per cycle."""

@@ -1,4 +1,4 @@
-"""Knowledge about whole beats: where the ring turns, which keys repeat, what results need."""
+"""Properties of whole beats: where the ring turns, which keys repeat, and what results need."""
 
 from itertools import accumulate
 
@@ -14,7 +14,7 @@ from ..pipeline import Pipeline, registered
 
 
 class ShiftFinder(wiring.Component):
-    """Finds the insertion for which the ring turns: the first after `generation` others.
+    """Finds the insertion that turns the ring: the first after a full generation.
 
     Latency `LATENCY` cycles, one beat per cycle, from the third cycle after reset on.
 

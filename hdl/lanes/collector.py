@@ -1,4 +1,4 @@
-"""Gives out the results of beats in the order of the beats."""
+"""Returns the results of beats in order."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -14,11 +14,11 @@ from .credits import Credits
 
 
 class Collector(wiring.Component):
-    """Gives out the results of beats in the order of the beats.
+    """Returns the results of beats in the order of the beats.
 
-    Looks after beat upon beat, one per cycle, without waiting; where a shard
-    has not done its part yet, it comes back to that beat `poll` cycles later.
-    Once it lags behind, it need not come back.
+    The collector checks one beat per cycle. If a shard has not finished its part of a beat, the
+    collector checks this beat again `poll` cycles later. Once the collector lags behind the
+    shards, it need not check a beat twice.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Credits for operations under way."""
+"""Credits for operations in flight."""
 
 from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import wiring
@@ -8,24 +8,24 @@ from ..pipeline import registered
 
 
 class Credits(wiring.Component):
-    """Counts the operations under way, and tells whether there are credits for more.
+    """Counts the operations in flight, and reports whether credits for more are available.
 
     Parameters
     ----------
     limit : int
-        Number under way up to which there are credits.
+        Highest number of operations in flight with which `available` is high.
     check : bool
-        Whether there is `left`.
+        Whether the port `left` exists.
 
     Members
     -------
     spend, refund : In(1)
-        One more is under way; one less.
+        An operation enters; an operation leaves.
     available : Out(1)
-        Whether at most `limit` were under way three cycles ago.
+        Whether at most `limit` operations were in flight three cycles ago.
     left : Out
-        `limit` less those under way: spent two cycles before, or refunded. Signed; what it counts
-        has two bits less.
+        `limit` minus the operations in flight two cycles ago. Signed, with two bits more than the
+        count needs.
 
     Raises
     ------

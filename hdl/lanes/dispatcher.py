@@ -68,7 +68,7 @@ class ShardSelect(wiring.Component):
 
 
 class Dispatcher(wiring.Component):
-    """Hashes the keys of a beat and finds what each shard has to do.
+    """Hashes the keys of a beat and determines the work of each shard.
 
     Latency `latency` cycles to `share`, one beat per cycle.
 

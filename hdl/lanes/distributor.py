@@ -39,10 +39,10 @@ class Share(data.StructLayout):
 
 
 class Distributor(wiring.Component):
-    """Keeps beats until all shards have room, and then gives each shard its share.
+    """Holds beats until all shards have room, then sends each shard its share.
 
-    There is no check for room of its own: whoever gives beats sees to it that at most `depth`
-    are in it, with those of which it has the states only. One beat per cycle.
+    One beat per cycle. The distributor does not check for room: the component in front of it must
+    limit the number of beats to `depth`, including beats of which only the states have arrived.
 
     Parameters
     ----------

@@ -91,10 +91,10 @@ class OrderedEntry(data.StructLayout):
 
 
 class Sequencer(wiring.Component):
-    """Takes entries apart: one step per cycle.
+    """Splits entries into steps, one step per cycle.
 
-    An entry in which the ring turns by a shift waits until the spare is clean;
-    after a clear everything waits until it is. After reset there is a clear.
+    An entry with a shift waits until the spare is clean. After a clear or reset every entry waits
+    until the memory is clean.
 
     Parameters
     ----------

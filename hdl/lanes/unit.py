@@ -19,7 +19,7 @@ from .shard import Shard
 
 
 class LaneUnit(BaseUnit):
-    """A unit that takes several keys per cycle into one window. See `BaseUnit`.
+    """Unit that accepts several keys per cycle for one common window. See `BaseUnit`.
 
     A beat holds an operation for each lane. Operations take effect beat by
     beat and lane by lane, each as if those before it had finished: the outcome

@@ -14,12 +14,12 @@ from .segment import SegmentMemory
 class BlockSegmentMemory(SegmentMemory):
     """Segment memory of explicit block RAMs: one port reads a word, another then sets a bit.
 
-    A comparator finds the same bit in two cycles running, whose read meets the write, and answers
-    that it is set: what a read of a bit gives while another port writes it does not matter. That
-    the other bits of a word can be read meanwhile is assumed.
+    If two successive cycles access the same bit, the read coincides with the write. A comparator
+    detects this and reports the bit as set, so the result of such a read does not matter. The
+    block RAM must return the other bits of the word correctly during a write.
 
-    A clear goes the way of the addresses. Memories whose addresses agree in some bits have the
-    same logic for these, so that synthesis shares it.
+    A clear uses the path of the addresses. Memories whose addresses agree in some bits have the
+    same logic for these bits, so that synthesis shares it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Copies of a memory that answer as one, so that what one of them has lost is not lost."""
+"""Redundant copies of a memory with a common answer."""
 
 from functools import reduce
 from operator import and_, or_
@@ -16,9 +16,9 @@ DIGIT = 4
 class Copies(wiring.Component):
     """Two or three copies of a memory with the same inputs and one voted answer.
 
-    A bit of an answer is set where it is in either of two copies, or in two of three. So what one
-    of two has lost still reads as set, and any single bit of three is corrected. A wrong bit stays
-    until it is written, set or cleared, or its copy alone is written by `mend`.
+    A bit of the answer is set if it is set in either of two copies, or in two of three copies. So
+    two copies mask a lost bit, and three copies correct any single bit. A wrong bit persists until
+    it is written, or until `mend` writes its copy.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class Copies(wiring.Component):
 
 
 def vote(values):
-    """Return what counts of some values, bit by bit: the one, either of two, or most of three.
+    """Return the vote over values, bit by bit: the only value, the OR of two, or the majority.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def vote(values):
 
 
 def copy_names(copies):
-    """Return what the names of copies end with: nothing if there is one.
+    """Return the suffixes of the names of copies; empty for a single copy.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def copy_names(copies):
 
 
 def protected(build, *, copies, answers, latency=None, **options):
-    """Return the memory that is built, or as many copies of it as there shall be.
+    """Build a memory, or the given number of copies of it.
 
     Parameters
     ----------

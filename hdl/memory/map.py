@@ -1,7 +1,7 @@
-"""Where the bits of a filter lie: its physical memories, and the place of each cell.
+"""Memory map of a filter: its physical memories, and the position of each cell.
 
-Whoever reads a unit's memory from outside (replay, benches, netlists, the floorplan) finds it
-here, and the memories themselves take their shape from here. Nothing of Amaranth is imported.
+Replay, benches, netlists and the floorplan locate a unit's memory here, and the memories take
+their shape from here. This module does not import Amaranth.
 """
 
 from collections.abc import Callable, Iterable
@@ -61,7 +61,7 @@ BLOCK_KINDS |= {f"{name}{STRICT}": kind for name, kind in BLOCK_KINDS.items()}
 
 @dataclass(frozen=True)
 class PhysicalMemory:
-    """A memory that exists as such.
+    """A physical memory.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ Read = Callable[[PhysicalMemory], NDArray[np.bool_]]
 
 
 class Place(NamedTuple):
-    """Where a cell lies: number of the memory, word, and lowest bit; integers or arrays."""
+    """Position of a cell: number of the memory, word, and lowest bit; integers or arrays."""
 
     memory: Any
     word: Any
@@ -97,7 +97,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class MemoryMap:
-    """The memories of a store, and where each of its cells lies.
+    """The memories of a store, and the position of each of its cells.
 
     Attributes
     ----------

@@ -47,8 +47,9 @@ def address_maps(width):
 class PagedMemory(wiring.Component):
     """Memory in pages, among which two address bits select per cycle.
 
-    One write and one read per cycle. A read sees the writes that come two cycles before it, from
-    afar those of its own clock. Latency `latency` clocks from `read_address` to `word`.
+    One write and one read per cycle. A read returns writes that precede it by at least two cycles;
+    with `far`, also writes of its own cycle. Latency `latency` cycles from `read_address` to
+    `word`.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Timing Bloom filters: cells that hold stamps, and a sweep that keeps them from coming round."""
+"""Timing Bloom filters: cells with time stamps, and a sweep that prevents wrap-around."""

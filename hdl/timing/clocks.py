@@ -17,7 +17,7 @@ class TickClock(wiring.Component):
     time_bits : int
         Width of the tick counter.
     least : int
-        Cycles between two ticks, at least; 0 if those of `tick` are never closer.
+        Fewest cycles between two ticks; 0 if the spacing of `tick` is always sufficient.
 
     Members
     -------

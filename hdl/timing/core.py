@@ -25,10 +25,10 @@ from .timing_profile import TimingProfile
 class TimingCore(wiring.Component):
     """Core of a timing filter: one operation per cycle, without internal stalls.
 
-    A key inserted at most w ticks ago is reported, for every window w of the query's own; one
-    inserted longer ago is not, unless others touched all its cells within w. No stamp is used
-    again while a cell holds it, in any stream and any silence. The verdicts equal the verdicts of
-    the golden model whose time is the number of ticks.
+    A query with window w reports every key inserted at most w ticks ago. It reports an older key
+    only if other insertions wrote all cells of this key within w. No stamp is used again while a
+    cell holds it, however long the gap between insertions. The verdicts equal the verdicts of the
+    golden model whose time is the number of ticks.
 
     If a tick is a unit of time, ticks come at least `TimingProfile.least_period` cycles apart, and
     the core accepts an operation in every cycle. If a tick is a block of insertions, ticks may come
@@ -48,11 +48,11 @@ class TimingCore(wiring.Component):
 
     Members
     -------
-    As those of `CoreSignature`; the ``shift`` of a control is a tick, which comes before the
-    operation, whether there is one or not. And:
+    The members of `CoreSignature`, and `window`. The ``shift`` of a control is a tick. It takes
+    effect before the operation, and also without an operation.
 
     window : In(range(window_blocks + 1))
-        With the key: of the query, in ticks.
+        With the key: window of the query, in ticks.
 
     Raises
     ------

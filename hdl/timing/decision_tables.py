@@ -1,4 +1,4 @@
-"""Answers by tables of thresholds: two banks, of which one answers while the other is loaded."""
+"""Tables of thresholds in two banks: one is in use while the other is loaded."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -48,22 +48,22 @@ class DecisionTables(wiring.Component):
     memory : str
         As for `lately.hdl.memory.variants.cell_memory`.
     copies : int
-        Of the tables; of three most count.
+        Copies of the tables; three copies vote.
 
     Members
     -------
     i : In(stream.Signature(entry))
-        An entry of the bank that does not answer.
+        An entry of the inactive bank.
     bank : In(1)
-        That answers to the operation of this cycle.
+        Bank for the operation of this cycle.
     loaded : In(1)
-        Whether one does; otherwise each number of cells is enough.
+        Whether the bank was loaded; otherwise every number of cells is sufficient.
     loads : In(1)
         Bank that is loaded.
     where : In(entry)
-        Entry of the operation; ``least`` is the number of cells.
+        Entry of the operation; ``least`` is the number of oldest cells.
     enough : Out(1)
-        Whether so many cells are at least the threshold.
+        Whether the number of oldest cells is at least the threshold.
     """
 
     LATENCY = DECISION_LATENCY
@@ -135,11 +135,11 @@ class DecidingCore(wiring.Component):
     phase : In(bits)
         With the control.
     table : In(stream.Signature(Threshold))
-        Entries for the bank that does not answer. Closed for a while after a swap, until the last
-        operation before it has its answer.
+        Entries for the inactive bank. Not ready after a swap until the last earlier operation has
+        its answer.
     swap : In(1)
-        Operations that come in later cycles are answered by the other bank. Until the first one
-        since reset every key is reported.
+        Operations in later cycles use the other bank. Every key is reported between reset and the
+        first swap.
 
     Errors: as `require_integer`.
     """

@@ -23,13 +23,13 @@ class TimingPart(wiring.Component):
     present stamp. The sweep writes each cell of an age of `limit` or more with a stamp of age
     `limit`, before the old stamp could be mistaken for a new one.
 
-    The part uses nothing that the memory leaves undefined:
+    The part never uses a word that the memory leaves undefined:
 
-    - A read that comes before the write of one of the `BETWEEN` accesses ahead, or meets it, takes
-      the stamp of that access, whose age is known.
-    - A read that meets a write of the sweep answers that the cell has expired; or that its age is
-      0, if the sweep writes the cell because its content is lost.
-    - The sweep never overwrites an insertion that comes after its read.
+    - If one of the `BETWEEN` previous accesses has not yet written the cell, or writes it in the
+      cycle of the read, the part uses the stamp of that access, whose age is known.
+    - If the sweep writes the cell in the cycle of the read, the cell has expired. If the sweep
+      writes it because its content is lost, its age is 0.
+    - The sweep never overwrites an insertion that follows the read of the sweep.
 
     Parameters
     ----------
@@ -257,16 +257,16 @@ class TimingPart(wiring.Component):
 
 @dataclass(frozen=True)
 class Trust:
-    """How far the word of a cell counts.
+    """Validity of the word that was read from a cell.
 
     Attributes
     ----------
     trusted : Staged
-        The cell holds what was read.
+        The word is the content of the cell.
     gone : Staged
-        The cell has expired, whatever was read.
+        The cell has expired, independent of the word.
     young : Staged
-        Nothing is known of the cell, whose age is therefore 0.
+        The content of the cell is unknown, so its age is 0.
     upset : Staged
         The protection has found the cell upset.
     """
@@ -278,7 +278,7 @@ class Trust:
 
 
 class WritePort:
-    """Registers ahead of the port that writes.
+    """Registers in front of the write port.
 
     Parameters
     ----------

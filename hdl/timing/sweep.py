@@ -59,8 +59,8 @@ class SweepSignature(wiring.Signature):
 class VisitSweep(wiring.Component):
     """Sweep in idle cycles: each visit reads a cell, and renews it if it has expired.
 
-    So one port of the memory only reads, the other port only writes, and writes have the order of
-    their reads. Ticks may come in each cycle.
+    One port of the memory only reads and the other port only writes, and writes keep the order of
+    their reads. Ticks may arrive in every cycle.
 
     Parameters
     ----------
@@ -95,11 +95,11 @@ class VisitSweep(wiring.Component):
 class PortSweep(wiring.Component):
     """Sweep at the write port: reads one cell after another, and renews it if it has expired.
 
-    A cell takes `lately.hdl.timing.sweep_rules.CELL_CLOCKS` cycles, and one more for each in which
-    an operation has the port when the sweep needs it. An operation has it only if its insertion is
-    ``due``. So within a tick operations write a cell once at most, and the sweep has all cycles
-    that remain. The cell is not written if an operation has inserted into it since the sweep read
-    it; a query does not keep the sweep from a cell.
+    A cell takes `lately.hdl.timing.sweep_rules.CELL_CLOCKS` cycles, plus each cycle in which an
+    operation uses the port. An operation uses the port only if its insertion is ``due``. So
+    operations write a cell at most once per tick, and the sweep has all other cycles. The sweep
+    does not write a cell if an operation has inserted into it since the read. A query does not
+    delay the sweep.
 
     Parameters
     ----------

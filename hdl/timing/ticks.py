@@ -12,7 +12,7 @@ from .timing_profile import PART_LATENCY
 
 
 class StampSignature(wiring.Signature):
-    """The present tick, as the accesses have it that go through the parts.
+    """Current tick for the accesses in the pipeline of a part.
 
     Parameters
     ----------
