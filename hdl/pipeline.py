@@ -1,4 +1,4 @@
-"""Pipelines whose values know their stage, and the registers that they are made of."""
+"""Pipelines that track the stage of each value and insert the registers."""
 
 from amaranth.hdl import Cat, Const, Mux, Signal, Value
 
@@ -6,7 +6,7 @@ from .latencies import FAN_IN
 
 
 class StageError(ValueError):
-    """Values of different stages are used together."""
+    """Values of different stages were combined."""
 
 
 def registered(m, value, name, *, reset_less=False, enable=None):
@@ -162,12 +162,12 @@ class Staged:
 
 
 class Pipeline:
-    """Builds a pipeline into a module, stage by stage, out of values that know theirs.
+    """Builds a pipeline in a module from values with known stages.
 
-    The stage of a value is the number of cycles from the pipeline's input to it. Values of
-    different stages are joined by `register`, which delays the earlier ones; `combine` and
+    The stage of a value is the number of cycles from the input of the pipeline to the value.
+    `register` joins values of different stages and delays the earlier values. `combine` and
     `drive` add no registers and refuse values of different stages. So the latency need not be
-    counted by hand: it is the stage of what comes out.
+    counted by hand: it is the stage of the output.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ class Pipeline:
         Levels of LUTs, each of `lately.hdl.latencies.FAN_IN` inputs, that fit between
         two registers at the clock that the pipeline is built for.
     enable : Value, optional
-        The whole pipeline stands still while this is low.
+        The whole pipeline stalls while this is low.
 
     Attributes
     ----------
@@ -192,14 +192,14 @@ class Pipeline:
         self.latency = 0
 
     def enter(self, value, name, *, stage=0, reset_less=False, levels=0):
-        """Return a value of the module, such as a component's output, as one of a stage.
+        """Return a value of the module, such as an output of a component, with a stage.
 
         Parameters
         ----------
         value : Value or View
         name : str
         stage : int or None
-            At which it is valid; None if it is steady while others are under way.
+            Stage at which it is valid; None if it is steady while operations are in flight.
         reset_less : bool
             Whether a reset leaves the registers that delay it as they are.
         levels : int
@@ -210,7 +210,7 @@ class Pipeline:
         return Staged(self, value, stage, name, reset_less=reset_less, levels=levels)
 
     def stage(self, *values):
-        """Return the stage that all values are of; None if all are steady.
+        """Return the common stage of all values; None if all values are steady.
 
         Raises
         ------
@@ -224,7 +224,7 @@ class Pipeline:
         return moving[0].stage if moving else None
 
     def align(self, *values):
-        """Return the values as of the latest of their stages."""
+        """Return the values delayed to the latest of their stages."""
         latest = max((value.stage for value in values if value.stage is not None), default=0)
         return [value.at(latest) for value in values]
 
@@ -275,7 +275,7 @@ class Pipeline:
         )
 
     def register(self, name, function, *values, reset_less=False, root=None):
-        """Return a function of values, registered; one stage behind the latest of them.
+        """Return a registered function of values, one stage after the latest value.
 
         Parameters
         ----------
@@ -284,11 +284,11 @@ class Pipeline:
         function : callable
             From plain values to one.
         values : Staged
-            Those of earlier stages are delayed.
+            Values of earlier stages are delayed.
         reset_less : bool
             Whether a reset leaves the register as it is.
         root : str, optional
-            Name of the result, if not that of the register.
+            Name of the result; by default the name of the register.
         """
         values = self.align(*values)
         stage = self.stage(*values)

@@ -48,9 +48,9 @@ def verilator_root() -> Path:
 
 
 def path_without_spaces(folder: Path) -> Path:
-    """Return a path to a folder that makefiles can hold: a link to it where it has spaces.
+    """Return a path without spaces to a folder, for makefiles: a link to it if necessary.
 
-    The link lasts as long as the process.
+    The link exists as long as the process.
     """
     return _link(folder) if " " in str(folder) else folder
 
@@ -88,17 +88,16 @@ def cache_directory() -> Path:
 
 @contextmanager
 def shared_runtime(build: Path, flags: str) -> Iterator[None]:
-    """Keep the objects of Verilator's own sources for all models that are built alike.
+    """Share the compiled objects of Verilator's own sources between models with equal flags.
 
-    make takes them from the build folder, as they are newer than the makefile
-    that is yet to be written; a small model builds in a third of the time.
+    make reuses the objects in the build folder. A small model then builds in a third of the time.
 
     Parameters
     ----------
     build : path
-        Folder of the model that is built in the context.
+        Build folder of the model.
     flags : str
-        Whatever else the objects depend on.
+        Flags that the objects depend on.
     """
     name = hashlib.sha256(f"{verilator_version()}\0{flags}".encode()).hexdigest()[:32]
     kept = cache_directory() / f"runtime-{name}"
@@ -227,8 +226,8 @@ MODELS = Path(__file__).parent / "models"
 def models(memory: str, *, inverted: bool = False) -> list[Path]:
     """Return the models of the block RAMs that a variant of the memory instantiates.
 
-    What vendors leave undefined they answer with garbage, at random or, `inverted`, the inverse of
-    what was there; for a strict variant that is all of a word of which another port writes a bit.
+    Reads that vendors leave undefined return random values or, if `inverted`, the inverse of the
+    content. For a strict variant a read is undefined if another port writes a bit of its word.
     """
     if memory not in BLOCK_KINDS:
         return []

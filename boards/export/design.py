@@ -94,15 +94,15 @@ class Design:
     ----------
     spec : Specification
     name : str
-        Of the module, and of all files.
+        Name of the module, and prefix of all files.
     wrap : str
         One of `WRAPS` or `FRAMES`.
     bus : str
-        One of `lately.hdl.bus.controlled.BUSES`, behind which the registers are, or `NO_BUS`.
+        Bus of the registers, one of `lately.hdl.bus.controlled.BUSES`, or `NO_BUS`.
     memory : str
         Variant of the memories.
     target : str, optional
-        Device for whose highest clock the constraint is; without one, its clock is an example.
+        Device that determines the clock constraint; without a device the clock is an example.
     tag_bits : int
         Width of the tag, without TLAST; at most `MOST_TAG_BITS`.
     last : bool
@@ -112,23 +112,23 @@ class Design:
     protect : str
         As for `lately.hdl.profile.UnitOptions`.
     ram_style : str
-        Kind of memory that tools use, one of `RAM_STYLES`; other than "auto" with the memory
-        "portable" alone.
+        Kind of memory in the attributes for tools, one of `RAM_STYLES`. Must be "auto" unless the
+        memory is "portable".
     initial_values : bool
-        Whether registers have first values. Without them the unit is right after reset alone.
+        Whether registers have initial values. Otherwise the unit needs a reset to work correctly.
     tools : sequence of str
-        Tools that there are scripts for, of `TOOLS`.
+        Tools of `TOOLS` for which scripts are written.
     options : dict
         Further options of the unit, or of the deduplicator.
     models : sequence of str
-        Verilog that simulates the block RAMs of the memory, in the order in which it is read.
+        Verilog simulation models of the block RAMs, in the order of compilation.
 
     Raises
     ------
     ExportError
-        If the name is none, the ports cannot be as asked, or the memory is not the device's.
+        If the name is not valid, two options conflict, or the memory does not fit the device.
     UnknownDeviceError
-        If there is no such device.
+        If the device is unknown.
     SpecificationError
         If the hardware cannot hold the specification.
     """

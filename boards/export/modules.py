@@ -24,7 +24,7 @@ class RtlilModule:
     Attributes
     ----------
     name : str
-        By which instances refer to it.
+        Name by which instances refer to the module.
     lines : list of str
     path : str
         Place of its first instance in the design, with dots.

@@ -1,7 +1,7 @@
 """Plain names for the modules, ports and wires of a design: no identifier is escaped.
 
-Amaranth numbers a port that carries only a part of a signal. Such a port is called here by the
-signal and the bits that it carries, as ``address_13_4``, or by the instance that takes it.
+Amaranth numbers a port that carries only a part of a signal. This module names such a port after
+the signal and its bits, as in ``address_13_4``, or after the instance that it drives.
 """
 
 import re

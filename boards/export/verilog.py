@@ -53,15 +53,15 @@ _EVENT = re.compile(r"\\\$auto\$\S+:dump_module\$\d+ +")
 
 
 def verilog_text(component: Any, name: str, *, initial_values: bool = True) -> str:
-    """Return a component and the modules below it as Verilog-2005.
+    """Return a component and its submodules as Verilog-2005.
 
     Parameters
     ----------
     component : Component
     name : str
-        Of the module; the names of the modules below it begin with it.
+        Name of the module, and prefix of the names of its submodules.
     initial_values : bool
-        Whether registers have first values, and memories first contents.
+        Whether registers and memories have initial values.
     """
     kept = _Kept(component)
     modules = share(read_modules(rtlil.convert(kept, name=name, emit_src=False)))

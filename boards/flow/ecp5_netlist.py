@@ -1,4 +1,4 @@
-"""Block RAM modes of ECP5 that synthesis chooses where it does not matter."""
+"""Changes of ECP5 block RAM modes that synthesis may choose freely."""
 
 from typing import Any
 

@@ -14,10 +14,9 @@ _INPUTS = ("I0", "I1", "I2", "I3")
 def make_timeable(netlist: dict[str, Any]) -> None:
     """Change the modules of a netlist so that nextpnr times all paths.
 
-    nextpnr knows delays of tables of 4 inputs, and leaves out every path
-    through a smaller one or through the table that it sets itself before a
-    register whose input comes from none. So here tables get unused inputs,
-    and registers get those tables.
+    nextpnr has delays for LUTs of 4 inputs only. It omits every path through a smaller LUT, and
+    through the LUT that it inserts in front of a register without one. So this function adds
+    unused inputs to LUTs, and inserts these LUTs in front of registers.
 
     Parameters
     ----------

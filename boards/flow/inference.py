@@ -1,4 +1,4 @@
-"""Block RAMs that yosys takes for a plain memory: what its pass `memory_libmap` weighs."""
+"""Number of block RAMs that yosys infers for a plain memory, from the rules of `memory_libmap`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -64,7 +64,7 @@ TOLERANCE = Fraction(1, 10)
 
 @dataclass(frozen=True)
 class Setting:
-    """Divisors of a loop, and what comes of them; frequencies in Hz and exact.
+    """Divisors of a PLL and the resulting frequencies, exact and in Hz.
 
     Attributes
     ----------

@@ -90,7 +90,7 @@ class Placement:
         return self.limit if (self.limit_mhz or inf) < self.timing_mhz else "timing"
 
     def to_dict(self) -> dict[str, Any]:
-        """All figures, those derived too, as JSON can hold them."""
+        """Return all figures, including derived figures, as JSON values."""
         return asdict(self) | {"fmax_mhz": self.fmax_mhz, "limited_by": self.limited_by}
 
 
@@ -164,7 +164,7 @@ class SynthesisReport(Placement):
         return self.latency_cycles * 1e3 / self.fmax_mhz
 
     def to_dict(self) -> dict[str, Any]:
-        """All figures, those derived too, as JSON can hold them."""
+        """Return all figures, including derived figures, as JSON values."""
         return super().to_dict() | {
             "operations_per_second": self.operations_per_second,
             "latency_ns": self.latency_ns,

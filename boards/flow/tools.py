@@ -204,7 +204,7 @@ class Flow:
         return self._json("report.json")
 
     def run(self, program: str, *arguments: str) -> None:
-        """Run the tool `program` with `arguments`, and leave its log.
+        """Run the tool `program` with `arguments`, and write its log.
 
         Raises
         ------

@@ -19,19 +19,19 @@ STARTUP_S = 50e-6
 
 
 class Startup(wiring.Component):
-    """Reset of domain ``sync`` that lasts for some clocks after its cause is gone.
+    """Reset of domain ``sync`` that lasts for some cycles after the end of its cause.
 
     Parameters
     ----------
     clocks : int
-        How many, at least.
+        Fewest cycles of reset after the cause.
 
     Members
     -------
     cause : In(1)
-        In no clock domain, and heeded without a clock.
+        Asynchronous; effective without a clock.
     reset : Out(1)
-        Ends with the clock. On from configuration.
+        Ends synchronously. High after configuration.
     """
 
     def __init__(self, *, clocks: int) -> None:

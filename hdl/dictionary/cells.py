@@ -68,11 +68,11 @@ def agreeing_pairs(one, other):
 
 
 def distance_within(m, time, number, *windows, side=0):
-    """Return two cycles later the distance of a cell, and whether each window reaches it.
+    """Return two cycles later the distance of a cell, and whether the cell is in each window.
 
-    A block RAM leaves little of the first cycle. So no distance is compared with a window: a time
-    is within if it is neither past the number nor before the window's first, or, if numbers wrap
-    in between, not both.
+    The delay of a block RAM leaves little of the first cycle, so distances are not compared with
+    windows. Instead, a time is in the window if it is neither after the number nor before the
+    start of the window. If numbers wrap in between, it is in the window unless both hold.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def distance_within(m, time, number, *windows, side=0):
         Of the cell, and of the operation, modulo a power of two.
     windows : int
     side : int
-        0 or 1: what has one side shares the registers of numbers.
+        0 or 1: cells of the same side share the registers of numbers.
     """
     bits = len(time)
 

@@ -36,19 +36,20 @@ class PlaceSignature(wiring.Signature):
     match : In(places)
         Place that holds the digest of the operation that is performed.
     taken : In(places)
-        Place whose entry that operation takes out.
+        Place whose entry this operation removes.
     push : In(1)
         The operation goes to the stash.
     held : In(places)
-        Places that columns hold, a cycle before.
+        Places whose entries columns are exchanging, as in the previous cycle.
     turn : In
-        Bit that moves on in each cycle: place that the stash looks at, if there is such a place.
+        One-hot place that the stash examines; the bit moves to the next place in each cycle. Bits
+        above the number of places select none.
     place : Out(places)
-        Where the operation goes.
+        Place for the digest of the operation.
     candidate : Out(places)
         `place`, if no place holds the digest.
     displaces : Out(1)
-        If it is pushed, it takes the place of the entry in `candidate`.
+        A push would replace the entry in `candidate`.
     """
 
     def __init__(self, *, places):

@@ -216,12 +216,12 @@ class SameBeatKeys(wiring.Component):
 
 
 def check_lanes(lanes):
-    """Refuse a number of lanes that no unit has.
+    """Refuse an unsupported number of lanes.
 
     Raises
     ------
     ValueError
-        If there are not 2 or 4.
+        If the number of lanes is neither 2 nor 4.
     """
     if lanes not in (2, 4):
         raise ValueError(f"Lanes must be 2 or 4, not {lanes!r}")

@@ -141,9 +141,9 @@ def protected(build, *, copies, answers, latency=None, **options):
     build : callable
         Takes nothing; returns a memory.
     copies : int
-        1 for a memory as it is.
+        1 for a single memory.
     answers, latency, options
-        As for `Copies`; by default the latency is what the memory says.
+        As for `Copies`; the default latency is the latency of the memory.
     """
     if copies == 1:
         return build()

@@ -18,7 +18,7 @@ from ..latencies import BANK_COLUMNS, BANK_ROWS, BLOCK_CLEAR_BITS, PROTECTIONS, 
 
 
 class BlockKind(NamedTuple):
-    """A kind of block RAM: its cell, the bits that it holds, and the width of a widest word."""
+    """A kind of block RAM: its cell, its capacity in bits, and the width of its widest word."""
 
     cell: str
     bits: int

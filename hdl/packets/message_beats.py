@@ -55,7 +55,7 @@ class MessageBeat(data.StructLayout):
 
 
 class FrameFacts(data.StructLayout):
-    """What is known of a frame at its end: `half` of its version, `malformed`, and `error`."""
+    """Facts about a frame at its end: `half` of its IP version, `malformed`, and `error`."""
 
     def __init__(self):
         super().__init__({"half": VERSION_BITS, "malformed": 1, "error": 1})

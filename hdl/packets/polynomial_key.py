@@ -36,10 +36,10 @@ class _Phase(enum.Enum):
 class PolynomialKey(wiring.Component):
     """Loads the tables of products with H, H^2, ... for a secret, after reset and each change.
 
-    Both keys H come from the finish of the digest. A walk gives H^p * x^i for each bit i. The sum
-    of the products that the bits of H select is H^(p+1). The products of a table's bits are kept,
-    and each sum of them is written. A load takes 37 cycles a table with 5 address bits, and 20 with
-    4 address bits.
+    The finish of the digest computes both keys H. A walk computes H^p * x^i for each bit i. The sum
+    of the products that the bits of H select is H^(p+1). The component keeps the products of the
+    bits of a table, and writes each sum of them. A load takes 37 cycles per table with 5 address
+    bits, and 20 cycles with 4 address bits.
 
     Parameters
     ----------

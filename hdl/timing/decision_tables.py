@@ -121,14 +121,14 @@ class DecidingCore(wiring.Component):
     classes : int
         Classes of queries, at least 1.
     bits : int
-        Digits of the phase: the highest of the number of insertions into the block; 0 where a
+        Width of the phase: the highest bits of the number of insertions into the block; 0 if a
         block is a tick.
     memory : str
-        As for `lately.hdl.memory.variants.cell_memory`: that of the tables.
+        Memory of the tables, as for `lately.hdl.memory.variants.cell_memory`.
 
     Members
     -------
-    As those of the `core` but for the window, and:
+    The members of the `core` except the window, and:
 
     query_class : In(range(classes))
         With the key.

@@ -11,10 +11,10 @@ BETWEEN = 7
 
 
 def elision_need(cells: int) -> int:
-    """Return the cycles of a lap of the sweep that its operations must leave free, at most.
+    """Return the most cycles that a lap of the sweep needs free of operations.
 
-    Beside the lap itself, with a cell more, the writes of one tick more than the lap has, as it
-    may begin and end within a tick; and the cycles for which a stamp is under way.
+    These are the cycles of the lap with one additional cell, the writes of one additional tick,
+    because a lap may begin and end within a tick, and the latency of a stamp.
     """
     return (CELL_CLOCKS + 1) * cells + 2 * CELL_CLOCKS
 

@@ -156,7 +156,7 @@ def joined_flags(flags):
 
 
 def is_at_least(flags):
-    """Return whether a value is at least the number of its `flags`; see `constant_flags`."""
+    """Return whether a value reaches the limit for which `constant_flags` made the flags."""
     result = Const(1)
     for low in range(0, len(flags), 2):
         above, same = flags[low], flags[low + 1]

@@ -40,8 +40,7 @@ class TimingProfile(Profile):
     ----------
     spec : StampedPartsSpec
     options : UnitOptions
-        With "parity" a tick is a cycle longer at least, as a cell that is found upset is written
-        once more.
+        With "parity" the shortest tick has one more cycle, for the repair of an upset cell.
     """
 
     spec: StampedPartsSpec

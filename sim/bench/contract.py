@@ -1,7 +1,7 @@
-"""Sentences of the contract that every unit keeps, or every unit with the inputs that they name.
+"""Tests of the contract of every unit, or of every unit with certain inputs.
 
-Each test is a sentence of `testplan.toml`. `ring_contract` and others have what the units of one
-family promise beside these.
+Each test is a sentence of `testplan.toml`. `ring_contract` and similar modules test the further
+contract of one family.
 """
 
 import itertools

@@ -56,7 +56,7 @@ class Moment:
 
     @property
     def queries(self) -> bool:
-        """Whether the operation asks for its key."""
+        """Whether the operation queries its key."""
         bits = OperationBit(self.now.operation)
         return bool(bits & OperationBit.QUERY) and not bits & OperationBit.ALONE
 
@@ -67,7 +67,7 @@ class Moment:
 
     @property
     def cycles(self) -> int:
-        """Cycles from the acceptance before."""
+        """Cycles since the previous acceptance."""
         return cycles(self.last, self.now) if self.last else 0
 
     @property

@@ -66,7 +66,7 @@ class Passage:
                 await ClockCycles(self._dut.clk, self.period - 1)
 
     def flow(self, distance: Callable[[], int] | None = None) -> None:
-        """Let ticks of the port come; by default as close as they may, and some of them later.
+        """Drive ticks at the port; by default as often as allowed, with some of them delayed.
 
         Parameters
         ----------

@@ -147,7 +147,7 @@ class Reference:
             assert found == expected, f"{name}: expected {expected}, got {found}"
 
     def check_memory(self, memory: Any) -> None:
-        """Compare the memory of the unit, a `lately.sim.bench.memory.UnitMemory`, with golden's."""
+        """Compare the memory of the unit with the golden model."""
         differing = np.argwhere(memory.view(self._count) != self._memory)
         assert len(differing) == 0, f"memory differs at {differing[0]} and {len(differing)} places"
 
@@ -278,7 +278,7 @@ class TimingReference(Reference):
         return ages
 
     def check_memory(self, memory: Any) -> None:
-        """Compare the ages of all cells, unless time goes on."""
+        """Compare the ages of all cells, unless time advances."""
         if self.still:
             super().check_memory(memory)
 

@@ -1,4 +1,4 @@
-"""Sentences of the contract of rings of one lane, by number and in time, and of their secrets."""
+"""Tests of the contract of rings of one lane: windows by count and in time, and secrets."""
 
 import itertools
 from collections.abc import Iterable

@@ -72,15 +72,14 @@ def run_filter_bench(
     testcase : str, optional
         Regular expression of the tests to run; all by default.
     coverage : bool
-        Collect what the tests reach: situations in `FUNCTIONAL`, and lines and toggles in `COUNTS`,
-        both in the folder; Verilator only. The counters of the unit are then
-        `COVERED_STATISTICS_BITS` wide, so that they wrap within a test.
+        Collect coverage with Verilator: situations in the file `FUNCTIONAL`, and lines and toggles
+        in `COUNTS`. The counters of the unit are then `COVERED_STATISTICS_BITS` wide, so that they
+        wrap within a test.
     options
-        ``seed`` of all random choices; whether the garbage of block RAMs is ``inverted``, that is
-        the inverse of what they hold, not random; ``ticks``, as for
-        `lately.hdl.verilog.time_options`; and others of the unit, such as ``memory``. Explicit
-        block RAMs are simulated with models of their own, which answer with garbage what vendors
-        leave undefined.
+        ``seed`` of all random choices; ``inverted``, whether undefined reads of block RAMs return
+        the inverse of the content instead of random values; ``ticks``, as for
+        `lately.hdl.verilog.time_options`; and options of the unit, such as ``memory``. Models
+        simulate explicit block RAMs.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""The test plan: each sentence of the contract of units, with its test and the units that have it.
+"""Test plan: each sentence of the contract of units, with its test and its units.
 
-The plan is data, `testplan.toml`. A test of a bench is an ordinary coroutine, registered by
-`sentence` for the units that the plan names.
+The plan is the file `testplan.toml`. A test of a bench is an ordinary coroutine. `sentence`
+registers it for the units that the plan names.
 """
 
 import functools
@@ -27,10 +27,10 @@ class Sentence:
     Attributes
     ----------
     test : str
-        Name of its test, which the module of this package called `module` has.
+        Name of its test in the module `module` of this package.
     text : str
     families : tuple of str
-        Units that it is about, each by traits with commas between them; or "all".
+        Units that it applies to, each as a comma-separated list of traits; or "all".
     """
 
     module: str

@@ -1,4 +1,4 @@
-"""Sentences of the contract of timing filters, and of tables of answers."""
+"""Tests of the contract of timing filters and their tables of thresholds."""
 
 import itertools
 

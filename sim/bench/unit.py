@@ -150,7 +150,7 @@ class Requests:
         return self.random.randrange(min(1 << self.spec.key_bits, 24 if few else 1 << 64))
 
     def any_key(self) -> int:
-        """Return a random key of all."""
+        """Return a random key of the whole key space."""
         return self.random.randrange(1 << self.spec.key_bits)
 
     @property

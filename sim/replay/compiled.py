@@ -179,7 +179,7 @@ class CompiledUnit(DrivenModel):
     # Settings
 
     def reset(self) -> None:
-        """Reset the unit, its generation length and its time, which clears its memory."""
+        """Reset the unit with its generation length and time; the reset clears its memory."""
         # The greatest time so far, and what the unit was given for it.
         self._reached = self._given = 0
         # Blocks that are complete, and insertions into the present one.

@@ -94,7 +94,7 @@ def elements(verilog: str) -> list[Element]:
 
 
 def element_macros(verilog: str) -> list[str]:
-    """Return the macros that tell the driver the elements of a unit.
+    """Return the macros that define the elements of a unit for the driver.
 
     Parameters
     ----------

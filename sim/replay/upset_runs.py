@@ -152,7 +152,7 @@ class Upsets:
         return beheld, passed[1:-1]
 
     def strike(self, upsets: list[Upset], *, beats: int, patience: int) -> UpsetOutcomes:
-        """Flip bits, each in a run of its own that is otherwise as `reference`, which was called.
+        """Flip bits, each in a separate run that otherwise equals the last run of `reference`.
 
         Parameters
         ----------
