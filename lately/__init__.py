@@ -1,14 +1,14 @@
 """Sliding-window membership filters: golden models, hardware, simulation and synthesis.
 
-The names of `lately.golden` are found here too; they are imported when they are first used, so
-that the command line starts at once. ``lately.__version__`` is the version of the package.
+The names of `lately.golden` are also available here. They are imported at their first use, so that
+the command line starts quickly. ``lately.__version__`` is the version of the package.
 """
 
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-# In a checkout the folders of the subpackages lie beside this one.
+# In a checkout the folders of the subpackages are siblings of this folder.
 if (Path(__path__[0]).parent / "golden" / "errors.py").is_file():
     __path__.append(str(Path(__path__[0]).parent))
 

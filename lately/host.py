@@ -28,19 +28,19 @@ from .hdl.registers import REGISTERS, WORD_BITS, Register
 from .session import HostError, Session
 
 Windows = ArrayLike | None
-"""Window of all queries, or of each query, shape (n,); None for the longest. If the board answers
-by a table, the class of all queries, or of each; None for class 0."""
+"""Window of all queries, or of each query, shape (n,); None for the longest window. If the board
+answers from a table, the class of all queries, or of each; None for class 0."""
 
 _ROWS: Mapping[str, Register] = {register.name: register for register in REGISTERS}
 
 _STATES = ("generation", "period", "covered", "guaranteed", "alarms")
-"""Registers of `Board.statistics` that count no events."""
+"""Registers of `Board.statistics` that are not event counters."""
 
 _MOST_POLLS = 100
-"""Reads of the status until an order has been performed; one read takes longer than an order."""
+"""Reads of the status until an order is complete; one read takes longer than an order."""
 
 _SLOWEST = 100
-"""Most times that a simulated board is slower than a board."""
+"""Greatest factor by which a simulated board is slower than a board."""
 
 
 class SelfTestResult(NamedTuple):
@@ -64,7 +64,7 @@ class BoardSession(Session):
     # Registers
 
     def _number(self, words: bytes, address: int, width: int) -> int:
-        """Return the value of a register among the words from address 0 on."""
+        """Return the value of a register from the words that start at address 0."""
         start = address * WORD_BYTES
         return int.from_bytes(words[start : start + -(-width // 8)], "little")
 
@@ -82,7 +82,7 @@ class BoardSession(Session):
         return self._read(register) >> place & mask
 
     def _set_fields(self, register: str, **values: int | None) -> None:
-        """Set some fields of a register, and leave the others as they are."""
+        """Set some fields of a register, and keep the others."""
         word = self._read(register)
         for name, value in values.items():
             if value is not None:
@@ -101,7 +101,7 @@ class BoardSession(Session):
             raise ValueError(f"{name}: must be 1 to {most} for this board, not {value}")
 
     def _require(self, name: str, has: bool, lacks: str) -> None:
-        """Refuse what the board cannot do."""
+        """Refuse an operation that the board does not support."""
         if not has:
             raise SpecificationError(
                 f"{name}: must not be given for the board at {self.port}, which {lacks}"
@@ -171,7 +171,7 @@ class BoardSession(Session):
         return checked
 
     def _times(self, stamps: NDArray[np.int64]) -> Times:
-        """Return whole times from the low bits of `stamps`, shape (n,), and count on from there."""
+        """Return full times from the low bits of `stamps`, shape (n,), and continue from them."""
         steps = np.diff(stamps, prepend=self._time) % (1 << self.information.result.get("time", 0))
         times = self._time + np.cumsum(steps)
         self._time = int(times[-1]) if len(times) else self._time
@@ -179,22 +179,22 @@ class BoardSession(Session):
 
 
 class Board(BoardSession):
-    """A board with a filter or a deduplicator of frames at a serial port.
+    """A board with a filter or a frame deduplicator on a serial port.
 
-    Operations take effect one after another, as those of the golden model, whose methods have the
-    same names. One thread at a time.
+    Operations take effect one after another, as in the golden model, whose methods have the same
+    names. Use the board from one thread at a time.
 
     Parameters
     ----------
     port : str
-        As for `Session`, with its other options.
+        As for `Session`; the other options of `Session` are accepted too.
     spec : Specification, optional
         Filter that the board must have.
 
     Raises
     ------
     HostError
-        If the board has another filter than `spec`; else as `Session`.
+        If the board has a filter other than `spec`; otherwise as for `Session`.
     """
 
     def __init__(self, port: str, *, spec: Specification | None = None, **options: Any) -> None:
@@ -231,10 +231,10 @@ class Board(BoardSession):
     ) -> Results:
         """Perform a mixed sequence of operations.
 
-        The golden model's method of this name gives the same results at the same times, if both
-        were cleared together. The board reports the low bits of its tick counter. The host counts
-        on from there, as long as fewer than 2**30 ticks pass between two operations: 12 days of
-        milliseconds. The answers of the board are right after any silence.
+        The golden model's method `perform` returns the same results at the same times, if both were
+        cleared together. The board reports the low bits of its tick counter, and the host extends
+        them. This needs fewer than 2**30 ticks between two operations: 12 days of milliseconds. The
+        answers of the board are right after a pause of any length.
 
         Parameters
         ----------
@@ -244,19 +244,19 @@ class Board(BoardSession):
             As for the golden model; the keys of SHIFT and CLEAR are ignored.
         windows : array_like of int, shape (n,) or (), optional
             Windows of queries, in the unit of the hardware: insertions, blocks of insertions, or
-            ticks; by default the longest. If the board answers by a table, classes; by default 0.
+            ticks; by default the longest. If the board answers from a table, classes; by default 0.
         progress : callable, optional
             Called with the number of operations since the last call.
 
         Raises
         ------
         TypeError, ValueError
-            If a key, code or window is not as required. Nothing was sent then.
+            If a key, code or window is invalid. Nothing is sent then.
         SpecificationError
-            If there are windows, and queries of the filter have neither windows nor classes; or
-            if the board takes frames.
+            If windows are given but queries have neither windows nor classes, or if the board takes
+            frames.
         HostError
-            If the board no longer answers. It has performed a beginning of the sequence.
+            If the board no longer answers. It may have performed a first part of the sequence.
         """
         values = self.information.unpack_results(self._perform(operations, keys, windows, progress))
         none = np.zeros(len(values["seen"]), np.int64)
@@ -279,7 +279,7 @@ class Board(BoardSession):
         return self._perform_all(Operation.CHECK_AND_INSERT, keys, window)
 
     def remove(self, keys: ArrayLike) -> None:
-        """Remove `keys`, of shape (n,); SpecificationError if the filter removes no keys."""
+        """Remove `keys`, of shape (n,); SpecificationError if the filter cannot remove keys."""
         self._require("remove", self.information.removes, "removes no keys")
         self._perform_all(Operation.REMOVE, keys)
 
@@ -310,7 +310,7 @@ class Board(BoardSession):
     # The board
 
     def statistics(self) -> dict[str, int]:
-        """Return the counters, all of one moment, and other registers, by name.
+        """Return a snapshot of the counters, and other registers, by name.
 
         `lately.hdl.registers` has the names. Counters count since reset, and wrap at their width.
         """
@@ -336,16 +336,16 @@ class Board(BoardSession):
         Parameters
         ----------
         generation : int, optional
-            Insertions in a generation, from the next generation on.
+            Insertions in a generation; takes effect with the next generation.
         secret : int, optional
-            Secret of 128 bits. The secret of a filter applies from the next CLEAR on or, with
-            re-keying, from the next shift. It waits while two secrets are in use. The secret of a
+            Secret of 128 bits. The secret of a filter takes effect at the next CLEAR or, with
+            re-keying, at the next shift. It waits while two secrets are in use. The secret of a
             digest applies to frames that begin later.
         period : int, optional
-            Cycles of a tick, from the next tick on.
+            Cycles of a tick; takes effect with the next tick.
         action : Action, optional
-            What is done with frames that were seen lately. A line has no marks: frames to be
-            marked leave like any other.
+            Action on duplicate frames. A serial line cannot mark frames: frames to be marked leave
+            unchanged.
         fields : Field, optional
             Further parts of a frame in its digest, for frames that begin later.
 
@@ -386,7 +386,7 @@ class Board(BoardSession):
             self._write(keyed, secret)
 
     def decide_by(self, table: DecisionTable) -> None:
-        """Load a table of thresholds, which answers from the next operation on.
+        """Load a table of thresholds that answers from the next operation on.
 
         Parameters
         ----------
@@ -395,9 +395,10 @@ class Board(BoardSession):
         Raises
         ------
         SpecificationError
-            If the filter does not answer by a table, or by a table of another shape.
+            If the filter does not answer from a table, or needs a table of another shape.
         HostError
-            If the board no longer answers. Until it has the whole table, the table before answers.
+            If the board no longer answers. The previous table answers until the whole table is
+            loaded.
         """
         self._require("table", self.information.decides, "has no classes")
         spec: Any = self.information.specification
@@ -406,7 +407,7 @@ class Board(BoardSession):
         count = -(-width // WORD_BITS)
         words = packed_entries(table.thresholds, spec.hashes).astype("<u8").view("<u4")
         words = words.reshape(-1, 2)[:, :count]
-        # Entries of one word go to the same address.
+        # Entries of one word are written to the same address.
         most, address = (MAX_WRITE, address | SAME) if count == 1 else (1, address)
         payloads = (struct.pack("<H", address) + words[start : start + most].tobytes()
                     for start in range(0, len(words), most))  # fmt: skip
@@ -421,15 +422,15 @@ class Board(BoardSession):
         self._time = 0
 
     def self_test(self) -> SelfTestResult:
-        """Have the board perform random operations, and compare their signature with golden's.
+        """Make the board perform random operations, and compare their signature with the model's.
 
         The filter is reset before and after the test. The lengths of generations and ticks are
-        set again; a secret and a table must be loaded again.
+        restored; you must load a secret or a table again.
 
         Raises
         ------
         SpecificationError
-            If the board takes frames, or this version does not know its filter.
+            If the board takes frames, or its filter is unknown to this version.
         HostError
             If the test does not end, or the board no longer answers.
         """
@@ -468,14 +469,12 @@ def _place(register: str, name: str) -> tuple[int, int]:
 def golden_operands(
     information: Information, times: Times, windows: Any
 ) -> tuple[Times | None, Any]:
-    """Return the times and windows that the golden model takes for operations of a board.
+    """Return times and windows of a board's operations in the units of the golden model.
 
     Parameters
     ----------
     information : Information
-        Of the board.
-    times : ndarray of int, shape (n,)
-        Ticks, as results have them.
+        Description of the board. times : ndarray of int, shape (n,) Ticks, as in results.
     windows : int, or array of int, shape (n,); or None
         As for `Board.perform`.
     """
@@ -486,7 +485,7 @@ def golden_operands(
 
 
 def self_test_results(information: Information) -> Results:
-    """Return the results of a board's self-test, without those of CLEARs, by the golden model."""
+    """Return the golden model's results of a board's self-test, without CLEAR operations."""
     golden = from_spec(information.specification)
     codes, keys, windows, ticks = self_test_operations(information)
     asked = windows if information.longest or information.decides else None
@@ -502,7 +501,7 @@ def signature(information: Information, results: Results) -> int:
 
 
 def window_seconds(information: Information, statistics: Mapping[str, int]) -> dict[str, float]:
-    """Return the seconds of a tick, and those for which every key is still reported.
+    """Return the seconds of a tick, and the seconds for which every key is still reported.
 
     Parameters
     ----------
@@ -514,18 +513,18 @@ def window_seconds(information: Information, statistics: Mapping[str, int]) -> d
     Returns
     -------
     dict
-        ``tick_seconds``, if there are ticks, and ``covered_seconds``, if the board reports it.
+        ``tick_seconds`` if the filter has ticks, and ``covered_seconds`` if the board reports it.
     """
     if not information.timed:
         return {}
     tick = statistics["period"] / information.clock_hz
     if "covered" not in statistics:
         return {"tick_seconds": tick}
-    # In the worst case, the present tick has just begun.
+    # In the worst case the present tick has just begun.
     return {"tick_seconds": tick, "covered_seconds": tick * max(0, statistics["covered"] - 1)}
 
 
 def preset_of(information: Information) -> str | None:
-    """Return the name of the preset that a board was built from, or None."""
+    """Return the name of the preset from which a board was built, or None."""
     found = (name for name, spec in ALL_PRESETS.items() if spec.to_dict() == information.spec)
     return next(found, None)

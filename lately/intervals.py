@@ -7,7 +7,8 @@ Interval = tuple[float, float]
 def clopper_pearson(hits: int, trials: int, *, confidence: float = 0.95) -> Interval | None:
     """Exact interval of a proportion of `hits` in independent trials (Clopper and Pearson, 1934).
 
-    It holds the proportion with a probability of at least `confidence`; None without a trial.
+    The interval covers the proportion with a probability of at least `confidence`. None without
+    trials.
 
     Raises
     ------
@@ -18,7 +19,7 @@ def clopper_pearson(hits: int, trials: int, *, confidence: float = 0.95) -> Inte
         raise ValueError(f"hits: must be between 0 and the {trials} trials, not {hits}")
     if not trials:
         return None
-    # scipy takes longer to import than a short run lasts.
+    # The import of scipy takes longer than a short run.
     from scipy.special import betaincinv
 
     tail = (1 - confidence) / 2

@@ -1,4 +1,4 @@
-"""Requests to a board over a serial port: each is performed once and in order."""
+"""Requests to a board over a serial port; each is performed once and in order."""
 
 import os
 import struct
@@ -25,7 +25,7 @@ from .boards.link.protocol import (
 from .golden.errors import LatelyError
 
 DEFAULT_BAUD = 1_000_000
-"""Default rate of the line, in bits per second."""
+"""Default rate of the serial line, in bits per second."""
 
 _REASONS = {
     Status.BAD_VERSION: f"protocol: must be version {VERSION}, which the board does not support",
@@ -36,15 +36,15 @@ _REASONS = {
 
 
 class HostError(LatelyError, RuntimeError):
-    """The board, or the line to it, is not as required."""
+    """The board, or the serial line, does not work as required."""
 
 
 class PortError(HostError):
-    """A port cannot be opened, or is gone."""
+    """A port cannot be opened, or has disappeared."""
 
 
 class NoAnswerError(HostError):
-    """The board did not answer, although the request was repeated."""
+    """The board did not answer repeated requests."""
 
 
 @dataclass
@@ -59,28 +59,28 @@ class _Open:
 
 
 class Session:
-    """A session with a board at a serial port.
+    """A session with a board on a serial port.
 
-    As many requests are in flight as the board has slots, so that the line is never idle. Lost
-    requests are sent again, and the board performs each request once and in order. One thread at
-    a time.
+    The number of requests in flight equals the slots of the board, so that the line is never idle.
+    Lost requests are sent again, and the board performs each request once and in order. Use a
+    session from one thread at a time.
 
     Parameters
     ----------
     port : str
-        Such as ``/dev/ttyUSB0``, ``COM3``, or a URL that pyserial knows.
+        A port such as ``/dev/ttyUSB0`` or ``COM3``, or a URL that pyserial accepts.
     baud : int
-        As the board was built for.
+        Rate for which the board was built.
     timeout : float
-        Seconds to wait for an answer, beyond what the line and the board
-        need, before the request is sent again.
+        Seconds to wait for an answer, in addition to the time that line and board need, before the
+        request is sent again.
     attempts : int
-        How often a request is sent at most.
+        Most times that a request is sent.
 
     Attributes
     ----------
     information : Information
-        Description that the board gives of itself.
+        Description that the board reports.
     repeated : int
         Requests sent again so far.
 
@@ -89,9 +89,9 @@ class Session:
     PortError
         If the port cannot be opened.
     NoAnswerError
-        If nothing that speaks the protocol answers.
+        If no device with this protocol answers.
     HostError
-        If its description is none.
+        If the description is invalid.
     ValueError
         If timeout or attempts are not above 0.
     """
@@ -127,7 +127,7 @@ class Session:
             )
             self._serial.reset_input_buffer()
         try:
-            # A session begins with a nonce, and with any number.
+            # A session begins with a nonce, and with any sequence number.
             self._sequence = os.urandom(1)[0]
             greeting = self._ask(Request.HELLO, os.urandom(NONCE_BYTES))
             self._slots = self._checked_slots(greeting[NONCE_BYTES:])
@@ -143,7 +143,7 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Close the port; the board keeps what it holds."""
+        """Close the port; the board keeps its contents."""
         self._serial.close()
 
     def _checked_slots(self, told: bytes) -> int:
@@ -163,7 +163,7 @@ class Session:
     # Registers
 
     def _words(self, address: int, count: int) -> bytes:
-        """Read words at ascending addresses; those that do not exist are 0."""
+        """Read words at ascending addresses; missing words read as 0."""
         starts = range(0, count, MAX_READ)
         counts = [min(MAX_READ, count - start) for start in starts]
         payloads = (struct.pack("<HB", address + start, part)
@@ -189,7 +189,7 @@ class Session:
 
     def _exchange(self, request: Request, payloads: Iterator[bytes]) -> Iterator[bytes]:
         """Perform requests and yield the payloads of their answers, in order."""
-        # The board performs what an interrupt left in flight; the answers are not needed.
+        # The board performs requests that an interrupt left in flight; their answers are discarded.
         while self._open:
             self._pump()
         self._answers.clear()
@@ -210,7 +210,7 @@ class Session:
             yield answer
 
     def _begin(self, request: Request, payload: bytes) -> None:
-        # At worst, all requests in flight are stuffed and come first.
+        # In the worst case all requests in flight are stuffed and arrive first.
         line = 10 * 600 * self._slots / self._baud
         begun = _Open(request, payload, self._timeout + line)
         self._open[self._sequence] = begun
@@ -231,7 +231,7 @@ class Session:
         begun.deadline = time.monotonic() + begun.timeout
 
     def _pump(self) -> None:
-        """Take the frames that have come; repeat requests whose time is over."""
+        """Take the frames that have arrived; repeat requests that have timed out."""
         with _explained(self.port):
             data = self._serial.read(max(1, self._serial.in_waiting))
         for frame in self._decoder.feed(data):
@@ -240,7 +240,7 @@ class Session:
             self._go_back()
 
     def _go_back(self) -> None:
-        """Repeat all requests without an answer, the oldest first."""
+        """Repeat all unanswered requests, oldest first."""
         for sequence, begun in self._open.items():
             self._send(sequence, begun)
         self._went_back = True
@@ -273,7 +273,7 @@ class Session:
 
 @contextmanager
 def _explained(port: str) -> Iterator[None]:
-    """Turn an error of a port into one line."""
+    """Turn an error of a port into a message of one line."""
     import serial
 
     try:

@@ -1,4 +1,4 @@
-"""Files that hold streams, and may be compressed."""
+"""Files that hold streams and may be compressed."""
 
 import bz2
 import gzip
@@ -34,9 +34,8 @@ PCAP_MAGIC = {
     b"\xa1\xb2\x3c\x4d": (True, 1, 16), b"\x4d\x3c\xb2\xa1": (False, 1, 16),
     b"\xa1\xb2\xcd\x34": (True, 1000, 24), b"\x34\xcd\xb2\xa1": (False, 1000, 24),
 }  # fmt: skip
-"""First bytes of a pcap file: big-endian or not, nanoseconds of the unit, bytes before a packet.
-
-The last two are the modified format, which names the interface of each packet.
+"""First bytes of a pcap file: whether it is big-endian, nanoseconds per unit, bytes before a
+packet. The last two are the modified format, which names the interface of each packet.
 """
 
 PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"
@@ -56,19 +55,19 @@ _ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd", ".lz4":
 
 
 class TraceError(LatelyError, ValueError):
-    """A stream cannot be read as asked; the message says what was expected and what came."""
+    """A stream cannot be read; the message gives the expected and the actual content."""
 
 
 def is_capture(head: bytes) -> bool:
-    """Tell whether a file is a capture of packets by its `head`, the first four bytes."""
+    """Return whether a file is a capture of packets, from its first four bytes, the `head`."""
     return head[:4] in PCAP_MAGIC or head[:4] == PCAPNG_MAGIC
 
 
 @contextmanager
 def whole(name: str, compression: str) -> Iterator[None]:
-    """Explain what goes wrong while the content of a file is read.
+    """Explain errors while the content of a file is read.
 
-    The `name` of the file and its `compression` are for the message.
+    The `name` of the file and its `compression` appear in the message.
 
     Raises
     ------
@@ -78,7 +77,7 @@ def whole(name: str, compression: str) -> Iterator[None]:
     try:
         yield
     except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-        # An error of the file itself has a number, one of what it holds has none.
+        # An error of the file itself has a number; an error of its content has none.
         if getattr(error, "errno", None) is not None:
             raise
         raise TraceError(f"{name}: must be whole {compression} data, but: {error}") from None
@@ -91,13 +90,13 @@ class StreamFile:
     Attributes
     ----------
     name : str
-        For messages.
+        Name for messages.
     raw : file
         The file itself.
     compression : str
-        "none", one of `COMPRESSIONS`, or the name of one that cannot be read.
+        "none", one of `COMPRESSIONS`, or the name of an unsupported compression.
     data : file
-        What it holds; the file itself where it cannot be read.
+        Decompressed content; the file itself if the compression is not supported.
     """
 
     name: str
@@ -107,7 +106,7 @@ class StreamFile:
 
     @property
     def readable(self) -> bool:
-        """Whether the compression is one that can be read."""
+        """Whether the compression is supported."""
         return self.compression in ("none", *_UNPACKED, *_ARROW)
 
     @cached_property
@@ -120,11 +119,11 @@ class StreamFile:
 
     @property
     def fraction(self) -> float | None:
-        """Share of the file that has been read, 0 to 1; None where the size is unknown."""
+        """Share of the file that has been read, 0 to 1; None if the size is unknown."""
         return min(1.0, self.raw.tell() / self.size) if self.size else None
 
     def head(self, count: int) -> bytes:
-        """Return the first `count` bytes of what it holds, which are not read yet.
+        """Return the first `count` bytes of the content without consuming them.
 
         Raises
         ------
@@ -141,16 +140,16 @@ class StreamFile:
 
 
 class _PipeReader(io.BufferedReader):
-    """Buffer of a pipe: a read returns the data that came, and does not wait for more."""
+    """Buffer of a pipe: a read returns the available data and does not wait for more."""
 
     def readinto1(self, buffer: Any) -> int:
         view = memoryview(buffer)
-        # The method of the base reads again for a large buffer, even if it has data.
+        # The method of the base class reads again for a large buffer, even if it has data.
         return super().readinto1(view[: len(self.peek(1))])
 
 
 def open_stream(path: str | os.PathLike[str]) -> StreamFile:
-    """Open the file at `path`, or standard input for "-", and find out what compressed it.
+    """Open the file at `path`, or standard input for "-", and detect its compression.
 
     Raises
     ------
@@ -171,7 +170,7 @@ def open_stream(path: str | os.PathLike[str]) -> StreamFile:
 
 @contextmanager
 def compressed(name: str, file: BinaryIO) -> Iterator[BinaryIO]:
-    """Compress the bytes that are written to a `file`, if the end of its `name` says so."""
+    """Compress the bytes that are written to a `file`, if the suffix of its `name` says so."""
     kind = _ENDINGS.get(os.path.splitext(name)[1])
     if kind is None:
         yield file
@@ -181,7 +180,7 @@ def compressed(name: str, file: BinaryIO) -> Iterator[BinaryIO]:
     else:
         import pyarrow as pa
 
-        # It closes its file, which is therefore another one.
+        # It closes its file, which is therefore a duplicate.
         with (
             os.fdopen(os.dup(file.fileno()), "wb") as other,
             pa.CompressedOutputStream(pa.PythonFile(other, mode="w"), kind) as packed,
@@ -201,7 +200,7 @@ def _standard_file(kind: str, file: Any, *, write: bool = False) -> Any:
 
 def _standard_input() -> BinaryIO:
     try:
-        # A file of its own, so that closing it leaves standard input open.
+        # A separate file, so that closing it leaves standard input open.
         raw = io.FileIO(sys.stdin.fileno(), closefd=False)
     except (AttributeError, ValueError):
         raise TraceError("standard input: must be open, but is closed") from None
@@ -209,7 +208,7 @@ def _standard_input() -> BinaryIO:
 
 
 class _Unpacked(io.RawIOBase):
-    """Content of a compressed file; one that ends early gives all of its data before the error."""
+    """Content of a compressed file; a truncated file yields all its data before the error."""
 
     def __init__(self, kind: str, file: "io.BufferedReader[Any]") -> None:
         self._data = _standard_file(kind, file)

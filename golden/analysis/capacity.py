@@ -65,8 +65,8 @@ def npws(k: int, l: int, survival: float) -> float:
 
     Just before a shift, the youngest of the k generations of the slack is
     always reported, and each older one has one segment fewer of its own: (1/l)
-    times the sum of survival**i for i < k. For l < k - 1 the segments that stand
-    in are not all full, and this is an upper bound.
+    times the sum of survival**i for i < k. For l < k - 1 some of these segments are not full, and
+    the result is an upper bound.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Rates and loads of a dictionary of digests whose cells stand in columns."""
+"""Rates and loads of a dictionary of digests with columns of cells."""
 
 import math
 
@@ -44,5 +44,5 @@ def column_loads(window: int, *, columns: int, rows: int) -> list[float]:
 
 
 def stashed_entries(window: int, *, columns: int, rows: int) -> float:
-    """Return the entries in the stash on average; parameters, errors: as `column_loads`."""
+    """Return the mean number of entries in the stash; parameters, errors: as `column_loads`."""
     return rows * column_loads(window, columns=columns, rows=rows)[-1]

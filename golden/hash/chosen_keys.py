@@ -1,11 +1,11 @@
-"""Keys chosen by one who knows the constants of the hash "h3": why it is no hash against enemies.
+"""Chosen keys for known constants of the hash "h3": why "h3" does not resist attackers.
 
 Fold and expand are linear over GF(2), and the mix between them is a permutation without a key. So
-whoever knows the seed can ask for cells and solve for the key: any 64 linearly independent bits of
-indices can be had, in one segment or in several. Keys of more than 64 bits have, besides, a kernel
-of the fold: differences that no cell of any filter with that seed shows.
+an attacker with the seed can choose cells and solve for a key with these cells: any 64 linearly
+independent index bits, in one or several segments. For keys of more than 64 bits, the fold also has
+a kernel: key differences that change no cell of any filter with this seed.
 
-Nothing here searches. Tests and experiments use it (`campaigns.attacks`).
+No function searches. Tests and experiments use this module (`campaigns.attacks`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ class ChosenKeys:
     Raises
     ------
     ValueError
-        If the hash is another, its keys are narrower, or a size is no power of two.
+        If the hash is not "h3", its keys are narrower, or a size is not a power of two.
     """
 
     def __init__(self, key_hash: KeyHash) -> None:
@@ -51,8 +51,8 @@ class ChosenKeys:
     def keys_of(self, states: NDArray[np.uint64], above: Keys = 0) -> NDArray[np.uint64]:
         """Return the keys, shape (n, words), whose states are `states`, shape (n,).
 
-        Of keys of more than 64 bits the lowest 64 are chosen. The others are those of the keys
-        `above`, one for all or shape (n, words), of which the lowest 64 bits do not matter.
+        If keys have more than 64 bits, the lowest 64 are chosen. The other bits come from the keys
+        `above`: one key for all, or shape (n, words). The lowest 64 bits of `above` are ignored.
         """
         keys = self._hash.check_keys(above)
         keys = np.broadcast_to(keys, (len(states), keys.shape[1])).copy()
@@ -67,14 +67,14 @@ class ChosenKeys:
         random: np.random.Generator,
         above: Keys = 0,
     ) -> NDArray[np.uint64]:
-        """Return keys, shape (n, words), with the `indices` that each function is to give.
+        """Return keys, shape (n, words), for which the functions give the `indices`.
 
         Parameters
         ----------
         indices : mapping
-            By the number of a function: an array of shape (n,) per size.
+            For each function number, an array of shape (n,) per size.
         random : Generator
-            Draws what the indices leave open.
+            Draws the free bits.
         above : array_like of int, shape (n, words)
             As for `keys_of`.
 
@@ -119,7 +119,7 @@ class ChosenKeys:
         return self.keys_of(self._hash.state(checked) ^ _combine(choices, kernel), checked)
 
     def kernel(self) -> NDArray[np.uint64]:
-        """Differences of keys that no state shows: a basis, shape (key_bits - 64, words)."""
+        """Basis of the key differences that change no state, shape (key_bits - 64, words)."""
         columns = np.array(self._hash.columns[STATE_BITS:], np.uint64)
         count, words = len(columns), -(-self._hash.key_bits // 64)
         differences = np.zeros((count, words), np.uint64)
@@ -129,7 +129,7 @@ class ChosenKeys:
         return differences
 
     def _unmixed(self, states: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Return states as they were before the mix."""
+        """Return the states before the mix."""
         left, right = states >> _HALF, states & _LOW
         for constant in self._hash.constants[:0:-1]:
             mixed = _rotate(right, 1) & _rotate(right, 8) ^ _rotate(right, 2)
@@ -167,7 +167,7 @@ def solutions(rows: Vectors) -> tuple[Vectors, Vectors]:
     Returns
     -------
     basis : list of int
-        For each row, a vector for which that row gives 1 and all others 0.
+        For each row, a vector for which this row gives 1 and all other rows give 0.
     kernel : list of int
         Basis of the vectors for which all rows give 0.
 

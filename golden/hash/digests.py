@@ -1,12 +1,12 @@
-"""Digests that make keys of text and bytes.
+"""Digests that turn text and bytes into keys.
 
-BLAKE2b gives as many whole 64-bit words as a key has. Keys of more than 512 bits take SHAKE256.
-Neither has a key: the digest depends on the text and the width alone.
+BLAKE2b gives the 64-bit words of a key. For keys of more than 512 bits, SHAKE256 gives them.
+Neither has a secret: the digest depends only on the text and the width.
 
 SipHash-1-3 gives one word under each of several keys of 16 bytes. They are the first bytes, 16
 for each word of a key, of SHAKE256 over the text ``lately/digest/SEED/SECRET``, both numbers in
 decimal. The secret is the first of the filter, or 0 if its hash takes none. Without a secret,
-SipHash is fast, but anyone can choose texts that have one digest.
+SipHash is fast, but anyone can choose texts with equal digests.
 
 The least significant word of a key is first, the bytes of a digest and of a key of SipHash are
 little-endian, and the last word is cut to the width of the key.
@@ -23,12 +23,12 @@ from ..compilation import core
 from .siphash import siphash_spans
 
 DIGESTS = ("blake2b", "siphash")
-"""Digests of text; the first is the digest of files that name none."""
+"""Digests of text; the first is the default of files that name no digest."""
 
 
 @dataclass(frozen=True)
 class KeyDigest:
-    """The way from bytes to the words of a key.
+    """Digest from bytes to the words of a key.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class KeyDigest:
     name : str
         One of `DIGESTS`.
     seed, secret : int
-        Those of the filter; only "siphash" depends on them.
+        Seed and secret of the filter; only "siphash" depends on them.
     """
 
     key_bits: int
@@ -64,8 +64,8 @@ class KeyDigest:
     def of_list(self, texts: list[object]) -> NDArray[np.uint64] | None:
         """Digest a list of str and bytes in the extension, shape (n, count).
 
-        None without the extension, or if the list has an object of another type or text that
-        UTF-8 does not have.
+        None without the extension, or if the list has an object of another type or text that UTF-8
+        cannot encode.
         """
         native = core()
         if native is None or self._shake:
@@ -97,7 +97,7 @@ class KeyDigest:
         Raises
         ------
         ValueError
-            If a span is not in the data.
+            If a span is outside the data.
         """
         words = np.empty((len(starts), self.count), np.uint64)
         native = core()

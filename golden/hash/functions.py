@@ -17,13 +17,11 @@ four-input look-up tables computes one pipeline stage:
    index bits: for a uniform state they are exactly uniform and independent.
    (Where a longer ring closes, the number of such segments may be smaller.)
 
-That is the hash named "h3". In the one named "siphash", the keyed function of
-`siphash` takes the place of fold and mix: the state is SipHash-1-3 of the key
-under a secret that no constant reveals.
+This is the hash "h3". In the hash "siphash", the keyed function of `siphash` replaces fold and mix:
+the state is SipHash-1-3 of the key under a secret that no constant reveals.
 
-Where keys are spread over shards, the number of the shard is taken from the
-mixed state like an index, from bits that are linearly independent of those of
-the indices as far as 64 bits allow.
+With several shards, bits of the mixed state select the shard as they select an index. These bits
+are linearly independent of the index bits as far as 64 bits allow.
 
 All constants are drawn from the seed with SHAKE-256, so they are the same on
 every platform and every version of Python and numpy.
@@ -45,28 +43,29 @@ from .keys import Keys, check_keys
 from .siphash import siphash
 
 HASHES = ("h3", "siphash")
-"""Ways from a key to the state."""
+"""Hashes: functions from a key to the state."""
 
 STATE_BITS = 64
 """Width of the mixed state, in bits."""
 
 MIX_ROUNDS = 4
-"""Rounds of the mixing step: two still show (`tests/test_hashing.py`), two more are margin."""
+"""Rounds of the mixing step: a bias is visible after two (`tests/test_hashing.py`); two more are
+margin."""
 
 WORD_BITS = 64
 """Width of an expanded word, in bits."""
 
 RANGE_BITS = 32
-"""Bits of a word that a size which is not a power of two consumes."""
+"""Bits of a word for a size that is not a power of two."""
 
 SHARD_BITS = 12
 """Bits of the state that select a shard, scaled down to the number of shards."""
 
 OFFSET_TERMS = 3
-"""Bits of the rest of a digest, at most, that are added to a bit of its row."""
+"""Most bits of a digest's remainder that are added to a bit of its row."""
 
 _DRAWS = 1000
-"""Candidates for one function before less is demanded of it."""
+"""Candidates for one function before its condition is relaxed."""
 
 
 class ConstantStream:
@@ -101,10 +100,10 @@ class ConstantStream:
 
 @dataclass(frozen=True)
 class IndexField:
-    """Place in the expanded words from which one cell index is taken."""
+    """Field of the expanded words that gives one cell index."""
 
     size: int
-    """The index lies in ``range(size)``."""
+    """The index is in ``range(size)``."""
     word: int
     """Number of the expanded word, counted within the segment."""
     offset: int
@@ -242,9 +241,8 @@ def _neighbour_bases(rows: list[list[int]], functions: int, reach: int) -> list[
 def shard_rotations(fields: tuple[IndexField, ...], functions: int, seed: int) -> Rotations:
     """Rotation amounts of the word whose highest bits select the shard.
 
-    Those bits are linearly independent of the index bits of as many
-    consecutive functions as leave room for them in the 64 bits of state, or of
-    fewer if no candidate is.
+    These bits are linearly independent of the index bits of consecutive functions, as many as fit
+    into the 64 bits of state together; fewer if no candidate succeeds.
     """
     stream = ConstantStream(label="shard", seed=seed)
     words = expand_rotations(fields, functions, seed)
@@ -276,10 +274,9 @@ def offset_terms(
 
     The row of a digest in a column is its low part, to each bit of which
     `OFFSET_TERMS` bits of the rest or fewer are added over GF(2); in the first
-    column none. Row and rest together tell the digest in
-    every column. Columns are drawn until any two differ by a map of full rank,
-    so that digests which share a cell of one seldom share one of another; if no
-    candidate does, less is demanded from then on.
+    column none. Row and remainder together determine the digest in every column. Columns are drawn
+    until any two differ by a map of full rank, so that digests with a common cell in one column
+    seldom share a cell in another. If no candidate succeeds, the condition is relaxed.
 
     Parameters
     ----------
@@ -324,12 +321,12 @@ def _rank_of_difference(one: Sequence[Sequence[int]], other: Sequence[Sequence[i
 
 
 def offset_tables(terms: Sequence[Sequence[int]], rest_bits: int) -> list[NDArray[np.uint64]]:
-    """Tables of what a column adds to a row, one of shape (256,) for each byte of the rest.
+    """Tables of the values that a column adds to a row, one of shape (256,) per remainder byte.
 
     Parameters
     ----------
     terms : sequence
-        Of one column, as of `offset_terms`.
+        Terms of one column, as from `offset_terms`.
     rest_bits : int
         Width of the rest.
     """

@@ -38,17 +38,17 @@ def null(kind: object, position: int) -> TypeError:
 
 
 def unexpected(kind: object) -> TypeError:
-    """Return the error for keys of a kind that has no meaning as a key."""
+    """Return the error for values that cannot be keys."""
     return TypeError(f"keys: {_EXPECTED}, not {kind}")
 
 
 def plain(item: Any, position: int = 0) -> Any:
-    """Return the integer, text or bytes that a key of any form stands for.
+    """Return the integer, text or bytes that a key of any form represents.
 
     Raises
     ------
     TypeError
-        If it is null, at a `position` among keys, or nothing that can be a key.
+        If the key is null, at a `position` among keys, or its type cannot be a key.
     ValueError
         If an instant is out of range, or text in a tuple cannot be encoded.
     """
@@ -119,7 +119,7 @@ def nanoseconds(instants: NDArray[np.datetime64]) -> NDArray[np.int64]:
 
 
 def octets(text: Any) -> bytes:
-    """Return the bytes of text; ValueError if UTF-8 does not have it."""
+    """Return the bytes of text; ValueError if UTF-8 cannot encode it."""
     try:
         return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text)
     except UnicodeEncodeError as error:
@@ -159,7 +159,7 @@ def check_padding(array: NDArray[Any]) -> None:
 
 
 def arrow_chunks(keys: Any) -> list[Any] | None:
-    """Return the arrays of pyarrow that a column consists of, without a copy; else None.
+    """Return the pyarrow arrays of a column without a copy; otherwise None.
 
     A column of another library needs pyarrow for that.
     """

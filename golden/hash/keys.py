@@ -1,4 +1,4 @@
-"""Keys as people have them, brought to the 64-bit words that filters hash.
+"""Conversion of keys of any form to the 64-bit words that filters hash.
 
 A key is an integer, which stands for itself, or bytes, which stand for their digest. Every
 other form stands for an integer or for bytes: `check_keys` has the list.
@@ -97,7 +97,7 @@ def one_or_all(
 
 
 def one_or_all(method: Callable[..., Any]) -> Any:
-    """Let a method that gives an array, an element a key, give the element for a single key.
+    """Make a method with one result per key return a scalar for a single key.
 
     The first parameter of the `method` is `keys`.
     """
@@ -111,14 +111,14 @@ def one_or_all(method: Callable[..., Any]) -> Any:
 
 
 def check_keys(keys: Keys, digest: KeyDigest) -> NDArray[np.uint64]:
-    """Bring keys of any form to words.
+    """Convert keys of any form to words.
 
     - Text stands for its UTF-8 bytes: "a" and b"a" are one key. Surrogates of
       ``surrogateescape`` stand for the bytes that could not be decoded.
     - Bytes, a bytearray and a memoryview are one key if their bytes are equal.
       The key is the digest of the bytes.
-    - An integer stands for itself: 5 and numpy's 5 are one key, 5 and "5" are two. A
-      negative one is its two's complement in `key_bits`: -1 and 2**key_bits - 1 are one key.
+    - An integer stands for itself: 5 and numpy's 5 are one key, 5 and "5" are two. A negative
+      integer is its two's complement in `key_bits`: -1 and 2**key_bits - 1 are one key.
     - A UUID stands for its 16 bytes, an IP address for the 4 or 16 bytes of its `packed` form,
       behind which a scope follows after ``%``. An address and its text are two keys.
     - A date, a datetime or a datetime64 stands for the integer of its nanoseconds since 1970, so
@@ -139,7 +139,8 @@ def check_keys(keys: Keys, digest: KeyDigest) -> NDArray[np.uint64]:
         least significant 64-bit word first. Arrays and scalars of Arrow, and columns of pandas
         and polars, are keys as well; text in Arrow's buffers needs no object for each key.
     digest : KeyDigest
-        Digest of the filter, and the width of a key, for which the words are as few as can be.
+        Digest of the filter, with the width of a key; the result has the fewest words for this
+        width.
 
     Returns
     -------
@@ -185,14 +186,14 @@ def check_keys(keys: Keys, digest: KeyDigest) -> NDArray[np.uint64]:
 
 
 def _as_list(keys: Any) -> list[Any]:
-    """Return one key, or the keys of an iterable that is no array, in a list."""
+    """Return one key, or the keys of an iterable other than an array, as a list."""
     if isinstance(keys, Mapping):
         raise TypeError(f"keys: must not be a {type(keys).__name__}: give its keys() or values()")
     return [keys] if is_single(keys) else list(keys)
 
 
 def _arrow_words(keys: Any, digest: KeyDigest) -> NDArray[np.uint64] | None:
-    """Return the words of a column of text from its buffers; None if it is not one."""
+    """Return the words of a column of text from its buffers; None for other columns."""
     if isinstance(keys, (*TEXTS, *INTEGERS, tuple, np.ndarray)):
         return None
     words: list[NDArray[np.uint64]] = []
@@ -210,7 +211,7 @@ def _arrow_words(keys: Any, digest: KeyDigest) -> NDArray[np.uint64] | None:
 
 
 def random_keys(random: "np.random.Generator", count: int, key_bits: int) -> NDArray[np.uint64]:
-    """Draw `count` keys, each as likely, from a `random` generator; shape as `key_words`."""
+    """Draw `count` uniform keys from a `random` generator; shape as `key_words`."""
     words = -(-key_bits // 64)
     keys = random.integers(0, 1 << 64, (count, words), np.uint64)
     if key_bits % 64:
@@ -276,7 +277,7 @@ def _integer_words(items: Sequence[int], key_bits: int) -> NDArray[np.uint64]:
 
 
 def _check_range(least: int, most: int, key_bits: int) -> None:
-    """Refuse integers that have no place in a key."""
+    """Refuse integers that do not fit into a key."""
     if least < -(1 << key_bits - 1):
         raise ValueError(f"keys: must be at least -2**{key_bits - 1}, not {least}")
     if most >> key_bits > 0:
@@ -291,7 +292,7 @@ def _array_words(array: NDArray[Any], key_bits: int) -> NDArray[np.uint64]:
             _check_range(int(array.min()), int(array.max()), key_bits)
         array = array.reshape(-1, 1)
         if words > 1:
-            # The sign goes on in the higher words.
+            # The sign extends into the higher words.
             array = np.hstack([array, np.repeat(-(array < 0).astype(array.dtype), words - 1, 1)])
     elif array.ndim != 2 or shape[1] != words:
         form = "(n,)" if words == 1 else f"(n,) or (n, {words})"

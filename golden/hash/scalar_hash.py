@@ -1,7 +1,6 @@
 """Scalar twin of the hash functions: one key at a time, in Python integers.
 
-Nothing depends on a key or a secret but arithmetic of such integers, so that a proof can
-have something else in their place.
+Only integer arithmetic depends on a key or a secret, so that a proof can replace the integers.
 """
 
 from .functions import (

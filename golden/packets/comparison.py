@@ -1,4 +1,4 @@
-"""Comparison of packets: layer 3, the fields that count, and the bytes that are left out."""
+"""Comparison of packets: layer 3, the fields that count, and the bytes that are ignored."""
 
 from dataclasses import dataclass
 from enum import IntFlag
@@ -24,7 +24,7 @@ class Field(IntFlag):
     LAYER2 = 8
     """All bytes before layer 3."""
     FRAME = 16
-    """Every byte that was captured, and nothing else."""
+    """All captured bytes, and nothing else."""
     NO_CHECKSUM = 32
     """Not the checksum of TCP, UDP or SCTP, which an adapter may compute later."""
     NO_SEQUENCE = 64
@@ -36,7 +36,7 @@ class Field(IntFlag):
 
 
 HARDWARE_FIELDS = Field.TOS | Field.TTL | Field.VLAN | Field.LAYER2 | Field.FRAME
-"""Fields that hardware can take."""
+"""Fields that hardware supports."""
 
 DEFAULT_FIELDS = Field.TOS
 """Fields of a digest by default."""
@@ -49,7 +49,7 @@ IP6_CLASS, IP6_HOP_LIMIT = 0, 7
 
 
 class FieldError(LatelyError, ValueError):
-    """There is no such field."""
+    """A field does not exist."""
 
 
 def parse_fields(text: str, allowed: Field = ~Field.NONE) -> Field:
@@ -58,7 +58,7 @@ def parse_fields(text: str, allowed: Field = ~Field.NONE) -> Field:
     Raises
     ------
     FieldError
-        If there is no such field.
+        If a field does not exist.
     """
     known = {
         field.name.lower().replace("_", "-"): field
@@ -79,7 +79,7 @@ def parse_mask(text: str) -> tuple[int, bytes]:
     Raises
     ------
     FieldError
-        If it is no mask.
+        If the text is not a mask.
     """
     offset, _, octets = text.partition(":")
     try:
@@ -118,9 +118,9 @@ class Comparison:
     masks : tuple of (int, bytes)
         Offsets in the message, and the bytes that it is masked with from there on.
     skip : int
-        Bytes of the message that do not count. A message that is not longer counts whole.
+        Bytes of the message to skip. A message that is not longer counts completely.
     first : int or None
-        Bytes of the message that count at most.
+        Most bytes of the message that count.
 
     Raises
     ------

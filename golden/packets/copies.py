@@ -2,7 +2,7 @@
 
 `CopyRule` names the rule, and `CopyTable` applies it to digests. Without a property that differs
 and with "last-seen", the filter decides and the table holds the bound in packets: a packet whose
-digest the table does not find stays what the filter reports. Else the table is exact for digests:
+digest the table does not find keeps the filter's answer. Otherwise the table is exact for digests:
 
 - A repeat is a copy only if a packet with the same digest is remembered. With "last-seen" every
   packet is remembered, with "first-seen" every packet that is not a copy. A packet that repeats for
@@ -28,7 +28,7 @@ from .packet_digest import packet_digests
 from .packet_layers import Version, find_headers
 
 POLICIES = ("last-seen", "first-seen")
-"""Packets that are remembered: all, or all that are no copies."""
+"""Packets that are remembered: all, or all except copies."""
 
 SCOPES = ("any", "same", "other")
 """Origins of the earlier packet: any, the same, or another one."""
@@ -40,14 +40,14 @@ PROPERTIES = (*ORIGINS, "ttl", "layer2")
 """Properties of a packet that can differ."""
 
 FOR_EVER = 1 << 62
-"""Nanoseconds that never pass."""
+"""More nanoseconds than any stream has."""
 
 _SPREAD = 0x9E3779B97F4A7C15
 
 
 @dataclass(frozen=True, kw_only=True)
 class CopyRule:
-    """Which repeats of a packet are copies.
+    """Rule that decides which repeats of a packet are copies.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class CopyRule:
 
     @property
     def exact(self) -> bool:
-        """Whether a `CopyTable` decides; else the filter and its bound in packets do."""
+        """Whether a `CopyTable` decides; otherwise the filter and its bound in packets decide."""
         return self.differing is not None or self.policy == "first-seen"
 
     def check(self, what: Comparison) -> None:
@@ -151,7 +151,7 @@ def properties(
 
 
 def scoped(digests: NDArray[np.uint64], origins: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return digests that are equal only if the origins are; all arrays have shape (n,)."""
+    """Return digests that are equal only for equal origins; all arrays have shape (n,)."""
     return digests ^ origins * np.uint64(_SPREAD)
 
 
@@ -166,7 +166,7 @@ class CopyTable:
     window, span : int
         Packets and nanoseconds for which a packet is remembered.
     most : int
-        Digests that are found at least, `window` or more.
+        Least number of digests that are found, at least `window`.
     rule : CopyRule
     """
 
@@ -191,7 +191,7 @@ class CopyTable:
         elapsed: Times,
         found: NDArray[np.uint64],
     ) -> NDArray[np.int64]:
-        """Leave `seen` set where a packet is a copy.
+        """Clear `seen` for packets that are not copies.
 
         Parameters
         ----------

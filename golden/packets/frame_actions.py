@@ -1,30 +1,30 @@
-"""What a deduplicator of frames does with duplicates."""
+"""Actions of a frame deduplicator on duplicates."""
 
 from enum import IntEnum
 
 LONGEST_FRAME = 2000
-"""Bytes of a frame at most, unless others are asked for: those of IEEE 802.3 with all tags."""
+"""Default maximum of bytes per frame: IEEE 802.3 with all tags."""
 
 
 class Action(IntEnum):
-    """What is done to a frame that was seen lately."""
+    """Action on a duplicate frame."""
 
     COUNT = 0
-    """It is counted, and leaves like any other."""
+    """The frame is counted and forwarded like any other."""
     MARK = 1
-    """It leaves with a mark."""
+    """The frame is forwarded with a mark."""
     DROP = 2
-    """It does not leave."""
+    """The frame is dropped."""
 
 
 WIDTHS = (8, 64, 128, 256, 512)
 """Bits of a transfer of frames in hardware."""
 
 OVERSIZE = ("drop", "pass")
-"""Rules for a frame above the maximum: it is discarded, or it leaves and is not recorded."""
+"""Rules for a frame above the maximum: it is discarded, or forwarded without a record."""
 
 ROOM_LAG = 3
-"""Beats and frames of the hardware's store that stay free, as its count of places is late."""
+"""Beats and frames of the hardware's store that stay free, as its count of places is delayed."""
 
 
 def beat_bytes(width: int) -> int:
@@ -33,11 +33,11 @@ def beat_bytes(width: int) -> int:
 
 
 def default_store(width: int) -> int:
-    """Return the bytes of the store for a `width` unless others are given: 512 beats at least."""
+    """Return the default bytes of the store for a `width`: at least 512 beats."""
     return max(8192, 512 * beat_bytes(width))
 
 
 def longest_stored(store: int, width: int) -> int:
-    """Return the bytes of the longest frame of which a store of `store` bytes holds two."""
+    """Return the bytes of the longest frame that fits twice into a store of `store` bytes."""
     size = beat_bytes(width)
     return (store // size - ROOM_LAG) // 2 * size

@@ -1,4 +1,4 @@
-"""The deduplicator of frames: which frames leave it, with which mark, and what it counts."""
+"""Golden model of the frame deduplicator: forwarded frames, marks and counters."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ from .packet_layers import ETHERNET, Fault, Reach, Version, layers
 
 
 class Sent(NamedTuple):
-    """A frame that leaves the deduplicator."""
+    """A frame that the deduplicator forwards."""
 
     frame: bytes
     marked: bool
@@ -39,17 +39,17 @@ class FrameCounts:
     Attributes
     ----------
     frames_in, bytes_in : int
-        Of all frames that came.
+        All received frames.
     frames_out, bytes_out : int
-        Of those that left.
+        Forwarded frames.
     hits : int
         Frames that were seen lately.
     frames_ip4, frames_ip6, frames_other : int
-        Frames that were digested, by their version.
+        Digested frames by version.
     frames_malformed : int
-        Of these, frames whose headers contradict themselves.
+        Digested frames with contradictory headers.
     frames_errored, frames_no_room : int
-        Frames that were discarded: damaged; else, without room.
+        Discarded frames: damaged; otherwise without room.
     frames_oversize : int
         Undamaged frames above the maximum: discarded, or passed without a record.
     """
@@ -89,24 +89,23 @@ _OF_VERSION = {
 class FrameDeduplicator(Atomic):
     """Golden model of `lately.hdl.packets.deduplicator.Deduplicator`.
 
-    A frame that is damaged or without room is discarded and not recorded. A frame above the
-    maximum is discarded as well, or it passes and is not recorded. All others are looked up by
-    their digests, and inserted, in their order. Frames are of Ethernet, without their check
-    sequences.
+    A frame that is damaged or without room is discarded and not recorded. A frame above the maximum
+    is discarded too, or it is forwarded without a record. The digests of all other frames are
+    queried and inserted in order. Frames are Ethernet frames without their check sequence.
 
     Attributes
     ----------
     spec : Specification
         Filter with a span, and keys of 64 bits.
     fields : Field
-        What the digest takes, of `HARDWARE_FIELDS`.
+        Fields in the digest, from `HARDWARE_FIELDS`.
     secret : int
         Of the digest, 128 bits.
     action : Action
     longest : int
-        Bytes of a recorded frame at most: the maximum.
+        Most bytes of a recorded frame: the maximum.
     width : int
-        Bits of a transfer, of `WIDTHS`. From 128 on the digest is a
+        Bits of a transfer, from `WIDTHS`. From 128 bits the digest is a
         `lately.golden.packets.polynomial_digest`.
     store : int, optional
         Bytes in which frames wait. By default `default_store`.
@@ -118,9 +117,9 @@ class FrameDeduplicator(Atomic):
     Raises
     ------
     FieldError
-        If hardware cannot take the fields.
+        If hardware does not support the fields.
     SpecificationError
-        If there is no such width or rule.
+        If the width or the rule does not exist.
     """
 
     spec: Specification
@@ -152,15 +151,15 @@ class FrameDeduplicator(Atomic):
         errored: ArrayLike | None = None,
         lost: ArrayLike | None = None,
     ) -> list[Sent]:
-        """Take frames in their order; return those that leave.
+        """Process frames in order; return the forwarded frames.
 
         Parameters
         ----------
         frames : sequence of bytes
         times : array_like of int, shape (n,)
-            Tick in which the filter is asked for each.
+            Tick of each frame's query.
         errored, lost : array_like of bool, shape (n,), optional
-            Which are damaged, and for which there is no room.
+            Whether each frame is damaged, and whether it is without room.
         """
         none = np.zeros(len(frames), bool)
         damaged = none if errored is None else np.asarray(errored, bool)
@@ -181,7 +180,7 @@ class FrameDeduplicator(Atomic):
         return [one for one in sent if one is not None]
 
     def _takes(self, frame: bytes, damaged: bool, missed: bool) -> bool:
-        """Count a frame that came; return whether it is not discarded."""
+        """Count a received frame; return whether it is accepted."""
         self.counts.add("frames_in")
         self.counts.add("bytes_in", len(frame))
         passes = self.oversize == "pass"

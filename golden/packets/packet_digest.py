@@ -1,22 +1,21 @@
 """Keyed digest of a packet, without what routers and taps change.
 
 The message is the bytes of layer 3, to the end that its own header gives; TTL or hop limit, and
-the checksum of an IPv4 header, are zeros in it. That of a packet that is not of IP is its whole
-frame. The message is divided into words of 8 bytes, padded with zeros, two at least, which go to
-two lanes in turn. If the capture does not have all of the message, one more word follows: the bytes
-that the message had on the line. Both lanes end with 7 bytes that say what the words do not: the
-length of the message as captured, the version, and the VLAN identifiers with their number. Each
-lane is SipHash-1-3 (`lately.golden.hash.siphash`) under a secret of its own; the digest is the
-exclusive or of both.
+the checksum of an IPv4 header, are zeros in it. The message of a packet without IP is its whole
+frame. The message is padded with zeros to words of 8 bytes, at least two, which go to two lanes in
+turn. If the capture is incomplete, one more word follows: the length of the message on the line.
+Both lanes end with 7 bytes: the captured length of the message, the version, and the VLAN
+identifiers with their number. Each lane is SipHash-1-3 (`lately.golden.hash.siphash`) under its own
+secret; the digest is the exclusive or of both lanes.
 
-For each word, SipHash does two additions one after the other. With two lanes, hardware that takes
-a word a clock has two clocks for them. For telling packets apart that is as good as one SipHash. No
-two messages have the same words in both lanes; where one lane differs, its change is a number that
-nobody can foresee without the secret, and where both do, they are two keyed functions whose changes
-are equal by chance only. Digests are shown to nobody.
+For each word, SipHash does two additions in sequence. With two lanes, hardware that takes one word
+per cycle has two cycles for the additions. Two lanes separate packets as well as one SipHash. No
+two messages have the same words in both lanes. If one lane differs, its change cannot be predicted
+without the secret. If both lanes differ, the changes of two keyed functions are equal only by
+chance. Digests are never output.
 
 `packet_digest` takes one packet; `packet_digests` takes many, in a compiled loop. Hardware that
-takes more than a word a cycle has another digest of the same message (`polynomial_digest`).
+takes more than one word per cycle has another digest of the same message (`polynomial_digest`).
 """
 
 from typing import NamedTuple
@@ -43,7 +42,7 @@ CLOSING_BYTES = 7
 """Bytes that end both lanes; the eighth of their word is SipHash's own."""
 
 LEAST_WORDS = 2
-"""Words of a message at least: each lane has one."""
+"""Fewest words of a message: one per lane."""
 
 
 FURTHER = 1 << 63
@@ -56,18 +55,18 @@ CLOSING_TAGS = 3
 """VLAN identifiers that the closing bytes have room for."""
 
 DEFAULT = Comparison()
-"""Comparison unless another one is given."""
+"""Default comparison."""
 
 
 class Message(NamedTuple):
-    """What of a packet is digested."""
+    """The part of a packet that is digested."""
 
     octets: bytes
     version: Version
     tags: tuple[int, ...]
     """VLAN identifiers, outermost first."""
     length: int
-    """Bytes that it had on the line; more than `octets` if the capture does not have all."""
+    """Bytes on the line; more than `octets` if the capture is incomplete."""
     kind: int = 0
     """Protocol of `Version.CONTROL`."""
 
@@ -107,9 +106,9 @@ def message(
     Parameters
     ----------
     frame : bytes
-        What was captured of it.
+        Captured bytes of the packet.
     length : int
-        Bytes that it had on the line.
+        Bytes of the packet on the line.
     place : Layers
     what : Comparison
     link : int

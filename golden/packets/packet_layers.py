@@ -1,4 +1,4 @@
-"""Where the headers of packets are: one packet in plain Python, or many in a compiled loop."""
+"""Places of the headers of packets: one packet in plain Python, or many in a compiled loop."""
 
 from collections.abc import Iterator
 from enum import IntEnum, IntFlag
@@ -48,19 +48,19 @@ MOST_PACKETS = 8
 
 
 class Fault(IntFlag):
-    """What is wrong with a packet."""
+    """Fault of a packet."""
 
     MALFORMED = 1
-    """Its headers contradict each other, or are longer than the packet."""
+    """The headers contradict each other, or are longer than the packet."""
     CUT = 2
-    """The capture does not have all of its bytes."""
+    """The capture of the packet is incomplete."""
 
 
 class Version(IntEnum):
-    """What a packet is."""
+    """Kind of a packet."""
 
     OTHER = 0
-    """No other version, or a header that cannot be read: the digest takes the whole frame."""
+    """None of the other versions, or an unreadable header: the digest takes the whole frame."""
     CONTROL = 2
     """ARP, LLDP, spanning tree, IS-IS or ES-IS."""
     IP4 = 4
@@ -91,7 +91,7 @@ _COOKED_LLC = 4
 
 
 class Layers(NamedTuple):
-    """Where layer 3 of a packet is."""
+    """Place of layer 3 in a packet."""
 
     version: Version
     begin: int
@@ -121,9 +121,9 @@ def layers(
     Parameters
     ----------
     frame : bytes
-        What was captured of it.
+        Captured bytes of the packet.
     length : int
-        Bytes that it had on the line.
+        Bytes of the packet on the line.
     link : int
         Type of the link, one of `LINK_HEADERS` or any other.
     reach : Reach
@@ -144,7 +144,7 @@ def layers(
                 break
             place = _inside(frame[place.at : found.end], place.at, found)
     except (IndexError, ValueError) as error:
-        # What is missing was not captured, or never there.
+        # Missing bytes were not captured, or never existed.
         missing = isinstance(error, IndexError) and cut
         if found is other and not missing:
             return other._replace(faults=cut | Fault.MALFORMED)
@@ -230,7 +230,7 @@ def _ip6_size(layer3: bytes) -> int:
 
 
 def _arp_size(layer3: bytes) -> int:
-    """Return the bytes of two pairs of addresses and what is before them (RFC 826)."""
+    """Return the bytes of a packet with two pairs of addresses (RFC 826)."""
     return 8 + 2 * (layer3[4] + layer3[5])
 
 
@@ -272,7 +272,7 @@ MOST_EXTENSIONS = 16
 
 
 class Headers(NamedTuple):
-    """Where the headers of a packet are: rows of the table of `find_headers`."""
+    """Places of the headers of a packet: rows of the table of `find_headers`."""
 
     version: int
     begin: int

@@ -34,7 +34,7 @@ def checked_distinct(distinct: Mapping[str, Any], *, reach: int) -> dict[str, An
     Parameters
     ----------
     distinct : mapping
-        One of ``{"kind": "all-distinct"}``, for a stream in which no key comes
+        One of ``{"kind": "all-distinct"}``, for a stream in which no key occurs
         twice; ``{"kind": "uniform", "universe": 5000}`` (equation 16);
         ``{"kind": "power-law", "universe": 5000}`` (equation 17); and
         ``{"kind": "sampled", "at": [1, 10, 100], "values": [1, 9.2, 61]}``,

@@ -8,10 +8,9 @@ cells of x alone.
 For a timing Bloom filter (section 4), the probability of the evidence given
 I_x = i is 0 for all i below `start`, constant from there to `end`, and `ratio`
 times that constant from `end` on. Theorems 2 to 5 are cases of one sum over
-these three pieces, which is computed here: with `start` at or past the window
-it is 0 (theorem 2), with `start` 0 and `end` b it is theorem 3, and with `end`
-up to or past the window it is theorems 4 and 5. Differences of nearly equal
-numbers are avoided.
+these three pieces, which this module computes. With `start` at or past the window, the sum is 0
+(theorem 2). With `start` 0 and `end` b it is theorem 3. With `end` up to or past the window it is
+theorems 4 and 5. Differences of nearly equal numbers are avoided.
 
 The theorems are limits for endless streams. After n insertions they still hold
 for windows up to n, because a cell looks the same for every i from `end` on and

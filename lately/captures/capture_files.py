@@ -1,4 +1,4 @@
-"""Several captures that are read one after the other, as one."""
+"""Several captures that are read in sequence as one capture."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -11,7 +11,7 @@ _HEADER = 24
 
 
 class CaptureFiles(AbstractContextManager["CaptureFiles"]):
-    """Captures that are read one after the other. A damaged one ends at its damage.
+    """Captures that are read in sequence. A damaged capture ends at its damage.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
     damages : list of str
         Messages about damage.
     missing : int
-        Bytes of last records that files do not have whole.
+        Bytes of incomplete last records.
     truncated : bool
         Whether compressed data ends early.
 
@@ -93,7 +93,7 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
             if self._number:
                 begin += _HEADER
             else:
-                # Packets of other files may be longer than the first file says.
+                # Packets of other files may be longer than the limit of the first file.
                 head = packets.buffer[begin : begin + _HEADER].view("<u4")
                 big = PCAP_MAGIC[head[:1].tobytes()][0]
                 link = int(head[5:].view(">u4" if big else "<u4")[0]) & 0x03FFFFFF

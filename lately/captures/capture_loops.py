@@ -1,4 +1,4 @@
-"""Loops over the records of captures: compiled where the core is there, else in plain Python."""
+"""Loops over the records of captures: compiled if the extension exists, else plain Python."""
 
 import struct
 
@@ -16,11 +16,11 @@ the interface in its section, 0 without sections.
 """
 
 NO_TIME = -1
-"""Time of a packet that has none, or one before 1970 or after 2116."""
+"""Time of a packet without a time, or with a time before 1970 or after 2116."""
 
 MORE, CONTROL, FULL, DAMAGED = range(4)
 """Why a loop ended: bytes are missing, a block for the reader is next, the table is full, or
-what is next is no record."""
+the next bytes are not a record."""
 
 LINK_OF, BASE, EXPONENT, OFFSET, SNAPLEN, INTERFACE_COLUMNS = range(6)
 """Column of a table of interfaces, and the number of columns."""
@@ -42,7 +42,7 @@ _SECOND = 10**9
 _LATEST = 1 << 62
 
 Scanned = tuple[int, int, int]
-"""Where the first record begins that was not taken, packets in the table, and the reason."""
+"""Begin of the first remaining record, packets in the table, and the reason."""
 
 
 def scan_records(

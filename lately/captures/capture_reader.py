@@ -1,4 +1,4 @@
-"""Captures in the formats pcap and pcapng, read a stretch of packets at a time."""
+"""Captures in the formats pcap and pcapng, read in groups of packets."""
 
 import os
 import struct
@@ -61,9 +61,9 @@ class Packets:
     ----------
     buffer : ndarray of uint8, shape (size,)
     begin, end : int
-        Part of the buffer that holds the packets, and what the capture has besides.
+        Part of the buffer that holds the packets and the other content of the capture.
     table : ndarray of int64, shape (ROWS, n)
-        As `capture_loops` has it.
+        Table as in `capture_loops`.
     section_lengths : tuple of int
         Places in the buffer of the lengths, of 8 bytes, of sections of pcapng.
     file : int
@@ -119,14 +119,14 @@ class Packets:
         return replace(self, table=table, files_of=files)
 
     def frame(self, index: int) -> bytes:
-        """Return what was captured of the packet of an `index`."""
+        """Return the captured bytes of packet number `index`."""
         at, captured = self.table[loops.AT : loops.CAPTURED + 1, index].tolist()
         return self.buffer[at : at + captured].tobytes()
 
 
 @dataclass
 class _Section:
-    """What is known of the packets that follow."""
+    """Properties of the packets that follow."""
 
     big: bool
     form: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
@@ -222,9 +222,9 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         return self._stream.fraction
 
     def read(self) -> Packets | None:
-        """Return the next packets, and what is between them; None at the end.
+        """Return the next packets and the content between them; None at the end.
 
-        There may be none in what is returned.
+        The result may hold no packet.
 
         Raises
         ------
@@ -242,7 +242,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
             except TraceError:
                 if self._at == self._done:
                     raise
-                # The next read finds the damage again, behind what is whole.
+                # The next read finds the damage again, after the intact data.
                 break
             if count or (reason == loops.MORE and self._at > self._done):
                 break
@@ -259,7 +259,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
     # Bytes
 
     def _make_room(self, size: int) -> None:
-        """Have room for some bytes from the first that was not handed out."""
+        """Make room for some bytes from the first byte that was not handed out."""
         old, self._buffer = getattr(self, "_buffer", None), np.zeros(size, np.uint8)
         if old is not None:
             self._buffer[: self._end] = old[: self._end]
@@ -288,7 +288,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
                 while self._end < room:
                     got = self._read_into(self._buffer[self._end : room])
                     self._end += got
-                    # What a pipe has now is not kept waiting for what may never come.
+                    # Do not delay available data of a pipe for data that may never arrive.
                     if not got or self._stream.size is None:
                         break
         except TraceError as error:
@@ -331,7 +331,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
                 self._buffer, self._at, self._end, section.big, section.most,
                 section.room[: section.interfaces], self._table,
             )  # fmt: skip
-        # What is wrong with what comes next is found when it is asked for.
+        # Damage in the following data is found when the data is read.
         if reason == loops.DAMAGED and not count:
             raise self._damage("hold a record here, but its length does not fit")
         return count, reason
@@ -404,7 +404,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
 
 
 def _interface(block: bytes, order: str) -> list[int]:
-    """Return what a block tells of an interface: a row of `capture_loops`' table."""
+    """Return the description of an interface in a block: a row of `capture_loops`' table."""
     link, _, snaplen = struct.unpack_from(f"{order}HHI", block, 8)
     base, exponent, offset = 10, 6, 0
     at = 16
@@ -418,6 +418,6 @@ def _interface(block: bytes, order: str) -> list[int]:
         if code == _TSOFFSET and len(value) == 8:
             offset = struct.unpack(f"{order}q", value)[0]
         at += 4 + size + -size % 4
-    # Units and offsets that no clock has would not fit into the words of the loops.
+    # Units and offsets of no real clock would not fit into the words of the loops.
     exponent = min(exponent, 63 if base == 2 else 19)
     return [link, base, exponent, max(-(1 << 33), min(offset, 1 << 33)), snaplen]

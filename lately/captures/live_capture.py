@@ -1,4 +1,4 @@
-"""Packets of a network interface of Linux, as they come."""
+"""Packets of a network interface of Linux, in order of arrival."""
 
 import errno
 import os
@@ -40,7 +40,7 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
     ----------
     name, format : str
     missing, truncated, damages, fraction
-        As of a file without faults.
+        As for a file without faults.
 
     Raises
     ------
@@ -74,7 +74,7 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
             stack.pop_all()
 
     def _prepare(self, interface: str) -> None:
-        import fcntl  # Linux has it.
+        import fcntl  # Linux has this constant.
 
         one, number = self._socket, socket.if_nametoindex(interface)
         request = struct.pack("256s", interface.encode())
@@ -96,13 +96,13 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
 
     @property
     def lost(self) -> int:
-        """Packets that the system had no room for."""
+        """Packets that the system dropped for lack of room."""
         found = self._socket.getsockopt(_PACKET, _STATISTICS, 8)
         self._lost += struct.unpack("II", found)[1]
         return self._lost
 
     def read(self) -> Packets | None:
-        """Return the next packets; None at the end. The first packets are none."""
+        """Return the next packets; None at the end. The first result is empty."""
         if not self._begun:
             self._begun = 1
             head = (0xA1B23C4D, 2, 4, 0, 0, most_captured(self._link), self._link)
@@ -116,7 +116,7 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
         return self._packets(found) if found else None
 
     def _collect(self, found: list[tuple[int, bytes]]) -> None:
-        """Wait for packets, and take those that follow soon."""
+        """Wait for packets, and take further packets that follow soon."""
         until = None
         while self._left != 0 and len(found) < _TOGETHER:
             now = time.monotonic()

@@ -1,4 +1,4 @@
-"""Packets out of nothing: UDP over IPv4 over Ethernet, each of them different."""
+"""Generated packets: UDP over IPv4 over Ethernet, all different."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +25,11 @@ class MadePackets:
     Parameters
     ----------
     count : int
-        Packets that there are.
+        Number of packets.
     rate : float
         Packets per second, at random times.
     seed : int
-        Equal ones make equal packets.
+        Equal seeds generate equal packets.
     """
 
     name = "generator"
@@ -90,7 +90,7 @@ class MadePackets:
         _put(header, _PORTS + 4, sizes - _PORTS)
         # Zeros for the checksum of UDP: there is none.
         buffer[at[:, None] + np.arange(42)] = header
-        # The number makes every packet another one, however short.
+        # The number makes every packet different, even the shortest.
         for place in range(8):
             buffer[at + 42 + place] = number >> 8 * place & 0xFF
 

@@ -1,4 +1,4 @@
-"""Keys of packets as text, for streams that are replayed."""
+"""Keys of packets as text, for the replay of streams."""
 
 import re
 import socket
@@ -12,7 +12,7 @@ from . import capture_loops as loops
 from .capture_reader import CaptureReader, Packets
 
 DEFAULT_KEY = "digest"
-"""Key unless another is named."""
+"""Default key."""
 
 KEYS = (DEFAULT_KEY, "five-tuple", "ip-id", "dns-name", "bytes:OFFSET:COUNT")
 """Keys that a packet can have: its digest without what routers change; addresses, ports and
@@ -25,7 +25,7 @@ _MOST_NAME = 255
 
 
 class NoKeyError(Exception):
-    """A packet has no such key; the message says why."""
+    """A packet does not have the key; the message gives the reason."""
 
 
 Form = Callable[[bytes, Headers], str]
@@ -33,7 +33,7 @@ Form = Callable[[bytes, Headers], str]
 
 
 def parse_key(name: str) -> Form | None:
-    """Return what makes a key of `KEYS` by its `name`; None for the digest.
+    """Return the function that makes the key `name` of `KEYS`; None for the digest.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def parse_key(name: str) -> Form | None:
 def packet_records(
     capture: CaptureReader, form: Form | None, reject: Callable[[int, str], None]
 ) -> Iterator[tuple[str, int | None]]:
-    """Yield key and time, in nanoseconds since the epoch if it has one, of each packet.
+    """Yield the key and the time of each packet, in nanoseconds since the epoch, or None.
 
     Parameters
     ----------

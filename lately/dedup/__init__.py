@@ -1,1 +1,1 @@
-"""Captures without the packets that were seen lately."""
+"""Removal of duplicate packets from captures."""

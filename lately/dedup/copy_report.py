@@ -1,4 +1,4 @@
-"""Report on copies: how far apart they are, between which taps, over time, and of whom."""
+"""Report on copies: distances, pairs of taps, rates over time, and addresses."""
 
 import ipaddress
 from collections import Counter
@@ -16,19 +16,19 @@ from .dedup_loops import PacketClock
 from .deduplicate import Deduplication, Judged
 
 KEPT = 1 << 19
-"""Packets in which a repeat is looked for, less `_MOST_TOGETHER`."""
+"""Packets in which repeats are searched, less `_MOST_TOGETHER`."""
 
 BINS = 8
 """Bins of a decade of distances."""
 
 MOST_BINS = 13 * BINS
-"""Bins from 1 ns on; the last one has all that are farther apart."""
+"""Bins from 1 ns on; the last bin has all greater distances."""
 
 TIMES = 240
-"""Parts of the time at most."""
+"""Most parts of the time."""
 
 NONE = -1
-"""VLAN identifier or TTL of a packet that has none."""
+"""VLAN identifier or TTL of packets without one."""
 
 _MOST_TOGETHER = 1 << 17
 _DAY = 86_400 * 10**9
@@ -37,7 +37,7 @@ _ADDRESSES = {Version.IP4: (12, 4), Version.IP6: (8, 16)}
 _SHOWN = 10
 
 KINDS = ("interface", "vlan", "ttl", "mac")
-"""Properties of which the report counts pairs: of the earlier packet, and of the copy."""
+"""Properties that the report counts in pairs: of the earlier packet and of the copy."""
 
 
 @dataclass
@@ -54,8 +54,8 @@ class _Kept:
 class CopyReport:
     """Counts copies and other repeats of packets; an output of a deduplication.
 
-    A repeat is a packet with the digest of an earlier one, however long ago, among the last
-    `KEPT` packets or almost as many.
+    A repeat is a packet with the digest of an earlier packet, at any distance in time, among about
+    the last `KEPT` packets.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class CopyReport:
     rates : ndarray of int64, shape (TIMES, 2)
         Packets that were kept and dropped in each part of the time.
     part : int
-        Nanoseconds of such a part.
+        Nanoseconds of each part of the time.
     pairs : dict of str to Counter
         Dropped packets by a property of the earlier packet and of the copy, for each of `KINDS`.
     talkers : Counter
@@ -92,7 +92,7 @@ class CopyReport:
         self.talkers: Counter[tuple[str, str]] = Counter()
 
     def __call__(self, judged: Judged) -> None:
-        """Count some packets, no more at a time than are kept."""
+        """Count some packets, at most as many as are kept."""
         for start in range(0, len(judged.packets), _MOST_TOGETHER):
             self._count(judged.part(slice(start, start + _MOST_TOGETHER)))
 
@@ -174,10 +174,10 @@ class CopyReport:
 
     @property
     def suggested_span(self) -> int | None:
-        """Nanoseconds that cover the nearest group of distances; None if there is no such group.
+        """Nanoseconds that cover the nearest group of distances; None without such a group.
 
-        A group has a percent of all repeats at least, ends before a second, and the decade behind
-        it has at most a percent of the repeats up to there. The span is twice as long.
+        A group has at least one percent of all repeats and ends before one second. The decade after
+        it has at most one percent of the repeats up to its end. The span is twice as long.
         """
         repeats = self.distances.sum(axis=1)
         until = np.cumsum(repeats)
@@ -229,7 +229,7 @@ class CopyReport:
 
 
 def _trim(counter: Counter[Any]) -> None:
-    """Forget rare ones among too many."""
+    """Remove rare entries when there are too many."""
     if len(counter) > _NAMES:
         few = counter.most_common(_NAMES // 2)
         counter.clear()

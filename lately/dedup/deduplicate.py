@@ -1,4 +1,4 @@
-"""Captures without the packets that were seen lately."""
+"""Removal of duplicate packets from captures."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from .packet_oracle import PacketOracle
 
 ENGINES = ("golden", "rtl")
-"""What can tell duplicates: the golden model, or the compiled hardware checked against it."""
+"""Engines that find duplicates: the golden model, or compiled hardware checked against it."""
 
 
 class Capture(Protocol):
-    """A `CaptureReader`, or what is read like one."""
+    """A `CaptureReader`, or an object with the same interface."""
 
     @property
     def missing(self) -> int:
-        """Bytes of last records that are not there whole."""
+        """Bytes of incomplete last records."""
 
     @property
     def truncated(self) -> bool:
@@ -57,24 +57,24 @@ class Capture(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Deduplication:
-    """What is taken for a duplicate, and by what.
+    """Definition of a duplicate, and the filter that finds duplicates.
 
     Attributes
     ----------
     span : int
         Nanoseconds for which a packet is remembered.
     window : int
-        Packets up to which a copy is dropped.
+        Greatest distance in packets at which a copy is dropped.
     spec : FilterSpec
         Filter with a span, as `lately.dedup.window.dedup_spec` returns it.
     tick : int
         Nanoseconds of its ticks.
     compared : Comparison
-        What the digest of a packet takes.
+        Parts of a packet in its digest.
     rule : CopyRule
         Which repeats are copies.
     secret : int
-        Of the digest, 128 bits.
+        Secret of the digest, 128 bits.
     engine : str
         One of `ENGINES`.
     """
@@ -110,23 +110,24 @@ class DedupResult:
     bytes_read, bytes_written : int
         Of the capture, uncompressed.
     versions : dict of str to int
-        Packets of IPv4, IPv6, and others, which were compared as whole frames.
+        Packets of IPv4, of IPv6, and of other protocols, which are compared as whole frames.
     malformed, cut : int
-        Packets whose headers contradict themselves, and that were not captured whole.
+        Packets with contradictory headers, and packets that were captured incompletely.
     missing_bytes : int
-        Of a last record that the capture does not have whole; it is left out.
+        Bytes of an incomplete last record, which is omitted.
     truncated : bool
         Whether compressed data ends early.
     damages : list of str
         Messages about damage, at which files end.
     late, latest, untimed : int
-        Packets before the latest time, by how much at most in nanoseconds, and without a time.
+        Packets before the latest time, the greatest delay in nanoseconds, and packets without a
+        time.
     clock_steps : int
-        Steps back of the clock by more than the span, after which nothing is remembered.
+        Backward clock steps by more than the span, after which the filter is empty.
     shortened : int
         Packets at which the filter remembered less than the span.
     mismatches : int or None
-        Answers in which hardware and golden model differ.
+        Number of answers in which hardware and golden model differ.
     seconds : float
     """
 
@@ -155,10 +156,10 @@ class DedupResult:
 
 
 class Judged(NamedTuple):
-    """Some packets of a capture, in order, and which of them are dropped."""
+    """Consecutive packets of a capture, and flags of dropped packets."""
 
     start: int
-    """Packets before them."""
+    """Number of earlier packets."""
     packets: Packets
     found: Digests
     elapsed: Times
@@ -185,7 +186,7 @@ def deduplicate(
     progress: Callable[[DedupResult, float | None], None] | None = None,
     jobs: int = 1,
 ) -> DedupResult:
-    """Find the packets of a capture that were seen lately.
+    """Find the duplicate packets of a capture.
 
     Parameters
     ----------
@@ -246,7 +247,7 @@ def _open_unit(what: Deduplication) -> Iterator[Any]:
         return
     if what.engine != "rtl":
         raise ValueError(f"engine: must be one of {', '.join(ENGINES)}, not {what.engine!r}")
-    # Amaranth and the simulator are not needed for anything else.
+    # Only the hardware engine needs Amaranth and the simulator.
     from ..hdl.build import unit_profile
     from ..sim import compiled_unit
 
@@ -278,14 +279,14 @@ class _Progress:
     def take(
         self, packets: Packets, found: Digests, outputs: Sequence[Callable[[Judged], None]]
     ) -> None:
-        """Judge some packets, pass them to the outputs, and count them."""
+        """Classify some packets, pass them to the outputs, and count them."""
         judged = self.judge(packets, found)
         for output in outputs:
             output(judged)
         self.count(judged)
 
     def judge(self, packets: Packets, found: Digests) -> Judged:
-        """Find which of some packets were seen lately."""
+        """Return which of some packets are duplicates."""
         elapsed = self._clock.follow(packets.times)
         if self._clock.state.elapsed >= MOST_ELAPSED:
             raise TraceError("time: must be fewer than 2**62 ns long, but has too many steps back")
@@ -344,7 +345,7 @@ class _Progress:
         result.cut += int((found.faults & Fault.CUT != 0).sum())
 
     def finish(self) -> DedupResult:
-        """Take over what is known at the end."""
+        """Take over the figures that are known at the end."""
         result, clock = self.result, self._clock.state
         result.late, result.latest = clock.late, clock.most_late
         result.untimed, result.clock_steps = clock.untimed, clock.steps

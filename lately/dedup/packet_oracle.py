@@ -1,4 +1,4 @@
-"""Exact answer to 'was this packet seen lately?', beside which a deduplicator is judged."""
+"""Exact detection of duplicate packets, the reference for a deduplicator."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,24 +17,24 @@ _TOGETHER = 1 << 18
 
 @dataclass
 class Findings:
-    """What an exact comparison finds.
+    """Results of an exact comparison.
 
     Attributes
     ----------
     equal : int
-        Packets that had come before, however long ago.
+        Packets with an earlier copy, at any distance.
     duplicates : int
-        Those that had come within the span and the window.
+        Packets with an earlier copy within the span and the window.
     passed_duplicates : int
         Duplicates that were not dropped.
     lost_uniques : int
-        Others that were dropped.
+        Other packets that were dropped.
     remembered : int
-        Those of the lost that had come before, a little longer ago than the span.
+        Lost packets with an earlier copy slightly past the span.
     fresh : int
-        Packets of which the filter had no trace.
+        Packets without a trace in the filter.
     expected : float
-        Lost among the fresh that the bits set in the filter let expect.
+        Expected number of lost fresh packets, from the set bits of the filter.
     """
 
     equal: int = 0
@@ -58,7 +58,7 @@ class Findings:
 
 @dataclass
 class PacketOracle:
-    """Remembers when every packet came, by a digest that has nothing to do with the filter's.
+    """Remembers the time of every packet, by a digest that is unrelated to the filter's.
 
     Memory grows with the number of distinct packets.
 
@@ -96,7 +96,7 @@ class PacketOracle:
         rate: float,
         own: NDArray[np.uint64] | None = None,
     ) -> None:
-        """Take some packets; they are judged when there are many, and by `finish`.
+        """Add some packets, which are judged later in large groups or by `finish`.
 
         Parameters
         ----------
@@ -106,7 +106,7 @@ class PacketOracle:
             Their times, in nanoseconds and in ticks of the filter, which never decrease.
         dropped : ndarray of bool, shape (n,)
         rate : float
-            Probability that the filter takes a new packet for an old one.
+            Probability that the filter reports a new packet as a duplicate.
         own : ndarray of uint64, shape (n,), optional
             Numbers of the property that must differ.
         """
@@ -116,7 +116,7 @@ class PacketOracle:
             self._judge()
 
     def finish(self) -> Findings:
-        """Judge what waits, and return the findings."""
+        """Judge the remaining packets, and return the findings."""
         if self._waiting:
             self._judge()
         return self.findings
@@ -147,7 +147,7 @@ class PacketOracle:
     def _copies(
         self, keys: NDArray[np.uint64], numbers: Times, elapsed: Times, own: NDArray[np.uint64]
     ) -> NDArray[np.bool_]:
-        """Return which packets are copies by the rule, one packet after the other."""
+        """Return which packets are copies by the rule, packet by packet."""
         differs, refresh = self.rule.differing is not None, self.rule.policy == "last-seen"
         found = []
         rows = zip(*(column.tolist() for column in (keys, numbers, elapsed, own)), strict=True)

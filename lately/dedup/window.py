@@ -1,4 +1,4 @@
-"""The filter that remembers packets: bounded in time and in their number."""
+"""The filter of packets, bounded in time and in number."""
 
 from fractions import Fraction
 
@@ -8,13 +8,13 @@ from ..planner.requirement import Requirement, RequirementError, Span
 from ..planner.rings import by_cost, sized
 
 SLACK = 0.25
-"""How much longer than the span a packet may be remembered, in spans, while packets keep coming."""
+"""Most slack in spans, while packets keep arriving."""
 
 LEAST_WINDOW = 64
-"""Packets for which the filter has room at least; a `CopyTable` holds smaller bounds."""
+"""Least capacity of the filter in packets; a `CopyTable` enforces smaller bounds."""
 
 MOST_SEGMENTS = 16
-"""Segments at most: more would take less memory, and more time for each packet."""
+"""Most segments: more segments take less memory, but more time per packet."""
 
 
 def dedup_spec(span: int, window: int, fpr: float) -> tuple[FilterSpec, int]:
@@ -25,9 +25,9 @@ def dedup_spec(span: int, window: int, fpr: float) -> tuple[FilterSpec, int]:
     span : int
         Nanoseconds for which a packet is remembered.
     window : int
-        Packets that may come within the span. If more come, it gets shorter.
+        Packets that may arrive within the span. If more arrive, the span becomes shorter.
     fpr : float
-        Share of new packets that may be taken for old ones.
+        Share of new packets that may be reported as duplicates.
 
     Raises
     ------

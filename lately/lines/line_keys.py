@@ -25,12 +25,12 @@ _NEWLINE = ord("\n")
 
 
 class LineKeyError(LatelyError, ValueError):
-    """There is no such key."""
+    """The requested key does not exist."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LineKey:
-    """The part of a line that is its key: the whole line, unless one of three ways is given.
+    """The part of a line that is its key; by default the whole line.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class LineKey:
     Raises
     ------
     LineKeyError
-        If more than one way is given, or one is not possible.
+        If more than one way is given, or a way is invalid.
     """
 
     field: int | None = None

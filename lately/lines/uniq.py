@@ -1,4 +1,4 @@
-"""A stream of lines without those that were seen lately."""
+"""Removal of repeated lines from a stream."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -17,10 +17,10 @@ from ..stream_files import StreamFile, whole
 from .line_keys import Bytes, LineKey, line_bounds, line_digest
 
 MOST_LINE = 1 << 30
-"""Bytes of a line at most."""
+"""Most bytes of a line."""
 
 SAVE_PERIOD = 60.0
-"""Seconds between two saved states, at least."""
+"""Fewest seconds between two saved states."""
 
 _BUFFER = 1 << 20
 _LINES = 1 << 16
@@ -29,7 +29,7 @@ _NEWLINE = ord("\n")
 
 
 class LineError(LatelyError, ValueError):
-    """A stream of lines, or a state file for one, is not as it must be."""
+    """A stream of lines, or its state file, is invalid."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class UniqResult:
     Attributes
     ----------
     lines, repeats, keyless : int
-        Lines read, lines that were seen lately, and lines without a key, which are kept.
+        Lines read, repeated lines, and lines without a key, which are kept.
     bytes_read, bytes_written : int
     seconds : float
     """
@@ -60,11 +60,11 @@ class RecentLines:
     key : LineKey
         Part of a line that is compared.
     window : int
-        Distance in lines at which a repeat is surely found; with a span, room in lines.
+        Distance in lines up to which a repeat is always found; with a span, capacity in lines.
     fpr : float
-        Share of new lines that the filter may take for repeats.
+        Share of new lines that the filter may report as repeats.
     span : int, optional
-        Nanoseconds for which a line is remembered, by the clock of the system.
+        Nanoseconds for which a line is remembered, by the system clock.
     state : path, optional
         File that `save` writes; if it exists, its lines are remembered.
 
@@ -86,11 +86,12 @@ class RecentLines:
         self.key = key
         self._tick = 0
         if span is None:
-            # A block answers faster, but may take more than twice the memory at a very low rate.
+            # A blocked filter is faster, but may take more than twice the memory at a very low
+            # rate.
             blocked, plain = (kind.for_window(window, fpr) for kind in (BlockedGEBF, GEBF))
             spec = (blocked if blocked.nbytes <= 2 * plain.nbytes else plain).spec
         else:
-            # Takes long to import.
+            # The import takes long.
             from ..dedup.window import dedup_spec
 
             spec, self._tick = dedup_spec(span, window, fpr)
@@ -118,7 +119,7 @@ class RecentLines:
             self.model.save(self._state)
 
     def seen(self, data: Bytes, bounds: NDArray[np.int64]) -> tuple[NDArray[np.bool_], int]:
-        """Return which of some lines were seen lately, and how many have no key.
+        """Return which lines are repeats, and how many have no key.
 
         Parameters
         ----------
@@ -151,7 +152,7 @@ class RecentLines:
 
 
 class _Output:
-    """Lines that are written; one without a newline gets it when another one follows."""
+    """Output of lines; a last line without a newline gets one if another line follows."""
 
     def __init__(self, file: BinaryIO | None) -> None:
         self._file = file
@@ -167,7 +168,7 @@ class _Output:
             if self._open:
                 self._file.write(b"\n")
             self._file.write(self._room[:size].data)
-            # Somebody may wait for them.
+            # A reader may wait for these lines.
             self._file.flush()
             self._open = bool(self._room[size - 1] != _NEWLINE)
         return size
@@ -182,16 +183,16 @@ def uniq(
     read: Callable[[StreamFile, Any], int] | None = None,
     progress: Callable[[UniqResult, float | None], None] | None = None,
 ) -> UniqResult:
-    """Write the lines of streams without those that were seen lately.
+    """Write the lines of streams without repeated lines.
 
     Parameters
     ----------
     streams : iterable of StreamFile
     output : file, optional
-        Gets the lines, as soon as they are whole and have come.
+        Gets each line when it is complete.
     lines : RecentLines
     repeats : bool
-        Whether the lines that were seen lately are written instead.
+        Whether to write the repeated lines instead.
     read : callable, optional
         Reads the next bytes of a stream into a buffer and returns their number; 0 ends the run.
     progress : callable, optional

@@ -1,6 +1,6 @@
 """The planner: from the requirements of a filter to the cheapest filter that meets them.
 
-The names are imported with all families when one is first used: `lately dedup` needs only rings.
+The first use of a name imports all families: `lately dedup` needs only rings.
 """
 
 from typing import TYPE_CHECKING, Any

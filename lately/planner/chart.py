@@ -8,7 +8,7 @@ from .plans import Plan
 from .requirement import RequirementError
 
 FORMATS = (".svg", ".png", ".pdf")
-"""Endings of the files that a plan can be drawn to."""
+"""Suffixes of the files to which a plan can be drawn."""
 
 
 def check_format(path: str) -> None:
@@ -17,7 +17,7 @@ def check_format(path: str) -> None:
     Raises
     ------
     RequirementError
-        If it ends in none of `FORMATS`.
+        If the suffix is not in `FORMATS`.
     """
     if Path(path).suffix.lower() not in FORMATS:
         raise RequirementError(f"plot: must end in {', '.join(FORMATS)}, not {path!r}")

@@ -26,14 +26,14 @@ class ContradictionError(LatelyError):
 
 @dataclass(frozen=True, kw_only=True)
 class FilterRequest:
-    """What a user asks of a filter, each part None if it is not given.
+    """Filter that a user requests; each part is None if it is not given.
 
     Attributes
     ----------
     spec, preset : str, optional
         Path of a TOML file, or name of a preset; by default the preset "default".
     window, fpr : optional
-        Insertions, or keys within the span, and false-positive rate of a ring that is sized.
+        Insertions, or keys within the span, and false-positive rate, to size a ring.
     span, tick : str, optional
         Times, such as "50ms".
     rate : float, optional

@@ -24,12 +24,12 @@ Ints = NDArray[np.int64]
 """Integers of many filters, shape (n,)."""
 
 TAG_BITS = 8
-"""Width of the tag of the units that were measured."""
+"""Width of the tag in the measured units."""
 
 
 @dataclass(frozen=True)
 class Area:
-    """Resources of a device that filters take, one array element each.
+    """Resources of a device that filters use, one array element per filter.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Area:
     lut, ff : ndarray of float, shape (n,)
         Predicted LUTs and flip-flops.
     lut_error, ff_error : float
-        Largest relative error of the predictions among the units that were measured.
+        Largest relative error of the predictions among the measured units.
     """
 
     bram: Ints
@@ -48,13 +48,13 @@ class Area:
     ff_error: float
 
     def share(self, device: "Device") -> Floats:
-        """Return the cost on a device, shape (n,): its shares of block RAMs and LUTs, added."""
+        """Return the cost on a device, shape (n,): the sum of the shares of block RAMs and LUTs."""
         return self.bram / device.bram + self.lut / device.lut
 
     def needs(self, device: "Device") -> dict[str, tuple[Bools, str]]:
-        """Return whether there is too little, shape (n,), and the need of the first filter.
+        """Return whether the device is too small, shape (n,), and the need of the first filter.
 
-        For each resource; predictions count with their error added.
+        For each resource; the error of a prediction is added to it.
         """
         lut, ff = self.lut * (1 + self.lut_error), self.ff * (1 + self.ff_error)
         return {
@@ -91,9 +91,9 @@ def predicted(
         Name of the model in ``costs.json``.
     device : Device
     features : mapping of str to float or ndarray of float, shape (n,)
-        What LUTs and flip-flops are counted by.
+        Quantities from which LUTs and flip-flops are predicted.
     blocks, luts : int or ndarray of int, shape (n,)
-        Block RAMs, and LUTs that no coefficient stands for.
+        Block RAMs, and LUTs that no coefficient covers.
     """
     fitted = models().get(device.family, {}).get(model)
     if fitted is None:

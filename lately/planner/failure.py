@@ -1,4 +1,4 @@
-"""Why nothing meets a requirement, and what could be met."""
+"""Reasons why no filter meets a requirement, and requirements that can be met."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,19 +20,19 @@ from .requirement import (
 from .space import GENERATIONS
 
 USELESS = 0.5
-"""Rate from which on a filter is not offered."""
+"""Least rate at which a filter is not offered."""
 
 
 _TICKED = 60
-"""Filters of a family of which the shortest ticks are looked for."""
+"""Filters per family in the search for the shortest ticks."""
 
 
 _LIMITED = 60
-"""Cheapest filters of a family of which one must keep the limits of memory."""
+"""Cheapest filters per family in the search for a filter within the memory limits."""
 
 
 def explain(requirement: Requirement) -> RequirementError:
-    """Return the error that names what binds, in one line."""
+    """Return an error of one line that names the binding constraint."""
     return RequirementError(_message(requirement))
 
 
@@ -56,7 +56,7 @@ def _message(requirement: Requirement) -> str:
 
 
 def _unable(requirement: Requirement) -> str:
-    """Return which requirement no family that may be chosen can meet, and which families can."""
+    """Return the requirement that no permitted family can meet, and the families that can."""
     unit = "insertions" if requirement.span is None else "time"
     wanted = " and ".join([f"a window of {unit}", *(OPTIONS[name] for name in requirement.special)])
     can = replace(requirement, families=tuple(PLANNER_FAMILIES)).able
@@ -69,7 +69,7 @@ def _unable(requirement: Requirement) -> str:
 def kept(
     family: PlannerFamily, requirement: Requirement, *, fitting: bool = True
 ) -> Iterator[Found]:
-    """Yield the filters of a family that keep the limits of memory, cheapest first."""
+    """Yield the filters of a family within the memory limits, cheapest first."""
     found = family.search(requirement, fitting=fitting)
     if not requirement.limits:
         return found
@@ -105,7 +105,7 @@ def cheapest(requirement: Requirement, count: int = 1, *, fitting: bool = True) 
 
 
 def _tick_message(requirement: Requirement) -> str | None:
-    """Return the error if hardware that fits needs longer ticks; None if none fits."""
+    """Return the error if hardware that fits needs longer ticks; None if no hardware fits."""
     span, device = requirement.span, requirement.device
     if span is None or device is None or device.limit_mhz is None:
         return None
@@ -144,7 +144,7 @@ def _device_message(requirement: Requirement) -> str:
 
 
 def _unplanned(requirement: Requirement) -> str:
-    """Return the error of filters whose LUTs and flip-flops nobody counted on a device."""
+    """Return the error for filters without cost data on a device."""
     assert requirement.device is not None
     wanted = {
         PLANNER_FAMILIES[one.spec.family].model(one.spec)
@@ -160,7 +160,7 @@ def _unplanned(requirement: Requirement) -> str:
 
 
 def largest_window(requirement: Requirement, digits: int = 2) -> int | None:
-    """Return the largest window that meets the rest, to so many digits; None if there is none."""
+    """Return the largest window, to `digits`, that meets the other requirements; or None."""
     first = 10 ** (digits - 1)
     windows = [*range(2, first), *(d * 10**e for e in range(10) for d in range(first, 10 * first))]
     windows = [window for window in windows if window < requirement.window]
@@ -173,7 +173,7 @@ def largest_window(requirement: Requirement, digits: int = 2) -> int | None:
 
 
 def family_names(requirement: Requirement) -> str:
-    """Return the families that may be chosen, in words."""
+    """Return the permitted families, in words."""
     kind = "" if requirement.any_size else "buildable "
     return f"a {kind}filter of {_names(requirement.able)}"
 

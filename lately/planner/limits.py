@@ -6,22 +6,22 @@ from .failure import USELESS, cheapest, family_names, largest_window
 from .requirement import LARGEST_WINDOW, PLANNER_FAMILIES, Requirement, RequirementError
 
 _DECADE = 1000
-"""Rates of a decade among which the lowest is looked for."""
+"""Rates per decade in the search for the lowest rate."""
 
 _LOWEST = 30
-"""Decades below 1 that are looked at."""
+"""Decades below 1 that are searched."""
 
 
 def within_limits(requirement: Requirement, *, window: bool) -> Requirement:
     """Return a requirement with the lowest rate that its limits of memory permit.
 
-    With `window`, it has the largest window of three digits instead. The rate or the window that
-    the requirement has already does not count.
+    With `window`, it has the largest window of three digits instead. The present rate or window of
+    the requirement is ignored.
 
     Raises
     ------
     RequirementError
-        If no filter keeps the limits.
+        If no filter is within the limits.
     """
     if requirement.most_bits is not None and requirement.device is None:
         requirement = replace(requirement, bits_only=not requirement.any_size)
@@ -42,7 +42,7 @@ def within_limits(requirement: Requirement, *, window: bool) -> Requirement:
 
 
 def _lowest_rate(requirement: Requirement) -> float | None:
-    """Return the rate of the best filter that keeps the limits; None if there is none."""
+    """Return the rate of the best filter within the limits; None if there is none."""
     found = cheapest(replace(requirement, false_positive_rate=USELESS))
     low, high, best = 300, _LOWEST * _DECADE if found else 0, None
     while high - low > 1:

@@ -1,4 +1,4 @@
-"""The plan: candidates, the cheapest of them, and why nothing smaller does."""
+"""The plan: candidates, the cheapest candidate, and why no smaller filter suffices."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
@@ -24,13 +24,13 @@ from .requirement import (
 )
 
 POOL = 60
-"""Cheapest filters of a family among which alternatives are looked for."""
+"""Cheapest filters per family in the search for alternatives."""
 
 ALTERNATIVES = 3
 """Candidates of a family that are listed by default."""
 
 FRONT = (1.0, 0.3, 0.1, 0.03, 0.01, 0.001)
-"""Shares of the required rate at which the front is drawn."""
+"""Fractions of the required rate at which the front is drawn."""
 
 _ANSWERED = ("window_per_query", "exact_age", "remove")
 
@@ -43,30 +43,30 @@ class Candidate:
     ----------
     spec : Specification
     cost : float
-        As of `Found`.
+        Cost as in `Found`.
     worst_rate, mean_rate : float
         Expected false-positive rates, keys distinct: at the worst moment, and on average.
     bits : int
-        With the spare; without, if sizes are any.
+        Bits with the spare; without the spare if `any_size` is given.
     memories : int or None
-        Memories of 16 kbit that hold them; None if sizes are any.
+        Memories of 16 kbit that hold the bits; None with `any_size`.
     slack : float
-        Insertions past the required window after which no trace is left, in windows; with a span,
-        ticks past it, in spans, while none passes without an insertion.
+        Insertions past the required window after which no trace remains, in windows. With a span:
+        ticks past the span, in spans, if every tick has an insertion.
     accesses : float
-        Memories that a query of a fresh key reads one after another at the worst moment; hardware
+        Memories that a query of a fresh key reads one after another in the worst case; hardware
         reads all at once.
     latency : int or None
-        Cycles of the hardware; None if sizes are any.
+        Latency of the hardware in cycles; None with `any_size`.
     limit_mhz : float or None
         On a device: the highest clock frequency that the vendor allows the unit.
     area : dict of str to int, or None
-        On a device: ``bram``, and ``lut`` and ``ff`` as predicted.
+        On a device: ``bram``, and predicted ``lut`` and ``ff``.
     bindings : list of Binding
         Constraints that keep the next smaller filters from meeting the requirement.
     cycle_share : float
-        Least share of cycles in which an operation can be accepted; of a dictionary, except for
-        keys that always write one column.
+        Least share of cycles in which an operation can be accepted. For a dictionary, keys that
+        always write the same column are excluded.
     """
 
     spec: Any
@@ -95,9 +95,10 @@ class Candidate:
 
     @property
     def merits(self) -> tuple[float, ...]:
-        """Figures of which less is better."""
+        """Figures to minimise."""
         accesses = self.accesses if self.latency is None else self.latency
-        # Entries that move take fewer block RAMs and more logic, with a lower clock frequency.
+        # With moves, a dictionary takes fewer block RAMs and more logic, at a lower clock
+        # frequency.
         return (self.cost, self.slack, accesses, bool(getattr(self.spec, "moves", None)))
 
     def to_dict(self) -> dict[str, Any]:
@@ -131,8 +132,8 @@ class Plan:
     candidates : list of Candidate
         Cheapest first.
     front : list of Candidate
-        The cheapest of each family at the required rate and at lower ones, without those that
-        another of their family beats in cost and rate. Empty by default.
+        The cheapest filters of each family at the required rate and at lower rates, without filters
+        that another of the same family beats in cost and rate. Empty by default.
     """
 
     requirement: Requirement
@@ -146,7 +147,7 @@ class Plan:
 
     @property
     def shows_answers(self) -> bool:
-        """Whether some candidates answer more than the least that every family does."""
+        """Whether some candidates answer more than every family answers."""
         return any(one.family.answers != PlannerFamily.answers for one in self.candidates)
 
     @property
@@ -190,15 +191,15 @@ def plan(
 ) -> Plan:
     """Find the cheapest specifications that meet a requirement.
 
-    Of a family there are at most as many `alternatives`: the cheapest, and dearer ones with less
-    slack or latency (accesses, if sizes are any) than all before. The `front` shows what lower
-    rates cost, too.
+    Each family has at most `alternatives` candidates: the cheapest, and costlier ones with less
+    slack or latency than all cheaper ones. With `any_size`, accesses replace latency. The `front`
+    also has the cost of lower rates.
 
     Raises
     ------
     RequirementError
-        If nothing in the space meets it; the message says what binds and what
-        could be met.
+        If no filter meets the requirement. The message names the binding constraint and a
+        requirement that can be met.
     """
     candidates = []
     for family in requirement.able:
@@ -219,13 +220,13 @@ def choose(requirement: Requirement) -> Any:
 
 
 def _order(one: Found | Candidate, requirement: Requirement) -> tuple[float, ...]:
-    """Return the figures by which filters of different families are compared."""
+    """Return the figures that order filters of different families."""
     family = PLANNER_FAMILIES[one.spec.family]
     return one.cost, family.bits(one.spec, requirement), family.memories(one.spec)
 
 
 def _alternatives(pool: Iterable[Found], requirement: Requirement, count: int) -> list[Candidate]:
-    """Return the cheapest, and those that beat all cheaper ones in something else."""
+    """Return the cheapest filter, and filters that beat all cheaper ones in another figure."""
     kept: list[Candidate] = []
     for found in pool:
         new = describe(found, requirement)
@@ -241,7 +242,7 @@ def _dominates(old: Candidate, new: Candidate) -> bool:
 
 
 def describe(found: Found, requirement: Requirement) -> Candidate:
-    """Return the figures of a specification, without what binds it."""
+    """Return the figures of a specification, without its binding constraints."""
     spec, device = found.spec, requirement.device
     family = PLANNER_FAMILIES[spec.family]
     worst, mean = family.rates(spec, requirement)

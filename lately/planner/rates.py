@@ -1,4 +1,4 @@
-"""Bounds of the false-positive rates of many rings at once, to search by.
+"""Bounds of the false-positive rates of many rings at once, for the search.
 
 `FilterSpec.worst_false_positive_rate` decides; a bound only skips filters that it would refuse.
 """
@@ -11,7 +11,7 @@ from .cost import Floats, Ints
 from .space import Shapes
 
 _ROUNDING = 1e-15
-"""Bound of what rounding adds to one term of an alternating sum."""
+"""Bound of the rounding error of one term of an alternating sum."""
 
 _LEAST = 1e-300
 
@@ -46,7 +46,7 @@ def _oldest_run(shapes: Shapes, size: Ints) -> Floats:
 
 
 def log_rates(shapes: Shapes, size: Ints) -> Floats:
-    """Return about the logarithms of worst rates, to order by: blocks are taken as equally full.
+    """Return approximate logarithms of worst rates, for ordering; blocks count as equally full.
 
     Parameters, result: as for `lower_bounds`.
     """

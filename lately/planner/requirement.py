@@ -1,4 +1,4 @@
-"""What is required of a filter, and how a family answers: the planner knows no more of either."""
+"""Requirements of filters, and the interface of families: all that the planner knows of them."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,17 +17,18 @@ if TYPE_CHECKING:
 
 
 class RequirementError(LatelyError, ValueError):
-    """A requirement is out of range, or nothing meets it; the message says what binds."""
+    """A requirement is out of range, or no filter meets it; the message gives the reason."""
 
 
 MOST_KEY_BITS = 4096
-"""Width of a key, at most."""
+"""Greatest width of a key."""
 
 LARGEST_WINDOW = 1 << 32
 """In insertions."""
 
 SLACK_IN_TIME = 1.0
-"""Default bound of the slack of a span: without it, a key could be reported for several spans."""
+"""Default bound of the slack of a span; without a bound, a key could be reported for several
+spans."""
 
 OPTIONS: Mapping[str, str] = {
     "exact_window": "a slack of 0",
@@ -35,12 +36,12 @@ OPTIONS: Mapping[str, str] = {
     "exact_age": "exact ages",
     "remove": "removal",
 }
-"""Abilities that not every family has, in words, by their name in `PlannerFamily`."""
+"""Optional abilities of families, in words, by their name in `PlannerFamily`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Span:
-    """Window that is a span of time, as hardware counts it.
+    """Window that is a span of time, as hardware counts time.
 
     Attributes
     ----------
@@ -71,16 +72,16 @@ class Span:
     def of(
         cls, seconds: Fraction, tick: Fraction | None = None, *, when_full: str = WHEN_FULL[0]
     ) -> Self:
-        """Return the span of a time in `seconds`, with a `tick` of as many.
+        """Return the span of a time in `seconds`, with a `tick` in seconds.
 
-        By default that of `durations.default_tick`. The attribute `when_full` is as given.
+        The default tick is `durations.default_tick`. `when_full` becomes the attribute.
         """
         if tick is None:
             tick = Fraction(default_tick(seconds * NANOSECONDS), NANOSECONDS)
         return cls(ticks=span_ticks(seconds, tick), tick=tick, when_full=when_full)
 
     def keys(self, rate: float) -> int:
-        """Return the most keys between whose ticks the span lies, at `rate` keys per second.
+        """Return the most keys in the ticks of the span, at `rate` keys per second.
 
         Errors: as `window_of_span`.
         """
@@ -101,32 +102,32 @@ class Requirement:
         Last insertions whose keys must be reported, N; at most 2**32. With a `span`, the most
         insertions within it.
     false_positive_rate : float
-        Bound of the expected rate at the worst moment of a generation, keys
-        distinct, P; above 0 and below 1.
+        P, bound of the expected rate at the worst moment of a generation, with distinct keys; above
+        0 and below 1.
     slack : float or None
-        Bound of how much longer a key may leave a trace, in windows, F: none
-        is left after (1 + F) N insertions. The k/l of an age-partitioned
-        filter (APBF, section 5.2) and the 1/r of a guarded-epoch filter
-        (GEBF, proposition 1), and what rounding to whole generations adds. With a `span`, in
-        spans, while none passes without an insertion. With 0 a key is forgotten just when its
+        F, bound of the slack in windows: no trace of a key remains after (1 + F) N insertions. The
+        slack is k/l of an age-partitioned filter (APBF, section 5.2) or 1/r of a guarded-epoch
+        filter (GEBF, proposition 1), plus rounding to whole generations. With a `span`, the slack
+        is in spans, if every span has an insertion. With 0, a key is forgotten exactly when its
         window ends.
     span : Span or None
         Time for which a key must be reported, in place of a number of insertions.
     window_per_query, exact_age, remove : bool
-        Whether each query must be able to give a shorter window; an answer must say how many
-        insertions ago the key came, and not only about how many; keys must be removable.
+        Whether each query must accept a shorter window; whether answers must contain the exact age
+        in insertions; whether keys must be removable.
     families : tuple of str
-        Families of `PLANNER_FAMILIES` that may be chosen.
+        Permitted families of `PLANNER_FAMILIES`.
     device : Device or None
         Device that the filter must fit.
     most_bits, most_block_rams : int or None
-        Bits of the memory, and block RAMs of the `device`, or memories of 16 kbit, at most.
+        Most bits of memory, and most block RAMs of the `device`, or memories of 16 kbit without a
+        device.
     any_size : bool
-        Whether sizes need not be powers of two, nor the spare be cleared in
-        time: for golden models alone, which no hardware can follow.
+        Whether to drop two limits of hardware: sizes that are powers of two, and a spare that is
+        cleared in time. For golden models only.
     bits_only : bool
-        Whether the cheapest filter has the fewest bits. Otherwise it has the fewest memories of
-        16 kbit; on a `device`, the smallest share. With `any_size`, bits are the cost too.
+        Whether the cost is the number of bits. Otherwise it is the number of memories of 16 kbit,
+        or the share of a `device`. With `any_size`, bits are the cost too.
     key_bits : int
         Width of a key.
     seed : int
@@ -197,13 +198,13 @@ class Requirement:
 
     @property
     def limits(self) -> dict[str, int]:
-        """Limits of the memory that are given, by their option."""
+        """The given memory limits, by option."""
         both = {"bits": self.most_bits, "block-rams": self.most_block_rams}
         return {option: most for option, most in both.items() if most is not None}
 
     @property
     def able(self) -> "tuple[PlannerFamily, ...]":
-        """Families that may be chosen and can do all that is required."""
+        """Permitted families with all required abilities."""
         unit = "insertions" if self.span is None else "time"
         return tuple(
             family
@@ -213,13 +214,13 @@ class Requirement:
 
     @property
     def special(self) -> tuple[str, ...]:
-        """Required abilities that not every family has, as names of `OPTIONS`."""
+        """Required optional abilities, as names of `OPTIONS`."""
         wanted = {"exact_window": self.slack == 0}
         return tuple(name for name in OPTIONS if wanted.get(name) or getattr(self, name, False))
 
     @property
     def longest_trace(self) -> int | None:
-        """Insertions after which there must be no trace of a key; None if slack is not bounded."""
+        """Insertions after which no trace of a key may remain; None if slack is not bounded."""
         if self.slack is None or self.span is not None:
             return None
         return math.floor((1 + Fraction(str(self.slack))) * self.window)
@@ -262,7 +263,7 @@ def window_of_span(span: Fraction, rate: float) -> int:
 
 
 def distinct(families: Sequence[str]) -> tuple[str, ...]:
-    """Return the families that are named, each once and in the order of all; all if none is."""
+    """Return the named families, each once and in the standard order; all if none is named."""
     known = tuple(f for f in PLANNER_FAMILIES if f in families or not families)
     return known + tuple(f for f in families if f not in PLANNER_FAMILIES)
 
@@ -288,19 +289,19 @@ class Binding:
     reached: float
 
     def __str__(self) -> str:
-        # Four digits, so that what is just above a round figure shows it.
+        # Four digits, so that a value just above a round figure is visible.
         rate = f"{100 * self.reached:.4g}%" if self.reached >= 1e-4 else f"{self.reached:.3e}"
         text = CONSTRAINTS[self.constraint].format(rate=rate, reached=self.reached)
         return f"{self.field} {self.value:,}: {text}"
 
 
 CONSTRAINTS: Mapping[str, str] = {
-    # Its rate, its slack in windows, its bits to zero per cycle.
+    # Rate, slack in windows, bits to zero per cycle.
     "rate": "rate {rate}",
     "slack": "slack {reached:.3g}",
     "clearing": "not cleared in time",
-    # Entries in its stash on average, its share of insertions that find no cell, and the cycles of
-    # which its sweep needs one.
+    # Mean entries in the stash, share of insertions without a cell, and cycles per access of the
+    # sweep.
     "stash": "{reached:.3g} in the stash",
     "moves": "{rate} find no cell",
     "sweep": "not swept in time",
@@ -313,30 +314,30 @@ class Found(NamedTuple):
 
     spec: Any
     cost: float
-    """Memories of 16 kbit; if only bits count, bits; on a device, the sum of shares of its block
+    """Memories of 16 kbit; bits if only bits count; on a device, the sum of the shares of block
     RAMs and LUTs."""
 
 
 class PlannerFamily:
     """Plans the filters of one family.
 
-    A family must have `specs` and `rates`. It has costs on a device if ``costs.json`` has its
-    `model`. Each `spec` is of the family's own class.
+    A family must implement `specs` and `rates`. It has costs on a device if ``costs.json`` has its
+    `model`. Each `spec` is an instance of the family's class.
 
     Parameters
     ----------
     name : str
-        Of the family, as its specifications have it.
+        Name of the family, as in its specifications.
 
     Attributes
     ----------
     exact_window, window_per_query, exact_age, remove : bool
-        Whether a key can be forgotten just when its window ends; each query has a window of its
-        own; answers say exactly how many insertions ago a key came; keys can be removed.
+        Whether a key can be forgotten exactly when its window ends; whether each query has its own
+        window; whether answers contain the exact age in insertions; whether keys can be removed.
     counts : tuple of str
         Units of its windows: "insertions", "time" or both.
     answers : str
-        Abilities in few words, with the unit of ages.
+        Short description of the answers, with the unit of ages.
     limit : str
         Clause that explains why the rate cannot be lower in hardware.
     """
@@ -353,19 +354,19 @@ class PlannerFamily:
         self.name = name
 
     def specs(self, requirement: Requirement) -> Iterable[Any]:
-        """Yield candidates that keep the rate and the slack."""
+        """Yield candidates that meet the rate and the slack."""
         raise NotImplementedError
 
     def rates(self, spec: Any, requirement: Requirement) -> tuple[float, float]:
-        """Return the expected rates of `spec`, keys distinct: at worst, and on average."""
+        """Return the expected rates of `spec` with distinct keys: worst case and mean."""
         raise NotImplementedError
 
     def slack(self, spec: Any, requirement: Requirement) -> float:
-        """Return how long `spec` has a trace past the required window, in windows."""
+        """Return the slack of `spec` past the required window, in windows."""
         return 0.0
 
     def memories(self, spec: Any) -> int:
-        """Return the number of memories of `spec`, of which less is better at the same cost."""
+        """Return the number of memories of `spec`, which breaks ties in cost."""
         return 1
 
     def bits(self, spec: Any, requirement: Requirement) -> int:
@@ -381,9 +382,10 @@ class PlannerFamily:
         return 1.0
 
     def bindings(self, spec: Any, requirement: Requirement) -> list[Binding]:
-        """Return what breaks for each parameter of `spec` that can be one step smaller.
+        """Return the broken constraint for each parameter of `spec` that can be one step smaller.
 
-        A smaller filter that breaks nothing is left out: it is not cheaper, or a candidate itself.
+        A smaller filter that breaks no constraint is omitted: it is not cheaper, or is itself a
+        candidate.
         """
         return []
 
@@ -394,19 +396,19 @@ class PlannerFamily:
         return self.name
 
     def features(self, spec: Any, device: "Device") -> Mapping[str, Any]:
-        """Return what LUTs and flip-flops of `spec` are counted by."""
+        """Return the features from which LUTs and flip-flops of `spec` are predicted."""
         return {}
 
     def block_rams(self, spec: Any, device: "Device") -> int:
-        """Return the block RAMs that `spec` takes of a device; exact."""
+        """Return the exact number of block RAMs of `spec` on a device."""
         return unit_profile(spec, device).block_rams
 
     def luts(self, spec: Any, device: "Device") -> int:
-        """Return the LUTs of `spec` that no coefficient stands for."""
+        """Return the LUTs of `spec` that no coefficient covers."""
         return 0
 
     def area(self, spec: Any, device: "Device") -> Area | None:
-        """Predict what `spec` takes of a device; None if there is no model of it."""
+        """Predict the area of `spec` on a device; None without a model."""
         blocks, luts = self.block_rams(spec, device), self.luts(spec, device)
         return predicted(self.model(spec), device, self.features(spec, device), blocks, luts)
 
@@ -436,7 +438,7 @@ class PlannerFamily:
         yield from (Found(spec, rank[0]) for rank, spec in found)
 
     def keeps_limits(self, spec: Any, requirement: Requirement) -> bool:
-        """Return whether the memory of `spec` is within the limits that are given."""
+        """Return whether the memory of `spec` is within the given limits."""
         bits, blocks, device = (
             requirement.most_bits, requirement.most_block_rams, requirement.device
         )  # fmt: skip
@@ -448,9 +450,9 @@ class PlannerFamily:
         return bool(found <= blocks)
 
     def lowest_rate(self, requirement: Requirement) -> float | None:
-        """Return a rate that can be met and is about the lowest, whatever rate is required.
+        """Return a rate that can be met and is approximately the lowest; ignore the required rate.
 
-        On a device, of filters that fit. None if no filter has the window and the slack.
+        On a device, only filters that fit count. None if no filter has the window and the slack.
         """
         low, high, best = 0, _TENTHS, None
         while high - low > 1:
@@ -461,16 +463,16 @@ class PlannerFamily:
         return best
 
     def least_slack(self, requirement: Requirement) -> float | None:
-        """Return the least slack of filters with the required window; None if there are none."""
+        """Return the least slack of filters with the required window; None without a filter."""
         return 0.0
 
 
 _TENTHS = 3000
-"""Tenths of decades of the lowest rate that is looked for."""
+"""Steps of a tenth of a decade in the search for the lowest rate."""
 
 
 def buildable(spec: Any, requirement: Requirement) -> bool:
-    """Return whether there is hardware of `spec` in time on the device, if that is required."""
+    """Return whether hardware of `spec` meets its timing on the device, if required."""
     if requirement.any_size:
         return True
     profile = unit_profile(spec, requirement.device)
@@ -491,7 +493,7 @@ def unit_profile(spec: Any, device: "Device | None" = None) -> Any:
 
 
 def in_time(profile: Any, requirement: Requirement) -> bool:
-    """Return whether ticks of the span are far enough apart for hardware of a `profile`."""
+    """Return whether the ticks of the span are long enough for hardware with a `profile`."""
     span, device = requirement.span, requirement.device
     if span is None or device is None or device.limit_mhz is None:
         return True
@@ -500,4 +502,4 @@ def in_time(profile: Any, requirement: Requirement) -> bool:
 
 
 PLANNER_FAMILIES: dict[str, PlannerFamily] = {}
-"""Families that are planned, by name: one entry is all that the planner knows of a family."""
+"""Planned families by name; an entry is all that the planner knows of a family."""

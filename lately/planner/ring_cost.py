@@ -1,4 +1,4 @@
-"""Cost of many rings at once: their block RAMs, and what LUTs and flip-flops are counted by."""
+"""Cost of many rings at once: their block RAMs, and features for LUTs and flip-flops."""
 
 from fractions import Fraction
 from functools import cache
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def area(shapes: Shapes, size: Ints, device: "Device", key_bits: int) -> Area:
-    """Predict what filters with keys of `key_bits` take of a device.
+    """Predict the area of filters with keys of `key_bits` on a device.
 
     The `size` of each is a power of two, shape (n,).
     """
@@ -43,7 +43,7 @@ def area(shapes: Shapes, size: Ints, device: "Device", key_bits: int) -> Area:
 
 
 def block_rams(shapes: Shapes, size: Ints, device: "Device", key_bits: int) -> Ints:
-    """Count block RAMs: of every part of every segment, the spare's too, and of small memories.
+    """Count block RAMs of all parts of all segments, the spare included, and of small memories.
 
     Parameters and result: as for `area`, shape (n,).
     """
@@ -89,7 +89,7 @@ def of_spec(spec: FilterSpec, requirement: Requirement | None = None) -> tuple[S
 
 
 def features(shapes: Shapes, size: Ints, device: "Device", key_bits: int) -> dict[str, Floats]:
-    """Return what LUTs and flip-flops are counted by, each of shape (n,).
+    """Return the features for LUTs and flip-flops, each with shape (n,).
 
     Parameters: as for `area`.
     """
@@ -124,13 +124,13 @@ def _memory_features(shapes: Shapes, size: Ints, device: "Device") -> dict[str, 
     block_bits = BLOCK_BITS if is_inferred(device.family) else device.bram_bits
     columns, rows = _columns_rows(shapes, size, block_bits)
     blocks = columns * rows
-    # As the pipeline counts them, on every device.
+    # As in the pipeline, on every device.
     wide, deep = _columns_rows(shapes, size)
     selected = wide * deep
     # Registers behind the clear; those ahead of it are shared.
     registers = np.minimum(2, address_registers(memories * selected))
     functions = segments if shapes.partitioned else np.ones_like(segments)
-    # Address bits that the parts of a segment have in common, and those of each part.
+    # Address bits that the parts of a segment share, and address bits of each part.
     common = np.log2(size) if shapes.blocked else np.zeros_like(address)
     own = address - common
     low = np.minimum(swept, own)
@@ -181,13 +181,13 @@ def _stamp_bits(shapes: Shapes) -> int:
 
 
 def _time_blocks(shapes: Shapes, family: str) -> Ints:
-    """Block RAMs for the times of generations, where there are no memories in LUTs."""
+    """Block RAMs for the times of generations, on devices without memories in LUTs."""
     depth = 1 << ceil_log(2, shapes.generations + 1)
     return _inferred_blocks(family, depth, _stamp_bits(shapes))
 
 
 def _inferred_blocks(family: str, depth: Ints, width: Ints | int) -> Ints:
-    """Block RAMs for memories of one port that reads, as `inferred_memory` has them."""
+    """Block RAMs for memories with one read port, as in `inferred_memory`."""
     sizes = np.stack(np.broadcast_arrays(depth, width), axis=1)
     different, which = np.unique(sizes, axis=0, return_inverse=True)
     blocks = [
@@ -203,7 +203,7 @@ def _time_bits(shapes: Shapes) -> int:
 
 
 def _memory_latency(shapes: Shapes, size: Ints) -> Ints:
-    # As the pipeline counts block RAMs, on every device.
+    # As the pipeline counts block RAMs on every device.
     wide, deep = _columns_rows(shapes, size)
     return memory_latency(
         bits=part_bits(shapes, size),
@@ -213,7 +213,7 @@ def _memory_latency(shapes: Shapes, size: Ints) -> Ints:
 
 
 def _places(shapes: Shapes, size: Ints, key_bits: int) -> Ints:
-    """Places in the result queue, which the latency takes."""
+    """Places in the result queue, from the latency."""
     detector = detector_latency(
         parts=shapes.parts,
         segments=shapes.ring_segments + 1,

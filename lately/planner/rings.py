@@ -1,7 +1,7 @@
 """Rings: the cheapest specification of each family that meets a requirement.
 
-The smallest size of every shape is found whose rate may be low enough. Then shapes are taken from
-cheap to dear, and grow as long as the exact figures of `FilterSpec` refuse them.
+For every shape, the search finds the smallest size whose rate may be low enough. Then it takes
+shapes in order of cost, and enlarges them until the exact figures of `FilterSpec` accept them.
 """
 
 import heapq
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ..boards.flow.devices import Device
 
 NONE = -1
-"""In place of the number of a size: there is none."""
+"""Number of a size that does not exist."""
 
 _FIELDS = {
     "apbf": ("k", "l", "", "slice_bits"),
@@ -48,14 +48,14 @@ _FIELDS = {
     "gebf": ("", "epochs", "hashes", "cells"),
     "blocked-gebf": ("", "epochs", "hashes", "blocks"),
 }
-"""Fields that run, generations, parts and size are; a size of a GEBF is the cells of a part."""
+"""Fields for run, generations, parts and size; the size of a GEBF is the cells of a part."""
 
 _JUDGED = 20
-"""Filters of a family among which the lowest rate is looked for."""
+"""Filters per family in the search for the lowest rate."""
 
 
 class PlannedRing(PlannerFamily):
-    """Rings of segments, of the family of its name."""
+    """Rings of the named family."""
 
     limit = "whose segments must be cleared within a generation"
 
@@ -78,7 +78,7 @@ class PlannedRing(PlannerFamily):
         return spec.segments * spec.parts
 
     def bits(self, spec: FilterSpec, requirement: Requirement) -> int:
-        """Return the bits, without the spare if sizes are any."""
+        """Return the bits; with `any_size`, without the spare."""
         return spec.memory_bits if requirement.any_size else spec.storage_bits
 
     def accesses(self, spec: FilterSpec, requirement: Requirement) -> float:
@@ -91,7 +91,7 @@ class PlannedRing(PlannerFamily):
         return "ring"
 
     def features(self, spec: FilterSpec, device: "Device") -> dict[str, float]:
-        """Return what LUTs and flip-flops are counted by."""
+        """Return the features from which LUTs and flip-flops are predicted."""
         named = features(*of_spec(spec), device, spec.key_bits)
         return {name: float(values[0]) for name, values in named.items()}
 
@@ -100,7 +100,7 @@ class PlannedRing(PlannerFamily):
         return int(block_rams(*of_spec(spec), device, spec.key_bits)[0])
 
     def lowest_rate(self, requirement: Requirement) -> float | None:
-        """Judge the largest filters of a few shapes."""
+        """Return the lowest rate of the largest filters of a few shapes."""
         every = sized(self.name, replace(requirement, false_positive_rate=1e-300))
         largest = sizes(requirement.any_size)[every.most]
         order = np.argsort(log_rates(every.shapes, largest), kind="stable")[:_JUDGED]
@@ -117,7 +117,7 @@ class PlannedRing(PlannerFamily):
         return float(found.trace.min()) / requirement.window - 1 if len(found) else None
 
     def bindings(self, spec: FilterSpec, requirement: Requirement) -> list[Binding]:
-        """Return what breaks for each parameter that is one step of the space smaller."""
+        """Return the broken constraint for each parameter that is one step smaller."""
         broken = (
             (field, value, _broken(shape, size, requirement))
             for field, value, shape, size in _smaller(spec, requirement)
@@ -127,15 +127,15 @@ class PlannedRing(PlannerFamily):
 
 @dataclass(frozen=True)
 class Sized:
-    """Shapes, each with the smallest size that may keep the rate, by `lower_bounds`.
+    """Shapes, each with the smallest size that may meet the rate by `lower_bounds`.
 
     Attributes
     ----------
     shapes : Shapes
     number : ndarray of int, shape (n,)
-        Index of the size in `sizes`; `NONE` if no possible size keeps the rate.
+        Index of the size in `sizes`; `NONE` if no possible size meets the rate.
     most : ndarray of int, shape (n,)
-        Number of the largest possible size; `NONE` if there is none.
+        Index of the largest possible size; `NONE` if there is none.
     """
 
     shapes: Shapes
@@ -147,7 +147,7 @@ class Sized:
 
 
 def sized(family: str, requirement: Requirement, *, fitting: bool = True) -> Sized:
-    """Find the smallest size of every shape of a family that has the slack, by bisection.
+    """Find, by bisection, the smallest size of every shape of a family within the slack.
 
     If `fitting`, only filters that fit on the device count.
     """
@@ -171,9 +171,9 @@ def sized(family: str, requirement: Requirement, *, fitting: bool = True) -> Siz
 
 
 def _first(found: Shapes, grid: Ints, holds: Callable[[Shapes, Ints], Bools]) -> Ints:
-    """Return the number of the first size for which something holds, which then does for all after.
+    """Return the index of the first size for which a condition holds, which then stays true.
 
-    The length of the grid where it holds for none.
+    Returns the length of the grid if the condition never holds.
     """
     low, high = np.full(len(found), -1), np.full(len(found), len(grid))
     while (left := np.flatnonzero(high - low > 1)).size:
@@ -200,7 +200,7 @@ def by_cost(found: Sized, requirement: Requirement) -> Iterator[Found]:
         if judged and (requirement.device is None or in_time(unit_profile(spec), requirement)):
             yield Found(spec, rank[0])
         elif not judged and spec.worst_false_positive_rate > requirement.false_positive_rate:
-            # The bound was too low.
+            # The rate exceeds its lower bound and the required rate.
             numbers[index] += 1
             if numbers[index] <= found.most[index]:
                 one = found.shapes[np.array([index])]
@@ -212,9 +212,9 @@ def by_cost(found: Sized, requirement: Requirement) -> Iterator[Found]:
 
 
 def _ranks(found: Shapes, size: Ints, requirement: Requirement) -> list[tuple[float, ...]]:
-    """Return cost, bits, memories, rate and shape of each filter, which are compared in this order.
+    """Return cost, bits, memories, rate and shape of each filter, in order of comparison.
 
-    The rate is 0 until it is known, which is before equals are told apart.
+    The rate is 0 until it is known, which is before ties are resolved.
     """
     segments = found.ring_segments + (0 if requirement.any_size else 1)
     bits: Floats = (segments * found.parts * part_bits(found, size)).astype(np.float64)

@@ -34,18 +34,18 @@ BLOCK_BITS = {"apbbf": (32, 64, 128, 256, 512), "blocked-gebf": (32, 64, 128, 25
 """B; parts have 8 bits or more of it."""
 
 LARGEST_CLEAR = 256
-"""Bits of a memory that are zeroed per clock."""
+"""Bits of a memory that are zeroed per cycle."""
 
 LEAST_CELLS = 8
-"""Bits of one part of a block, at least."""
+"""Fewest bits of one part of a block."""
 
 _MOST_BITS = 2.0**48
-"""Bits of all segments that no specification has."""
+"""Number of bits that exceeds every specification."""
 
 
 @dataclass(frozen=True)
 class Shapes:
-    """Filters of one family but for their size.
+    """Filters of one family, without their sizes.
 
     Attributes
     ----------
@@ -97,12 +97,12 @@ class Shapes:
 
     @property
     def blocked(self) -> bool:
-        """Whether a key has its bits in one block of each segment."""
+        """Whether the bits of a key are in one block of each segment."""
         return self.family in BLOCK_BITS
 
     @property
     def partitioned(self) -> bool:
-        """Whether each segment has hash functions of its own."""
+        """Whether each segment has its own hash functions."""
         return self.family in ("apbf", "apbbf")
 
     @property
@@ -111,7 +111,7 @@ class Shapes:
         return self.block_bits // self.parts if self.blocked else np.ones_like(self.parts)
 
     def spec(self, index: int, size: int, requirement: Requirement) -> FilterSpec:
-        """Build the specification of the shape of number `index`, in a size as `sizes` has."""
+        """Build the specification of shape number `index`, in a size from `sizes`."""
         arrays = (self.run, self.generations, self.parts, self.block_bits)
         run, generations, parts, block_bits = (int(array[index]) for array in arrays)
         values: dict[str, Any] = {"family": self.family, "window": self.window}
@@ -136,7 +136,7 @@ class Shapes:
 
 
 def shapes(family: str, requirement: Requirement) -> Shapes:
-    """Return all shapes of a family that are searched, whether they can meet anything or not."""
+    """Return all shapes of a family that are searched."""
     blocks = BLOCK_BITS.get(family, (0,))
     parts = PARTS[family]
     if family == "blocked-gebf" and not requirement.any_size:
@@ -151,7 +151,7 @@ def shapes(family: str, requirement: Requirement) -> Shapes:
     if found.span is not None:
         # Hardware has generations of two ticks or more.
         found = found[found.aged < found.span.ticks]
-    # More generations than insertions are generations without any.
+    # With more generations than insertions, some generations would be empty.
     kept = found.generations <= found.window
     if found.blocked:
         kept &= found.block_cells >= LEAST_CELLS
@@ -174,7 +174,7 @@ def aged_generations(run: Ints, requirement: Requirement) -> Ints:
 
 
 def sizes(any_size: bool) -> Ints:
-    """Return the sizes that are tried, shape (sizes,): bits of a part, or blocks.
+    """Return the sizes to try, shape (sizes,): bits of a part, or blocks.
 
     Powers of two; with `any_size`, integers of 7 binary digits and zeros after them.
     """
@@ -193,7 +193,7 @@ def part_bits(shapes: Shapes, size: Ints) -> Ints:
 
 
 def clear_width(shapes: Shapes, size: Ints) -> Ints:
-    """Bits to zero per clock, so that a segment is clear within a generation and a clock.
+    """Bits to zero per cycle, so that a segment is clear within a generation and a cycle.
 
     Parameters, result: as for `part_bits`.
     """
@@ -203,9 +203,9 @@ def clear_width(shapes: Shapes, size: Ints) -> Ints:
 
 
 def too_large(shapes: Shapes, size: Ints, requirement: Requirement) -> Bools:
-    """Whether the models cannot have the size, or the hardware cannot if it is asked for.
+    """Return whether models, or the hardware if required, do not support the size.
 
-    What is larger than a size that is too large is so too. Sizes and result: as for `part_bits`.
+    If a size is too large, all larger sizes are too. Sizes and result: as for `part_bits`.
     """
     bits = part_bits(shapes, size).astype(np.float64) * shapes.parts * shapes.ring_segments
     beyond = bits >= _MOST_BITS

@@ -35,25 +35,25 @@ from .cost import TAG_BITS
 from .requirement import PLANNER_FAMILIES, Binding, PlannerFamily, Requirement, buildable
 
 MOST_DEPTH = 1 << 14
-"""Cells of a memory in hardware, at most: the bits of a block RAM of an ECP5."""
+"""Most cells of a memory in hardware: the bits of a block RAM of an ECP5."""
 
 MOST_ROWS = 1 << 30
-"""Rows of a golden dictionary, at most."""
+"""Most rows of a golden dictionary."""
 
 LEAST_REST = 16
-"""Cycles of which the sweep of a timing filter that counts insertions takes one, at least."""
+"""Fewest cycles between two sweep accesses of a timing filter that counts insertions."""
 
 MOST_STAMP_BITS = 64
-"""Bits of a stamp, at most."""
+"""Most bits of a stamp."""
 
 _MOMENTS = 33
-"""Moments of a block at which rates are taken, at most."""
+"""Most moments of a block at which rates are computed."""
 
 _ROWS_PER_KEY = 32
-"""Rows that are tried, to a key of the window, at most: more of them save no column."""
+"""Most rows per key of the window that are tried: more rows save no column."""
 
 _LEAST_SHARE = 1e-12
-"""Share of the cells that may be touched from which on there are not too many cells."""
+"""Share of touched cells below which a filter has too many cells."""
 
 
 class Stamped(PlannerFamily, ABC):
@@ -71,14 +71,14 @@ class Stamped(PlannerFamily, ABC):
 
     @abstractmethod
     def own_features(self, spec: Any) -> dict[str, int]:
-        """Return the features of `spec` that other families do not have."""
+        """Return the features of `spec` that other families lack."""
 
     def waiting(self, spec: Any, profile: Any) -> Iterator[tuple[int, int]]:
         """Yield words and width of memories of `spec`, by its `profile`, in which windows wait."""
         yield from ()
 
     def features(self, spec: Any, device: Device) -> dict[str, float]:
-        """Return what LUTs and flip-flops of `spec` are counted by."""
+        """Return the features from which LUTs and flip-flops of `spec` are predicted."""
         profile = _profile(spec, device)
         depth = hash_latency(spec.key_bits, levels=profile.levels)
         named = {
@@ -109,7 +109,7 @@ class Stamped(PlannerFamily, ABC):
         return self.memories(spec) * self._inferred(spec, device).tables if inferred else 0
 
     def _inferred(self, spec: Any, device: Device) -> Inferred:
-        """Return what each memory of cells takes where yosys chooses its block RAMs."""
+        """Return the area of each memory of cells if yosys chooses its block RAMs."""
         depth, width, reads = self.cells(spec)
         forced = is_inferred(device.family)
         return inferred_memory(device.family, depth=depth, width=width, reads=reads, forced=forced)
@@ -120,7 +120,7 @@ def _profile(spec: Any, device: Device) -> Any:
 
 
 def _places(profile: Any) -> int:
-    """Places in the result queue, which the latency takes."""
+    """Places in the result queue, from the latency."""
     return 1 << int(ceil_log(2, profile.latency + ACCEPT_LAG + 1))
 
 
@@ -169,7 +169,7 @@ class Dictionary(Stamped):
         return f"{self.name}, moves" if spec.moves else self.name
 
     def cells(self, spec: WindowDictionarySpec) -> tuple[int, int, list[range]]:
-        """The sweep reads whether a cell is used, and its time; with moves all of it."""
+        """The sweep reads the valid bit and the time of a cell; with moves, the whole cell."""
         whole = range(spec.cell_bits)
         swept = whole if spec.moves else range(1 + spec.timestamp_bits)
         return spec.rows, spec.cell_bits, [whole, swept]
@@ -211,7 +211,7 @@ class Dictionary(Stamped):
 
 
 class Timing(Stamped):
-    """Timing filters: those of all numbers of hashes."""
+    """Timing filters with all numbers of hashes."""
 
     @abstractmethod
     def keys(self, spec: Any, requirement: Requirement) -> tuple[int, int]:
@@ -247,7 +247,7 @@ class Timing(Stamped):
         return (1 + (spec.window_blocks + 1).bit_length() + spec.hashes.bit_length(),)
 
     def waiting(self, spec: Any, profile: Any) -> Iterator[tuple[int, int]]:
-        """Windows wait for hash and cells of `spec`, as long as its `profile` says."""
+        """Windows wait for hash and cells of `spec`, for the time in its `profile`."""
         left = profile.latency_terms["hash"] + profile.latency_terms["cells"]
         while (cycles := min(left, PAGE_WORDS + 1)) > 1:
             yield cycles - 1, spec.window_blocks.bit_length()
@@ -264,7 +264,7 @@ class Timing(Stamped):
         }
 
     def bindings(self, spec: Any, requirement: Requirement) -> list[Binding]:
-        """Return what breaks of `spec` with fewer cells, or a hash less."""
+        """Return the constraints that break in `spec` with fewer cells, or one hash fewer."""
         found = []
         fewer = spec.cells - 1 if requirement.any_size else spec.cells // 2
         for name, less in (("cells", fewer), ("hashes", spec.hashes - 1)):
@@ -283,7 +283,7 @@ class CountedTiming(Timing):
     answers = "age in blocks, any window"
 
     def specs(self, requirement: Requirement) -> Iterator[PartitionedTimingSpec]:
-        """Yield filters with the shortest stamps that leave the sweep its time."""
+        """Yield filters with the shortest stamps that leave enough time for the sweep."""
         block = 1
         while block <= requirement.window:
             window = -(-requirement.window // block) * block
@@ -299,7 +299,7 @@ class CountedTiming(Timing):
             block *= 2
 
     def keys(self, spec: PartitionedTimingSpec, requirement: Requirement) -> tuple[int, int]:
-        """Return the keys of the window, and those with its slack."""
+        """Return the keys of the window, without and with its slack."""
         return spec.window, spec.window + spec.slack
 
     def slack(self, spec: PartitionedTimingSpec, requirement: Requirement) -> float:
@@ -315,7 +315,7 @@ class CountedTiming(Timing):
         return spec.cells, spec.stamp_bits, [range(spec.stamp_bits)]
 
     def bindings(self, spec: PartitionedTimingSpec, requirement: Requirement) -> list[Binding]:
-        """Return what breaks with fewer cells, a hash less, or shorter stamps."""
+        """Return the constraints that break with fewer cells, one hash fewer, or shorter stamps."""
         found = super().bindings(spec, requirement)
         if not requirement.any_size:
             bits = spec.stamp_bits - 1
@@ -332,7 +332,7 @@ class TimedTiming(Timing):
     answers = "age in ticks, any window"
 
     def specs(self, requirement: Requirement) -> Iterator[TimedTimingSpec]:
-        """Yield filters with the shortest stamps of which there is hardware in time."""
+        """Yield filters with the shortest stamps for which hardware meets its timing."""
         span = requirement.span
         assert span is not None
         for parts in _parts(requirement.window, requirement):
@@ -340,7 +340,7 @@ class TimedTiming(Timing):
             yield from _shortest(spec, spec.stamp_bits, lambda one: buildable(one, requirement))
 
     def keys(self, spec: TimedTimingSpec, requirement: Requirement) -> tuple[int, int]:
-        """Return the keys of the span's ticks, and those with the present tick."""
+        """Return the keys of the span's ticks, without and with the present tick."""
         ticks, last = spec.window_blocks, requirement.window
         return last * ticks // (ticks + 1), last
 
@@ -350,13 +350,13 @@ class TimedTiming(Timing):
 
 
 def _shortest(spec: Any, least: int, suits: Callable[[Any], bool]) -> Iterator[Any]:
-    """Yield the filter with the shortest stamps of `least` bits or more that suit, if any do."""
+    """Yield the filter with the shortest possible stamps of at least `least` bits, if any."""
     longer = (replace(spec, stamp_bits=bits) for bits in range(least, MOST_STAMP_BITS + 1))
     yield from islice(filter(suits, longer), 1)
 
 
 def _parts(keys: int, requirement: Requirement) -> Iterator[dict[str, Any]]:
-    """Yield numbers of hashes, with the fewest cells of a part that keep the rate, and the keys."""
+    """Yield numbers of hashes, the fewest cells per part that meet the rate, and the keys."""
     key = {"key_bits": requirement.key_bits, "seed": requirement.seed}
     for hashes in HASHES:
         if requirement.false_positive_rate ** (1 / hashes) < _LEAST_SHARE:

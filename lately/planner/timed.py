@@ -1,4 +1,4 @@
-"""Models for a window that is a span of time, of which there is no hardware."""
+"""Models for a window of time that have no hardware."""
 
 import math
 from dataclasses import dataclass, replace
@@ -22,13 +22,13 @@ class TimedModel:
     model : str
         Class of `lately.golden`.
     parameters : dict of str to int
-        Arguments of its constructor, except for `span`, whose unit is that of the timestamps.
+        Arguments of its constructor, except `span`, which has the unit of the timestamps.
     bits : int
         Memory of cells or slices, without timestamps of slices, at the required rate.
     worst_false_positive_rate : float
-        At that rate, keys distinct.
+        Rate at the required rate of insertions, with distinct keys.
     slack : float
-        How much longer a key may leave a trace, in spans, at that rate.
+        Slack in spans, at the required rate of insertions.
     when_the_rate_changes : str
     """
 
@@ -41,9 +41,9 @@ class TimedModel:
 
 
 def timed_models(requirement: Requirement) -> list[TimedModel]:
-    """Return the cheapest of each kind for ``requirement.window`` keys in a span.
+    """Return the cheapest model of each kind for ``requirement.window`` keys in a span.
 
-    Of the requirement, window, rate, slack and `any_size` count.
+    Only window, rate, slack and `any_size` of the requirement are used.
     """
     counted = replace(requirement, span=None)
     found = (_growing(counted), _timing(counted))
@@ -51,7 +51,7 @@ def timed_models(requirement: Requirement) -> list[TimedModel]:
 
 
 def _growing(requirement: Requirement) -> TimedModel | None:
-    """Size slices as the model does, for half of their bits to be set by k generations."""
+    """Size slices as the model does: k generations set half of the bits."""
     found = shapes("apbf", requirement)
     if (longest := requirement.longest_trace) is not None:
         found = found[found.trace <= longest]
@@ -76,7 +76,7 @@ def _growing(requirement: Requirement) -> TimedModel | None:
 
 
 def _timing(requirement: Requirement) -> TimedModel | None:
-    """Take as many cells as the rate needs, for each number of hash functions."""
+    """Choose the cells that the rate needs, for each number of hash functions."""
     window = requirement.window
     sizes = timing_sizes(window, requirement.false_positive_rate)
     cells, hashes = sizes["cells"], sizes["hashes"]
