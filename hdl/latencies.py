@@ -165,9 +165,9 @@ def address_registers(blocks: Any, *, lanes: int = 1) -> Any:
 def memory_latency(*, bits: Any, clear: Any, registers: Any = 1) -> Any:
     """Return the cycles from an address to its bit, for a part of `bits`, `clear` at a time.
 
-    `registers` lead to the memory, and two are the block RAM. The bit is selected from the words
-    of all block RAMs by `SELECTED_DIGITS` binary digits per cycle; where more than two registers
-    lead to the memory, one leads from it.
+    `registers` are in front of the memory, and the block RAM has two. `SELECTED_DIGITS` address
+    bits per cycle then select the bit from the words of all block RAMs. If more than two registers
+    are in front of the memory, one follows it.
     """
     _, rows = memory_shape(bits=bits, clear=clear)
     selection = ceil_log(1 << SELECTED_DIGITS, rows * clear)

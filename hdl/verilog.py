@@ -23,19 +23,19 @@ TOP = "lately_unit"
 def time_options(
     spec: Specification, *, ticks: str | None = None, time_bits: int = TIME_BITS
 ) -> dict[str, Any]:
-    """Return the options of a simulated unit that ticks need, if it has any.
+    """Return the options for the ticks of a simulated unit; empty without ticks.
 
     Parameters
     ----------
     spec : Specification
     ticks, time_bits
-        As of `lately.hdl.profile.UnitOptions`; more bits if the window needs them. By default
-        requests have times, if they can.
+        As for `lately.hdl.profile.UnitOptions`; the width grows if the window needs more bits. By
+        default requests have times if the unit allows it.
 
     Raises
     ------
     SpecificationError
-        If a silence could not be longer than the span.
+        If the gap between requests could not exceed the span.
     """
     profile = unit_profile(spec)
     if not profile.ticks:

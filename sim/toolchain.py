@@ -236,9 +236,9 @@ def models(memory: str, *, inverted: bool = False) -> list[Path]:
 
 
 def cell_models(*cells: str, strict: bool = False, inverted: bool = False) -> list[Path]:
-    """Return the models of `cells` in the order in which tools have to read them.
+    """Return the models of `cells` in the order of compilation.
 
-    If they are `strict`, more is garbage, and `inverted` another one; see `models`.
+    `strict` and `inverted` are as for `models`.
     """
     names = [*["strict"] * strict, *["inverted"] * inverted, *["garbage"] * bool(cells), *cells]
     return [MODELS / f"{name}.v" for name in names]

@@ -17,7 +17,7 @@ _SEED = 1
 
 
 def bench_values(design: Design) -> dict[str, Any]:
-    """Return what the templates of test bench and instance name.
+    """Return the values for the templates of test bench and instance.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def bench_values(design: Design) -> dict[str, Any]:
 
 
 def _settled(design: Design, pause: int) -> int:
-    """Return the cycles from reset until an input that cannot wait takes all that comes."""
+    """Return the cycles from reset until an input without ready accepts all requests."""
     if design.input_waits:
         return 8
     return KEY_CYCLES if design.frames else pause + int(design.component.unit.latency)
@@ -139,7 +139,7 @@ def _connections(
     results: list[Port],
     resets: dict[str, int],
 ) -> dict[str, str]:
-    """Return what the test bench connects to each port."""
+    """Return the expression that the test bench connects to each port."""
     found = {port.name: port.name for port in ports}
     found |= {name: f"{len(getattr(component, name))}'d{value}" for name, value in resets.items()}
     found |= {name: name for name in (component.CLOCK, component.RESET)}

@@ -181,7 +181,7 @@ class Design:
 
     @property
     def _kind(self) -> str:
-        """Kind of the memory: what comes before "-strict"."""
+        """Kind of the memory: the part before "-strict"."""
         return self.memory.split("-")[0]
 
     @property
@@ -201,7 +201,7 @@ class Design:
 
     @property
     def input_waits(self) -> bool:
-        """Whether what comes can wait."""
+        """Whether the input supports back-pressure."""
         return self.frame_options.ready if self.frames else self.waits
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Frames and what the golden deduplicator lets through, as values of an exported module's ports."""
+"""Frames and the expected output of the deduplicator, as values of an exported module's ports."""
 
 import random
 
@@ -12,11 +12,11 @@ _SHORTEST, _LONGEST = 14, 80
 _SHORTEST_OF_LINE = 60
 """Bytes of a frame at least, if the input cannot wait."""
 _AGAIN = 0.4
-"""How often a frame is one of those before."""
+"""Probability that a frame repeats an earlier frame."""
 
 
 def frame_vectors(design: Design, *, seed: int) -> Vectors:
-    """Return the transfers of random frames and of those that leave; duplicates are dropped.
+    """Return the transfers of random frames and of the output, from which duplicates are dropped.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ _AVALON = {
 
 
 def litex_values(design: Design) -> dict[str, Any]:
-    """Return what the template of the LiteX module names.
+    """Return the values for the template of the LiteX module.
 
     Parameters
     ----------

@@ -125,7 +125,7 @@ def share(modules: list[RtlilModule]) -> list[RtlilModule]:
 def instances(
     lines: list[str], stand_ins: Mapping[str, tuple[str, Mapping[str, str]]]
 ) -> Iterator[str]:
-    """Yield lines in which instances are of the modules that stand in for theirs."""
+    """Yield the lines with each instance's module replaced by its stand-in."""
     ports: Mapping[str, str] = {}
     for line in lines:
         if line.startswith("  cell "):

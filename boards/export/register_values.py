@@ -1,4 +1,4 @@
-"""What the files on the registers of an exported unit tell."""
+"""Values for the register files of an exported unit."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ SOFTWARE = {
 
 
 def register_values(design: Design) -> dict[str, Any]:
-    """Return what the templates on registers name; nothing without a bus.
+    """Return the values for the templates of registers; empty without a bus.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from .design import Design
 _CODES = [Operation.QUERY, Operation.INSERT, *[Operation.CHECK_AND_INSERT] * 4]
 _ALONE = 0.02
 _KEYS = 24
-"""Different keys, of which many are asked for more than once."""
+"""Number of different keys; many of them are queried more than once."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class _Step(NamedTuple):
 
 
 def vectors(design: Design, count: int, *, seed: int) -> Vectors:
-    """Return random transfers and the results that they must have; no tick comes between them.
+    """Return random transfers and their expected results; no tick occurs between them.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def _beats(design: Design, count: int, rng: np.random.Generator) -> Iterator[lis
 
 
 def _asked_range(design: Design) -> tuple[int, int]:
-    """Return the least and greatest window, or class, that a query may ask by."""
+    """Return the least and greatest window, or class, of a query."""
     spec = design.spec
     if not spec.query_field:
         return 1, 1
@@ -114,7 +114,7 @@ def table_layout(design: Design) -> Any:
 def bench_thresholds(design: Design) -> NDArray[np.int64]:
     """Return the table that the test bench loads: the address of an entry modulo all thresholds.
 
-    Its shape is that of `lately.golden.DecisionTable.thresholds`.
+    It has the shape of `lately.golden.DecisionTable.thresholds`.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def bench_thresholds(design: Design) -> NDArray[np.int64]:
 
 
 def _answers(design: Design, steps: list[_Step]) -> Iterator[dict[str, int]]:
-    """Yield the fields of each operation's result, but for its tag."""
+    """Yield the fields of the result of each operation, except the tag."""
     codes = np.array([step.code for step in steps], np.uint8)
     keys = np.array([step.key for step in steps], np.uint64)
     asked = np.array([step.asked for step in steps])

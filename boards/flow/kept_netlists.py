@@ -24,7 +24,7 @@ def cache_directory() -> Path:
 class KeptNetlist:
     """A netlist in `folder`, found by all the `texts` that determine it.
 
-    One that is damaged is as if it were not there.
+    A damaged netlist is ignored.
     """
 
     def __init__(self, folder: Path, *texts: str) -> None:

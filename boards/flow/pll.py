@@ -13,7 +13,7 @@ from .limits import limits_table
 
 
 class ClockError(LatelyError, ValueError):
-    """No PLL of the family makes the clock that is asked for."""
+    """No PLL of the family can generate the requested clock."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ LIMITS: Mapping[str, Limits] = {
 """Limits by family of devices."""
 
 TOLERANCE = Fraction(1, 10)
-"""Share by which the clock that is made may differ from what is asked for."""
+"""Largest relative difference between the output clock and the requested clock."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Setting:
 
 
 def find_setting(family: str, *, input_hz: int, wanted_hz: int) -> Setting:
-    """Return the setting whose output is nearest to what is wanted.
+    """Return the setting whose output is nearest to the requested clock.
 
     Among equals, the one with the fastest phase detector, which keeps the
     jitter low, and then with the oscillator farthest from its limits.
@@ -152,7 +152,7 @@ def _within(hz: Fraction, limits_mhz: tuple[float, float]) -> bool:
 
 
 class PLL(Elaboratable):
-    """A loop between the pin of the board's oscillator and a clock domain.
+    """PLL between the oscillator pin of the board and a clock domain.
 
     Parameters
     ----------
@@ -164,9 +164,9 @@ class PLL(Elaboratable):
     Attributes
     ----------
     clk : Signal
-        The clock that is made.
+        The output clock.
     locked : Signal
-        Whether it is steady. In no clock domain.
+        Whether the output clock is stable. Asynchronous.
     """
 
     def __init__(self, *, setting: Setting, pin: io.SingleEndedPort) -> None:
@@ -220,7 +220,7 @@ class ECP5PLL(PLL):
 
 
 class ICE40PLL(PLL):
-    """SB_PLL40_CORE, which can stand anywhere and takes its input from a net."""
+    """SB_PLL40_CORE, which has no fixed place and takes its input from a net."""
 
     cell = "SB_PLL40_CORE"
 
@@ -248,7 +248,7 @@ class ICE40PLL(PLL):
 
 
 class ICE40PadPLL(ICE40PLL):
-    """SB_PLL40_PAD, which stands at its own pin and takes the pin's input, and its buffer."""
+    """SB_PLL40_PAD at a dedicated pin, with the input buffer of this pin."""
 
     cell = "SB_PLL40_PAD"
 

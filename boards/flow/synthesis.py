@@ -28,7 +28,7 @@ _CELL_SUFFIX = re.compile(r"_(TRELLIS_FF|SB_DFF[A-Z]*|DFFN?[SRPC]?E?)_Q.*$|_(DFF
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """Look-up tables, flip-flops and block RAMs (`lut`, `ff`, `bram`) of a netlist."""
+    """LUTs, flip-flops and block RAMs (`lut`, `ff`, `bram`) of a netlist."""
 
     lut: int
     ff: int
@@ -146,8 +146,7 @@ class SynthesisReport(Placement):
     def logic_cells(self) -> int:
         """Logic cells of an iCE40; 0 on other devices.
 
-        Each register of the harness takes a cell, which is not counted, nor are its tables, which
-        share those cells.
+        The cells of the harness are not counted: one per register, shared with the LUTs.
         """
         return max(0, self.utilisation.get("ICESTORM_LC", 0) - self.harness_ff)
 
@@ -174,8 +173,8 @@ class SynthesisReport(Placement):
 def with_limits(figures: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a placement that may be on record from before limits were known.
 
-    Then its `fmax_mhz` was that of static timing, and segments of an ECP5 were in block RAMs
-    that read before they write, one bit at a time. The `figures` are as of `Placement.to_dict`.
+    In such a record `fmax_mhz` is the result of static timing, and segments of an ECP5 are in block
+    RAMs that read before they write, one bit at a time. `figures` are as from `Placement.to_dict`.
 
     Raises
     ------
@@ -290,7 +289,7 @@ def synthesize(
 def placement(
     device: Device, netlist: dict[str, Any], timing: dict[str, Any], unit: str = "unit"
 ) -> dict[str, Any]:
-    """Return fields of a `Placement`: those that yosys' `netlist` and nextpnr's `timing` tell.
+    """Return the fields of a `Placement` that yosys' `netlist` and nextpnr's `timing` determine.
 
     The `unit` is as for `describe_critical_path`.
 
@@ -439,9 +438,9 @@ def slowest_clock(report: dict[str, Any]) -> tuple[str, float]:
 
 
 def describe_critical_path(report: dict[str, Any], clock: str, unit: str = "unit") -> str:
-    """Put the slowest path of a `clock` in nextpnr's `report` into words.
+    """Describe the slowest path of a `clock` in nextpnr's `report`.
 
-    They say so if it has nothing to do with the `unit`, which is a path of names.
+    The text says so if the path is outside the `unit`, which is a path of names.
     """
     steps = next(
         entry["path"]

@@ -86,7 +86,7 @@ class BusWord:
 
     @property
     def writable(self) -> bool:
-        """Whether it can be written."""
+        """Whether the word has writable bits."""
         return any(field.access is not Access.READ for field in self.fields)
 
 

@@ -1,1 +1,1 @@
-"""The window dictionary as a pipelined unit, with entries that move or never do."""
+"""The window dictionary as a pipelined unit, with or without moves of entries."""

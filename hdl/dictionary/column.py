@@ -1,4 +1,4 @@
-"""A column of a dictionary: its cells, their answers about a digest, and who writes them."""
+"""A column of a dictionary: its cells, their comparison with a digest, and the writes."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -14,15 +14,15 @@ from .visitor import Visitor, VisitSignature
 
 
 class Column(wiring.Component):
-    """Cells that one port reads for operations. The other port writes for them, and is shared.
+    """Cells of a column: one port reads for operations, the other port writes and is shared.
 
-    Operations have the second port first. A `Visitor` follows if entries move, then the `Sweep`.
-    A cell that is read in the very cycle of its write, when the memory promises nothing, is taken
-    for empty: the user knows the writes of operations.
+    Operations have priority at the write port, then the `Visitor` if entries move, then the
+    `Sweep`. If a cell is read in the cycle of its write, the word is undefined and the cell counts
+    as empty; `Placement` tracks the writes of operations.
 
-    With "parity" an upset cell is neither a match nor free, and `doubted`, until the sweep gives it
-    an unknown digest and the present number, and that has expired. With "tmr" the memory has three
-    copies, and the sweep rewrites a copy that differs from the other two.
+    With "parity" an upset cell is `doubted`, and neither a match nor free. The sweep gives it an
+    unknown digest and the current number; it is usable again when this entry has expired. With
+    "tmr" the memory has three copies, and the sweep rewrites a copy that differs from the others.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ class Serializer(wiring.Component):
     start : int
         Cycles from reset to the first CLEAR.
     check : bool
-        Whether there is `opens`.
+        Whether the port `opens` exists.
 
     Members
     -------
@@ -37,9 +37,9 @@ class Serializer(wiring.Component):
     clean : In(1)
         Whether the spare is clean.
     fill : Out(1)
-        While an operation is held that turns the ring.
+        High while an operation that turns the ring is held.
     clears : Out(1)
-        Whether it clears. Steady from `fill` to the next arrival.
+        Whether the held operation clears. Stable from `fill` to the next arrival.
     release : Out(1)
         The held operation takes effect, two cycles later.
     result : Out(1)
@@ -49,7 +49,7 @@ class Serializer(wiring.Component):
     open : Out(1)
         Pulse: the gate may open.
     opens : Out(1)
-        If there is: such a pulse is on its way, or waits for the spare.
+        With `check` only: a pulse of `open` is pending, or waits for the spare.
 
     Errors: as `require_integer`.
     """
@@ -147,7 +147,7 @@ class Gate(wiring.Component):
     clean : In(1)
         Whether the spare is clean.
     fill : Out(1)
-        While an operation waits that turns the ring.
+        High while an operation that turns the ring waits.
     valid, query, insert : Out(1)
         The operation: a result is due, it queries, it inserts.
     event : Out(1)

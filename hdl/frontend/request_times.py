@@ -28,9 +28,9 @@ class Stamps(wiring.Component):
     -------
     i, o : stream.Signature(request)
     tick, target, far : Out
-        For a `TimeWindow` that is stamped.
+        For a `TimeWindow` with `stamped`.
     idle : In(1)
-        As that says.
+        From the `TimeWindow`.
 
     Raises
     ------

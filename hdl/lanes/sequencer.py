@@ -110,13 +110,13 @@ class Sequencer(wiring.Component):
         The step is the first of another entry.
     lane : Out(range(lanes))
     control : Out(Control)
-        Of the step, `LATENCY` cycles after `lane`. All low without one.
+        Flags of the step, `LATENCY` cycles after `lane`. All low without a step.
     last : Out(1)
         With `control`: the entry is done.
     slot : Out
-        With `control`: that of the entry.
+        With `control`: slot of the entry.
     of_lane : Out(lanes)
-        With `control`: the lane whose operation it is.
+        With `control`: lane of the operation, one-hot.
     """
 
     LATENCY = STEP_LATENCY

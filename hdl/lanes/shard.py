@@ -19,9 +19,8 @@ from .sequencer import Entry, OrderedEntry, RingCommand, Sequencer, ordered_step
 class Shard(wiring.Component):
     """Queue, pipeline and results of a shard.
 
-    Takes entries at any time and trusts its user to count them: at most
-    `DEPTH` are in it. Entries take effect in order, the lanes of each in
-    theirs.
+    A shard accepts an entry in any cycle. The component in front of it must count the entries: at
+    most `DEPTH` fit. Entries take effect in order, and so do the lanes of each entry.
 
     Parameters
     ----------
@@ -44,15 +43,15 @@ class Shard(wiring.Component):
     done : Out(count_bits(slots))
         Entries that are done, modulo a power of two. Their results can be read.
     slot : In
-        Slot of which results are read.
+        Slot whose results are read.
     results : Out(lanes * verdict bits)
-        Of each lane ``seen``, then ``age``, if its operation was one of the shard's; `latency`
+        For each lane ``seen``, then ``age``, if the shard performed its operation; `latency`
         cycles after `slot`.
     upset : Out(1)
         If memories are protected: as `fault` of a `lately.hdl.control.CoreSignature`.
     illegal : Out(1)
-        If the unit watches its state: ring or queue are in one that no entries bring about, or
-        a count of entries is not that.
+        If the unit checks its state: the state of the ring or queue is illegal, or a count of
+        entries is wrong.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Several keys a cycle: one window, whose bits are divided among shards."""
+"""Unit for several keys per cycle: shards divide the bits of one window."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring

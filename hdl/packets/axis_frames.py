@@ -20,7 +20,7 @@ class ControlledDeduplicator(Controlled):
     bus : str
         One of `lately.hdl.bus.controlled.BUSES`.
     version : tuple of int
-        That of Lately.
+        Version of Lately.
 
     Members
     -------

@@ -103,9 +103,9 @@ class RingProfile(Profile):
 
     @property
     def shard_spec(self) -> FilterSpec:
-        """The filter that one shard is, whose keys are states of 64 bits.
+        """Specification of one shard, whose keys are states of 64 bits.
 
-        Its ring turns with those of the others; its generation is that of all.
+        All shards turn together; the generation counts the insertions of all shards.
         """
         return replace(self.spec, lanes=1, key_bits=64, **self.spec.shard_sizes)
 

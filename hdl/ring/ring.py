@@ -1,4 +1,4 @@
-"""The ring of segments: what turns at a shift, and the spare that is cleared meanwhile."""
+"""The ring of segments: its position, and the clearing of the spare."""
 
 from functools import reduce
 from operator import or_
@@ -14,12 +14,12 @@ from ..pipeline import registered
 class Ring(wiring.Component):
     """Selects the segments that an operation writes, and clears the spare.
 
-    One operation per cycle, whose `set` and `base` come in its own cycle, through LUTs.
+    One operation per cycle. `set` and `base` are valid in the cycle of the operation, through LUTs.
     A shift takes effect between the query and the insertion of its operation: `base` is the
-    position before it, `set` the segments after it. From the next cycle on, the retired segment
-    is cleared for `clear_words` cycles; the next shift may come one cycle after that.
-    A clear returns the ring to its first position and clears all segments in
-    the same way; nothing but idle cycles may follow it for `clear_words` cycles.
+    position before the shift, `set` the segments after it. From the next cycle, the retired
+    segment is cleared for `clear_words` cycles; the next shift may follow one cycle later. A clear
+    returns the ring to its first position and clears all segments in the same way; only idle
+    cycles may follow for `clear_words` cycles.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class Ring(wiring.Component):
     clear_words : int
         Cycles that clearing takes. Power of two.
     check : bool
-        Whether the masks are watched, and that shifts find the spare clean.
+        Whether the ring checks its masks, and checks that the spare is clean at each shift.
 
     Members
     -------

@@ -1,4 +1,4 @@
-"""Oldest of a key's cells, how many are as old, and whether that is within the window."""
+"""Age of a key's oldest cell, number of cells of this age, and comparison with the window."""
 
 from amaranth.hdl import Cat, Const, Module, Mux
 from amaranth.lib import data, wiring
@@ -13,12 +13,12 @@ _DIGIT = 6
 
 
 class TimingVerdict(data.StructLayout):
-    """Answer to a query; the fields as those of `lately.golden.TimingVerdicts`.
+    """Answer to a query, with the fields of `lately.golden.TimingVerdicts`.
 
     Parameters
     ----------
     window : int
-        Longest window, in blocks; ``age`` is one more if a cell has expired.
+        Longest window, in blocks; ``age`` is ``window + 1`` if a cell has expired.
     hashes : int
         Cells of a key.
     """

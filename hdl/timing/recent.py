@@ -31,19 +31,19 @@ def same_address(pipe, name, address, other, flag):
 
 
 def recent_insertion(pipe, address, insert, tick, port, *, distance, most_ticks):
-    """Return whether one of the accesses before an access inserts into its cell.
+    """Return whether a recent access inserted into the cell of an access.
 
     Parameters
     ----------
     pipe : Pipeline
     address, insert, tick : Staged
-        Of the access, in the cycle of its read. Its tick comes before its insertion.
+        The access, in the cycle of its read. Its tick precedes its insertion.
     port : WritePort
-        Has the insertion of the access that is `distance` ahead.
+        Holds the insertion of the access `distance` accesses earlier.
     distance : int
-        Accesses that count.
+        Number of earlier accesses that are compared.
     most_ticks : int
-        Ticks that can come with as many accesses.
+        Most ticks during these accesses.
 
     Returns
     -------

@@ -145,7 +145,7 @@ class Tables:
         return np.full(self._bench.spec.table_shape, value, np.int64)
 
     def drawn(self) -> NDArray[np.int64]:
-        """Return thresholds at random, from one that all keys reach to one that none does."""
+        """Return random thresholds, from one that every key reaches to one that no key reaches."""
         draw, most = self._bench.random, self._bench.spec.hashes + 1
         shape = self._bench.spec.table_shape
         values = [draw.randint(0, most) for _ in range(int(np.prod(shape)))]

@@ -403,7 +403,7 @@ class MovingDictionaryReference(DictionaryReference):
 
     @property
     def outputs(self) -> dict[str, int]:
-        """Counters that no pace of the unit decides."""
+        """Counters that do not depend on the timing of the unit."""
         found = super().outputs
         return {name: found[name] for name in ("operations", "insertions", "hits")}
 

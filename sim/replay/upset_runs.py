@@ -48,7 +48,7 @@ class SentBeats(NamedTuple):
 
 
 class Upset(NamedTuple):
-    """A bit that flips, between two clocks."""
+    """A bit that flips between two clock edges."""
 
     clock: int
     """Clocks of the sequence before."""
