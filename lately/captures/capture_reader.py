@@ -360,7 +360,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
     # Blocks that describe others
 
     def _read_control(self) -> bool:
-        """Read a block that begins a section or describes an interface; tell if it was whole."""
+        """Read a block of a section or an interface; return whether it was complete."""
         if self._end - self._at < 12:
             return False
         new = self._bytes(4) == PCAPNG_MAGIC

@@ -1,4 +1,4 @@
-"""A stream as two taps see it, of which one is behind the other, and what is a copy of what."""
+"""A stream as two taps capture it, one after the other, with its true copies."""
 
 import struct
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _AGAIN = 1 << 62
 
 
 class Source(Protocol):
-    """A capture, or what is read like one."""
+    """A capture, or an object with the same interface."""
 
     name: str
 
@@ -34,29 +34,29 @@ class Source(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Taps:
-    """How two taps see one stream.
+    """Parameters of two taps on one stream.
 
     Attributes
     ----------
     delay, jitter : int
-        Nanoseconds by which the second tap is later: all of `delay`, and up to `jitter` more.
+        Delay of the second tap in nanoseconds: `delay`, plus up to `jitter`.
     loss : float
         Share of the packets that a tap loses.
     vlan : int or None
-        Identifier that the second tap's packets are tagged with.
+        VLAN identifier of the second tap's packets.
     hops : int
-        Routers between the taps, each of which takes one from TTL or hop limit.
+        Routers between the taps; each decrements the TTL or hop limit.
     tunnel : str or None
-        One of `lately.captures.added_headers.TUNNELS`, which the second tap's packets are in. A
-        packet that the tunnel cannot carry stays outside.
+        Tunnel of the second tap's packets, from `lately.captures.added_headers.TUNNELS`. A packet
+        that the tunnel cannot carry stays outside.
     repeats : float
         Share of the packets that are sent again, byte for byte.
     repeat_after : int
-        Nanoseconds after which they are sent again.
+        Nanoseconds after which repeated packets are sent again.
     disorder : int
-        Nanoseconds by which a packet is later in the file than its time, at most.
+        Most nanoseconds by which a packet is later in the file than its time.
     seed : int
-        Of losses, jitter, repeats and disorder.
+        Seed of losses, jitter, repeats and disorder.
 
     Raises
     ------
@@ -81,7 +81,7 @@ class Taps:
 
     @property
     def added(self) -> Added | None:
-        """Header that the second tap's packets have."""
+        """Header of the second tap's packets."""
         if self.tunnel is not None:
             return TUNNELS[self.tunnel]
         return None if self.vlan is None else vlan_tag(self.vlan)
@@ -89,14 +89,14 @@ class Taps:
 
 @dataclass
 class TapResult:
-    """Counts of a stream as two taps see it.
+    """Counts of a stream at two taps.
 
     Attributes
     ----------
     packets : int
-        Of the source.
+        Packets of the source.
     repeats : int
-        Those that are sent again.
+        Packets that are sent again.
     first, second : int
         Those that each tap has.
     copies : int

@@ -110,7 +110,7 @@ def dedup(
 
     A packet is dropped if a packet with the same digest came within the span and within the window,
     which is a number of packets. The first of equal packets is kept. Ctrl-C, SIGTERM and SIGHUP
-    leave a capture of what was read until then. A damaged file is read up to its damage. Figures go
+    leave a capture of all packets read so far. A damaged file is read up to its damage. Figures go
     to standard error if the capture goes to standard output.
 
     \b
@@ -156,7 +156,7 @@ def dedup(
                 jobs=options["jobs"],
             )  # fmt: skip
             lost = getattr(source, "lost", 0)
-            # Here an interrupt does not take away what is whole.
+            # Here an interrupt loses no complete data.
             stack.close()
     head = {"name": source.name, "format": source.format, "files": max(1, len(files.inputs))}
     head |= {"lost": None if live is None else lost}

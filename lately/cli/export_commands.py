@@ -165,7 +165,7 @@ def export(
 ) -> None:
     """Write a filter unit for a project in Verilog, VHDL, FuseSoC or LiteX.
 
-    The folder gets the module in Verilog-2005, an instance to be copied, a test
+    The folder gets the module in Verilog-2005, an instance template, a test
     bench with results of the golden model, a FuseSoC core, a VHDL component, a
     LiteX module, the clock's constraint, a page on ports and fields, and the
     specification; with --bus also the registers as SystemRDL, C, Python and a

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP, which end a command where nothing is lost."""
+"""Ctrl-C, SIGTERM and SIGHUP, which end a command without loss of data."""
 
 import signal
 import threading
@@ -8,21 +8,21 @@ from types import FrameType
 from typing import Any
 
 _ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
-"""Signals that end a command, as far as the system has them."""
+"""Signals that end a command, if the system has them."""
 
 
 class Interrupts:
-    """Whether an interrupt came; calling it returns that."""
+    """Whether an interrupt arrived; a call returns this."""
 
     def __init__(self) -> None:
         self._heard = self._waiting = False
 
     def __call__(self) -> bool:
-        """Return whether an interrupt came."""
+        """Return whether an interrupt arrived."""
         return self._heard
 
     def hear(self) -> None:
-        """Take note of an interrupt, and end a block that waits."""
+        """Record an interrupt, and end a block that waits."""
         self._heard = True
         if self._waiting:
             raise KeyboardInterrupt
@@ -40,7 +40,7 @@ class Interrupts:
 
 @contextmanager
 def interruptible() -> Iterator[Interrupts]:
-    """Yield whether an interrupt came, for a block that ends by itself; the second one acts."""
+    """Yield whether an interrupt arrived, for a block that ends by itself; a second one acts."""
     interrupts = Interrupts()
     with ExitStack() as stack:
 
@@ -54,7 +54,7 @@ def interruptible() -> Iterator[Interrupts]:
 
 @contextmanager
 def handled_by(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Have a `handler` take Ctrl-C, SIGTERM and SIGHUP; ignored signals stay ignored."""
+    """Let a `handler` take Ctrl-C, SIGTERM and SIGHUP; ignored signals stay ignored."""
     before: dict[int, Any] = {}
     # Only the main thread handles signals.
     if threading.current_thread() is threading.main_thread():

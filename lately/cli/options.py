@@ -118,10 +118,10 @@ def trace_options(command: Command) -> Command:
 
 
 def choose(**request: Any) -> "tuple[Specification, int | None]":
-    """Return the filter that the options ask for, and the nanoseconds of its ticks if it has any.
+    """Return the filter of the options, and the nanoseconds of its ticks if it has any.
 
     The `request` has the fields of `lately.planner.choice.FilterRequest`. Errors: as
-    `lately.planner.choice.choice`, but UsageError if the options contradict each other.
+    `lately.planner.choice.choice`, and UsageError if options contradict each other.
     """
     from ..planner.choice import ContradictionError, FilterRequest, choice
 

@@ -17,7 +17,7 @@ class InputFile(click.Path):
     """File that a command reads, or - for standard input: no output may destroy it."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the path; what is wrong with it is reported where it is opened."""
+        """Return the path; errors are reported when the file is opened."""
         with suppress(OSError, ValueError, AttributeError):
             found = os.stat(content_source(value))
             _note(param, ctx, value, (found.st_dev, found.st_ino), "input")

@@ -1,4 +1,4 @@
-"""Progress on standard error, shown only where somebody can see it."""
+"""Progress on standard error, shown only on a terminal."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +15,7 @@ def watched() -> bool:
 
 
 class _Unseen:
-    """Stands for a progress bar where nobody can see it."""
+    """Replaces a progress bar without a terminal."""
 
     def add_task(self, description: str, **fields: Any) -> int:
         return 0
@@ -28,7 +28,7 @@ class _Unseen:
 
 @contextmanager
 def progress_bar(*columns: str) -> Iterator[Any]:
-    """Show a progress bar, which vanishes at its end, where somebody can see it.
+    """Show a progress bar, which disappears at its end, on a terminal.
 
     The columns are "bar", "count", "share", "elapsed", "remaining" and texts as rich formats them.
     """
@@ -53,7 +53,7 @@ def progress_bar(*columns: str) -> Iterator[Any]:
 
 @contextmanager
 def counting_bar(name: str, total: int | None, *columns: str) -> Iterator[Callable[[int], None]]:
-    """Show how many items are done; yield a function that takes how many more are."""
+    """Show the number of finished items; yield a function that adds further items."""
     with progress_bar(*columns) as bar:
         task = bar.add_task(name, total=total)
         yield lambda done: bar.advance(task, done)
@@ -74,7 +74,7 @@ def stage_bar(name: str) -> Iterator[Callable[[str, float], None]]:
 def replay_bar(
     waiting: str, doing: str = "Replaying", kind: str = "operations"
 ) -> Iterator[Callable[[int, float | None], None]]:
-    """Show how much of a stream is done, and what is done before the first of a kind of items.
+    """Show the progress of a stream, and the work before its first item.
 
     Yield a function that takes the items done, and the share of the stream if it is known.
     """
@@ -98,7 +98,7 @@ def replay_bar(
 def parallel_bar(
     waiting: str, kind: str
 ) -> Iterator[Callable[[int, int, Mapping[str, tuple[str, float]]], None]]:
-    """Show the pieces of work, of a kind, that several processes do.
+    """Show the progress of work by several processes.
 
     Yield a `campaigns.engine.Progress`; `waiting` is shown before its first call.
     """

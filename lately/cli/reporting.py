@@ -71,17 +71,17 @@ class OneLineCommand(click.Command):
 
 
 class OneLineErrors(OneLineCommand, click.Group):
-    """Group of such commands."""
+    """Group of `OneLineCommand` commands."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command that was asked for."""
+        """Run the requested command."""
         try:
             result = super().invoke(ctx)
         except KeyboardInterrupt:
-            # Before click writes to a terminal that may be gone.
+            # Before click writes to a terminal that may have disappeared.
             raise click.Abort from None
         if sys.stdout is not None:
-            # Here click still knows what to do about a pipe that nobody reads.
+            # Here click still handles a pipe without a reader.
             sys.stdout.flush()
         return result
 
@@ -127,7 +127,7 @@ def _explain_usage(error: click.UsageError) -> int:
 
 
 def _explain(error: Exception) -> str | None:
-    """Return the message for an error from outside the program; None for a defect in it."""
+    """Return the message for an error outside the program; None for a defect of the program."""
     from ..golden.errors import LatelyError
 
     if isinstance(error, LatelyError):

@@ -27,7 +27,7 @@ def terminal(*, err: bool = False) -> Any:
 
     console = Console(highlight=False, stderr=err)
     if not console.is_terminal and "COLUMNS" not in os.environ:
-        # Lines for a program or a pager must not be broken to a width that nobody has.
+        # Lines for a program or a pager must not be wrapped.
         console.width = 160
     return console
 
@@ -154,7 +154,7 @@ def _cell(template: str, values: dict[str, Any]) -> str:
 
 
 def _printable(text: str) -> str:
-    # A terminal is not sent control characters, or the bytes of a name that are no text.
+    # Terminals get no control characters, and no bytes that are not text.
     return "".join(
         char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text
     )

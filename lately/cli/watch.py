@@ -1,4 +1,4 @@
-"""Views of long work while it goes on, on a terminal: rate, repeats, false positives, fill."""
+"""Live views of long work on a terminal: rate, repeats, false positives, fill."""
 
 import time
 from collections import deque
@@ -26,7 +26,7 @@ _PERIOD = 0.1
 
 @contextmanager
 def live_view(waiting: str, view: "View") -> Iterator[Callable[[Any, float | None], None]]:
-    """Show how something goes on, and leave the last view when it ends.
+    """Show live progress, and keep the last view at the end.
 
     Yield a function that takes the result so far, and the share of the stream if it is known;
     `waiting` is shown before its first call.
@@ -59,16 +59,16 @@ def live_view(waiting: str, view: "View") -> Iterator[Callable[[Any, float | Non
 
 @dataclass
 class View:
-    """What is shown of a result, with the course of rate and repeats in its last stretches.
+    """View of a result, with the recent course of rate and repeats.
 
     Attributes
     ----------
     name, things, repeats : str
-        The stream, what it consists of, and what is counted of that.
+        Name of the stream, of its items, and of the counted repeats.
     counts : callable
-        Takes a result; returns how many things are done, how many are such repeats, and seconds.
+        Takes a result; returns the numbers of items and repeats, and seconds.
     texts : callable
-        Takes a result; yields names and texts of what else is shown.
+        Takes a result; yields names and texts of further lines.
     """
 
     name: str
@@ -83,7 +83,7 @@ class View:
         self._shares: deque[float] = deque(maxlen=_HISTORY)
 
     def take(self, result: Any) -> None:
-        """Note what has come since the last call of the `result` so far."""
+        """Record the changes of the `result` since the last call."""
         now = self.counts(result)
         done, repeats, seconds = (a - b for a, b in zip(now, self._before, strict=True))
         self._before = now
@@ -138,7 +138,7 @@ def dedup_view(name: str, model: Any, oracle: "PacketOracle | None") -> View:
     ----------
     name : str
     model : TimeLimitedRing
-        That is asked.
+        Model that answers.
     oracle : PacketOracle or None
     """
 
@@ -162,7 +162,7 @@ def dedup_view(name: str, model: Any, oracle: "PacketOracle | None") -> View:
 
 
 def fill_text(fills: Any) -> str:
-    """Draw how full segments are, and tell the average."""
+    """Return the fill of the segments as bars, and its mean."""
     return f"{sparkline(fills)}  {rate_text(float(fills.mean()))} on average"
 
 

@@ -233,7 +233,7 @@ def _ranks(found: Shapes, size: Ints, requirement: Requirement) -> list[tuple[fl
 
 
 def _smaller(spec: FilterSpec, requirement: Requirement) -> Iterator[tuple[str, int, Shapes, Ints]]:
-    """Yield a field, its next smaller value, and shape and size of the filter with it."""
+    """Yield a field, its next smaller value, and the shape and size of that filter."""
     shape, size = of_spec(spec, requirement)
     run, generations, parts, sized = _FIELDS[spec.family]
     if (less := _below(sizes(requirement.any_size).tolist(), int(size[0]))) is not None:

@@ -74,7 +74,7 @@ class Stamped(PlannerFamily, ABC):
         """Return the features of `spec` that other families lack."""
 
     def waiting(self, spec: Any, profile: Any) -> Iterator[tuple[int, int]]:
-        """Yield words and width of memories of `spec`, by its `profile`, in which windows wait."""
+        """Yield words and width of memories in which windows of `spec` wait, by its `profile`."""
         yield from ()
 
     def features(self, spec: Any, device: Device) -> dict[str, float]:
@@ -190,7 +190,7 @@ class Dictionary(Stamped):
         }
 
     def bindings(self, spec: WindowDictionarySpec, requirement: Requirement) -> list[Binding]:
-        """Return what breaks with a shorter digest, a column less, and half the rows."""
+        """Return constraints that break with a shorter digest, fewer columns or half the rows."""
         found = []
         if spec.digest_bits - 1 > spec.row_bits:
             rate = replace(spec, digest_bits=spec.digest_bits - 1).mean_false_positive_rate

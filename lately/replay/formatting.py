@@ -1,4 +1,4 @@
-"""Numbers of a run as its reports write them."""
+"""Numbers of a run in the format of its reports."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -33,10 +33,10 @@ def seconds_text(seconds: float) -> str:
 
 
 def held(spec: Specification) -> str:
-    """Say what of the memory of a filter of a `spec` keys fill."""
+    """Return the word for filled units of the memory of a filter with a `spec`."""
     return "bits set" if spec.cell_name == "bit" else "cells in use"
 
 
 def part_name(spec: Specification) -> str:
-    """Say what the memory of a filter of a `spec` consists of."""
+    """Return the word for parts of the memory of a filter with a `spec`."""
     return spec.part_name

@@ -1,4 +1,4 @@
-"""Exact answer to 'seen lately?': what a sliding-window filter approximates."""
+"""Exact membership in a sliding window, which a filter approximates."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ _EVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Truth:
-    """Facts about each operation before its own insertion, in arrays of shape (n,)."""
+    """Exact state before each operation's insertion, in arrays of shape (n,)."""
 
     distance: NDArray[np.int64]
     """Insertions since the key's last: 1 for the operation just before, 0 for a new key."""
@@ -41,8 +41,8 @@ class Truth:
 class Oracle:
     """Remembers the last insertion of every key, and judges each operation by it.
 
-    A key is guaranteed for as long as the filter of the specification must report it, and without
-    a trace once the filter can report it only by error.
+    A key is guaranteed while the filter must report it. It has no trace once the filter can report
+    it only as a false positive.
 
     - A ring that counts insertions: insertion number n, from 1, belongs to generation
       ``(n - 1) // generation``. The shift takes place at the insertion that begins a generation,
@@ -50,20 +50,18 @@ class Oracle:
       guaranteed if the generation of its last insertion and the generation of the last insertion
       of any are at most `window_generations` apart, and without a trace from `ring_segments` on.
     - A ring with a span: a key is guaranteed for the span, or as much of it as is still covered.
-      A trace is left as long as one of the segments that it was written to counts: k generations
-      write to the youngest of these, and it counts for the span after the last of their
-      insertions, unless it is retired before. `RotationState` ends generations, and does
-      not depend on keys.
-    - A dictionary or timing filter: a key is guaranteed within the window, of a dictionary within
-      as much of it as is covered, and without a trace once its block is further back from the
-      present block than the window.
+      A trace remains while one of the key's segments counts. k generations write to the youngest of
+      these segments. It counts for the span after their last insertion, unless it is retired
+      before. `RotationState` ends generations, and does not depend on keys.
+    - A dictionary or timing filter: a key is guaranteed within the window; in a dictionary, within
+      the covered part of it. It has no trace once its block is older than the window.
 
     Memory grows with the number of distinct keys.
 
     Parameters
     ----------
     spec : Specification
-        Of a family with hardware.
+        Specification of a family with hardware.
 
     Attributes
     ----------
@@ -90,7 +88,7 @@ class Oracle:
 
     @property
     def present(self) -> tuple[int, ...]:
-        """What a filter is given for a query now: the time, if the window is a span of time."""
+        """Argument of a query now: the time, if the window is a span of time."""
         return (self.now,) if self._spec.timed else ()
 
     def check_and_insert(
@@ -132,7 +130,7 @@ class Oracle:
         return self._judge(asked, previous, limits)
 
     def traceless(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Return which keys the filter can report only by error now, shape (n,).
+        """Return which keys the filter can now report only as false positives, shape (n,).
 
         The `keys` have shape (n,), or (n, words) if they are wide.
         """
@@ -189,7 +187,7 @@ class AgeLimits(NamedTuple):
 
 
 class LastInsertions:
-    """What is remembered of the last insertion of each key: a row of integers, the first above 0.
+    """The last insertion of each key: a row of integers, of which the first is above 0.
 
     Keys are `sortable`, of shape (n,); rows have shape (n, columns).
     """
@@ -202,7 +200,7 @@ class LastInsertions:
         return len(self._rows)
 
     def exchange(self, keys: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Insert keys one after another; return what was remembered of each, zeros if nothing.
+        """Insert keys one after another; return the earlier row of each, or zeros.
 
         The `keys` have shape (n,); the `rows` and the result have shape (n, columns).
         """
@@ -218,7 +216,7 @@ class LastInsertions:
         return previous
 
     def find(self, keys: NDArray[Any]) -> NDArray[np.int64]:
-        """Return what is remembered of each of the `keys`, (n,): shape (n, columns), or zeros."""
+        """Return the row of each of the `keys`, (n,): shape (n, columns), or zeros."""
         if self._keys is None:
             self._keys = keys[:0]
         place, new = places(self._keys, keys)

@@ -1,4 +1,4 @@
-"""Plots of a run, and how all drawings of this package look."""
+"""Plots of a run, and the style of all drawings of this package."""
 
 import io
 import os
@@ -71,7 +71,7 @@ def picture(
 
 
 def drawings(result: RunResult) -> list[tuple[str, str]]:
-    """Return the plots as SVG whose colours are variables of a page, each with what it shows."""
+    """Return the plots as SVG with the colours of a page, each with its description."""
     return [
         (page_drawing(5, partial(_draw_rates, result=result), 2), "Rates over the run"),
         (

@@ -47,7 +47,7 @@ class Checkpoint:
 class Mismatch:
     """First verdict, of operation `index` from 0, that differs between `rtl` and golden model.
 
-    `key` is what the filter takes, `text` what stands in the trace.
+    `key` is the key of the filter, and `text` its text in the trace.
     """
 
     index: int
@@ -70,7 +70,7 @@ _NAMES = {"status": "statuses", "age": "ages", "oldest": "oldest cells"}
 
 @dataclass(kw_only=True)
 class Reported:
-    """What the golden model reported, and where a unit's results differ in more than `seen`.
+    """Reports of the golden model, and differences of a unit's results beyond `seen`.
 
     `least_covered` is the least `lately.golden.Results.covered`; `expired` counts the keys of which
     a cell had expired. `mismatches` is None without RTL; `first_mismatch` is the first operation,
@@ -337,7 +337,7 @@ class RunResult:
         }
 
     def probe_figures(self) -> dict[str, Any]:
-        """Return what fresh random keys at the checkpoints told, and the bits that are set."""
+        """Return the rates of fresh random keys at the checkpoints, and of the set bits."""
         probes = sum(checkpoint.probes for checkpoint in self.checkpoints)
         hits = sum(checkpoint.probe_hits for checkpoint in self.checkpoints)
         estimates = [point.estimated_false_positive_rate for point in self.checkpoints]

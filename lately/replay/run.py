@@ -27,10 +27,10 @@ from .traces import Record, Trace, TraceError
 ENGINES = ("rtl", "golden")
 """Engines that can run a filter: the compiled hardware, or the golden model."""
 PROBES = 2000
-"""Fresh keys asked for at each checkpoint."""
+"""Fresh keys that are queried at each checkpoint."""
 
 _CHUNK = 1 << 16
-# Where a tick between two operations takes thousands of clocks.
+# If a tick between two operations takes thousands of cycles.
 _TICKING_CHUNK = 1 << 10
 # Operations for which a model that is not optimised, and is built earlier, is fast enough.
 _SHORT = 1 << 20
@@ -39,14 +39,14 @@ _CHECKPOINTS = 256
 
 
 class ReplayUnit(Protocol):
-    """Compiled hardware, or what stands in for it.
+    """Compiled hardware, or its replacement.
 
     If tables of thresholds answer, it also has `decide_by`; if the hash takes a secret, `rekey`.
     """
 
     @property
     def cycles(self) -> int:
-        """Clocks since reset."""
+        """Cycles since reset."""
 
     @property
     def statistics(self) -> Mapping[str, int]:
@@ -68,7 +68,7 @@ Engine = Callable[[Any], AbstractContextManager[ReplayUnit]]
 
 @dataclass(frozen=True)
 class JudgedRecords:
-    """Results of the engine for the records from operation `start` on, with what is true of them.
+    """Results of the engine for the records from operation `start` on, with the truth.
 
     The `results` and the `truth` have arrays of shape (n,).
     """
@@ -95,8 +95,8 @@ def run(
 ) -> RunResult:
     """Check and insert every key of a stream, and judge every verdict.
 
-    At some 200 checkpoints the golden model is also asked for `PROBES` random keys that it
-    cannot hold, which real streams have too few of; queries change nothing.
+    At about 200 checkpoints the golden model also queries `PROBES` random keys that it cannot hold,
+    as real streams have too few such keys. Queries change nothing.
 
     Parameters
     ----------
@@ -104,12 +104,12 @@ def run(
     spec : Specification
     engine : str or callable
         'rtl' (the compiled hardware beside the golden model), 'golden' (the
-        model alone), or what takes the hardware's place.
+        model alone), or a replacement for the hardware.
     tick : int, optional
-        Nanoseconds of a tick, for a filter with a span: times of the stream make it go on.
+        Nanoseconds of a tick, for a filter with a span; the times of the stream advance it.
     query_window : int, optional
-        Window that each query asks for, in insertions or ticks, of a filter that answers for any;
-        by default its own.
+        Window of each query, in insertions or ticks, for filters that accept a window; by default
+        the filter's window.
     table : DecisionTable, optional
         Answers, of a filter that has classes.
     query_class : int
@@ -215,13 +215,13 @@ class _Replay:
             self.result.span = RunSpan(span=cast(Any, asked).span, tick=clock.tick)
 
     def decide_by(self, table: DecisionTable, query_class: int) -> None:
-        """Have a table answer, and all queries be of a class."""
+        """Answer from a table, with one class for all queries."""
         for filter in self._both:
             filter.decide_by(table.thresholds)
         self._windows = self._course.window = query_class
 
     def begin_under(self, secret: int) -> None:
-        """Have keys hashed under a secret, from a clear on that brings it in."""
+        """Load a secret and clear, so that the secret hashes all keys."""
         key = self._golden.key_words([0])
         time = None if self._clock is None else np.zeros(1, np.int64)
         for filter in self._both:
@@ -416,7 +416,7 @@ def _open_unit(
         yield None
         return
     if engine == "rtl":
-        # Amaranth and the simulator are not needed for anything else.
+        # Only the hardware engine needs Amaranth and the simulator.
         from ..sim import compiled_unit
 
         engine = cast(Engine, partial(compiled_unit, optimisation=0 if short else 3))

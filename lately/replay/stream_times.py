@@ -18,18 +18,18 @@ from .trace_formats import TraceError
 
 
 def with_window(spec: Specification, window: int | None) -> Specification:
-    """Return a filter like one of a `spec`, but for the window that queries ask for.
+    """Return the filter of a `spec` with another window of queries.
 
     Parameters
     ----------
     spec : Specification
     window : int or None
-        In insertions or ticks; None for the filter's own.
+        Window in insertions or ticks; None for the filter's window.
 
     Raises
     ------
     SpecificationError
-        If the filter answers for no other window, or not for this one.
+        If the filter accepts no window, or not this window.
     """
     if window is None:
         return spec
@@ -46,7 +46,7 @@ def with_window(spec: Specification, window: int | None) -> Specification:
 
 
 def query_window(spec: Specification, text: str, tick: int | None) -> int:
-    """Return the window that a text such as "500" or, for a filter with a span, "6h" asks for.
+    """Return the window of a text such as "500" or, for a filter with a span, "6h".
 
     Parameters
     ----------
@@ -58,12 +58,12 @@ def query_window(spec: Specification, text: str, tick: int | None) -> int:
     Returns
     -------
     int
-        In insertions, or the fewest ticks that the filter can be asked for.
+        Window in insertions, or in the fewest ticks that cover the time.
 
     Raises
     ------
     SpecificationError
-        If it is no such text.
+        If the text is not a window.
     """
     if tick is not None:
         name = "query_window"
@@ -98,9 +98,10 @@ def check_table(spec: Any, table: DecisionTable | None, query_class: int) -> Non
 
 
 class TickCounter:
-    """Ticks of the times of a stream: those since its first time, which never decrease.
+    """Ticks since the first time of a stream; they never decrease.
 
-    An operation before the latest time, or without one, comes at the latest, as in hardware.
+    An operation before the latest time, or without a time, counts at the latest time, as in
+    hardware.
 
     Parameters
     ----------
@@ -113,7 +114,7 @@ class TickCounter:
     late, missing : int
         Operations before the latest time, and without one.
     latest : int
-        By how much one was late at most, in nanoseconds.
+        Greatest lateness of an operation, in nanoseconds.
     """
 
     def __init__(self, tick: int) -> None:

@@ -34,6 +34,6 @@ def open_text(stream: StreamFile) -> tuple[io.TextIOWrapper, Iterator[str]]:
     if not stream.readable:
         known = f"{', '.join(COMPRESSIONS[:-1])} or {COMPRESSIONS[-1]}"
         raise TraceError(f"{name}: must be text, plain or compressed by {known}, not {compression}")
-    # A byte that is not UTF-8 is part of the key all the same.
+    # A byte that is not UTF-8 is still part of the key.
     text = io.TextIOWrapper(stream.data, "utf-8-sig", errors="surrogateescape", newline="")
     return text, _text_lines(name, compression, stream.data, text)

@@ -1,4 +1,4 @@
-"""Values that a page's drawings tell where the pointer is."""
+"""Values that a page's drawings show at the pointer."""
 
 from collections.abc import Sequence
 from html import escape
@@ -12,7 +12,7 @@ _POINTS_PER_INCH = 72
 
 
 class Mark(NamedTuple):
-    """A point of a plot, in the units of its axes, and what it tells."""
+    """A point of a plot, in the units of its axes, and its text."""
 
     axes: "Axes"
     x: float

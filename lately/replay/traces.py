@@ -24,7 +24,7 @@ class Trace(AbstractContextManager["Trace"]):
     Attributes
     ----------
     name, format, key, time
-        As the parameters, with what was found out.
+        As the parameters, with detected values.
     compression : str
         'none', 'gzip' or 'zstd'.
     rejects : Rejects
@@ -116,10 +116,9 @@ def open_trace(
         A file, or '-' for standard input. Gzip and zstd are recognised by
         their first bytes.
     format : str
-        One of `FORMATS`. 'auto' takes lines that look like an access log for
-        one, then CSV where the name ends in .csv, a column is named or the
-        header has a column 'key', and single keys, one per line, otherwise;
-        captures, pcap and pcapng, by their first bytes.
+        One of `FORMATS`. 'auto' recognises captures by their first bytes, and access logs by their
+        first lines. It reads CSV if the name ends in .csv, if a column is named, or if the header
+        has a column 'key'. Otherwise it reads one key per line.
     key : str, optional
         Comma-separated fields (access log; default `LOG_KEY`) or columns
         (CSV; default 'key', else the only column that is not the time), or one of
