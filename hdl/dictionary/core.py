@@ -25,7 +25,7 @@ from .verdict import Verdict, WindowVerdict
 
 
 class DictionaryCore(wiring.Component):
-    """Pipeline of a window dictionary, of fixed latency, for one operation per cycle.
+    """Pipeline of a window dictionary: one operation per cycle, fixed latency.
 
     A shift does nothing. The core asserts `stall` if the sweep of a column needs a cycle without an
     operation, or little room is left in the stash of a dictionary with moves.
@@ -54,9 +54,9 @@ class DictionaryCore(wiring.Component):
         With the control: whether the key is removed; the window of a query, at most that of the
         specification. With 0 nothing is seen.
     lost : Out(1)
-        An entry was given up for the operation that leaves.
+        The operation that leaves has evicted an entry.
     guaranteed : Out
-        Largest window for which answers are exact, after the operation that left last.
+        Largest window for which answers are exact, after the last operation that left.
 
     Raises
     ------

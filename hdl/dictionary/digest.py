@@ -26,7 +26,9 @@ def column_terms(spec):
 
 
 class DigestHash(wiring.Component):
-    """Digest of a key, and its row in each column, `latency` cycles later.
+    """Computes the digest of a key and its row in each column.
+
+    Latency `latency` cycles.
 
     Parameters
     ----------
@@ -34,7 +36,7 @@ class DigestHash(wiring.Component):
     levels : int
         Levels of LUTs between two registers of the hash, see `Pipeline`.
     hashed : bool
-        Whether keys come as digests.
+        Whether keys are already digests.
 
     Members
     -------

@@ -53,7 +53,7 @@ class ExchangeSignature(wiring.Signature):
 
 
 class Offers(wiring.Component):
-    """Offers the entries of the stash to the columns, place by place.
+    """Offers the entries of the stash to the columns, one place after another.
 
     Entries that are pushed start with one column each in turn. An entry goes on to the next column
     each time that it leaves for one, also the entry that comes back in its place.
@@ -145,7 +145,7 @@ class Crowd(wiring.Component):
 
 
 class Moves(wiring.Component):
-    """Brings entries of the stash to the columns, and those that they evict back to the stash.
+    """Moves entries from the stash to the columns, and displaced entries back to the stash.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ from .dictionary_figures import swept_per_row
 
 
 class InsertionCount(wiring.Component):
-    """Numbers the insertions, modulo 2**T, and has a row swept after every few of them.
+    """Numbers the insertions modulo 2**T, and requests a sweep of a row after every few of them.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from .places import OldestPlace, SparePlace, turn_bits
 
 
 class Stash(wiring.Component):
-    """Places for digests, each with the number of its insertion.
+    """Stash of a dictionary: digests without a cell, each with the number of its insertion.
 
     One operation per cycle: an insertion or removal takes its digest out. An insertion that is
     pushed goes to a free place, otherwise in place of an entry, which is reported as lost if it has

@@ -24,7 +24,7 @@ class WindowVerdict(data.StructLayout):
 
 
 class Guarantee(wiring.Component):
-    """Counts the insertions since the youngest entry that was given up.
+    """Counts the insertions since the youngest evicted entry.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class Guarantee(wiring.Component):
 
 
 class Verdict(wiring.Component):
-    """Verdict of an operation, `LATENCY` cycles later.
+    """Computes the verdict of an operation, `LATENCY` cycles later.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Frames in hardware: their digests, and what is done to duplicates."""
+"""Frames in hardware: their digests, and the treatment of duplicates."""

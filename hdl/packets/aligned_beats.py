@@ -62,7 +62,7 @@ class _Beat(data.StructLayout):
 
 
 class AlignedBeats(wiring.Component):
-    """Takes the message out of each frame, as `lately.golden.packets.packet_digest.message`.
+    """Extracts the message of each frame, as `lately.golden.packets.packet_digest.message`.
 
     A beat of the message is the end of a beat of the frame and the begin of the next beat. So each
     beat of a frame gives a beat of its message, or an empty beat, when the next beat has come.

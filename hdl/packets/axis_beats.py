@@ -1,4 +1,4 @@
-"""Frames between AXI4-Streams and the beats inside."""
+"""Conversion between AXI4-Streams and the internal beats of frames."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, stream, wiring
@@ -40,7 +40,7 @@ class AxisBeat(data.StructLayout):
 
 
 class MarkedBeat(data.StructLayout):
-    """Beat of a frame that leaves.
+    """Beat of an outgoing frame.
 
     Its members: `data`, `size` and `last` as of `FrameBeat`; `mark`; and `side`, if there are
     bits beside the data.
@@ -54,11 +54,10 @@ class MarkedBeat(data.StructLayout):
 
 
 class FrameWidener(wiring.Component):
-    """Makes beats of the transfers of a stream.
+    """Converts the transfers of a stream into beats.
 
-    It takes a transfer in every cycle as long as its beats are taken; each beat leaves in the
-    cycle after its last byte came. A transfer that keeps other bytes than it may damages its
-    frame.
+    It accepts one transfer per cycle without back-pressure. Each beat leaves in the cycle after
+    the arrival of its last byte. A transfer with an illegal TKEEP marks its frame as damaged.
 
     Parameters
     ----------
@@ -150,9 +149,9 @@ class FrameWidener(wiring.Component):
 
 
 class FrameNarrower(wiring.Component):
-    """Makes transfers of the beats of frames, one in every cycle as long as they are taken.
+    """Converts beats of frames into transfers, one per cycle without back-pressure.
 
-    The mark of a frame comes with each of its transfers.
+    Each transfer carries the mark of its frame.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A deduplicator of frames with flat ports and a bus, which every hardware language can connect."""
+"""Deduplicator of frames with flat ports and a bus, for instances in any hardware language."""
 
 from amaranth.hdl import Module, Shape
 from amaranth.lib import wiring
@@ -12,7 +12,7 @@ PARTS = ("data", "last", "user", "keep", "id", "dest")
 
 
 class ControlledDeduplicator(Controlled):
-    """A deduplicator whose settings and counters are registers behind a bus.
+    """Deduplicator with a bus that accesses its settings and counters as registers.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class ControlledDeduplicator(Controlled):
 
 
 class AxisFrames(AxisUnit):
-    """A deduplicator between two AXI4-Streams of frames.
+    """Deduplicator with an AXI4-Stream input and output of frames.
 
     TREADY depends neither on TVALID nor on the other stream's TREADY in the same cycle.
 
@@ -62,12 +62,12 @@ class AxisFrames(AxisUnit):
     -------
     aclk, aresetn : In(1)
     s_axis_tdata, s_axis_tkeep, s_axis_tlast, s_axis_tuser, s_axis_tvalid : In
-        A frame; the bad bit of TUSER says with TLAST that the frame is damaged. Streams of 8 bits
-        have no TKEEP.
+        A frame; the bad bit of TUSER with TLAST marks a damaged frame. Streams of 8 bits have no
+        TKEEP.
     s_axis_tready : Out(1)
         Unless the input has no TREADY.
     m_axis_tdata, m_axis_tkeep, m_axis_tlast, m_axis_tuser, m_axis_tvalid : Out
-        A frame; the mark bit of TUSER says that it was seen lately, if such frames are marked.
+        A frame; the mark bit of TUSER is high for a duplicate if duplicates are marked.
     m_axis_tready : In(1)
     s_axis_tid, s_axis_tdest, m_axis_tid, m_axis_tdest
         If they have bits.

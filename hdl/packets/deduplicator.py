@@ -1,4 +1,4 @@
-"""Frames without those that were seen lately."""
+"""Removal of duplicate frames."""
 
 from amaranth.hdl import Cat, Module, Mux
 from amaranth.lib import stream, wiring
@@ -35,24 +35,23 @@ FILTER_PORTS = ("hits", "shortened", "overfilled", "covered", "upsets", "secret"
 
 
 class Deduplicator(wiring.Component):
-    """Looks up the digest of each frame in a filter; counts, marks or drops what was seen lately.
+    """Looks up the digest of each frame in a filter; counts, marks or drops duplicates.
 
-    Frames are of Ethernet, from the destination's address on, without preamble and check sequence.
-    No frame is cut, merged with another, or overtakes one. A frame waits in a `FrameStore` until
-    the filter has answered. It leaves in the order in which it came, or not at all: because it was
-    seen lately and `action` is to drop it, or because it was discarded, see `FrameIntake`. Frames
-    that are discarded are neither looked up nor recorded.
+    Ethernet frames start at the destination address, without preamble and frame check sequence.
+    Frames are never cut, merged or reordered. A frame waits in a `FrameStore` until the filter has
+    answered. Frames leave in the order of arrival, except duplicates that `action` drops, and
+    frames that a `FrameIntake` discards. Discarded frames are neither looked up nor recorded.
 
-    Frames of 60 bytes and more are taken and leave without a gap.
+    Frames of at least 60 bytes enter and leave without gaps.
 
     Parameters
     ----------
     spec : Specification
         Of a filter with a span, and keys of 64 bits.
     period : int
-        Cycles of a tick of the filter, after reset.
+        Cycles per tick of the filter, after reset.
     digest : Component, optional
-        In place of a `FrameDigest`, with the same ports.
+        Replaces the `FrameDigest`; has the same ports.
     options
         Those of `FrameOptions`, such as ``width``, and of the filter's unit, see
         `lately.hdl.profile.UnitOptions`; ``ticks`` are "period", the default, or "tick".
@@ -63,12 +62,12 @@ class Deduplicator(wiring.Component):
         Without TREADY, the stream is always ready.
     o : Out(stream.Signature(AxisBeat(width, side, leaves=True)))
     enable : In(1)
-        While it is low, no frame begins to be taken. So it is while a change of `fields` or
-        `digest_secret` waits for frames that are being digested.
+        While low, no new frame is accepted. The same holds while a change of `fields` or
+        `digest_secret` waits for the digests of earlier frames.
     clear : In(1)
         High for a cycle: the filter forgets all frames, between two digests.
     order : Out(1)
-        A `clear` has not been performed yet.
+        A `clear` is pending.
     action : In(2)
         `lately.golden.packets.frame_actions.Action`, for frames whose verdict comes. 3 is as COUNT.
     fields : In(5)

@@ -12,10 +12,10 @@ MOST_UNDER_WAY = 63
 
 
 class DigestSettings(wiring.Component):
-    """Keeps fields and secret steady from the first beat of a frame to its digest.
+    """Keeps fields and secret stable from the first beat of a frame to its digest.
 
-    After a change, no frame may begin until the digests of all that have begun are there; then it
-    takes effect.
+    After a change, no frame may begin until the digests of all earlier frames are complete. Then
+    the change takes effect.
 
     Members
     -------

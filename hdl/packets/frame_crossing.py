@@ -1,4 +1,4 @@
-"""Frames from the clock of a receiver to another."""
+"""Clock domain crossing of frames from a receiver."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
@@ -9,7 +9,7 @@ from .axis_beats import AxisBeat
 
 
 class FrameCrossing(wiring.Component):
-    """Takes transfers of frames with one clock, and gives them with another.
+    """Transfers frames from one clock domain to another.
 
     If a transfer finds no room, its frame ends there as damaged. A frame that begins before that
     end has left is damaged too. There is always room if the clocks differ by no more than the

@@ -28,10 +28,10 @@ WIDTHS = (64, 128, 256, 512)
 
 
 class DigestedFrame(data.StructLayout):
-    """What is told of a frame.
+    """Digest and facts of a frame.
 
-    Its members: `digest`; `version` of IP, 4 or 6, and 0 for others; `malformed`, its headers
-    contradict each other, or are longer than the frame; `error`, as it came with the last beat.
+    Its members: `digest`; `version` of IP, 4 or 6, and 0 for others; `malformed`, if its headers
+    are inconsistent or longer than the frame; `error`, from the last beat.
     """
 
     def __init__(self):
@@ -40,14 +40,14 @@ class DigestedFrame(data.StructLayout):
 
 
 class FrameDigest(wiring.Component):
-    """Digests Ethernet frames, as `lately.golden.packets.packet_digest`, one after the other.
+    """Computes digests of Ethernet frames, as `lately.golden.packets.packet_digest`.
 
-    A frame is as on the line without its check sequence, and captured whole. Beats of a frame may
-    come at any time. With beats of 64 bits, frames of 8 beats and more may follow each other
-    without a pause as long as the results are taken; shorter frames take 8 cycles each in the long
-    run. With wider beats, a frame may begin in each cycle. The fields and the secret are steady
-    from the first beat of a frame to its result. After reset and after each change of the secret,
-    frames with wider beats wait until a `PolynomialKey` is loaded.
+    Frames are complete, without their check sequence. Beats of a frame may arrive in any cycle.
+    With beats of 64 bits, frames of at least 8 beats may follow each other without a gap while
+    there is no back-pressure; shorter frames take 8 cycles each on average. With wider beats, a
+    frame may begin in each cycle. The fields and the secret must be stable from the first beat of
+    a frame to its result. After reset and after each change of the secret, frames with wider beats
+    wait until a `PolynomialKey` is loaded.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Decides which frames are kept."""
+"""Decides which frames are stored."""
 
 from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -9,7 +9,7 @@ from .frame_options import WHEN_FULL
 from .frames import BEAT_BYTES, FrameBeat
 
 FATES = ("errored", "oversize", "no_room")
-"""Reasons for which a frame is discarded; the first one that holds is told."""
+"""Reasons to discard a frame; the first reason that applies is reported."""
 
 
 def beats_of(size, width=8 * BEAT_BYTES):
@@ -34,7 +34,7 @@ class FrameRecord(data.StructLayout):
 
 
 class FrameIntake(wiring.Component):
-    """Passes beats on to the digest, and keeps frames whole or not at all.
+    """Passes beats to the digest, and stores or discards whole frames.
 
     A damaged frame, or a frame longer than allowed, is discarded. It leaves nevertheless, with
     its error set. If `when_full` is "drop", a frame without room is discarded likewise, and a

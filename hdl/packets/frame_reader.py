@@ -1,4 +1,4 @@
-"""Frames that wait until their headers are understood, and are read then."""
+"""Frames wait until their headers are parsed, and are then read."""
 
 from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -22,7 +22,7 @@ FRAMES = 16
 
 
 class Slot(data.StructLayout):
-    """What happens with a frame in a cycle.
+    """Event of a frame in a cycle.
 
     Its members: `valid`, a beat is read, which is `beat`; `first`, it is the first of its frame;
     and `done`, with the last beat of a frame, or later if that was before `LEAST_SLOTS` slots.
@@ -38,7 +38,7 @@ class Slot(data.StructLayout):
 
 
 class FrameReader(wiring.Component):
-    """Reads frames, from when it is known where their layers are.
+    """Reads frames once the positions of their layers are known.
 
     The first nine beats of a frame, or all if it has fewer, are read in as many cycles.
     A frame takes `LEAST_SLOTS` cycles at least; of those that have no fewer beats, one follows

@@ -1,4 +1,4 @@
-"""Store in which frames wait until it is known whether they were seen lately."""
+"""Store for frames that wait for the answer of the filter."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -16,15 +16,15 @@ from .frames import BEAT_BYTES
 
 
 class FrameStore(wiring.Component):
-    """Ring of beats, in which frames wait for their verdicts.
+    """Circular buffer of beats, in which frames wait for their verdicts.
 
-    What is written belongs to the frame that comes, until `keep` or `discard` end it. Each frame
-    that is kept gets one verdict, in their order, which may come from the cycle after `keep` on.
-    Then it leaves, or its places are free at once. Frames leave in their order, and without a gap
-    as long as they are taken and the next one has its verdict.
+    Written beats belong to the current frame, until `keep` or `discard` ends it. Each kept frame
+    gets one verdict, in order, in the cycle after `keep` or later. The frame then leaves, or its
+    places become free immediately. Frames leave in order, and without a gap while there is no
+    back-pressure and the next frame has its verdict.
 
-    A word is read no earlier than two cycles after it was written: whatever the memory gives for
-    one that is being written will do.
+    A word is read at least two cycles after its write, so the memory may return any word for a
+    read during a write.
 
     Parameters
     ----------

@@ -27,12 +27,12 @@ GAP_BYTES = 12
 
 
 class GmiiReceiver(wiring.Component):
-    """Takes frames out of what a PHY receives.
+    """Receives frames from a PHY.
 
-    A byte leaves six cycles after it came. Preamble and check sequence do not; there may be less of
-    the preamble than was sent. `user` comes with the last byte of a frame that is damaged: the PHY
-    told an error, the check sequence is wrong, or it is shorter than `SHORTEST_FRAME`. Of one that
-    is shorter than a check sequence and a byte, nothing leaves.
+    A byte leaves six cycles after its arrival. Preamble and check sequence are removed; the
+    preamble may be shortened. `user` accompanies the last byte of a damaged frame: the PHY
+    reported an error, the check sequence is wrong, or the frame is shorter than `SHORTEST_FRAME`.
+    A frame shorter than a check sequence and one byte is removed.
 
     Members
     -------
@@ -100,11 +100,11 @@ class GmiiReceiver(wiring.Component):
 
 
 class GmiiTransmitter(wiring.Component):
-    """Sends frames, with all that belongs to them, through a PHY.
+    """Sends frames through a PHY, with preamble, padding, check sequence and gap.
 
-    Frames shorter than `SHORTEST_FRAME` are filled up with zeros. Frames that wait leave one after
-    another, `GAP_BYTES` cycles apart. A frame of which a byte does not come in time is ended as
-    damaged, and its rest is taken and not sent; so is one that comes with `user`.
+    Frames shorter than `SHORTEST_FRAME` are padded with zeros. Waiting frames leave `GAP_BYTES`
+    cycles apart. If a byte arrives too late, the frame is ended as damaged, and its remaining
+    bytes are dropped. A frame with `user` is also ended as damaged.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ _PLACES = range(MOST_TAGS + 1)
 
 
 class FoundLayers(data.StructLayout):
-    """What the header of a frame tells before the frame has ended.
+    """Facts in the header of a frame, known before the end of the frame.
 
     Its members: `half`, half the version of IP, 0 for others, so that the high bit says whether it
     is IP, and the low one which; `count`, of tags; `tags`, their identifiers, and zeros; `end`, the
@@ -58,7 +58,7 @@ class FoundLayers(data.StructLayout):
 
 
 class HeaderParser(wiring.Component):
-    """Finds layer 3 of Ethernet frames whose beats pass by, one a cycle at most.
+    """Finds layer 3 of Ethernet frames from their beats, at most one beat per cycle.
 
     The layers are `found` `LATENCY` cycles after beat `decisive` of a frame, in which the longest
     header ends, or after the last beat if the frame has fewer. Whether a frame is shorter than its

@@ -14,7 +14,7 @@ RECEIVING = "rx"
 
 
 class LineDeduplicator(wiring.Component):
-    """Passes frames of one line on to another, without those that were seen lately.
+    """Forwards frames from one line to another and drops duplicates.
 
     What is received has a clock of its own, domain `RECEIVING`; all else is in ``sync``, at
     `GMII_HZ`. A damaged frame is not passed on.

@@ -62,7 +62,7 @@ class FrameFacts(data.StructLayout):
 
 
 class MessageBeats(wiring.Component):
-    """Takes the message out of each frame, as `lately.golden.packets.packet_digest.message`.
+    """Extracts the message of each frame, as `lately.golden.packets.packet_digest.message`.
 
     Members
     -------

@@ -46,7 +46,7 @@ class MessageWord(data.StructLayout):
 
 
 class MessageWords(wiring.Component):
-    """Takes the message out of each frame, word by word, as the beats come.
+    """Extracts the message of each frame word by word as the beats arrive.
 
     The first two words of a message come in two cycles with none between.
 

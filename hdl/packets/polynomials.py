@@ -30,7 +30,7 @@ def _total(terms):
 
 
 class Polynomials(wiring.Component):
-    """Values of two polynomials, one beat of coefficients a cycle.
+    """Computes the values of two polynomials from one beat of coefficients per cycle.
 
     Products are read from tables: distributed memories, each with the products of a few bits with a
     power of both keys. A message may follow another without a cycle between them, and beats may
