@@ -1,8 +1,8 @@
 """Latencies and sizes of the hardware as functions of numbers, and the constants in them.
 
-The one place from which components, profile, planner, simulation and documentation take them.
-Needs no Amaranth. The functions also take arrays of integers, element by element, which is how
-the planner reckons with thousands of filters at once.
+Components, profiles, planner, simulation and documentation take these numbers from here. This
+module does not import Amaranth. The functions also accept arrays of integers, element by element,
+so that the planner can evaluate thousands of filters at once.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Monitors of units: no result is lost or comes twice, and no place of one either."""
+"""Monitors of units: they detect lost or duplicated results and wrong counts of places."""
 
 from amaranth.hdl import Cat, ResetInserter, ResetSignal, Signal
 from amaranth.lib.wiring import Out
@@ -20,7 +20,7 @@ def alarm_ports(check):
 
 
 def recovering(m, unit, wrongs):
-    """Return a unit that resets itself where its state is illegal, and counts how often it does.
+    """Return a unit that resets itself after an illegal state, and counts these resets.
 
     Parameters
     ----------
@@ -29,8 +29,7 @@ def recovering(m, unit, wrongs):
     unit : Component
         With the ports `alarm_ports`: ``fault`` is high for the cycle of the reset.
     wrongs : iterable of Value
-        Whether something does not hold that always does. Each gets a register of its own, as they
-        come from far apart.
+        Violated invariants. Each has a separate register, because the sources are far apart.
     """
     registers = [registered(m, one, f"wrong{number}") for number, one in enumerate(wrongs)]
     # Kept through the unit's own resets.
@@ -45,7 +44,7 @@ def recovering(m, unit, wrongs):
 
 
 def watch_count(m, count, name, *, more, less=0):
-    """Return whether a count was not one of these events.
+    """Return whether a count deviates from the number of these events.
 
     Parameters
     ----------
@@ -64,7 +63,7 @@ def watch_count(m, count, name, *, more, less=0):
 
 
 def watch_credits(m, credits, name):
-    """Return whether credits were not all that there are, less those of operations under way.
+    """Return whether the credits did not equal the limit minus the operations in flight.
 
     Parameters
     ----------
@@ -80,7 +79,7 @@ def watch_credits(m, credits, name):
 
 
 def watch_way(m, start, end, cycles, name):
-    """Return whether a flag did not arrive, or one did that had not left.
+    """Return whether a flag was lost on its way, or arrived without having left.
 
     Parameters
     ----------
@@ -100,10 +99,10 @@ def watch_way(m, start, end, cycles, name):
 
 
 def watch_results(m, *, i, accepted, queue, places, lags, due, valid_next):
-    """Return whether something did not hold a few cycles ago that always does.
+    """Return whether an invariant of the results was violated a few cycles ago.
 
-    Places that are left and results under way make up all that there are; a verdict comes as long
-    after its operation as every other; and the register of acceptances is that.
+    The free places and the results in flight add up to all places. Every verdict follows its
+    operation after the same number of cycles. The register of acceptances is correct.
 
     Parameters
     ----------

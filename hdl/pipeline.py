@@ -326,7 +326,7 @@ class Pipeline:
         return stage
 
     def leave(self, *outputs, latency):
-        """Check that values leave the pipeline together, after the latency that was promised.
+        """Check that values leave the pipeline together, after the stated latency.
 
         Parameters
         ----------

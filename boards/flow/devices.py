@@ -16,7 +16,7 @@ from ...hdl.target_clocks import levels, limit_mhz, target_mhz
 
 
 class UnknownDeviceError(LatelyError, ValueError):
-    """A name is not that of a device."""
+    """No device has this name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,15 +47,14 @@ class Device:
     before : tuple of str
         yosys commands ahead of synthesis.
     delay_ps : int or None
-        Picoseconds of a path without its routing that ABC maps for; by default those of the
-        longest path.
+        Target delay of ABC for a path without routing, in ps; by default the longest path.
     pads : str
         yosys command that gives the top level its pads, if nextpnr does not.
     pins : tuple of str
         Pins for the ports of the top level, the clock first, if nextpnr does
         not choose them.
     caveat : str
-        What is to be said wherever the timing is, or nothing.
+        Remark to print with every timing figure, or nothing.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What a netlist for Gowin devices lacks for nextpnr to time it."""
+"""Changes to a netlist for Gowin devices that nextpnr needs for its timing."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Clocks that vendors allow a device, whatever static timing says.
+"""Highest clocks that vendors allow for a device, independent of static timing.
 
 nextpnr adds up delays along paths. It knows nothing of minimum pulse widths, clock trees or PLLs.
 """
@@ -99,7 +99,7 @@ def limits(device: str) -> tuple[Limit, ...]:
 def pulse_width(grade: str, cell: str, clock: str) -> int:
     """Return the shortest pulse in ps that an ECP5 of speed `grade` "6", "7" or "8" allows.
 
-    It is that of the input `clock` of a `cell`, as Project Trellis' timing data call them.
+    The pulse is at the input `clock` of a `cell`, with the names in Project Trellis' timing data.
 
     Raises
     ------

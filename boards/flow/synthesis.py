@@ -322,7 +322,7 @@ def synthesize_unit(
     check: bool = False,
     **options: Any,
 ) -> SynthesisReport | CountReport:
-    """Synthesise the unit of a specification, with registers as the target clock asks for.
+    """Synthesise the unit of a specification, pipelined for the target clock.
 
     Parameters
     ----------
@@ -331,7 +331,7 @@ def synthesize_unit(
     memory : str, optional
         Variant of the memories; by default as `own_memory`.
     strict : bool
-        Whether that is the one that uses no bit of a word of which another port writes a bit.
+        Whether to use the variant that uses no bit of a word while another port writes to the word.
     protect, check
         As for `UnitOptions`.
     device

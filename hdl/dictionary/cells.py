@@ -16,8 +16,8 @@ GROUP = 4
 class Cell(data.StructLayout):
     """A cell: whether it is used, the number of its insertion, and the rest of its digest.
 
-    A cell with a parity has two more fields: ``unknown`` if an upset has hit the cell, whose digest
-    may be any since then, and the parity.
+    A cell with a parity has two more fields: the parity, and ``unknown`` if the cell lost its
+    digest by an upset.
 
     Parameters
     ----------

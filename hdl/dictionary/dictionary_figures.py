@@ -89,7 +89,7 @@ def crowded_stash(spec: WindowDictionarySpec) -> int:
 def rows_latency(spec: WindowDictionarySpec, *, levels: int = DEFAULT_LEVELS) -> int:
     """Return the cycles from a key to the addresses of its cells, at the memories.
 
-    One for the digest, one for the rows, and those in which they are compared.
+    One cycle for the digest, one for the rows, and the cycles of their comparison.
 
     Parameters
     ----------

@@ -45,10 +45,10 @@ class Placement(wiring.Component):
     An insertion writes the cell that holds its digest, otherwise the first free cell, otherwise it
     goes to the stash. A removal empties the cell that holds its digest.
 
-    An operation comes in the cycle in which its cells are read. It is decided `DECISION` cycles
-    later and written two cycles after that. It reports its decision to all operations behind it, up
-    to those whose cells are read when it writes: the memory does not show them the write. These
-    put the decisions over what they read, the nearest last.
+    An operation enters in the cycle in which its cells are read. The decision follows `DECISION`
+    cycles later, and the write two cycles after the decision. The operation reports its decision
+    to the operations behind it, up to those that read their cells in the cycle of the write,
+    because their reads miss the write. They merge the decisions into their reads, the nearest last.
 
     Parameters
     ----------

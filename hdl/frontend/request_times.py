@@ -1,4 +1,4 @@
-"""Time that travels with the operations."""
+"""Times that requests carry."""
 
 from amaranth.hdl import Module, Shape, Signal
 from amaranth.lib import data, stream, wiring

@@ -16,8 +16,8 @@ from .copies import copy_names, vote
 def address_maps(width):
     """Return one-to-one maps of addresses to addresses; no two have a bit in common.
 
-    Registers of one map cannot be those of another, so that synthesis keeps
-    all of them, and memories with the same addresses may lie apart.
+    The registers of different maps differ, so that synthesis does not merge them. Memories with
+    the same addresses can then be placed far apart.
 
     Returns
     -------

@@ -16,10 +16,10 @@ from ..pipeline import delayed
 class SegmentMemory(wiring.Component):
     """Array of bits with a test-and-set port and a wide clear port.
 
-    One access per cycle. An access answers with the bit as all earlier
-    accesses left it, `latency` cycles after its address; an access in the
-    very next cycle to the same bit sees it set. Reset does not clear the
-    memory; only the clear port does.
+    One access per cycle. An access returns the bit `latency` cycles after its
+    address, with the effect of all earlier accesses, including an access in
+    the previous cycle. Reset does not clear the memory; only the clear port
+    does.
 
     A clear belongs to a sweep over the whole memory, during which accesses
     neither set bits nor get a defined answer. The clock after the sweep may

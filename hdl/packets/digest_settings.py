@@ -22,11 +22,11 @@ class DigestSettings(wiring.Component):
     fields : In(5)
     secret : In(stream.Signature(128))
     begins, ends : In(1)
-        A frame begins; a digest is there.
+        A frame begins; a digest is complete.
     open : Out(1)
         Frames may begin.
     steady_fields, steady_secret : Out
-        What counts. The secret is 0 after reset.
+        Settings in effect. The secret is 0 after reset.
     """
 
     def __init__(self, most=MOST_UNDER_WAY):

@@ -41,9 +41,8 @@ class FrameReader(wiring.Component):
     """Reads frames once the positions of their layers are known.
 
     The first nine beats of a frame, or all if it has fewer, are read in as many cycles.
-    A frame takes `LEAST_SLOTS` cycles at least; of those that have no fewer beats, one follows
-    the other without a cycle between them. A frame of beats wider than 64 bits takes as many cycles
-    as the frame has beats.
+    A frame takes at least `LEAST_SLOTS` cycles. Frames with at least this number of beats follow
+    each other without a gap. If beats are wider than 64 bits, a frame takes one cycle per beat.
 
     Parameters
     ----------
@@ -58,7 +57,7 @@ class FrameReader(wiring.Component):
         Whether another frame may begin, two cycles later.
     slot : Out(Slot(width))
     layers : Out(FoundLayers())
-        Of the frame that is read, from its first slot to that of the next.
+        Layers of the frame that is read, from its first slot to the first slot of the next frame.
     """
 
     def __init__(self, width=8 * BEAT_BYTES):

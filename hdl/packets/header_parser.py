@@ -61,8 +61,8 @@ class HeaderParser(wiring.Component):
     """Finds layer 3 of Ethernet frames from their beats, at most one beat per cycle.
 
     The layers are `found` `LATENCY` cycles after beat `decisive` of a frame, in which the longest
-    header ends, or after the last beat if the frame has fewer. Whether a frame is shorter than its
-    header says is not found.
+    header ends, or after the last beat of a shorter frame. The parser does not detect a frame that
+    is shorter than its header states.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class HeaderParser(wiring.Component):
     -------
     valid, beat : In(1), In(FrameBeat(width))
     found_valid, found : Out(1), Out(FoundLayers())
-        ``end`` is of no use without IP, or if ``open``.
+        ``end`` is undefined without IP, or if ``open`` is set.
     """
 
     LATENCY = 5

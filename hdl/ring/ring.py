@@ -150,10 +150,10 @@ class Ring(wiring.Component):
 
 
 def illegal_masks(m, mask, spare, *, run):
-    """Return whether in the cycle before a mask was not that of the `run` segments after the spare.
+    """Return whether the mask in the previous cycle was not the `run` segments after the spare.
 
-    So it is after an upset of any one bit of both, and stays so in each turn until a clear: if the
-    spare is not one segment, the segments after it are more than `run`, or none.
+    This detects an upset of any single bit of `mask` or `spare`. The result stays set in each turn
+    until a clear: if the spare is not one segment, more than `run` segments follow it, or none.
 
     Parameters
     ----------

@@ -15,22 +15,22 @@ from .ring import Ring
 
 
 class StoreSignature(wiring.Signature):
-    """Ports of a store, however it lays out its bits.
+    """Ports of a store, independent of its memory layout.
 
-    One operation per cycle; `bits` and `base` come `latency` cycles after it. A query sees
-    all insertions before it. The user keeps the rules of `Ring`, or looks at `clean`. The inputs
-    need not come from registers.
+    One operation per cycle; `bits` and `base` are valid `latency` cycles later. A query sees all
+    earlier insertions. The core must follow the rules of `Ring` or observe `clean`. The inputs
+    need not be registered.
 
     Parameters
     ----------
     spec : FilterSpec
     hashes : int
-        Hashes that there are addresses of at one time.
+        Number of hash pipelines in use at the same time.
     latency : int
     upsets : bool
         Whether upsets are found.
     checks : bool
-        Whether the masks of the ring are watched.
+        Whether the masks of the ring are checked.
 
     Members
     -------
@@ -44,10 +44,10 @@ class StoreSignature(wiring.Signature):
     clean : Out(1)
         Whether the spare is clean. High all the time where clearing takes a fixed time.
     upset : Out(1)
-        If upsets are found: an operation has read what copies of a memory differ in; some cycles
-        after its bits.
+        With `upsets` only: an operation has read a bit in which copies of a memory differ. Some
+        cycles after its bits.
     illegal : Out(1)
-        If they are watched: the masks of the ring are none that operations bring about.
+        With `checks` only: the masks of the ring are illegal.
     """
 
     def __init__(self, *, spec, latency, hashes=1, upsets=False, checks=False):

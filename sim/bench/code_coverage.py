@@ -121,7 +121,7 @@ def unescaped(name: str) -> str:
 
 
 def module(instance: str) -> str:
-    """Return what kind of part an instance is: its name without numbers."""
+    """Return the kind of an instance: its name without numbers."""
     name = re.sub(r"\$\d+", "", instance)
     name = re.sub(r"(segment|_part|hash)\d+", r"\1", name)
     name = "statistics" if name in {one.name for one in counters(Block.UNIT)} else name

@@ -281,7 +281,7 @@ def _tables(settings: Any) -> Iterator[Situation]:
 
 
 def count(settings: Any, performed: Iterable[Performed], secrets: list[float]) -> Counts:
-    """Return how often each situation of a unit came about in one test.
+    """Return how often each situation of a unit occurred in one test.
 
     Parameters
     ----------
@@ -326,5 +326,5 @@ def merged(runs: Iterable[Mapping[str, Mapping[str, int]]]) -> Counts:
 
 
 def missed(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Return the situations that came about less often than their goals."""
+    """Return the situations that occurred less often than their goals."""
     return [name for name, row in counts.items() if row["count"] < row["goal"]]

@@ -21,9 +21,9 @@ class Passage:
     Attributes
     ----------
     ticks : list of float
-        When each tick of the port came, in ns.
+        Time of each tick at the port, in ns.
     time : int
-        Time of the requests to come, where they carry it.
+        Time of the next requests, if requests carry times.
     """
 
     def __init__(self, bench: Any) -> None:
@@ -89,7 +89,7 @@ class Passage:
         self.flow(lambda: next(distances))
 
     def stop(self) -> None:
-        """Let no more ticks come; those of a period cannot be stopped."""
+        """Stop the ticks at the port; ticks of a period cannot be stopped."""
         if self._flow is not None:
             self._flow.cancel()
             self._flow = None

@@ -367,8 +367,8 @@ class DictionaryReference(Reference):
 class MovingDictionaryReference(DictionaryReference):
     """Exact list of digests, for a dictionary with moves.
 
-    The entry that the unit gives up, if any, depends on cycles. So a query may miss its key where
-    the status says that the window is not guaranteed.
+    The evicted entry depends on the timing of the unit. So a query may miss its key if the status
+    reports that the window is not guaranteed.
 
     Attributes
     ----------
@@ -443,7 +443,7 @@ def asks(code: int) -> bool:
 
 
 def reference(spec: Specification, signature: UnitSignature) -> Reference:
-    """Return the reference of a unit, chosen by what its signature has."""
+    """Return the reference of a unit, according to its signature."""
     lane = signature.of_lane(signature.result, 0).members
     kind: type[Reference] = Reference
     if "oldest" in lane:

@@ -59,7 +59,7 @@ PLAN = _read()
 
 
 def sentence(**parameters: Any) -> Callable[[Callable[..., Awaitable[None]]], Any]:
-    """Register a test of the plan, if it is for the unit that the environment names.
+    """Register a test of the plan, if it applies to the unit that the environment names.
 
     The test gets a unit out of reset, and everything is compared at its end.
 

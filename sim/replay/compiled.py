@@ -38,8 +38,8 @@ def compiled_model(
     """Return the compiled model of a unit, built now if it is not in the cache.
 
     The cache is keyed by the generated Verilog, the driver and the version of
-    Verilator, so that a change to any of them builds anew. A model appears in
-    the cache complete or not at all.
+    Verilator, so that a change to any of them causes a new build. A model in
+    the cache is always complete.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def compiled_model(
         Where its memories are.
     memory, inverted
         As for `lately.sim.replay.model.cached_model`. Explicit block RAMs are simulated with
-        models that answer with garbage where a data sheet promises nothing.
+        models that return garbage for reads that the data sheet leaves undefined.
     optimisation, upsets
         As for `lately.sim.replay.model.cached_model`.
 

@@ -32,7 +32,7 @@ Progress = Callable[[int], None]
 
 
 def counter_macro(names: Sequence[str]) -> str:
-    """Return the macro that tells the driver the counters of a unit.
+    """Return the macro that defines the counters of a unit for the driver.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def counter_macro(names: Sequence[str]) -> str:
 
 
 class DrivenModel(Closable):
-    """A unit in compiled simulation, clocked only while it is asked something.
+    """A unit in compiled simulation, clocked only during calls.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class DrivenModel(Closable):
     keyed, deciding : bool
         Whether it takes a secret; whether tables of thresholds answer.
     latency : int
-        Cycles after which operations under way have left, if results are taken.
+        Cycles after which operations in flight have left without back-pressure.
     progress : callable, optional
         Called with the number of operations done since the last call.
     upsets : bool
@@ -90,7 +90,7 @@ class DrivenModel(Closable):
         self.upsets = Upsets(self._library, self._unit, lanes) if upsets else None
 
     def close(self) -> None:
-        """Free the model; nothing can be asked of it afterwards."""
+        """Free the model, which cannot be used afterwards."""
         if self._unit:
             self._library.lately_delete(self._unit)
             self._unit = ctypes.c_void_p()

@@ -156,4 +156,4 @@ class Closable(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Free what is held; nothing can be asked of it afterwards."""
+        """Free the library, which cannot be used afterwards."""
