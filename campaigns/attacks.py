@@ -1,8 +1,8 @@
-"""Attacks on filters by one who chooses the keys: what they gain against each hash.
+"""Attacks on filters with chosen keys, and their gain against each hash.
 
 An attacker who knows the constants of "h3" solves for keys (`lately.golden.hash.chosen_keys`). The
 same keys are then given to filters whose constants he does not know: to h3 with another seed, and
-to siphash. What he gains without knowing the constants, from verdicts alone, is measured too.
+to siphash. The gain of an attacker without the constants, from verdicts alone, is measured too.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ from .chosen_digests import crowded_digests, dictionary_hash, keys_of_digests
 from .engine import Campaign, Point, Records, Result
 
 Run = dict[str, Any]
-"""What one attack gained on one unit; see `measure`."""
+"""Gain of one attack on one unit; see `measure`."""
 
 Words = NDArray[np.uint64]
 """Keys, shape (n,) or (n, words)."""
@@ -55,7 +55,7 @@ STRANGERS = 300
 """Keys that never came, each of which is to be reported."""
 
 WIDE = 104
-"""Width of keys that fold to fewer bits, those of a TCP flow."""
+"""Width of keys that fold to fewer bits: the key of a TCP flow."""
 
 FOLDED = (16, 20, 24)
 """Bits of the narrowed folds for which a difference is searched by verdicts."""
@@ -64,7 +64,7 @@ REPLAYED = "gebf-default"
 """Unit whose false positives are used again."""
 
 TRIALS = 8
-"""Searches of which the mean number of queries is told."""
+"""Searches over which the number of queries is averaged."""
 
 _SPREAD = 997
 _BATCH = 1 << 12
@@ -114,7 +114,7 @@ def _keyed(spec: Spec, random: np.random.Generator) -> Model:
 
 
 def _secret(random: np.random.Generator) -> int:
-    # Repeatable; what is to be kept secret takes secrets.randbits(128).
+    # Repeatable; a real secret needs secrets.randbits(128).
     return int.from_bytes(random.bytes(16), "little")
 
 
@@ -185,7 +185,7 @@ def forge_cells(queries: int, random: np.random.Generator) -> Iterator[Run]:
         other = replace(spec, seed=int(random.integers(1, 1 << 63)))
         for way, own in zip(WAYS, (spec, other), strict=False):
             model: Model = from_spec(own)
-            # All of them come at one time, if there is time.
+            # All keys come at the same time, if the unit counts time.
             times = [np.zeros(len(keys), np.int64) for keys in (others, chosen)]
             early, now = [[one] for one in times] if spec.timed else ([], [])
             model.insert(others, *early)
@@ -216,7 +216,7 @@ def fill(queries: int, random: np.random.Generator) -> Iterator[Run]:
 
 
 def _filling_keys(spec: FilterSpec, random: np.random.Generator) -> Words:
-    """Return keys of which those of a segment have no cell in common, generation by generation."""
+    """Return keys, generation by generation, such that keys of a segment share no cell."""
     chosen, key_hash = _chosen(spec), Layout.of(spec, True).hash
     model = from_spec(spec)
     keys = []
@@ -237,7 +237,7 @@ def _filling_keys(spec: FilterSpec, random: np.random.Generator) -> Words:
 
 
 def twins(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Ask for keys that differ from seen ones by what the fold of wide keys does not show."""
+    """Query keys that differ from seen keys by an element of the kernel of the fold."""
     for name in FORGED:
         spec = replace(preset(name), key_bits=WIDE)
         keys = random_keys(random, spec.window, WIDE)
@@ -271,7 +271,7 @@ def crowd(queries: int, random: np.random.Generator) -> Iterator[Run]:
 def differences(queries: int, random: np.random.Generator) -> Iterator[Run]:
     """Find a difference of keys that the fold hides, by verdicts alone; use it on other keys.
 
-    So that the search ends, all keys lie in a subspace of which the fold shows fewer than 64 bits.
+    To keep the search finite, all keys are in a subspace whose fold has fewer than 64 bits.
     The attacker does not know it, and tries pairs of keys.
     """
     for bits in FOLDED:
@@ -318,8 +318,8 @@ def _find_difference(model: Model, draw: Callable[[int], Words]) -> tuple[Words,
         own, tried = draw(model.window), draw(_BATCH)
         model.insert(own)
         for number in np.flatnonzero(model.query(tried)):
-            # The age tells with which key it collides. Whether more than their digests are equal,
-            # other keys tell.
+            # The age identifies the colliding key. Other keys show whether more than the digests
+            # are equal.
             age = int(model.age(tried[number : number + 1])[0])
             difference = own[len(own) - 1 - age] ^ tried[number]
             probes = draw(_PROBES)
@@ -333,7 +333,7 @@ def _find_difference(model: Model, draw: Callable[[int], Words]) -> tuple[Words,
 
 
 def replayed(queries: int, random: np.random.Generator) -> Iterator[Run]:
-    """Use false positives again that were found by asking, on a stream that comes again."""
+    """Replay false positives that queries found, on a repeated stream."""
     spec = preset(REPLAYED)
     stream = random_keys(random, spec.window, spec.key_bits)
     asked = random_keys(random, queries, spec.key_bits)
@@ -375,7 +375,7 @@ def flood(queries: int, random: np.random.Generator) -> Iterator[dict[str, Any]]
 
 
 def _flooded(model: Any, streams: list[tuple[Words, Times]], asked: Words) -> dict[str, Any]:
-    """Insert the keys of others alone, and those of a flood with them; return what they gain."""
+    """Insert the keys of others, with and without the keys of a flood; return the gain."""
     shortens = model.spec.when_full == "shorten"
     now = 2 * SPAN - 1
     figures = []
@@ -483,7 +483,7 @@ def _cleared(spec: Any, way: str, random: np.random.Generator) -> Iterator[Any]:
 
 
 def one_shard(spec: FilterSpec, count: int, random: np.random.Generator) -> Words:
-    """Return keys of the first shard, as one draws them who knows the hash h3."""
+    """Return keys of the first shard, as an attacker with the constants of h3 draws them."""
     key_hash = Layout.of(spec, True).hash
     drawn = random_keys(random, 2 * spec.shards * count, spec.key_bits)
     shards = key_hash.shard(key_hash.state(key_hash.check_keys(drawn)))

@@ -21,7 +21,7 @@ from .cost_fit import fitted, model, runs
 
 
 class Sample(NamedTuple):
-    """What units of a family of devices are drawn from: least and most bits of rows and cells."""
+    """Ranges of the units of a family of devices: least and most bits of rows and cells."""
 
     device: str
     block_rams: int
@@ -76,13 +76,13 @@ DRAWS = {
     "partitioned-timing": partial(timing, kind=PartitionedTimingSpec),
     "timed-timing": partial(timing, kind=TimedTimingSpec),
 }
-"""What draws a specification, by kind."""
+"""Functions that draw a specification, by kind."""
 
 
 def sample(family, named):
     """Yield different specifications of a kind for a family of devices, the same in every run.
 
-    Those that are fitted to come first.
+    Units for the fit come first.
     """
     sizes, found, rng = SAMPLES[family], [], random.Random(f"{named} {family}")
     where = device(sizes.device)
@@ -106,7 +106,7 @@ def units():
 
 
 def parts(rows, measured, family, named):
-    """Return the rows of a kind that are fitted to, and those that the fit is held against."""
+    """Return the rows of a kind for the fit, and the held-out rows."""
     own, others = (
         [row for row in part if model(row) == (family, named)] for part in (rows, runs(measured))
     )

@@ -25,7 +25,7 @@ def crowded_digests(spec: WindowDictionarySpec) -> tuple[Digests, int]:
     -------
     digests : ndarray of int64, shape (window,)
     cells : int
-        Cells of all columns that these digests can lie in.
+        Cells of all columns that these digests can select.
     """
     left = rows_of(spec, np.arange(1 << spec.digest_bits))
     span = np.arange(1 << spec.digest_bits)

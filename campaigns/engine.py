@@ -249,7 +249,7 @@ class Outcome:
     failures : list of str
         One line for each point that failed.
     measured, found : int
-        Number of points that were measured now, and that had been measured before.
+        Number of points measured now, and number measured before.
     """
 
     records: list[list[Record]]
@@ -353,7 +353,7 @@ class _Board:
     def hear(self, call: Call, message: Message) -> None:
         """Note the stage of a call and its share done, from 0 to 1."""
         with self._lock:
-            # A message may come after the result of its call.
+            # A message may arrive after the result of its call.
             if call not in self._ended:
                 self._running[call] = (message["stage"], message["share"])
                 self._show()

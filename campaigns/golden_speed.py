@@ -37,7 +37,7 @@ BATCH = 1 << 16
 """Keys that a golden model takes in a call."""
 
 REPEATED = 0.1
-"""Share of the keys that come again within the window."""
+"""Share of the keys that repeat within the window."""
 
 CHUNK = 1 << 20
 """Insertions of a long stream between two rounds of queries."""
@@ -122,7 +122,7 @@ def take(contestant: Contestant, stream: KeyStream, batch: int = BATCH) -> dict[
     Returns
     -------
     dict
-        Memory, seconds of CPU time, and false answers with what they are out of.
+        Memory, seconds of CPU time, and false answers with their number of trials.
     """
     count = max(1, len(stream.keys) // contestant.share)
     form = FORMS[contestant.call]

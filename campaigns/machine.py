@@ -5,7 +5,7 @@ import sys
 
 
 def processor() -> str:
-    """Name of the processor, as the system tells it."""
+    """Name of the processor, as the system reports it."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as source:
             names = [line.partition(":")[2].strip() for line in source if "model name" in line]

@@ -42,14 +42,14 @@ class Rates:
     Attributes
     ----------
     worst_hits, worst_trials : int
-        Fresh keys that were reported at the worst moment, just before a shift, and that were
-        asked for.
+        Fresh keys that were reported at the worst moment, just before a shift, and fresh keys that
+        were queried.
     mean_hits, mean_trials : int
         The same at moments drawn evenly from a generation.
     fills : int
         Fills with no key in common among which the trials were divided.
     missed, due : int
-        Keys of just `window` insertions ago that were not reported, and that were asked for.
+        Keys of exactly `window` insertions ago that were not reported, and that were queried.
     spread : float
         Variance of the worst-moment hits of a fill, over that of as many independent trials.
     """
@@ -147,7 +147,7 @@ class Course(NamedTuple):
     ----------
     first, between, length : int
     window : int
-        Insertions after a key at which it is asked for.
+        Insertions after a key at which it is queried.
     """
 
     first: int
@@ -167,7 +167,7 @@ def measure_course(
         Empty.
     course : Course
     queries : int
-        Fresh keys that each fill is asked for.
+        Fresh keys that are queried in each fill.
     trials, seed : int
         As for `measure_rates`.
     """
@@ -194,7 +194,7 @@ def spread(hits: Sequence[int], queries: int) -> float:
 
 
 def fresh_queries(window: int, bits: int, rate: float) -> int:
-    """Return how many fresh keys to ask one fill for; see `SHARED`.
+    """Return the number of fresh keys to query in one fill; see `SHARED`.
 
     Parameters
     ----------

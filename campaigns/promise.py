@@ -1,4 +1,4 @@
-"""Whether planned filters keep what was asked: requirements drawn at random, and measured."""
+"""Check of planned filters: random requirements, and measurements."""
 
 import math
 from fractions import Fraction
@@ -18,12 +18,12 @@ ERROR = 1e-6
 """Probability, at most, that a filter which keeps a rate is found not to, for each rate."""
 
 HITS = 1500
-"""False positives that are expected at the asked rate."""
+"""False positives that are expected at the required rate."""
 
 SMALL = {"windows": (1000, 8000), "rates": (0.02, 0.3)}
 """Ranges that requirements are drawn from, both on a logarithmic scale.
 
-A rate is no lower than one in a window: a fill can be asked for few keys only.
+A rate is at least one in a window, as a fill allows only few queries.
 """
 
 LARGE = {"windows": (3, 100_000), "rates": (0.003, 0.3)}
@@ -74,7 +74,7 @@ def _draw(rng: np.random.Generator, ranges: dict[str, tuple[float, float]]) -> P
 
 
 def _stamped(rng: np.random.Generator, point: Point) -> Point:
-    """Return a requirement that asks for what only timestamps can do, and often for no slack."""
+    """Return a requirement that only timestamps can meet, often without slack."""
     family = str(rng.choice([family for family in PLANNER_FAMILIES if family not in FAMILIES]))
     own: Point = {"families": [family], "window_per_query": True}
     if rng.random() < 0.5 or family != "partitioned-timing":
@@ -111,9 +111,9 @@ def run(point: Point) -> Result:
 
 
 def broken(point: Point, result: Result) -> list[str]:
-    """Tell which promises a measurement refutes, with an error probability of `ERROR` each.
+    """Return the promises that a measurement refutes, with an error probability of `ERROR` each.
 
-    That the rate is at most the asked one is refuted if as many hits would
+    The bound of the rate is refuted if this number of hits would
     have, at that rate, a probability below `ERROR` in independent trials.
     """
     asked = requirement(point)

@@ -21,7 +21,7 @@ def prove(*, patterns: tuple[str, ...], jobs: int | None, list_proofs: bool, as_
 
     Proofs are unbounded unless they say otherwise: they hold for all inputs
     and for all time. To exclude vacuous proofs, each is followed by cover
-    checks, which tell how many clock cycles away the covered states are.
+    checks, which report the distance of the covered states in cycles.
     Names may contain the wildcards * and ?.
 
     \b

@@ -131,7 +131,7 @@ class RandomTest:
     """Shares of the operations that are drawn at random."""
 
     COMPARED: ClassVar[Mapping[str, str]] = {"verdicts": "seen", "ages": "age"}
-    """What is compared of answers: its name, and the field of an answer."""
+    """Compared fields of answers, by name."""
 
     MEMORY: ClassVar[str] = "memory_bits"
     """What memory has, of which each is compared."""
@@ -239,11 +239,11 @@ class RandomTest:
         return found, self._model.perform(codes, keys)
 
     def _counted(self, name: str) -> int:
-        """Return what a counter of the hardware must hold."""
+        """Return the expected value of a counter of the hardware."""
         return 0 if name in ALARMS else int(self._model.counters[name] % (1 << 32))
 
     def _memory(self) -> NDArray[Any]:
-        """Return what the memory of the hardware must hold."""
+        """Return the expected memory of the hardware."""
         memory: NDArray[Any] = self._model.memory
         return memory
 
@@ -532,7 +532,7 @@ class CountedTimingTest(RandomTest):
             self._tables += 1
 
     def _asked(self, count: int) -> NDArray[np.int64]:
-        """Draw what each query asks for: a window, or a class."""
+        """Draw the window or the class of each query."""
         spec, draw = self._spec, self._random.integers
         if spec.classes is not None:
             return draw(0, spec.classes, count)
@@ -541,7 +541,7 @@ class CountedTimingTest(RandomTest):
     def _both(self, codes: NDArray[np.uint8], keys: Any) -> tuple[Any, Any]:
         found, expected = self._performed(codes, keys, self._asked(len(codes)))
         self._expired += int((expected.age > self._spec.window_blocks).sum())
-        # Of a CLEAR the unit tells nothing.
+        # The unit reports nothing for a CLEAR.
         for name in ("age", "oldest"):
             where = codes == Operation.CLEAR
             getattr(found, name)[where] = getattr(expected, name)[where]

@@ -54,7 +54,7 @@ def soak(
     dict
         Operations, mismatches of verdicts, ages, statuses, counters and memory, what happened
         (hits, by age, shifts, clears, wraps of the ring; statuses), clocks, seconds, and what it
-        ran with. After an interrupt: of what was done until then.
+        ran with. After an interrupt, the figures cover the finished part.
 
     Errors: as `lately.sim.compiled_unit`.
     """

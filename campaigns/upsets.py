@@ -80,7 +80,7 @@ def judge(
     sent : SentBeats
         What was sent to the unit.
     reference : RawResults
-        What it told without an upset.
+        Results of the unit without an upset.
     promised : ndarray of bool, shape (lanes times beats,)
         Results that must report their key.
     outcome : UpsetOutcomes
@@ -93,7 +93,7 @@ def judge(
     ranks : ndarray of int, shape (n,)
         Numbers of `OUTCOMES`.
     told : ndarray of bool, shape (n,)
-        Whether the unit told of a fault, or each key that it lost had a status other than 0.
+        Whether the unit reported a fault, or each lost key had a status other than 0.
     """
     lanes = len(sent.codes) // len(sent.alone)
     slots = outcome.first[:, None] * lanes + np.arange(beats * lanes)
@@ -196,7 +196,7 @@ class _Timing(_Recurring, TimingTest):
 
 
 def promised(spec: Specification, sent: Any, beheld: Any) -> NDArray[np.bool_]:
-    """Tell which results must report their key: it was inserted within the window.
+    """Return which results must report their key: it was inserted within the window.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def promised(spec: Specification, sent: Any, beheld: Any) -> NDArray[np.bool_]:
     sent : SentBeats
         What was sent to the unit.
     beheld : RawResults
-        What the unit told without an upset. A key that it does not report is not promised: a SHIFT
+        Results of the unit without an upset. A key that it does not report is not promised: a SHIFT
         or a status had ended its window.
 
     Returns
@@ -347,7 +347,7 @@ class _Tally:
         self._mismatches += mismatches
 
     def figures(self) -> Result:
-        """Return what was counted, as JSON can hold it."""
+        """Return the counts for JSON."""
         return {
             "done": self.done,
             "mismatches": self._mismatches,
@@ -389,7 +389,7 @@ class _Tally:
 def _batch(
     point: Point, unit: Any, tally: "_Tally", upsets: int
 ) -> tuple[list[int], NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_], int]:
-    """Return elements struck, ranks, what was told, what lasts, and mismatches without an upset."""
+    """Return struck elements, ranks, reports, lasting effects, and mismatches without an upset."""
     spec = Specification.from_dict(point["spec"])
     runs, profile = unit.upsets, unit.profile
     random = np.random.default_rng([point["seed"], tally.done])

@@ -292,7 +292,7 @@ def connect(jobs: int, scheduler: str | None = None) -> Iterator[Client]:
 
 
 def _silence() -> None:
-    # What goes wrong is told in our own words. Some of the loggers have levels of their own.
+    # Errors get our own messages. Some of the loggers have their own levels.
     for name in ["distributed", *logging.root.manager.loggerDict]:
         if name.partition(".")[0] == "distributed":
             logging.getLogger(name).setLevel(SILENT)
@@ -349,7 +349,7 @@ def _start(jobs: int) -> LocalCluster:
 
 
 def _end(cluster: LocalCluster) -> None:
-    """End the processes at once, whatever they do, and wait for what they had started."""
+    """End the processes at once, and wait for their children."""
     left: list[psutil.Process] = []
     for nanny in cluster.workers.values():
         nanny.close_gracefully()  # It starts no other in place of the one that ends.
@@ -376,7 +376,7 @@ def _is_alive(process: psutil.Process) -> bool:
 
 @contextmanager
 def _shielded() -> Iterator[None]:
-    """Put interrupts off; what is started here never hears of Ctrl-C.
+    """Delay interrupts; processes that are started here do not receive Ctrl-C.
 
     The threads and processes of a cluster are among that, later ones too. The
     first process ends the others, but only once they have started.
@@ -424,7 +424,7 @@ def _reached(address: str) -> Iterator[Client]:
 
 
 def _probe(address: str) -> None:
-    """Refuse an address where no scheduler answers; Dask itself may wait for good."""
+    """Refuse an address where no scheduler answers; Dask itself may wait for ever."""
     try:
         kind = asyncio.run(asyncio.wait_for(_kind(address), TIMEOUT))
     except TimeoutError:

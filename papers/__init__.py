@@ -1,1 +1,1 @@
-"""The papers' tables and figures, measured anew."""
+"""The papers' tables and figures, measured again."""

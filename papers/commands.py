@@ -1,4 +1,4 @@
-"""Command that measures the papers' tables and figures anew."""
+"""Command that measures the papers' tables and figures again."""
 
 import os
 from pathlib import Path

@@ -26,7 +26,7 @@ UNIVERSE = 100_000
 
 
 def measure_list(point: Point) -> Result:
-    """Insert different keys; tell the mean of the list and of the moves at each load."""
+    """Insert different keys; return the mean list and the mean moves at each load."""
     runs = [[_filled(window, load, point) for window in point["windows"]] for load in LOADS]
     return {"runs": runs}
 
@@ -52,7 +52,7 @@ def _filled(window: int, load: float, point: Point) -> Result:
 
 
 def conclude_list(results: Results) -> Conclusion:
-    """Tell whether list and moves stay bounded as the window grows."""
+    """Conclude whether list and moves stay bounded as the window grows."""
     windows = results[0][0]["windows"]
     found, lists, moves = [], [], []
     for number, load in enumerate(LOADS):
@@ -72,7 +72,7 @@ def conclude_list(results: Results) -> Conclusion:
 
 
 def _mean_list(window: int, runs: Sequence[Result]) -> Estimate:
-    """Return the mean of the list; if no insertion failed, what the probability of it allows."""
+    """Return the mean of the list; if no insertion failed, the bound from its probability."""
     mean, low, high = mean_of([run["listed"] for run in runs])
     if not any(run["peak"] for run in runs):
         high = window * share(0, sum(run["insertions"] for run in runs))[2]

@@ -63,7 +63,7 @@ def rate_series(
     x: Mapping[str, Any],
     rate: Callable[[Sequence[Result]], Estimate] = fresh_rate,
 ) -> list[Series]:
-    """Return a series of rates for each structure; what was never seen is left out."""
+    """Return a series of rates for each structure, without events that never occurred."""
     series = []
     for label, values in runs.items():
         rates = [(at, *rate(value)) for at, value in zip(x[label], values, strict=True)]

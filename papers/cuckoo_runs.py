@@ -118,7 +118,7 @@ def _stream(point: Point, window: int) -> Keys | None:
 
 
 def _run(filter: Filter, keys: Keys, fresh: int, seed: int) -> Result:
-    """Check and insert a stream; after the first window, count errors and ask for fresh keys."""
+    """Check and insert a stream; after the first window, count errors and query fresh keys."""
     window = filter.window
     distance = distances(keys)
     within = (distance > 0) & (distance <= window)

@@ -1,4 +1,4 @@
-"""The GEBF paper's studies: synthetic streams, a log, and what the paper leaves open."""
+"""The GEBF paper's studies: synthetic streams, a log, and open points of the paper."""
 
 from lately.replay.drawing import Chart, Series
 

@@ -51,7 +51,7 @@ _CHUNK = 1 << 20
 
 
 def measure_long(point: Point) -> Result:
-    """Insert distinct keys; at each stop ask for live, fresh and expired ones."""
+    """Insert distinct keys; at each stop query live, fresh and expired keys."""
     seed, window, queries = point["seed"], point["window"], point["queries"]
     filter = guarded(window, point["bits_per_key"], epochs=point["epochs"], seed=seed)
     rng = np.random.default_rng(seed)

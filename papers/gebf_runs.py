@@ -210,7 +210,7 @@ def synthetic(kind: str, seed: int) -> Keys:
 
 @dataclass(frozen=True)
 class Queries:
-    """Keys to ask for after the last insertion, each of shape (n,).
+    """Keys to query after the last insertion, each of shape (n,).
 
     `QUERIES` keys are live, of the window, drawn by insertion, and as many fresh, never inserted.
     As many together have expired, unless none has: keys of the window before, drawn by insertion,

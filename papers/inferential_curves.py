@@ -186,7 +186,7 @@ def _conditions(curves: list[Curve]) -> list[Finding]:
 
 
 def _errors(curves: list[Curve]) -> list[Finding]:
-    """Sections 5.2 and 5.3.1: bounds of the posterior error, and what it tends to."""
+    """Sections 5.2 and 5.3.1: bounds and limit of the posterior error."""
     findings = []
     for curve in _synthetic(curves):
         bound = 0.05 if curve.experiment.stream == "uniform" else 0.035

@@ -21,8 +21,8 @@ Row = dict[str, str]
 class Paper:
     """A paper, described by the file ``data/<name>.toml`` of this package.
 
-    The fingerprint of a study does not cover that file: what is measured may depend on it only
-    by way of the points.
+    The fingerprint of a study does not cover this file: measurements may depend on it only through
+    the points.
     """
 
     name: str

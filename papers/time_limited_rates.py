@@ -189,7 +189,7 @@ def _rate_series(k: int, l: int, group: Results) -> list[Series]:
 
 
 def _ratio_findings(measured: Results) -> list[Finding]:
-    """False positives that were counted over those that the bits tell, for each rate."""
+    """Counted false positives over the expectation from the bits, for each rate."""
     counts: dict[float, dict[int, NDArray[np.float64]]] = {}
     for point, result in measured:
         _, hits, rates = zip(*result["samples"], strict=True)

@@ -1,4 +1,4 @@
-"""A time-limited filter through its stream: what the studies of its paper are measured on."""
+"""A time-limited filter and its stream, on which the studies of the paper are measured."""
 
 from collections.abc import Iterator
 
@@ -52,7 +52,7 @@ class TimedStream:
         self._generations: list[tuple[int, int]] = []
 
     def insert(self, count: int) -> None:
-        """Insert the next keys; within one generation, but for the first of them."""
+        """Insert the next keys, all except the first within one generation."""
         shifts, last = self.model.shifts, self.model.last_insertion
         part = slice(self.at, self.at + count)
         self.model.insert(self.keys[part], self.times[part])

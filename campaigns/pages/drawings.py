@@ -43,7 +43,7 @@ def _core() -> FilterCore:
 
 
 def stages() -> list[tuple[str, str]]:
-    """Return the parts of the pipeline, and what each is or takes."""
+    """Return the parts of the pipeline, with their descriptions."""
     core = _core()
     parts = (("hash", core.hashes[0]), ("store", core.store), ("detector", core.detector))
     found = [("front end", "gate, schedule")]

@@ -18,7 +18,7 @@ COSTS = ROOT / "lately" / "planner" / "costs.json"
 
 
 def residuals(rows, models, shown):
-    """Return lines with units by what is `shown` of their specification, predicted and counted."""
+    """Return lines of units by the `shown` fields of their specification, predicted and counted."""
     lines = ["| unit | device | block RAMs | LUTs | predicted | | flip-flops | predicted | |"]
     lines.append("|---|---|" + "---:|" * 7)
     for row in rows:

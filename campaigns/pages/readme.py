@@ -1,4 +1,4 @@
-"""README.md: what its examples and commands print.
+"""README.md: the output of its examples and commands.
 
 `python -m campaigns.pages README demo` runs a long command again, and likewise each of `LONG`.
 """
@@ -25,7 +25,7 @@ README = ROOT / "README.md"
 LONG = {"demo": "make demo"}
 
 WIDTH = 108
-"""Columns of what commands print."""
+"""Columns of the output of commands."""
 
 UNITS = ("apbbf/ecp5-25k-8",)
 """Cases that the page names: as measured last."""
@@ -35,7 +35,7 @@ SHOWN = ("operations", "mismatches", "false negatives", "repeats found")
 
 
 def example_output(source: str) -> str:
-    """Run a Python example and return what it printed."""
+    """Run a Python example and return its output."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(source, "README.md", "exec"), {})
@@ -49,7 +49,7 @@ def examples(text: str) -> dict[str, str]:
 
 
 def command_output(command: str) -> str:
-    """Run a command in the repository and return it with what it printed, as a block."""
+    """Run a command in the repository and return it with its output, as a block."""
     words = command.split()
     if words[0] == "lately":
         words[0] = str(Path(sys.executable).parent / "lately")

@@ -33,7 +33,7 @@ def _images(report: Report) -> list[Path]:
 
 
 def take(paths: list[Path]) -> None:
-    """Take over the studies of reports; those that they do not have stay as they are."""
+    """Take over the studies of reports; other studies stay unchanged."""
     report = load(DATA)
     names = [study.name for study in STUDIES]
     try:

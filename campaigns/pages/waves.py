@@ -27,7 +27,7 @@ Trace = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Diagram:
-    """A simulation, and what is shown of it.
+    """A simulation, and the signals that are drawn.
 
     Attributes
     ----------

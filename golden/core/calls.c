@@ -159,8 +159,8 @@ static int64_t check_new(Engine *engine, const uint64_t *key) {
     return age;
 }
 
-/* check_and_insert_new(keys, seen, times): inserts each key that is not reported; the filter holds
-   its lock, and counts all but late times. The times are those of a timed engine. */
+/* check_and_insert_new(keys, seen, times): inserts each key that is not reported. The filter holds
+   its lock and counts everything except late times. The times are those of a timed engine. */
 static PyObject *engine_check_new(PyObject *self, PyObject *args) {
     Engine *engine = (Engine *)self;
     PyObject *a, *b, *c = NULL;
@@ -194,7 +194,7 @@ static PyMethodDef engine_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* Returns the engine of a filter whose lock is free, or NULL. */
+/* Returns the engine of a filter with a free lock, or NULL. */
 static Engine *free_engine(const Base *self) {
     if (!self->engine || !self->lock || Py_TYPE(self->lock) != lock_type ||
         ((Lock *)self->lock)->held) {
@@ -203,7 +203,7 @@ static Engine *free_engine(const Base *self) {
     return (Engine *)self->engine;
 }
 
-/* Calls a method that prepares the engine, and returns whether it still is that of a free filter;
+/* Calls a method that prepares the engine. Returns whether it is still the engine of a free filter;
    -1 on error. */
 static int prepare(Base *self, const Engine *engine, const char *method) {
     PyObject *done = PyObject_CallMethod((PyObject *)self, method, NULL);

@@ -1,5 +1,5 @@
-/* Rings whose segments have one hash function (GEBF): an integer for each bit of a segment, whose
-   bit j belongs to physical segment j. */
+/* Rings with one hash function for all segments (GEBF): an integer for each bit of a segment; bit j
+   of it belongs to physical segment j. */
 #include "ring.h"
 
 ALWAYS uint64_t column(const void *memory, int size, uint32_t place) {

@@ -38,7 +38,7 @@ typedef struct {
     int64_t hits;
 } Answers;
 
-/* What a column adds to a row, by the rest. */
+/* The value that a column adds to a row, from the remainder. */
 ALWAYS int64_t row_offset(const Dictionary *d, Py_ssize_t column, int64_t rest) {
     const int64_t *tables = d->offsets + column * d->bytes * 256;
     int64_t sum = 0;
@@ -107,8 +107,8 @@ static void insert_crowded(Dictionary *d, int64_t rest, int64_t place, Py_ssize_
     put_in_stash(d, slot >= 0 ? slot : oldest_slot(d), time, rest << d->row_bits | row);
 }
 
-/* Looks for a digest in the stash; an operation that writes it anew or removes it takes it out.
-   Returns its time, or `last`. */
+/* Searches a digest in the stash; an operation that writes or removes the key takes it out. Returns
+   its time, or `last`. */
 static int64_t look_in_stash(Dictionary *d, int code, int64_t digest, int64_t last,
                              Py_ssize_t *freed) {
     int64_t now = d->numbers.insertions;
@@ -298,7 +298,7 @@ static int shape_fits(const Dictionary *d) {
     return 1;
 }
 
-/* Puts the offsets of as many columns as have room together. */
+/* Packs the offsets of several columns together. */
 static int pack_offsets(Dictionary *d) {
     d->together = d->row_bits ? 64 / d->row_bits : d->columns;
     Py_ssize_t groups = (d->columns + d->together - 1) / d->together, size = d->bytes * 256;

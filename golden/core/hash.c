@@ -10,8 +10,8 @@ static PyTypeObject *hash_type;
 
 #define AFFINE __attribute__((target("gfni,avx512f,avx512bw,avx512vbmi")))
 
-/* Folds keys by products of 8 by 8 bits; eight keys at a time, whose bytes are exchanged so that
-   byte j of all is in lane j. */
+/* Folds keys by products of 8 by 8 bits, eight keys at a time; their bytes are transposed so that
+   byte j of all keys is in lane j. */
 AFFINE static Py_ssize_t fold_eights(const Hash *hash, const uint64_t *keys, Py_ssize_t count,
                                      uint64_t *states) {
     uint8_t exchange[64];

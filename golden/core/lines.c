@@ -1,4 +1,4 @@
-/* Lines of a stream: where they end, what of each is the key, which are kept. */
+/* Lines of a stream: their ends, their keys, and the kept lines. */
 #include "core.h"
 
 int core_within(const int64_t *starts, const int64_t *stops, Py_ssize_t count, Py_ssize_t size) {

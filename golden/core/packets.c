@@ -55,7 +55,7 @@ static PyObject *finish_packets(Buffers *all, int inside) {
     return core_finish(all, Py_NewRef(Py_None));
 }
 
-/* What of a packet is compared: `Comparison`. */
+/* The compared part of a packet: `Comparison`. */
 typedef struct {
     int fields;
     Search search;
@@ -70,7 +70,7 @@ typedef struct {
     int64_t size;
 } Scratch;
 
-/* What is digested: `Message`. `head` has the first bytes, up to HEAD. */
+/* The digested part: `Message`. `head` has the first bytes, up to HEAD. */
 typedef struct {
     const uint8_t *head, *bytes;
     int64_t size, length;

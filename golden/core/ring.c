@@ -191,8 +191,8 @@ static Py_ssize_t perform_some(Ring *ring, Places *places, Chunk *chunk, Py_ssiz
     return end;
 }
 
-/* Moves the ring for an operation, and leaves in its code what is still due. A query sees the
-   ring as it was; the insertion does not. */
+/* Moves the ring for an operation, and leaves the remaining steps in its code. The query sees the
+   old ring; the insertion does not. */
 static void move_for(Ring *ring, Places *places, Chunk *chunk, Py_ssize_t first, Py_ssize_t at) {
     uint8_t *code = &chunk->codes[at];
     if (*code == CHECK) {
@@ -398,8 +398,8 @@ static int allocate_scratch(Ring *ring) {
     return 0;
 }
 
-/* Takes the memory, and the position that several processes share, if there is one. A ring whose
-   memory is read-only reads what another process writes. */
+/* Takes the memory, and the position that several processes share, if there is one. A ring with
+   read-only memory reads the ring of another process. */
 static int take_memory(Ring *ring, PyObject *memory, PyObject *live) {
     if (live && core_take(live, &ring->live, 8, sizeof(Live) / 8, 0, "live") < 0) {
         return -1;

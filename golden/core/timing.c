@@ -1,8 +1,7 @@
-/* Timing filters: cells that hold the time at which they were last touched.
-
-   `Stamps` are the cells of the partitioned filters (lately.golden.timestamp.partitioned_timing),
-   with the numbers of blocks; `insert_stamps` serves the filters of the paper, whose timestamps
-   come round (lately.golden.timestamp.timestamps). */
+/* Timing filters: cells that hold the time at which they were last touched. `Stamps` are the cells
+   of the partitioned filters (lately.golden.timestamp.partitioned_timing), with the numbers of
+   blocks; `insert_stamps` serves the filters of the paper, whose timestamps wrap
+   (lately.golden.timestamp.timestamps). */
 #include "calls.h"
 
 #define MOST_HASHES 64
@@ -225,7 +224,7 @@ static int take_numbers(Stamps *s, const int64_t *vector) {
 }
 
 /* perform(numbers, code, asked, keys, seen): performs one operation on all keys; writes whether
-   each is reported, where its oldest cell is at most `asked` blocks old. */
+   each key is reported: whether its oldest cell is at most `asked` blocks old. */
 static PyObject *stamps_perform(PyObject *self, PyObject *args) {
     Stamps *s = (Stamps *)self;
     PyObject *a, *b, *c;
@@ -292,7 +291,7 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* Filters whose timestamps come round */
+/* Filters whose timestamps wrap */
 
 /* Numbers that carry a filter through the loop. */
 typedef struct {

@@ -3,7 +3,7 @@
 
 #define NEVER (-1)
 
-enum { OVERFILL, SHORTEN, BY_CLOCK }; /* what ends a full generation */
+enum { OVERFILL, SHORTEN, BY_CLOCK }; /* rule at the end of a full generation */
 enum { OK, WINDOW_SHORTENED, RATE_EXCEEDED }; /* codes of `PoolStatus` */
 
 /* `RotationState` and `RotationPolicy`; counts are of the call. */

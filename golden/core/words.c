@@ -1,4 +1,4 @@
-/* Rings whose segments have hash functions of their own (APBF): words of 64 bits. */
+/* Rings in which each segment has its own hash function (APBF): words of 64 bits. */
 #include "ring.h"
 
 ALWAYS uint64_t *segment_words(const Ring *ring, int index) {
@@ -22,7 +22,7 @@ WIDE static void match_single(const Ring *ring, const uint64_t *states, Py_ssize
     }
 }
 
-/* The same of a segment whose places were found. */
+/* The same for a segment with known places. */
 WIDE static void match_parts(const uint64_t *memory, const Places *places, Py_ssize_t parts,
                              Py_ssize_t count, int index, uint64_t *matches) {
     Row met;
@@ -112,7 +112,7 @@ ALWAYS uint64_t meet(uint64_t *memory, const Places *places, const Row *masks, P
     return met & 1;
 }
 
-/* What was found begins with the operation `first`. */
+/* The results begin with the operation `first`. */
 ALWAYS void meet_all(const Ring *ring, int joint, int run, Py_ssize_t parts, Chunk *chunk,
                      Py_ssize_t first, Py_ssize_t at, Py_ssize_t end, int writes) {
     const Places *places = ring->places;

@@ -122,7 +122,7 @@ def with_span(
 ) -> tuple[Specification, int | None]:
     """Give a filter a window in real time.
 
-    It has as many ticks as `lately.golden.durations.span_ticks` tells.
+    Its ticks follow from `lately.golden.durations.span_ticks`.
 
     Parameters
     ----------

@@ -125,7 +125,7 @@ class BitArrays(Baseline):
 class ByteCells(Baseline):
     """Base of the baselines whose memory is cells of a byte each; a key of which none is 0 is seen.
 
-    The cells stand in a bytearray, which Python's loops read faster than an array.
+    The cells are in a bytearray, which Python's loops read faster than an array.
     """
 
     _cells: bytearray
@@ -153,7 +153,7 @@ class ByteCells(Baseline):
 
     @abstractmethod
     def _insert(self, keys: Words, *, asked: bool = False) -> Answers:
-        """Insert keys; return the answers from before each, if they are asked for."""
+        """Insert keys; return the answers before each insertion, if requested."""
 
 
 def ring_order(buffer: NDArray[np.uint64], written: int) -> NDArray[np.uint64]:

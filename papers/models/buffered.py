@@ -73,7 +73,7 @@ class DoubleBuffering(_TwoFilters):
     Packet Classification", INFOCOM 2004; as the APBF paper describes it in
     section 3.2.
 
-    An insertion writes both filters, and a query asks the active one. When the
+    An insertion writes both filters, and a query reads the active one. When the
     warm-up filter has had `generation` insertions, which make it half full, the
     next insertion first makes it the active one, and the other, emptied, the
     warm-up. So the active filter holds the keys of the present generation and
@@ -112,7 +112,7 @@ class DoubleBuffering(_TwoFilters):
 
     @property
     def active(self) -> NDArray[np.bool_]:
-        """Bits of the filter that is asked; shape (bits // 2,)."""
+        """Bits of the filter that queries read; shape (bits // 2,)."""
         return self._segments[1].memory.copy()
 
     @property
@@ -128,7 +128,7 @@ class DoubleBuffering(_TwoFilters):
             positions = positions[: self.generation - self.filled]
             seen = self._segments[1].match_and_write(positions)
         else:
-            # This query still asks the filter as it was.
+            # This query still reads the old filter.
             positions = positions[:1]
             seen = self._segments[1].match(positions)
             self._switch()
@@ -139,7 +139,7 @@ class DoubleBuffering(_TwoFilters):
 
 
 class A2Buffering(_TwoFilters):
-    """Two active Bloom filters: one is written, and both are asked.
+    """Two active Bloom filters: insertions write one, and queries read both.
 
     Source: MyungKeun Yoon, "Aging Bloom Filter with Two Active Buffers for
     Dynamic Sets", IEEE Transactions on Knowledge and Data Engineering 22(1),

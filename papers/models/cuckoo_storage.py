@@ -63,7 +63,7 @@ class CuckooTables(CountedFilter):
     def variable_length_bits(self) -> int:
         """Bits of both tables as variable-bit-length arrays now: one for an empty position.
 
-        The paper's count, but for the constant of such an array, which it does not give.
+        The paper's count, except the constant of such an array, which the paper does not give.
         """
         return self.occupied * self.entry_bits + 2 * self.positions
 

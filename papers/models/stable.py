@@ -153,7 +153,7 @@ def stable_false_positive_rate(cells: int, hashes: int, decrements: int, cell_bi
 
 
 def stable_decrements(cells: int, hashes: int, cell_bits: int, false_positive_rate: float) -> int:
-    """Return the least P for which fresh keys are reported no more often than asked.
+    """Return the least P for which fresh keys are reported at most at the required rate.
 
     P = 1 / ((1 / (1 - rate^(1/K))^(1/Max) - 1) (1/K - 1/m)), rounded up.
 

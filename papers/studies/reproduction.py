@@ -34,7 +34,7 @@ class Reproduction:
     failures : list of str
         One line for each point that could not be measured.
     measured, found : int
-        Number of points that were measured now, and that had been measured before.
+        Number of points measured now, and number measured before.
     """
 
     report: Report
