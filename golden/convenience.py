@@ -12,7 +12,7 @@ from .errors import SpecificationError
 from .hash.keys import Key, is_single
 
 State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
-"""State of a filter: numbers that JSON can hold, and arrays."""
+"""State of a filter: numbers for JSON, and arrays."""
 
 
 class Options(TypedDict, total=False):

@@ -46,7 +46,7 @@ def write_state(
     file : path or binary file
         An open file need not be seekable: it may be a pipe.
     header : mapping
-        Values that JSON can hold, "format" among them.
+        Values for JSON, "format" among them.
     arrays : mapping of ndarray
         Arrays of any shape and numeric type, under names other than "header" and "digest".
     private : bool

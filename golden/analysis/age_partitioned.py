@@ -46,9 +46,8 @@ def apbf_fills(k: int, l: int, *, profile: str = "exact") -> list[float]:
 def apbbf_fills(k: int, l: int, block_bits: int, hashes_per_block: int) -> list[float]:
     """Match probabilities of the segments of an APBBF just before a shift, youngest first.
 
-    The blocks' false-positive rate takes the place of the fill ratio (APBF,
-    section 6); the load of segment i < k is (i + 1) / k of a full one's.
-    The list has k + l probabilities.
+    The false-positive rate of the blocks replaces the fill ratio (APBF, section 6). The load of
+    segment i < k is (i + 1) / k of the load of a full segment. The list has k + l probabilities.
 
     Parameters, errors: as `apbf_fills` and `apbbf_block_capacity`.
     """

@@ -88,11 +88,11 @@ def siphash(
     keys : ndarray of uint64, shape (n, words)
         Least significant word first; the message is ``ceil(key_bits / 8)`` bytes.
     secret : int or ndarray of uint64, shape (n, 2)
-        One of 128 bits for all keys, or one for each, low word first.
+        Secret of 128 bits for all keys, or one secret per key, low word first.
     key_bits : int
         Width of a key.
     compression, finalization : int
-        Rounds for each word, and at the end.
+        Rounds per word, and rounds at the end.
 
     Returns
     -------

@@ -148,7 +148,7 @@ class Comparison:
                 raise FieldError(f"tpid: must be an EtherType, 0600 to ffff, not {kind:04x}")
 
     def describe(self) -> dict[str, Any]:
-        """Return the rules as JSON can hold them."""
+        """Return the rules as values for JSON."""
         fields = [f.name.lower().replace("_", "-") for f in self.fields if f.name]
         return {
             "fields": ",".join(fields) or "none",
@@ -161,7 +161,7 @@ class Comparison:
 
     @property
     def mask(self) -> NDArray[np.uint8]:
-        """All masks in one, shape (n,), from the begin of the message on."""
+        """Combination of all masks, shape (n,), from the first byte of the message."""
         size = max((offset + len(octets) for offset, octets in self.masks), default=0)
         mask = np.full(size, 0xFF, np.uint8)
         for offset, octets in self.masks:
@@ -181,7 +181,7 @@ class Comparison:
 
 
 def hide(layer3: bytearray, version: Version, fields: Field) -> None:
-    """Set the bytes of a packet of IP that do not count to zero."""
+    """Zero the bytes of an IP packet that do not count."""
     if version == Version.IP4:
         layer3[IP4_CHECKSUM : IP4_CHECKSUM + 2] = bytes(2)
     if not fields & Field.TTL:

@@ -43,7 +43,7 @@ class FrameCounts:
     frames_out, bytes_out : int
         Forwarded frames.
     hits : int
-        Frames that were seen lately.
+        Duplicate frames.
     frames_ip4, frames_ip6, frames_other : int
         Digested frames by version.
     frames_malformed : int
@@ -68,7 +68,7 @@ class FrameCounts:
     frames_no_room: int = 0
 
     def add(self, name: str, amount: int = 1) -> None:
-        """Add an `amount` to the counter of a `name`."""
+        """Add an `amount` to the counter `name`."""
         setattr(self, name, getattr(self, name) + amount)
 
     def discarded(self, oversize: str) -> int:

@@ -148,8 +148,8 @@ def packet_digest(
     secret : int
         Of 128 bits.
     width : int
-        Bits of a beat of the hardware. From `POLYNOMIAL_WIDTH` on the packet is captured whole, and
-        its reach is `Reach.HARDWARE`.
+        Bits of a beat of the hardware. From `POLYNOMIAL_WIDTH` bits on, the capture must be
+        complete and the reach `Reach.HARDWARE`.
     """
     place = layers(frame, length, link, what.reach, what.tag_types)
     found = message(frame, length, place, what, link)

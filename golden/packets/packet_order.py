@@ -36,7 +36,7 @@ def due_times(times: Times, bound: int, reached: int = 0) -> Times:
 
 
 def merged_order(inputs: Sequence[Times], bound: int) -> NDArray[np.int64]:
-    """Return numbers of packets in order, from 0, counted through all inputs one after the other.
+    """Return the numbers of packets in order, from 0, counted over all inputs in sequence.
 
     Parameters
     ----------

@@ -334,7 +334,7 @@ class APBFSpec(AgePartitionedSpec, family="apbf"):
 
     @property
     def shard_sizes(self) -> dict[str, int]:
-        """Bits of a slice."""
+        """Size of one shard: bits of a slice."""
         return {"slice_bits": self.shard_bits}
 
 

@@ -128,7 +128,7 @@ class StampedPartsSpec(Specification):
 
     @property
     def shape(self) -> str:
-        """Family and parameters in few words."""
+        """Short description of family and parameters."""
         return f"{self.family} k={self.hashes}, {self.cells:,} x {self.stamp_bits} bits"
 
     @property
@@ -160,7 +160,7 @@ class PartitionedTimingSpec(StampedPartsSpec, family="partitioned-timing"):
 
     @property
     def shape(self) -> str:
-        """Family and parameters in few words."""
+        """Short description of family and parameters."""
         return super().shape + (f", blocks of {self.block:,}" if self.block > 1 else "")
 
 

@@ -85,7 +85,7 @@ def interpolated_distinct(insertions: ArrayLike, at: ArrayLike, distinct: ArrayL
     Parameters
     ----------
     insertions : array_like of int
-        Of any shape, which is that of the result; 0, or between the ends of `at`.
+        Numbers of insertions: 0, or between the ends of `at`. The result has the same shape.
     at : array_like of int, shape (n,)
         Numbers of insertions for which D is known, ascending.
     distinct : array_like of float, shape (n,)
@@ -96,7 +96,7 @@ def interpolated_distinct(insertions: ArrayLike, at: ArrayLike, distinct: ArrayL
     TypeError
         If numbers of insertions are not integers.
     ValueError
-        If they are outside of `at`, or `at` does not ascend.
+        If they are outside the range of `at`, or `at` does not ascend.
     """
     counts, known = _counts(insertions), _counts(at)
     values = np.asarray(distinct, np.float64)

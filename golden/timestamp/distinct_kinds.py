@@ -29,7 +29,7 @@ _LONGEST = 1 << 62
 
 
 def checked_distinct(distinct: Mapping[str, Any], *, reach: int) -> dict[str, Any]:
-    """Return the description of a stream's D(j) in a form that JSON can hold.
+    """Return the description of a stream's D(j) as values for JSON.
 
     Parameters
     ----------

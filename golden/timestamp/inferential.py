@@ -131,7 +131,7 @@ class InferentialFilter(CountedFilter):
 
     @property
     def distinct(self) -> dict[str, Any]:
-        """D(j), as JSON can hold it."""
+        """D(j) as values for JSON."""
         return deepcopy(self._distinct)
 
     @property

@@ -41,7 +41,7 @@ class BlockTimingBloomFilter(TimestampFilter):
     """Block timing Bloom filter: a block of insertions shares a timestamp (section 3.2).
 
     A key is reported for all d < W = `window`, where d is the number of insertions after its
-    own. Timestamps are shorter than those of `TimingBloomFilter`. The end of the
+    own. Timestamps are shorter than in `TimingBloomFilter`. The end of the
     window is less sharp: a key may be reported for up to ``block - 1``
     more insertions, because a later key of its block is in the window.
 

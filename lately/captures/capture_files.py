@@ -18,13 +18,13 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
     paths : sequence of str
         Files, or '-' alone for standard input.
     joined : bool
-        Whether the packets go to one capture: then the captures must have one format, and the
-        headers of all pcap files except the first are left out.
+        Whether the packets go to one capture. The captures must then have the same format, and all
+        pcap headers except the first are omitted.
 
     Attributes
     ----------
     name, format : str
-        Of the first capture.
+        Name and format of the first capture.
     damages : list of str
         Messages about damage.
     missing : int
@@ -35,7 +35,7 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
     Raises
     ------
     TraceError
-        If a file is no capture, or captures that are joined have different formats.
+        If a file is not a capture, or captures that are joined have different formats.
     OSError
         If a file cannot be read.
     """

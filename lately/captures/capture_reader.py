@@ -113,7 +113,7 @@ class Packets:
         return np.full(len(self), self.file) if self.files_of is None else self.files_of
 
     def part(self, which: slice) -> "Packets":
-        """Return some of them, in the same buffer."""
+        """Return a part of the packets, in the same buffer."""
         files = None if self.files_of is None else self.files_of[which]
         table = np.ascontiguousarray(self.table[:, which])
         return replace(self, table=table, files_of=files)
@@ -170,7 +170,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
     Raises
     ------
     TraceError
-        If the file is no capture, or damaged.
+        If the file is not a capture, or is damaged.
     OSError
         If it cannot be read.
     """

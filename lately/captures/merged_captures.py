@@ -1,4 +1,4 @@
-"""Several captures that are read in the order of their times, as one in the format pcapng."""
+"""Several captures that are read in order of time, as one capture in pcapng format."""
 
 import struct
 from collections.abc import Sequence
@@ -37,24 +37,24 @@ class MergedCaptures(AbstractContextManager["MergedCaptures"]):
     """Captures that are read in the order of `lately.golden.packets.packet_order`.
 
     The packets are blocks of one section of pcapng, with times in nanoseconds. Each interface of
-    each file is an interface of the section. Other blocks, and options of packets, are left out.
+    each file is an interface of the section. Other blocks, and options of packets, are omitted.
     Packets wait until no file can have an earlier one, so memory grows with the files.
 
     Parameters
     ----------
     paths : sequence of str
     bound : int
-        Nanoseconds by which a packet may be later than a packet behind it in its file.
+        Most nanoseconds by which a packet may be later than a following packet of its file.
 
     Attributes
     ----------
     name, format : str
-        Of the first file, and 'pcapng'.
+        Name of the first file, and 'pcapng'.
 
     Raises
     ------
     TraceError
-        If a file is no capture, or its link type is above `MOST_LINK`.
+        If a file is not a capture, or its link type is above `MOST_LINK`.
     OSError
         If a file cannot be read.
     """
@@ -75,7 +75,7 @@ class MergedCaptures(AbstractContextManager["MergedCaptures"]):
 
     @property
     def missing(self) -> int:
-        """Bytes of last records that files do not have whole."""
+        """Bytes of incomplete last records."""
         return sum(one.capture.missing for one in self._inputs)
 
     @property

@@ -94,7 +94,7 @@ def perform(
     Returns
     -------
     dict
-        Counts, rates and the error that ended the stream, as JSON can hold them.
+        Counts, rates and the error that ended the stream, for JSON.
     """
     if verdicts is not None:
         columns = ["index", "key", "seen", "age", *_columns(board.information)]

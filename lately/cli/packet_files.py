@@ -101,7 +101,7 @@ def open_output(path: str, capture: str | None) -> Iterator[BinaryIO]:
 
 
 def nanoseconds(name: str, text: str | None) -> int:
-    """Return the time that an option gives, 0 if it is not given."""
+    """Return the time of an option, or 0 if the option is not given."""
     from ..golden.durations import time_seconds, whole_nanoseconds
 
     return 0 if text is None else whole_nanoseconds(name, time_seconds(text, name))

@@ -87,7 +87,7 @@ class OneLineErrors(OneLineCommand, click.Group):
 
 
 def fail_with(lines: Sequence[str]) -> None:
-    """Fail if a check left messages, and report each in a line of its own."""
+    """Fail if a check left messages, and report each on a separate line."""
     for line in lines[:-1]:
         _complain(line, CheckError.exit_code)
     if lines:

@@ -12,7 +12,7 @@ import click
 from .options import print_json
 
 Figures = dict[str, Any]
-"""Figures that a command measured, as JSON can hold them."""
+"""Measured figures of a command, for JSON."""
 
 _PATHS = [Path(__file__).with_name("tables.toml")]
 _FILTERS: dict[str, Any] = {}
@@ -48,7 +48,7 @@ def add_tables(path: Path, **filters: Any) -> None:
 
 
 def print_figures(name: str, figures: dict[str, Any]) -> None:
-    """Print figures in the tables that ``tables.toml`` lays out under a name."""
+    """Print figures in the tables of a layout in ``tables.toml``."""
     layout = _layouts()[name]
     console = terminal()
     facts = _facts(layout, figures)

@@ -192,7 +192,7 @@ class CopyReport:
         return None
 
     def figures(self) -> dict[str, Any]:
-        """Return the counts as JSON can hold them; of pairs and talkers, the most frequent ones."""
+        """Return the counts for JSON; of pairs and talkers, the most frequent ones."""
         span, filled = self.suggested_span, np.flatnonzero(self.distances.sum(axis=1))
         return {
             "suggested_span_seconds": None if span is None else span / 1e9,

@@ -89,7 +89,7 @@ class Deduplication:
     engine: str = ENGINES[0]
 
     def figures(self) -> dict[str, Any]:
-        """Return everything except the secret, as JSON can hold it."""
+        """Return all values except the secret, for JSON."""
         return {
             "span_seconds": self.span / 1e9,
             "window": self.window,
@@ -150,7 +150,7 @@ class DedupResult:
     seconds: float = 0.0
 
     def figures(self) -> dict[str, Any]:
-        """Return the counts and the speed, as JSON can hold them."""
+        """Return the counts and the speed, for JSON."""
         speed = self.packets / self.seconds if self.seconds else None
         return vars(self) | {"packets_per_second": speed}
 
@@ -168,7 +168,7 @@ class Judged(NamedTuple):
     """Shape (n,)."""
 
     def part(self, which: slice) -> "Judged":
-        """Return some of them."""
+        """Return a part of the packets."""
         values, versions, faults = self.found
         found = Digests(values[which], versions[which], faults[which])
         packets = self.packets.part(which)

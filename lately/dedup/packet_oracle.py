@@ -46,7 +46,7 @@ class Findings:
     expected: float = 0.0
 
     def figures(self) -> dict[str, Any]:
-        """Return the counts, and rates of false positives, as JSON can hold them."""
+        """Return the counts and the false-positive rates, for JSON."""
         false = self.lost_uniques - self.remembered
         return vars(self) | {
             "false_positives": false,

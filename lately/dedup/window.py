@@ -32,7 +32,7 @@ def dedup_spec(span: int, window: int, fpr: float) -> tuple[FilterSpec, int]:
     Raises
     ------
     RequirementError
-        If there is no such filter.
+        If the filter does not exist.
     """
     tick = default_tick(span)
     time = Span.of(Fraction(span, 10**9), Fraction(tick, 10**9))

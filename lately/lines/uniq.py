@@ -71,7 +71,7 @@ class RecentLines:
     Raises
     ------
     LatelyError
-        If there is no such filter, or the file holds another one.
+        If the filter does not exist, or the file holds another filter.
     """
 
     def __init__(

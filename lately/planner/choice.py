@@ -75,14 +75,14 @@ class FilterRequest:
 def choice(request: FilterRequest) -> tuple[Specification, int | None]:
     """Return the filter that a request describes, and the nanoseconds of its ticks if it has any.
 
-    It is of any family that has hardware. A filter that is sized is a ring.
+    The family has hardware. A filter that is sized for a window is a ring.
 
     Raises
     ------
     ContradictionError
         If parts of the request contradict each other.
     LatelyError
-        If there is no such filter.
+        If the filter does not exist.
     """
     request.check()
     span, tick = (_nanoseconds(name, getattr(request, name)) for name in ("span", "tick"))
@@ -105,7 +105,7 @@ def choice(request: FilterRequest) -> tuple[Specification, int | None]:
 
 
 def named(request: FilterRequest) -> Specification:
-    """Return the filter of a file or a preset, whatever its ticks; errors as for `choice`."""
+    """Return the filter of a file or a preset, with any ticks; errors as for `choice`."""
     if request.spec is None:
         return any_preset(request.preset or "default")
     found = Specification.from_toml(request.spec)

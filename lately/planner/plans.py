@@ -102,7 +102,7 @@ class Candidate:
         return (self.cost, self.slack, accesses, bool(getattr(self.spec, "moves", None)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what JSON can hold."""
+        """Return the content as values for JSON."""
         return {
             "spec": self.spec.to_dict(),
             "cost": self.cost,
@@ -147,7 +147,7 @@ class Plan:
 
     @property
     def shows_answers(self) -> bool:
-        """Whether some candidates answer more than every family answers."""
+        """Whether some candidates have answers that not every family has."""
         return any(one.family.answers != PlannerFamily.answers for one in self.candidates)
 
     @property
@@ -159,7 +159,7 @@ class Plan:
         return max(fit["lut_error"] for fit in fits), max(fit["ff_error"] for fit in fits)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what JSON can hold."""
+        """Return the content as values for JSON."""
         required = self.requirement
         return {
             "requirement": {

@@ -104,7 +104,7 @@ class Stamped(PlannerFamily, ABC):
         return blocks
 
     def luts(self, spec: Any, device: Device) -> int:
-        """Return the LUTs of the cells of `spec`, if yosys puts cells there."""
+        """Return the LUTs of the cells of `spec`, if yosys maps cells to LUTs."""
         inferred = device.family in INFERRED
         return self.memories(spec) * self._inferred(spec, device).tables if inferred else 0
 

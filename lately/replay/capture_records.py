@@ -25,7 +25,7 @@ def open_capture(
     Raises
     ------
     TraceError
-        If the key or the time is not as required, or the stream is no capture.
+        If the key or the time is not as required, or the stream is not a capture.
     """
     if time is not None:
         raise TraceError(f"time: must not be given for a capture, which has its own ({time!r})")

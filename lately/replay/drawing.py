@@ -41,10 +41,10 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawing: one of a paper's figures, or ours of a table.
+    """A drawing of a paper's figure or table.
 
-    `name` is that of its file, as "apbf-figure-6"; `x` and `y` are the titles of the axes, units
-    included; `x_log` and `y_log` make an axis logarithmic.
+    `name` is the name of the file, such as "apbf-figure-6"; `x` and `y` are the titles of the axes,
+    units included; `x_log` and `y_log` make an axis logarithmic.
     """
 
     name: str

@@ -47,8 +47,8 @@ class Oracle:
     - A ring that counts insertions: insertion number n, from 1, belongs to generation
       ``(n - 1) // generation``. The shift takes place at the insertion that begins a generation,
       so the query of check-and-insert number n + 1 meets the state after n insertions. A key is
-      guaranteed if the generation of its last insertion and the generation of the last insertion
-      of any are at most `window_generations` apart, and without a trace from `ring_segments` on.
+      guaranteed if the generations of its last insertion and of the last insertion of all are
+      at most `window_generations` apart. It has no trace from `ring_segments` on.
     - A ring with a span: a key is guaranteed for the span, or as much of it as is still covered.
       A trace remains while one of the key's segments counts. k generations write to the youngest of
       these segments. It counts for the span after their last insertion, unless it is retired
@@ -233,7 +233,7 @@ class LastInsertions:
 
 
 def kinds(guaranteed: NDArray[np.bool_], traced: NDArray[np.bool_]) -> NDArray[np.int8]:
-    """Return the class of each query, `guaranteed`, or `traced` at most, or fresh; shape (n,)."""
+    """Return the class of each query, shape (n,): guaranteed, traced or fresh."""
     kind = np.full(len(traced), FRESH, np.int8)
     kind[traced] = SLACK
     kind[guaranteed] = GUARANTEED
@@ -241,7 +241,7 @@ def kinds(guaranteed: NDArray[np.bool_], traced: NDArray[np.bool_]) -> NDArray[n
 
 
 def places(known: NDArray[Any], values: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return where each value is among the known ones, or belongs, and whether it is new.
+    """Return the place of each value among the known values, and whether it is new.
 
     The sorted `known` has shape (m,); `values` and both results have shape (n,).
     """

@@ -86,7 +86,7 @@ def drawings(result: RunResult) -> list[tuple[str, str]]:
 
 
 def style() -> Any:
-    """Return a context in which matplotlib draws as all drawings of this package are."""
+    """Return a context in which matplotlib uses the style of this package."""
     import matplotlib as mpl
 
     return mpl.rc_context(fname=Path(__file__).parent / "report.mplstyle")

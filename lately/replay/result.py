@@ -35,7 +35,7 @@ class Checkpoint:
     """Fill of the n segments of the ring, youngest to oldest, shape (n,)."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Values that JSON can hold, the probes' interval among them."""
+        """Values for JSON, the probes' interval among them."""
         return vars(self) | {
             "probe_false_positive_rate": _ratio(self.probe_hits, self.probes),
             "probe_false_positive_interval": clopper_pearson(self.probe_hits, self.probes),
@@ -109,7 +109,7 @@ class Reported:
             self.first_mismatch = start + int(others[0])
 
     def failures(self) -> list[str]:
-        """Return the messages of what failed."""
+        """Return the messages of all failures."""
         if not self.mismatches:
             return []
         names = " and ".join(_NAMES[name] for name in self.fields)
@@ -123,7 +123,7 @@ class Reported:
 class RunSpan:
     """A window in time: the `span` of the filter, in ticks of `tick` nanoseconds.
 
-    `late`, `missing` and `latest` are those of a `lately.replay.stream_times.TickCounter`.
+    `late`, `missing` and `latest` are as in `lately.replay.stream_times.TickCounter`.
     """
 
     span: int
@@ -133,7 +133,7 @@ class RunSpan:
     missing: int = 0
 
     def figures(self) -> dict[str, Any]:
-        """Return the figures as JSON can hold them; keys younger than `seconds` are reported."""
+        """Return the figures for JSON; keys younger than `seconds` are reported."""
         return {
             "ticks": self.span,
             "tick_seconds": self.tick / NANOSECONDS,
@@ -149,8 +149,8 @@ class RunResult:
     """Counts of a run by an engine, 'rtl' or 'golden'.
 
     `cycles`, `mismatches` of verdicts and `memory_mismatches`, in bits of a ring or cells of
-    another filter, are None without RTL; `distinct_texts` are those of the trace, `shifts` those of
-    the golden model; `seconds` is the wall-clock time.
+    another filter, are None without RTL; `distinct_texts` counts the texts of the trace, `shifts`
+    the shifts of the golden model; `seconds` is the wall-clock time.
     """
 
     spec: Specification
@@ -219,7 +219,7 @@ class RunResult:
         return int(self.counts[GUARANTEED, 0])
 
     def failures(self) -> list[str]:
-        """Return the messages of all that failed; empty after a correct run."""
+        """Return the messages of all failures; empty after a correct run."""
         failures = []
         if self.first_mismatch is not None:
             first = self.first_mismatch
@@ -241,7 +241,7 @@ class RunResult:
         return failures
 
     def figures(self) -> dict[str, Any]:
-        """Return the figures as JSON can hold them; a rate of nothing is None."""
+        """Return the figures for JSON; a rate of nothing is None."""
         return {
             "lately": __version__,
             "engine": self.engine,
@@ -273,7 +273,7 @@ class RunResult:
         }
 
     def series(self) -> dict[str, Any]:
-        """Return the course of the run and the distances, as JSON can hold them."""
+        """Return the course of the run and the distances for JSON."""
         filled = np.flatnonzero(self.distances.sum(axis=1))
         return {
             "checkpoints": [checkpoint.to_dict() for checkpoint in self.checkpoints],

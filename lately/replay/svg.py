@@ -13,10 +13,10 @@ _GEOMETRY = {"d", "x", "y", "points", "transform", "width", "height", "viewBox"}
 
 
 def small(svg: bytes, description: str = "") -> bytes:
-    """Return a drawing that looks the same, with a description of it.
+    """Return a smaller drawing that looks the same, with a description.
 
-    Coordinates are rounded to a tenth of a point; styles are named once; groups that say nothing,
-    and names that nothing refers to, are gone.
+    Coordinates are rounded to a tenth of a point; styles are named once; groups without effect, and
+    names without references, are removed.
     """
     ElementTree.register_namespace("", _SVG)
     root = ElementTree.fromstring(svg)
