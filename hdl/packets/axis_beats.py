@@ -149,7 +149,7 @@ class FrameWidener(wiring.Component):
 
 
 class FrameNarrower(wiring.Component):
-    """Converts beats of frames into transfers, one per cycle without back-pressure.
+    """Converts beats of frames into transfers, one per cycle unless stalled.
 
     Each transfer carries the mark of its frame.
 
