@@ -30,8 +30,8 @@ class Netlist:
     Attributes
     ----------
     text : str
-        The netlist in Verilog, flat. Ports are those of `unit_verilog`;
-        `instance_name` tells what instances are called.
+        The flat netlist in Verilog, with the ports of `unit_verilog`. `instance_name` returns the
+        names of instances.
     cells : str
         Models of its cells, as yosys has them.
     unmodelled : set of str

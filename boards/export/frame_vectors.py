@@ -21,7 +21,7 @@ def frame_vectors(design: Design, *, seed: int) -> Vectors:
     Parameters
     ----------
     design : Design
-        A deduplicator of frames. No tick comes between its frames.
+        A deduplicator of frames. No tick occurs between its frames.
     seed : int
     """
     choose = random.Random(seed)

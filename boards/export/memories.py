@@ -1,7 +1,7 @@
-"""Memories of an export, as the templates of vendors have them.
+"""Memories of an export, in the coding style of the vendors' templates.
 
 The memories of segments and cells are called ``words``. A unit never uses a word that one port
-reads while the other port writes it: the proofs of segments and cells give such a read any value.
+reads while the other port writes it: in the proofs, the result of such a read is arbitrary.
 """
 
 import re

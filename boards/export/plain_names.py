@@ -147,7 +147,7 @@ def _without_copies(module: RtlilModule, parts: Mapping[str, str]) -> Iterator[s
 
 
 def module_names(modules: list[RtlilModule]) -> dict[str, str]:
-    """Return the plain identifier of each module; a shared one has no number of an instance."""
+    """Return the plain identifier of each module, without instance numbers for shared modules."""
     shown: dict[str, str] = {}
     # Parents first.
     for module in sorted(modules, key=lambda module: module.path.count(".")):

@@ -133,7 +133,7 @@ def highest_mhz(pulse_ps: int) -> float:
 
 
 def lowest_limit(device: str, ports: Iterable[PortLimit]) -> Limit:
-    """Return the limit of a `device`, by its name, whose clock drives such block RAM ports.
+    """Return the lowest limit of a `device`, given by name, with these block RAM ports.
 
     Raises
     ------

@@ -317,7 +317,9 @@ class Log(NamedTuple):
 
 
 def executable(program: str) -> str:
-    """Return the path of `program` as PyPI has it: no other build, to have figures repeatable.
+    """Return the path of the PyPI build of `program`.
+
+    Other builds are rejected so that figures are reproducible.
 
     Raises
     ------

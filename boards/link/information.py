@@ -242,7 +242,7 @@ class Information:
     # The ROM
 
     def rom(self) -> bytes:
-        """Return the words of the description: the number of its bytes, and these.
+        """Return the words of the description: its number of bytes, then the bytes.
 
         Raises
         ------

@@ -76,7 +76,7 @@ class Transmitter(wiring.Component):
     Members
     -------
     i : In(stream.Signature(8))
-        Taken when the stop bit of the byte before has been sent.
+        Accepted after the stop bit of the previous byte.
     tx : Out(1, init=1)
 
     Raises

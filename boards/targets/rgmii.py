@@ -12,7 +12,7 @@ the clock of what is sent."""
 
 
 class RgmiiReceiver(wiring.Component):
-    """Takes bytes of GMII from a PHY, a half with each edge of its clock, the low one first.
+    """Receives GMII bytes from a PHY: half a byte at each clock edge, the low half first.
 
     Parameters
     ----------

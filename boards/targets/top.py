@@ -51,11 +51,10 @@ class Startup(wiring.Component):
 
 
 class BoardTop(Elaboratable):
-    """What a board is for, a link or a deduplicator of frames, as `platform.build` takes it.
+    """Top level of a board for `platform.build`: a link or a deduplicator of frames.
 
-    The PLL makes the clock of domain ``sync``. Its reset lasts from
-    configuration, from a loss of lock and from the press of the button until
-    `STARTUP_S` after the end of these, and begins and ends with the clock.
+    The PLL generates the clock of domain ``sync``. Configuration, a loss of lock or the button
+    resets the domain. The reset is synchronous and ends `STARTUP_S` after its cause.
 
     Parameters
     ----------

@@ -137,9 +137,9 @@ def register_map(
     Parameters
     ----------
     unit : Component
-        With a `UnitSignature`, or other ports that registers are of.
+        With a `UnitSignature`, or with other ports that have registers.
     spec : Specification
-        Of the unit.
+        Specification of the unit.
     version : tuple of int
         Version of Lately.
     tag_bits : int

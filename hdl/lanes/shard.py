@@ -1,4 +1,4 @@
-"""A shard: the part of a filter that has a share of the keys, behind a queue."""
+"""A shard: a queue and the part of a filter that serves a share of the keys."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring

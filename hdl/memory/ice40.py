@@ -10,9 +10,9 @@ _WORD_BITS = 16
 class ICE40SegmentMemory(BlockSegmentMemory):
     """Segment memory of SB_RAM40_4K block RAMs.
 
-    The write port's bit mask lets a single bit be set without reading its word; the same port
-    clears, a cycle after the clear's address could be read. The read port, two bits wide, leaves a
-    multiplexer of two.
+    The bit mask of the write port sets a single bit without a read of its word. The same port
+    clears, one cycle after the address of the clear. The read port is two bits wide, so a 2-to-1
+    multiplexer follows.
     """
 
     VARIANT = "ice40"

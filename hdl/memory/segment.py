@@ -21,10 +21,10 @@ class SegmentMemory(wiring.Component):
     the previous cycle. Reset does not clear the memory; only the clear port
     does.
 
-    A clear belongs to a sweep over the whole memory, during which accesses
-    neither set bits nor get a defined answer. The clock after the sweep may
-    have an access again; one that sets a bit in the cycle before the sweep
-    may or may not take effect, which the sweep makes good.
+    A clear belongs to a sweep over the whole memory. During the sweep,
+    accesses set no bits and their answers are undefined. Accesses may resume
+    in the cycle after the sweep. An access that sets a bit in the cycle before
+    the sweep may or may not take effect; the sweep clears the bit.
 
     Parameters
     ----------
@@ -33,12 +33,12 @@ class SegmentMemory(wiring.Component):
     clear_bits : int
         Bits zeroed by one cycle of `clear`. Power of two, at most `depth`.
     address_registers : int
-        Registers on the way from the ports to the memory, which lengthen `latency` in all variants;
-        a clear joins the address ahead of the first, or with more than two behind it. With more
-        than two the bit comes from one more register, too.
+        Registers between the ports and the memory; each adds to `latency` in all variants. The
+        address of a clear joins in front of the first register, or behind it if there are more
+        than two. With more than two registers, the output also has an additional register.
     shared_bits : int
-        Address bits, from the highest down, that memories beside it get as well, which then have
-        the same logic for them, so that synthesis shares it.
+        Highest address bits that neighbouring memories share. They have the same logic for these
+        bits, so that synthesis shares it.
 
     Members
     -------

@@ -76,9 +76,9 @@ class SegmentStore(wiring.Component):
     profile : RingProfile
         Figures of the unit that the store is in.
     memory : str or callable
-        Variant of the segment memories, or what builds one instead of `segment_memory`.
+        Variant of the segment memories, or a callable that replaces `segment_memory`.
     hashes : int
-        1, or 2 of which each segment goes by one: see `Ring`.
+        1, or 2 if each segment selects one of two hash pipelines: see `Ring`.
 
     Members
     -------

@@ -1,4 +1,4 @@
-"""Insertions into the cell of an access that the access does not find in the memory yet."""
+"""Recent insertions into the cell of an access that are not yet in the memory."""
 
 from functools import partial
 
@@ -9,7 +9,7 @@ SAME_LATENCY = 2
 
 
 def same_address(pipe, name, address, other, flag):
-    """Return whether an address equals another one that counts, `SAME_LATENCY` stages later.
+    """Return whether an address equals another valid address, `SAME_LATENCY` stages later.
 
     Parameters
     ----------
@@ -18,7 +18,7 @@ def same_address(pipe, name, address, other, flag):
         Name of the register.
     address : Staged
     other, flag : Value
-        The other address and whether it counts, in the cycle of `address`.
+        The other address and whether it is valid, in the cycle of `address`.
     """
     pairs = pipe.register(
         f"{name}_pairs",

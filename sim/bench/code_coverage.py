@@ -53,13 +53,13 @@ class Exclusion:
     Attributes
     ----------
     reason : str
-        Why not.
+        Reason why they cannot be reached.
     kind, module, name, text : str
-        Of the points; the last three are regular expressions for all of it.
+        Attributes of the points; the last three are regular expressions for the whole text.
     hash : str
-        "h3" or "siphash" if only units with that hash have the reason.
+        "h3" or "siphash" if the reason applies only to units with this hash.
     still : bool
-        Whether the rule holds for bits only that changed in neither direction.
+        Whether the rule applies only to bits that changed in neither direction.
     """
 
     reason: str
@@ -97,7 +97,7 @@ EXCLUSIONS: list[Exclusion] = [
 
 
 def read_points(counts: Path, verilog: str) -> list[Point]:
-    """Read Verilator's file of counts for a text of Verilog."""
+    """Read Verilator's coverage file for a Verilog text."""
     lines = verilog.splitlines()
     points = []
     for line in counts.read_text("latin-1").splitlines():

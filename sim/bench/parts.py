@@ -191,17 +191,17 @@ class Scoreboard:
 class Driver:
     """Sends beats to the unit's input stream.
 
-    Everything that the unit must ignore is drawn at random: the payload while nothing is offered,
-    the request of an empty lane, and the code that does nothing.
+    Values that the unit must ignore are random: the payload of an idle cycle, the request of an
+    idle lane, and the code of an operation without effect.
 
     Attributes
     ----------
     accepted : int
-        Beats that the unit took.
+        Number of accepted beats.
     waits : list of int
-        Cycles that each of them was offered before without being taken.
+        Cycles that each beat waited for its acceptance.
     times : list of float
-        When each was accepted, in ns.
+        Time of each acceptance, in ns.
     """
 
     def __init__(self, dut, signature: UnitSignature, scoreboard: Scoreboard, *, seed: int) -> None:

@@ -1,7 +1,7 @@
 """The golden model of a unit, one operation at a time.
 
-`Reference` serves every unit whose model answers alone for an operation. Families whose answers
-depend on more than the model's own state have a subclass each, found through `reference`.
+`Reference` is for units whose answers depend only on the state of the model. Other families have
+a subclass each, which `reference` selects.
 """
 
 from bisect import bisect_left
@@ -242,7 +242,7 @@ class TimingReference(Reference):
         return self.now
 
     def swap(self, time: float, thresholds: NDArray[np.int64]) -> None:
-        """Have operations that are accepted after a time, in ns, answered by a table."""
+        """Use a table for the operations that are accepted after a time, in ns."""
         self.tables.append(thresholds.copy())
         self._swaps.append(time)
 
@@ -426,7 +426,7 @@ class MovingDictionaryReference(DictionaryReference):
 
 
 def steps(code: int) -> tuple[Operation, ...]:
-    """Return the operations of a dictionary that a code makes, none if it is undefined."""
+    """Return the operations of a dictionary for a code; empty if the code is undefined."""
     bits = OperationBit(code)
     if bits & OperationBit.ALONE:
         return (Operation.CLEAR,) if code == Operation.CLEAR else ()
