@@ -39,8 +39,10 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
     Attributes
     ----------
     name, format : str
-    missing, truncated, damages, fraction
+    missing, truncated, fraction
         As for a file without faults.
+    damages : list of str
+        The error that ended the capture, such as an interface that went down.
 
     Raises
     ------
@@ -122,13 +124,19 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
             now = time.monotonic()
             if (self._end is not None and now >= self._end) or (until is not None and now >= until):
                 return
-            with suppress(TimeoutError):
+            try:
                 octets, more, _, address = self._socket.recvmsg(1 << 18, _ANCILLARY)
-                if self._loopback and address[2] == _OUTGOING:
-                    continue
-                found.append(_whole(octets, more))
-                self._left = None if self._left is None else self._left - 1
-                until = until or now + _WAIT
+            except TimeoutError:
+                continue
+            except OSError as error:
+                self.damages.append(f"{self.name}: {error.strerror}")
+                self._left = 0
+                return
+            if self._loopback and address[2] == _OUTGOING:
+                continue
+            found.append(_whole(octets, more))
+            self._left = None if self._left is None else self._left - 1
+            until = until or now + _WAIT
 
     def _packets(self, found: list[tuple[int, bytes]]) -> Packets:
         table = np.zeros((loops.ROWS, len(found)), np.int64)

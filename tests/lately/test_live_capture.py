@@ -30,7 +30,10 @@ with subprocess.Popen(command, stdout=subprocess.PIPE) as reader:
     for frame in open(sys.argv[1]).read().split():
         sender.send(bytes.fromhex(frame))
         time.sleep(0.001)
-    if "--count" not in sys.argv and "--duration" not in sys.argv:
+    if "--fpr" in sys.argv:
+        time.sleep(0.5)
+        subprocess.run(["ip", "link", "set", "veth1", "down"], check=True)
+    elif "--count" not in sys.argv and "--duration" not in sys.argv:
         time.sleep(0.5)
         reader.send_signal(2)
     sys.stdout.buffer.write(head + reader.stdout.read())
@@ -59,16 +62,22 @@ def namespace():
 
 @pytest.mark.parametrize(
     ("options", "code"),
-    [(["--count", "60"], 0), (["--duration", "4s", "--span", "1h"], 0), ([], 130)],
-)
+    [(["--count", "60"], 0), (["--duration", "4s", "--span", "1h"], 0), ([], 130),
+     (["--fpr", "1e-6"], 1)],
+)  # fmt: skip
 def test_interface(namespace, tmp_path, options, code):
-    """Each packet is kept once, tags are in place, and every end leaves a whole capture."""
+    """Each packet is kept once, tags are in place, and every end leaves a whole capture.
+
+    With --fpr the script shuts the interface down.
+    """
     frames = [frame(n // 2, [7] if n % 6 < 2 else []) for n in range(60)]
     (tmp_path / "frames").write_text("\n".join(one.hex() for one in frames))
     command = [*namespace, sys.executable, "-c", SCRIPT, tmp_path / "frames", *options]
     done = subprocess.run([*map(str, command)], capture_output=True, timeout=120)
     assert done.returncode == code, done.stderr.decode()
-    figures = json.loads(done.stderr)
+    text, _, error = done.stderr.decode().partition("lately: error: ")
+    assert error == ("veth1: Network is down\n" if code == 1 else "")
+    figures = json.loads(text)
     assert figures["capture"] == {"name": "veth1", "format": "pcap", "files": 1, "lost": 0}
     assert (figures["packets"], figures["dropped"]) == (60, 30)
     assert figures["interrupted"] == (code == 130)
