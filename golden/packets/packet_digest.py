@@ -54,6 +54,9 @@ FURTHER_TAG = 1 << 62
 CLOSING_TAGS = 3
 """VLAN identifiers that the closing bytes have room for."""
 
+MOST_BYTES = (1 << 63) - 1
+"""More bytes than any message has."""
+
 DEFAULT = Comparison()
 """Default comparison."""
 
@@ -200,9 +203,9 @@ def packet_digests(
         np.empty(count, np.uint64), np.empty(count, np.uint8), np.empty(count, np.uint8)
     )
     if (compiled := core()) is not None:
-        first = -1 if what.first is None else what.first
+        first = -1 if what.first is None else min(what.first, MOST_BYTES)
         types = np.array(what.tag_types, np.int64)
-        rule = int(what.fields), int(what.reach), what.skip, first, types, what.mask
+        rule = int(what.fields), int(what.reach), min(what.skip, MOST_BYTES), first, types, what.mask
         low, high = secret & (1 << 64) - 1, secret >> 64
         compiled.packet_digests(
             buffer, packets, rule, low, high, found.versions, found.faults, found.values
