@@ -205,7 +205,8 @@ def packet_digests(
     if (compiled := core()) is not None:
         first = -1 if what.first is None else min(what.first, MOST_BYTES)
         types = np.array(what.tag_types, np.int64)
-        rule = int(what.fields), int(what.reach), min(what.skip, MOST_BYTES), first, types, what.mask
+        skip = min(what.skip, MOST_BYTES)
+        rule = int(what.fields), int(what.reach), skip, first, types, what.mask
         low, high = secret & (1 << 64) - 1, secret >> 64
         compiled.packet_digests(
             buffer, packets, rule, low, high, found.versions, found.faults, found.values
