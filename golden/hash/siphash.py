@@ -69,7 +69,7 @@ def message_words(key_bits: int) -> int:
 
 
 def length_word(key_bits: int) -> int:
-    """Return the term added to the last word: the bytes of `key_bits`, modulo 256, on top."""
+    """Return the top term of the last word: the bytes of `key_bits`, modulo 256."""
     return message_bytes(key_bits) % 256 << 56
 
 

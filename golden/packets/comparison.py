@@ -116,7 +116,7 @@ class Comparison:
     tag_types : tuple of int
         Further EtherTypes of VLAN tags.
     masks : tuple of (int, bytes)
-        Offsets in the message, and the bytes that it is masked with from there on.
+        Offsets in the message, and the mask bytes from each offset on.
     skip : int
         Bytes of the message to skip. A message that is not longer counts completely.
     first : int or None

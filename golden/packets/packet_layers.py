@@ -300,7 +300,7 @@ def headers(
 
 
 def find_layer4(layer3: bytes, version: Version) -> tuple[int, int]:
-    """Return protocol and place in layer 3 of layer 4; -1 for each that is not there."""
+    """Return the protocol of layer 4 and its place in layer 3; -1 for each that is missing."""
     if version == Version.IP4:
         first = number(layer3, 6) & 0x1FFF == 0
         return layer3[9], 4 * (layer3[0] & 15) if first else -1

@@ -45,7 +45,7 @@ class Spanned(SlidingFilter):
             is reported for the span. With "shorten", some keys are reported for a shorter time.
         joinable : bool
             Whether `TimeLimitedRing.union` can join the ring with others. The clock alone turns
-            such rings; keys that arrive in bursts then raise the share of fresh keys.
+            such rings; keys that arrive in bursts then raise the false-positive rate.
         **options
             `seed`, `key_bits`, `hash`, `secret` and `rekey`, as for the constructor.
 

@@ -391,7 +391,7 @@ class GuardedEpochSpec(FilterSpec):
 
     @property
     def hash_functions(self) -> int:
-        """One for all segments."""
+        """Hash functions: one for all segments."""
         return 1
 
     @property

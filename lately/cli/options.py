@@ -30,7 +30,7 @@ def count_option(
 def amount_option(
     name: str, metavar: str, text: str, default: float | None = None
 ) -> Callable[[Command], Command]:
-    """Return an option that takes a number above 0, in the unit that it is shown as."""
+    """Return an option that takes a number above 0, shown with its unit."""
     kind = click.FloatRange(min=0, min_open=True)
     shown = default is not None
     return click.option(

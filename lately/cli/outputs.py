@@ -76,7 +76,7 @@ class OutputFolder(click.Path):
 
 
 def content_source(path: str) -> str | int:
-    """Return the file that an input is, or the descriptor that - stands for."""
+    """Return the file of an input, or the descriptor of standard input for "-"."""
     return sys.stdin.fileno() if path == "-" else path
 
 

@@ -142,7 +142,7 @@ class Plan:
 
     @property
     def chosen(self) -> Candidate:
-        """The cheapest."""
+        """The cheapest candidate."""
         return self.candidates[0]
 
     @property

@@ -76,13 +76,13 @@ def query_window(spec: Specification, text: str, tick: int | None) -> int:
 
 
 def check_table(spec: Any, table: DecisionTable | None, query_class: int) -> None:
-    """Refuse a `table`, or a class of queries, `query_class`, by which a `spec` has no answers.
+    """Refuse a `table` or a `query_class` that does not fit a `spec`.
 
     Raises
     ------
     SpecificationError
-        If there is none for a filter with classes or one for another, it is that of another filter,
-        or there is no such class.
+        If a table is missing or not needed, if it belongs to another filter, or if the class does
+        not exist.
     """
     classes = spec.classes
     if classes is None:
