@@ -63,7 +63,7 @@ class Bound(Protocol[Others, One, All]):
 
 
 class OneOrAll(Protocol[Others, One, All]):
-    """The method, as an attribute of its class."""
+    """Descriptor of a method that takes one key or several."""
 
     def __get__(self, model: object, kind: Any = ..., /) -> Bound[Others, One, All]: ...
 

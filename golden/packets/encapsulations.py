@@ -32,7 +32,7 @@ LEAST_LENGTH, MOST_LENGTH = 3, 1500
 
 
 class Place(NamedTuple):
-    """Where a header begins, and its frame or packet ends."""
+    """Start of a header, and end of its frame or packet."""
 
     kind: int
     at: int

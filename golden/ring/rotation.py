@@ -356,7 +356,7 @@ class RotationState:
         }
 
     def restore(self, numbers: dict[str, Any]) -> None:
-        """Take what `numbers` returned.
+        """Restore the state and the counters from the result of `numbers`.
 
         Raises
         ------

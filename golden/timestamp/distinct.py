@@ -16,7 +16,7 @@ Distinct = Callable[[ArrayLike], Reals]
 
 
 def all_distinct(insertions: ArrayLike) -> Reals:
-    """Return D(j) = j, of a stream in which no key comes twice.
+    """Return D(j) = j, for a stream of distinct keys.
 
     The `insertions` j are integers, array_like of any shape; so is the result, of float64.
 

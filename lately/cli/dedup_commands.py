@@ -102,9 +102,9 @@ def dedup(
     """Write the captures IN to OUT without the packets that were seen lately.
 
     IN is a pcap or pcapng file, plain or compressed by gzip, bzip2, xz, zstd or lz4. Several files,
-    such as rotated captures, are read one after the other, and the first packets of a file may be
-    copies of the last packets of the file before. With --reorder they are merged by time; OUT is
-    a pcapng file then. OUT has the format of IN and all other content of
+    such as rotated captures, are read in sequence, and the first packets of a file may be
+    copies of the last packets of the previous file. With --reorder they are merged by time, and
+    OUT is a pcapng file. Otherwise OUT has the format of IN, and all other content of
     IN in the same order. It is compressed if its name ends with .gz, .bz2, .xz, .zst or .lz4.
     IN and OUT may be - for standard input and output.
 

@@ -50,7 +50,7 @@ class PacketClock:
 
     @property
     def state(self) -> ClockState:
-        """Counts until now."""
+        """Counts so far."""
         return ClockState(*self._state.tolist())
 
     def follow(self, times: Times) -> Times:
@@ -94,7 +94,7 @@ def keep_lines(
 ) -> int:
     """Copy the lines or records of `data` that are kept to `out`, and return their bytes.
 
-    `bounds` has shape (n + 1,): the begins of all lines, then the end; `keep` has shape (n,).
+    `bounds` has shape (n + 1,): the starts of all lines, then the end; `keep` has shape (n,).
     """
     if native := core():
         return int(native.keep_lines(data, bounds, keep.view(np.uint8), out))

@@ -127,7 +127,7 @@ def with_span(
     Parameters
     ----------
     spec : Specification
-        If it has a span, in ticks, the tick is `tick`, or as long as `span` needs it.
+        If it has a span in ticks, the tick is `tick`, or follows from `span`.
     span, tick : int, optional
         In nanoseconds, at least 1. By default there is no span, and a tick is `default_tick`.
     when_full : str, optional
@@ -142,7 +142,7 @@ def with_span(
     Raises
     ------
     SpecificationError
-        If one of them is missing, one too many, or the filter cannot be.
+        If an argument is missing or not needed, or if the filter cannot exist.
     """
     if spec.timed:
         rule = f"must be given, or --span, for a filter whose span is {spec.span:,} ticks"

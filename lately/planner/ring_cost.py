@@ -72,8 +72,8 @@ def memory_blocks(shapes: Shapes, size: Ints, block_bits: int = BLOCK_BITS) -> I
 def of_spec(spec: FilterSpec, requirement: Requirement | None = None) -> tuple[Shapes, Ints]:
     """Return shape and size of a specification, as arrays of one element.
 
-    Its generation follows from its window as in all shapes for a `requirement`; without one, all
-    generations of the window are filled.
+    With a `requirement`, the generation follows from the window, as in all shapes. Without a
+    requirement, all generations of the window are filled.
     """
     size = spec.segment_blocks if spec.blocked else spec.cells
     block_bits = getattr(spec, "block_bits", 0)

@@ -111,7 +111,7 @@ def run(
         Window of each query, in insertions or ticks, for filters that accept a window; by default
         the filter's window.
     table : DecisionTable, optional
-        Answers, of a filter that has classes.
+        Table that answers, for a filter with classes.
     query_class : int
         Class of all queries, with a table.
     secret : int, optional
@@ -127,9 +127,9 @@ def run(
     Raises
     ------
     ValueError
-        If the engine is not known, the limit is below 1, or a tick is missing or too many.
+        If the engine is not known, the limit is below 1, or a tick is missing or not needed.
     SpecificationError
-        If the filter does not answer for such a window, or by such a table, or takes no secret.
+        If the filter does not accept the window, the table or the secret.
     TraceError
         If the stream is damaged, no line of it parses, or it has no times for a span.
     """
