@@ -35,7 +35,13 @@ def frame_vectors(design: Design, *, seed: int) -> Vectors:
             frames.append(choose.randbytes(choose.randint(shortest, _LONGEST)))
     side = how.side
     beside = [_beside(side, choose) for _ in frames]
-    model = FrameDeduplicator(design.spec, width=how.width)
+    model = FrameDeduplicator(
+        design.spec,
+        longest=how.longest,
+        width=how.width,
+        store=how.store,
+        oversize=how.oversize,
+    )
     requests, results = [], []
     for frame, signals in zip(frames, beside, strict=True):
         requests += _transfers("s_axis", frame, how.width // 8, signals)

@@ -111,7 +111,7 @@ class Deduplicator(wiring.Component):
         self._digest = own if digest is None else digest
         self._intake = FrameIntake(
             longest=how.longest,
-            most=how.most,
+            most=how.most if how.oversize == "pass" else None,
             when_full=how.when_full,
             ready=how.ready,
             width=how.beat,

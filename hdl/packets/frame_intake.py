@@ -88,6 +88,7 @@ class FrameIntake(wiring.Component):
         if when_full not in WHEN_FULL:
             raise ValueError(f"When full must be {' or '.join(WHEN_FULL)}, not {when_full!r}")
         self._longest = longest
+        self._passes = most is not None
         self._most = longest if most is None else most
         self._width = width
         self._waits = when_full == "wait"
@@ -126,9 +127,7 @@ class FrameIntake(wiring.Component):
                 without |= cuts
             m.d.comb += [may.eq(1), skips.eq(passed_by), no_room.eq(without)]
         errored = beat.last & beat.error
-        oversize, lacks = (over, no_room & ~over) if self._most == self._longest else (
-            Const(0), no_room | over
-        )  # fmt: skip
+        oversize, lacks = (Const(0), no_room | over) if self._passes else (over, no_room & ~over)
         m.d.comb += [
             self.o.valid.eq(self.i.valid & may & ~skips),
             *([self.i.ready.eq((self.o.ready | skips) & may)] if self._ready else []),

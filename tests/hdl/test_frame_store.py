@@ -189,6 +189,12 @@ def test_frames_above_the_maximum_pass(width):
     assert run.passed == [0, 1, 1, 0]
 
 
+def test_frame_above_a_maximum_that_fills_the_store_has_no_room():
+    """The counter of frames without room has the frame, as discarded frames have a counter."""
+    run = Run([bytes(128), bytes(129)], longest=128, most=128, size=512)
+    assert run.fates == [None, "no_room"]
+
+
 @pytest.mark.parametrize("stall", [0.02, 0.2])
 @pytest.mark.parametrize("width", [64, 512])
 def test_frames_that_cannot_wait_are_whole_or_lost(width, stall):

@@ -312,3 +312,41 @@ async def jumbo_frames(dut):
     assert counts.frames_oversize == 3 * 4
     assert counts.hits == 2 * 8
     assert counts.frames_in == counts.frames_out + counts.discarded("pass")
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+async def no_waiting(dut):
+    """Frames come without TREADY while the secret changes and the output stops: whole or lost."""
+    bench = Bench(dut)
+    await bench.reset()
+    await bench.set(Action.MARK)
+    bench.pause(0.1, 0.6)
+    # The first bytes are the number of a frame.
+    frames = [
+        number.to_bytes(2, "big") + bench.choose.randbytes(bench.choose.randint(58, 198))
+        for number in range(4 * COUNT)
+    ]
+
+    async def change():
+        while True:
+            await ClockCycles(dut.aclk, bench.choose.randrange(200, 2000))
+            await bench.write("digest_secret", bench.choose.getrandbits(128))
+
+    changing = cocotb.start_soon(change())
+    left = await bench.send(frames)
+    changing.cancel()
+    # The last secret may still be loaded.
+    await ClockCycles(dut.aclk, KEY_CYCLES)
+    left = [frame for frame, _ in left + await bench.send([])]
+    assert all(len(frame) <= SETTINGS["longest"] for frame in left)
+    at = [int.from_bytes(frame[:2], "big") for frame in left]
+    assert at == sorted(set(at))
+    assert left == [frames[number] for number in at]
+    await bench.write("control", 1 | 1 << 3)
+    counts = {name: await bench.read(name) for name in asdict(bench.golden.counts)}
+    assert counts["frames_in"] == len(frames)
+    assert counts["bytes_in"] == sum(map(len, frames))
+    assert counts["frames_out"] == len(left) < len(frames)
+    assert counts["bytes_out"] == sum(map(len, left))
+    lost = counts["frames_oversize"] + counts["frames_no_room"] + counts["frames_errored"]
+    assert counts["frames_in"] == counts["frames_out"] + lost

@@ -75,6 +75,12 @@ def test_full_store_drops(width, tmp_path):
     check(["full_store", "line_rate"], "icarus", tmp_path, width=width, when_full="drop")
 
 
+@pytest.mark.parametrize("width", [8, 64, 128, 512])
+def test_input_without_tready(width, tmp_path):
+    sizes = {"longest": 180, "store": 1024 if width <= 64 else 4096, "ready": False}
+    check(["no_waiting"], "verilator", tmp_path, width=width, when_full="drop", count=200, **sizes)
+
+
 @pytest.mark.parametrize("width", [8, 64])
 @pytest.mark.parametrize("simulator", SIMULATORS)
 def test_captures(simulator, width, tmp_path):
