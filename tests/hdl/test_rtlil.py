@@ -15,7 +15,7 @@ def test_units_of_every_memory(monkeypatch):
     # Those of one specification are built once, under the first of its names.
     monkeypatch.setattr(rtlil, "ALL_PRESETS", {"one": gebf, "two": lanes, "same": gebf})
     kinds = ["ecp5", "ice40", "gowin"]
-    memories = ["portable", *kinds, *(f"{kind}-strict" for kind in kinds)]
+    memories = ["portable", "portable-registered", *kinds, *(f"{kind}-strict" for kind in kinds)]
     assert [name for name, _ in rtlil.units()] == [
         *(f"one.{memory}" for memory in memories),
         *(f"two.{memory}" for memory in memories),

@@ -131,8 +131,13 @@ class Line:
                 return frame
 
     def hello(self, sequence=0):
-        frame = self.ask(encode_request(Request.HELLO, sequence, b"nons"))
-        assert frame.body == b"\0nons" + bytes([SLOTS])
+        self.write(encode_request(Request.HELLO, sequence, b"nons"))
+        # A slow board may still answer requests from before.
+        found = b""
+        while found != b"\0nons" + bytes([SLOTS]):
+            assert select.select([self._file], [], [], 20)[0], f"no answer after {found}"
+            for frame in self._decoder.feed(os.read(self._file, 4096)):
+                found = frame.body
         self.sequence = sequence
 
     def request(self, request, payload=b""):
@@ -783,13 +788,13 @@ def test_stream_whose_board_is_unplugged_keeps_what_is_done(boards, files, monke
         (("query", "1048576"), 2, "KEY: must be an integer below 2**20"),
         (("query", "seven"), 2, "or a text with --text, not 'seven'"),
         (("configure",), 2, "give --generation, --tick, --secret-file, --action or --fields"),
-        (("configure", "--tick", "1ms"), 1, "period: must not be given for the board at "),
-        (("configure", "--action", "drop"), 1, "action: must not be given for the board at "),
-        (("configure", "--generation", "4000000000"), 1, "generation: must be 1 to "),
-        (("configure", "--secret-file", "keys"), 1, "must hold 32 hexadecimal digits"),
-        (("configure", "--secret-file", "secret"), 1, "secret: must not be given"),
-        (("stream", "keys", "--preset", "tiny"), 1, "key_bits must be 8, but the board has 20"),
-        (("stream", "none"), 1, "No such file"),
+        (("configure", "--tick", "1ms"), 2, "period: must not be given for the board at "),
+        (("configure", "--action", "drop"), 2, "action: must not be given for the board at "),
+        (("configure", "--generation", "4000000000"), 2, "generation: must be 1 to "),
+        (("configure", "--secret-file", "keys"), 2, "must hold 32 hexadecimal digits"),
+        (("configure", "--secret-file", "secret"), 2, "secret: must not be given"),
+        (("stream", "keys", "--preset", "tiny"), 2, "key_bits must be 8, but the board has 20"),
+        (("stream", "none"), 2, "No such file"),
     ],
 )
 def test_command_wrong(boards, files, monkeypatch, arguments, status, message):
