@@ -31,7 +31,7 @@ LEAST_LENGTH, MOST_LENGTH = 3, 1500
 """Values from here to there in place of an EtherType are lengths (IEEE 802.3, 3.2.6) of LLC."""
 
 
-class Place(NamedTuple):
+class HeaderPlace(NamedTuple):
     """Start of a header, and end of its frame or packet."""
 
     kind: int
@@ -47,29 +47,29 @@ def number(octets: bytes, at: int) -> int:
     return octets[at] << 8 | octets[at + 1]
 
 
-def typed(octets: bytes, type_at: int, place: Place) -> Place:
+def typed(octets: bytes, type_at: int, place: HeaderPlace) -> HeaderPlace:
     """Return the place behind an EtherType or a length (IEEE 802.3, 3.2.6).
 
     A length that exceeds the frame, or is too short for LLC, is not understood.
     """
     kind, at, end = number(octets, type_at), type_at + 2, place.end
     if LEAST_LENGTH <= kind <= MOST_LENGTH and at + kind <= end:
-        return Place(LLC, at, at + kind, place.tags)
-    return Place(kind if kind > MOST_LENGTH else NOTHING, at, end, place.tags)
+        return HeaderPlace(LLC, at, at + kind, place.tags)
+    return HeaderPlace(kind if kind > MOST_LENGTH else NOTHING, at, end, place.tags)
 
 
-def _ethernet(octets: bytes, place: Place) -> Place:
+def _ethernet(octets: bytes, place: HeaderPlace) -> HeaderPlace:
     """IEEE 802.3, 3.1.1: two addresses and an EtherType."""
     return typed(octets, place.at + 12, place)
 
 
-def tag(octets: bytes, place: Place) -> Place:
+def tag(octets: bytes, place: HeaderPlace) -> HeaderPlace:
     """IEEE 802.1Q, 9.6: priority and VLAN identifier, then the next EtherType."""
     identifier = number(octets, place.at) & 0xFFF
     return typed(octets, place.at + 2, place._replace(tags=(*place.tags, identifier)))
 
 
-def _llc(octets: bytes, place: Place) -> Place:
+def _llc(octets: bytes, place: HeaderPlace) -> HeaderPlace:
     """IEEE 802.2 and SNAP (RFC 1042); 802.1H; spanning tree, also of Cisco; IS-IS (RFC 1195)."""
     at = place.at
     head = octets[at], octets[at + 1], octets[at + 2]
@@ -86,12 +86,12 @@ def _llc(octets: bytes, place: Place) -> Place:
     return place._replace(kind=STP if (organisation, kind) == (0xC, 0x10B) else NOTHING, at=at + 8)
 
 
-def _osi(octets: bytes, place: Place) -> Place:
+def _osi(octets: bytes, place: HeaderPlace) -> HeaderPlace:
     """ISO/IEC 9577: ES-IS and IS-IS by the first byte."""
     return place._replace(kind=IS_IS if octets[place.at] in (0x82, 0x83) else NOTHING)
 
 
-def _mpls(octets: bytes, place: Place) -> Place:
+def _mpls(octets: bytes, place: HeaderPlace) -> HeaderPlace:
     """RFC 3032, 2.1: labels up to the bottom of the stack."""
     at = place.at
     while not octets[at + 2] & 1:
@@ -99,7 +99,7 @@ def _mpls(octets: bytes, place: Place) -> Place:
     return place._replace(kind=UNTYPED, at=at + 4)
 
 
-def _untyped(octets: bytes, place: Place) -> Place:
+def _untyped(octets: bytes, place: HeaderPlace) -> HeaderPlace:
     """RFC 4928, 3: IP by its first half byte; else Ethernet, behind a control word (RFC 4448, 4.6).
 
     A control word begins with two zeros, and an EtherType that is known follows the addresses.
@@ -116,7 +116,7 @@ def _untyped(octets: bytes, place: Place) -> Place:
     return place._replace(kind=kind)
 
 
-def _fits(octets: bytes, place: Place, kind: int) -> bool:
+def _fits(octets: bytes, place: HeaderPlace, kind: int) -> bool:
     """Return whether the lengths of an IP header fit its place."""
     at, room = place.at, place.end - place.at
     if at + 6 > len(octets):
@@ -127,7 +127,7 @@ def _fits(octets: bytes, place: Place, kind: int) -> bool:
     return header >= 20 and (size == 0 or header <= size <= room)
 
 
-def _like_ethernet(octets: bytes, place: Place) -> bool:
+def _like_ethernet(octets: bytes, place: HeaderPlace) -> bool:
     """Return whether an EtherType that is known, or a length that fits, follows two addresses."""
     at = place.at + 12
     if at + 2 > len(octets):
@@ -136,7 +136,7 @@ def _like_ethernet(octets: bytes, place: Place) -> bool:
     return found.kind == LLC or found.kind in ETHER_TYPES
 
 
-def _pppoe(octets: bytes, place: Place) -> Place:
+def _pppoe(octets: bytes, place: HeaderPlace) -> HeaderPlace:
     """RFC 2516, 4: version and type 1, code 0 of a session, and the length of the PPP packet."""
     at = place.at
     if (octets[at], octets[at + 1]) != (0x11, 0):
@@ -144,7 +144,7 @@ def _pppoe(octets: bytes, place: Place) -> Place:
     return place._replace(kind=PPP, at=at + 6, end=min(place.end, at + 6 + number(octets, at + 4)))
 
 
-def _ppp(octets: bytes, place: Place) -> Place:
+def _ppp(octets: bytes, place: HeaderPlace) -> HeaderPlace:
     """RFC 1661, 2, and RFC 1662, 3.1: address and control may be left out, as may a first zero."""
     at = place.at
     if octets[at] == 0xFF and octets[at + 1] == 3:
@@ -154,21 +154,21 @@ def _ppp(octets: bytes, place: Place) -> Place:
     return place._replace(kind=PPP_PROTOCOL + number(octets, at), at=at + 2)
 
 
-def _udp(octets: bytes, place: Place) -> Place:
+def _udp(octets: bytes, place: HeaderPlace) -> HeaderPlace:
     """RFC 768: the target port; a length below 8 says nothing."""
     at, size = place.at, number(octets, place.at + 4)
     end = min(place.end, at + size) if size >= 8 else place.end
     return place._replace(kind=UDP_PORT + number(octets, at + 2), at=at + 8, end=end)
 
 
-def _vxlan(octets: bytes, place: Place) -> Place:
+def _vxlan(octets: bytes, place: HeaderPlace) -> HeaderPlace:
     """RFC 7348, 5: a valid identifier, then Ethernet."""
     if not octets[place.at] & 8:
         raise ValueError(octets[place.at])
     return place._replace(kind=BRIDGED, at=place.at + 8)
 
 
-def _geneve(octets: bytes, place: Place) -> Place:
+def _geneve(octets: bytes, place: HeaderPlace) -> HeaderPlace:
     """RFC 8926, 3.4: version 0, no control packet, options of up to 252 bytes, an EtherType."""
     first, second = octets[place.at], octets[place.at + 1]
     if first >> 6 or second & 0x80:
@@ -177,7 +177,7 @@ def _geneve(octets: bytes, place: Place) -> Place:
     return place._replace(kind=kind, at=place.at + 8 + 4 * (first & 63))
 
 
-def _gre(octets: bytes, place: Place) -> Place:
+def _gre(octets: bytes, place: HeaderPlace) -> HeaderPlace:
     """RFC 2784, 2.1; RFC 2890, 2; RFC 1701 with routing; RFC 7637, 3.2 (NVGRE); RFC 2637, 4.1."""
     flags, kind, at = number(octets, place.at), number(octets, place.at + 2), place.at + 4
     key, sequence = 4 * (flags >> 13 & 1), 4 * (flags >> 12 & 1)
@@ -199,14 +199,14 @@ def _gre(octets: bytes, place: Place) -> Place:
     return place._replace(kind=kind, at=at)
 
 
-def _erspan2(octets: bytes, place: Place) -> Place:
+def _erspan2(octets: bytes, place: HeaderPlace) -> HeaderPlace:
     """draft-foschiano-erspan-03, 4.2: version 1, eight bytes. Type I (4.1) has no header."""
     if octets[place.at] >> 4 != 1:
         raise ValueError(octets[place.at])
     return place._replace(kind=BRIDGED, at=place.at + 8)
 
 
-def _erspan3(octets: bytes, place: Place) -> Place:
+def _erspan3(octets: bytes, place: HeaderPlace) -> HeaderPlace:
     """draft-foschiano-erspan-03, 4.3: version 2, 12 bytes, and 8 more by the last bit."""
     last = number(octets, place.at + 10)
     if octets[place.at] >> 4 != 2:
@@ -215,7 +215,7 @@ def _erspan3(octets: bytes, place: Place) -> Place:
     return place._replace(kind=kind, at=place.at + 12 + 8 * (last & 1))
 
 
-def _gtp(octets: bytes, place: Place) -> Place:
+def _gtp(octets: bytes, place: HeaderPlace) -> HeaderPlace:
     """3GPP TS 29.281, 5.1 and 5.2.1: a G-PDU of version 1, with extension headers."""
     at = place.at
     flags = octets[at]
@@ -236,7 +236,7 @@ def _as(kind: int) -> "Step":
     return lambda octets, place: place._replace(kind=kind)
 
 
-Step = Callable[[bytes, Place], Place]
+Step = Callable[[bytes, HeaderPlace], HeaderPlace]
 
 ETHER_STEPS: dict[int, Step] = {
     BRIDGED: _ethernet, 0x8847: _mpls, 0x8848: _mpls, 0x8864: _pppoe, 0x880B: _ppp,

@@ -21,7 +21,7 @@ from .encapsulations import (
     STEPS,
     STP,
     TAG_TYPES,
-    Place,
+    HeaderPlace,
     number,
     tag,
     typed,
@@ -151,22 +151,24 @@ def layers(
     return found
 
 
-def _start(frame: bytes, length: int, link: int) -> Place:
+def _start(frame: bytes, length: int, link: int) -> HeaderPlace:
     """Return the place behind the header of a link."""
     if link not in LINK_HEADERS:
-        return Place(NOTHING, 0, length)
+        return HeaderPlace(NOTHING, 0, length)
     begin, type_at = LINK_HEADERS[link]
     if len(frame) < begin:
         raise IndexError(begin)
     if type_at < 0:
-        return Place({4: IP4, 6: IP6}.get(frame[begin] >> 4, NOTHING), begin, length)
+        return HeaderPlace({4: IP4, 6: IP6}.get(frame[begin] >> 4, NOTHING), begin, length)
     if link == ETHERNET:
-        return typed(frame, type_at, Place(0, 0, length))
+        return typed(frame, type_at, HeaderPlace(0, 0, length))
     kind = number(frame, type_at)
-    return Place(LLC if kind == _COOKED_LLC else kind, begin, length)
+    return HeaderPlace(LLC if kind == _COOKED_LLC else kind, begin, length)
 
 
-def _walk(frame: bytes, place: Place, reach: Reach, tag_types: tuple[int, ...]) -> Place:
+def _walk(
+    frame: bytes, place: HeaderPlace, reach: Reach, tag_types: tuple[int, ...]
+) -> HeaderPlace:
     """Follow headers until a layer 3, or a kind that is not understood."""
     most = MOST_TAGS if reach == Reach.HARDWARE else len(frame)
     while place.kind not in _SIZES:
@@ -183,7 +185,7 @@ def _walk(frame: bytes, place: Place, reach: Reach, tag_types: tuple[int, ...]) 
     return place
 
 
-def _network(frame: bytes, place: Place, cut: Fault) -> Layers:
+def _network(frame: bytes, place: HeaderPlace, cut: Fault) -> Layers:
     """Return layer 3 at a place, of a kind of `_SIZES`."""
     at, end = place.at, place.end
     version, find_size = _SIZES[place.kind]
@@ -194,7 +196,7 @@ def _network(frame: bytes, place: Place, cut: Fault) -> Layers:
     return Layers(version, at, min(line_end, len(frame)), place.tags, faults, line_end, kind)
 
 
-def _inside(layer3: bytes, begin: int, found: Layers) -> Place:
+def _inside(layer3: bytes, begin: int, found: Layers) -> HeaderPlace:
     """Return the content of a packet of IP; a fragment has none (RFC 791, 2.3; RFC 8200, 4.5)."""
     if found.version == Version.IP4:
         protocol, at, part = layer3[9], 4 * (layer3[0] & 15), number(layer3, 6) & 0x3FFF > 0
@@ -202,7 +204,7 @@ def _inside(layer3: bytes, begin: int, found: Layers) -> Place:
         protocol, at, part = _behind_extensions(layer3)
     if part or at < 0:
         raise IndexError(at)
-    return Place(IP_PROTOCOL + protocol, begin + at, found.line_end, found.tags)
+    return HeaderPlace(IP_PROTOCOL + protocol, begin + at, found.line_end, found.tags)
 
 
 def _ip4_size(layer3: bytes) -> int:

@@ -91,12 +91,7 @@ class Deduplicator(wiring.Component):
     """
 
     def __init__(self, spec, *, period=(1 << PERIOD_BITS) - 1, digest=None, **options):
-        if not getattr(spec, "timed", False):
-            raise SpecificationError("span: must be given for a deduplicator of frames")
-        if spec.key_bits != DIGEST_BITS:
-            raise SpecificationError(
-                f"key_bits: must be {DIGEST_BITS}, those of a digest, not {spec.key_bits}"
-            )
+        _check_filter(spec)
         self.frame_options = how = FrameOptions.taken_from(options)
         ticks = options.pop("ticks", "period")
         if ticks not in ("tick", "period"):
@@ -263,3 +258,17 @@ class Deduplicator(wiring.Component):
         }
         wide = self.frame_options.beat > 64
         count_events(m, self, events, amounts=("came_bytes", "left_bytes") if wide else ())
+
+
+def _check_filter(spec):
+    """Raise a SpecificationError unless the filter can look up digests of frames."""
+    if not getattr(spec, "timed", False):
+        raise SpecificationError("span: must be given for a deduplicator of frames")
+    if not hasattr(spec, "generation"):
+        raise SpecificationError(
+            f"family: must be a ring for a deduplicator of frames, not {spec.family}"
+        )
+    if spec.key_bits != DIGEST_BITS:
+        raise SpecificationError(
+            f"key_bits: must be {DIGEST_BITS}, those of a digest, not {spec.key_bits}"
+        )

@@ -41,7 +41,7 @@ KINDS = ("interface", "vlan", "ttl", "mac")
 
 
 @dataclass
-class _Kept:
+class _KeptParts:
     """Properties of the last packets, at their numbers modulo `KEPT`."""
 
     elapsed: NDArray[np.int64]
@@ -84,7 +84,7 @@ class CopyReport:
         self._names = names
         self._table = CopyTable(FOR_EVER, FOR_EVER, KEPT // 2, CopyRule())
         zeros = np.zeros(KEPT, np.int64), np.zeros((3, KEPT), np.int64)
-        self._kept = _Kept(*zeros, np.zeros((KEPT, 12), np.uint8))
+        self._kept = _KeptParts(*zeros, np.zeros((KEPT, 12), np.uint8))
         self.distances = np.zeros((MOST_BINS, 2), np.int64)
         self.rates = np.zeros((TIMES, 2), np.int64)
         self.part = 1000

@@ -21,6 +21,8 @@ SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
     [
         ({"spec": any_preset("tiny")}, SpecificationError,
          "span: must be given for a deduplicator of frames"),
+        ({"spec": any_preset("timing-small")}, SpecificationError,
+         "family: must be a ring for a deduplicator of frames, not timed-timing"),
         ({"spec": any_preset("timed-tiny")}, SpecificationError,
          "key_bits: must be 64, those of a digest, not 8"),
         ({"width": 32}, ValueError, "Width must be one of 8, 64, 128, 256, 512, not 32"),
