@@ -91,7 +91,7 @@ class Paced(wiring.Component):
         return m
 
 
-class Followed:
+class FollowedFrame:
     """Any one frame: its fate, and whether it leaves as it came."""
 
     def __init__(self, m, harness, name):
@@ -170,7 +170,7 @@ class FrameFlow(Harness):
             self.judged.eq(self.judged + self.answer.valid),
         ]
         came = self._drive(m)
-        first, second = Followed(m, self, "first"), Followed(m, self, "second")
+        first, second = FollowedFrame(m, self, "first"), FollowedFrame(m, self, "second")
         m.d.comb += Assume(first.number < second.number)
         self.require(
             *first.rules,
