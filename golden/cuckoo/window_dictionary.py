@@ -51,8 +51,8 @@ class WindowDictionary(DictionaryState):
     A query accepts any window from 1 to `window` insertions. A key of the window is always
     reported, with its exact age, while `guaranteed_window` is at least this window. Any other key
     is reported only if a key of the window has the same digest. There is no slack: a key is
-    reported for all d < W = `window`, and no longer. Here d is the number of insertions after the
-    key's own.
+    reported for all d < W = `window`, and no longer, where d is the number of insertions after its
+    own.
 
     Keys with equal digests are one key: inserting either renews both, and removing one removes the
     other. So remove only keys that were inserted.

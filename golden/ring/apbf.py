@@ -8,8 +8,8 @@ from .spanned import Spanned
 class APBF(Spanned):
     """Age-Partitioned Bloom Filter (section 5).
 
-    A key is reported for all d <= W = ``l * generation``, and forgotten for d >= ``(k + l) *
-    generation``. Here d is the number of insertions after the key's own.
+    A key is reported for all d <= W = ``l * generation``, where d is the number of insertions
+    after its own. A key is forgotten for d >= ``(k + l) * generation``.
 
     Parameters
     ----------

@@ -449,7 +449,7 @@ def test_widest_tag():
 )
 def test_constraint_is_for_the_device(target, period):
     found = descriptions(Design(spec=any_preset("tiny"), name="x", target=target))
-    assert f" on {target}.\n" in found["x.sdc"]
+    assert f" for {target}.\n" in found["x.sdc"]
     assert f"-period {period} [get_ports aclk]" in found["x.sdc"]
     assert f"arch: {target.split('-')[0]}\n" in found["x.core"]
 

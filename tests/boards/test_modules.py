@@ -183,7 +183,9 @@ def test_each_module_of_ours_says_what_it_is():
     assert [name for _, name in heads] == [*modules_of(text)]
     found = {name: " ".join(head.split("\n// ")).strip("/ \n") for head, name in heads}
     store = found["seen__unit__core__store"]
-    assert store.startswith("Store with a memory for each part of each segment.")
+    assert store.startswith(
+        "Store of a ring, with a separate memory for each part of each segment."
+    )
     assert store.endswith("Class SegmentStore of lately.hdl.ring.separate. Latency: 5 cycles.")
 
 
