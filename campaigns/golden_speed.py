@@ -12,6 +12,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -204,16 +205,16 @@ def ours(window: int, bits: int) -> list[Contestant]:
             _model(build, call),
             share=1 if call == "batch" else 4,
             window=windows.get(name, 0),
-            touched=lambda build=build: touched(build()),  # type: ignore[misc]
+            touched=partial(touched, build),
         )
         for call, builds in every.items()
         for name, build in builds.items()
     ]
 
 
-def touched(model: Any) -> int:
+def touched(build: Callable[[], Any]) -> int:
     """Return the words of memory that a key touches: columns, words of a slice, or cells."""
-    match model:
+    match model := build():
         case WindowDictionary():
             return int(model.columns)
         case PartitionedTimingFilter():

@@ -252,7 +252,7 @@ class Design:
 
     @property
     def frame_options(self) -> FrameOptions:
-        """Options of a deduplicator of frames beside those of its filter."""
+        """Options of a frame deduplicator, in addition to the options of its filter."""
         return FrameOptions.taken_from({"width": FRAMES[self.wrap], **self.options})
 
     @property

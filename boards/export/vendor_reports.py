@@ -32,7 +32,7 @@ class _Format(NamedTuple):
     lut_name : str
         What the tool counts as `luts`.
     blocks : int
-        Block RAMs, as `lately plan` counts them, in one of the report.
+        Number of block RAMs, as `lately plan` counts them, in a block RAM of the report.
     """
 
     mark: str

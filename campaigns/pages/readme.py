@@ -49,20 +49,16 @@ def examples(text: str) -> dict[str, str]:
 
 
 def command_output(command: str) -> str:
-    """Run a command in the repository and return it with its output, as a block."""
-    words = command.split()
-    if words[0] == "lately":
-        words[0] = str(Path(sys.executable).parent / "lately")
+    """Run a replay in the repository and return it with its key figures, as a block."""
     environment = os.environ | {"COLUMNS": str(WIDTH)}
-    result = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, env=environment)
+    result = subprocess.run(
+        command.split(), cwd=ROOT, capture_output=True, text=True, env=environment
+    )
     if result.returncode:
         sys.exit(result.stderr)
     lines = [line.rstrip() for line in result.stdout.splitlines()]
-    if command == "make demo":  # The key figures suffice, and where the report is.
-        first = lines.index(next(filter(None, lines)))
-        figures = lines[first : lines.index("", first)]
-        lines = [*(line for line in figures if line.strip().startswith(SHOWN)), lines[-1]]
-    body = "\n".join(filter(None, lines))
+    shown = [line for line in lines if line.strip().startswith(SHOWN)]
+    body = "\n".join([*shown, lines[-1]])
     return _fenced(f"$ {command}\n{body}\n")
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
+from types import TracebackType
 from typing import BinaryIO
 
 import numpy as np
@@ -67,8 +68,13 @@ class FolderWriter:
     def __enter__(self) -> "FolderWriter":
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        self._stack.__exit__(*exception)  # type: ignore[arg-type]
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
 
     def __call__(self, judged: Judged) -> None:
         """Write packets of one input; the output of the input before is complete then."""

@@ -298,9 +298,9 @@ PROOFS = (
     *(
         Proof(
             name=f"frames widened from {width} bits",
-            statement="Beats are full but for the last of a frame, and stay until they are taken; "
-            "a frame ends once for each TLAST, and as damaged if TUSER says so, or if bytes were "
-            "kept otherwise than they may be.",
+            statement="All beats of a frame except the last are full. Each beat stays until it is "
+            "taken. A frame ends once for each TLAST, and as damaged if TUSER says so, or if bytes "
+            "were kept otherwise than they may be.",
             design="widener, any giver and taker",
             build=partial(WidenedFrames, width=width),
             method=Unbounded(),
