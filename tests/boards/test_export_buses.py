@@ -102,28 +102,14 @@ def run_all(folder, *commands):
     return [line for line in done.stdout.splitlines() if ": " in line]
 
 
-def litex_system(bus, folder):
-    """Write the example of a LiteX system; return the commands that build it."""
-    write(design(bus=bus), folder / "ip")
-    for name in ("seen_lately_soc.py", "seen_lately_soc_bench.v"):
-        shutil.copy(ROOT / "examples" / "litex" / name, folder)
-    sources = ["ip/seen_lately.v", "seen_lately_soc.v", "seen_lately_soc_bench.v"]
-    return (
-        [sys.executable, "seen_lately_soc.py"],
-        ["iverilog", "-g2005", "-o", "bench", *sources],
-    )
-
-
-def test_litex_system_to_be_copied(tmp_path):
-    """It reads the filter's registers over the bus of the system."""
-    words = run_all(tmp_path, *litex_system("wishbone", tmp_path), ["vvp", "-n", "bench"])
-    assert words == ["id: 4c41544c", "control: 00000001", "secret: error"]
-
-
 @pytest.mark.slow
 def test_litex_system_with_axi4_lite(tmp_path):
     """LiteX connects the bus; its own bridge does not settle in Icarus Verilog."""
-    run_all(tmp_path, *litex_system("axi4-lite", tmp_path))
+    page = (ROOT / "docs" / "first-litex.md").read_text("utf-8")
+    write(design(bus="axi4-lite"), tmp_path / "ip")
+    (tmp_path / "soc.py").write_text(page.split("```python\n")[1].split("```")[0])
+    build = ["iverilog", "-g2005", "-o", "bench", "ip/seen_lately.v", "soc.v"]
+    run_all(tmp_path, [sys.executable, "soc.py"], build)
 
 
 LITEX_STREAMS = """\

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
-TUTORIALS = ("first-filter", "choose")
+TUTORIALS = (
+    "first-filter", "first-litex", "first-board", "first-capture", "first-script", "choose",
+)  # fmt: skip
 
 BLOCK = re.compile(r"(?:<!-- (file \S+|slow) -->\n)?```(\w+)\n(.*?)```", re.DOTALL)
 """A block of code, with the name of the file that it is written to, or a mark that it is slow."""
