@@ -8,7 +8,7 @@ import os
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, BinaryIO, cast
@@ -17,6 +17,9 @@ from .golden.errors import LatelyError
 
 BUFFERED = 1 << 16
 """Bytes of the buffer of a `StreamFile`."""
+
+_PIPE = 1 << 20
+"""Bytes that a pipe holds, so that few reads take a fast stream."""
 
 _MAGIC = {
     b"\x1f\x8b": "gzip",
@@ -148,6 +151,16 @@ class _PipeReader(io.BufferedReader):
         return super().readinto1(view[: len(self.peek(1))])
 
 
+def _enlarge(pipe: BinaryIO) -> int:
+    """Let a `pipe` hold more bytes if the system can, and return the size of its buffer."""
+    with suppress(ImportError, AttributeError, OSError):
+        import fcntl  # Linux has this constant.
+
+        fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
+        return _PIPE
+    return BUFFERED
+
+
 def open_stream(path: str | os.PathLike[str]) -> StreamFile:
     """Open the file at `path`, or standard input for "-", and detect its compression.
 
@@ -223,8 +236,9 @@ class _Unpacked(io.RawIOBase):
 
 
 def _decompress(raw: BinaryIO) -> tuple[str, "io.BufferedReader[Any]"]:
-    reader = io.BufferedReader if raw.seekable() else _PipeReader
-    buffered = reader(cast(io.RawIOBase, raw), BUFFERED)
+    seekable = raw.seekable()
+    reader = io.BufferedReader if seekable else _PipeReader
+    buffered = reader(cast(io.RawIOBase, raw), BUFFERED if seekable else _enlarge(raw))
     head = buffered.peek(8)[:8]
     kind = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), "none")
     if kind in _UNPACKED:

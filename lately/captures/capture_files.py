@@ -4,7 +4,14 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from ..stream_files import PCAP_MAGIC, PCAPNG_MAGIC, TraceError, is_capture, open_stream
+from ..stream_files import (
+    PCAP_MAGIC,
+    PCAPNG_MAGIC,
+    StreamFile,
+    TraceError,
+    is_capture,
+    open_stream,
+)
 from .capture_reader import CaptureReader, Packets, most_captured
 
 _HEADER = 24
@@ -43,17 +50,24 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
     def __init__(self, paths: Sequence[str], *, joined: bool = True) -> None:
         self._paths = paths
         self._joined = joined and len(paths) > 1
-        if len(paths) > 1:
-            self._check()
+        self._pipes: dict[int, StreamFile] = {}
+        self._reader: CaptureReader | None = None
         self.damages: list[str] = []
         self.missing, self.truncated = 0, False
-        self._reader: CaptureReader | None = CaptureReader(paths[0])
+        try:
+            if len(paths) > 1:
+                self._check()
+            self._reader = self._open(0)
+        except BaseException:
+            self.__exit__()
+            raise
         self._number, self._new = 0, True
         self.name, self.format = self._reader.name, self._reader.format
 
     def __exit__(self, *exception: object) -> None:
-        if self._reader is not None:
-            self._reader.close()
+        for stream in (self._reader, *self._pipes.values()):
+            if stream is not None:
+                stream.close()
 
     @property
     def fraction(self) -> float | None:
@@ -82,9 +96,12 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
         while self._reader is None and self._number + 1 < len(self._paths):
             self._number, self._new = self._number + 1, True
             try:
-                self._reader = CaptureReader(self._paths[self._number])
+                self._reader = self._open(self._number)
             except (OSError, TraceError) as error:
                 self.damages.append(str(error))
+
+    def _open(self, number: int) -> CaptureReader:
+        return CaptureReader(self._pipes.pop(number, self._paths[number]))
 
     def _place(self, packets: Packets) -> Packets:
         """Give packets the number of their file, and deal with the header of a pcap file."""
@@ -104,14 +121,15 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
     def _check(self) -> None:
         """Read the beginnings of all files before any work."""
         first = b""
-        for path in self._paths:
+        for number, path in enumerate(self._paths):
             if path == "-":
                 raise TraceError("standard input: must be the only input, but there are several")
             stream = open_stream(path)
-            try:
-                head = stream.head(_HEADER) if stream.readable else b""
-            finally:
-                stream.close()
+            # The bytes that a pipe gave are not available to a second reader.
+            self._pipes[number] = stream
+            head = stream.head(_HEADER) if stream.readable else b""
+            if stream.raw.seekable():
+                self._pipes.pop(number).close()
             if not is_capture(head):
                 raise TraceError(f"{path}: must be a capture, pcap or pcapng")
             # Snapshot length and accuracy may differ.

@@ -3,8 +3,10 @@
 import gzip
 import io
 import json
+import os
 from itertools import pairwise
 from pathlib import Path
+from threading import Thread
 
 import dpkt
 import numpy as np
@@ -68,6 +70,20 @@ def test_rotated_files_are_one_stream(tmp_path, packets, options):
     assert figures["dropped"] == dedup(whole, tmp_path / "one")["dropped"] == 300
     assert (tmp_path / "joined").read_bytes() == (tmp_path / "one").read_bytes()
     assert figures["capture"]["files"] == 7
+
+
+@pytest.mark.parametrize("options", [(), ("--reorder", "1ms")])
+def test_pipes_are_one_stream(tmp_path, packets, options):
+    """A pipe gives its bytes once: the check of the inputs must not consume them."""
+    paths, pipes = rotated(tmp_path, packets), []
+    for path in paths:
+        pipes.append(tmp_path / f"pipe_{path.name}")
+        os.mkfifo(pipes[-1])
+        Thread(target=pipes[-1].write_bytes, args=(path.read_bytes(),)).start()
+    assert dedup(*pipes, tmp_path / "out", *options)["dropped"] == 300
+    dedup(*paths, tmp_path / "other", *options)
+    if not options:  # a merged capture has the names of its inputs
+        assert (tmp_path / "out").read_bytes() == (tmp_path / "other").read_bytes()
 
 
 def test_one_output_each(tmp_path, packets):
