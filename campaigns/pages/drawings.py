@@ -4,6 +4,7 @@ import io
 import tempfile
 import tomllib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from lately.replay.drawing import save
 from lately.replay.plots import COLOURS, blank_figure, style
 
 from ..hardware import Summary
-from . import waves
+from . import spans, waves
 from .blocks import DOCS, IMAGES, Page
 
 BLOCKS = IMAGES / "unit.svg"
@@ -372,7 +373,7 @@ PAGES = (
     Page(DOCS / "hardware.md", dict, drawings=_hardware_drawings, draw=draw_hardware),
     Page(DOCS / "filters.md", dict, drawings=lambda: {RING: ring_words()}, draw=draw_ring),
     _block_page("index", "window"),
-    _block_page("deduplicator", "deduplicator"),
+    replace(_block_page("deduplicator", "deduplicator"), blocks=spans.content),
     Page(
         DOCS / "time-limited.md",
         lambda: {"tick": tick_diagram()},

@@ -5,6 +5,9 @@ from enum import IntEnum
 LONGEST_FRAME = 2000
 """Default maximum of bytes per frame: IEEE 802.3 with all tags."""
 
+MOST_BYTES = (1 << 17) - 1
+"""Highest maximum: the hardware counts the places of a frame in 17 bits."""
+
 
 class Action(IntEnum):
     """Action on a duplicate frame."""
@@ -38,6 +41,9 @@ def default_store(width: int) -> int:
 
 
 def longest_stored(store: int, width: int) -> int:
-    """Return the bytes of the longest frame that fits twice into a store of `store` bytes."""
+    """Return the bytes of the longest frame that fits twice into a store of `store` bytes.
+
+    No frame is longer than `MOST_BYTES`.
+    """
     size = beat_bytes(width)
-    return (store // size - ROOM_LAG) // 2 * size
+    return min((store // size - ROOM_LAG) // 2 * size, MOST_BYTES)

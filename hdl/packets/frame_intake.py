@@ -4,6 +4,7 @@ from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ...golden.packets.frame_actions import MOST_BYTES
 from ..parameters import require_integer
 from .frame_options import WHEN_FULL
 from .frames import BEAT_BYTES, FrameBeat
@@ -80,11 +81,11 @@ class FrameIntake(wiring.Component):
     Raises
     ------
     TypeError, ValueError
-        If the length is no integer or below 1, or there is no such rule for full stores.
+        If the length is no integer, below 1 or above `MOST_BYTES`, or the rule does not exist.
     """
 
     def __init__(self, *, longest, when_full="wait", most=None, ready=True, width=8 * BEAT_BYTES):
-        require_integer("Longest frame", longest, least=1)
+        require_integer("Longest frame", longest, least=1, most=MOST_BYTES)
         if when_full not in WHEN_FULL:
             raise ValueError(f"When full must be {' or '.join(WHEN_FULL)}, not {when_full!r}")
         self._longest = longest

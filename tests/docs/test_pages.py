@@ -11,7 +11,13 @@ from lately.golden import from_spec
 TEXT = "Before.\n\n<!-- begin one -->\n\nold\n\n<!-- end -->\n\nAfter.\n"
 
 
-@pytest.mark.parametrize("name", sorted(PAGES.keys() - {"README"}))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name == "deduplicator" else [])
+        for name in sorted(PAGES.keys() - {"README"})
+    ],
+)
 def test_page_is_current(name):
     assert PAGES[name].stale() == []
 

@@ -9,6 +9,7 @@ from ethernet_frames import beats, random_frames
 from mutants import broken
 
 from lately.golden.packets.comparison import Comparison, Field
+from lately.golden.packets.frame_actions import MOST_BYTES
 from lately.golden.packets.packet_digest import message
 from lately.golden.packets.packet_layers import ETHERNET, Fault, Reach, layers
 from lately.hdl.packets.aligned_beats import AlignedBeats
@@ -104,6 +105,15 @@ def test_frames_of_one_beat_lose_no_cycle():
     found, cycles = messages(512, frames, Field.TOS)
     assert found == [expected(frame, Field.TOS, 64) for frame in frames]
     assert cycles == [*range(cycles[0], cycles[0] + 30)]
+
+
+@pytest.mark.slow
+def test_longest_frame():
+    """The header has no length, so the message goes on to the end of the frame."""
+    head = bytes(12) + bytes.fromhex("8100 0005 0800 4500 0000 1234 0000 4011")
+    frame = head + random.Random(SEED).randbytes(MOST_BYTES - len(head))
+    found, _ = messages(256, [frame, frame[:100]], Field.TOS)
+    assert found == [expected(one, Field.TOS, 32) for one in (frame, frame[:100])]
 
 
 @pytest.mark.parametrize(

@@ -376,5 +376,7 @@ def test_store_wrong(how, error, message):
 def test_intake_wrong():
     with pytest.raises(ValueError, match=r"^Longest frame must be at least 1, not 0$"):
         FrameIntake(longest=0)
+    with pytest.raises(ValueError, match=r"^Longest frame must be at most 131071, not 131072$"):
+        FrameIntake(longest=131072)
     with pytest.raises(ValueError, match=r"^When full must be wait or drop, not 'cut'$"):
         FrameIntake(longest=1, when_full="cut")

@@ -1,0 +1,78 @@
+"""Largest spans of deduplicators in docs/deduplicator.md, by device and line."""
+
+from bisect import bisect_right
+from dataclasses import replace
+from decimal import ROUND_DOWN, Context
+from fractions import Fraction
+
+from lately.boards.flow.devices import Device, device
+from lately.golden.packets.frame_actions import default_store
+from lately.planner import Requirement
+from lately.planner.failure import cheapest, largest_window
+from lately.planner.requirement import Span
+
+from .blocks import NOTHING, table
+
+LINES = {"1 Gb/s": 1_488_095, "10 Gb/s": 14_880_952, "100 Gb/s": 148_809_524}
+"""Frames of 60 bytes a second, by line."""
+
+ULTRA_BITS = 1 << 18
+"""Bits of an UltraRAM without ninth bits."""
+
+DEVICES = {"ecp5-25k-6": (64, 0), "ecp5-85k-8": (64, 0), "xcu50": (512, 640), "xcu55c": (512, 960)}
+"""Bits of a transfer and UltraRAMs, by device. AMD's data sheets count the UltraRAMs."""
+
+DOWN = Context(prec=2, rounding=ROUND_DOWN)
+
+WANTED = {744_048: "50 ms at 10 Gb/s, 5 ms at 100 Gb/s", 3_720_239: "25 ms at 100 Gb/s"}
+"""Spans of the products that Lately is compared with, by their frames."""
+
+
+def _requirement(frames: int, chip: Device | None = None) -> Requirement:
+    """Return the requirement of a span of 1,000 ticks with so many frames."""
+    span = Span.of(Fraction(1), Fraction(1, 1000), when_full="shorten")
+    # Of all families, a GEBF has the fewest block RAMs.
+    return Requirement(
+        window=frames, span=span, false_positive_rate=1e-4, device=chip, families=("gebf",)
+    )
+
+
+def _memories(frames: int, tried: int) -> tuple[int, int]:
+    """Return the fewest block RAMs of 16 kbit, and the fewest UltraRAMs of the filters `tried`."""
+    found = cheapest(_requirement(frames), tried)
+    specs = [one.spec for one in found]
+    parts = [spec.segments * spec.parts * -(-spec.part_bits // ULTRA_BITS) for spec in specs]
+    return int(found[0].cost), min(parts)
+
+
+def _in_ultra(memories: int) -> int:
+    """Return the frames that filters in so many UltraRAMs remember, to two digits."""
+    sizes = [digits * 10**power for power in range(4, 8) for digits in range(10, 100)]
+    return sizes[bisect_right(sizes, memories, key=lambda frames: _memories(frames, 10)[1]) - 1]
+
+
+def _row(name: str, kind: str, frames: int, width: int) -> dict[str, object]:
+    row: dict[str, object] = {"device": name, "memory": kind, "frames": frames}
+    for line, rate in LINES.items():
+        span = DOWN.create_decimal_from_float(1000 * frames / rate)
+        row[line] = NOTHING if line == "100 Gb/s" and width < 512 else f"{span:f} ms"
+    return row
+
+
+def content() -> dict[str, str]:
+    """Return the blocks of the page."""
+    rows = []
+    for name, (width, ultra) in DEVICES.items():
+        chip = device(name)
+        own = -(-8 * default_store(width) // chip.bram_bits)
+        chip = replace(chip, bram=chip.bram - own)
+        frames = largest_window(_requirement(1 << 32, chip), digits=2)
+        assert frames is not None
+        rows.append(_row(name, f"{chip.bram:,} block RAMs", frames, width))
+        if ultra:
+            rows.append(_row(name, f"{ultra} UltraRAMs", _in_ultra(ultra), width))
+    wanted = []
+    for frames, names in WANTED.items():
+        blocks, ultra = _memories(frames, 600)
+        wanted.append({"span": names, "frames": frames, "block RAMs": blocks, "UltraRAMs": ultra})
+    return {"spans": table(rows) + "\n\n" + table(wanted)}
