@@ -1,6 +1,6 @@
 """Amaranth components: the filters as pipelined units.
 
-Names are imported when they are asked for, so that `lately.hdl.build` needs no Amaranth.
+Names are imported on first use, so that `lately.hdl.build` does not need Amaranth.
 """
 
 from importlib import import_module

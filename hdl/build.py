@@ -1,4 +1,4 @@
-"""Units and their figures, by specification. Needs no Amaranth until a unit is built."""
+"""Units and their figures, by specification. Amaranth is imported when a unit is built."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ def unit_profile(spec: Specification, **options: Any) -> Profile:
     ----------
     spec : Specification
     options
-        As of `lately.hdl.profile.UnitOptions`; levels are at most `Profile.MOST_LEVELS`.
+        As for `lately.hdl.profile.UnitOptions`; levels are at most `Profile.MOST_LEVELS`.
 
     Raises
     ------
@@ -33,7 +33,7 @@ def filter_unit(spec: Specification, **options: Any) -> Any:
     ----------
     spec : Specification
     options
-        As of `lately.hdl.profile.UnitOptions`.
+        As for `lately.hdl.profile.UnitOptions`.
 
     Raises
     ------

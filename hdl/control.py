@@ -49,8 +49,8 @@ class CoreSignature(wiring.Signature):
     """Ports of a core of any family: fixed latency, one operation per cycle, no internal stalls.
 
     Results leave in order, each `latency` cycles after its key. An operation sees the effects of
-    all earlier operations. `control` follows its key by some cycles, in a unit of one lane by
-    `lately.hdl.latencies.CONTROL_LAG`, so that hashing need not wait for the decision on the
+    all earlier operations. `control` follows its key by a fixed number of cycles, in a unit of one
+    lane by `lately.hdl.latencies.CONTROL_LAG`. So hashing need not wait for the decision on the
     shift. After a clear no operation may enter until `clean` is high.
 
     A core has these attributes:

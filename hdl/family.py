@@ -1,7 +1,7 @@
-"""The families of filters that there is hardware for: one table that everything else reads.
+"""Families of filters with hardware: one table for the whole project.
 
-A `Family` is all that a unit, and whatever builds, exports, tests or measures one, needs to know
-of the filters of one class. Needs no Amaranth until a unit is built.
+A `Family` holds everything that building, export, tests and measurement need for the filters of
+one class. Amaranth is imported when a unit is built.
 """
 
 from collections.abc import Callable
@@ -33,12 +33,12 @@ class Family:
     specification : type
         Class of the specifications.
     profile : type
-        Figures of a unit, and what limits it: a `Profile`, of a specification and `UnitOptions`.
+        Figures and limits of a unit: a `Profile`, made from a specification and `UnitOptions`.
     core : callable
         Takes the profile; returns a component with a `lately.hdl.control.CoreSignature`.
     clock : callable
-        Takes the profile; returns the component that makes ticks, or None. That of a ring is a
-        `lately.hdl.frontend.time_window.TimeWindow`; others have the ports that
+        Takes the profile; returns the component that makes ticks, or None. For a ring the component
+        is a `lately.hdl.frontend.time_window.TimeWindow`. For other families it has the ports that
         `lately.hdl.frontend.front.PlainFrontEnd` names.
     memory_map : callable
         Takes the profile; returns the memories of a unit.
@@ -75,7 +75,7 @@ def family_of(spec: Specification) -> Family:
     Raises
     ------
     SpecificationError
-        If there is no hardware for it.
+        If the family has no hardware.
     """
     for kind in type(spec).__mro__:
         if kind in FAMILIES:

@@ -1,4 +1,4 @@
-"""Latencies and sizes of the hardware as functions of numbers, and the constants in them.
+"""Latencies and sizes of the hardware as functions of numbers, with their constants.
 
 Components, profiles, planner, simulation and documentation take these numbers from here. This
 module does not import Amaranth. The functions also accept arrays of integers, element by element,
@@ -14,7 +14,7 @@ from ..golden.hash.functions import MIX_ROUNDS
 from ..golden.hash.siphash import COMPRESSION_ROUNDS, FINALIZATION_ROUNDS, message_words
 
 PROTECTIONS: Mapping[str, int] = {"none": 1, "parity": 2, "tmr": 3}
-"""Protections of a unit's memories, and how many of each memory a ring has for it."""
+"""Protections of a unit's memories, and a ring's copies of each memory."""
 
 TICKS = ("tick", "period", "time")
 """Sources of the ticks of a window in time."""
@@ -23,37 +23,37 @@ TIMING_TICKS = ("tick", "period")
 """Sources of the ticks of a timing filter."""
 
 VOTES = 3
-"""Copies of which most count, also of the small memories beside those of a protected filter."""
+"""Copies of a small memory with a majority vote, as protected filters have them."""
 
 VOTE_LATENCY = 1
-"""Cycles by which an answer of several copies of a memory comes later."""
+"""Cycles that the vote of several copies adds to an answer."""
 
 FAN_IN = 4
-"""Inputs of the LUTs that a step of a pipeline is cut for."""
+"""Inputs of the LUT for which pipelines are cut into steps."""
 
 BLOCK_BITS = 1 << 14
-"""Bits of the block RAM that pipelines are laid out for."""
+"""Bits of the block RAM for which pipelines are designed."""
 
 BLOCK_CLEAR_BITS = 16
 """Bits that a block RAM zeroes per cycle at most, and the width of its words."""
 
 CROWDED_BLOCKS = 56
-"""Block RAMs up to which one address register leads to each; more where there are more."""
+"""Block RAMs of a unit whose memories need only one address register each."""
 
 SELECTED_DIGITS = 2
-"""Binary digits by which a bit is selected from the words of block RAMs in a cycle."""
+"""Binary digits of an address that one cycle uses to select a bit from block RAM words."""
 
 DEFAULT_LEVELS = 2
-"""Levels of LUTs between two registers, if no clock is named."""
+"""Levels of LUTs between two registers if no clock frequency is given."""
 
 CONTROL_LAG = 3
-"""Cycles by which the control of a core comes after its key."""
+"""Cycles from a core's key to its control."""
 
 QUEUE_LATENCY = 3
-"""Cycles to a result from the cycle before its verdict."""
+"""Cycles from the cycle before a verdict to the result."""
 
 ACCEPT_LAG = 6
-"""Cycles from an acceptance until `i.ready` knows of it, and one to spare."""
+"""Cycles from an acceptance until `i.ready` depends on it, and one to spare."""
 
 GENERATION_LEAD = 16
 """Cycles from a change of the generation length to the first acceptance that it applies to."""
@@ -62,112 +62,112 @@ SECRET_LEAD = 3
 """Cycles from a secret's acceptance to the first acceptance that it applies to."""
 
 STAMP_LATENCY = 3
-"""Cycles that a request takes until its time has been compared, if it does not wait."""
+"""Cycles until the time of a request has been compared, if the request does not wait."""
 
 SPARE_SETTLE = 3
-"""Cycles until earlier operations have had their effect on what is known of the spare."""
+"""Cycles until earlier operations have updated the state of the spare."""
 
 SHIFT_PAUSE = SPARE_SETTLE + 6
-"""Cycles for which a SHIFT keeps the input closed if the spare is clean."""
+"""Cycles for which a SHIFT closes the input if the spare is clean."""
 
 PAUSE = 2 * SPARE_SETTLE + 16
-"""Longest time in cycles for which a SHIFT or CLEAR keeps the input closed after clearing."""
+"""Longest time in cycles for which a SHIFT or CLEAR closes the input after clearing."""
 
 GENERATION_SAMPLE = GENERATION_LEAD // 2
-"""Cycles after which the generation length is looked at again."""
+"""Cycles after which the generation length is sampled again."""
 
 STATUS_BITS = 2
 """Width of the status of a window in time."""
 
 TICKS_WAITING = 15
-"""Ticks that wait for their effect at most."""
+"""Maximum number of ticks that wait to take effect."""
 
 PERIOD_BITS = 24
-"""Width of the number of cycles between two ticks that is set at run time."""
+"""Width of the tick period, in cycles, which is set at run time."""
 
 TIMED_GENERATION = 16
-"""Shortest generation at which operations flow, if the window is one in time."""
+"""Shortest generation without input stalls, for a window in time."""
 
 MINIMUM_BEATS = 8
-"""Fewest cycles between two shifts with several lanes."""
+"""Minimum cycles between two shifts with several lanes."""
 
 LANE_SLOTS = 112
-"""Beats that may be under way with several lanes, beside those whose keys are being hashed."""
+"""Beats in flight with several lanes, in addition to beats whose keys are being hashed."""
 
 BEAT_PLACES = 48
-"""Beats that wait for room in a shard, at most, beside those whose keys are being hashed."""
+"""Beats that wait for room in a shard, in addition to beats whose keys are being hashed."""
 
 SECRET_SETTLE = 3
-"""Cycles by which a beat of several lanes waits for the secret that its clear brings in."""
+"""Cycles that a beat of several lanes waits for the secret that its clear activates."""
 
 SHARD_PLACES = 32
-"""Entries that wait in a shard, at most."""
+"""Maximum number of entries that wait in a shard."""
 
 STEP_LATENCY = 3
 """Cycles from a step of a shard to its control."""
 
 PAGE_WORDS = 16
-"""Words that one page of a `PagedMemory` holds, as the distributed memory of an ECP5."""
+"""Words of one page of a `PagedMemory`: the depth of an ECP5's distributed memory."""
 
 BANK_COLUMNS = 18
 """Bits of the widest word of one DP16KD."""
 
 BANK_ROWS = 1024
-"""Words of `BANK_COLUMNS` bits that one DP16KD holds."""
+"""Words of `BANK_COLUMNS` bits in one DP16KD."""
 
 LANE_HASH_LATENCY = 3
-"""Cycles from the keys of a beat to their states, at least: what a beat asks for is known then."""
+"""Minimum cycles from the keys of a beat to their states; the beat's type is known by then."""
 
 MOST_WORDS = 1 << 26
-"""Words of all memories of a unit that are no explicit block RAMs, at most: elaboration of more
-takes hours, or more memory than there is."""
+"""Maximum words of all memories of a unit, except explicit block RAMs. Elaboration of more
+words takes hours or too much memory."""
 
 MOST_MEMORIES = 1 << 11
-"""Memories of a unit, at most, for the same reason; of explicit block RAMs each is one."""
+"""Maximum memories of a unit, for the same reason; each explicit block RAM counts as one."""
 
 MOST_CLEAR = 1 << 12
-"""Bits of each memory that are zeroed per cycle, at most, for the same reason."""
+"""Maximum bits of each memory that are zeroed per cycle, for the same reason."""
 
 MOST_SEGMENTS = 1 << 8
-"""Segments of a ring, at most: the size of their masks and runs grows faster than their number."""
+"""Maximum segments of a ring; the size of masks and runs grows faster than their number."""
 
 MOST_PARTS = 64
-"""Hash functions of a timing filter in hardware, at most."""
+"""Maximum number of hash functions of a timing filter in hardware."""
 
 BLOCK_MODES: Mapping[str, str] = {"ecp5": "NORMAL", "ice40": "NORMAL", "gowin": "NORMAL"}
-"""Slowest write mode of a block RAM's port, by variant of the memory.
+"""Slowest write mode of a block RAM port, by variant of the memory.
 
-Variants that instantiate no block RAM are missing.
+Variants without explicit block RAMs are missing.
 """
 
 
 def memory_shape(*, bits: Any, clear: Any, block_bits: int = BLOCK_BITS) -> tuple[Any, Any]:
-    """Return columns and rows of the block RAMs that hold `bits`, `clear` zeroed at a time.
+    """Return columns and rows of block RAMs that hold `bits` and zero `clear` bits per cycle.
 
     Parameters
     ----------
     bits, clear : int or ndarray of int
     block_bits : int
-        Bits of a block RAM. Pipelines are the same on all devices: they count in `BLOCK_BITS`.
+        Bits of a block RAM. All pipelines use `BLOCK_BITS`, so they are equal on all devices.
     """
     columns = _at_least_one(clear // BLOCK_CLEAR_BITS)
     return columns, _at_least_one(bits // columns // block_bits)
 
 
 def address_registers(blocks: Any, *, lanes: int = 1) -> Any:
-    """Return how many registers lead to each memory of a unit of so many block RAMs.
+    """Return the number of address registers of each memory, for the block RAMs of a unit.
 
-    Many block RAMs lie far apart, but those of a shard of several lanes lie side by side.
+    Many block RAMs spread across the chip; the block RAMs of one shard are placed side by side.
     """
     return 1 + (2 if lanes == 1 else 1) * (blocks > CROWDED_BLOCKS)
 
 
 def memory_latency(*, bits: Any, clear: Any, registers: Any = 1) -> Any:
-    """Return the cycles from an address to its bit, for a part of `bits`, `clear` at a time.
+    """Return the cycles from an address to its bit, for a part of `bits`.
 
-    `registers` are in front of the memory, and the block RAM has two. `SELECTED_DIGITS` address
-    bits per cycle then select the bit from the words of all block RAMs. If more than two registers
-    are in front of the memory, one follows it.
+    `registers` precede the memory, and the block RAM has two. `SELECTED_DIGITS` address bits per
+    cycle then select the bit from the words of all block RAMs. If more than two registers precede
+    the memory, one follows it.
     """
     _, rows = memory_shape(bits=bits, clear=clear)
     selection = ceil_log(1 << SELECTED_DIGITS, rows * clear)
@@ -175,37 +175,37 @@ def memory_latency(*, bits: Any, clear: Any, registers: Any = 1) -> Any:
 
 
 def stamp_bits(span: int) -> int:
-    """Return the bits of a time in a window of `span` ticks: ages to twice that are told apart."""
+    """Return the bits of a time stamp for a window of `span` ticks: ages up to twice the span."""
     return (2 * span + 1).bit_length()
 
 
 def fold_steps(key_bits: int) -> int:
-    """Return the steps in which a key of `key_bits` is folded into a state."""
+    """Return the steps that fold a key of `key_bits` into a state."""
     return int(_at_least_one(ceil_log(FAN_IN, key_bits)))
 
 
 def hash_steps(key_bits: int) -> int:
-    """Return the steps from a key of `key_bits` to its state: the fold, and a step per round."""
+    """Return the steps from a key of `key_bits` to its state: the fold, and one step per round."""
     return fold_steps(key_bits) + MIX_ROUNDS
 
 
 def siphash_latency(key_bits: int) -> int:
     """Return the cycles from a key of `key_bits` to its SipHash.
 
-    One to add the first word, 5 for each round, in the last of which the sum
-    of the four words comes in place of what it does not need.
+    The first word takes one cycle, and each round takes five. The sum of the four words replaces
+    unused work of the last round.
     """
     return 1 + 5 * (message_words(key_bits) * COMPRESSION_ROUNDS + FINALIZATION_ROUNDS)
 
 
 def hash_latency(key_bits: int, hash: str = "h3", *, levels: int = DEFAULT_LEVELS) -> int:
-    """Return the cycles from a key to its addresses, which do not come from registers.
+    """Return the cycles from a key to its addresses, which are not registered.
 
     Parameters
     ----------
     key_bits : int
     hash : str
-        As `FilterSpec` has it.
+        As in `FilterSpec`.
     levels : int
         Levels of LUTs between two registers.
     """
@@ -218,14 +218,14 @@ def detector_steps(*, parts: Any, segments: Any, run: Any, generations: Any) -> 
     Parameters
     ----------
     parts, segments, run, generations : int or ndarray of int
-        As `FilterSpec` has them.
+        As in `FilterSpec`.
 
     Returns
     -------
     dict of str to int or ndarray of int
     """
     return {
-        # Bits come through a level of tables from the registers of their memories.
+        # The bits pass a level of LUTs after the registers of their memories.
         "match": 1 + _at_least_one(ceil_log(FAN_IN, parts)),
         "rotate": ceil_log(2, segments),
         "run": ceil_log(FAN_IN, run),
@@ -249,7 +249,7 @@ def detector_latency(*, levels: int = DEFAULT_LEVELS, **figures: Any) -> Any:
 def paged_latency(depth: int, *, far: bool = False) -> int:
     """Return the cycles from a read address of a `PagedMemory` to its word.
 
-    A read makes the first choice among the pages; each cycle after it makes two.
+    A read includes the first choice among the pages; each later cycle makes two choices.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ def paged_latency(depth: int, *, far: bool = False) -> int:
 
 
 def result_places(latency: Any, *, lag: int = ACCEPT_LAG) -> Any:
-    """Return the places of the result queue of a unit of that latency: a power of two.
+    """Return the places of the result queue of a unit with this latency: a power of two.
 
     Parameters
     ----------
@@ -274,7 +274,7 @@ def result_places(latency: Any, *, lag: int = ACCEPT_LAG) -> Any:
 
 
 def check_bits(held_bits: int) -> int:
-    """Return the bits of the parity of what a cell holds, with which its bits are even in number.
+    """Return the parity bits of a cell with `held_bits`; the total number of bits is even.
 
     Parameters
     ----------

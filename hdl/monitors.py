@@ -10,7 +10,7 @@ ALARM_BITS = 16
 
 
 def alarm_ports(check):
-    """Return the ports of a unit that watches its state, or none, by name.
+    """Return the alarm ports of a unit that checks its state, by name; otherwise none.
 
     Parameters
     ----------
@@ -25,14 +25,14 @@ def recovering(m, unit, wrongs):
     Parameters
     ----------
     m : Module
-        All of the unit.
+        The whole unit.
     unit : Component
-        With the ports `alarm_ports`: ``fault`` is high for the cycle of the reset.
+        Has the ports `alarm_ports`; ``fault`` is high in the cycle of the reset.
     wrongs : iterable of Value
         Violated invariants. Each has a separate register, because the sources are far apart.
     """
     registers = [registered(m, one, f"wrong{number}") for number, one in enumerate(wrongs)]
-    # Kept through the unit's own resets.
+    # Resets by the unit itself do not clear this count.
     alarms = Signal.like(unit.alarms, reset_less=True)
     m.d.sync += unit.fault.eq(Cat(registers).any())
     m.d.comb += unit.alarms.eq(alarms)
@@ -44,7 +44,7 @@ def recovering(m, unit, wrongs):
 
 
 def watch_count(m, count, name, *, more, less=0):
-    """Return whether a count deviates from the number of these events.
+    """Return whether a count deviates from the number of its events.
 
     Parameters
     ----------
@@ -54,9 +54,9 @@ def watch_count(m, count, name, *, more, less=0):
     name : str
         Prefix of the registers' names.
     more, less : Value
-        Whether the count has one more, or one less, in the next cycle.
+        Whether the count increases, or decreases, in the next cycle.
     """
-    # Counted the other way, and so no register of the other count.
+    # This copy counts down, so synthesis cannot merge it with the count.
     other = Signal(len(count), name=f"{name}_other", init=~count.init & (1 << len(count)) - 1)
     m.d.sync += other.eq(other - more + less)
     return registered(m, ~(Cat(count) ^ other).all(), f"{name}_wrong")
@@ -79,20 +79,20 @@ def watch_credits(m, credits, name):
 
 
 def watch_way(m, start, end, cycles, name):
-    """Return whether a flag was lost on its way, or arrived without having left.
+    """Return whether a delayed flag was lost, or arrived without being sent.
 
     Parameters
     ----------
     m : Module
         Gets the registers.
     start, end : Value
-        Whether one leaves, and whether it arrives.
+        The flag when it is sent, and when it arrives.
     cycles : int
-        How much later.
+        Delay of the flag.
     name : str
         Prefix of the registers' names.
     """
-    # The other way round, and so no registers of the flag's own.
+    # This copy is inverted, so synthesis cannot merge it with the flag's registers.
     none = Signal(cycles, name=f"{name}_none", init=-1)
     m.d.sync += none.eq(Cat(~start, none))
     return registered(m, end == none[-1], f"{name}_lost")
@@ -111,23 +111,23 @@ def watch_results(m, *, i, accepted, queue, places, lags, due, valid_next):
     i : stream
         Requests.
     accepted : Signal
-        Whether one was accepted in the cycle before.
+        Whether a request was accepted in the previous cycle.
     queue : ResultQueue
         With `check`.
     places : Signal
-        Places that are left, less a number; signed, with a bit at least that only repeats the
-        sign of what is counted modulo twice the depth of the queue.
+        Free places, less a constant; signed. At least one high bit repeats the sign of the number
+        of places modulo twice the depth of the queue.
     lags : (int, int)
-        Clocks by which the count of places knows of tags and of results later than the queue.
+        Cycles by which the count of places sees tags and results later than the queue.
     due, valid_next : Value
-        Whether a verdict must come in the next cycle, and whether one does.
+        Whether a verdict is due in the next cycle, and whether one arrives.
     """
     missed = registered(m, due ^ valid_next, "missed")
     tagged = delayed(m, queue.tagged, lags[0], "tagged_before")
     given = delayed(m, queue.given, lags[1], "given_before")
     total = Signal.like(queue.tagged, init=places.init % (1 << len(queue.tagged)))
     unbalanced = Signal()
-    # What the total does not show: more places than there are, or fewer than none.
+    # The total cannot detect more places than exist, or fewer than none.
     sign = places[len(total) - 1 :]
     m.d.sync += [
         total.eq(places + tagged - given),

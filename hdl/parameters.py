@@ -1,13 +1,13 @@
-"""Rules that parameters of components share."""
+"""Checks of parameters that components share."""
 
 
 def require_integer(name, value, *, least=0, most=None):
-    """Refuse a parameter that is no integer, or out of its range.
+    """Reject a parameter that is not an integer or is out of range.
 
     Parameters
     ----------
     name : str
-        As the message is to call it.
+        Name of the parameter in the message.
     value : object
     least : int
     most : int, optional
@@ -15,9 +15,9 @@ def require_integer(name, value, *, least=0, most=None):
     Raises
     ------
     TypeError
-        If it is no integer.
+        If the value is not an integer.
     ValueError
-        If it is out of its range.
+        If the value is out of range.
     """
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{name} must be an integer, not {value!r}")
@@ -28,21 +28,21 @@ def require_integer(name, value, *, least=0, most=None):
 
 
 def require_power_of_two(name, value, *, least=1):
-    """Refuse a parameter that is no power of two, or too small.
+    """Reject a parameter that is not a power of two or is too small.
 
     Parameters
     ----------
     name : str
-        As the message is to call it.
+        Name of the parameter in the message.
     value : object
     least : int
 
     Raises
     ------
     TypeError
-        If it is no integer.
+        If the value is not an integer.
     ValueError
-        If it is no power of two, or too small.
+        If the value is not a power of two, or is too small.
     """
     require_integer(name, value, least=least)
     if value & (value - 1):

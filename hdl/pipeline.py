@@ -6,11 +6,11 @@ from .latencies import FAN_IN
 
 
 class StageError(ValueError):
-    """Values of different stages were combined."""
+    """Values of different stages were combined, or a value is needed before its stage."""
 
 
 def registered(m, value, name, *, reset_less=False, enable=None):
-    """Return a value, or a view, as it was in the cycle before.
+    """Return a value, or a view, delayed by one cycle.
 
     Parameters
     ----------
@@ -20,7 +20,7 @@ def registered(m, value, name, *, reset_less=False, enable=None):
     name : str
         Name of the register.
     reset_less : bool
-        Whether a reset leaves the register as it is.
+        Whether the register keeps its value during a reset.
     enable : Value, optional
         The register keeps its value while this is low.
     """
@@ -34,7 +34,7 @@ def registered(m, value, name, *, reset_less=False, enable=None):
 
 
 def delayed(m, value, cycles, name, *, reset_less=False):
-    """Return a value, or a view, as it was `cycles` cycles ago.
+    """Return a value, or a view, delayed by `cycles` cycles.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def delayed(m, value, cycles, name, *, reset_less=False):
     name : str
         Prefix of the registers' names.
     reset_less : bool
-        Whether a reset leaves the registers as they are.
+        Whether the registers keep their values during a reset.
     """
     for cycle in range(cycles):
         value = registered(m, value, f"{name}{cycle}", reset_less=reset_less)
@@ -53,10 +53,10 @@ def delayed(m, value, cycles, name, *, reset_less=False):
 
 
 def successor(count):
-    """Return the number after `count`, modulo the power of two that it has bits for.
+    """Return `count` plus 1, modulo ``2**len(count)``.
 
-    In LUTs alone: what else is made of the bits of a count would come through the carry
-    of a sum where the two agree, as synthesis finds.
+    Uses LUTs instead of a carry chain. Otherwise synthesis would share the slow sum with other
+    logic that depends on the bits of the count.
     """
     return Cat(bit ^ count[:place].all() for place, bit in enumerate(count))
 
@@ -64,7 +64,7 @@ def successor(count):
 def below(value, limit):
     """Return whether `value` is below the constant `limit`, in LUTs alone.
 
-    A carry, which synthesis makes of ``<``, takes twice as many.
+    The carry chain that synthesis makes of ``<`` takes twice as many LUTs.
     """
     if limit >> len(value):
         return Const(1)
@@ -78,19 +78,19 @@ def below(value, limit):
 class Staged:
     """A value and the stage of a pipeline at which it is valid.
 
-    `Pipeline` makes these. ``&``, ``|``, ``^`` and ``~`` give another of the same stage; both
-    sides of an operator must be of one stage. ``[...]`` gives a part: bits, or a member of a view.
+    `Pipeline` makes these. ``&``, ``|``, ``^`` and ``~`` return a value of the same stage; both
+    operands must have the same stage. ``[...]`` selects bits, or a member of a view.
 
     Attributes
     ----------
     value : Value or View
     stage : int or None
-        Cycles after the pipeline's input. None for a value that is steady while others are
-        under way, and may be used at any stage.
+        Cycles after the pipeline's input. None for a value that is constant while operations are in
+        flight; such a value may be used at any stage.
     name : str
-        Prefix of the names of the registers that delay it.
+        Prefix of the names of the registers that delay the value.
     reset_less : bool
-        Whether a reset leaves these registers as they are.
+        Whether these registers keep their values during a reset.
     levels : int
         Levels of LUTs between the value and the registers before it.
     """
@@ -127,14 +127,14 @@ class Staged:
         return self._pipeline.combine(self.name, lambda value: ~value, self)
 
     def at(self, stage):
-        """Return the value at a stage, delayed by as many registers as it takes.
+        """Return the value at a stage, delayed by the necessary registers.
 
-        Registers are shared: two uses at one stage get the same.
+        Registers are shared: two uses at the same stage get the same register.
 
         Raises
         ------
         StageError
-            If the value comes after that stage.
+            If the value is valid only after that stage.
         """
         if self.stage is None:
             return self
@@ -148,7 +148,7 @@ class Staged:
         return staged
 
     def settled(self):
-        """Return the value from a register, a stage later unless it comes from one already."""
+        """Return the value registered; no further register if it comes from a register."""
         return self.at(self.stage + 1) if self.levels else self
 
     def _register(self):
@@ -166,8 +166,8 @@ class Pipeline:
 
     The stage of a value is the number of cycles from the input of the pipeline to the value.
     `register` joins values of different stages and delays the earlier values. `combine` and
-    `drive` add no registers and refuse values of different stages. So the latency need not be
-    counted by hand: it is the stage of the output.
+    `drive` add no registers and reject values of different stages. The latency follows from the
+    stage of the output.
 
     Parameters
     ----------
@@ -199,11 +199,11 @@ class Pipeline:
         value : Value or View
         name : str
         stage : int or None
-            Stage at which it is valid; None if it is steady while operations are in flight.
+            Stage at which it is valid; None if it is constant while operations are in flight.
         reset_less : bool
-            Whether a reset leaves the registers that delay it as they are.
+            Whether the registers that delay the value keep their values during a reset.
         levels : int
-            Levels of LUTs that it comes through.
+            Levels of LUTs that the value has passed.
         """
         if stage is not None:
             self.latency = max(self.latency, stage)
@@ -215,7 +215,7 @@ class Pipeline:
         Raises
         ------
         StageError
-            If they are of different stages. The message names two of them with their stages.
+            If the stages differ. The message names two values with their stages.
         """
         moving = [value for value in values if value.stage is not None]
         for value in moving[1:]:
@@ -224,7 +224,7 @@ class Pipeline:
         return moving[0].stage if moving else None
 
     def align(self, *values):
-        """Return the values delayed to the latest of their stages."""
+        """Return all values, delayed to the latest of their stages."""
         latest = max((value.stage for value in values if value.stage is not None), default=0)
         return [value.at(latest) for value in values]
 
@@ -236,11 +236,11 @@ class Pipeline:
         name : str
             Name of the result.
         function : callable
-            From plain values to one.
+            Takes plain values; returns one value.
         values : Staged
-            All of one stage.
+            Values of the same stage.
         levels : int
-            Levels of LUTs that it takes.
+            Levels of LUTs of the function.
         """
         stage = self.stage(*values)
         result = function(*(value.value for value in values))
@@ -251,8 +251,8 @@ class Pipeline:
     def step(self, name, function, *values, reset_less=False):
         """Return a function of values that takes one level of LUTs.
 
-        It is registered if it uses up the levels of a stage. So a chain of steps has as many
-        registers as the clock asks for.
+        The result is registered if a stage has no further level. So the clock frequency determines
+        the number of registers in a chain of steps.
 
         Parameters
         ----------
@@ -266,7 +266,7 @@ class Pipeline:
         if levels + 1 == self._levels:
             return self.register(name, function, *values, reset_less=reset_less)
         result = self.combine(name, function, *values, levels=1)
-        # As a signal, so that its logic is written once for all that use it.
+        # As a signal, so that its logic occurs once for all its uses.
         value = Value.cast(result.value)
         signal = Signal(value.shape(), name=name)
         self._m.d.comb += signal.eq(value)
@@ -282,11 +282,11 @@ class Pipeline:
         name : str
             Name of the register.
         function : callable
-            From plain values to one.
+            Takes plain values; returns one value.
         values : Staged
             Values of earlier stages are delayed.
         reset_less : bool
-            Whether a reset leaves the register as it is.
+            Whether the register keeps its value during a reset.
         root : str, optional
             Name of the result; by default the name of the register.
         """
@@ -296,28 +296,28 @@ class Pipeline:
         if not hasattr(result, "shape"):
             result = Value.cast(result)
         result = registered(self._m, result, name, reset_less=reset_less, enable=self._enable)
-        # A register of steady values is steady too.
+        # The register of a constant value is constant too.
         after = None if stage is None else stage + 1
         return self.enter(result, root or name, stage=after, reset_less=reset_less)
 
     def drive(self, component, **inputs):
-        """Connect values to inputs of a component, which must get all of them in one cycle.
+        """Connect values of the same stage to inputs of a component.
 
         Parameters
         ----------
         component : Component
         inputs : Staged
-            By the name of the member.
+            By the names of the members.
 
         Returns
         -------
         int
-            The stage of the inputs.
+            Stage of the inputs.
 
         Raises
         ------
         StageError
-            If they are of different stages.
+            If the stages differ.
         """
         stage = self.stage(*inputs.values())
         self._m.d.comb += [
@@ -332,12 +332,12 @@ class Pipeline:
         ----------
         outputs : Staged
         latency : int
-            As the component states it before it is elaborated.
+            Latency that the component states before elaboration.
 
         Raises
         ------
         StageError
-            If they are of different stages, or of another than `latency`.
+            If the stages differ, or are not `latency`.
         """
         stage = self.stage(*outputs)
         if stage != latency:
@@ -352,9 +352,9 @@ class Pipeline:
             Prefix of the registers' names.
         flags : Staged
         steps : int
-            Steps at least.
+            Minimum number of steps.
         reset_less : bool
-            Whether a reset leaves the registers as they are.
+            Whether the registers keep their values during a reset.
         """
         number = 0
         while len(flags) > 1 or number < steps:
@@ -375,18 +375,18 @@ class Pipeline:
         Parameters
         ----------
         values : list of Staged
-            All of one width and stage.
+            Values of the same width and stage.
         number : Staged
-            Which of them, lowest digit first; of their stage.
+            Index of the value, lowest digit first; of the same stage.
         name : str
             Prefix of the registers' names.
         reset_less : bool
-            Whether a reset leaves the registers as they are.
+            Whether the registers keep their values during a reset.
 
         Raises
         ------
         StageError
-            If the number is of another stage than the values.
+            If the index and the values have different stages.
         """
         self.stage(number, *values)
         while len(values) > 1:

@@ -1,4 +1,4 @@
-"""Options of a unit, and its figures, which are known before it is built. Needs no Amaranth."""
+"""Options of a unit, and figures that are known before the unit is built. Without Amaranth."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
@@ -25,36 +25,36 @@ class UnitOptions:
     ----------
     memory : str or type
         Variant of the memories, one of the family's. Units of dictionaries and timing filters also
-        take a class of memories.
+        accept a class of memories.
     levels : int
         Levels of LUTs between two registers: fewer for a fast clock, more for a small unit of low
         latency. See `lately.hdl.target_clocks.levels`.
     tag_bits : int
         Width of the tag.
     statistics_bits : int
-        Width of the counters, which wrap around. 0 leaves them out.
+        Width of the counters, which wrap around. With 0 the unit has no counters.
     ticks : str
-        Source of the ticks, if the specification has any: "tick", a port that is high for a cycle
-        per tick; "period", a counter of the cycles that the port of this name gives; "time", the
-        field of this name of each request, see `lately.hdl.frontend.request_times.Stamps`, which
-        timing filters do not have. Ticks of a port must be `Profile.least_period` cycles apart; of
-        those that are closer, up to `lately.hdl.latencies.TICKS_WAITING` wait.
+        Source of the ticks, if the specification has any. "tick" is a port that is high for one
+        cycle per tick. "period" counts cycles up to the value of the port `period`. "time" is a
+        field of each request, see `lately.hdl.frontend.request_times.Stamps`; timing filters lack
+        it. Ticks of a port must be `Profile.least_period` cycles apart; up to
+        `lately.hdl.latencies.TICKS_WAITING` closer ticks wait.
     time_bits : int, optional
-        Width of the tick counter, and of the ``time`` of requests and results; by default as few
-        as the specification needs.
+        Width of the tick counter, and of the ``time`` of requests and results; by default the
+        minimum that the specification needs.
     report_covered : bool
-        Whether results of a window in time have the field ``covered``.
+        Whether results have the field ``covered``, if the window is in time.
     protect : str
-        Cost of an upset of a memory, one of `lately.hdl.latencies.PROTECTIONS`: "none" for
-        any; "parity" for false positives; "tmr" for none, if no second upset hits the same bit
-        before it is cleared or written again.
+        Consequence of a memory upset, one of `lately.hdl.latencies.PROTECTIONS`: any for "none";
+        false positives for "parity"; none for "tmr", unless a second upset hits the same bit
+        before the bit is cleared or written.
     self_check : bool
-        Whether the unit watches its own state, and resets itself if the state is illegal.
+        Whether the unit checks its own state, and resets itself if the state is illegal.
 
     Raises
     ------
     SpecificationError
-        If there is no such source of ticks or protection.
+        If the source of ticks or the protection is unknown.
     TypeError, ValueError
         If a number is not an integer, or too small.
     """
@@ -81,7 +81,7 @@ class UnitOptions:
 
 @dataclass(frozen=True)
 class Profile:
-    """Figures of a unit: the base of those of each family.
+    """Figures of a unit: the base class of each family's figures.
 
     Attributes
     ----------
@@ -93,17 +93,17 @@ class Profile:
     options: UnitOptions = field(default_factory=UnitOptions)
 
     MEMORIES: ClassVar[tuple[str, ...]] = ("portable",)
-    """Variants of the memory, of which any family has some."""
+    """Variants of the memory that every family has."""
 
     PROTECTIONS: ClassVar[tuple[str, ...]] = ("none",)
-    """Protections of the memory, of which any family has some."""
+    """Protections of the memory that every family has."""
 
     MOST_LEVELS: ClassVar[int] = 16
-    """Most levels of LUTs between two registers; with more, a unit is slower than its memories."""
+    """Maximum levels of LUTs between two registers; with more, the memories are not the limit."""
 
     @classmethod
     def of(cls, spec: Any, **options: Any) -> Self:
-        """Return the figures of a unit with these `options`, as `UnitOptions` has them.
+        """Return the figures of a unit with these `options`, as for `UnitOptions`.
 
         Parameters
         ----------
@@ -126,27 +126,27 @@ class Profile:
 
     @property
     def protect(self) -> str:
-        """Cost of an upset of a memory."""
+        """Consequence of a memory upset."""
         return self.options.protect
 
     @property
     def self_check(self) -> bool:
-        """Whether the unit watches its own state."""
+        """Whether the unit checks its own state."""
         return self.options.self_check
 
     @property
     def ticks(self) -> tuple[str, ...]:
-        """Sources from which ticks may come; none if the unit has no ticks."""
+        """Possible sources of ticks; none if the unit has no ticks."""
         return ()
 
     @property
     def time_bits(self) -> int:
-        """Fewest bits of the tick counter; 0 if the unit has no ticks."""
+        """Minimum bits of the tick counter; 0 if the unit has no ticks."""
         return 0
 
     @property
     def covers(self) -> bool:
-        """Whether the unit knows for how many ticks every key is still reported."""
+        """Whether the unit reports the number of ticks whose keys are all still reported."""
         return False
 
     # Size
@@ -158,17 +158,17 @@ class Profile:
 
     @property
     def segments(self) -> int:
-        """Parts of the memory that are alike: segments of a ring, columns of a dictionary."""
+        """Equal parts of the memory: segments of a ring, or columns of a dictionary."""
         return 1
 
     @property
     def block_rams(self) -> int:
-        """Block RAMs of an ECP5 that the memory takes."""
+        """Block RAMs of the memory, in blocks of an ECP5."""
         return 0
 
     @property
     def votes(self) -> int:
-        """Copies of each small memory beside those of the filter."""
+        """Copies of each small memory of the unit, outside the filter's memory."""
         return 1 if self.protect == "none" else VOTES
 
     # Time
@@ -182,7 +182,7 @@ class Profile:
     def latency(self) -> int:
         """Cycles from the acceptance of an operation to its result, on an idle output.
 
-        With several lanes the fewest of them. Times of requests take `STAMP_LATENCY` more.
+        With several lanes, the minimum. Times of requests take `STAMP_LATENCY` more.
         """
         return sum(self.latency_terms.values())
 
@@ -194,15 +194,15 @@ class Profile:
 
     @property
     def result_places(self) -> int:
-        """Results for which the queue of a unit of one lane has places: a power of two.
+        """Places of the result queue of a unit with one lane: a power of two.
 
-        While results are taken, no more are under way than the latency has cycles.
+        While results are taken, at most `latency` results are in flight.
         """
         return 1 << int(ceil_log(2, self.latency + ACCEPT_LAG + 1))
 
     @property
     def least_period(self) -> int:
-        """Least cycles between two ticks; 0 if the unit has no ticks."""
+        """Minimum cycles between two ticks; 0 if the unit has no ticks."""
         return 0
 
     @property
@@ -212,25 +212,25 @@ class Profile:
 
     @property
     def minimum_generation(self) -> int:
-        """Shortest generation in which operations flow, in insertions; 0 without generations."""
+        """Shortest generation without input stalls, in insertions; 0 without generations."""
         return 0
 
     @property
     def longest_pause(self) -> int:
-        """Most cycles for which a CLEAR, or another operation, keeps the input closed.
+        """Maximum cycles for which a CLEAR, or another operation, closes the input.
 
-        By default as of a core that clears in one cycle.
+        The default is for a core that clears in one cycle.
         """
         return PAUSE
 
     @property
     def reset_pause(self) -> int:
-        """Most cycles from the end of a reset to the first acceptance."""
+        """Maximum cycles from the end of a reset to the first acceptance."""
         return self.longest_pause + SPARE_SETTLE + 1
 
     @property
     def pauses(self) -> list[str]:
-        """Sentences that state when the input closes without back-pressure."""
+        """Sentences that state when the input closes for a reason other than back-pressure."""
         return []
 
     def promise(self, key: str, *, flags: bool) -> list[str]:
@@ -239,21 +239,21 @@ class Profile:
         Parameters
         ----------
         key : str
-            Noun for a key.
+            Noun for a key in the sentences.
         flags : bool
-            Whether the user sees all fields of a result.
+            Whether results have all fields.
         """
         raise NotImplementedError
 
     # Limits
 
     def check_buildable(self) -> None:
-        """Refuse a specification or option that the hardware cannot hold.
+        """Reject a specification or option that the hardware cannot implement.
 
         Raises
         ------
         SpecificationError
-            If the memory, protection or source of ticks is none of the family's.
+            If the family lacks the memory, the protection or the source of ticks.
         """
         memory, named = self.memory, f"for family {self.spec.family}"
         known = not isinstance(memory, str) or memory in self.MEMORIES

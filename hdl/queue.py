@@ -33,19 +33,19 @@ class ResultQueue(wiring.Component):
     copies : int
         Copies of each word; three copies vote.
     check : bool
-        Whether the queue checks the places of its words.
+        Whether the queue checks the addresses of its words.
 
     Members
     -------
     tag_valid, tag : In
     status_valid, status : In
-        In the same order, each status before its verdict; only if ``status_bits`` is not 0.
+        In the order of the tags, each status before its verdict; only if ``status_bits`` is not 0.
     valid_next, verdict : In
         Each verdict in the cycle after `valid_next`.
     o : Out(stream.Signature({"verdict", "status", "tag"}))
         Verdict in the low bits.
     illegal : Out(1)
-        With `check` only: in the previous cycle the distance of two places was illegal.
+        With `check` only: in the previous cycle the distance of two addresses was illegal.
     tagged, given : Out(range(2 * depth))
         With `check` only: the number of tags received, and of results taken, modulo twice the
         depth.
@@ -111,13 +111,13 @@ class ResultQueue(wiring.Component):
         # Counts modulo twice the depth distinguish a full queue from an empty one.
         read = Signal(range(2 * self._depth))
         after = Signal(range(2 * self._depth), init=1)
-        # Whether a result is stored, as the last cycle found it; after a load, whether another is.
+        # Whether a result is stored, as of the last cycle; after a load, whether another one is.
         stored = Signal()
         another = Signal()
         loaded = Signal()
         came = Signal()
-        # For the many enables of two parts a register of its own, which is no copy of the other:
-        # synthesis would make one of both.
+        # The enables of two parts use separate registers. The second one is inverted, so that
+        # synthesis does not merge them.
         empty = Signal(name="empty", init=1) if self._apart else ~self.o.valid
         m.d.sync += came.eq(self.valid_next)
         written = self._elaborate_count(m, "written", self.valid_next)
@@ -156,25 +156,25 @@ class ResultQueue(wiring.Component):
         return m
 
     def _elaborate_count(self, m, name, event, *, down=False):
-        """Count events up, or down from the highest: no register is one of the other count then."""
+        """Count events up, or down from the highest value so that synthesis merges no registers."""
         count = Signal(range(2 * self._depth), name=name, init=2 * self._depth - 1 if down else 0)
         with m.If(event):
             m.d.sync += count.eq(~successor(~count) if down else count + 1)
         return count
 
     def _elaborate_check(self, m, came, places, written, read, after):
-        """Watch the places of which one follows from another."""
+        """Check addresses that follow from each other."""
         before = registered(m, written, "written_before")
         apart = [after != (read + 1)[: len(read)]]
         apart += [places["verdicts"] != before] if "verdicts" in places else []
         if "apart" in places:
-            # These count down from the highest.
+            # These count down from the highest value.
             apart += [~places["apart"] != before, ~places["read"] != read]
         if "statuses" in places:
-            # Verdicts come later than statuses, by as many as are under way.
+            # A verdict follows its status; the difference is the number in flight.
             under_way = Signal(range(self._depth))
             m.d.sync += under_way.eq(under_way + self.status_valid - came)
-            # The sum takes a cycle, and the comparison another.
+            # The sum takes one cycle, and the comparison another.
             due = registered(m, (places["verdicts"] + under_way)[: len(read)], "statuses_due")
             apart.append(registered(m, places["statuses"], "statuses_before") != due)
         tagged = places.get("tags")
@@ -187,7 +187,7 @@ class ResultQueue(wiring.Component):
         ]
 
     def _elaborate_words(self, m, name, came, value, read, taken, places, *, down=False):
-        """Store one kind of word as they come, at places that are told; return that read last."""
+        """Store words of one kind at consecutive addresses; return the word read last."""
         if not len(value):
             return Signal(0)
         place = places[name] = self._elaborate_count(m, f"{name}_written", came, down=down)

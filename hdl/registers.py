@@ -34,7 +34,7 @@ class Block(Enum):
 
     UNIT = "unit"
     WINDOW = "window"
-    """Unit and source of ticks of a window in time."""
+    """Unit with a window in time."""
     DIGESTS = "digests"
     """Unit of a dictionary."""
     LINE = "line"
@@ -92,7 +92,7 @@ class Register:
         One sentence.
     holder : Block
     event : str
-        Signal that the register counts; empty if the register is no counter.
+        Signal that the register counts; empty if the register is not a counter.
     address : int
         Byte address on a bus. Words have 32 bits, the lowest bits first.
     fields : tuple of RegisterField
@@ -101,7 +101,7 @@ class Register:
     Raises
     ------
     ValueError
-        If the name is no identifier, or the width is out of range.
+        If the name is not an identifier, or the width is out of range.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""RTLIL of every unit that can be built, to be compared before and after a change of the source."""
+"""RTLIL of every unit, for comparison before and after a change of the source."""
 
 import hashlib
 import sys
@@ -23,7 +23,7 @@ def units() -> Iterator[tuple[str, object]]:
     name : str
         Preset and variant.
     unit : Component
-        Combinations that no unit can have are left out.
+        Impossible combinations are left out.
     """
     presets = {spec: name for name, spec in reversed(ALL_PRESETS.items())}
     for spec, preset in presets.items():
@@ -40,9 +40,9 @@ def write(folder: Path) -> None:
     Parameters
     ----------
     folder : Path
-        Made if it does not exist.
+        Created if it does not exist.
     """
-    # Units that turn out to be refused have been begun.
+    # Construction of rejected units had begun.
     warnings.simplefilter("ignore", UnusedElaboratable)
     folder.mkdir(parents=True, exist_ok=True)
     lines = []

@@ -20,10 +20,10 @@ def count_events(m, unit, events, *, amounts=()):
         Gets the counters.
     unit : Component
     events : mapping of str to Value
-        By the name of the event; each bit is one. Events of which the unit has no output, or one
-        without bits, are not counted.
+        Event by name; each bit is one event. An event without an output of the unit, or without
+        bits, is not counted.
     amounts : sequence of str
-        Names of events that are numbers to be added.
+        Names of events that are numbers; these numbers are added.
     """
     for register in REGISTERS:
         if register.event not in events or register.name not in unit.signature.members:
@@ -40,7 +40,7 @@ def count_events(m, unit, events, *, amounts=()):
 class EventCounter(wiring.Component):
     """Counter of the high bits of `event`, or sum of its values, modulo ``2**width``.
 
-    The carry between digits is registered, so that a wide counter is as fast as a narrow one:
+    The carry between digits is registered, so that width does not limit the clock frequency.
     `count` is exact `latency` cycles after the last event.
 
     Parameters
@@ -50,14 +50,14 @@ class EventCounter(wiring.Component):
     events : int
         Bits of `event`, at least 1.
     amount : bool
-        Whether `event` is a number, which is added.
+        Whether `event` is a number to add.
 
     Raises
     ------
     TypeError
         If the width is not an integer.
     ValueError
-        If it is below 1.
+        If the width is below 1.
     """
 
     DIGIT = 16
@@ -80,7 +80,7 @@ class EventCounter(wiring.Component):
         for low in range(0, self._width, self.DIGIT):
             digit = Signal(min(self.DIGIT, self._width - low), name=f"digit{low}")
             carried = Signal(name=f"carry{low}")
-            # The carry is the adder's own.
+            # The adder supplies the carry.
             m.d.sync += Cat(digit, carried).eq(digit + carry)
             m.d.comb += self.count[low : low + len(digit)].eq(digit)
             carry = carried

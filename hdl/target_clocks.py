@@ -1,7 +1,7 @@
-"""Target clocks: the highest clock that the vendor allows a unit on each device.
+"""Target clocks: the highest clock that the vendor permits for a unit on each device.
 
-Pipelines are laid out for them, and nextpnr strives for them. Needs no Amaranth.
-`lately.boards.flow.limits` knows where the figures come from.
+Pipelines are designed for these clocks, and nextpnr aims for them. Needs no Amaranth.
+`lately.boards.flow.limits` names the sources of the figures.
 """
 
 from collections.abc import Mapping
@@ -18,8 +18,8 @@ CLOCK_MHZ: Mapping[str, Mapping[str, float]] = {
     "gowin-gw1nr-9c": {"": 600, "NORMAL": 190},
     "gowin-gw2ar-18c": {"": 625, "NORMAL": 380, "READBEFOREWRITE": 230},
 }
-"""MHz by class of devices and write mode of the block RAMs; "" stands for no block RAM. Of other
-classes, no limit of the vendor is known."""
+"""MHz by class of devices and write mode of the block RAMs; "" is a unit without block RAM. Other
+classes have no known limit."""
 
 
 WITHIN_REACH_MHZ: Mapping[str, int] = {
@@ -28,7 +28,7 @@ WITHIN_REACH_MHZ: Mapping[str, int] = {
     "ccgm1a1": 70,
     "gw5a-25a": 200,
 }
-"""Target clocks of classes of devices whose logic is far slower than their block RAMs."""
+"""Target clocks for classes of devices whose logic is far slower than their block RAMs."""
 
 LEVELS_MHZ: Mapping[str, tuple[int, ...]] = {
     "ecp5-6": (225, 150),
@@ -46,7 +46,7 @@ GMII_HZ = 125_000_000
 
 
 def device_class(device: str) -> str:
-    """Return the class of a device, whose clocks do not depend on the size.
+    """Return the class of a device; devices of a class have the same clocks.
 
     Parameters
     ----------
@@ -58,9 +58,9 @@ def device_class(device: str) -> str:
 
 
 def limit_mhz(device: str) -> float | None:
-    """Return the highest clock of a unit with the device's own block RAMs, in MHz.
+    """Return the highest clock of a unit with block RAMs on a device, in MHz.
 
-    None if no limit of the vendor is known.
+    None if the vendor's limit is unknown.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def limit_mhz(device: str) -> float | None:
     Raises
     ------
     KeyError
-        If there is no such device.
+        If the device is unknown.
     """
     kind = device_class(device)
     if kind not in CLOCK_MHZ and kind in WITHIN_REACH_MHZ:
@@ -79,7 +79,7 @@ def limit_mhz(device: str) -> float | None:
 
 
 def target_mhz(device: str) -> int:
-    """Return the target clock of a unit in whole MHz: its limit, or less where that is too far.
+    """Return the target clock of a unit in whole MHz: the vendor's limit, or a lower clock.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def target_mhz(device: str) -> int:
 
 
 def levels(device: str, mhz: float) -> int:
-    """Return how many levels of LUTs fit between two registers at a clock.
+    """Return the number of LUT levels that fit between two registers at a clock frequency.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def levels(device: str, mhz: float) -> int:
     Raises
     ------
     KeyError
-        If there is no such device.
+        If the device is unknown.
     """
     kind = device_class(device)
     if kind not in LEVELS_MHZ and kind in WITHIN_REACH_MHZ:

@@ -28,7 +28,7 @@ from .registers import REGISTERS
 from .statistics import count_events
 
 EVENT_PORTS = {"upset": "fault"}
-"""Ports of cores that have other names than the events that they are."""
+"""Ports of cores whose names differ from the names of their events."""
 
 
 class BaseUnit(wiring.Component):
@@ -117,19 +117,18 @@ class BaseUnit(wiring.Component):
     """
 
     GENERATION_LEAD = GENERATION_LEAD
-    """Cycles from a change of the generation length to the first operation it applies to."""
+    """Cycles from a change of the generation length to its first effect on an operation."""
 
     SHIFT_PAUSE = SHIFT_PAUSE
-    """Cycles for which a SHIFT keeps the input closed if the spare is clean."""
+    """Cycles for which a SHIFT closes the input if the spare is clean."""
 
     SECRET_LEAD = SECRET_LEAD
-    """Cycles from a secret's acceptance to that of the first operation it applies to, with
-    re-keying."""
+    """With re-keying: cycles from a secret's acceptance to the first operation that uses it."""
 
     def __init__(self, profile, *, core, clock=None, secrets=None):
         self.profile = profile
         self.core = core
-        """The core, or one of several; the pipeline between key and verdict."""
+        """The core, or one of several: the pipeline from key to verdict."""
         self.clock = clock
         self.secrets = secrets
         super().__init__(
@@ -152,7 +151,7 @@ class BaseUnit(wiring.Component):
         return fields | others
 
     def _result_fields(self):
-        # In the order in which a queue appends them.
+        # In the order of the queue.
         verdict = {name: field.shape for name, field in self.core.verdict.shape()}
         return verdict | self._report_fields() | {"tag": self.profile.options.tag_bits}
 
@@ -161,7 +160,7 @@ class BaseUnit(wiring.Component):
         return {name: value.shape() for name, value in report.items()}
 
     def _ports(self):
-        """Return the ports beside the streams, by name."""
+        """Return the ports other than the streams, by name."""
         profile, options, core = self.profile, self.profile.options, self.core.signature
         clock = {} if self.clock is None else self.clock.signature.members
         ports = {}
@@ -198,22 +197,22 @@ class BaseUnit(wiring.Component):
 
     @property
     def floorplan_groups(self):
-        """Names of the block RAMs of each shard, to be placed close together."""
+        """Names of the block RAMs of each shard, for placement close together."""
         return floorplan_groups(self.memory_map.memories) if self.profile.lanes > 1 else ()
 
     @property
     def minimum_generation(self):
-        """Shortest generation at which operations are not accepted one at a time."""
+        """Shortest generation without input stalls, in insertions."""
         return self.profile.minimum_generation
 
     @property
     def longest_pause(self):
-        """Longest input stall, in cycles, caused by a SHIFT, a CLEAR or clearing of the spare."""
+        """Longest input stall, in cycles, after a SHIFT, a CLEAR or clearing of the spare."""
         return self.profile.longest_pause
 
     @property
     def latency(self):
-        """Fewest cycles from the acceptance of a request to its result on an idle output."""
+        """Minimum cycles from the acceptance of a request to its result on an idle output."""
         return self.profile.unit_latency
 
 
@@ -309,11 +308,11 @@ class Unit(BaseUnit):
 
     @property
     def _report(self):
-        """Part of a result that the clock knows."""
+        """Fields of a result that the clock provides."""
         return Cat() if self.clock is None else Cat(*self.clock.report.values())
 
     def _elaborate_clock(self, m, queue):
-        """Let time go on; return the stream of operations."""
+        """Connect the clock; return the stream of operations."""
         clock = self.clock
         inputs = [getattr(self.core, name).eq(getattr(self.front, name)) for name in clock.INPUTS]
         if clock.report:
@@ -328,7 +327,7 @@ class Unit(BaseUnit):
         return self._elaborate_ticks(m, clock)
 
     def _elaborate_ticks(self, m, clock):
-        """Give the clock its ticks; return the stream of operations."""
+        """Connect the source of ticks; return the stream of operations."""
         if "time" in self.signature.request.members:
             m.submodules.stamps = stamps = Stamps(
                 request=self.signature.request, span=self.spec.span
@@ -348,7 +347,7 @@ class Unit(BaseUnit):
         return wiring.flipped(self.i)
 
     def _elaborate_core_ports(self, m, i):
-        """Connect the ports of the core that fields of requests, or ports of the unit, are for."""
+        """Connect fields of requests, and ports of the unit, to the ports of the core."""
         core, pipe = self.core, Pipeline(m)
         lag = getattr(core, "request_lag", 0)
         for name in core.signature.request:
@@ -386,7 +385,7 @@ class Unit(BaseUnit):
             operation = _plain_operation(self.i.p.operation)
             m.d.comb += [
                 secrets.clears.eq(self.i.valid & self.i.ready & is_clear(operation)),
-                # That of the reset brings in none, and has no result.
+                # The CLEAR of a reset activates no secret, and has no result.
                 secrets.cleared.eq(control.clear & control.valid),
             ]
         for number in range(self.core.signature.secrets):
@@ -394,10 +393,10 @@ class Unit(BaseUnit):
             m.d.comb += getattr(self.core, name).eq(getattr(secrets, name))
 
     def _elaborate_room(self, m, entered):
-        """Return whether there are places for all results that may follow; and how many."""
+        """Return whether all results in flight have places, and the number of free places."""
         left = Signal()
         change = Signal(signed(2))
-        # Places left, less one and less what the count does not know of yet.
+        # Free places, less one and less the acceptances that are not counted yet.
         places = Signal(signed(self.depth.bit_length() + 1), init=self.depth - 1 - self.LAG)
         room = Signal()
         m.d.sync += [
@@ -409,10 +408,7 @@ class Unit(BaseUnit):
         return room, places
 
     def _elaborate_check(self, m, i, accepted, queue, places):
-        """Watch ring, front end, places of results, and that no result is lost or comes twice.
-
-        Returns values that tell of it.
-        """
+        """Return flags of errors in ring, front end, places, and lost or duplicated results."""
         core, front = self.core, self.front
         illegal = queue.illegal | front.illegal
         if "illegal" in core.signature.members:
@@ -431,7 +427,7 @@ class Unit(BaseUnit):
 
 
 def _plain_operation(operation):
-    """Return an operation of three bits, without the bit for removals, with which it is no CLEAR.
+    """Return an operation of three bits, without the bit for removals; a removal is not a CLEAR.
 
     Parameters
     ----------

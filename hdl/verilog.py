@@ -1,4 +1,4 @@
-"""The Verilog that every simulator and replay is given."""
+"""Verilog of a unit for simulators and replay."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ TIME_BITS = 32
 """Width of the times of simulated units with ticks."""
 
 LONGEST_SILENCE = (1 << TIME_BITS - 1) - 1
-"""Most ticks between two operations of a simulated unit whose requests have times."""
+"""Maximum ticks between two operations of a simulated unit whose requests have times."""
 
 TOP = "lately_unit"
 """Name of the top module."""
@@ -30,12 +30,12 @@ def time_options(
     spec : Specification
     ticks, time_bits
         As for `lately.hdl.profile.UnitOptions`; the width grows if the window needs more bits. By
-        default requests have times if the unit allows it.
+        default, requests have times if the unit supports them.
 
     Raises
     ------
     SpecificationError
-        If the gap between requests could not exceed the span.
+        If requests cannot be further apart than the span.
     """
     profile = unit_profile(spec)
     if not profile.ticks:
@@ -48,13 +48,13 @@ def time_options(
 
 
 def unit_verilog(spec: Specification, **options: Any) -> str:
-    """Return a unit as Verilog, the same text for the same specification.
+    """Return the Verilog of a unit; equal specifications give equal text.
 
     Parameters
     ----------
     spec : Specification
     options
-        As of `lately.hdl.profile.UnitOptions`; ticks as for `time_options`.
+        As for `lately.hdl.profile.UnitOptions`; ticks as for `time_options`.
 
     Raises
     ------

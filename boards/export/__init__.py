@@ -1,1 +1,1 @@
-"""Units as files for projects in other languages."""
+"""Exported units: files for projects in Verilog, VHDL and other languages."""

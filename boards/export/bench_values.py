@@ -1,4 +1,4 @@
-"""What the test bench of an exported unit drives, connects and expects."""
+"""Stimuli, connections and expected results of the test bench of an exported unit."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ OPERATIONS = 200
 """Transfers of the test bench."""
 
 KEY_CYCLES = 5000
-"""Cycles from reset in which a digest of frames has its keys."""
+"""Cycles after reset within which a digest of frames has loaded its keys."""
 
 _SEED = 1
 
@@ -60,14 +60,14 @@ def bench_values(design: Design) -> dict[str, Any]:
 
 
 def _settled(design: Design, pause: int) -> int:
-    """Return the cycles from reset until an input without ready accepts all requests."""
+    """Return the cycles after reset until an input without ready accepts all requests."""
     if design.input_waits:
         return 8
     return KEY_CYCLES if design.frames else pause + int(design.component.unit.latency)
 
 
 def _table(design: Design, ports: list[Port]) -> dict[str, Any]:
-    """Return how a table is loaded through the ports; nothing if they load none."""
+    """Return how the ports load a table; empty if no port loads a table."""
     layout = table_layout(design)
     if layout is None:
         return {}
@@ -84,9 +84,9 @@ def _table(design: Design, ports: list[Port]) -> dict[str, Any]:
 
 
 def _resets(component: FlatUnit, ports: list[Port]) -> dict[str, int]:
-    """Return the values that inputs have if nothing else is connected."""
+    """Return the values of inputs that nothing else drives."""
     members = component.signature.members
-    # The longest period, so that no more time passes in the test bench.
+    # With the longest period, time does not advance in the test bench.
     return {
         port.name: (1 << port.width) - 1 if port.name == "period" else members[port.name].init or 0
         for port in ports
@@ -102,7 +102,7 @@ def _may_be_open(port: Port, requests: list[Port]) -> bool:
 
 
 def _wired(design: Design) -> set[str]:
-    """Return the ports of the bus, except those that it does not use, and of further streams."""
+    """Return the ports of further streams, and the ports of the bus that the bus uses."""
     bus = getattr(design.unit, "bus_ports", ())
     streams = design.component.side_streams.values()
     return {name for names in (bus, *streams) for name in names if not name.endswith("prot")}
@@ -115,7 +115,7 @@ def _is_watched(port: Port, connections: dict[str, str]) -> bool:
 
 
 def _compared(design: Design, results: list[Port]) -> dict[str, int]:
-    """Return the bits of ports that are compared: not the time, if a period began before."""
+    """Return the compared bits of each port; the time is left out if a period had begun."""
     free = dict.fromkeys((port.name for port in results), 0)
     if design.options.get("ticks") == "period":
         for one in design.component.results:

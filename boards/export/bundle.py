@@ -100,14 +100,14 @@ def write(design: Design, directory: str | os.PathLike[str]) -> list[str]:
         staged = Path(temporary_name(str(folder)))
         staged.mkdir()
     except OSError as error:
-        # Not the temporary name, which nobody knows.
+        # The user does not know the temporary name.
         raise OSError(error.errno, error.strerror, str(folder)) from None
     try:
         if folder.exists():
             staged.chmod(stat.S_IMODE(folder.stat().st_mode))
         for name, text in files.items():
             (staged / name).write_text(text, "utf-8")
-        # A folder takes the place of an empty one whole.
+        # The complete folder replaces an empty one in one step.
         staged.replace(folder)
     except BaseException:
         shutil.rmtree(staged, ignore_errors=True)
@@ -165,7 +165,7 @@ def descriptions(design: Design) -> dict[str, str]:
 
 
 def _heading(design: Design) -> dict[str, str]:
-    """Return the values of the unit that every file states."""
+    """Return the values that every file states about the unit."""
     return {
         "name": design.name,
         "version": __version__,

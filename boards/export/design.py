@@ -1,4 +1,4 @@
-"""A unit that is exported: its component, its Verilog and its ports."""
+"""Exported units: component, Verilog and ports."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -32,18 +32,18 @@ WRAPS: dict[str, Callable[..., FlatUnit]] = {
 """Conventions of ports."""
 
 FRAMES = {f"frames-{width}": width for width in WIDTHS}
-"""Likewise for a deduplicator of frames with the unit inside, and the bits of its streams."""
+"""Conventions of ports for a frame deduplicator, and the bits of its streams."""
 
 NO_BUS = "none"
-"""In place of a bus: settings and counters are ports."""
+"""Name of the choice without a bus: settings and counters are ports."""
 
 DEVICES = {"portable": "ecp5-25k-6", "ecp5": "ecp5-25k-6", "ice40": "ice40-hx8k",
            "gowin": "gowin-gw1nr-9c"}  # fmt: skip
-"""Devices that synthesis is for unless another is named, by kind of memory."""
+"""Default device of synthesis for each kind of memory."""
 
 ZEROES = re.compile(r" *initial begin\n(?: *words\[\d+\] = \d+'h0+;\n)+ *end\n")
-"""First contents of memories called `words`, which nothing reads: units zero them after reset, and
-delays fill them. Large ones take yosys minutes to read."""
+"""Initial contents of memories called `words`. Nothing reads these contents: units zero their
+memories after reset, and delays fill them. yosys takes minutes to read large ones."""
 
 TOOLS = {
     "vivado": "xc7a35tcpg236-1",
@@ -54,7 +54,7 @@ TOOLS = {
     "efinity": "T20F256",
     "libero": "MPF100T",
 }
-"""Vendors' tools that an export has scripts for, and the part that each names as an example."""
+"""Vendors' tools for which exports have scripts, each with an example part."""
 
 MOST_TAG_BITS = 64
 """Widest tag of an exported unit."""
@@ -82,7 +82,7 @@ class Port(NamedTuple):
 
     @property
     def range(self) -> str:
-        """Range of its bits in Verilog; empty for one bit."""
+        """Range of the port's bits in Verilog; empty for one bit."""
         return f"[{self.width - 1}:0]" if self.width > 1 else ""
 
 
@@ -186,17 +186,17 @@ class Design:
 
     @property
     def device(self) -> Device:
-        """Device that synthesis is for."""
+        """Device for which the unit is synthesised."""
         return device(self.target or DEVICES.get(self._kind, DEVICES["portable"]))
 
     @property
     def frames(self) -> bool:
-        """Whether it is a deduplicator of frames."""
+        """Whether the unit is a deduplicator of frames."""
         return self.wrap in FRAMES
 
     @property
     def waits(self) -> bool:
-        """Whether the streams can wait, as they have ready."""
+        """Whether the streams have `ready` and support back-pressure."""
         return self.wrap != "extern"
 
     @property
@@ -217,7 +217,7 @@ class Design:
         try:
             return self._unit()
         except ValueError as error:
-            # Of an option that this kind of unit has not.
+            # An option that this kind of unit lacks.
             if isinstance(error, SpecificationError):
                 raise
             raise ExportError(str(error)) from None
@@ -257,7 +257,7 @@ class Design:
 
     @property
     def registers(self) -> RegisterMap | None:
-        """Words on the bus; None without a bus."""
+        """Registers on the bus; None without a bus."""
         return getattr(self.unit, "registers", None)
 
     @property
@@ -285,9 +285,9 @@ class Design:
 
     @cached_property
     def verilog(self) -> str:
-        """Text of the module and of those below it, whose names all begin with its name.
+        """Text of the module and its submodules; all their names begin with the module's name.
 
-        Memories whose first contents nothing reads have none.
+        Memories whose initial contents are never read have no initial contents in the text.
         """
         text = verilog_text(self.component, self.name, initial_values=self.initial_values)
         return ZEROES.sub("", with_templates(text, self.ram_style))

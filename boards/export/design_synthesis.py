@@ -1,4 +1,4 @@
-"""Area and clock of a unit as it is exported: behind a bus, or in a deduplicator of frames."""
+"""Area and clock frequency of an exported unit, with its bus or inside a frame deduplicator."""
 
 from math import ceil
 from typing import Any
@@ -9,7 +9,7 @@ from ..flow.synthesis import CountReport, SynthesisReport, synthesize
 from .design import FRAMES, NO_BUS, Design
 
 LINE_MHZ = {8: 125.0} | dict.fromkeys((64, 128, 256, 512), 156.25)
-"""Clocks of 1 and 10 Gb/s Ethernet, by the bits of the streams; wider ones take more Gb/s."""
+"""Clocks of 1 and 10 Gb/s Ethernet, by bits of the stream; wider streams carry higher rates."""
 
 
 def synthesize_design(
@@ -24,16 +24,16 @@ def synthesize_design(
     check: bool = False,
     **options: Any,
 ) -> SynthesisReport | CountReport:
-    """Synthesise, place and route a unit with its registers, and time it.
+    """Synthesise, place and route a unit with its registers; report area and timing.
 
     Parameters
     ----------
     spec : Specification
-        Of the filter.
+        Specification of the filter.
     device : Device
     wrap, bus : str
-        As for `lately.boards.export.design.Design`. Ports are wires, and take nothing. Of a
-        deduplicator of frames the clock of its line is strived for unless another is named.
+        As for `lately.boards.export.design.Design`. Ports add no logic. By default, the target
+        clock of a frame deduplicator is the clock of its line.
     memory, strict, protect, check
         As for `lately.boards.flow.synthesis.synthesize_unit`.
     options
@@ -43,11 +43,11 @@ def synthesize_design(
     Raises
     ------
     ExportError
-        If there is no such bus.
+        If the bus is unknown.
     SpecificationError
-        If there is no such unit or deduplicator.
+        If no unit or deduplicator supports the specification.
 
-    Others: as `lately.boards.flow.synthesis.synthesize`.
+    Other errors: as `lately.boards.flow.synthesis.synthesize`.
     """
     frames = FRAMES.get(wrap)
     clock = options.pop("target_mhz", None) or (frames and ceil(LINE_MHZ[frames]))

@@ -1,4 +1,4 @@
-"""Fields of the streams of an exported unit, with the names that its files give them."""
+"""Fields in the streams of an exported unit, with their names in the exported files."""
 
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ class Label(NamedTuple):
     offset, width : int
         Lowest bit in the port, and number of bits.
     name : str
-        Without the number of the lane.
+        Name without the number of the lane.
     """
 
     side: str

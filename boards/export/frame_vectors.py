@@ -1,4 +1,4 @@
-"""Frames and the expected output of the deduplicator, as values of an exported module's ports."""
+"""Random frames and the expected output of the deduplicator, as port values."""
 
 import random
 
@@ -10,13 +10,13 @@ from .vectors import Vectors
 _FRAMES = 24
 _SHORTEST, _LONGEST = 14, 80
 _SHORTEST_OF_LINE = 60
-"""Bytes of a frame at least, if the input cannot wait."""
+"""Minimum bytes of a frame if the input has no back-pressure."""
 _AGAIN = 0.4
 """Probability that a frame repeats an earlier frame."""
 
 
 def frame_vectors(design: Design, *, seed: int) -> Vectors:
-    """Return the transfers of random frames and of the output, from which duplicates are dropped.
+    """Return the transfers of random frames, and of the output without duplicates.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def frame_vectors(design: Design, *, seed: int) -> Vectors:
 
 
 def _beside(side: Sideband, choose: random.Random) -> dict[str, int]:
-    """Return random signals beside a frame that is not damaged."""
+    """Return random sideband signals of an intact frame."""
     widths = side.widths(leaves=False)
     found = {name: choose.getrandbits(width) if width else 0 for name, width in widths.items()}
     return found | {"user": found["user"] & ~(1 << side.bad)}

@@ -1,4 +1,4 @@
-"""Interfaces of an exported unit as Vivado and Platform Designer group its ports."""
+"""Interfaces of an exported unit: groups of ports for Vivado and Platform Designer."""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from ...hdl.bus.flat import BYTE
 from .design import Design, Port
 
 _INFO = re.compile(r"xilinx\.com:(\w+):(\w+):1\.0 (\w+) (\w+)")
-"""Library, kind, name and part of an interface, as an attribute of a port states them."""
+"""Library, kind, name and part of an interface, as the attribute of a port states them."""
 
 _PLATFORM = {"axis": "axi4stream", "aximm": "axi4lite"}
 """Kinds of Vivado's interfaces in Platform Designer."""
@@ -22,17 +22,17 @@ class Interface:
     ----------
     name : str
     kind : str
-        As Vivado names it, or as Platform Designer does.
+        Name of the kind in Vivado or in Platform Designer.
     inward : bool
-        Whether the unit is the slave, or takes the stream.
+        Whether the unit is the slave, or the sink of the stream.
     ports : dict of Port to str
         Parts of the interface, by port.
     library : str
         Library of Vivado's interface.
     parameters : dict of str to str
-        For Vivado.
+        Parameters in Vivado.
     properties : dict
-        For Platform Designer.
+        Properties in Platform Designer.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Interface:
 
 
 def vivado_interfaces(design: Design) -> list[Interface]:
-    """Return the interfaces that the attributes of the ports name, as in the Verilog.
+    """Return the interfaces that the attributes of the Verilog ports name.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ _AGENT: dict[str, str | int] = {
 
 
 def _avalon_streams(design: Design, ports: dict[str, Port]) -> Iterator[Interface]:
-    """Take the ports of streams out of all ports; yield the streams."""
+    """Remove the ports of streams from all ports; yield the streams."""
     for name in ("in", "out", *design.component.side_streams):
         parts = {ports.pop(f"{name}_{part}"): part for part in ("data", "valid", "ready")}
         symbols = next(iter(parts)).width // BYTE

@@ -1,4 +1,4 @@
-"""What the LiteX module of an exported unit connects."""
+"""Connections of the LiteX module of an exported unit."""
 
 from typing import Any
 
@@ -9,14 +9,14 @@ _WISHBONE = {
     "wb_cyc_i": "cyc", "wb_stb_i": "stb", "wb_we_i": "we", "wb_sel_i": "sel", "wb_dat_i": "dat_w",
     "wb_dat_o": "dat_r", "wb_ack_o": "ack", "wb_err_o": "err",
 }  # fmt: skip
-"""Signals of LiteX's interface, by the ports that they connect as they are."""
+"""Signals of LiteX's interface, by the ports that they drive directly."""
 
 _AVALON = {
     f"avs_{part}": part
     for part in ("address", "read", "write", "byteenable", "writedata", "readdata",
                  "readdatavalid", "waitrequest")
 }  # fmt: skip
-"""Likewise for Avalon-MM; LiteX's interface has no responses."""
+"""The same for Avalon-MM; LiteX's interface has no responses."""
 
 
 def litex_values(design: Design) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def _bus(design: Design) -> dict[str, str]:
             bits = f"[:{port.width}]" if name == "avs_address" else ""
             found[name] = f"self.bus.{_AVALON[name]}{bits}"
         elif name in ("wb_stall_o", "avs_response", "avs_writeresponsevalid"):
-            # LiteX has classic Wishbone, and no responses on Avalon.
+            # LiteX has only classic Wishbone, and no responses on Avalon.
             found[name] = "Signal(2)" if port.width == 2 else "Signal()"
         else:
             channel, part = _channel(name)
@@ -105,7 +105,7 @@ def _bus(design: Design) -> dict[str, str]:
 
 
 def _channel(name: str) -> tuple[str, str]:
-    """Return channel and part of a port of AXI4-Lite."""
+    """Return channel and signal of a port of AXI4-Lite."""
     text = name.rpartition("_")[2]
     length = 2 if text[:2] in ("aw", "ar") else 1
     return text[:length], text[length:]

@@ -1,4 +1,4 @@
-"""Memories of an export, in the coding style of the vendors' templates.
+"""Memories of an export, in the coding style that the vendors' tools recognise.
 
 The memories of segments and cells are called ``words``. A unit never uses a word that one port
 reads while the other port writes it: in the proofs, the result of such a read is arbitrary.
@@ -11,7 +11,7 @@ from ...golden.spec import FilterSpec
 from ...golden.spec.base import Specification
 
 NO_CHECK = "no_rw_check"
-"""Value of Quartus and Synplify: a read that meets a write may give any word."""
+"""Attribute value of Quartus and Synplify: a read during a write of its word is undefined."""
 
 RAM_STYLES = {
     "auto": {"ramstyle": NO_CHECK, "syn_ramstyle": NO_CHECK},
@@ -27,11 +27,11 @@ RAM_STYLES = {
 """Attributes of Vivado, Quartus and Synplify for each kind of memory."""
 
 ULTRA_BITS = 64
-"""Bits of a word of an UltraRAM, without ninth bits."""
+"""Bits of a word of an UltraRAM, without the parity bits."""
 
 
 def with_wide_words(spec: Specification, style: str) -> Specification:
-    """Return a ring whose words fill those of the memory; it gives the same answers.
+    """Return an equivalent ring whose words are as wide as the memory's words.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Modules of a design in RTLIL. Modules that differ in names alone become one module."""
+"""Modules of a design in RTLIL. Modules that differ only in names become one module."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ _IDENTIFIER = re.compile(r"[\\$]\S+")
 _DECLARED = ("wire", "cell", "process", "memory")
 
 _FIXED = re.compile(r" +(?:attribute|parameter) .*| +(?:cell|connect) \S+")
-"""Parts of lines whose names are not the module's own."""
+"""Parts of lines whose names do not belong to the module."""
 
 _MEMORY = re.compile(r'( +parameter \\MEMID ")\\\\(\S+)"')
 """The name of a memory, as a string."""
@@ -29,7 +29,7 @@ class RtlilModule:
     path : str
         Place of its first instance in the design, with dots.
     shared : bool
-        Whether it stands in for other modules.
+        Whether the module replaces other modules.
     """
 
     name: str
@@ -101,7 +101,7 @@ def _stripped(body: str, *, top: bool) -> Iterator[str]:
 
 
 def share(modules: list[RtlilModule]) -> list[RtlilModule]:
-    """Return modules of which no two differ in names alone; instances use the modules left.
+    """Return modules without pairs that differ only in names; instances use the remaining module.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def share(modules: list[RtlilModule]) -> list[RtlilModule]:
     """
     left: dict[str, RtlilModule] = {}
     stand_ins: dict[str, tuple[str, dict[str, str]]] = {}
-    # From below, so that parents are compared after the modules below them.
+    # Bottom-up, so that each parent is compared after its submodules.
     for module in reversed(modules):
         module.lines = list(instances(module.lines, stand_ins))
         numbers = {name: f"\\{number}" for number, name in enumerate(module.own)}

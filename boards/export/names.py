@@ -1,4 +1,4 @@
-"""Names that every hardware language takes."""
+"""Names that are valid in every hardware language."""
 
 import re
 from functools import cache
@@ -15,12 +15,12 @@ _NAME = re.compile(r"[A-Za-z](?:_?[A-Za-z0-9])*")
 
 
 def check_name(name: str) -> None:
-    """Refuse a `name` that is no identifier in Verilog, VHDL or Python.
+    """Reject a `name` that is not an identifier in Verilog, VHDL and Python.
 
     Raises
     ------
     ExportError
-        If it is none, or a keyword.
+        If `name` is not an identifier, or is a keyword.
     """
     if not _NAME.fullmatch(name):
         raise ExportError(

@@ -12,19 +12,19 @@ from .modules import RtlilModule, instances
 from .names import keywords
 
 SEPARATOR = "__"
-"""Between the name of a module and the name of a module below it; exports have no such names."""
+"""Separates the name of a module from the name of its submodule; names of exports lack it."""
 
 _NUMBERED = re.compile(r"\\port\$\d+\$\d+|\$\d+")
-"""Names of ports and wires that Amaranth numbers."""
+"""Names that Amaranth generates for ports and wires, by number."""
 
 _CONNECT = re.compile(r"connect \\(\S+) (.+)")
-"""A wire of a module that is another name for bits, and these bits."""
+"""A wire that is another name for some bits, and these bits."""
 
 _BITS = re.compile(r"(\S+) \[(\d+)(?::(\d+))?\]|(\d+)'[01x]*")
-"""Some bits of a wire, or of a constant."""
+"""Bits of a wire, or of a constant."""
 
 _COPY = re.compile(r"\$\d+$")
-"""Ending by which Amaranth keeps a name apart from an equal one."""
+"""Suffix by which Amaranth distinguishes equal names."""
 
 
 def plain_lines(modules: list[RtlilModule]) -> Iterator[str]:
@@ -50,8 +50,8 @@ def plain_lines(modules: list[RtlilModule]) -> Iterator[str]:
 def _part_names(modules: list[RtlilModule]) -> dict[str, dict[str, str]]:
     """Return names for numbered ports and wires, by module.
 
-    A name comes from a signal that the wire is part of, else from a module below that has the
-    wire as a port, else from the module above, else from any module that has the same port.
+    The name comes from a signal that contains the wire, else from a port of a submodule at the
+    wire, else from the parent, else from any module with the same port.
     """
     found = {module.name: _signal_parts(module) for module in modules}
     ports: dict[str, str] = {}
@@ -97,11 +97,11 @@ def _connections(module: RtlilModule) -> Iterator[tuple[str, str, str, str, str]
 
 
 def _signal_parts(module: RtlilModule) -> dict[str, str]:
-    """Return the names of numbered wires that are part of one signal of the module alone."""
+    """Return the names of numbered wires that belong to exactly one signal of the module."""
     names: dict[str, str] = {}
     whole = _widths(module)
     aliases = [(one[1], _bits(one[2])) for one in map(_CONNECT.fullmatch, module.lines) if one]
-    # A name without the ending of a copy first, and a wide signal before its parts.
+    # Prefer a name without a copy's suffix, then a wide signal to its parts.
     aliases.sort(key=lambda one: (bool(_COPY.search(one[0])), -sum(width for _, width in one[1])))
     for alias, parts in aliases:
         low = sum(width for _, width in parts)
@@ -115,7 +115,7 @@ def _signal_parts(module: RtlilModule) -> dict[str, str]:
 
 
 def _bits(text: str) -> list[tuple[str, int]]:
-    """Return the wires of some bits, and how many of each; "" for a constant."""
+    """Return the wires of some bits, and the number of bits of each; "" for a constant."""
     return [
         (one[1] or "", int(one[4] or int(one[2]) - int(one[3] or one[2]) + 1))
         for one in _BITS.finditer(text)
@@ -123,7 +123,7 @@ def _bits(text: str) -> list[tuple[str, int]]:
 
 
 def _without_copies(module: RtlilModule, parts: Mapping[str, str]) -> Iterator[str]:
-    """Yield the lines without wires that only copy a name and have no reader."""
+    """Yield the lines without wires that are unread copies of a name."""
     read: Counter[str] = Counter()
     copies: dict[str, str] = {}
     for line in module.lines:
@@ -160,15 +160,15 @@ def module_names(modules: list[RtlilModule]) -> dict[str, str]:
 
 
 def _locals(module: RtlilModule, parts: Mapping[str, str]) -> dict[str, str]:
-    """Return the names that a module declares, without endings of copies, ports first."""
-    # yosys names what begins with a dollar sign.
+    """Return the names that a module declares, without suffixes of copies, ports first."""
+    # yosys names the identifiers that begin with a dollar sign.
     own = [name for name in module.own if name.startswith("\\") or name in parts]
     ordered = [*module.ports, *sorted(own, key=lambda name: bool(_COPY.search(name)))]
     return {name: parts.get(name) or _COPY.sub("", name[1:]) for name in ordered}
 
 
 def _plain_names(wanted: Mapping[str, str]) -> dict[str, str]:
-    """Return an identifier of its own for each name, the wanted one as far as it is plain."""
+    """Return a unique identifier for each name, close to the wanted name."""
     found: dict[str, str] = {}
     taken: set[str] = set()
     for name, text in wanted.items():

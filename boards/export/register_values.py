@@ -13,7 +13,7 @@ SOFTWARE = {
     Access.PULSE: "w",
     Access.STICKY: "rw",
 }
-"""Access of programs, in terms of SystemRDL."""
+"""Access by software, in terms of SystemRDL."""
 
 
 def register_values(design: Design) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def register_values(design: Design) -> dict[str, Any]:
 
 
 def _hardware(field: BusField) -> str:
-    """Return the access of the hardware, in terms of SystemRDL."""
+    """Return the access by hardware, in terms of SystemRDL."""
     if field.constant:
         return "na"
     return "w" if field.access in (Access.READ, Access.STICKY) else "r"
@@ -51,7 +51,7 @@ def _named(registers: RegisterMap) -> dict[str, tuple[int, int]]:
 
 
 def _struct(registers: RegisterMap) -> list[tuple[str, str]]:
-    """Return types and names of the members of a C struct of all words, gaps too."""
+    """Return types and names of the members of a C struct of all words, including gaps."""
     members, end = [], 0
     for word in registers.words:
         if word.address > end:

@@ -1,4 +1,4 @@
-"""Operations and the results that the golden model gives, as values of an exported unit's ports."""
+"""Random operations and the results of the golden model, as port values."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -64,12 +64,12 @@ def vectors(design: Design, count: int, *, seed: int) -> Vectors:
 
 
 def _beats(design: Design, count: int, rng: np.random.Generator) -> Iterator[list[_Step]]:
-    """Yield the operations of each transfer; with several lanes, one before them may be alone."""
+    """Yield the operations of each transfer; SHIFT and CLEAR come first, outside the lanes."""
     signature: UnitSignature = design.component.unit.signature
     lanes, tags = signature.lanes, 1 << design.tag_bits + design.last
     keys = random_keys(rng, _KEYS, design.spec.key_bits)
     least, most = _asked_range(design)
-    # What is performed alone has no result of its own if nothing waits, or no age and cells.
+    # Without back-pressure, SHIFT and CLEAR have no result; otherwise, no age and no cells.
     told = design.waits and "oldest" not in signature.of_lane(signature.result, 0).members
     for number in range(count):
         beat = [
@@ -93,7 +93,7 @@ def _beats(design: Design, count: int, rng: np.random.Generator) -> Iterator[lis
 
 
 def _asked_range(design: Design) -> tuple[int, int]:
-    """Return the least and greatest window, or class, of a query."""
+    """Return the lowest and highest window, or class, of a query."""
     spec = design.spec
     if not spec.query_field:
         return 1, 1
@@ -101,7 +101,7 @@ def _asked_range(design: Design) -> tuple[int, int]:
 
 
 def table_layout(design: Design) -> Any:
-    """Return the layout of an entry of the table that ports load; None if they load none.
+    """Return the layout of an entry of the table; None if no port loads a table.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def table_layout(design: Design) -> Any:
 
 
 def bench_thresholds(design: Design) -> NDArray[np.int64]:
-    """Return the table that the test bench loads: the address of an entry modulo all thresholds.
+    """Return the table that the test bench loads: threshold = address modulo all thresholds.
 
     It has the shape of `lately.golden.DecisionTable.thresholds`.
 

@@ -1,4 +1,4 @@
-"""Figures of a unit in the reports of vendors' tools, as the scripts of an export print them."""
+"""Area and clock of a unit from the reports that the scripts of an export print."""
 
 import re
 from collections.abc import Callable
@@ -7,15 +7,15 @@ from typing import NamedTuple
 from ...golden.errors import LatelyError
 
 REPORTED = "reported by users"
-"""Kind of figures that no test of Lately repeats."""
+"""Kind of figures that no test of Lately reproduces."""
 
 
 _Find = Callable[[str, str], str]
-"""Takes what a figure is and its regular expression; returns the figure."""
+"""Takes the name of a figure and its regular expression; returns the figure."""
 
 
 class ReportError(LatelyError, ValueError):
-    """A text is no report of a vendor's tool, or lacks a figure."""
+    """A text is not a report of a known vendor's tool, or lacks a figure."""
 
 
 class _Format(NamedTuple):
@@ -24,15 +24,15 @@ class _Format(NamedTuple):
     Attributes
     ----------
     mark : str
-        Regular expression that this tool's reports alone contain.
+        Regular expression that matches only reports of this tool.
     version, device, luts, ff, bram : str
         Regular expressions, each with one group.
     script : str
-        Script of an export that writes the report.
+        Exported script that writes the report.
     lut_name : str
-        What the tool counts as `luts`.
+        The tool's name for `luts`.
     blocks : int
-        Number of block RAMs, as `lately plan` counts them, in a block RAM of the report.
+        Block RAMs of `lately plan` in one block RAM of the report.
     """
 
     mark: str
@@ -78,11 +78,11 @@ FORMATS = {
         script="X_radiant.tcl",
     ),
 }  # fmt: skip
-"""Formats by tool, as documents of the vendors and public reports have them."""
+"""Formats by tool, from the vendors' documents and public reports."""
 
 
 def read_report(text: str) -> dict[str, str | int | float]:
-    """Return tool, version, device, area and clock that a report states.
+    """Return the tool, version, device, area and clock of a report.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def read_report(text: str) -> dict[str, str | int | float]:
 
 
 def _vivado_mhz(text: str, find: _Find) -> float:
-    """Return the clock of the worst slack after routing."""
+    """Return the clock frequency from the worst slack after routing."""
     if find("design state", r"Design State : (\w.*?) *$") != "Routed":
         raise ReportError("report: must be of a routed design; see X_vivado.tcl")
     period = float(find("period", r"^\S+ +\{[\d. ]+\} +([\d.]+) +[\d.]+ *$"))
@@ -130,7 +130,7 @@ def _vivado_mhz(text: str, find: _Find) -> float:
 
 
 def _lowest(pattern: str) -> Callable[[str, _Find], float]:
-    """Return a function that finds the lowest of the clocks that match."""
+    """Return a function that returns the lowest matching clock frequency."""
 
     def lowest(text: str, find: _Find) -> float:
         find("clock", pattern)

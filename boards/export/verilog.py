@@ -1,7 +1,7 @@
-"""Verilog of a component as other projects want it, from RTLIL through yosys.
+"""Readable Verilog of a component, from RTLIL through yosys.
 
-Modules are shared and described, no name is an escaped identifier, and only the ports of the top
-have attributes.
+Equal modules are shared, every module has a comment, no identifier is escaped, and only the
+ports of the top have attributes.
 """
 
 import inspect
@@ -18,13 +18,13 @@ from .modules import RtlilModule, read_modules, share
 from .plain_names import module_names, plain_lines
 
 PACKAGE = __name__.partition(".")[0]
-"""Package whose classes are described."""
+"""Package whose classes appear in comments."""
 
 WIDTH = 96
-"""Columns of a comment, without its marks."""
+"""Columns of a comment, without its delimiters."""
 
 _LEAST_YOSYS = (0, 40)
-"""First release of yosys that reads all that Amaranth writes."""
+"""First release of yosys that reads Amaranth's output."""
 
 _SCRIPT = """\
 read_rtlil <<rtlil
@@ -34,22 +34,22 @@ proc -nomux -norom
 memory_collect
 write_verilog
 """
-"""Amaranth's own script, except that wires without a name get a plain one."""
+"""Amaranth's own script, plus plain names for unnamed wires."""
 
 _START = re.compile(r"^(  reg (?:signed )?(?:\[\S+\] )?(\S+)) += (\S+);$", re.M)
-"""A register and its first value."""
+"""A register and its initial value."""
 
 
 _INITIAL = re.compile(
     r" *initial begin\n(?: *\S+\[\d+\] = .*;\n)+ *end\n"
     r"| *reg _start_;\n| *if \(_start_ \) begin end\n"
 )
-"""First contents of memories, and the variable by which processes run at the start."""
+"""Initial contents of memories, and the variable that starts processes."""
 
 _HEAD = re.compile(r"^module (\w+)", re.M)
 
 _EVENT = re.compile(r"\\\$auto\$\S+:dump_module\$\d+ +")
-"""A variable of yosys, whose only change makes combinational processes run at the start."""
+"""A variable of yosys; its only change starts the combinational processes."""
 
 
 def verilog_text(component: Any, name: str, *, initial_values: bool = True) -> str:
@@ -72,14 +72,14 @@ def verilog_text(component: Any, name: str, *, initial_values: bool = True) -> s
     text = _HEAD.sub(lambda found: f"{comments.get(found[1], '')}{found[0]}", text)
     if not initial_values:
         return _INITIAL.sub("", _START.sub(r"\1;", text))
-    # Verilator warns of a declaration with a value if the register is also assigned.
+    # Verilator warns if a register has an initial value in its declaration and is assigned.
     text = _START.sub(r"\1;\n  initial \2 = \3;", text)
-    # A change at once may come before the processes wait for it.
+    # An immediate change may occur before the processes wait for it.
     return text.replace("initial _start_ = 0;", "initial _start_ <= 1'h1;")
 
 
 class _Kept(Elaboratable):
-    """A component whose fragment is kept when it is elaborated."""
+    """A component that keeps its fragment when it is elaborated."""
 
     def __init__(self, component: Any) -> None:
         self._component = component
@@ -94,7 +94,7 @@ class _Kept(Elaboratable):
 
 
 def _parts(fragment: Fragment, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the path of each part of a design and the object that it was made from."""
+    """Yield the path of each part of a design and the object that created it."""
     made = [one for one in fragment.origins or () if type(one).__module__.startswith(PACKAGE)]
     if made:
         yield path, made[-1]
@@ -104,7 +104,7 @@ def _parts(fragment: Fragment, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _comments(modules: list[RtlilModule], parts: Mapping[str, Any]) -> dict[str, str]:
-    """Return a comment for each module of ours: its summary, its class and its latency."""
+    """Return a comment for each module of Lately: its summary, its class and its latency."""
     names = module_names(modules)
     found = {}
     for module in modules:

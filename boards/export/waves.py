@@ -1,4 +1,4 @@
-"""Signals of an exported unit for a waveform viewer, in one group for each instance."""
+"""GTKWave save file of an exported unit, with one group for each instance."""
 
 import re
 from collections.abc import Iterator
@@ -9,16 +9,16 @@ _INSTANCE = re.compile(r"^  (\w+) (\w+) \($", re.M)
 
 
 def save_file(text: str, name: str) -> str:
-    """Return a save file of GTKWave with the ports of each instance in a group.
+    """Return a GTKWave save file with the ports of each instance in a group.
 
-    Instances that share a module have one group, for the first of them.
+    Instances that share a module have one group: the first instance's.
 
     Parameters
     ----------
     text : str
         Verilog of the unit and of the modules below it.
     name : str
-        Name of the unit's module, whose bench writes the waveforms.
+        Name of the unit's module, whose bench writes the waveform file.
     """
     lines = [f'[dumpfile] "{name}.vcd"', "[timestart] 0"]
     for path, ports in groups(text, name, f"{name}_tb.dut"):
@@ -37,7 +37,7 @@ def groups(text: str, top: str, path: str) -> Iterator[tuple[str, list[str]]]:
     Parameters
     ----------
     text : str
-        As of `save_file`.
+        As for `save_file`.
     top : str
         Name of the unit's module.
     path : str

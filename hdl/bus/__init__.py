@@ -1,1 +1,1 @@
-"""Units as parts of other people's systems: ports of standard names, and buses."""
+"""Units with standard ports and buses, for use in other systems."""

@@ -22,7 +22,7 @@ class AvalonMm(wiring.Component):
     Members
     -------
     avs_address : In(6)
-        Address of a word.
+        Word address.
     avs_read, avs_write : In(1)
         At most one is high.
     avs_byteenable : In(4)

@@ -38,7 +38,7 @@ class Axi4Lite(wiring.Component):
     PREFIX = "s_axil"
 
     INTERFACE = "xilinx.com:interface:aximm:1.0"
-    """Name by which Vivado knows it."""
+    """Vivado's name of the interface."""
 
     def __init__(self):
         channels = {
@@ -77,7 +77,7 @@ class Axi4Lite(wiring.Component):
             access.data.eq(data.value),
             *(done[name].eq(access.done & (writes == (name == "write"))) for name in done),
         ]
-        # A write has priority, but not twice: its response must be accepted in between.
+        # A write has priority, except when a read waits behind a previous write.
         starts = {"write": ~busy & may["write"], "read": ~busy & may["read"] & ~may["write"]}
         m.d.sync += [access.write.eq(starts["write"]), access.read.eq(starts["read"])]
         with m.If(Cat(starts.values()).any()):
@@ -119,7 +119,7 @@ class Axi4Lite(wiring.Component):
 
 
 class _Request:
-    """Payload received on a channel, and whether there is one."""
+    """Payload received on a channel, and whether it is held."""
 
     def __init__(self, width, channel):
         self.held = Signal(name=f"{channel}_held", init=0)

@@ -20,10 +20,10 @@ COUNTER_BITS = 64
 """Width of the counters of units behind a bus."""
 
 MARK_BITS = 1
-"""Highest bits of the unit's tag, which mark operations that registers order."""
+"""High bits of the unit's tag, which mark operations started by registers."""
 
 KEPT = ("tick",)
-"""Ports of a unit, beside its streams, that are no registers."""
+"""Ports of a unit, other than its streams, that do not become registers."""
 
 
 class Controlled(wiring.Component):
@@ -43,17 +43,17 @@ class Controlled(wiring.Component):
     Members
     -------
     tick
-        As of the unit.
+        As for the unit.
     s_axil_awaddr, ..., wb_cyc_i, ... or avs_address, ...
-        As of the bus.
+        As for the bus.
 
-    Errors: KeyError if there is no such bus.
+    Errors: KeyError if the bus is unknown.
     """
 
     FIELDS = {"enable": "control_enable", "clear": "control_clear", "order": "status_order",
               "fault": "faults_fault", "action": "frames_action",
               "fields": "frames_fields"}  # fmt: skip
-    """Fields of registers, by the names of the ports that they stand for."""
+    """Fields of registers, by the names of the unit's ports."""
 
     def __init__(self, unit, signature, *, bus, **map):
         self.unit = unit
@@ -77,18 +77,18 @@ class Controlled(wiring.Component):
 
     @property
     def interface(self):
-        """Prefix of the bus and the name by which Vivado knows it, or None."""
+        """Prefix of the bus and Vivado's name of its interface, or None."""
         name = getattr(self._front, "INTERFACE", None)
         return None if name is None else (self._front.PREFIX, name)
 
     @property
     def floorplan_groups(self):
-        """As of the unit, by the names within the whole."""
+        """Groups of the unit, with the names within the whole."""
         groups = getattr(self.unit, "floorplan_groups", ())
         return [[f"unit.{name}" for name in group] for group in groups]
 
     def _elaborate_bus(self, m):
-        """Connect the bus with the registers, and these with the ports of the unit."""
+        """Connect the bus with the registers, and the registers with the unit."""
         m.submodules.unit = unit = self.unit
         m.submodules.bank = bank = self._bank
         m.submodules.front = front = self._front
@@ -123,7 +123,7 @@ class Controlled(wiring.Component):
         for name in ("secret", "table"):
             if name in members:
                 m.d.comb += getattr(bank, f"status_{name}").eq(getattr(bank, name).valid)
-        # Counts return to 0 as the unit resets itself.
+        # Counters return to 0 when the unit resets itself.
         afresh = registered(m, unit.fault, "afresh") if "faults_fault" in members else Const(0)
         for name in ("shortened", "overfilled", "lost", "upsets"):
             if f"faults_{name}" in members:
@@ -137,16 +137,16 @@ class ControlledUnit(Controlled):
     """Unit with a bus that accesses its settings, counters and secret as registers.
 
     `i.ready` is low while `enable` is low, or while a command to SHIFT or CLEAR is pending. A
-    command starts `GENERATION_LEAD` cycles after its write, or as soon as the unit then accepts
-    it, so that it uses the settings written before it. A command has no result. If requests carry
-    times, a command has the time of the last accepted request.
+    command starts `GENERATION_LEAD` cycles after its write, when the unit next accepts an
+    operation. So it uses the settings written before it. A command has no result. If requests
+    carry times, a command has the time of the last accepted request.
 
     Parameters
     ----------
     unit : Component
-        With a `UnitSignature`. Its tag must have `MARK_BITS` more than that of requests.
+        With a `UnitSignature`. Its tag must be `MARK_BITS` wider than the tag of requests.
     spec : Specification
-        Of the unit.
+        Specification of the unit.
     bus : str
         One of `BUSES`.
     version : tuple of int
@@ -154,14 +154,14 @@ class ControlledUnit(Controlled):
     status_bits : int
         Width of the tag that the registers report, without TLAST.
     waits : bool
-        Whether requests wait for `i.ready`. Otherwise a request while `i.ready` is low is a fault.
+        Whether requests wait for `i.ready`. Otherwise a request while `i.ready` is low is an error.
 
     Members
     -------
     i, o
-        As of the unit.
+        As for the unit.
 
-    The others, and errors, are those of `Controlled`.
+    For the other members and the errors see `Controlled`.
     """
 
     def __init__(self, unit, *, spec, bus, version, status_bits, waits=True):
@@ -197,7 +197,7 @@ class ControlledUnit(Controlled):
         return m
 
     def _elaborate_orders(self, m):
-        """Return whether operations have to stay outside, whether an order is given, and which."""
+        """Return whether the input is closed, whether a command is given, and its operation."""
         unit, bank = self.unit, self._bank
         clears, closed, order = Signal(), Signal(), Signal()
         waits, given = bank.status_order, Signal(name="given")
@@ -205,7 +205,7 @@ class ControlledUnit(Controlled):
         shifts = getattr(bank, "control_shift", 0)
         m.d.comb += given.eq(bank.control_clear | shifts)
         with m.If(given):
-            # Both together are a CLEAR.
+            # SHIFT and CLEAR together are a CLEAR.
             m.d.sync += [waits.eq(1), clears.eq(bank.control_clear), lead.eq(GENERATION_LEAD - 1)]
         with m.If(waits & (lead != 0)):
             m.d.sync += lead.eq(lead - 1)
@@ -240,7 +240,7 @@ class ControlledUnit(Controlled):
 
 
 def _outer(signature, others):
-    """Return the signature of a unit whose tags are not marked, and whose settings are inside."""
+    """Return the signature of a unit with unmarked tags, whose settings are registers."""
     request, result = (
         {name: field.shape for name, field in signature.of_lane(one, 0) if name != "valid"}
         for one in (signature.request, signature.result)
@@ -250,7 +250,7 @@ def _outer(signature, others):
 
 
 def _copied(source, target):
-    """Return the assignments between the fields of two payloads that differ in their tags."""
+    """Return the assignments between two payloads whose tags differ in width."""
     found = {path: (at, width) for path, at, width in fields(target.shape())}
     bits, goal = source.as_value(), target.as_value()
     assignments = []

@@ -58,7 +58,7 @@ class FlatUnit(wiring.Component):
     CLOCK = "clk"
     RESET = "rst"
     ACTIVE_LOW = False
-    """Whether the reset is active if low."""
+    """Whether the reset is active low."""
 
     def __init__(self, unit, members):
         self.unit = unit
@@ -99,11 +99,11 @@ class FlatUnit(wiring.Component):
         return m
 
     def attributes(self):
-        """Return the attributes of ports by which tools know their parts in an interface."""
+        """Return the attributes of ports that identify interfaces to vendors' tools."""
         return {}
 
     def _connected(self, found, payload, *, inward):
-        """Return the assignments between a payload and its fields in ports."""
+        """Return the assignments between a payload and the ports of its fields."""
         bits = payload.as_value()
         pairs = [
             (bits[one.source :][: one.width], getattr(self, one.port)[one.offset :][: one.width])
@@ -113,16 +113,16 @@ class FlatUnit(wiring.Component):
 
 
 def payload_fields(payload, port_of, *, padded=()):
-    """Return the fields of a payload, one after another in each of their ports.
+    """Return the fields of a payload, consecutively in each of their ports.
 
     Parameters
     ----------
     payload : StructLayout
-        Of a unit's stream.
+        Payload of a unit's stream.
     port_of : callable
         Takes the name of a field and its lane; returns the name of its port.
     padded : sequence of str
-        Ports in which each lane begins with a byte.
+        Ports in which each lane starts at a byte boundary.
 
     Returns
     -------
@@ -150,15 +150,15 @@ class AxisUnit(FlatUnit):
 
     Requests enter on ``s_axis``. TDATA holds the keys, each in whole bytes, the first byte in the
     lowest bits. TUSER holds the other fields. Results leave on ``m_axis``. TUSER holds the tags,
-    and TDATA the other fields, each lane in whole bytes. TREADY does not depend on TVALID, nor on
-    the other stream's TREADY in the same cycle.
+    and TDATA the other fields, each lane in whole bytes. TREADY does not depend on TVALID, or on
+    the TREADY of the other stream in the same cycle.
 
     Parameters
     ----------
     unit : Component
         With a `UnitSignature`.
     last : bool
-        Whether the highest bit of the tag is TLAST, which then returns with the result.
+        Whether the highest bit of the tag is TLAST, which returns with the result.
 
     Members
     -------
@@ -168,11 +168,11 @@ class AxisUnit(FlatUnit):
     m_axis_tdata, m_axis_tuser, m_axis_tvalid : Out
     m_axis_tready : In(1)
     s_axis_tlast, m_axis_tlast : In(1), Out(1)
-        If `last`.
+        With `last` only.
     s_axis_secret_tdata, s_axis_secret_tvalid, s_axis_secret_tready
         With ``hash="siphash"``: secrets, as the unit's stream.
     generation, operations, ...
-        As the unit has them.
+        Other ports of the unit.
 
     Raises
     ------
@@ -217,7 +217,7 @@ class AxisUnit(FlatUnit):
             for part in ("tdata", "tkeep", "tuser", "tlast", "tvalid", "tready", "tid", "tdest")
             if f"{prefix}_{part}" in members
         }
-        # A unit behind a bus knows its name.
+        # A unit behind a bus provides the name.
         if bus := getattr(self.unit, "interface", None):
             prefix, interface = bus
             found |= {
@@ -251,7 +251,7 @@ class AxisUnit(FlatUnit):
 
 
 def _ports(prefix, payload, apart, last):
-    """Return fields and ports of an AXI4-Stream; a request's TDATA is the key, as `apart` says."""
+    """Return fields and ports of an AXI4-Stream. A request's TDATA holds the fields in `apart`."""
     data, user = f"{prefix}_tdata", f"{prefix}_tuser"
     is_key = apart == ("key",)
 
@@ -260,7 +260,7 @@ def _ports(prefix, payload, apart, last):
 
     found, widths = payload_fields(payload, port_of, padded=(data,))
     if last:
-        # What comes behind the highest bit of the tag moves up.
+        # The bits above the highest bit of the tag move up.
         tag = next(one for one in found if one.name == "tag")
         top = tag.width - 1
         found = [
@@ -288,19 +288,19 @@ class RawUnit(FlatUnit):
     in_valid, out_valid : In(1), Out(1)
     in_ready, out_ready : Out(1), In(1)
     in_key, in_operation, out_seen, ...
-        Fields of request and result; with several lanes those of each, ``in0_key``, and
-        ``in_alone``.
+        Fields of request and result. With several lanes, each lane has its own, such as
+        ``in0_key``, and ``in_alone`` is common.
     secret_data, secret_valid, secret_ready
         With ``hash="siphash"``: secrets, as the unit's stream.
     generation, operations, ...
-        As the unit has them.
+        Other ports of the unit.
     """
 
     READY = True
-    """Whether the streams can wait."""
+    """Whether the streams have ready."""
 
     MORE = {}
-    """Members beside those of the unit."""
+    """Members in addition to the unit's members."""
 
     def __init__(self, unit):
         signature = unit.signature
@@ -364,7 +364,7 @@ class AvalonUnit(RawUnit):
     out_data, out_valid : Out
     out_ready : In(1)
 
-    The others are those of `RawUnit`, except the ports of the fields.
+    The other members are those in `RawUnit`, except the ports of the fields.
     """
 
     @staticmethod
@@ -382,8 +382,8 @@ class ExternUnit(RawUnit):
 
     The result leaves `latency` cycles after its request. A request is refused if it arrives while
     the unit's `i.ready` is low. Its result then has `out_refused` set and all other fields 0, and
-    `overrun` stays high. A request is also refused if the unit loses its result by a reset of
-    itself. The fields of a SHIFT or CLEAR are also 0.
+    `overrun` stays high. A request is also refused if the unit resets itself and loses the result.
+    The fields of a SHIFT or CLEAR are also 0.
 
     Parameters
     ----------
@@ -395,14 +395,14 @@ class ExternUnit(RawUnit):
     out_refused : Out(1)
         With `out_valid`: the request was not performed.
     overrun : Out(1)
-        A request was refused since reset.
+        A request was refused since the last reset.
 
-    The other members are those of `RawUnit`, except `in_ready` and `out_ready`.
+    The other members are those in `RawUnit`, except `in_ready` and `out_ready`.
 
     Raises
     ------
     SpecificationError
-        If the unit has several lanes, whose latency is not fixed.
+        If the unit has several lanes, so that its latency varies.
     """
 
     READY = False
@@ -429,7 +429,7 @@ class ExternUnit(RawUnit):
     def _elaborate_streams(self, m):
         unit = self.unit
         taken = self.in_valid & unit.i.ready
-        # A SHIFT or CLEAR has its result after it was performed; no other request enters before.
+        # A SHIFT or CLEAR has its result after it took effect; no other request enters before.
         flows = taken & ~operation_bits(unit.i.p.operation).alone
         came = {"asked": self.in_valid, "flows": flows, "refused": self.in_valid & ~unit.i.ready}
         asked, answered, refused = (

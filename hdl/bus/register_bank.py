@@ -1,4 +1,4 @@
-"""The registers of an exported unit, whatever bus they are behind."""
+"""The registers of an exported unit, independent of the bus."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -20,15 +20,15 @@ class AccessSignature(wiring.Signature):
     read, write : Out(1)
         High for a cycle: an access begins. Its other signals stay stable until `done`.
     address : Out
-        Of a word.
+        Word address.
     data : Out(32)
     strobe : Out(4)
-        Bytes that are written.
+        Bytes to be written.
     done : In(1)
-        High for a cycle, a fixed time later: the access is done.
+        High for one cycle, a fixed time later: the access is complete.
     error : In(1)
-        With `done`: the register does not exist or does not allow this access; nothing has
-        changed.
+        With `done`: the register does not exist or does not permit this access, which has changed
+        nothing.
     word : In(32)
         With `done`: the word that was read.
     """
@@ -52,10 +52,10 @@ class RegisterBank(wiring.Component):
     """Registers of a `RegisterMap`.
 
     A read takes `READ_LATENCY` cycles and a write `WRITE_LATENCY`. Counters return the values of
-    the last snapshot: all digits are from the same moment, although their carries take several
-    cycles. A write of the last word of a stream register loads the stream. The words of this
-    register cannot be written again until the stream is accepted. Likewise, the commands SHIFT and
-    CLEAR cannot be written while one of them is pending.
+    the last snapshot, all from the same cycle, although their carries take several cycles. A write
+    of the last word of a stream register loads the stream. The words of this register cannot be
+    written again until the stream is accepted. Likewise, the commands SHIFT and CLEAR cannot be
+    written while one of them is pending.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class RegisterBank(wiring.Component):
 
     READ_LATENCY = 3
     WRITE_LATENCY = 9
-    """Long enough for a snapshot to be complete."""
+    """Long enough to complete a snapshot."""
 
     def __init__(self, *, registers):
         self._registers = registers
@@ -115,7 +115,7 @@ class RegisterBank(wiring.Component):
         return m
 
     def _elaborate_select(self, m):
-        """Return which words are written, by name, and whether an access is done."""
+        """Return the words that are written, by name, and whether an access is complete."""
         access, words = self.access, self._registers.words
         reads, writes = Signal(self.READ_LATENCY), Signal(self.WRITE_LATENCY)
         m.d.sync += [reads.eq(Cat(access.read, reads)), writes.eq(Cat(access.write, writes))]
@@ -144,7 +144,7 @@ class RegisterBank(wiring.Component):
         return written, reads[-1] | writes[-1]
 
     def _elaborate_known(self, m, name, words):
-        """Return, a cycle later, whether there is a word at the address, of those that count."""
+        """Return, one cycle later, whether one of these words has the address."""
         known = Signal(name=name)
         places = sum(1 << word.address // WORD_BYTES for word in words)
         m.d.sync += known.eq(
@@ -153,7 +153,7 @@ class RegisterBank(wiring.Component):
         return known
 
     def _is_held(self, word):
-        """Return whether a word cannot be written now."""
+        """Return whether a word cannot be written now because it is pending."""
         (signal, *_) = {field.signal for field in word.fields}
         if word.fields[0].access is Access.WRITE:
             return getattr(self, signal).valid
@@ -167,11 +167,11 @@ class RegisterBank(wiring.Component):
         return Const(0)
 
     def _given(self, field):
-        """Return whether the data have a 1 at a field of a bit."""
+        """Return whether the data contain a 1 for a field of one bit."""
         return self.access.data[field.place] & self.access.strobe[field.place // 8]
 
     def _elaborate_signal(self, m, name, first, width, written):
-        """Return the value that is read."""
+        """Return the value of a signal for reads."""
         if first.constant:
             return Const(sum(field.reset << field.low for _, field in self._fields(name)), width)
         port = getattr(self, name)
@@ -193,7 +193,7 @@ class RegisterBank(wiring.Component):
         return port
 
     def _fields(self, name):
-        """Return the words and fields that a signal is in, the lowest bits first."""
+        """Return the words and fields that contain a signal, the lowest bits first."""
         return [
             (word.name, field)
             for word in self._registers.words
@@ -208,7 +208,7 @@ class RegisterBank(wiring.Component):
         return held
 
     def _elaborate_bytes(self, m, name, value, written):
-        """Write the bytes of a signal that the strobes name."""
+        """Write the bytes of a signal that the strobes select."""
         for word, field in self._fields(name):
             for byte in range(WORD_BYTES):
                 low, high = max(8 * byte, field.place), min(8 * byte + 8, field.place + field.width)
@@ -227,7 +227,7 @@ class RegisterBank(wiring.Component):
             m.d.sync += port.valid.eq(1)
 
     def _elaborate_snapshot(self, m, name, count):
-        """Return a count as of one moment: digits are taken as late as their carries come."""
+        """Return a captured count; each digit is captured when its carry has arrived."""
         held, take = Signal.like(count, name=f"{name}_held"), self.control_snapshot
         for low in range(0, len(count), EventCounter.DIGIT):
             high = low + EventCounter.DIGIT
@@ -239,7 +239,7 @@ class RegisterBank(wiring.Component):
         return held
 
     def _elaborate_read(self, m, values):
-        """Return the word at the address, chosen by two digits of the address in a cycle."""
+        """Return the word at the address; each cycle decodes two digits of the address."""
         level = {word.address // WORD_BYTES: self._value(word, values)
                  for word in self._registers.words}  # fmt: skip
         for low in range(0, WORD_ADDRESS_BITS, 2):
@@ -254,7 +254,7 @@ class RegisterBank(wiring.Component):
         return level[0]
 
     def _value(self, word, values):
-        """Return what a word is read as."""
+        """Return the value of a word for reads."""
         parts, end = [], 0
         for field in sorted(word.fields, key=lambda field: field.place):
             bits = values[field.signal][field.low :][: field.width]

@@ -1,6 +1,6 @@
-"""Registers of an exported unit: the words on its bus and the fields in them.
+"""Registers of an exported unit: the words on its bus, with their fields.
 
-They are the registers of `lately.hdl.registers` whose ports or properties the unit has. This
+A unit has the registers of `lately.hdl.registers` whose ports or properties it has. This
 module does not import Amaranth.
 """
 
@@ -15,10 +15,10 @@ WORD_BYTES = WORD_BITS // 8
 """Bytes of a word."""
 
 ADDRESS_BITS = 8
-"""Width of the address of a byte."""
+"""Width of a byte address."""
 
 OVERRUN = "overrun"
-"""Name of the port of units that refuse what they cannot take."""
+"""Port of units without back-pressure that refuse requests."""
 
 _READABLE = (Access.READ, Access.READ_WRITE, Access.STICKY)
 
@@ -38,7 +38,7 @@ class BusField:
     constant : bool
         Whether the bits always have their value after reset.
     signal : str
-        The register, or the field of a register, that the bits belong to.
+        Register, or field of a register, to which the bits belong.
     low : int
         Position of the lowest bit in the signal.
     meaning : str
@@ -56,7 +56,7 @@ class BusField:
 
     @property
     def mask(self) -> int:
-        """Its bits in the word."""
+        """Bits of the field in the word."""
         return (1 << self.width) - 1 << self.place
 
 
@@ -81,7 +81,7 @@ class BusWord:
 
     @property
     def readable(self) -> bool:
-        """Whether it can be read."""
+        """Whether the word can be read."""
         return any(field.access in _READABLE for field in self.fields)
 
     @property
@@ -115,7 +115,7 @@ class RegisterMap:
         return [word for word in self.words if word.register.name == name]
 
     def signals(self) -> dict[str, tuple[BusField, int]]:
-        """Return for each signal of the words the field with its lowest bits, and its width."""
+        """Return each signal's width, and the field with its lowest bits."""
         found: dict[str, tuple[BusField, int]] = {}
         for word in self.words:
             for field in word.fields:
@@ -137,13 +137,13 @@ def register_map(
     Parameters
     ----------
     unit : Component
-        With a `UnitSignature`, or with other ports that have registers.
+        Component with a `UnitSignature`, or with other ports that have registers.
     spec : Specification
         Specification of the unit.
     version : tuple of int
         Version of Lately.
     tag_bits : int
-        Width of a tag that the registers report.
+        Width of the tag in requests, which a register reports.
     others : collection of str
         Ports in addition to the ports of the unit, such as `OVERRUN`.
     """
@@ -173,13 +173,13 @@ def register_map(
 
 
 def _width(port: Any) -> int:
-    """Return the bits of a port, or of the payload of one that is a stream."""
+    """Return the bits of a port, or of a stream's payload."""
     payload = getattr(port, "payload", port)
     return len(getattr(payload, "as_value", lambda: payload)())
 
 
 def _reset(row: Register, member: Any, width: int) -> int | None:
-    """Return the value of a register after reset; the longest period, until one is set."""
+    """Return the value of a register after reset; for a period, the longest."""
     if row.access is not Access.READ_WRITE:
         return row.reset
     return member.init or (1 << width) - 1
@@ -188,7 +188,7 @@ def _reset(row: Register, member: Any, width: int) -> int | None:
 def _whole(
     row: Register, width: int, reset: int | None, *, constant: bool = False
 ) -> Iterator[BusWord]:
-    """Yield the words of a register that is one number."""
+    """Yield the words of a register without fields."""
     count = -(-width // WORD_BITS)
     for number in range(count):
         low = number * WORD_BITS
@@ -210,7 +210,7 @@ def _whole(
 
 
 def _constant(row: Register, value: int) -> Iterator[BusWord]:
-    """Yield the words of a register that never changes."""
+    """Yield the words of a constant register."""
     if row.fields:
         yield from _parts(row, set(), value)
     else:
@@ -219,7 +219,7 @@ def _constant(row: Register, value: int) -> Iterator[BusWord]:
 
 
 def _parts(row: Register, held: set[str], value: int | None = None) -> Iterator[BusWord]:
-    """Yield the word of a register that has fields; those of a `value` are constant."""
+    """Yield the word of a register with fields; the fields of a `value` are constant."""
     fields = tuple(
         BusField(
             name=one.name,

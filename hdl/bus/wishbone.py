@@ -21,7 +21,7 @@ class Wishbone(wiring.Component):
     -------
     wb_cyc_i, wb_stb_i, wb_we_i : In(1)
     wb_adr_i : In(6)
-        Address of a word.
+        Word address.
     wb_sel_i : In(4)
     wb_dat_i : In(32)
     wb_dat_o : Out(32)
@@ -52,7 +52,7 @@ class Wishbone(wiring.Component):
         m = Module()
         access = self.access
         asks, answered, starts = Signal(), Signal(), Signal()
-        # Whether an access is under way, and whether its master still waits.
+        # Whether an access is in progress, and whether its master still waits.
         busy, waits = Signal(), Signal()
         m.d.comb += [
             asks.eq(self.wb_cyc_i & self.wb_stb_i),

@@ -1,4 +1,4 @@
-"""Cells and entries of a dictionary: their layouts, and how each is compared with an operation."""
+"""Cells and entries of a dictionary: their layouts, and comparisons with an operation."""
 
 from functools import reduce
 from operator import or_, xor
@@ -10,20 +10,20 @@ from ..latencies import check_bits
 from ..pipeline import registered
 
 GROUP = 4
-"""Values among which one level of LUTs chooses, or two."""
+"""Values that one or two levels of LUTs select from."""
 
 
 class Cell(data.StructLayout):
-    """A cell: whether it is used, the number of its insertion, and the rest of its digest.
+    """A cell: whether it is in use, the number of its insertion, and the rest of its digest.
 
-    A cell with a parity has two more fields: the parity, and ``unknown`` if the cell lost its
-    digest by an upset.
+    A cell with parity has two more fields: the parity, and ``unknown``, set if an upset destroyed
+    the digest of the cell.
 
     Parameters
     ----------
     spec : WindowDictionarySpec
     checked : bool
-        Whether the cell has a parity.
+        Whether the cell has parity.
     """
 
     def __init__(self, *, spec, checked=False):
@@ -44,21 +44,21 @@ class Entry(data.StructLayout):
 
 
 def row_of(low, rest, terms):
-    """Return the row of a digest in a column, or from that row the low bits of the digest.
+    """Return the row of a digest in a column; or from the row, the low bits of the digest.
 
     Parameters
     ----------
     low, rest : Value
         Parts of the digest.
     terms : sequence
-        Of the column, as from `lately.golden.hash.functions.offset_terms`.
+        Terms of the column, from `lately.golden.hash.functions.offset_terms`.
     """
     return Cat(reduce(xor, [low[bit], *(rest[term] for term in added)])
                for bit, added in enumerate(terms))  # fmt: skip
 
 
 def agreeing_pairs(one, other):
-    """Return whether two values agree in each pair of bits: one level of LUTs.
+    """Return whether two values agree, for each pair of bits: one level of LUTs.
 
     Parameters
     ----------
@@ -68,18 +68,18 @@ def agreeing_pairs(one, other):
 
 
 def distance_within(m, time, number, *windows, side=0):
-    """Return two cycles later the distance of a cell, and whether the cell is in each window.
+    """Return, two cycles later, the distance of a cell, and whether the cell is in each window.
 
     The delay of a block RAM leaves little of the first cycle, so distances are not compared with
     windows. Instead, a time is in the window if it is neither after the number nor before the
-    start of the window. If numbers wrap in between, it is in the window unless both hold.
+    start of the window. If the numbers wrap in between, it is in the window unless both hold.
 
     Parameters
     ----------
     m : Module
         Gets the registers.
     time, number : Value
-        Of the cell, and of the operation, modulo a power of two.
+        Time of the cell, and number of the operation, modulo a power of two.
     windows : int
     side : int
         0 or 1: cells of the same side share the registers of numbers.
@@ -118,7 +118,7 @@ def selected(one_hot, values):
 
 
 def selected_later(m, one_hot, values, name):
-    """Return the value whose bit was set in the cycle before, or 0.
+    """Return the value whose bit was set in the previous cycle, or 0.
 
     Parameters
     ----------
@@ -137,13 +137,13 @@ def selected_later(m, one_hot, values, name):
 
 
 def lowest(bits, *, group=GROUP):
-    """Return the lowest bit that is set, in two levels of LUTs for up to 16.
+    """Return the lowest set bit, one-hot, in two levels of LUTs for up to 16 bits.
 
     Parameters
     ----------
     bits : Value
     group : int
-        Bits that one level looks at.
+        Bits per level.
     """
     groups = [bits[low : low + group] for low in range(0, len(bits), group)]
     return Cat(

@@ -1,4 +1,4 @@
-"""A column of a dictionary: its cells, their comparison with a digest, and the writes."""
+"""A column of a dictionary: its cells, their comparison with a digest, and writes."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -14,13 +14,13 @@ from .visitor import Visitor, VisitSignature
 
 
 class Column(wiring.Component):
-    """Cells of a column: one port reads for operations, the other port writes and is shared.
+    """Cells of a column: one port serves reads of operations; the other port is shared by writers.
 
     Operations have priority at the write port, then the `Visitor` if entries move, then the
     `Sweep`. If a cell is read in the cycle of its write, the word is undefined and the cell counts
     as empty; `Placement` tracks the writes of operations.
 
-    With "parity" an upset cell is `doubted`, and neither a match nor free. The sweep gives it an
+    With "parity" an upset cell is `doubted`: neither a match nor free. The sweep gives it an
     unknown digest and the current number; it is usable again when this entry has expired. With
     "tmr" the memory has three copies, and the sweep rewrites a copy that differs from the others.
 
@@ -28,44 +28,44 @@ class Column(wiring.Component):
     ----------
     spec : WindowDictionarySpec
     memory : callable
-        Builds the memory; as the classes of `lately.hdl.memory.cells`.
+        Builds the memory, like the classes of `lately.hdl.memory.cells`.
     terms : sequence, optional
-        Of the column, as for `lately.hdl.dictionary.cells.row_of`, if entries move.
+        Terms of the column, as for `lately.hdl.dictionary.cells.row_of`, if entries move.
     side : int
-        0 or 1: columns of one side share registers.
+        0 or 1: columns of the same side share registers.
     protect : str
         One of `lately.hdl.latencies.PROTECTIONS`.
 
     Members
     -------
     row : In
-        Of an operation, whose cell is read `COMPARISON` cycles later.
+        Row of an operation; its cell is read `COMPARISON` cycles later.
     same : Out(HAZARDS)
-        Bit k - 1, when the cell is read: the operation k cycles before has the same row.
+        Bit k - 1, when the cell is read: the operation k cycles earlier has the same row.
     rest, number : In
-        Rest of the digest, and number modulo 2**T, of the operation whose row came `WORD_LAG`
+        Rest of the digest, and number modulo 2**T, of the operation whose row arrived `WORD_LAG`
         cycles ago.
     match, free, doubted : Out(1)
-        `LATENCY` cycles after `row`: the cell holds the digest, not expired; the cell is empty, or
-        expired when the operation has been inserted; an upset cell may hold the digest.
+        `LATENCY` cycles after `row`: the cell holds the digest and has not expired; the cell is
+        empty, or expires with the operation; an upset cell may hold the digest.
     distance : Out
-        Number less that of the cell, likewise.
+        Number of the operation minus number of the cell; `LATENCY` cycles after `row`.
     upset : Out(1)
-        The cell was found upset, likewise.
+        The cell was upset; `LATENCY` cycles after `row`.
     writes : In(1)
-        Whether the operation whose row came `WRITE_LAG` - 1 cycles ago writes.
+        Whether the operation whose row arrived `WRITE_LAG` - 1 cycles ago writes.
     written : In(cell)
-        What an operation writes, in the next cycle.
+        Word that an operation writes in the next cycle.
     clear, clear_row : In
-        Whether a row is cleared; as `writes`.
+        Whether a row is cleared; timing as for `writes`.
     tick : In(1)
         One more row is due for the sweep.
     late, overdue : Out(1)
-        As of `Sweep`.
+        As for `Sweep`.
     swept_upset : Out(1)
-        The sweep has found a cell upset.
+        The sweep has found an upset cell.
     visit : In(VisitSignature)
-        If entries move.
+        With moves only.
     """
 
     LATENCY = COMPARISON + MATCH
@@ -120,7 +120,7 @@ class Column(wiring.Component):
         if self.visitor:
             self._elaborate_visitor(m, write, coming)
         erase = self._elaborate_port(m, write, write_row)
-        # What is read means nothing, as it is written in that cycle.
+        # The word is undefined, because it is written in the same cycle.
         meets = agreeing_pairs(row.at(COMPARISON - 1).value, sweep.row)
         meets = registered(m, registered(m, meets, "meets_swept").all(), "met_swept")
         swept = registered(m, erase, "erased") & meets
@@ -145,9 +145,9 @@ class Column(wiring.Component):
         ]
 
     def _elaborate_port(self, m, write, write_row):
-        """Let an operation, the visitor or the sweep have the second port.
+        """Give the second port to an operation, the visitor or the sweep.
 
-        Return whether the sweep writes a cell whole.
+        Return whether the sweep writes a whole cell.
         """
         memory, sweep, visitor = self.memory, self.sweep, self.visitor
         visits, row = Const(0), sweep.row
@@ -163,7 +163,7 @@ class Column(wiring.Component):
         renews = repairs & repair.lost
         value = Cat(used | renews, entry.time, entry.rest)
         if self._protection.checked:
-            # Two ones more, of a renewed cell, leave its parity as it is.
+            # A renewed cell has two more ones, which do not change its parity.
             value = Cat(value, renews, entry.check ^ used)
         sweeps = sweep.writes & ~write
         erase = (sweeps & ~sweep.repairs) | repair.write(m, sweeps & sweep.repairs)

@@ -1,4 +1,4 @@
-"""Core of a window dictionary: digest, columns, placement, stash and verdict, put together."""
+"""Core of a window dictionary: digest, columns, placement, stash and verdict."""
 
 from functools import partial, reduce
 from operator import or_
@@ -30,9 +30,9 @@ class DictionaryCore(wiring.Component):
     A shift does nothing. The core asserts `stall` if the sweep of a column needs a cycle without an
     operation, or little room is left in the stash of a dictionary with moves.
 
-    With moves an operation that finds no cell goes to the stash, and operations go on. Behind them
-    each column exchanges an entry of the stash for the entry of its cell, which then looks for a
-    cell in the next column. The first entry that meets a free cell stays there.
+    With moves, an operation that finds no cell stores its digest in the stash. Later each column
+    exchanges an entry of the stash for the entry of its cell, which then tries the next column. An
+    entry that meets a free cell stays there. Operations continue during the exchanges.
 
     Parameters
     ----------
@@ -44,24 +44,24 @@ class DictionaryCore(wiring.Component):
     protect : str
         Protection of the cells, as for `Column`.
     digest : Component, optional
-        With the ports of `DigestHash` and a `latency`, in place of that.
+        Replaces `DigestHash`; has its ports and a `latency`.
 
     Members
     -------
-    As those of `CoreSignature`, and:
+    Members of `CoreSignature`, and:
 
     remove, window : In
-        With the control: whether the key is removed; the window of a query, at most that of the
-        specification. With 0 nothing is seen.
+        With the control: whether the key is removed; the window of a query, at most the window of
+        the specification. With window 0 no key is seen.
     lost : Out(1)
-        The operation that leaves has evicted an entry.
+        The operation that leaves evicted an entry.
     guaranteed : Out
         Largest window for which answers are exact, after the last operation that left.
 
     Raises
     ------
     ValueError
-        If there is no such memory.
+        If the memory is unknown.
     """
 
     request_lag = CONTROL_LAG
@@ -85,7 +85,7 @@ class DictionaryCore(wiring.Component):
         self.placement = Placement(columns=spec.columns)
         self.stash = Stash(spec=spec)
         self.verdicts = Verdict(spec=spec)
-        # Cycles from a key to its rows; to the read of its cells; to the decision where it writes.
+        # Cycles from a key to its rows; to the read of its cells; to the decision about its write.
         self._rows = max(CONTROL_LAG + 2, self.digest.latency)
         self._read = self._rows + HazardWindow.LATENCY
         self._placed = self._read + Placement.LATENCY
@@ -116,7 +116,7 @@ class DictionaryCore(wiring.Component):
         return m
 
     def _elaborate_operation(self, m, pipe):
-        """Return the fields of an operation as they enter the pipeline, by name."""
+        """Return the fields of an operation at the start of the pipeline, by name."""
         m.submodules.hash = digest = self.digest
         m.submodules.count = count = InsertionCount(spec=self._spec)
         control = pipe.enter(self.control, "control", stage=CONTROL_LAG)
@@ -136,7 +136,7 @@ class DictionaryCore(wiring.Component):
         }
 
     def _elaborate_columns(self, m, pipe, operation):
-        """Show operations to the columns, and have them swept and cleared."""
+        """Connect operations, sweep and clear to the columns."""
         spec, count = self._spec, m.submodules.count
         m.submodules.wipe = wipe = Wipe(rows=spec.rows)
         pipe.drive(wipe, clear=operation["clear"].at(self._placed))
@@ -185,7 +185,7 @@ class DictionaryCore(wiring.Component):
         return cell
 
     def _elaborate_placement(self, m, pipe, operation):
-        """Decide where operations write, and have the stash perform what is decided."""
+        """Decide where operations write, and connect the decision to the stash."""
         m.submodules.placement = placement = self.placement
         m.submodules.stash = stash = self.stash
         digest, number = operation["digest"], operation["number"]
@@ -219,9 +219,9 @@ class DictionaryCore(wiring.Component):
             wiring.connect(m, getattr(moves, f"visit{index}"), column.visit)
 
     def _elaborate_cells(self, pipe):
-        """Return whether a column holds the digest, or may hold it; and the distance.
+        """Return whether a column holds the digest or may hold it, and the distance.
 
-        An entry that does hold it is younger than any entry that an upset cell has lost.
+        An entry that is found is younger than any entry in an upset cell.
         """
         placement, matched = self.placement, self._read + MATCH
         doubted = Cat(column.doubted for column in self.columns)
@@ -260,7 +260,7 @@ class DictionaryCore(wiring.Component):
         return held | doubted.at(held.stage), distance
 
     def _elaborate_verdict(self, m, pipe, operation):
-        """Give the verdict of an operation, and its flags."""
+        """Compute the verdict of an operation, and its flags."""
         m.submodules.verdicts = verdicts = self.verdicts
         stash, stage = self.stash, self.latency - verdicts.LATENCY
         held, distance = self._elaborate_cells(pipe)
@@ -285,7 +285,7 @@ class DictionaryCore(wiring.Component):
         ]
 
     def _elaborate_upsets(self, m, pipe, operation):
-        """Report upsets that the sweep has found, and upset cells of operations, except NONE."""
+        """Report upsets found by the sweep, and by operations other than NONE."""
         stage = self._read + MATCH
         upset = pipe.enter(Cat(column.upset for column in self.columns), "upset", stage=stage)
         looks = operation["query"] | operation["insert"] | operation["remove"]

@@ -1,4 +1,4 @@
-"""Figures of a window dictionary in hardware: latency, sweep and limits. Needs no Amaranth."""
+"""Figures of a window dictionary in hardware: latency, sweep and limits. Without Amaranth."""
 
 from dataclasses import dataclass
 
@@ -17,67 +17,66 @@ from ..memory.map import BLOCK_KINDS, CELL_VARIANTS, cell_columns
 from ..profile import Profile
 
 COMPARISON = 2
-"""Cycles in which the row of an operation is compared with the rows of the operations ahead."""
+"""Cycles to compare the row of an operation with the rows of earlier operations."""
 
 WORD = 2
-"""Cycles from the address of a memory of cells to its word."""
+"""Cycles from the address of a cell memory to its word."""
 
 MATCH = WORD + 2
-"""Cycles from the read of its cells to what the columns answer an operation."""
+"""Cycles from the read of the cells to the answers of the columns."""
 
 DECISION = MATCH + 2
-"""Cycles from the read to the decision where the operation writes."""
+"""Cycles from the read to the decision about the write."""
 
 WRITE = DECISION + 2
 """Cycles from the read to the write."""
 
 HAZARDS = WRITE
-"""Operations before one that have not written yet, or just write, when it reads."""
+"""Earlier operations that have not written when an operation reads."""
 
 STASH_HAZARDS = 3
-"""Operations before one that may change the stash while that looks for its digest."""
+"""Earlier operations that may change the stash during the search for a digest."""
 
 VERDICT = 3
-"""Cycles from the distances of a digest in its column and in the stash to the verdict."""
+"""Cycles from the distances of a digest in column and stash to the verdict."""
 
 ANSWER = WRITE + 2 + VERDICT
-"""Cycles from the read to the verdict; the stash looks for the digest until two cycles after the
-write."""
+"""Cycles from the read to the verdict; the search of the stash ends two cycles after the write."""
 
 LEAST_WINDOW = 16
-"""Shortest window: longer than what is under way, so that nothing of it has expired."""
+"""Shortest window: longer than the pipeline, so that no operation in flight has expired."""
 
 MOST_SWEPT_PER_ROW = 24
-"""Most insertions to each row of the sweep, so that a late one keeps its margin."""
+"""Maximum insertions per row of the sweep, so that a late sweep keeps its margin."""
 
 SWEEP_BACKLOG = 4
-"""Rows by which the sweep of a column may be late until the input stalls for a cycle per row; twice
-as many, until the input is closed."""
+"""Backlog of rows at which a column's sweep stalls the input for one cycle per row. Twice this
+backlog closes the input."""
 
 MAX_STALL = 64
-"""Most cycles for which the input stalls, if entries move, until the stash has room again."""
+"""Maximum length of an input stall, in cycles, while the stash lacks room, with moves."""
 
 STALL_PERIOD = 1024
-"""Cycles until the input may stall again. Power of two."""
+"""Minimum cycles from one such stall to the next. Power of two."""
 
 BEHIND_ROWS = SWEEP_BACKLOG // 2
-"""Rows by which the sweep of a column may be late until no more entries come there: fewer than
-those with which the input stalls."""
+"""Backlog of rows at which a column's sweep accepts no more entries: less than the backlog that
+stalls the input."""
 
 WATCHED = 3
-"""Cycles from an entry's arrival in a column until operations are compared with its row."""
+"""Cycles from an entry's arrival in a column to the comparison of operations with its row."""
 
 KNOWN = 3
-"""Cycles from the word of a cell to its digest, and whether it is within the window."""
+"""Cycles from the word of a cell to its digest, and to whether it is in the window."""
 
 EARLIEST = WATCHED + 1 + WORD + KNOWN + 2
-"""Least cycles from an entry's arrival to its exchange: one until the sweep has left the port, and
-two in which the entry waits for its write. An operation that was in flight when the entry came has
-been compared with its row by then, on leaving, `HAZARDS` cycles after its read."""
+"""Minimum cycles from an entry's arrival to its exchange. The sweep leaves the port in one cycle,
+and the entry waits two cycles for its write. By then, operations in flight at the arrival have
+been compared with the row, on leaving, `HAZARDS` cycles after their read."""
 
 
 def crowded_stash(spec: WindowDictionarySpec) -> int:
-    """Return with how many entries in the stash the input stalls, if entries move: three quarters.
+    """Return the number of entries in the stash at which the input stalls: three quarters of it.
 
     Parameters
     ----------
@@ -89,7 +88,7 @@ def crowded_stash(spec: WindowDictionarySpec) -> int:
 def rows_latency(spec: WindowDictionarySpec, *, levels: int = DEFAULT_LEVELS) -> int:
     """Return the cycles from a key to the addresses of its cells, at the memories.
 
-    One cycle for the digest, one for the rows, and the cycles of their comparison.
+    One cycle for the digest, one for the rows, and the cycles of the row comparison.
 
     Parameters
     ----------
@@ -101,10 +100,10 @@ def rows_latency(spec: WindowDictionarySpec, *, levels: int = DEFAULT_LEVELS) ->
 
 
 def swept_per_row(spec: WindowDictionarySpec) -> int:
-    """Return the insertions to each row of the sweep.
+    """Return the insertions per row of the sweep.
 
-    An entry is seen expired, and erased, before its timestamp repeats: after the window, a
-    whole sweep and the margin at the latest, which together are 2**T at most.
+    The sweep finds and erases an expired entry before its timestamp repeats. The window, a whole
+    sweep and the margin together are at most 2**T.
 
     Parameters
     ----------
@@ -116,7 +115,7 @@ def swept_per_row(spec: WindowDictionarySpec) -> int:
 
 @dataclass(frozen=True)
 class DictionaryProfile(Profile):
-    """Figures of the unit of a dictionary.
+    """Figures of a dictionary unit.
 
     Attributes
     ----------
@@ -140,13 +139,13 @@ class DictionaryProfile(Profile):
 
     @property
     def cell_bits(self) -> int:
-        """Bits of a cell: the entry, and with parity whether it is known, and the parity."""
+        """Bits of a cell. With parity, these include the parity and whether the entry is known."""
         bits = self.spec.cell_bits
         return bits + 1 + check_bits(bits + 1) if self.protect == "parity" else bits
 
     @property
     def copies(self) -> int:
-        """Copies of each memory, which answer as one."""
+        """Copies of each memory, which vote."""
         return PROTECTIONS[self.protect] if self.protect == "tmr" else 1
 
     @property
@@ -188,7 +187,7 @@ class DictionaryProfile(Profile):
             self._check_rows()
 
     def _check_rows(self) -> None:
-        """Refuse a column that is longer than a block RAM."""
+        """Reject a column that is longer than a block RAM."""
         most = BLOCK_KINDS["ecp5"].bits
         rule = f"must be at most {most} for ecp5, the bits of a block RAM"
         require(self.spec.rows <= most, "rows", rule, self.spec.rows)

@@ -1,4 +1,4 @@
-"""From a key to its digest and the row of its cell in each column."""
+"""Digest of a key, and the row of its cell in each column."""
 
 from amaranth.hdl import Cat, Module
 from amaranth.lib import data, wiring
@@ -14,7 +14,7 @@ from .cells import row_of
 
 
 def column_terms(spec):
-    """Return the terms of each column, as for `row_of`.
+    """Return the terms of each column for `row_of`.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class DigestHash(wiring.Component):
     -------
     key : In
     secret : In(128)
-        With ``hash="siphash"``, see `lately.hdl.hash.siphash.SipHash`.
+        With ``hash="siphash"`` only, see `lately.hdl.hash.siphash.SipHash`.
     digest : Out(digest_bits)
     rows : Out
         Item c: row in column c.

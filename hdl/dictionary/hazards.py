@@ -1,4 +1,4 @@
-"""Values of operations compared with those of the operations ahead, which have not written yet."""
+"""Comparison of operations with earlier operations that have not written yet."""
 
 from amaranth.hdl import Cat, Module
 from amaranth.lib import data, wiring
@@ -10,22 +10,22 @@ from .dictionary_figures import COMPARISON
 
 
 class HazardWindow(wiring.Component):
-    """Compares the value of each cycle with those of the cycles before.
+    """Compares each value with the values of the previous cycles.
 
     Parameters
     ----------
     bits : int
         Width of a value.
     depth : int
-        Cycles.
+        Number of previous cycles.
 
     Members
     -------
     value : In(bits)
     before : Out
-        Item k - 1: the value of k cycles before.
+        Item k - 1: the value k cycles earlier.
     same : Out(depth)
-        Bit k - 1, `LATENCY` cycles after the value: whether it equals the value of k cycles before.
+        Bit k - 1, `LATENCY` cycles after a value: whether it equals the value k cycles earlier.
     """
 
     LATENCY = COMPARISON

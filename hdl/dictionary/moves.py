@@ -1,4 +1,4 @@
-"""Moves of entries between the stash of a dictionary and its columns, in a ring of the columns."""
+"""Moves of entries between the stash of a dictionary and its columns."""
 
 from functools import reduce
 from operator import or_
@@ -15,7 +15,7 @@ from .visitor import VisitSignature
 
 
 class ExchangeSignature(wiring.Signature):
-    """Ports through which the stash exchanges entries with the columns, as the stash has them.
+    """Ports through which the stash exchanges entries with the columns, as seen by the stash.
 
     Parameters
     ----------
@@ -24,20 +24,20 @@ class ExchangeSignature(wiring.Signature):
     Members
     -------
     offers : Out
-        Columns, one bit or none: the `entry` in `place` is to go to that column.
+        Columns, at most one bit: the `entry` in `place` should move to this column.
     entry : Out(Entry)
-        As it was two cycles before.
+        The entry as of two cycles ago.
     place : Out
-        Its place, or 0 if that was `stale` in the cycle before.
+        Place of the entry, or 0 if the place was `stale` in the previous cycle.
     stale : Out
-        Places that changed in the cycle before, or where the next entry went if one came.
+        Places that changed in the previous cycle, or received a pushed entry.
     held : In
-        Places that columns hold.
+        Places whose entries the columns hold.
     takes : In(1)
-        A column takes the entry that is offered.
+        A column accepts the offered entry.
     exchanges : In(1)
-        The entry in the place `exchanged` gives way to `evicted`, which is free if not
-        `evicted_valid`. Not while an operation goes to the stash.
+        The entry in the place `exchanged` is replaced by `evicted`; without `evicted_valid` the
+        place becomes free. Not while an operation is pushed to the stash.
     exchanged, evicted, evicted_valid : In
     """
 
@@ -53,10 +53,10 @@ class ExchangeSignature(wiring.Signature):
 
 
 class Offers(wiring.Component):
-    """Offers the entries of the stash to the columns, one place after another.
+    """Offers the entries of the stash to the columns, one place per cycle.
 
-    Entries that are pushed start with one column each in turn. An entry goes on to the next column
-    each time that it leaves for one, also the entry that comes back in its place.
+    Pushed entries start at the columns in turn. An entry moves on to the next column each time it
+    leaves for a column; so does the entry that returns to its place.
 
     Parameters
     ----------
@@ -65,14 +65,14 @@ class Offers(wiring.Component):
     Members
     -------
     turn : In
-        Place that is looked at, as of `lately.hdl.dictionary.places.PlaceSignature`.
+        Place that is examined, as for `lately.hdl.dictionary.places.PlaceSignature`.
     valid, held, written : In
-        Places in use; those that columns hold, a cycle before; the place of a push.
+        Places in use; places whose entries columns held in the previous cycle; place of a push.
     push, takes : In(1)
     stale : In
-        As of `ExchangeSignature`.
+        As for `ExchangeSignature`.
     offers, place : Out
-        As of `ExchangeSignature`, two cycles after the turn.
+        As for `ExchangeSignature`, two cycles after the turn.
     """
 
     def __init__(self, *, spec):
@@ -88,7 +88,7 @@ class Offers(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         columns, places = self._spec.columns, self._spec.stash
-        # The column with which the entry that is pushed next starts, and those of the others.
+        # First column of the next pushed entry, and next columns of the other entries.
         start = Signal(columns, init=1)
         following = [Signal(columns, init=1, name=f"next{place}") for place in range(places)]
         turn = self.turn[:places]
@@ -110,7 +110,7 @@ class Offers(wiring.Component):
 
 
 class Crowd(wiring.Component):
-    """Stalls the input while little room is left in the stash.
+    """Stalls the input while the stash has little room.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ class Crowd(wiring.Component):
     valid : In
         Places in use.
     crowded : Out(1)
-        Little room is left; for at most `MAX_STALL` cycles in `STALL_PERIOD`.
+        The stash has little room. High for at most `MAX_STALL` cycles in `STALL_PERIOD`.
     """
 
     def __init__(self, *, spec):
@@ -136,7 +136,7 @@ class Crowd(wiring.Component):
             counts = [registered(m, sum(group), "count") for group in groups]
         (count,) = counts
         full = registered(m, count >= crowded_stash(self._spec), "full")
-        # From the first cycle with little room on, and then for a while.
+        # Counts from the first cycle with little room.
         since = Signal(range(STALL_PERIOD))
         m.d.comb += self.crowded.eq(full & (since < MAX_STALL))
         with m.If(full | (since != 0)):
@@ -173,7 +173,7 @@ class Moves(wiring.Component):
         exchange = self.exchange
         visits = [getattr(self, f"visit{column}") for column in range(self._columns)]
         requests = Cat(visit.requests for visit in visits)
-        # The column that may write in the next cycle, and another in the cycle after that.
+        # The column that may write in the next cycle, and the column after it.
         granted = Signal(self._columns)
         m.d.sync += granted.eq(lowest(requests & ~granted))
         arrivals = exchange.offers & ~Cat(visit.closed for visit in visits)
@@ -190,7 +190,7 @@ class Moves(wiring.Component):
                 visit.pushes.eq(self.pushes),
                 visit.granted.eq(granted[column]),
             ]
-        # Of the column that was allowed to write, whether it did or not.
+        # The column that was allowed to write, whether it wrote or not.
         allowed = registered(m, granted, "allowed")
         m.d.sync += [
             exchange.exchanges.eq(Cat(visit.done for visit in visits).any()),

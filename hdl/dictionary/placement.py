@@ -1,4 +1,4 @@
-"""Decides where operations write, as if each had seen the writes of all operations ahead."""
+"""Placement of operations, as if each operation saw the writes of all earlier operations."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -9,14 +9,14 @@ from .cells import lowest
 from .dictionary_figures import DECISION, HAZARDS, MATCH
 
 GROUP = 5
-"""Columns among which one level of LUTs finds the first free one."""
+"""Columns in which one level of LUTs finds the first free one."""
 
 NEAR_BITS = HAZARDS.bit_length()
-"""Low bits of the numbers of insertions, in which the operations in flight differ."""
+"""Low bits of insertion numbers, which distinguish the operations in flight."""
 
 
 class Knowledge(data.StructLayout):
-    """What an operation knows about its cells, from its read and from the operations ahead.
+    """An operation's knowledge of its cells, from its read and from earlier operations.
 
     Parameters
     ----------
@@ -26,10 +26,10 @@ class Knowledge(data.StructLayout):
     def __init__(self, *, columns):
         super().__init__(
             {
-                # Cells that were written, and whether these are free now; all cells once read.
+                # Cells that were written, and whether they are free now; after the read, all cells.
                 "written": columns,
                 "free": columns,
-                # Cell that holds the digest, if that is known.
+                # Cell that holds the digest, if known.
                 "hit": columns,
                 "known": 1,
                 # Whether an operation in flight wrote that cell, and its number.
@@ -40,15 +40,15 @@ class Knowledge(data.StructLayout):
 
 
 class Placement(wiring.Component):
-    """Decides for one operation per cycle which cell it writes, if any.
+    """Decides which cell an operation writes, if any; one operation per cycle.
 
-    An insertion writes the cell that holds its digest, otherwise the first free cell, otherwise it
-    goes to the stash. A removal empties the cell that holds its digest.
+    An insertion writes the cell that holds its digest, otherwise the first free cell, otherwise
+    the stash. A removal empties the cell that holds its digest.
 
     An operation enters in the cycle in which its cells are read. The decision follows `DECISION`
-    cycles later, and the write two cycles after the decision. The operation reports its decision
-    to the operations behind it, up to those that read their cells in the cycle of the write,
-    because their reads miss the write. They merge the decisions into their reads, the nearest last.
+    cycles later, and the write two cycles after the decision. The reads of operations behind it,
+    up to the cycle of the write, miss the write. So they receive the decision and merge it into
+    their reads, the nearest decision last.
 
     Parameters
     ----------
@@ -58,24 +58,24 @@ class Placement(wiring.Component):
     -------
     insert, remove : In(1)
     number : In(NEAR_BITS)
-        Low bits of its number.
+        Low bits of the operation's number.
     same : In(HAZARDS)
-        Bit k - 1: whether the operation k cycles before had its digest.
+        Bit k - 1: whether the operation k cycles earlier had the same digest.
     same_rows : In
-        Likewise its row, in each column.
+        The same for the row in each column.
     match, free : In(columns)
-        From the columns, `MATCH` cycles later.
+        Answers of the columns, `MATCH` cycles later.
     hit : Out(1)
-        A column holds its digest; `LATENCY` cycles later.
+        A column holds the digest; `LATENCY` cycles later.
     writes : Out(columns)
-        Cell that it fills or empties; likewise.
+        Cell that the operation fills or empties; `LATENCY` cycles later.
     fills, pushes : Out(1)
-        It fills a cell; it goes to the stash; likewise.
+        The operation fills a cell; it goes to the stash; `LATENCY` cycles later.
     acts, push : Out(1)
-        It inserts or removes; it goes to the stash; a cycle later.
+        The operation inserts or removes; it goes to the stash; one cycle later.
     near : Out(1)
-        An operation in flight wrote the cell that holds its digest, `near_distance` insertions
-        before; a cycle later.
+        An operation in flight wrote the cell that holds the digest, `near_distance` insertions
+        earlier; one cycle later.
     near_distance : Out(NEAR_BITS)
     """
 
@@ -142,7 +142,7 @@ class Placement(wiring.Component):
         return m
 
     def _merged(self, state):
-        """Put what was read under what was reported."""
+        """Combine reads with reports; reports have priority."""
         return data.View(
             Knowledge(columns=self._columns),
             Cat(
@@ -156,7 +156,7 @@ class Placement(wiring.Component):
         )
 
     def _informed(self, m, state, distance, reports):
-        """Return a state with what the operation `distance` cycles before reports."""
+        """Return a state after the report of the operation `distance` cycles earlier."""
         fills, empties, acts, inserts, number = reports
         known = Signal(state.shape(), name=f"informed{distance}")
         stage = max(0, DECISION + 1 - distance)
@@ -175,7 +175,7 @@ class Placement(wiring.Component):
 
     def _elaborate_decision(self, m, known, insert, remove, hit):
         inserts, removes = (each.replicate(self._columns) for each in (insert, remove))
-        # If the digest is not hit, no column holds it: so nothing is chosen at the end.
+        # Without a hit no column holds the digest, so the last step selects nothing.
         placed = (insert & ~hit).replicate(self._columns)
         first = lowest(known.free, group=GROUP)
         m.d.sync += [

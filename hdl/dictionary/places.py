@@ -1,4 +1,4 @@
-"""Where the stash puts the next digest: in the place written least recently, or in any free one."""
+"""Choice of the place for the next digest in the stash: the oldest place, or a free one."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -8,12 +8,12 @@ from ..pipeline import registered
 from .cells import lowest
 
 LEAST_TURN = 4
-"""Cycles, at least, until the stash looks at a place again: then it is known whether a column has
-taken its entry."""
+"""Minimum cycles until the stash examines a place again. By then it is known whether a column
+has accepted the entry of the place."""
 
 
 def turn_bits(places):
-    """Return the bits of the turn of a stash: one per place, and more if there are few.
+    """Return the width of the turn of a stash: one bit per place, and a minimum.
 
     Parameters
     ----------
@@ -32,18 +32,18 @@ class PlaceSignature(wiring.Signature):
     Members
     -------
     valid : In(places)
-        Places that are in use.
+        Places in use.
     match : In(places)
-        Place that holds the digest of the operation that is performed.
+        Place that holds the digest of the current operation.
     taken : In(places)
-        Place whose entry this operation removes.
+        Place whose entry the current operation removes.
     push : In(1)
-        The operation goes to the stash.
+        The current operation goes to the stash.
     held : In(places)
         Places whose entries columns are exchanging, as in the previous cycle.
     turn : In
         One-hot place that the stash examines; the bit moves to the next place in each cycle. Bits
-        above the number of places select none.
+        above the number of places select no place.
     place : Out(places)
         Place for the digest of the operation.
     candidate : Out(places)
@@ -69,7 +69,7 @@ class OldestPlace(wiring.Component):
     ----------
     places : int
 
-    Members: as `PlaceSignature`.
+    Members: as for `PlaceSignature`.
     """
 
     def __init__(self, *, places):
@@ -106,20 +106,20 @@ class OldestPlace(wiring.Component):
 class SparePlace(wiring.Component):
     """Chooses a free place that no column holds, otherwise a place in use that no column holds.
 
-    A place is found within six cycles from when it becomes free. The spare place takes the next
-    push, and the following place the push after that. So pushes in a row go to different places,
-    and displace entries only if no other place is free.
+    A place is found within six cycles after it becomes free. The spare place takes the next push,
+    and the following place the push after that. So consecutive pushes go to different places, and
+    displace entries only if no other place is free.
 
     Parameters
     ----------
     places : int
 
-    Members: as `PlaceSignature`.
+    Members: as for `PlaceSignature`.
 
     Attributes
     ----------
     unused : Signal
-        Places that were free in the cycle before, and neither next in turn nor to be given up.
+        Places that were free in the previous cycle, and are neither the next place nor displaced.
     """
 
     def __init__(self, *, places):
@@ -130,12 +130,12 @@ class SparePlace(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         spare = Signal(self._places, init=1)
-        # The entry in the spare place is given up by the next push, and none has come since.
+        # The next push displaces the entry in the spare place; no push has arrived since.
         fresh = Signal()
         # Another place has become the spare place.
         moved = Signal()
         following, found = Signal(self._places), Signal()
-        # A place whose entry can be given up: the columns are offered the entry of another.
+        # A place whose entry can be displaced: the columns are offered another entry.
         unheld = self.turn.rotate_left(len(self.turn) // 2)[: self._places]
         unheld = registered(m, unheld & self.valid & ~self.held, "unheld")
         usable, other = registered(m, unheld.any(), "usable"), registered(m, unheld, "other")

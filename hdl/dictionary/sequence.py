@@ -1,4 +1,4 @@
-"""Numbers of insertions, and the pass over all rows that a clear takes."""
+"""Numbers of insertions, and the pass over all rows in a clear."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
@@ -8,7 +8,7 @@ from .dictionary_figures import swept_per_row
 
 
 class InsertionCount(wiring.Component):
-    """Numbers the insertions modulo 2**T, and requests a sweep of a row after every few of them.
+    """Numbers the insertions modulo 2**T, and requests the sweep of a row at a fixed interval.
 
     Parameters
     ----------
@@ -18,9 +18,9 @@ class InsertionCount(wiring.Component):
     -------
     insert : In(1)
     number : Out
-        Number that the operation has, or would have.
+        Number that the operation has if it is an insertion.
     tick : Out(1)
-        One more row is due to be swept.
+        One more row is due for the sweep.
     """
 
     def __init__(self, *, spec):
@@ -37,7 +37,7 @@ class InsertionCount(wiring.Component):
 
 
 class Wipe(wiring.Component):
-    """Passes over all rows after a clear.
+    """Visits all rows after a clear.
 
     Parameters
     ----------
@@ -46,14 +46,14 @@ class Wipe(wiring.Component):
     Members
     -------
     announced : In(1)
-        A clear has come.
+        A clear has arrived.
     clear : In(1)
-        All operations before that clear have been decided.
+        All operations before the clear have been decided.
     clears : Out(1)
         A row is cleared.
     row : Out(range(rows))
     clean : Out(1)
-        No clear is pending, or being performed.
+        No clear is pending or in progress.
     """
 
     def __init__(self, *, rows):

@@ -14,45 +14,45 @@ from .places import OldestPlace, SparePlace, turn_bits
 class Stash(wiring.Component):
     """Stash of a dictionary: digests without a cell, each with the number of its insertion.
 
-    One operation per cycle: an insertion or removal takes its digest out. An insertion that is
-    pushed goes to a free place, otherwise in place of an entry, which is reported as lost if it has
-    not expired: the oldest, or if entries move any that no column holds. The stash looks at one
-    place after another, and drops its entry once that has expired for all operations to come.
+    One operation per cycle. An insertion or removal takes its digest out of the stash. A pushed
+    insertion goes to a free place, or displaces an entry: the oldest, or with moves any entry that
+    no column holds. If the displaced entry has not expired, it is reported as lost. The stash
+    examines one place after another, and drops entries that have expired for all later operations.
 
     Parameters
     ----------
     spec : WindowDictionarySpec
-        With moves, its stash has more places than there are columns.
+        With moves, the stash has more places than there are columns.
 
     Members
     -------
     digest, number : In
-        Of the operation that is performed `STASH_HAZARDS` cycles later; its number modulo 2**T.
+        Digest of the operation that takes effect `STASH_HAZARDS` cycles later; number modulo 2**T.
     same : In(STASH_HAZARDS)
-        Bit k - 1: whether it has the digest of the operation k cycles before.
+        Bit k - 1: whether the operation k cycles earlier has the same digest.
     acts, push : In(1)
-        The operation that is performed inserts or removes; it goes to the stash.
+        The current operation inserts or removes; it goes to the stash.
     clear : In(1)
         All places become free.
     hit : Out(1)
-        A place held the digest, a cycle later; its entry may have expired.
+        A place held the digest, one cycle later; the entry may have expired.
     distance : Out
-        Number less that of the entry, two cycles later.
+        Number of the operation minus number of the entry, two cycles later.
     lost : Out(1)
         An entry that had not expired was displaced, three cycles later.
     lost_distance : Out
-        Number less that of the entry, likewise.
+        Number of the operation minus number of the lost entry, three cycles later.
     exchange : Out(ExchangeSignature)
-        If entries move: the entries that it offers to columns, and those that come back.
+        With moves only: entries offered to columns, and entries that return.
     crowded : Out(1)
-        If entries move: as of `Crowd`.
+        With moves only: as for `Crowd`.
 
     Attributes
     ----------
     valid : Signal
         Places in use.
     entries : list of View
-        Their entries.
+        Entries of all places.
     """
 
     def __init__(self, *, spec):
@@ -82,7 +82,7 @@ class Stash(wiring.Component):
             Signal(places, name=name) for name in ("match", "written", "taken")
         )
         self._elaborate_match(m, pipe, digest, match, written, taken)
-        # The place that the stash looks at; its entry is known two cycles later.
+        # The place that the stash examines; its entry is known two cycles later.
         turn = Signal(turn_bits(places), init=1)
         m.d.sync += turn.eq(turn.rotate_left(1))
         entries = [entry.as_value() for entry in self.entries]
@@ -111,7 +111,7 @@ class Stash(wiring.Component):
         return m
 
     def _elaborate_match(self, m, pipe, digest, match, written, taken):
-        """Find the place of a digest, in three cycles, in which operations ahead change places."""
+        """Find the place of a digest in three cycles, despite changes by earlier operations."""
         pairs = [
             registered(m, agreeing_pairs(entry.digest, digest.value), f"pairs{at}")
             for at, entry in enumerate(self.entries)
@@ -133,7 +133,7 @@ class Stash(wiring.Component):
         m.d.sync += match.eq(after(equal, changed, written, same.at(2).value[0]))
 
     def _elaborate_offers(self, m, turn, looked, written, stale):
-        """Offer the entry that was looked at; return the places that columns hold."""
+        """Offer the examined entry; return the places whose entries columns hold."""
         exchange = self.exchange
         held = registered(m, exchange.held, "holding")
         m.submodules.offers = offers = Offers(spec=self._spec)
@@ -156,7 +156,7 @@ class Stash(wiring.Component):
         return held
 
     def _elaborate_places(self, m, own, written, taken, expired):
-        """Change the places; return those that change."""
+        """Change the places; return the changed places."""
         places = self._spec.stash
         exchanged, returns, entry = Const(0, places), Const(0, places), own
         if self._moves:
@@ -174,10 +174,10 @@ class Stash(wiring.Component):
         return removed | written | self.clear.replicate(places)
 
     def _elaborate_expiry(self, m, turn, time, number, lately):
-        """Return which place's entry has expired for all operations to come."""
+        """Return the place whose entry has expired for all later operations."""
         distance = registered(m, (number - time)[: len(number)], "looked_distance")
         expired = registered(m, distance > self._spec.window, "looked_expired")
-        # Places that have not changed since they were looked at.
+        # Places that have not changed since they were examined.
         place = registered(m, turn[: self._spec.stash], "at")
         for cycle in range(3):
             place = registered(m, place & ~lately, f"at{cycle}")

@@ -1,4 +1,4 @@
-"""Sweep over the cells of a column: erases those that have expired, and repairs upset cells."""
+"""Sweep over the cells of a column: erases expired cells, and repairs upset cells."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -11,11 +11,11 @@ from .dictionary_figures import BEHIND_ROWS, SWEEP_BACKLOG
 
 
 class Sweep(wiring.Component):
-    """Reads a row after each `tick`, and writes its cell if it has expired or is upset.
+    """Reads a row after each `tick`, and writes its cell if the cell has expired or is upset.
 
-    It reads and writes in cycles in which the port is free. An operation that writes the cell
-    in between cancels the write of the sweep. A cell has expired if its insertion is more than the
-    window ago: no operation to come can report it.
+    The sweep reads and writes in cycles in which the port is free. An operation that writes the
+    cell in between cancels the write of the sweep. A cell has expired if its insertion is more than
+    the window ago; no later operation can report it.
 
     Parameters
     ----------
@@ -27,30 +27,30 @@ class Sweep(wiring.Component):
     tick : In(1)
         One more row is due.
     number : In
-        Number of an insertion now, modulo 2**T.
+        Number of a current insertion, modulo 2**T.
     busy : In(1)
         An operation writes.
     hold : In(1)
-        No row is begun.
+        No row is started.
     coming_row : In
-        Row of the operation that writes two cycles later, if one does.
+        Row of the operation that writes two cycles later, if one writes.
     word : In(cell)
         Word of the port.
     wrong, lost : In(1)
-        As of the `lately.hdl.memory.protection.Repair` of the cell that was read.
+        From the `lately.hdl.memory.protection.Repair` of the cell that was read.
     row : Out
-        Row that it reads or writes.
+        Row that the sweep reads or writes.
     read : Out(1)
         The word of the row is at the port.
     active : Out(1)
-        A row is being looked at, or is begun.
+        A row is in progress, or is started.
     writes : Out(1)
-        It writes the row if the port is not busy: erases its cell, or `repairs` it.
+        The sweep writes the row unless the port is busy: it erases the cell, or `repairs` it.
     repairs : Out(1)
     upset : Out(1)
-        The cell was found wrong.
+        The cell was upset.
     behind, late, overdue : Out(1)
-        `BEHIND_ROWS` rows are due; `SWEEP_BACKLOG`; twice as many.
+        `BEHIND_ROWS` rows are due; `SWEEP_BACKLOG` rows; twice as many.
     """
 
     def __init__(self, *, spec, cell):
@@ -67,7 +67,7 @@ class Sweep(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # Bit k: the row was begun k + 1 cycles ago. The last waits for the port.
+        # Bit k: the row was started k + 1 cycles ago. The last bit waits for the port.
         flight = Signal(CellMemory.LATENCY + 3)
         start, done, ready = Signal(), Signal(), Signal()
         expired, pending = self._elaborate_expired(m), Signal()
@@ -82,7 +82,7 @@ class Sweep(wiring.Component):
         due = Signal(range(4 * SWEEP_BACKLOG))
         m.d.sync += [
             flight.eq(Mux(flight[-1] & ~done, flight, Cat(start, flight))),
-            # No row is begun while another is being looked at.
+            # No row is started while another is in progress.
             ready.eq((due != 0) & ~start & ~flight.any()),
             due.eq(due + self.tick - flight[-2]),
             self.behind.eq(due >= BEHIND_ROWS),
@@ -102,7 +102,7 @@ class Sweep(wiring.Component):
         """Return whether the cell that was read two cycles ago has expired."""
         cell = self.word
         used = delayed(m, cell.used, 2, "swept_used")
-        # Registers of its own, as many would look at one.
+        # Separate registers, to limit the fan-out.
         number = registered(m, self.number, "sweep_number", reset_less=True)
         _, young = distance_within(m, cell.time, number, self._spec.window)
         return used & ~young & ~self.lost
@@ -110,7 +110,7 @@ class Sweep(wiring.Component):
     def _elaborate_cancelled(self, m, start):
         """Return whether an operation has written the cell since its read."""
         pairs = registered(m, agreeing_pairs(self.coming_row, self.row), "coming")
-        # For two cycles after the row has changed, of the row before: then none is in flight.
+        # For two cycles after a change of the row this refers to the old row; none is in flight.
         meets, cancelled = registered(m, pairs.all(), "meets"), Signal()
         m.d.sync += cancelled.eq((cancelled | (self.busy & meets)) & ~start)
         return cancelled

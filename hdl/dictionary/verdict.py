@@ -1,4 +1,4 @@
-"""Verdict about a digest, from what the columns and the stash hold, and the window of guarantee."""
+"""Verdict of a dictionary, from its columns and stash, and the guaranteed window."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -9,10 +9,10 @@ from .dictionary_figures import VERDICT
 
 
 class WindowVerdict(data.StructLayout):
-    """Answer to a query: ``seen``, ``age`` in insertions, 0 if not seen, and ``status``.
+    """Answer to a query: ``seen``, ``age`` in insertions (0 if not seen), and ``status``.
 
-    The status is 1 if keys within the window of the query may be missed, as that is longer than the
-    guaranteed window.
+    The status is 1 if the window of the query exceeds the guaranteed window, so that keys may be
+    missed.
 
     Parameters
     ----------
@@ -35,15 +35,15 @@ class Guarantee(wiring.Component):
     Members
     -------
     insert, clear : In(1)
-        Of one operation.
+        Flags of one operation.
     lost : In(1)
-        That operation has given up an entry.
+        The operation evicted an entry.
     lost_distance : In
-        The distance of the entry from the operation.
+        Distance of the entry from the operation.
     asked : In
         Window of the operation.
     short : Out(1)
-        The window of the operation is longer than the guaranteed one; a cycle later.
+        The window of the operation exceeds the guaranteed window; one cycle later.
     guaranteed : Out
         Largest window for which answers are exact; two cycles later.
     """
@@ -65,7 +65,7 @@ class Guarantee(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         window = self._window
-        # May be one more than the window until that is found.
+        # May exceed the window by one until this is detected.
         count = Signal(range(window + 2), init=window)
         whole = Signal(init=1)
         m.d.sync += [
@@ -94,16 +94,16 @@ class Verdict(wiring.Component):
     query, insert, clear, window : In
         The operation.
     held : In(1)
-        A column holds its digest, `distance` insertions before.
+        A column holds the digest, with an insertion `distance` insertions earlier.
     distance : In
     stashed : In(1)
-        The stash holds the digest, `stash_distance` insertions before; it may have expired.
+        The stash holds the digest, inserted `stash_distance` insertions earlier; may have expired.
     stash_distance : In
     lost, lost_distance : In
-        As of `Guarantee`, a cycle later.
+        As for `Guarantee`, one cycle later.
     verdict : Out(WindowVerdict)
     guaranteed : Out
-        As of `Guarantee`, with the verdict.
+        As for `Guarantee`, with the verdict.
     """
 
     LATENCY = VERDICT
@@ -140,7 +140,7 @@ class Verdict(wiring.Component):
             lambda here, other, stashed: Mux(stashed, other, here),
             here, other, stashed, reset_less=True,
         )  # fmt: skip
-        # With its entry in the stash the digest is in no column.
+        # If the stash holds the digest, no column holds it.
         alive = pipe.register("alive", lambda distance: distance <= window, other)
         found = pipe.register(
             "found", lambda *flags: (flags[0] | flags[1]) & flags[2], held, stashed, query
@@ -169,7 +169,7 @@ class Verdict(wiring.Component):
         return m
 
     def _elaborate_guarantee(self, m, pipe, **operation):
-        """Return whether the window of an operation is short."""
+        """Return whether the window of an operation exceeds the guaranteed window."""
         m.submodules.guarantee = guarantee = self.guarantee
         lost, distance = (
             pipe.enter(getattr(self, name), name, stage=1) for name in ("lost", "lost_distance")

@@ -1,4 +1,4 @@
-"""Exchange of an entry of the stash for the entry of a cell, behind the operations."""
+"""Exchange of an entry of the stash for the entry of a cell, in parallel with operations."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
@@ -12,7 +12,7 @@ from .dictionary_figures import KNOWN, WATCHED
 
 
 class VisitSignature(wiring.Signature):
-    """Ports through which entries of the stash come to a column, as the stash has them.
+    """Ports through which entries of the stash arrive at a column, as seen by the stash.
 
     Parameters
     ----------
@@ -21,24 +21,24 @@ class VisitSignature(wiring.Signature):
     Members
     -------
     arrives : Out(1)
-        While not `closed`: the `entry` in a `place` of the stash comes.
+        While not `closed`: the `entry` in a `place` of the stash arrives.
     entry : Out(Entry)
     place : Out
-        One bit of the places of the stash.
+        Place in the stash, one-hot.
     stale : Out
-        Places that changed in the cycle before, or are about to be given away.
+        Places that changed in the previous cycle, or will be displaced.
     pushes : Out(1)
         An operation goes to the stash in the next cycle.
     granted : Out(1)
-        The entry may be written in the next cycle; not in two cycles in a row.
+        The entry may be written in the next cycle; never in two consecutive cycles.
     closed : In(1)
-        An entry is here, or the sweep is behind.
+        The column holds an entry, or its sweep is behind.
     holds : In
-        Place of that entry; 0 if there is none, or the place was stale when the entry arrived.
+        Place of the held entry; 0 without an entry, or if the place was stale at the arrival.
     requests : In(1)
         The entry waits for its write.
     done : In(1)
-        The entry is written, in place of `evicted`.
+        The entry is written and replaces `evicted`.
     evicted : In(Entry)
     evicted_valid : In(1)
         The evicted entry is within the window.
@@ -57,40 +57,40 @@ class VisitSignature(wiring.Signature):
 
 
 class Visitor(wiring.Component):
-    """Writes an entry of the stash into its cell, and returns the entry that the cell held.
+    """Writes an entry of the stash into its cell, and returns the entry of the cell to the stash.
 
-    An entry arrives with the place of the stash that keeps it until then. Its cell is read, and
-    written some cycles later, while the place takes the evicted entry: in a cycle in which no
-    operation in flight has read that cell or will write it. All digests concerned have the same
-    row, so that none of these operations looks for them. Otherwise, or if the place has changed,
-    the entry stays in the stash. An entry never evicts a cell whose content an upset made unknown.
+    An entry arrives with its place in the stash, which keeps it for now. The cell is read, and
+    written some cycles later, while the place takes the evicted entry. In this cycle no operation
+    in flight has read the cell or will write it. All digests concerned have the same row, so none
+    of these operations searches for them. Otherwise, or if the place has changed, the entry stays
+    in the stash. An entry never evicts a cell whose content an upset made unknown.
 
     Parameters
     ----------
     spec : WindowDictionarySpec
     cell : Cell
     terms : sequence
-        Of the column, as for `lately.hdl.dictionary.cells.row_of`.
+        Terms of the column, as for `lately.hdl.dictionary.cells.row_of`.
 
     Members
     -------
     visit : In(VisitSignature)
     reading_row : In
-        Row of the operation that reads two cycles later, if one does.
+        Row of the operation that reads two cycles later, if one reads.
     coming_row : In
-        Row of the operation that writes two cycles later, if one does.
+        Row of the operation that writes two cycles later, if one writes.
     number : In
-        Number of an insertion now, modulo 2**T.
+        Number of a current insertion, modulo 2**T.
     busy, swept, behind : In(1)
-        An operation writes; the sweep looks at a row; it is behind.
+        An operation writes; the sweep uses a row; the sweep is behind.
     word : In(cell)
         Word of the port.
     lost : In(1)
-        As of the `lately.hdl.memory.protection.Repair` of the cell that was read.
+        From the `lately.hdl.memory.protection.Repair` of the cell that was read.
     hold : Out(1)
-        The sweep may begin no row.
+        The sweep must not start a row.
     visits : Out(1)
-        The visitor has the port while that is not busy, and writes `newcomer` if done.
+        The visitor has the port unless the port is busy, and writes `newcomer` with `done`.
     row : Out
     newcomer : Out(cell)
     read : Out(1)
@@ -140,12 +140,12 @@ class Visitor(wiring.Component):
         return m
 
     def _elaborate_meeting(self, m, name, row):
-        """Return whether an operation had the row of the entry two cycles ago."""
+        """Return whether an operation used the row of the entry two cycles ago."""
         pairs = registered(m, agreeing_pairs(row, self.row), f"{name}_pairs")
         return registered(m, pairs.all(), name)
 
     def _elaborate_newcomer(self, m):
-        """Take the entry that arrives."""
+        """Accept the entry that arrives."""
         bits = self._spec.row_bits
         entry, cell = self.visit.entry, self.newcomer
         low, rest = entry.digest[:bits], entry.digest[bits:]
@@ -157,12 +157,12 @@ class Visitor(wiring.Component):
                 cell.rest.eq(rest),
             ]
         if "check" in cell.shape().members:
-            # Of the cell while it is empty.
+            # Sums of the cell while it is empty.
             added = registered(m, sums(Cat(cell.time, cell.rest)), "newcomer_sums")
             m.d.sync += cell.check.eq(~added.xor())
 
     def _elaborate_turn(self, m, ended):
-        """Have the cell read, and request its write when its content is about to be known."""
+        """Read the cell, and request its write when its content is about to be known."""
         flight = Signal(CellMemory.LATENCY + KNOWN - 2)
         begins, begun, known = Signal(), Signal(), Signal()
         came = delayed(m, self.visit.arrives, WATCHED - 1, "came")
@@ -183,7 +183,7 @@ class Visitor(wiring.Component):
             m.d.sync += [each.eq(0) for each in states]
 
     def _elaborate_eviction(self, m):
-        """Find which entry the cell held; return whether its content is unknown."""
+        """Find the entry that the cell held; return whether its content is unknown."""
         visit, bits = self.visit, self._spec.timestamp_bits
         found = registered(m, self.word, "found", reset_less=True, enable=self.read)
         distance = (self.number - found.time)[:bits]

@@ -1,1 +1,1 @@
-"""Front end of a unit: admits operations and ends generations."""
+"""Front end of a unit: accepts operations and ends generations."""

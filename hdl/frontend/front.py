@@ -15,7 +15,7 @@ class FrontEnd(wiring.Component):
     """Front end of a ring: converts one operation per cycle into control flags of the core.
 
     The front end counts the insertions of the generation. The first insertion of the next
-    generation carries the shift. Accepted operations never stall the pipeline: an operation that
+    generation carries the shift. Accepted operations never stall the pipeline. An operation that
     may have to wait closes the gate behind itself and is held aside. These operations wait:
 
     - a SHIFT, until the spare is clean
@@ -26,17 +26,17 @@ class FrontEnd(wiring.Component):
     In longer generations insertions never wait.
 
     Latency `LATENCY` cycles from acceptance on `i` to `control`, except for SHIFT and CLEAR. A
-    SHIFT keeps `i.ready` low for `SHIFT_PAUSE` cycles if the spare is clean. Otherwise a SHIFT or
-    CLEAR keeps it low until at most `PAUSE` cycles after the spare is clean.
+    SHIFT closes the input for `SHIFT_PAUSE` cycles if the spare is clean. Otherwise a SHIFT or
+    CLEAR closes the input until at most `PAUSE` cycles after the spare is clean.
 
     Parameters
     ----------
     generation_bits : int
         Width of the generation length.
     minimum_generation : int
-        Shortest generation within which the spare is cleaned in time.
+        Shortest generation during which the spare can be cleared.
     clear_words : int
-        Cycles of a clear; `clean` is valid after them.
+        Cycles of a clear. After this time, `clean` is valid.
     window : TimeWindow, optional
         Ends generations by time.
     when_full : str, optional
@@ -48,7 +48,7 @@ class FrontEnd(wiring.Component):
     -------
     i : In(stream.Signature(Operation))
     credit : In(1)
-        Whether operations may be accepted two cycles from now.
+        Whether operations may be accepted two cycles later.
     clean : In(1)
         Whether the spare is clean.
     generation : In(generation_bits)
@@ -57,12 +57,12 @@ class FrontEnd(wiring.Component):
     adopt : In(1)
         Whether a shift or clear adopts a pending secret.
     turned : Out(1)
-        Whether `control` has a shift or clear.
+        Whether `control` contains a shift or clear.
     control : Out(Control)
     limit : Out
         With a `window`: limit of the window, valid with `control`.
     illegal : Out(1)
-        As of `Gate`.
+        As for `Gate`.
 
     Raises
     ------
@@ -159,18 +159,18 @@ class PlainFrontEnd(wiring.Component):
     Parameters
     ----------
     clock : Component, optional
-        Source of ticks with the ports ``control``, the flags of the core, and ``shift``, whether
-        the flags of the next cycle have a tick. The ports named in ``INPUTS`` are ports of the
-        front end; the unit drives the others.
+        Source of ticks. It has the ports ``control``, the flags of the core, and ``shift``,
+        whether the flags of the next cycle include a tick. The ports named in ``INPUTS`` are ports
+        of the front end; the unit drives the others.
     check : bool
         As for `Gate`.
 
     Members
     -------
     i, credit, clean, control
-        As of `FrontEnd`.
+        As for `FrontEnd`.
     illegal : Out(1)
-        As of `Gate`.
+        As for `Gate`.
     """
 
     LATENCY = Gate.LATENCY + 1

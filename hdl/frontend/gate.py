@@ -11,7 +11,7 @@ from ..pipeline import delayed, registered
 
 
 class Serializer(wiring.Component):
-    """Holds operations that must wait, and signals when the gate may open again.
+    """Holds operations that must wait, and reports when the gate may open again.
 
     Such an operation enters alone, and the gate closes behind it. A SHIFT or CLEAR is held until
     the spare is clean and then released. After a CLEAR, and after every operation in short
@@ -29,15 +29,15 @@ class Serializer(wiring.Component):
     Members
     -------
     arrive : In(1)
-        The gate closes. In two cycles running, what came in before the second counts.
+        The gate closes. If high in two consecutive cycles, the operation before the second counts.
     accepted, operation : In
-        With `arrive`: whether an operation came in last, and which.
+        With `arrive`: whether an operation entered last, and which.
     one_at_a_time : In(1)
-        Whether operations come one at a time.
+        Whether operations enter one at a time.
     clean : In(1)
         Whether the spare is clean.
     fill : Out(1)
-        High while an operation that turns the ring is held.
+        High while an operation that shifts or clears the ring is held.
     clears : Out(1)
         Whether the held operation clears. Stable from `fill` to the next arrival.
     release : Out(1)
@@ -45,7 +45,7 @@ class Serializer(wiring.Component):
     result : Out(1)
         With `release`: a result is due.
     turn : Out(1)
-        With `release`: the operation turns the ring.
+        With `release`: the operation shifts or clears the ring.
     open : Out(1)
         Pulse: the gate may open.
     opens : Out(1)
@@ -90,8 +90,8 @@ class Serializer(wiring.Component):
         rests = Signal()
         m.d.sync += [
             starting.eq(starting >> 1),
-            # An operation that clears, and any held one in short generations, rests afterwards
-            # until the spare is clean.
+            # A clear, and any held operation in short generations, keeps the gate closed until the
+            # spare is clean.
             rests.eq(held & (self.clears | self.one_at_a_time)),
             settling.eq(
                 Cat(
@@ -100,7 +100,7 @@ class Serializer(wiring.Component):
                 )
             ),
             settled.eq((settled | settling[-1]) & ~go),
-            # A clear need not wait for the spare: it restarts the clearing.
+            # A clear need not wait for the spare, because it restarts the clearing.
             go.eq(settled & (self.clean | (held & self.clears)) & ~go),
             self.release.eq(go & held),
             self.turn.eq(go & held & turning),
@@ -113,7 +113,7 @@ class Serializer(wiring.Component):
         with m.If(self.arrive):
             m.d.sync += [
                 held.eq(self.accepted & bits.alone),
-                # SHIFT has neither of the lower bits, CLEAR one, and nothing else turns the ring.
+                # SHIFT has neither low bit, CLEAR has one; no other operation turns the ring.
                 turning.eq(~bits.insert),
                 self.clears.eq(bits.query & ~bits.insert),
             ]
@@ -123,7 +123,7 @@ class Serializer(wiring.Component):
 
 
 class Gate(wiring.Component):
-    """Admits operations while there are credits; some operations one at a time.
+    """Admits operations while there are credits; some operations enter one at a time.
 
     The gate is the same for all families. Accepted operations never stall the pipeline: an
     operation that may have to wait closes the gate behind itself, and a `Serializer` holds it.
@@ -141,19 +141,19 @@ class Gate(wiring.Component):
     -------
     i : In(stream.Signature(Operation))
     credit : In(1)
-        Whether operations may be accepted two cycles from now.
+        Whether operations may be accepted two cycles later.
     one_at_a_time : In(1)
-        Whether every operation must be alone.
+        Whether every operation must enter alone.
     clean : In(1)
         Whether the spare is clean.
     fill : Out(1)
-        High while an operation that turns the ring waits.
+        High while a held operation shifts or clears the ring.
     valid, query, insert : Out(1)
-        The operation: a result is due, it queries, it inserts.
+        The operation: a result is due, it is a query, it is an insertion.
     event : Out(1)
-        It inserts or turns the ring.
+        The operation inserts, or shifts or clears the ring.
     clears : Out(1)
-        It clears.
+        The operation is a clear.
     illegal : Out(1)
         With `check` only: in the previous cycle an operation was lost or duplicated, or the gate
         was closed and could not open.
@@ -205,14 +205,14 @@ class Gate(wiring.Component):
         return m
 
     def _elaborate_check(self, m, closed, alone):
-        """Watch that what came in comes out, at once or as the gate opens, and that it does."""
+        """Check that each operation leaves once, also after a wait, and that the gate opens."""
         serializer = self._serializer
-        # Operations that have come in and not come out: 2 at most.
+        # Operations that have entered and not left: at most 2.
         inside = Signal(2)
         m.d.sync += inside.eq(inside + (self.i.valid & self.i.ready) - self.valid)
-        # What was held comes out as the gate opens, and nothing new is in so soon.
+        # A held operation leaves when the gate opens; no other operation can be inside so soon.
         left = delayed(m, serializer.open, 2, "opened") & inside.any()
-        # Otherwise only what was accepted in the last two cycles is inside.
+        # Otherwise only operations of the last two cycles are inside.
         entered = [self.i.valid & self.i.ready]
         was_closed = [closed]
         for clock in range(self.LATENCY):
@@ -223,7 +223,7 @@ class Gate(wiring.Component):
         m.d.comb += self.illegal.eq(registered(m, Cat(left, late, stuck), "apart").any())
 
     def _elaborate_acceptance(self, m, reopen):
-        """Return what was accepted: whether, which operation; whether the gate closes; and has."""
+        """Return whether and which operation was accepted; the gate closes; the gate is closed."""
         ready = Signal()
         allowed = Signal()
         closed = Signal(init=1)
@@ -235,12 +235,12 @@ class Gate(wiring.Component):
         m.d.comb += self.i.ready.eq(ready)
         m.d.sync += [
             ready.eq(allowed & ~alone & ~(self.i.valid & ready & held)),
-            # One at a time, the gate opens for one cycle, whether an operation comes or not.
+            # One at a time, the gate opens for one cycle, with or without an operation.
             allowed.eq(self.credit & ~alone & ~closed & ~(single & (allowed | ready))),
             alone.eq(ready & (single | (self.i.valid & held))),
             closed.eq(alone | (closed & ~reopen)),
             accepted.eq(self.i.valid & ready),
             operation.eq(self.i.p),
         ]
-        # Where short generations begin the gate may be open for two cycles, which is soon enough.
+        # When short generations begin, the gate may be open for two cycles. That is soon enough.
         return accepted, operation, alone, closed

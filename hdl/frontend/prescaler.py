@@ -1,4 +1,4 @@
-"""Ticks at a period that is set at run time."""
+"""Generator of ticks with a period that is set at run time."""
 
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import wiring
@@ -13,14 +13,14 @@ class Prescaler(wiring.Component):
     Parameters
     ----------
     width : int
-        Bits of a period.
+        Width of a period.
     least : int
-        Shortest period; a shorter setting acts as this one.
+        Shortest period; a shorter setting acts as `least`.
 
     Members
     -------
     period : In(width)
-        A change applies from the next tick on.
+        A change applies from the next tick.
     tick : Out(1)
 
     Errors: as `require_integer`.

@@ -1,4 +1,4 @@
-"""Times that requests carry."""
+"""Time stamps that requests carry."""
 
 from amaranth.hdl import Module, Shape, Signal
 from amaranth.lib import data, stream, wiring
@@ -9,12 +9,12 @@ from ..parameters import require_integer
 
 
 class Stamps(wiring.Component):
-    """Advances time to the time of each operation before the operation passes.
+    """Advances time to the time of each operation before the operation enters.
 
     Operations with the same time pass at one per cycle, three cycles later. An operation with a
     later time waits until its predecessors have taken effect and time has advanced. It passes
     `INTERVAL` cycles after its predecessor, and `TimeWindow.SETTLE` cycles later for each settled
-    segment that expires in between. An operation with an earlier time takes the current time.
+    segment that expires in between. An operation with an earlier time gets the current time.
     Times are compared modulo ``2**len(time)``, so a gap must be shorter than half of this.
 
     Parameters
@@ -35,17 +35,17 @@ class Stamps(wiring.Component):
     Raises
     ------
     TypeError, ValueError
-        As `require_integer`; the widths of times must hold twice the span.
+        As for `require_integer`; the width of times must hold twice the span.
     """
 
     LATENCY = STAMP_LATENCY
     """Latency of an operation that does not wait, in cycles."""
 
     INTERVAL = 20
-    """Cycles from an operation to the next with a later time, if no segment expires."""
+    """Cycles from an operation to the next one with a later time, if no segment expires."""
 
     SETTLE = 4
-    """Cycles from the acceptance of an operation to its effect, if it does not wait."""
+    """Cycles from the acceptance of an operation to its effect, if the operation does not wait."""
 
     def __init__(self, *, request, span):
         time_bits = Shape.cast(request["time"].shape).width

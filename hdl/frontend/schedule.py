@@ -1,4 +1,4 @@
-"""Shifts of the ring: generations end by count or time, and the spare must then be clean."""
+"""Schedule of shifts: generations end by count or by time, once the spare is clean."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import wiring
@@ -17,15 +17,15 @@ class GenerationLength(wiring.Component):
     width : int
         Bits of a length.
     minimum : int
-        Length below which operations come one at a time.
+        Length below which operations enter one at a time.
 
     Members
     -------
     generation : In(width)
         Insertions in a generation, at least 1.
     length : Out(width)
-        Length of a generation that begins now: the value of the port `PERIOD` to ``2 * PERIOD``
-        cycles ago.
+        Length of a generation that begins now. This is the value of the port between `PERIOD` and
+        ``2 * PERIOD`` cycles ago.
     below : Out(1)
         Whether `length` is below `minimum`.
     below_soon : Out(1)
@@ -67,7 +67,7 @@ class GenerationLength(wiring.Component):
 class GenerationCounter(wiring.Component):
     """Counts insertions and signals a full generation; one event per cycle.
 
-    The count runs from minus the length up to 0: its sign shows whether insertions are left.
+    The count runs from minus the length to 0: its sign shows whether insertions are left.
 
     Parameters
     ----------
@@ -81,11 +81,11 @@ class GenerationCounter(wiring.Component):
     length : In(width)
         Insertions of the next generation.
     event : In(1)
-        An insertion, or another event that begins a generation when `full` is high.
+        An insertion, or another event, which begins a generation if `full` is high.
     turn : In(1)
-        If `goes_on` is set: whether the event begins a generation.
+        With `goes_on` only: whether the event begins a generation.
     fill : In(1)
-        The next event begins a generation without an insertion. Not in the cycle of an event.
+        The next event begins a generation without an insertion. Low in the cycle of an event.
     full : Out(1)
         No insertion is left: the next event begins a generation.
     left : Out(signed(width + 1))
@@ -109,12 +109,12 @@ class GenerationCounter(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # The event counts as one of the next, unless it only turns the ring.
+        # The event counts in the next generation, unless it only turns the ring.
         m.d.comb += self.full.eq(~self.left[-1])
         start = Cat(~self.length, 1).as_signed()
         if "turn" in self.signature.members:
             counts, turns = self.event & (self.turn | ~self.full), self.turn
-            # Whether it turns is known late, and chooses between two sums.
+            # This decision comes late, and selects one of two sums.
             begin = registered(m, (start + Mux(self.fill, 1, 2))[: len(self.left)], "begin")
             after = Mux(turns, begin.as_signed(), self.left + 1)
         else:
@@ -151,7 +151,7 @@ class SpareTimer(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # Cycles that are left, less one.
+        # Remaining cycles, less one.
         left = Signal(signed(self._words.bit_length() + 1), init=self._words - 1)
         m.d.comb += self.clean.eq(left[-1])
         with m.If(self.start):
@@ -178,9 +178,9 @@ class Schedule(wiring.Component):
     generation_bits : int
         Width of the generation length.
     minimum_generation : int
-        Shortest generation within which the spare is cleaned in time.
+        Shortest generation during which the spare can be cleared.
     clear_words : int
-        Cycles of a clear; `clean` is valid after them.
+        Cycles of a clear. After this time, `clean` is valid.
     when_full : str, optional
         "shorten" or "overfill" for a window in time.
 
@@ -189,7 +189,7 @@ class Schedule(wiring.Component):
     generation : In(generation_bits)
         Insertions in a generation, at least 1.
     event : In(1)
-        An insertion, or an operation that turns the ring after a `fill`.
+        An insertion, or an operation that turns the ring after `fill`.
     fill : In(1)
         An operation that turns the ring is waiting.
     clean : In(1)
@@ -205,7 +205,7 @@ class Schedule(wiring.Component):
     spare_clean : Out(1)
         Whether the spare is clean.
     one_at_a_time : Out(1)
-        Whether operations must come one at a time.
+        Whether operations must enter one at a time.
 
     Errors: as `require_integer`.
     """
@@ -245,7 +245,7 @@ class Schedule(wiring.Component):
             self.full.eq(counter.full if self._when_full is None else self._elaborate_due(m)),
             self.spare_clean.eq(timer.clean & self.clean),
         ]
-        # The length of the generation that runs, which was loaded with it, is too short.
+        # The current generation, with the length at its start, is too short.
         short = Signal(init=1)
         m.d.sync += [
             self.turned.eq(self.event & self.full),
@@ -256,7 +256,7 @@ class Schedule(wiring.Component):
         return m
 
     def _elaborate_due(self, m):
-        """Return whether an event turns the ring, if the window is one in time."""
+        """Return whether an event turns the ring, for a window in time."""
         full = self.counter.full
         m.d.comb += [
             self.counter.turn.eq(self.full),

@@ -1,4 +1,4 @@
-"""Ticks from outside that come no closer than a unit can take them."""
+"""Minimum distance of external ticks."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
@@ -16,7 +16,7 @@ class TickSpacing(wiring.Component):
     Parameters
     ----------
     least : int
-        Cycles from one tick to the next, at least.
+        Minimum cycles from one tick to the next.
 
     Members
     -------
@@ -35,8 +35,8 @@ class TickSpacing(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         waiting = Signal(range(TICKS_WAITING + 1))
-        # Clocks since a tick passed, less one. It goes back to 0, as it does with a reset: a count
-        # that is loaded with another number has its carry in pieces on an iCE40.
+        # Cycles since the last tick, less one. The count returns to 0, as in a reset. If it
+        # returned to another number, an iCE40 would split its carry chain.
         count = Signal(range(max(2, self._least - 1)))
         ready = Signal(init=1)
         passes = Signal()

@@ -1,4 +1,4 @@
-"""Windows in time: which segments of a ring are within the span, and which generation is old."""
+"""Window in time of a ring: segments within the span, and generations that are old."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, wiring
@@ -15,15 +15,15 @@ from ..pipeline import registered
 class TimeWindow(wiring.Component):
     """Keeps the times of the segments of a time-limited ring, and advances time.
 
-    `lately.golden.RotationPolicy` defines the rules. A segment counts while its last insertion is
-    at most `span` ticks ago. The `run` youngest segments share the time of the last insertion.
+    `lately.golden.RotationPolicy` defines the rules. A segment is *live* while its last insertion
+    is at most `span` ticks ago. The `run` youngest segments share the time of the last insertion.
     Each other segment is *settled*: its time was fixed when it stopped receiving insertions. The
-    segments that count precede the others, so one number separates the two groups.
+    live segments precede the others, so one number separates the two groups.
 
-    A tick takes effect between two operations without using a cycle. The window determines
-    beforehand, one after another, which segments expire with the next tick, so no comparison is in
-    the critical path. Expiry is permanent, so times do not wrap in a long gap. A tick waits until
-    this is known. A tick that makes a generation old also waits until the spare is clean.
+    A tick takes effect between two operations and uses no cycle. In advance, the window checks
+    segments one by one, to find those that expire with the next tick. So no comparison is in the
+    critical path. Expiry is permanent, so times do not wrap in a long gap. A tick waits for this
+    check. A tick that makes a generation old also waits until the spare is clean.
 
     Times are compared modulo ``2**lately.hdl.latencies.stamp_bits(span)``.
 
@@ -41,41 +41,41 @@ class TimeWindow(wiring.Component):
         Copies of the times of settled segments; three copies vote.
     synchronous_read : bool
         Whether these times have a synchronous read port, like a block RAM. Devices without LUT
-        memories need it, because synthesis would otherwise select among registers.
+        memories need this port; otherwise synthesis would build multiplexers of registers.
 
     Members
     -------
     tick : In(1)
-        Advances time. Up to `lately.hdl.latencies.TICKS_WAITING` ticks may wait for their effect.
+        Advances time. Up to `lately.hdl.latencies.TICKS_WAITING` ticks may wait to take effect.
     target, far : In
-        If `stamped`, with `tick`, while no other tick waits: the new time, and whether it is more
-        than `span` ticks away. No operation may be in flight until `idle`.
+        With `stamped` only, with `tick`, while no other tick waits: the new time, and whether it is
+        more than `span` ticks away. No operation may be in flight until `idle`.
     idle : Out(1)
         No tick waits.
     insert, turn, clear : In(1)
-        An operation inserts, turns the ring, clears.
+        An operation inserts, turns the ring, or clears.
     beyond : In(1)
-        It inserts beyond the capacity of its generation.
+        The operation inserts beyond the capacity of its generation.
     clean : In(1)
         Whether the spare is clean.
     old, out : Out(1)
         For the operation of this cycle: whether its generation is old, and whether the oldest
-        segment of the ring counts.
+        segment of the ring is live.
     limit : Out(range(generations + 2))
-        For the operation of the last cycle: number of settled segments that count, plus one; 0 if
-        no segment of the ring counts.
+        For the operation of the previous cycle: the number of live settled segments, plus one; 0 if
+        no segment of the ring is live.
     status : Out(STATUS_BITS)
         For the operation of two cycles ago, before its effects: the code of a
         `lately.golden.PoolStatus`.
     time : Out(time_bits)
-        For the same: the tick counter.
+        For the same operation: the tick counter.
     covered : Out(range(span + 2))
         Number of ticks, including the current one, whose keys are all still reported.
     reported : Out
         A layout of ``status``, ``time`` and ``covered``, all for the operation of three cycles ago,
-        before its effects; the port `covered` may be a cycle late.
+        before its effects; the port `covered` may be one cycle late.
     shortened, overfilled : Out(1)
-        A segment that counted was retired; an insertion was beyond the capacity.
+        A live segment was retired; an insertion was beyond the capacity.
 
     Errors: as `require_integer`.
     """
@@ -87,10 +87,10 @@ class TimeWindow(wiring.Component):
     """Outputs that a unit counts."""
 
     SETTLE = 5
-    """Cycles from a change until expiry is known."""
+    """Cycles from a change until the next expiry is known."""
 
     MEMORY = memory.Memory
-    """Holds the times of the settled segments."""
+    """Type of the memory for the times of settled segments."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class TimeWindow(wiring.Component):
         self._synchronous = synchronous_read
         depth = 1 << generations.bit_length()
         self.times = [self.MEMORY(shape=self._bits, depth=depth, init=[]) for _ in range(copies)]
-        """Memories of the times of the settled segments."""
+        """Memories for the times of the settled segments."""
         time_bits = time_bits or self._bits
         ports = {"target": In(time_bits), "far": In(1)} if stamped else {}
         self._reports = report_covered
@@ -147,14 +147,14 @@ class TimeWindow(wiring.Component):
 
     @property
     def report(self):
-        """Fields of results that the window knows: a cycle later if ``covered`` is one of them."""
+        """Fields of results from the window; one cycle later if ``covered`` is included."""
         names = ("status", "time", "covered") if self._reports else ("status", "time")
         source = self.reported if self._reports else self
         return {name: getattr(source, name) for name in names}
 
     def elaborate(self, platform):
         m = Module()
-        # What came in the cycle before takes effect in this one, ahead of its tick.
+        # The insertion of the previous cycle takes effect in this cycle, before its tick.
         self._insert = registered(m, self.insert, "insert_before")
         self._turn = registered(m, self.turn & ~self.clear, "turn_before")
         self._clear = registered(m, self.clear, "clear_before")
@@ -170,7 +170,7 @@ class TimeWindow(wiring.Component):
         return m
 
     def _elaborate_times(self, m):
-        """Keep the tick counter and the times of insertions; find those that expire next."""
+        """Keep the tick counter and the times of insertions; find times that expire next."""
         self._now = Signal.like(self.time, name="now")
         self._target = Signal.like(self.time, name="target_time", init=0 if self._stamped else 1)
         self._far = Signal()
@@ -182,7 +182,7 @@ class TimeWindow(wiring.Component):
         else:
             with m.If(self._tick):
                 m.d.sync += self._target.eq(self._target + 1)
-        # The generation has insertions; from a tick before this one; some came since the tick.
+        # The generation has insertions; some before this tick; some since this tick.
         self._begun = Signal()
         begun_before = Signal()
         self._inserted = Signal()
@@ -202,12 +202,12 @@ class TimeWindow(wiring.Component):
         self._ages = begun_before & self._expired(m, "first", first, self._generation_span - 1)
 
     def _expired(self, m, name, time, limit):
-        """Return whether a time is more than `limit` before the target, two cycles later."""
+        """Return, two cycles later, whether a time is more than `limit` before the target."""
         age = registered(m, (self._target - time)[: self._bits], f"{name}_age")
         return registered(m, (age > limit) | self._far, f"{name}_expired")
 
     def _elaborate_ring(self, m):
-        """Count the settled segments that count, now and with the next tick."""
+        """Count the live settled segments, now and with the next tick."""
         self._young = Signal()
         self._settled = Signal(range(self._generations + 1))
         self._remaining = Signal.like(self._settled, name="remaining")
@@ -215,7 +215,7 @@ class TimeWindow(wiring.Component):
         self._known = Signal()
         most = self._generations
         expired = self._expired(m, "last", self._last, self._span)
-        # What is not known yet of the last insertion is looked at again where it settles.
+        # The last insertion is checked again when its segment settles.
         young_then = self._young & (self._inserted | ~self._known | ~expired)
 
         def turned(count, young):
@@ -232,12 +232,12 @@ class TimeWindow(wiring.Component):
                 self._remaining.eq(Mux(self._drop, self._remaining - 1, remaining)),
             ]
         m.d.comb += self.limit.eq(Mux(self._young, self._settled + 1, 0))
-        # After a turn nothing asks for it until the ring's new state is known.
+        # After a turn nothing uses it until the ring's new state is known.
         passing = self._tick | self._coming
         m.d.sync += self.out.eq(Mux(passing, self._remaining == most, self._settled == most))
 
     def _elaborate_scan(self, m):
-        """Look at the oldest of the settled segments until one does not expire with the tick."""
+        """Check the oldest live settled segment, until one does not expire with the tick."""
         place = Signal(range(self.times[0].depth))
         address = Signal.like(place, name="address")
         answers = []
@@ -253,13 +253,13 @@ class TimeWindow(wiring.Component):
             ]
             answer = read_port.data
             if self._synchronous:
-                # Synthesis sees that no word is read while it is written, which it does not look
-                # for at a port with a clock, and saves what else would give the old one.
+                # No word is read while it is written. Synthesis detects this only at a port without
+                # a clock, and then omits logic that would return the old word.
                 answer = registered(m, answer, f"read_time{number}")
             answers.append(answer)
         with m.If(self._turn):
             m.d.sync += place.eq(place + 1)
-        # Either the address has a register or what is read there.
+        # Either the address is registered, or the word is.
         asked = m.d.comb if self._synchronous else m.d.sync
         asked += address.eq(place - Mux(self._turn, self._generations, self._remaining))
         self._oldest = vote(answers)
@@ -277,10 +277,10 @@ class TimeWindow(wiring.Component):
         ]
 
     def _elaborate_ticks(self, m):
-        """Let time go on as soon as it is known what expires, and the spare is clean."""
+        """Advance time as soon as the next expiry is known and the spare is clean."""
         waiting = Signal(range(TICKS_WAITING + 1))
         ages = Signal()
-        # A cycle ahead; nothing but a change can undo it.
+        # One cycle ahead; only a change can revoke it.
         may = Signal()
         m.d.comb += [
             ages.eq(self._ages & ~self.old),
@@ -299,7 +299,7 @@ class TimeWindow(wiring.Component):
 
 
 def _report(m, window):
-    """Report for how many ticks all keys are kept, and whether too many keys came."""
+    """Report for how many ticks all keys are kept, and whether too many keys arrived."""
     most = window._generations
     retired = window._turn & (window._settled == window._generations)
     lost = Signal(window._bits)
@@ -307,11 +307,11 @@ def _report(m, window):
     if window._stamped:
         expired = window._expired(m, "lost", lost, window._span)
     else:
-        # The target is the next tick, and `covered` is a tick's age already.
+        # The target is the next tick, and `covered` is the age of a tick.
         expired = registered(m, window.covered >= window._span, "lost_expired")
     kept = window._remaining == window._generations
-    # The youngest segment with too many keys, by its place among those that settled: below 0
-    # while it receives insertions.
+    # Position of the youngest segment with too many keys among the settled segments; below 0
+    # while this segment receives insertions.
     overfull = Signal(range(-window._run, most + 1), init=most)
     exceeded = window._young & (overfull < window._settled)
     m.d.sync += [
@@ -333,7 +333,7 @@ def _report(m, window):
         m.d.sync += overfull.eq(overfull + 1)
     m.d.comb += [window.shortened.eq(retired), window.overfilled.eq(window._beyond)]
     if window._reports:
-        # A cycle later, when it is known what was lost.
+        # One cycle later, when the loss is known.
         late, now = registered(m, shortened, "late"), window.time
         m.d.sync += [
             window.reported.status.eq(window.status),
@@ -343,7 +343,7 @@ def _report(m, window):
 
 
 def time_window(profile):
-    """Return the window of a unit of a ring with a span.
+    """Return the time window of a ring unit.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Keyed hash in hardware: the three steps of `lately.golden.hash.functions`, pipelined.
+"""Keyed hash in hardware: the three steps of `lately.golden.hash.functions`, as a pipeline.
 
 Each step takes and returns values of a `Pipeline`. The levels of the pipeline determine the number
 of registers. The registers have no reset.
@@ -49,8 +49,8 @@ def fold(pipe, key, seed):
             value = value ^ term
         return value
 
-    # The sums of four bits take only 15 values per group of columns, so synthesis shares the
-    # first step between the bits of the state.
+    # The sum of four bits takes only 15 nonzero values per group of columns, so synthesis shares
+    # the first step among the bits of the state.
     steps = fold_steps(len(key))
     terms = [
         pipe.step(
@@ -79,7 +79,7 @@ def mix(pipe, state, seed):
     ----------
     pipe : Pipeline
     state : Staged
-        As `fold` returns it.
+        State as returned by `fold`.
     seed : int
         Selects the constants.
     """
@@ -110,9 +110,9 @@ def expand(pipe, state, *, sizes, functions, seed):
     pipe : Pipeline
     state : Staged
     sizes : sequence of int
-        Ranges of the indices of one function, powers of two.
+        Ranges of the indices of one function; powers of two.
     functions : int
-        Hash functions.
+        Number of hash functions.
     seed : int
         Selects the rotations.
 
@@ -153,9 +153,10 @@ def expand(pipe, state, *, sizes, functions, seed):
 
 
 def _shared_first(rotations):
-    """Return the rotation amounts; in each group of three, the pair of commonest distance is first.
+    """Return the rotation amounts, ordered so that synthesis can share the first sum.
 
-    The sums of two bits at one distance are often the same in several functions.
+    In each group of three, the pair with the commonest distance comes first, because sums of two
+    bits at the same distance are often equal in several functions.
     """
 
     def distance(pair):

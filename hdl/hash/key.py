@@ -1,4 +1,4 @@
-"""From a key to the addresses of its bits."""
+"""Hash of a ring: key in, addresses of its bits out."""
 
 from amaranth.hdl import Cat, Module
 from amaranth.lib import data, wiring
@@ -13,7 +13,7 @@ from .siphash import SipHash
 
 
 class Addresses(data.ArrayLayout):
-    """Addresses of a key's bits: for each hash function, one in each part of a segment.
+    """Addresses of a key's bits: for each hash function, one address in each part of a segment.
 
     Parameters
     ----------
@@ -37,13 +37,13 @@ class KeyHash(wiring.Component):
     levels : int
         See `Pipeline`.
     hashed : bool
-        Whether `key` is a state that another component has computed, so that only the addresses
-        remain to be derived.
+        Whether `key` is a state that another component has computed. Then only the addresses are
+        computed here.
 
     Members
     -------
     key : In(key_bits)
-        64 bits if it is a state.
+        The key; 64 bits if it is a state.
     secret : In(128)
         With siphash only, see `SipHash`.
     addresses : Out(Addresses)
@@ -73,7 +73,7 @@ class KeyHash(wiring.Component):
         )
         addresses = []
         for indices in functions:
-            # Of each part its own index, then those that all parts share.
+            # First the indices that all parts share, then each part's own index.
             shared, own = indices[: -spec.parts], indices[-spec.parts :]
             addresses += [pipe.combine("address", Cat, index, *shared) for index in own]
         m.d.comb += self.addresses.eq(Cat(address.value for address in addresses))

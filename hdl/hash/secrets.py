@@ -1,4 +1,4 @@
-"""The secrets of a keyed hash: loaded at run time, changed without forgetting the window."""
+"""Secrets of a keyed hash, loaded at run time without loss of the window."""
 
 from amaranth.hdl import Array, Module, Signal
 from amaranth.lib import stream, wiring
@@ -34,7 +34,7 @@ class Secrets(wiring.Component):
         Without re-keying only: a clear is accepted; `cleared` follows. A secret accepted in the
         same cycle as the clear takes effect if `cleared` follows at least `LEAD + 3` cycles later.
     turned, cleared : In(1)
-        The ring turns, or is cleared, by an operation that read `adopt` in the previous cycle.
+        An operation turns or clears the ring; it read `adopt` in the previous cycle.
     waits : Out(1)
         Whether a secret is pending.
     adopt : Out(1)
@@ -68,7 +68,7 @@ class Secrets(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         waits = self.waits
-        # The secret must reach the pipeline before the first key, which takes time.
+        # The secret must reach the pipeline before its first key.
         known = Signal(self.LEAD + 1)
         told = Signal()
         coming_in = Signal()
@@ -91,9 +91,9 @@ class Secrets(wiring.Component):
         return m
 
     def _elaborate_single(self, m, taken, coming_in):
-        """Keep the secret that came last until a clear, which brings in none that came later."""
+        """Keep the last secret until a clear; a clear activates no secret that arrived after it."""
         waiting = Signal(SECRET_BITS)
-        # One, and three that wait for their time.
+        # One clear, and three that wait.
         clears = Signal(range(5))
         m.d.comb += self.i.ready.eq(clears == 0)
         m.d.sync += clears.eq(clears + self.clears - self.cleared)
@@ -106,7 +106,7 @@ class Secrets(wiring.Component):
         """Load the pipeline that is not in use; count the segments that still need it."""
         current = Signal()
         older = Signal(range(self._ring_segments))
-        # Keys under way are hashed with what is going to be replaced for some cycles yet.
+        # For some cycles, keys in flight still use the secret that will be replaced.
         settled = Signal(SipHash.HOLD + 2)
         with m.If(taken):
             m.d.sync += Array([self.secret1, self.secret0])[current].eq(self.i.payload)

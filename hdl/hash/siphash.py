@@ -1,4 +1,4 @@
-"""SipHash-1-3 in hardware: `lately.golden.hash.siphash`, pipelined, one key per cycle."""
+"""SipHash-1-3 in hardware: `lately.golden.hash.siphash` as a pipeline, one key per cycle."""
 
 from itertools import groupby, pairwise
 
@@ -20,10 +20,10 @@ from ..parameters import require_integer
 from ..pipeline import Pipeline, registered
 
 BOUNDS = (0, 22, 43, 64)
-"""Where words are cut into digits; an addition takes a cycle for each, and one carry chain."""
+"""Boundaries of digits in a word. An addition takes one cycle per digit."""
 
 STATIC = float("-inf")
-"""Clock of what does not change while keys are under way."""
+"""Cycle of values that are constant while keys are in flight."""
 
 
 class Arithmetic:
@@ -50,7 +50,7 @@ class Arithmetic:
         ----------
         bits : Value
         clock : int
-            Cycle in which they are valid.
+            Cycle in which the bits are valid.
         """
         stage = None if clock == STATIC else clock
         digit = self._pipe.enter(bits, bits.name, stage=stage, reset_less=True)
@@ -72,24 +72,24 @@ class Arithmetic:
         ----------
         word : list
         amount : int
-            Bits to the left.
+            Number of bits.
         """
         return word[-amount:] + word[:-amount]
 
     def value(self, word, clock):
-        """Return the bits of a word, or of a part of one, as of a cycle."""
+        """Return the bits of a word, or of part of a word, as of a cycle."""
         return Cat(
             Const(bit, 1) if isinstance(bit, int) else bit[0].at(clock).value[bit[1]]
             for bit in word
         )
 
     def ready(self, word):
-        """Return the cycle from which on all bits of a word, or of a part of one, are there."""
+        """Return the first cycle in which all bits of a word, or of part of a word, are valid."""
         stages = [bit[0].stage for bit in word if not isinstance(bit, int)]
         return max((stage for stage in stages if stage is not None), default=STATIC)
 
     def add(self, a, b, name):
-        """Add modulo 2**64, the carry from digit to digit through a register.
+        """Add modulo 2**64, with registered carries between digits.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ class Arithmetic:
         for low, high in pairwise(BOUNDS):
             parts = [carry + word[low:high] for word in (a, b)]
             clock = max(self.ready(part) for part in parts)
-            # The carry is added to itself, so that it comes out of the lowest place.
+            # The carry is added twice, so that it leaves the lowest position.
             first, second = (self.value(part, clock) for part in parts)
             digit = self._register((first + second)[len(carry) :], f"{name}_{low}", clock)
             total += digit[: high - low]
@@ -111,7 +111,7 @@ class Arithmetic:
         return total
 
     def xor(self, *words, name):
-        """Add without carry.
+        """Return the exclusive or of words.
 
         Parameters
         ----------
@@ -137,7 +137,7 @@ class Arithmetic:
         return total
 
     def _column(self, bits):
-        """Part the variable bits that are to be added from the sum of the constant ones."""
+        """Separate the variable bits of a sum from the sum of the constant bits."""
         constant = sum(bit for bit in bits if isinstance(bit, int)) % 2
         return [bit for bit in bits if not isinstance(bit, int)], constant
 
@@ -180,7 +180,7 @@ class SipHash(wiring.Component):
     """Cycles from a new secret to its first key."""
 
     HOLD = 6
-    """Cycles for which the secret must be stable after its last key."""
+    """Cycles for which the secret must stay stable after its last key."""
 
     def __init__(self, *, key_bits):
         require_integer("Key width", key_bits, least=1)
@@ -201,7 +201,7 @@ class SipHash(wiring.Component):
         before = v[3]
         v[3] = ops.xor(v[3], words[0], name="added0")
         for number, word in enumerate(words):
-            # The first word is what v[3] has become less what it was: it need not be delayed.
+            # The first word equals the new v[3] minus the old v[3], so it need not be delayed.
             added = [v[3], before] if number == 0 else [word]
             ahead = words[number + 1] if number + 1 < len(words) else ops.constant(0)
             v = self._round(ops, v, ahead, f"compress{number}")
@@ -214,7 +214,7 @@ class SipHash(wiring.Component):
         return m
 
     def _message(self, ops):
-        """Words of the message."""
+        """Return the words of the message."""
         words = message_words(self._key_bits)
         bits = ops.word(self.key, 0) + [0] * (words * WORD_BITS - self._key_bits)
         bits[-WORD_BITS:] = [
@@ -241,7 +241,7 @@ class SipHash(wiring.Component):
         return [v0, v1, ops.rotate(v2, 32), v3]
 
     def _last_round(self, ops, v):
-        """Last round and the sum of the four words, in which the first cancels out."""
+        """Return the sum of the four words after the last round; the first word cancels out."""
         _, v1, v2, v3 = self._half(ops, v, "last")
         v2 = ops.add(v2, v1, "last_v2b")
         return ops.xor(

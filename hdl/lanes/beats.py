@@ -1,4 +1,4 @@
-"""Properties of whole beats: where the ring turns, which keys repeat, and what results need."""
+"""Properties of beats: position of a shift, repeated keys, and record of the results."""
 
 from itertools import accumulate
 
@@ -14,9 +14,9 @@ from ..pipeline import Pipeline, registered
 
 
 class ShiftFinder(wiring.Component):
-    """Finds the insertion that turns the ring: the first after a full generation.
+    """Finds the insertion that turns the ring: the first one after a full generation.
 
-    Latency `LATENCY` cycles, one beat per cycle, from the third cycle after reset on.
+    Latency `LATENCY` cycles, one beat per cycle, from the third cycle after reset.
 
     Parameters
     ----------
@@ -24,25 +24,24 @@ class ShiftFinder(wiring.Component):
     generation_bits : int
         Width of the length.
     minimum : int
-        Shortest length, which stands for any shorter one. At least
-        ``lately.hdl.latencies.MINIMUM_BEATS`` beats lie between two insertions for which the ring
-        turns.
+        Shortest length; a shorter setting acts as this one. At least
+        ``lately.hdl.latencies.MINIMUM_BEATS`` beats separate two insertions that turn the ring.
 
     Members
     -------
     generation : In(generation_bits)
-        Insertions in a generation, looked at with the turn that begins it, or `LOOK` cycles after
-        the insertion that does.
+        Insertions in a generation. Sampled with the turn that starts the generation, or `LOOK`
+        cycles after the insertion that starts it.
     turn : In(1)
-        The ring turns before this beat; the generation begins anew.
+        The ring turns before this beat; a new generation starts.
     inserts : In(lanes)
     shifts : Out(lanes)
-        One bit at most.
+        At most one bit.
 
     Raises
     ------
     ValueError
-        If there are not 2 or 4 lanes, or the minimum is too short, or has too many bits.
+        If the number of lanes is not 2 or 4, or the minimum is too short or too wide.
     """
 
     LATENCY = 7
@@ -75,8 +74,8 @@ class ShiftFinder(wiring.Component):
         m.d.sync += starts.eq(starts << 1)
         turns = pipeline.enter(self.turn | starts[-1], "turns").at(2)
         counts = [*accumulate(inserts.value, initial=Const(0))]
-        # Insertions of the generation, less its length and one: the sign tells when it is over.
-        # In two digits, the high one a cycle later.
+        # Insertions of the generation, less its length and one: the sign shows when it is over.
+        # The count has two digits, the high digit one cycle later.
         width = len(self.generation) + 2
         digit = width // 2
         left_low = Signal(digit, init=(1 << digit) - 1)
@@ -87,28 +86,28 @@ class ShiftFinder(wiring.Component):
         carry = Signal()
         turn = Signal(2)
         over = Signal()
-        # A beat that turned meanwhile has begun a generation of its own.
+        # A beat that turned in between has started a generation itself.
         quiet = registered(m, ~Cat(turns.value, turn).any(), "quiet")
         m.d.sync += [
             turn.eq(Cat(turns.value, turn)),
             change.eq(Mux(over, begun[0].value, count[0].value)),
             Cat(left_low, carry).eq(left_low + change),
         ]
-        # As it is before the beat: the last digits.
+        # The low digit before the beat.
         before = pipeline.enter(left_low, "before", stage=count[0].stage + 1)
         over_late = registered(m, over, "over_late")
         change_high = pipeline.register(
             "change_high", lambda begun, count: Mux(over_late, begun, count), begun[1], count[1]
         )
-        # One sum: what both have below carries if `carry` is set.
+        # One sum: the lowest position carries if `carry` is set.
         high = (Cat(1, left_high) + Cat(carry, change_high.value))[1 : 1 + len(left_high)]
         after = pipeline.register(
             "after", lambda bits: bits[-1], pipeline.enter(high, "high", stage=change_high.stage)
         )
-        # As it was before the beat: the sign.
+        # The sign before the beat.
         negative = registered(m, left_high[-1], "negative")
         m.d.sync += left_high.eq(high)
-        # That of a beat that begins with a turn, just before its change is added.
+        # For a beat that starts with a turn, just before its change is added.
         with m.If(turn[0]):
             m.d.sync += left_low.eq(-1)
         with m.If(turn[1]):
@@ -119,9 +118,9 @@ class ShiftFinder(wiring.Component):
         return m
 
     def _elaborate_changes(self, m, pipeline, high_bits, low_bits, turns, count):
-        """Return by how much a beat changes the count: its low digit, and a cycle later its high.
+        """Return a beat's change of the count: the low digit, and the high digit one cycle later.
 
-        First if a generation is found to be over before it, then if not.
+        The first pair applies if a generation is over before the beat, the second if not.
         """
         length = registered(m, self.generation, "length")
         enough = registered(m, self.generation >= self._minimum, "enough")
@@ -140,7 +139,7 @@ class ShiftFinder(wiring.Component):
         minus_high = registered(m, (-least[low_bits:])[:high_bits], "minus_high")
 
         def high(begun):
-            # The count itself has no high digit: there is the borrow of the low one.
+            # The count has no high digit yet, only the borrow of the low digit.
             return Mux(begun[low_bits], ~least_high, minus_high)
 
         begun_high = pipeline.register("begun_high", high, begun)
@@ -150,7 +149,7 @@ class ShiftFinder(wiring.Component):
         return (begun[:low_bits], begun_high), (count, count_high)
 
     def _elaborate_place(self, m, pipeline, stage, over, inserts, counts, before):
-        """Say which insertion of a beat in which a generation ends is the first of the next."""
+        """Find the insertion of a beat that is the first of the next generation."""
         low = (self._lanes - 1).bit_length()
         ordinals = Cat(count[:low] if len(count) >= low else Cat(count, Const(0, low - len(count)))
                        for count in counts[:-1])  # fmt: skip
@@ -178,7 +177,7 @@ class SameBeatKeys(wiring.Component):
     Raises
     ------
     ValueError
-        If there are not 2 or 4 lanes.
+        If the number of lanes is not 2 or 4.
     """
 
     LATENCY = 5
@@ -207,7 +206,7 @@ class SameBeatKeys(wiring.Component):
         return m
 
     def _elaborate_equal(self, m, first, second, name):
-        """Return whether two states are equal, three cycles later but for a last gate."""
+        """Return whether two states are equal, three cycles later, plus one last gate."""
         terms = [first[at : at + 2] == second[at : at + 2] for at in range(0, STATE_BITS, 2)]
         for stage in range(3):
             terms = registered(m, Cat(terms), f"{name}{stage}")
@@ -216,24 +215,24 @@ class SameBeatKeys(wiring.Component):
 
 
 def check_lanes(lanes):
-    """Refuse an unsupported number of lanes.
+    """Reject an unsupported number of lanes.
 
     Raises
     ------
     ValueError
-        If the number of lanes is neither 2 nor 4.
+        If the number of lanes is not 2 or 4.
     """
     if lanes not in (2, 4):
         raise ValueError(f"Lanes must be 2 or 4, not {lanes!r}")
 
 
 def count_bits(slots):
-    """Return the width of counts of entries that are compared modulo a power of two.
+    """Return the width of counts of entries, which are compared modulo a power of two.
 
     Parameters
     ----------
     slots : int
-        Beats that may be under way, by which two counts may differ.
+        Beats in flight, which bound the difference of two counts.
     """
     return max(8, slots.bit_length())
 
@@ -250,7 +249,7 @@ class BeatRecord(data.StructLayout):
     ----------
     lanes, shards : int
     slots : int
-        Beats that may be under way.
+        Maximum number of beats in flight.
     tag_bits : int
         Width of the tag.
     """

@@ -29,28 +29,28 @@ class Collector(wiring.Component):
     verdict_bits, results_latency : int
         Bits of a lane's verdict, and cycles from `read` to `results`.
     copies : int
-        Of each word of its memories, of which most count.
+        Copies of each word of its memories, which vote.
     check : bool
-        Whether the order of beats, the queue of answers and the count of its places are watched.
+        Whether the component checks the order of beats, and the queue of answers and its places.
 
     Members
     -------
     recorded, record, slot : In
-        A beat is to be waited for.
+        A beat starts to wait for its results.
     done : In(8 * shards)
-        Entries that each shard has done.
+        Number of entries that each shard has finished.
     read : Out(range(slots))
     results : In(shards * lanes * verdict_bits)
     o : Out(stream.Signature(answer))
     hit : Out(lanes)
-        Lanes of an answer that report their key, to be counted.
+        Lanes of an answer that report their key, for the counter.
     illegal : Out(1)
-        If they are watched: they are in a state that no answers bring about.
+        With `check` only: the state is illegal.
     """
 
     DEPTH = 32
     UNDER_WAY = 7
-    """Beats that may pass without credits, beside those that are looked after."""
+    """Beats that may pass without credits, in addition to the beats being checked."""
 
     def __init__(
         self,
@@ -69,10 +69,10 @@ class Collector(wiring.Component):
         self._shards = shards
         self._slots = slots
         self._count_bits = count_bits(slots)
-        # Cycles from a beat's number until it is known whether its shards are done.
+        # Cycles from the number of a beat until it is known whether its shards have finished.
         self._look = paged_latency(slots, far=True) + 5
         self.poll = self._look + 3
-        """Cycles after which it looks after a beat again."""
+        """Cycles after which the collector checks a beat again."""
         self._answer = answer
         self._verdict_bits = verdict_bits
         self._results_latency = results_latency
@@ -110,7 +110,7 @@ class Collector(wiring.Component):
             limit=self.DEPTH - self._look - self.UNDER_WAY, check=self._checks
         )
         beat = Signal(self._count_bits)
-        # Reads see it a cycle later.
+        # Reads see it one cycle later.
         recorded = registered(m, self.recorded, "came_in")
         m.d.comb += [
             records.write.eq(self.recorded),
@@ -139,7 +139,7 @@ class Collector(wiring.Component):
         return m
 
     def _watch(self, m, recorded, passes, coming):
-        """Watch that no record or result is lost or comes twice."""
+        """Check that no record or result is lost or duplicated."""
         queue, credits = m.submodules.queue, m.submodules.credits
         self._wrong += [
             queue.illegal,
@@ -151,16 +151,16 @@ class Collector(wiring.Component):
         m.d.comb += self.illegal.eq(Cat(self._wrong).any())
 
     def _elaborate_check(self, m, pipeline, beat, recorded, records, available):
-        """Look after beats; return whether one passes, and its record."""
+        """Check beats; return whether one passes, and its record."""
         number = pipeline.enter(beat, "beat")
         word = Signal(self._record)
         m.d.comb += word.eq(records.word)
         record = pipeline.enter(word, "record", stage=records.latency)
         complete = self._elaborate_complete(m, pipeline, number, recorded, record)
         pipeline.leave(complete, latency=self._look)
-        # As late as that.
+        # With the same delay.
         alive = Signal(complete.stage)
-        # In the cycle after `failing` the beats behind the one that fails are given up.
+        # In the cycle after `failing`, the beats behind the failing beat are abandoned.
         fails = Signal()
         failing = alive[-1] & ~complete.value & ~fails
         m.d.sync += fails.eq(failing)
@@ -174,7 +174,7 @@ class Collector(wiring.Component):
         m.d.comb += self.read.eq(passed)
         self._elaborate_beat(m, beat, goes, fails, passed)
         if self._checks:
-            # Beats are looked after in their order, whether they pass or not.
+            # Beats are checked in order, whether they pass or not.
             turn = Signal.like(beat)
             m.d.sync += turn.eq(turn + passes.value)
             looked = registered(m, alive[-1] & ~fails, "looked")
@@ -182,8 +182,8 @@ class Collector(wiring.Component):
         return passes, pipeline.combine("lanes", lambda record: record.lanes, record)
 
     def _elaborate_complete(self, m, pipeline, number, recorded, record):
-        """Return whether a beat is there, and all shards have finished their entries of it."""
-        # The ordinal of the newest beat that can be read.
+        """Return whether a beat exists, and all shards have finished their entries of it."""
+        # Ordinal of the newest readable beat.
         newest = Signal(self._count_bits, init=-1)
         with m.If(recorded):
             m.d.sync += newest.eq(newest + 1)
@@ -192,7 +192,7 @@ class Collector(wiring.Component):
         there = self._elaborate_reached(
             pipeline, pipeline.enter(newest, "newest").at(1), number.at(1), "there"
         )
-        # Counts that only grow may be newer than the beat.
+        # These counts only grow, so they may be newer than the beat.
         counts = pipeline.enter(delayed(m, self.done, 2, "counts"), "counts", stage=None)
         done = [
             self._elaborate_reached(
@@ -219,7 +219,7 @@ class Collector(wiring.Component):
         return pipeline.register("complete", lambda flags: flags.all(), groups)
 
     def _elaborate_reached(self, pipeline, count, goal, name):
-        """Return whether a count, modulo a power of two, has reached a goal near it."""
+        """Return whether a count, modulo a power of two, has reached a nearby goal."""
         top_bit = self._count_bits - 1
 
         def pairs(count, goal):
@@ -228,7 +228,7 @@ class Collector(wiring.Component):
                 for at in (0, 2, 4, 6)
             )
 
-        # Whether the difference borrows from the bits above, and whether it passes a borrow on.
+        # Whether the difference borrows from the higher bits, and whether it propagates a borrow.
         less = pipeline.register(
             f"{name}_less", lambda *both: Cat(own < other for own, other in pairs(*both)),
             count, goal,
@@ -251,10 +251,10 @@ class Collector(wiring.Component):
         )  # fmt: skip
 
     def _elaborate_beat(self, m, beat, goes, fails, back):
-        """Count the beats that are looked after, and go back to one.
+        """Count the beats that are checked, and go back to a beat.
 
-        The carry into the high digit is computed ahead: no beat is looked after for two
-        cycles after it has gone back.
+        The carry into the high digit is computed ahead. No beat is checked for two cycles after a
+        return.
         """
         low, high = beat[:2], beat[2:]
         next_high = registered(m, successor(high), "next_high")
@@ -263,8 +263,8 @@ class Collector(wiring.Component):
             m.d.sync += high.eq(Mux(fails, back[2:], next_high))
 
     def _elaborate_answer(self, m, pipeline, passes, record):
-        """Return whether an answer comes, a cycle ahead, and the answer."""
-        # On the way from the shards.
+        """Return, one cycle ahead, whether an answer leaves; and the answer."""
+        # In transit from the shards.
         stage = passes.stage + self._results_latency
         results = pipeline.enter(self.results, "results", stage=stage).at(stage + 2)
         answer = Signal(self._answer)

@@ -13,7 +13,7 @@ class Credits(wiring.Component):
     Parameters
     ----------
     limit : int
-        Highest number of operations in flight with which `available` is high.
+        Maximum number of operations in flight at which `available` is high.
     check : bool
         Whether the port `left` exists.
 

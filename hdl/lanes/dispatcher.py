@@ -1,4 +1,4 @@
-"""Hashes the keys of a beat and finds which shard performs which of its operations."""
+"""Hashes the keys of a beat and assigns its operations to shards."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
@@ -34,7 +34,7 @@ class ShardSelect(wiring.Component):
     state : In(64)
     number : Out(range(shards))
     one_hot : Out(shards)
-        The same, a cycle later.
+        The same number in one-hot form, one cycle later.
     """
 
     LATENCY = 2
@@ -60,7 +60,7 @@ class ShardSelect(wiring.Component):
         word = Signal(SHARD_BITS, reset_less=True)
         m.d.sync += [
             word.eq(first ^ second ^ third),
-            # The word times 3 or 6 shards, which is one sum.
+            # The word times 3 or 6 shards takes one sum.
             self.number.eq(word + (word << 1) >> SHARD_BITS - (self._shards // 6)),
             self.one_hot.eq(Cat(self.number == shard for shard in range(self._shards))),
         ]
@@ -82,28 +82,28 @@ class Dispatcher(wiring.Component):
     Members
     -------
     generation : In(generation_bits)
-        As `ShiftFinder` has it.
+        As for `ShiftFinder`.
     valid, beat : In
     hashed : Out(1)
-        The keys of a beat are hashed, cycles before it comes.
+        The keys of a beat are hashed, some cycles before the beat arrives.
     states : Out(64 * lanes)
-        Those of its keys.
+        States of these keys.
     arrived : Out(1)
-        A beat comes.
+        A beat arrives.
     share : Out(Share)
-        Work of that beat, shard by shard.
+        Work of this beat, by shard.
     recorded, record, slot : Out
-        A cycle later: as `Collector` takes them.
+        One cycle later: the inputs of `Collector`.
     performed : Out(lanes + 1)
     inserted : Out(lanes)
     shifted : Out(1)
-        Operations of a beat, insertions, and whether the ring shifts, to be counted.
+        Operations and insertions of a beat, and whether the ring shifts, for the counters.
     secret : In(128)
-        With siphash only. Must have its value from the cycle after a beat on.
+        With siphash only. Must be stable from the cycle after a beat.
     cleared : Out(1)
-        With siphash only: this beat begins with a clear.
+        With siphash only: this beat starts with a clear.
     illegal : Out(1)
-        If the unit watches its state: a beat did not arrive, or a count of them is not that.
+        With self-check only: a beat did not arrive, or a count of beats is wrong.
     """
 
     def __init__(self, *, profile, beat, slots):
@@ -197,7 +197,7 @@ class Dispatcher(wiring.Component):
         return m
 
     def _elaborate_beat(self, pipeline):
-        """Return what a beat asks for: its operations, those of its lanes, and its tags."""
+        """Return the operations of a beat, of its lanes, and its tags."""
         lanes = [self.beat.lanes[lane] for lane in range(self._lanes)]
         operations = [operation_bits(lane.operation) for lane in lanes]
         valid = Cat(self.valid & lane.valid for lane in lanes)
@@ -249,7 +249,7 @@ class Dispatcher(wiring.Component):
         return pipeline.enter(repeats.repeats, "repeats", stage=states.stage + repeats.LATENCY)
 
     def _elaborate_shifts(self, m, pipeline, beat):
-        """Return the lane for whose insertion the ring turns."""
+        """Return the lane whose insertion turns the ring."""
         m.submodules.finder = finder = self._finder
         m.d.comb += finder.generation.eq(self.generation)
         turn = pipeline.combine("turn", lambda command: command.any(), beat["command"])
@@ -266,7 +266,7 @@ class Dispatcher(wiring.Component):
         return pipeline.enter(slot, "slot", stage=arrived.stage)
 
     def _elaborate_items(self, pipeline, asked, one_hots, everyone):
-        """Return the lanes that each shard works for, and which shards have something to do."""
+        """Return the lanes that each shard serves, and the shards that have work."""
         items = [
             pipeline.register(
                 f"items{shard}", lambda asked, *bits: Cat(bits) & asked,
@@ -282,7 +282,7 @@ class Dispatcher(wiring.Component):
         return items, there
 
     def _elaborate_share(self, m, shared, items):
-        """Say what the shards have to do: what is the same for all, and each one's items."""
+        """Drive the work of the shards: the common part, and the items of each shard."""
         share = self.share.as_value()
         for name, value in shared.items():
             field = self.share.shape()[name]
@@ -292,14 +292,14 @@ class Dispatcher(wiring.Component):
             m.d.comb += self.share.items[shard].eq(own.at(self.latency).value)
 
     def _elaborate_record(self, m, beat, known, asked, numbers, there, slot):
-        """Keep the part of a beat that its results need."""
+        """Record the part of a beat that its results need."""
         stage = self.latency + 1
         m.d.comb += [
             self.recorded.eq(beat["arrived"].at(stage).value),
             self.slot.eq(slot.at(stage).value),
         ]
         for shard in range(self._shards):
-            # The entries that a shard has got, with that of the beat.
+            # Entries that the shard has received, including this beat's.
             entries = Signal.like(self.record.required[shard], name=f"entries{shard}")
             m.d.comb += self.record.required[shard].eq(entries)
             arrived = beat["arrived"].at(self.latency).value

@@ -1,4 +1,4 @@
-"""Gives each shard its share of a beat, as soon as all of them have room."""
+"""Sends each shard its share of a beat when all shards have room."""
 
 from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib import data, wiring
@@ -15,16 +15,16 @@ from .sequencer import Entry
 
 
 class Share(data.StructLayout):
-    """Work that a beat gives to the shards.
+    """Work of a beat for the shards.
 
     Members: the fields of `Entry` that all shards have in common, ``items`` of each shard,
-    and ``there`` with a bit for each shard that gets an entry.
+    and ``there`` with a bit for each shard that receives an entry.
 
     Parameters
     ----------
     lanes, shards : int
     slots : int
-        Beats that may be under way.
+        Maximum number of beats in flight.
     """
 
     def __init__(self, *, lanes, shards, slots):
@@ -41,50 +41,50 @@ class Share(data.StructLayout):
 class Distributor(wiring.Component):
     """Holds beats until all shards have room, then sends each shard its share.
 
-    One beat per cycle. The distributor does not check for room: the component in front of it must
+    One beat per cycle. The distributor does not check for room: the previous component must
     limit the number of beats to `depth`, including beats of which only the states have arrived.
 
     Parameters
     ----------
     lanes, shards, slots : int
     depth : int
-        Beats that it keeps, a power of two.
+        Beats that it stores, a power of two.
     copies : int
-        Of each of their words, of which most count.
+        Copies of each word of a beat, which vote.
     check : bool
-        Whether the counts of beats, and of the places that shards have left, are watched.
+        Whether the component checks the counts of beats, and of free places in shards.
 
     Members
     -------
     hashed : In(1)
-        The states of a beat come, before the beat or with it.
+        The states of a beat arrive, before the beat or with it.
     states : In(64 * lanes)
     arrived : In(1)
-        A beat comes.
+        A beat arrives.
     share : In(Share)
-        Work of that beat, shard by shard.
+        Work of this beat, by shard.
     taken : In(shards)
         An entry has left the queue of a shard.
     left : Out(1)
         A beat has left.
     valid : Out(shards)
-        A shard gets an entry.
+        A shard receives an entry.
     entry0, ... : Out(Entry)
     states0, ... : Out(64 * lanes)
         One of each for each shard.
     illegal : Out(1)
-        If they are watched: one of them is not that.
+        With `check` only: a count is wrong.
 
     Raises
     ------
     TypeError
         If a parameter is not an integer.
     ValueError
-        If it is out of range.
+        If a parameter is out of range.
     """
 
     PLACES = SHARD_PLACES
-    """Places of a shard."""
+    """Places in the queue of a shard."""
 
     def __init__(self, *, lanes, shards, slots, depth, copies=1, check=False):
         check_lanes(lanes)
@@ -102,13 +102,13 @@ class Distributor(wiring.Component):
                 number=number,
                 memories=2,
                 far=True,
-                # Few, as shards in all corners draw them apart.
+                # Few words, because shards in all corners of the chip pull them apart.
                 share=24,
                 copies=copies,
             )
             for number, width in enumerate((self._share.size, STATE_BITS * lanes))
         )
-        # Entries that may still go when a shard has no places left.
+        # Entries that may still leave when a shard has no places.
         self._lag = self._beats.latency + 4
         self._checks = check
         super().__init__(
@@ -134,12 +134,12 @@ class Distributor(wiring.Component):
         room = Signal()
         pops = Signal()
         read = Signal(range(self.depth))
-        # Beats that are here, less one.
+        # Stored beats, less one.
         more = Signal(signed(self.depth.bit_length() + 1), init=-1)
         self._elaborate_memory(m, "beats", beats, self.arrived, self.share, read)
         self._elaborate_memory(m, "states", states, self.hashed, self.states, read)
         m.d.sync += [
-            # Whether there is one more than the one that goes, if one does.
+            # Whether another beat follows the beat that leaves, if one leaves.
             pops.eq(room & ~more[-1] & (more.any() | ~pops)),
             more.eq(more + self.arrived - pops),
             self.left.eq(pops),
@@ -171,9 +171,9 @@ class Distributor(wiring.Component):
         return m
 
     def _elaborate_credit(self, m, shard):
-        """Return whether a shard has places for all entries that may still be on their way.
+        """Return whether a shard has places for all entries that may be in transit.
 
-        A place is that of the entry that the shard takes apart, which has left its queue.
+        One place is the entry that the shard splits into steps; it has left the queue.
         """
         change = Signal(signed(2), name=f"change{shard}")
         left = Signal(signed(self.PLACES.bit_length() + 1), name=f"left{shard}",
@@ -191,7 +191,7 @@ class Distributor(wiring.Component):
         return left >= 0
 
     def _elaborate_memory(self, m, name, memory, comes, value, read):
-        """Write what comes into a memory, word after word."""
+        """Write arriving values into a memory, word after word."""
         written = Signal(range(self.depth), name=f"{name}_written")
         with m.If(comes):
             m.d.sync += written.eq(successor(written))
@@ -205,7 +205,7 @@ class Distributor(wiring.Component):
             self._wrong.append(watch_count(m, written, f"{name}_written", more=comes))
 
     def _elaborate_entry(self, m, shard, share, goes):
-        """Give a shard its entry, from registers of its own.
+        """Drive the entry of a shard from separate registers.
 
         Synthesis cannot share them, because each shard loads them separately.
         """

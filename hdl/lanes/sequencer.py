@@ -1,4 +1,4 @@
-"""Entries of a shard, and the steps that they are taken apart into."""
+"""Entries of a shard, and the steps into which they are split."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -20,21 +20,21 @@ class RingCommand(Enum, shape=2):
 
 
 def steps_layout(lanes):
-    """Steps of an entry in their order: `lanes` for the turn, else a lane; and which exist."""
+    """Return the layout of an entry's steps, in order: a turn (`lanes`) or a lane; and a mask."""
     return data.StructLayout(
         {"codes": data.ArrayLayout(range(lanes + 1), lanes + 1), "more": lanes}
     )
 
 
 def ordered_steps(m, wanted):
-    """Return the steps of an entry, as a value of `steps_layout`, a cycle later.
+    """Return the steps of an entry, as a value of `steps_layout`, one cycle later.
 
     Parameters
     ----------
     m : Module
-        Gets the registers between the lanes' steps and that of the turn, which comes first.
+        Gets the registers between the steps of the lanes and of the turn, which comes first.
     wanted : Value
-        A bit for each lane, and the highest for the turn.
+        A bit for each lane; the highest bit is the turn.
     """
     lanes = len(wanted) - 1
     of_lanes = data.StructLayout(
@@ -56,12 +56,12 @@ def ordered_steps(m, wanted):
 
 
 class Entry(data.StructLayout):
-    """Work that a beat gives to one shard.
+    """Work of a beat for one shard.
 
-    Members: for each lane whether it has an operation here (``items``), and
-    its ``query`` and ``insert``; ``shifts``, the lane whose insertion the ring
-    turns for, wherever its key belongs; ``turn`` (`RingCommand`); ``waits``, whether
-    there is a shift of either kind; ``slot``, the number of the beat.
+    Members: for each lane whether it has an operation here (``items``), and its ``query`` and
+    ``insert``; ``shifts``, the lane whose insertion turns the ring, in any shard; ``turn``
+    (`RingCommand`); ``waits``, whether there is a shift of either kind; ``slot``, the number of
+    the beat.
     """
 
     def __init__(self, *, lanes, slots):
@@ -79,9 +79,9 @@ class Entry(data.StructLayout):
 
 
 class OrderedEntry(data.StructLayout):
-    """An `Entry`, with its ``steps``, as `steps_layout` has them.
+    """An `Entry` with its ``steps`` as a `steps_layout`.
 
-    ``query`` and ``insert`` are those of ``items`` alone.
+    ``query`` and ``insert`` are only for ``items``.
     """
 
     def __init__(self, entry):
@@ -101,18 +101,18 @@ class Sequencer(wiring.Component):
     entry : StructLayout
         Layout of an entry of the queue.
     clear_words : int
-        Cycles that clearing the spare takes.
+        Cycles to clear the spare.
 
     Members
     -------
     i : In(stream.Signature(OrderedEntry))
     takes : Out(1)
-        The step is the first of another entry.
+        The step is the first step of another entry.
     lane : Out(range(lanes))
     control : Out(Control)
         Flags of the step, `LATENCY` cycles after `lane`. All low without a step.
     last : Out(1)
-        With `control`: the entry is done.
+        With `control`: the entry is complete.
     slot : Out
         With `control`: slot of the entry.
     of_lane : Out(lanes)
@@ -122,7 +122,7 @@ class Sequencer(wiring.Component):
     LATENCY = STEP_LATENCY
 
     SETTLE = 6
-    """Cycles for which a step waits at least, if it must be known whether the spare is clean."""
+    """Minimum wait of a step that depends on a clean spare, in cycles."""
 
     def __init__(self, *, entry, clear_words):
         self._entry = entry
@@ -149,7 +149,7 @@ class Sequencer(wiring.Component):
         entry = Signal(self._entry, init={"turn": RingCommand.CLEAR})
         first = Signal(init=1)
         blocked = Signal()
-        # An entry is taken, or would be: the step is the last of its entry, and goes.
+        # An entry is taken, or would be: the step is the last of its entry, and leaves.
         load = Signal(init=1)
         goes = Signal()
         # Whether the step is a clear, which is always the first of its entry.
@@ -175,14 +175,14 @@ class Sequencer(wiring.Component):
         turns = self._elaborate_step(m, entry, codes[0], there, goes, first)
         m.d.comb += timer.start.eq(turns)
         opens = self._elaborate_wait(m, timer, blocked, load, goes & clears)
-        # What `~there[1] & ~blocked` is in the next cycle.
+        # The value of `~there[1] & ~blocked` in the next cycle.
         more = self.i.valid & (steps.more[0] | self.i.p.waits)
         stays = Mux(blocked, opens & ~there[1], ~clears & ~there[2])
         m.d.sync += load.eq(Mux(load, ~clears & ~more, stays))
         return m
 
     def _elaborate_step(self, m, entry, code, there, goes, first):
-        """Decode the step; return whether it turns the ring, four cycles later."""
+        """Decode the step; return, four cycles later, whether it turns the ring."""
         lanes = self._lanes
         code = registered(m, code, "code_late")
         acts = registered(m, there[0] & goes, "acts")
@@ -208,11 +208,11 @@ class Sequencer(wiring.Component):
         return turns
 
     def _elaborate_wait(self, m, timer, blocked, load, clears):
-        """Say when the next step must wait: its turn comes when the spare is clean.
+        """Decide when the next step must wait until the spare is clean.
 
         Return whether the wait ends.
         """
-        # By then the timer knows of the step before.
+        # By then the timer reflects the previous step.
         aged = Signal(self.SETTLE)
         opens = Signal()
         m.d.sync += [

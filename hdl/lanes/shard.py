@@ -19,8 +19,8 @@ from .sequencer import Entry, OrderedEntry, RingCommand, Sequencer, ordered_step
 class Shard(wiring.Component):
     """Queue, pipeline and results of a shard.
 
-    A shard accepts an entry in any cycle. The component in front of it must count the entries: at
-    most `DEPTH` fit. Entries take effect in order, and so do the lanes of each entry.
+    A shard accepts an entry in any cycle. The previous component must count the entries: at most
+    `DEPTH` fit. Entries take effect in order, and so do the lanes of each entry.
 
     Parameters
     ----------
@@ -29,29 +29,29 @@ class Shard(wiring.Component):
     number : int
         Index of the shard.
     slots : int
-        Beats that may be under way.
+        Maximum number of beats in flight.
 
     Members
     -------
     valid : In(1)
-        An entry comes.
+        An entry arrives.
     entry : In(Entry)
     states : In(64 * lanes)
         State of each lane.
     taken : Out(1)
         An entry has left the queue.
     done : Out(count_bits(slots))
-        Entries that are done, modulo a power of two. Their results can be read.
+        Number of finished entries, modulo a power of two. Their results can be read.
     slot : In
         Slot whose results are read.
     results : Out(lanes * verdict bits)
         For each lane ``seen``, then ``age``, if the shard performed its operation; `latency`
         cycles after `slot`.
     upset : Out(1)
-        If memories are protected: as `fault` of a `lately.hdl.control.CoreSignature`.
+        With protected memories only: as `fault` of a `lately.hdl.control.CoreSignature`.
     illegal : Out(1)
-        If the unit checks its state: the state of the ring or queue is illegal, or a count of
-        entries is wrong.
+        With self-check only: the state of the ring or queue is illegal, or a count of entries is
+        wrong.
 
     Raises
     ------
@@ -62,7 +62,7 @@ class Shard(wiring.Component):
     DEPTH = SHARD_PLACES
 
     WAY_IN = 4
-    """Cycles from `valid` until the queue has the entry."""
+    """Cycles from `valid` until the queue holds the entry."""
 
     def __init__(self, *, profile, number, slots):
         spec = profile.spec
@@ -82,7 +82,7 @@ class Shard(wiring.Component):
         self._ordered = OrderedEntry(self._entry)
         self._verdict_bits = len(self._core.verdict.as_value())
         shape = {"depth": slots, "width": self._verdict_bits}
-        # The slot comes from the middle of the chip to all corners.
+        # The slot travels from the middle of the chip to all corners.
         where = {"number": number, "memories": spec.shards, "far": True}
         self._memories = [
             PagedMemory(**shape, **where, copies=profile.votes) for _ in range(spec.lanes)
@@ -155,9 +155,9 @@ class Shard(wiring.Component):
         return m
 
     def _elaborate_arrival(self, m):
-        """Order the steps of an entry; return when the queue gets it next, and the entry."""
+        """Order the steps of an entry; return when the queue receives it, and the entry."""
         pipeline = Pipeline(m)
-        # The way to a corner of the chip takes a cycle.
+        # The path to a corner of the chip takes one cycle.
         first = pipeline.enter(self.entry, "first").at(1)
         wanted = pipeline.register(
             "wanted",
@@ -177,11 +177,11 @@ class Shard(wiring.Component):
         return pipeline.enter(self.valid, "arrived").at(entry.stage - 1).value, entry.value
 
     def _elaborate_states(self, m, pipeline, sequencer):
-        """Keep the states of each entry until their turn; return that of a step."""
+        """Store the states of each entry until their turn; return the state of a step."""
         written = Signal(range(self.DEPTH))
-        # The clear after reset comes before the first entry.
+        # The clear after reset precedes the first entry.
         read = Signal(range(self.DEPTH), init=self.DEPTH - 1)
-        # As enables, whose ways are shorter than those through a carry.
+        # As enables, whose paths are shorter than paths through a carry.
         with m.If(self.valid):
             m.d.sync += written.eq(successor(written))
         with m.If(sequencer.takes):
@@ -200,14 +200,14 @@ class Shard(wiring.Component):
                 states.value.eq(self.states.word_select(number, STATE_BITS)),
                 states.read_address.eq(read),
             ]
-            # The place changes in the cycle after a step.
+            # The address changes in the cycle after a step.
             stage = 1 + states.latency
             words.append(pipeline.enter(states.word, f"state_of{number}", stage=stage))
         lane = pipeline.enter(sequencer.lane, "lane").at(stage)
         return pipeline.select(words, lane, "state").settled()
 
     def _elaborate_results(self, m, pipeline, sequencer, stage):
-        """Write each verdict where its lane and slot belong, and count the entries."""
+        """Write each verdict to its lane and slot, and count the entries."""
         core = self._core
         slot, lane, last = (
             pipeline.enter(getattr(sequencer, name), name, stage=sequencer.LATENCY)

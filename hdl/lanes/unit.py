@@ -21,40 +21,39 @@ from .shard import Shard
 class LaneUnit(BaseUnit):
     """Unit that accepts several keys per cycle for one common window. See `BaseUnit`.
 
-    A beat holds an operation for each lane. Operations take effect beat by
-    beat and lane by lane, each as if those before it had finished: the outcome
-    is that of the golden model for the same sequence, in every verdict and
-    every bit of memory. Every beat gives one answer, in order.
+    A beat holds an operation for each lane. Operations take effect beat by beat and lane by lane,
+    each as if all earlier operations had finished. The outcome equals the golden model's for the
+    same sequence, in every verdict and every bit of memory. Every beat has one answer, in order.
 
-    Keys are spread over ``spec.shards`` shards by their hash; a shard performs
-    one operation per cycle. The ring turns in all shards at the same place of
-    the order. `i.ready` falls while too many operations wait for one shard,
-    while clearing lags behind, and while answers are not taken. An operation
-    on a key that an earlier lane of its beat inserts needs no shard; its
-    outcome is known. A stream of one key thus flows at full rate.
+
+    The hash distributes the keys over ``spec.shards`` shards. A shard performs one operation per
+    cycle. The ring turns in all shards at the same position in the sequence. `i.ready` is low
+    while too many operations wait for one shard, while clearing lags behind, and while answers are
+    not taken. An operation on a key that an earlier lane of its beat inserts needs no shard,
+    because its outcome is known. So a stream of one key runs at full rate.
 
     Latency `latency` cycles from acceptance to answer, or less than `poll` more, if nothing
-    waits. A `generation` below `minimum_generation` counts as that.
+    waits. A `generation` below `minimum_generation` acts as `minimum_generation`.
 
-    A secret applies from the next beat on that begins with a CLEAR and is accepted at least
-    `SECRET_LEAD` cycles later, or, in place of one that has waited as long, is accepted in the same
-    cycle or later. From its acceptance to that of this beat the unit takes a beat in `SECRET_PACE`
-    cycles.
+    A secret applies from the next beat that starts with a CLEAR and is accepted at least
+    `SECRET_LEAD` cycles later. If the secret replaces one that has waited this long, the beat may
+    be accepted in the same cycle. From the acceptance of the secret to this beat, the unit accepts
+    one beat per `SECRET_PACE` cycles.
 
     Parameters
     ----------
     profile : RingProfile
-        What to build; must pass `check_buildable`, and have several lanes.
+        Figures of the unit; must pass `check_buildable`, and have several lanes.
     """
 
     LAG = 8
-    """Cycles from an acceptance until `i.ready` knows of it, and two to spare."""
+    """Cycles from an acceptance until `i.ready` depends on it, and two to spare."""
 
     SECRET_LEAD = Secrets.LEAD + 2
-    """Cycles from a secret's acceptance to that of the first clear that brings it in."""
+    """Cycles from the acceptance of a secret to the first clear that activates the secret."""
 
     SECRET_PACE = 1 << (SECRET_SETTLE + SipHash.HOLD - 1).bit_length()
-    """Cycles between two beats while a secret waits: keys of the one before need theirs so long."""
+    """Cycles between two beats while a secret waits; earlier keys need their secret this long."""
 
     def __init__(self, profile):
         spec, check, slots = profile.spec, profile.self_check, profile.lane_slots
@@ -93,7 +92,7 @@ class LaneUnit(BaseUnit):
 
     @property
     def poll(self):
-        """Cycles within which an answer that is ready is found."""
+        """Maximum cycles until a finished answer is found."""
         return self._collector.poll
 
     def elaborate(self, platform):
@@ -144,7 +143,7 @@ class LaneUnit(BaseUnit):
         return m
 
     def _elaborate_check(self, m, accepted, credits):
-        """Return values by which parts of the unit tell of what is wrong."""
+        """Return flags of errors in the parts of the unit."""
         illegal = [shard.illegal for shard in self._shards]
         illegal += [watch_credits(m, one, name) for name, one in credits.items()]
         parts = (self._dispatcher, self._distributor, self._collector)
@@ -169,13 +168,13 @@ class LaneUnit(BaseUnit):
             ]
 
     def _elaborate_secrets(self, m):
-        """Bring in the secrets with the clears; return whether a beat may come, as to them."""
+        """Activate secrets with clears; return whether the secrets allow another beat."""
         m.submodules.secrets = secrets = self.secrets
         pace = Signal(range(self.SECRET_PACE))
         m.d.sync += pace.eq(Mux(secrets.waits, pace + 1, 0))
         wiring.connect(m, wiring.flipped(self.secret), secrets.i)
         m.d.comb += [
-            # A clear takes effect as it arrives.
+            # A clear takes effect when it arrives.
             secrets.clears.eq(self._dispatcher.cleared),
             secrets.cleared.eq(self._dispatcher.cleared),
             self._dispatcher.secret.eq(secrets.secret0),

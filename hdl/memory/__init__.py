@@ -1,1 +1,1 @@
-"""Memories of segments and words, one variant per device family."""
+"""Memories of segments and words, with variants for device families."""

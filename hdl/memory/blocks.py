@@ -1,4 +1,4 @@
-"""Segment memories of explicit block RAMs: what those of all vendors share."""
+"""Segment memories of explicit block RAMs: the part that all vendors share."""
 
 from abc import ABC, abstractmethod
 from functools import partial
@@ -12,7 +12,7 @@ from .segment import SegmentMemory
 
 
 class BlockSegmentMemory(SegmentMemory):
-    """Segment memory of explicit block RAMs: one port reads a word, another then sets a bit.
+    """Segment memory of explicit block RAMs: one port reads a word, another port sets a bit later.
 
     If two successive cycles access the same bit, the read coincides with the write. A comparator
     detects this and reports the bit as set, so the result of such a read does not matter. The
@@ -29,9 +29,9 @@ class BlockSegmentMemory(SegmentMemory):
 
     VARIANT: str
     READ_CYCLES = 1
-    """From the address at a block to its word."""
+    """Cycles from the address at a block to its word."""
     STRICT = False
-    """Whether nothing depends on any bit of a word while another port writes a bit of it."""
+    """Whether no result depends on a word while another port writes a bit of the word."""
 
     def __init__(self, **parameters):
         super().__init__(**parameters)
@@ -73,7 +73,7 @@ class BlockSegmentMemory(SegmentMemory):
                 words.append(pipe.enter(word, f"word{name}", stage=read + self.READ_CYCLES))
         words = self._known(m, pipe, words, address, self._setting(pipe, set, clear), clear)
         bits = [word[bit] for word in words for bit in range(self._width)]
-        # As the access before has left it.
+        # As after the previous access.
         same = None
         if not self.STRICT:
             same = self._same_bit(pipe, address, self._setting(pipe, set, clear))
@@ -83,32 +83,32 @@ class BlockSegmentMemory(SegmentMemory):
         return m
 
     def _split(self, address):
-        """Separate an address into place within a block, column and row."""
+        """Separate an address into place within a block, column, and row."""
         columns, _, low = self._grid
         high = low + columns.bit_length() - 1
         inside = Cat(address[:low], address[high:])
         return inside[: self._inside_bits], address[low:high], inside[self._inside_bits :]
 
     def _digits(self, address):
-        """Separate an address into what selects a bit of a block's word, and the rest."""
+        """Separate an address into the selection of a bit in a word, and the rest."""
         low = self._width.bit_length() - 1
         return address[:low], address[low:]
 
     def _number(self, address):
-        """Return which bit of the words of all blocks an address selects."""
+        """Return the number of the selected bit among the words of all blocks."""
         _, column, row = self._split(address)
         return Cat(self._digits(address)[0], column, row)
 
     def _known(self, m, pipe, words, address, setting, clear):
-        """Return the words as the access before has left them, but for the bit that is compared."""
+        """Return the words after the previous access, except for the bit that is compared."""
         return self._kept(m, pipe, words, address, setting) if self.STRICT else words
 
     def _setting(self, pipe, set, clear):
-        """Return whether a bit is set, a cycle behind the address at the memory."""
+        """Return whether a bit is set, one cycle behind the address at the memory."""
         return set.at(self._address_registers + 1)
 
     def _kept(self, m, pipe, words, address, setting):
-        """Return the words, of which one that met a write is that of the access before."""
+        """Return the words; a word that was read during a write is replaced by the previous one."""
         repeated = self._same_word(pipe, address, setting)
         added = 1 << self._digits(address.at(repeated.stage + 1).value)[0]
         known = []
@@ -122,7 +122,7 @@ class BlockSegmentMemory(SegmentMemory):
         return known
 
     def _agreeing(self, pipe, address, part, join):
-        """Return flags of the pairs of bits in which the access before agrees, joined."""
+        """Return joined flags of the address bits that equal those in the previous access."""
         before = address.at(self._address_registers + 1).value
 
         def compare(address):
@@ -133,10 +133,10 @@ class BlockSegmentMemory(SegmentMemory):
         return pipe.combine("same", compare, address.at(self._address_registers))
 
     def _same_word(self, pipe, address, setting):
-        """Return whether the access before sets a bit of the same word."""
+        """Return whether the previous access sets a bit of the same word."""
 
         def join(pairs):
-            # A reset of the register takes no input of a table.
+            # The reset of the register uses no input of a LUT.
             return *pairs[:-1], Mux(setting.value, pairs[-1], 0)
 
         flags = self._agreeing(pipe, address, lambda address: self._digits(address)[1], join)
@@ -144,15 +144,15 @@ class BlockSegmentMemory(SegmentMemory):
         return pipe.register("repeated", lambda flags: flags.all(), flags)
 
     def _same_bit(self, pipe, address, setting):
-        """Return flags, both or the only one set if the access before sets the same bit."""
+        """Return flags that are all set if the previous access sets the same bit."""
         own = -(-(len(address) - self._shared_bits) // 2)
-        # As many as the table that selects the bit has inputs for.
+        # As many flags as the LUT that selects the bit has free inputs.
         kept = 2 if own == 2 and self._shared_bits else 1
 
         def join(pairs):
             pairs.append(setting.value)
             flags = pairs[:own] + _all_of_four(pairs[own:]) if kept == 2 else _all_of_four(pairs)
-            # What resets the others is kept inverted, as the reset wants it.
+            # Flags that reset the others are stored inverted.
             return *flags[:kept], *(~flag for flag in flags[kept:])
 
         flags = self._agreeing(pipe, address, lambda address: address, join)
@@ -167,17 +167,17 @@ class BlockSegmentMemory(SegmentMemory):
         return pipe.register("repeated", remaining, flags)
 
     def _select(self, pipe, values, address, same):
-        """Return one of the bits, after as many stages as the latency leaves.
+        """Return the selected bit, after the remaining stages of the latency.
 
-        It is set, too, if all the flags `same` are, unless that is None.
+        The result is also set if all flags `same` are set, unless `same` is None.
         """
         stage = pipe.stage(*values)
         number = pipe.combine("number", self._number, address.at(stage))
         for clocks in range(self.latency - self._far - stage, 0, -1):
             count = -(-len(number) // clocks)
             digits, number = number[:count], number[count:]
-            # Where there are several digits, the last chooses what is not zeroed: two tables of
-            # four inputs. As a multiplexer it would become a reset, which registers must share.
+            # If there are several digits, the last digit selects between halves of which one is
+            # zero, in two LUTs. A multiplexer would become a reset, which registers share.
             for digit in range(min(count, max(1, count - 1))):
                 values = [
                     pipe.combine("bit", Mux, digits[digit], one, zero)
@@ -190,7 +190,7 @@ class BlockSegmentMemory(SegmentMemory):
                 ]
             elif clocks == 1:
                 values, same = [_or_all(pipe, *values, same)], None
-            # The highest of those to come is such a reset, if it leaves one to choose by.
+            # The highest remaining digit is such a reset, if another digit remains for selection.
             reset = clocks > 1 and len(number) > 1
             highest = number[len(number) - 1] if reset else None
             values = _stored(pipe, f"bit{clocks}", values, highest)
@@ -205,12 +205,12 @@ class BlockSegmentMemory(SegmentMemory):
 
 
 def _masked(own, digit, value):
-    """Return a value, or 0 where a digit is not its own."""
+    """Return a value, or 0 if a digit differs from the expected one."""
     return value & (digit == own)
 
 
 def _stored(pipe, name, values, highest):
-    """Return values from registers, which a digit resets in the half that is not its own."""
+    """Return registered values; a digit resets the half that it does not select."""
     stored = []
     for index, value in enumerate(values):
         upper = index >= len(values) // 2
@@ -222,27 +222,27 @@ def _stored(pipe, name, values, highest):
 
 
 def _or_all(pipe, value, flags):
-    """Return whether a value, or all of the flags, are set; the value if there are none."""
+    """Return whether a value, or every flag, is set; the value alone if there are no flags."""
     if flags is None:
         return value
     return value | pipe.combine("all", lambda flags: flags.all(), flags.at(value.stage))
 
 
 def _all_of_four(flags):
-    """Return whether all flags are set of each group of as many as a table has inputs."""
+    """Return one flag for each group of four flags: whether the whole group is set."""
     return [Cat(flags[at : at + FAN_IN]).all() for at in range(0, len(flags), FAN_IN)]
 
 
 class DualPortSegmentMemory(BlockSegmentMemory, ABC):
     """Segment memory of true dual-port block RAMs: port A reads or clears, port B sets bits.
 
-    Nothing is set in the cycle of a clear, which may have passed the bit already: the ports never
+    A clear blocks all writes of single bits, which it may have passed already. So the ports never
     write the same bit.
     """
 
     def _setting(self, pipe, set, clear):
         clearing = clear.at(self._address_registers - 1).value
-        # As a reset, which takes no table.
+        # As a reset, which uses no LUT.
         return pipe.register(
             "setting", lambda set: Mux(clearing, 0, set), set.at(self._address_registers)
         )

@@ -1,7 +1,7 @@
-"""Memory of whole cells: one port reads, the other reads or writes, each in every cycle.
+"""Memory of whole cells: one port reads, the other port reads or writes, in every cycle.
 
 Every variant has the signature of `CellMemory`. Except for undefined words, all variants behave
-alike at their ports, cycle by cycle.
+identically at their ports in every cycle.
 """
 
 from amaranth.hdl import Module

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 from ..latencies import VOTE_LATENCY
 
 DIGIT = 4
-"""Bits of a word that are compared, or added up, in a cycle."""
+"""Bits of a word that are compared, or combined, per cycle."""
 
 
 class Copies(wiring.Component):
@@ -25,30 +25,30 @@ class Copies(wiring.Component):
     copies : list of Component
         Two or three memories of one signature.
     answers : sequence of str
-        Outputs of each that are compared; the others are high if those of all copies are.
+        Voted outputs of each copy. Any other output is high if it is high in all copies.
     latency : int
-        Of a copy, which the vote adds `registers` to.
+        Latency of a copy; the vote adds `registers`.
     registers : int
         1, or 0 if a register follows.
     writes : str, optional
-        Input with which a copy is written, if one alone can be.
+        Write enable of a copy, if single copies can be written.
 
     Members
     -------
-    As those of the copies, and:
+    Members of a copy, and:
 
     upset : Out
-        With the `answers`, for each whether the copies differ in it; without registers, for each
-        copy but the first, in which bits it differs from that. It means nothing where the answer
-        itself is undefined.
+        One flag for each of the `answers`: whether the copies differ. Without registers, one mask
+        for each copy except the first: the bits that differ from the first copy. Undefined while
+        the answer is undefined.
     mend : In(len(copies))
-        If there is an input with which copies are written: a bit for each copy that is written in
-        this cycle, whatever that input says.
+        With `writes` only: a bit for each copy that is written in this cycle, independent of the
+        write enable.
 
     Raises
     ------
     ValueError
-        If there are not two copies or three.
+        If the number of copies is not 2 or 3.
     """
 
     def __init__(self, copies, *, answers, latency, registers=VOTE_LATENCY, writes=None):
@@ -59,7 +59,7 @@ class Copies(wiring.Component):
         self._writes = writes
         self.latency = self.LATENCY = latency + registers
         self._others = len(copies) - 1
-        # Where what is told of each answer begins.
+        # Position of the flags of each answer.
         self._places, bits = {}, 0
         for name in answers:
             self._places[name] = bits
@@ -93,9 +93,9 @@ class Copies(wiring.Component):
         return m
 
     def unlike(self, name):
-        """Return for each copy but the first whether it differs from that, in groups of bits.
+        """Return for each copy except the first whether it differs from the first, by bit group.
 
-        Only without registers.
+        Without registers only.
 
         Parameters
         ----------
@@ -139,7 +139,7 @@ def protected(build, *, copies, answers, latency=None, **options):
     Parameters
     ----------
     build : callable
-        Takes nothing; returns a memory.
+        Takes no argument; returns a memory.
     copies : int
         1 for a single memory.
     answers, latency, options

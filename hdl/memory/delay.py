@@ -1,4 +1,4 @@
-"""Values that wait in LUTs instead of registers."""
+"""Delay lines in LUT memory instead of registers."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import memory, wiring
@@ -16,7 +16,7 @@ class DelayLine(wiring.Component):
     Parameters
     ----------
     width, cycles : int
-        At least 1, and at least 2 and at most `PAGE_WORDS` + 1.
+        `width` at least 1; `cycles` from 2 to `PAGE_WORDS` + 1.
 
     Members
     -------

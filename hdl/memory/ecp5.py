@@ -10,16 +10,16 @@ from .map import BLOCK_KINDS, cell_columns
 class ECP5SegmentMemory(DualPortSegmentMemory):
     """Segment memory of DP16KD block RAMs in NORMAL mode.
 
-    Words come through the block's output register, which no synthesis infers and which takes the
-    clock-to-output time of the memory off the path.
+    Words use the block's output register, which synthesis does not infer. The register removes the
+    clock-to-output time of the memory from the path.
     """
 
     VARIANT = "ecp5"
     READ_CYCLES = 2
 
     def _instance(self, *, word_address, word, clear, bit_address, set):
-        # Bytes have nine bits, of which single bits do not reach the last; in wide words the
-        # lowest address bits enable bytes.
+        # Bytes have nine bits; single bits never use the ninth. In wide words the lowest address
+        # bits enable bytes.
         enable = {8: Const(1, 3), 16: Const(3, 4)}.get(
             len(word), Const(0, len(word).bit_length() - 1)
         )
@@ -33,14 +33,14 @@ class ECP5SegmentMemory(DualPortSegmentMemory):
 
 
 class ECP5CellMemory(CellMemory):
-    """Cell memory of DP16KD block RAMs in NORMAL mode; each holds some bits of all words.
+    """Cell memory of DP16KD block RAMs in NORMAL mode; each block holds some bits of all words.
 
-    So no multiplexer follows the block RAMs. Both ports use the output register of the block.
+    No multiplexer follows the block RAMs. Both ports use the output register of the block.
 
     Raises
     ------
     ValueError
-        If there are more words than a block has bits.
+        If there are more words than a block can hold.
     """
 
     def __init__(self, *, depth, width):
@@ -52,7 +52,7 @@ class ECP5CellMemory(CellMemory):
     def elaborate(self, platform):
         m = Module()
         bits = cell_columns(self._depth)
-        # The lowest address bits of bytes enable them.
+        # For words of bytes, the lowest address bits are byte enables.
         low = Const({18: 3, 9: 1}.get(bits, 0), (bits - 1).bit_length() - (bits > 8))
         for at in range(0, self._width, bits):
             ports = {f"i_DIB{index}": bit for index, bit in enumerate(self.value[at : at + bits])}

@@ -8,13 +8,13 @@ from .blocks import DualPortSegmentMemory
 class GowinSegmentMemory(DualPortSegmentMemory):
     """Segment memory of DPB block RAMs; no port reads and writes in the same cycle.
 
-    The block's output register works with words of 32 bits only and is not used.
+    The output register of the block supports only words of 32 bits and is not used.
     """
 
     VARIANT = "gowin"
 
     def _instance(self, *, word_address, word, clear, bit_address, set):
-        # In a word of 16 the two lowest address bits enable the two bytes.
+        # In a word of 16 bits the two lowest address bits enable the two bytes.
         lowest = Const(0b11 if len(word) == 16 else 0, len(word).bit_length() - 1)
         return Instance(
             "DPB",

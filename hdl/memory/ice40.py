@@ -28,7 +28,7 @@ class ICE40SegmentMemory(BlockSegmentMemory):
         return address[3:4], Cat(address[:3], address[4:])
 
     def _known(self, m, pipe, words, address, setting, clear):
-        """Beside bits that the access before has set, its word may just be zeroed."""
+        """Return the words; unlike the base, the previous access may also have zeroed a word."""
         read = self._address_registers
         before, cleared = (value.at(read + 1).value for value in (address, clear))
         low = max(4, self._clear_bits.bit_length() - 1)
@@ -59,8 +59,8 @@ class ICE40SegmentMemory(BlockSegmentMemory):
         )
         inside = Cat(self._split(address.value)[0], Const(0, 12))[:12]
         written = self._split(address.at(read + 1).value)[0][4:]
-        # Where pairs are read, a word's halves answer side by side, and three high address bits
-        # choose the bit within both.
+        # If pairs are read, the halves of a word answer in parallel, and three high address bits
+        # select the bit in both.
         pair = Cat(Signal(3), word[0], Signal(7), word[1], Signal(4))
         return Instance(
             "SB_RAM40_4K",

@@ -1,7 +1,7 @@
 """Memory map of a filter: its physical memories, and the position of each cell.
 
-Replay, benches, netlists and the floorplan locate a unit's memory here, and the memories take
-their shape from here. This module does not import Amaranth.
+Replay, benches, netlists and the floorplan locate a unit's memories with this map, and the
+memories take their shape from it. This module does not import Amaranth.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,7 +18,7 @@ from ..latencies import BANK_COLUMNS, BANK_ROWS, BLOCK_CLEAR_BITS, PROTECTIONS, 
 
 
 class BlockKind(NamedTuple):
-    """A kind of block RAM: its cell, its capacity in bits, and the width of its widest word."""
+    """A kind of block RAM: cell type, capacity in bits, and width of the widest word."""
 
     cell: str
     bits: int
@@ -30,31 +30,31 @@ BLOCK_KINDS = {
     "ice40": BlockKind("SB_RAM40_4K", 1 << 12),
     "gowin": BlockKind("DPB", 1 << 14),
 }
-"""Block RAMs by the variants of the segment memory that instantiate them."""
+"""Block RAMs, by the segment memory variants that instantiate them."""
 
 
 CELL_VARIANTS = ("portable", "ecp5")
-"""Variants of the memory of cells."""
+"""Variants of cell memories."""
 
 
 def cell_columns(depth: int) -> int:
-    """Return the bits of each cell that one DP16KD holds of a memory of so many cells.
+    """Return the bits of each cell in one DP16KD, for a memory with this many cells.
 
     Parameters
     ----------
     depth : int
-        Cells: at most the bits of a block, less its ninth ones.
+        Number of cells; at most the bits of a block without its ninth bits.
     """
     bits = min(16, BLOCK_KINDS["ecp5"].bits // depth)
     return bits + bits // 8
 
 
 PORTABLE = ("portable", "portable-registered")
-"""Variants of the segment memory that synthesis infers: without and with an output register."""
+"""Segment memory variants that synthesis infers: without and with an output register."""
 
 
 STRICT = "-strict"
-"""End of the name of a variant that uses no bit of a word of which another port writes a bit."""
+"""Suffix of variants that never use a word while another port writes a bit of the word."""
 
 BLOCK_KINDS |= {f"{name}{STRICT}": kind for name, kind in BLOCK_KINDS.items()}
 
@@ -66,14 +66,14 @@ class PhysicalMemory:
     Attributes
     ----------
     path : tuple of str
-        Names of the submodules from the unit to the memory. The last is that of an
-        array of words, or of a block RAM if there is a `cell`.
+        Names of the submodules from the unit to the memory. The last name is an array of words,
+        or a block RAM if there is a `cell`.
     words, width : int
-        Words that are used, and bits of each.
+        Used words, and bits of each word.
     cell : str
-        Type of the block RAM; empty for an array whose place the synthesis tool decides.
+        Type of the block RAM; empty for an array that the synthesis tool maps.
     shard : int
-        Shard that the memory belongs to; 0 in units of one lane.
+        Shard of the memory; 0 in units of one lane.
     """
 
     path: tuple[str, ...]
@@ -88,7 +88,7 @@ Read = Callable[[PhysicalMemory], NDArray[np.bool_]]
 
 
 class Place(NamedTuple):
-    """Position of a cell: number of the memory, word, and lowest bit; integers or arrays."""
+    """Position of a cell: memory number, word, and lowest bit; integers or arrays."""
 
     memory: Any
     word: Any
@@ -97,20 +97,20 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class MemoryMap:
-    """The memories of a store, and the position of each of its cells.
+    """The memories of a store, and the position of each cell.
 
     Attributes
     ----------
     memories : tuple of PhysicalMemory
-        By shard, segment, part, row and column, as far as they are divided so.
+        In the order of shard, segment, part, row and column, where these exist.
     segments, parts, cells : int
         Shape of the bits. In a ring, cells of one bit are numbered as in the golden model's
         `memory`. In the other filters, `parts` are the bits of a cell, lowest first.
     find : callable
         Takes segment, part and cell, integers or arrays; returns the `Place` of the bit.
     decode : callable
-        Takes the bits, as `gather` returns them, and the present time or number of insertions;
-        returns the golden model's `memory`.
+        Takes the bits from `gather` and the current time or number of insertions; returns the
+        golden model's `memory`.
     """
 
     memories: tuple[PhysicalMemory, ...]
@@ -121,14 +121,14 @@ class MemoryMap:
     decode: Callable[[NDArray[np.bool_], int], NDArray[Any]] = lambda bits, now: bits
 
     def view(self, read: Read, now: int = 0) -> NDArray[Any]:
-        """Return what the memories hold as the golden model's `memory`.
+        """Return the contents of the memories as the golden model's `memory`.
 
         Parameters
         ----------
         read : callable
             As for `gather`.
         now : int
-            Ticks or blocks that have passed, of a timing filter; insertions, of a dictionary.
+            For a timing filter, past ticks or blocks; for a dictionary, past insertions.
         """
         return self.decode(self.gather(read), now)
 
@@ -157,12 +157,12 @@ class MemoryMap:
         return found
 
     def copied(self, copies: int) -> "MemoryMap":
-        """Return the map of as many copies as there are, whose cells are those of the first.
+        """Return the map of several copies; the cells are in the first copy.
 
         Parameters
         ----------
         copies : int
-            1 for the map as it is.
+            Number of copies; 1 returns the same map.
         """
         if copies == 1:
             return self
@@ -174,7 +174,7 @@ class MemoryMap:
         return replace(self, memories=memories)
 
     def below(self, *path: str) -> tuple[PhysicalMemory, ...]:
-        """Return the memories as a component sees them that has this store at `path`."""
+        """Return the memories with paths relative to the component at `path`."""
         return tuple(replace(memory, path=(*path, *memory.path)) for memory in self.memories)
 
 
@@ -187,7 +187,7 @@ class BlockGrid(NamedTuple):
     ----------
     columns, rows : int
     low : int
-        Bits of an address below those that choose the column.
+        Address bits below the bits that select the column.
     """
 
     columns: int
@@ -196,7 +196,7 @@ class BlockGrid(NamedTuple):
 
     @classmethod
     def of(cls, *, depth: int, clear_bits: int, block_bits: int) -> "BlockGrid":
-        """Return the grid for a part of `depth` bits of which `clear_bits` are zeroed at a time.
+        """Return the grid for a part of `depth` bits with `clear_bits` zeroed per cycle.
 
         Parameters
         ----------
@@ -238,7 +238,7 @@ def segment_map(variant: str, *, depth: int, clear_bits: int) -> MemoryMap:
         inside = above * (1 << grid.low) + cell % (1 << grid.low)
         row, inside = inside // kind.bits, inside % kind.bits
         word, bit = inside // BLOCK_CLEAR_BITS, inside % BLOCK_CLEAR_BITS
-        # Bytes may have a ninth bit, which is none of ours.
+        # The ninth bits of bytes are unused.
         return Place(row * grid.columns + column, word, bit + bit // 8 * (width > BLOCK_CLEAR_BITS))
 
     words = -(-min(depth // grid.columns, kind.bits) // BLOCK_CLEAR_BITS)
@@ -251,13 +251,13 @@ def segment_map(variant: str, *, depth: int, clear_bits: int) -> MemoryMap:
 
 
 def separate_map(spec: FilterSpec, variant: str) -> MemoryMap:
-    """Return the map of a unit with a memory for each part of each segment, in each shard.
+    """Return the map of a unit with a memory for each part of each segment in each shard.
 
     Parameters
     ----------
     spec : FilterSpec
     variant : str
-        Name of the segment memories' variant.
+        Variant of the segment memories.
     """
     shard_bits = spec.part_bits // spec.shards
     store = segment_map(variant, depth=shard_bits, clear_bits=spec.clear)
@@ -285,7 +285,7 @@ def separate_map(spec: FilterSpec, variant: str) -> MemoryMap:
 
 
 def cell_map(spec: Specification, variant: str) -> MemoryMap:
-    """Return the map of a dictionary's or timing filter's cells, without parity bits.
+    """Return the map of the cells of a dictionary or timing filter, without parity bits.
 
     Parameters
     ----------
@@ -308,7 +308,7 @@ def cell_map(spec: Specification, variant: str) -> MemoryMap:
         number = part * len(blocks) + block
         if variant == "portable":
             return Place(number, cell, within)
-        # Cells of less than a byte leave the ninth bits of bytes alone.
+        # Cells narrower than a byte do not use the ninth bits.
         whole = BANK_COLUMNS if columns >= 9 else BANK_COLUMNS // 9 * 8
         low = cell * columns % whole + within
         return Place(number, cell * columns // whole, low if columns >= 9 else low + low // 8)
@@ -339,7 +339,7 @@ def decoded_ages(spec: Any, bits: NDArray[np.bool_], now: int) -> NDArray[np.int
 def decoded_entries(spec: Any, bits: NDArray[np.bool_], now: int) -> NDArray[np.int64]:
     """Return the entries of a dictionary after `now` insertions, shape (2, columns, rows).
 
-    They are the age plus 1 and the rest of the live entry in each cell, or 0.
+    An entry is the rest of the live key together with its age plus 1; 0 for a free cell.
 
     Parameters
     ----------
@@ -355,7 +355,7 @@ def decoded_entries(spec: Any, bits: NDArray[np.bool_], now: int) -> NDArray[np.
 
 
 def _numbers(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """Return the numbers whose bits are along the middle axis, lowest first."""
+    """Return the numbers with their bits along the middle axis, lowest first."""
     values = np.uint64(1) << np.arange(bits.shape[1], dtype=np.uint64)
     numbers: NDArray[np.uint64] = np.tensordot(values, bits.astype(np.uint64), axes=(0, 1))
     return numbers
@@ -372,7 +372,7 @@ def memory_map(
     Parameters
     ----------
     spec : Specification
-        Of a family with hardware.
+        Specification of a family with hardware.
     memory, protect : str
         As for `lately.hdl.build.filter_unit`.
     """
@@ -383,7 +383,7 @@ def memory_map(
 
 
 def floorplan_groups(memories: Iterable[PhysicalMemory]) -> tuple[tuple[str, ...], ...]:
-    """Return the names of the block RAMs of each shard, with dots, to be laid side by side.
+    """Return the names of the block RAMs of each shard, with dots, for placement side by side.
 
     Parameters
     ----------

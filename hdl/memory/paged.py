@@ -1,4 +1,4 @@
-"""Small memories in LUTs, fast at any depth and width."""
+"""Small memories in LUTs that are fast at any depth and width."""
 
 from functools import lru_cache
 
@@ -14,16 +14,16 @@ from .copies import copy_names, vote
 
 @lru_cache(maxsize=16)
 def address_maps(width):
-    """Return one-to-one maps of addresses to addresses; no two have a bit in common.
+    """Return bijective maps of addresses; no two maps share an address bit.
 
-    The registers of different maps differ, so that synthesis does not merge them. Memories with
-    the same addresses can then be placed far apart.
+    Different maps have different registers, so synthesis does not merge them. Memories with the
+    same addresses can then be placed far apart.
 
     Returns
     -------
     list of (list of int, int)
-        For each bit of the mapped address the bits that it is the sum of, as a
-        mask; and whether all are inverted, as 0 or -1. First those of few bits each.
+        For each mapped address bit: the mask of address bits whose sum it is; and whether all are
+        inverted, as 0 or -1. Maps with small masks come first.
     """
     unused = sorted(range(1, 1 << width), key=lambda mask: (mask.bit_count(), mask))
     maps = []
@@ -45,11 +45,11 @@ def address_maps(width):
 
 
 class PagedMemory(wiring.Component):
-    """Memory in pages, among which two address bits select per cycle.
+    """Memory in pages; two address bits per cycle select among the pages.
 
-    One write and one read per cycle. A read returns writes that precede it by at least two cycles;
-    with `far`, also writes of its own cycle. Latency `latency` cycles from `read_address` to
-    `word`.
+    One write and one read per cycle. A read returns writes at least two cycles earlier; with `far`,
+    also writes of its own cycle. Latency `latency` cycles from `read_address` to `word`.
+
 
     Parameters
     ----------
@@ -58,16 +58,16 @@ class PagedMemory(wiring.Component):
     width : int
         Bits of a word.
     number, memories : int
-        Which of how many memories with the same addresses: each has registers of its own for
-        them, so that they may lie apart.
+        Index and number of the memories with the same addresses. Each memory has separate
+        registers for the addresses, so that memories can be placed far apart.
     far : bool
-        Whether reads come from afar: their addresses have three registers on the way to the
-        pages, where others have one.
+        Whether the read addresses come from far away. They then have three registers instead of
+        one before the pages.
     share : int
-        Bits of all pages, for each place, that share registers for addresses. More do where
+        Bits of all pages, per position, that share address registers. More bits share registers if
         there are too few maps.
     copies : int
-        Of each page, of which a read takes what most have.
+        Copies of each page, with a majority vote.
 
     Members
     -------
@@ -80,7 +80,7 @@ class PagedMemory(wiring.Component):
     Raises
     ------
     TypeError, ValueError
-        As `require_integer`, and if there are more memories than maps.
+        As for `require_integer`, and if there are more memories than maps.
     """
 
     def __init__(self, *, depth, width, number=0, memories=1, far=False, share=64, copies=1):
@@ -124,8 +124,8 @@ class PagedMemory(wiring.Component):
         return m
 
     def _elaborate_group(self, m, group, value):
-        """Store a part of the words; return that of the word that is read."""
-        # Each group has the words in another order.
+        """Store one group of bits of the words; return these bits of the word that is read."""
+        # Each group stores the words in another order.
         low = (self._page - 1).bit_length()
         pipeline = Pipeline(m, levels=2)
         write, written, read = (
@@ -155,7 +155,7 @@ class PagedMemory(wiring.Component):
                     read_port.addr.eq(address.value[:low]),
                 ]
             words.append(
-                # What is read joins the first choice ahead of a register: half as many of those.
+                # The output joins the first choice before a register, which halves the registers.
                 pipeline.enter(
                     vote([read_port.data for _, read_port in ports]),
                     f"page{group}_{number}",
@@ -169,7 +169,7 @@ class PagedMemory(wiring.Component):
         return word.value
 
     def _elaborate_page(self, m, name, width):
-        """Add the copies of a page; return the ports of each, to write and to read."""
+        """Add the copies of a page; return their write and read ports."""
         pages = [memory.Memory(shape=width, depth=self._page, init=[])
                  for _ in range(self._copies)]  # fmt: skip
         ports = []

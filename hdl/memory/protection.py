@@ -1,4 +1,4 @@
-"""Protection of cells against upsets: builds their memory, finds upset cells and repairs them."""
+"""Protection of cells against upsets: build the memory, detect upset cells, repair cells."""
 
 from functools import partial
 from types import MappingProxyType
@@ -11,24 +11,24 @@ from .copies import DIGIT, Copies
 
 
 class CellProtection:
-    """Cells without protection, and the interface of the protections.
+    """Cells without protection; defines the interface of all protections.
 
-    A user builds its memory with `memory`. One cycle after each word of a port, `wrong` says
-    whether the cell is upset. If `lost`, the content of such a cell is unknown, and the user
-    discards it; otherwise the word is already correct. A sweep reads cells at port B and writes
-    the wrong ones as `repair` says.
+    A component builds its memory with `memory`. One cycle after each word of a port, `wrong`
+    reports whether the cell is upset. If `lost`, the content of the cell is unknown and must be
+    discarded; otherwise the word is already correct. A sweep reads cells at port B and writes wrong
+    cells with `repair`.
 
-    The methods of this class find nothing wrong: synthesis removes what depends on them.
+    The methods of this class report no errors; synthesis removes the logic that depends on them.
     """
 
     copies = 1
     """Copies of the memory."""
 
     checked = False
-    """Whether the user stores `parity` in each cell."""
+    """Whether the component stores `parity` in each cell."""
 
     def check_bits(self, held):
-        """Return the bits of the parity of a cell that holds `held` bits; 0 if it stores none.
+        """Return the parity bits of a cell with `held` bits; 0 without parity.
 
         Parameters
         ----------
@@ -42,21 +42,21 @@ class CellProtection:
         Parameters
         ----------
         build : callable
-            As the classes of `lately.hdl.memory.cells`.
+            As for the classes of `lately.hdl.memory.cells`.
         depth, width : int
-            Cells, and bits of each, its parity included.
+            Number of cells, and bits of a cell, including its parity.
         """
         return build(depth=depth, width=width)
 
     def wrong(self, m, memory, port):
-        """Return whether the word of the cycle before belongs to an upset cell.
+        """Return whether the word of the previous cycle belongs to an upset cell.
 
         Parameters
         ----------
         m : Module
             Gets the registers.
         memory : Component
-            As built by `memory`.
+            Memory built by `memory`.
         port : str
             "a" or "b".
         """
@@ -80,9 +80,9 @@ class CellProtection:
         m : Module
             Gets the registers.
         memory : Component
-            As built by `memory`.
+            Memory built by `memory`.
         read : Value, optional
-            The word of the cell is at the port; by default it may be there in each cycle.
+            Whether the word of the cell is at the port; by default in every cycle.
         port : str
             "a" or "b".
         """
@@ -95,31 +95,31 @@ class Parity(CellProtection):
     checked = True
 
     def wrong(self, m, memory, port):
-        """Do as `CellProtection.wrong`."""
+        """See `CellProtection.wrong`."""
         word = getattr(memory, f"{port}_word")
         return ~registered(m, sums(word), f"{port}_sums").xor()
 
     def lost(self, wrong):
-        """Do as `CellProtection.lost`."""
+        """See `CellProtection.lost`."""
         return wrong
 
     def repair(self, m, memory, read=None, *, port="b"):
-        """Do as `CellProtection.repair`."""
+        """See `CellProtection.repair`."""
         wrong = self.wrong(m, memory, port)
         return Repair(self, memory, _kept(m, read)(wrong, "repair_wrong"))
 
 
 class Triplication(CellProtection):
-    """Three copies of the memory, whose vote is the word, and the copy that differs is rewritten.
+    """Three copies of the memory, which vote; a copy that differs is rewritten.
 
-    Only that copy is written. So the other two answer each read until then, and a repair never
-    overwrites an operation's write.
+    Only the copy that differs is written. Until then, the other two copies answer each read. A
+    repair never overwrites the write of an operation.
     """
 
     copies = VOTES
 
     def memory(self, build, *, depth, width):
-        """Do as `CellProtection.memory`."""
+        """See `CellProtection.memory`."""
         copies = [build(depth=depth, width=width) for _ in range(VOTES)]
         return Copies(
             copies,
@@ -130,11 +130,11 @@ class Triplication(CellProtection):
         )
 
     def wrong(self, m, memory, port):
-        """Do as `CellProtection.wrong`."""
+        """See `CellProtection.wrong`."""
         return registered(m, Cat(memory.unlike(f"{port}_word")), f"{port}_unlike").any()
 
     def repair(self, m, memory, read=None, *, port="b"):
-        """Do as `CellProtection.repair`."""
+        """See `CellProtection.repair`."""
         keep = _kept(m, read)
         answer = f"{port}_word"
         word = registered(m, getattr(memory, answer), "repair_word_before", reset_less=True)
@@ -148,30 +148,30 @@ class Triplication(CellProtection):
 
 
 def _kept(m, read):
-    """Return a function that registers a value the cycle after a word, until the next word."""
+    """Return a function that registers a value one cycle after a word, until the next word."""
     found = None if read is None else registered(m, read, "repair_found")
     return partial(registered, m, enable=found)
 
 
 class Repair:
-    """Repair of the cell that a sweep has read last.
+    """Repair of the cell that a sweep read last.
 
     Parameters
     ----------
     protection : CellProtection
     memory : Component
-        As built by `CellProtection.memory`.
+        Memory built by `CellProtection.memory`.
     copies : Value
-        Whether the cell is wrong; if there are copies, a bit for the copy that differs.
+        Whether the cell is wrong; with copies, one bit for each copy that differs.
     word : Value, optional
         Content of the cell in the other copies.
 
     Attributes
     ----------
     wrong : Value
-        The cell is upset: from two cycles after its word until two cycles after the next.
+        The cell is upset: valid from two cycles after its word to two cycles after the next word.
     lost : Value
-        Its content is lost, likewise.
+        The content of the cell is lost; valid in the same cycles.
     """
 
     LATENCY = 2
@@ -186,7 +186,7 @@ class Repair:
         self.lost = protection.lost(self.wrong)
 
     def delayed(self, m, cycles):
-        """Return the repair as it was `cycles` cycles ago.
+        """Return the repair delayed by `cycles` cycles.
 
         Parameters
         ----------
@@ -201,19 +201,19 @@ class Repair:
         return Repair(self._protection, self._memory, copies, word=word)
 
     def value(self, repairs, value):
-        """Return the value for the memory's write port.
+        """Return the value to write into the memory.
 
         Parameters
         ----------
         repairs : Value
             The cell is repaired in this cycle.
         value : Value
-            Written otherwise, and if the content of the cell is lost.
+            The value without a repair, or if the content of the cell is lost.
         """
         return value if self._word is None else Mux(repairs, self._word, value)
 
     def write(self, m, repairs, *, domain="comb"):
-        """Write a copy if one differs; return whether the user writes the memory instead.
+        """Write a copy that differs; return whether the component writes the memory instead.
 
         Parameters
         ----------
@@ -234,14 +234,14 @@ class Repair:
 CELL_PROTECTIONS = MappingProxyType(
     {"none": CellProtection(), "parity": Parity(), "tmr": Triplication()}
 )
-"""Protections of cells by name, one of `lately.hdl.latencies.PROTECTIONS`."""
+"""Protections of cells by name; the names are keys of `lately.hdl.latencies.PROTECTIONS`."""
 
 
 def parity(held):
-    """Return the parity bits of a cell: with them the number of its ones is odd.
+    """Return the parity bits of a cell: the number of ones is odd with them.
 
-    So a word of only zeros is wrong, and a word of only ones as well: the parity has one more
-    zero, if the number of bits would be odd without it.
+    Words of only zeros or only ones are wrong. For this, the parity has a second bit, 0, if the
+    number of bits would otherwise be odd.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ def parity(held):
 
 
 def sums(word):
-    """Return the parity of each digit of a cell: the cell is wrong if an even number is set.
+    """Return the parity of each digit of a cell; the cell is wrong if an even number is set.
 
     Parameters
     ----------
@@ -262,14 +262,14 @@ def sums(word):
 
 
 def deviating(second, third):
-    """Return which of three copies differs from the other two: a bit for each, one at most.
+    """Return which of three copies differs from the other two, as at most one set bit.
 
-    If all three differ, as after an upset in each of two copies, it is the first copy.
+    If all three differ, as after an upset in each of two copies, the first copy is chosen.
 
     Parameters
     ----------
     second, third : Value
-        Where each of these differs from the first.
+        Bits in which the second and third copies differ from the first.
     """
     second, third = second.any(), third.any()
     return Cat(second & third, second & ~third, third & ~second)

@@ -1,7 +1,7 @@
-"""Memory of one part of a segment: single bits that are read and set in one access.
+"""Memory of one part of a segment: an access reads and sets a single bit.
 
-Every variant has the signature of `SegmentMemory` and the same behaviour at
-its ports, clock for clock.
+Every variant has the signature of `SegmentMemory` and behaves identically at its ports in
+every cycle.
 """
 
 from amaranth.hdl import Cat, Module, Mux, Signal
@@ -34,10 +34,10 @@ class SegmentMemory(wiring.Component):
         Bits zeroed by one cycle of `clear`. Power of two, at most `depth`.
     address_registers : int
         Registers between the ports and the memory; each adds to `latency` in all variants. The
-        address of a clear joins in front of the first register, or behind it if there are more
-        than two. With more than two registers, the output also has an additional register.
+        address of a clear enters before the first register, or after it if there are more than
+        two. With more than two registers, the output also has an additional register.
     shared_bits : int
-        Highest address bits that neighbouring memories share. They have the same logic for these
+        Highest address bits that neighbouring memories share. They have equal logic for these
         bits, so that synthesis shares it.
 
     Members
@@ -48,7 +48,7 @@ class SegmentMemory(wiring.Component):
     bit : Out(1)
         The bit before the access, `latency` cycles later.
     clear : In(1)
-        Zeroes the `clear_bits` bits from ``clear_address * clear_bits`` on.
+        Zeroes `clear_bits` bits, starting at ``clear_address * clear_bits``.
     clear_address : In(range(depth // clear_bits))
 
     Errors: as `require_integer`.
@@ -80,10 +80,10 @@ class SegmentMemory(wiring.Component):
         )
 
     ANSWER_CYCLES = 2
-    """Cycles from an address to its bit, before those that the selection of block RAMs takes."""
+    """Cycles from an address to its bit, without the selection among block RAMs."""
 
     def _late(self, m, bit):
-        """Return a bit as late as the selection of block RAMs has it."""
+        """Return a bit, delayed like the output of the selection among block RAMs."""
         return delayed(m, bit, self.latency - self.ANSWER_CYCLES, "late", reset_less=True)
 
     @property
@@ -100,10 +100,9 @@ class SegmentMemory(wiring.Component):
 class PortableSegmentMemory(SegmentMemory):
     """Portable segment memory: one inferred memory, `words`.
 
-    An access reads its word in one cycle and writes it back with the bit set
-    in the next. The only hazard is the same word in two cycles running; one
-    comparator finds it and takes the word that is just being written, so the
-    outcome of a read that meets a write does not matter.
+    An access reads its word in one cycle and writes the word back with the bit set in the next. The
+    only hazard is the same word in two consecutive cycles. One comparator detects it and uses the
+    word that is being written, so the result of a read during a write does not matter.
     """
 
     def __init__(self, **parameters):
@@ -143,16 +142,16 @@ class PortableSegmentMemory(SegmentMemory):
         return m
 
     def _read(self, m, read, write):
-        """Return the word that was read; what it is if it was being written does not matter."""
+        """Return the word that was read; undefined if it was being written."""
         return read.data
 
 
 class RegisteredSegmentMemory(PortableSegmentMemory):
     """Portable segment memory with an output register, which block RAMs provide.
 
-    The latency is that of all variants, as they wait for the selection of block RAMs. An access
-    reads its word in one cycle and writes it back two cycles later. Clears go the same way. Two
-    comparators find the words that are being written.
+    All variants have the same latency, because all wait for the selection of block RAMs. An access
+    reads its word in one cycle and writes the word back two cycles later. Clears use the same path.
+    Two comparators find words that are being written.
     """
 
     ANSWER_CYCLES = 3
@@ -176,7 +175,7 @@ class RegisteredSegmentMemory(PortableSegmentMemory):
         set1, set2, clear1, clear2 = (Signal(name=name) for name in (
             "set1", "set2", "clear1", "clear2"
         ))  # fmt: skip
-        # Whether the access before, or the one before it, writes the same word.
+        # Whether one of the previous two accesses writes the same word.
         met_next, met_last, met_before = (
             Signal(name=name) for name in ("met_next", "met_last", "met_before")
         )

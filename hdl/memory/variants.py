@@ -1,4 +1,4 @@
-"""Variants of the memories of segments and of cells, by name."""
+"""Variants of segment and cell memories, by name."""
 
 from .cells import PortableCellMemory
 from .ecp5 import ECP5CellMemory, ECP5SegmentMemory
@@ -14,10 +14,10 @@ VARIANTS = {
     "ice40": ICE40SegmentMemory,
     "gowin": GowinSegmentMemory,
 }
-"""Variant names and the components that they stand for."""
+"""Components by variant name."""
 
 CELL_MEMORIES = {"portable": PortableCellMemory, "ecp5": ECP5CellMemory}
-"""Variants of the memory of cells."""
+"""Variants of cell memories."""
 
 VARIANTS |= {
     f"{name}{STRICT}": type(
@@ -47,7 +47,7 @@ def segment_memory(variant, **parameters):
     Raises
     ------
     ValueError
-        If there is no such variant, or a parameter breaks a rule of it.
+        If the variant is unknown, or a parameter breaks a rule of the variant.
     """
     if variant not in VARIANTS:
         raise ValueError(f"Memory must be one of {', '.join(VARIANTS)}, not {variant!r}")
@@ -67,7 +67,7 @@ def cell_memory(variant, *, depth, width):
     Raises
     ------
     ValueError
-        If there is no such variant, or a parameter breaks a rule of it.
+        If the variant is unknown, or a parameter breaks a rule of the variant.
     """
     kind = CELL_MEMORIES.get(variant, variant)
     if isinstance(kind, str):

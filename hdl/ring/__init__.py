@@ -1,1 +1,1 @@
-"""Cores that are a ring of segments."""
+"""Cores of rings."""

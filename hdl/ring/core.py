@@ -1,4 +1,4 @@
-"""Core of a ring filter: hashes, a store and a detector, put together."""
+"""Core of a ring filter: hashes, a store and a detector."""
 
 from amaranth.hdl import Cat, Module
 from amaranth.lib import wiring
@@ -16,22 +16,22 @@ from .separate import SegmentStore
 class FilterCore(wiring.Component):
     """Pipeline of a ring: hash, segments and detector.
 
-    See `CoreSignature` for the contract. The core trusts its user with the two rules that `Ring`
-    states: at least ``clear_words`` cycles between two shifts, and as many idle cycles after a
-    clear; or, where the store tells, with looking at `clean`.
+    See `CoreSignature` for the contract. The component that drives the core must follow the rules
+    of `Ring`: at least ``clear_words`` cycles between two shifts, and as many idle cycles after a
+    clear. If the store reports `clean`, it must wait for `clean` instead.
 
     Parameters
     ----------
     hashes : list of Component
-        Each with `key`, `addresses` and a `latency` that all share, and `secret` if keyed. More
-        than one for the segments of two secrets.
+        Each with `key`, `addresses`, the same `latency`, and `secret` if keyed. A ring with two
+        secrets has two hashes.
     store : Component
         With a `StoreSignature`.
     detector : RingDetector
     clear_cycles : int
         See `CoreSignature`.
     control_lag : int
-        Cycles by which the control comes after its key.
+        Cycles from a key to its control.
     timed : bool
         See `CoreSignature`.
 
@@ -42,7 +42,7 @@ class FilterCore(wiring.Component):
     Raises
     ------
     ValueError
-        If the hashes differ in latency, or are not as many as the store has addresses for.
+        If the latencies of the hashes differ, or the store needs another number of hashes.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class FilterCore(wiring.Component):
 
 
 def _timely(verdict, limit):
-    """Return a verdict without what starts at the limit or behind it."""
+    """Return a verdict without runs that start at the limit or later."""
     seen = verdict.seen & (verdict.age < limit)
     return Cat(seen, verdict.age & seen.replicate(len(verdict.age)))
 
@@ -141,11 +141,11 @@ def ring_core(
     spec : FilterSpec
         Filter to build; must pass `RingProfile.check_buildable`.
     memory : str or callable
-        Variant of the memories, or what builds one in place of a variant.
+        Variant of the memories, or a callable that builds a memory.
     hashed : bool
-        Whether keys come as states that were hashed elsewhere.
+        Whether keys are states that another component has hashed.
     profile : RingProfile, optional
-        Figures of the unit that the core is in, if it is not the only one there.
+        Figures of the unit that contains the core, if there are several cores.
     control_lag : int
         As for `FilterCore`.
 
@@ -156,9 +156,9 @@ def ring_core(
     Raises
     ------
     SpecificationError
-        If the hardware cannot hold the specification.
+        If the hardware cannot implement the specification.
     ValueError
-        If there is no such variant of the memory.
+        If the variant of the memory is unknown.
     """
     if profile is None:
         name = memory if isinstance(memory, str) else "portable"

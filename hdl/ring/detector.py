@@ -1,4 +1,4 @@
-"""From the bits of physical segments to the verdict."""
+"""Detector of a ring: bits of the physical segments in, verdict out."""
 
 from amaranth.hdl import Cat, Const, Module, Mux
 from amaranth.lib import wiring
@@ -18,35 +18,35 @@ from ..pipeline import Pipeline
 class RingDetector(wiring.Component):
     """Finds the youngest run of segments in which every part holds the key's bit.
 
-    Latency `latency` cycles, one operation per cycle. Equal in outcome to Algorithm 1 of the APBF
-    paper (section 5.1, query), which looks at one segment at a time; here all are at hand.
+    Latency `latency` cycles, one operation per cycle. The result equals Algorithm 1 of the APBF
+    paper (section 5.1, query). The algorithm visits segments in turn; this circuit uses all.
 
     Parameters
     ----------
     segments : int
-        Physical segments, the spare included; at least ``run + starts - 1``.
+        Physical segments, including the spare; at least ``run + starts - 1``.
     parts : int
     run : int
         Length of a run (k); 1 reports any match (GEBF).
     starts : int
-        Segments at which a run may start (l + 1).
+        Possible first segments of a run (l + 1).
     levels : int
         See `Pipeline`.
 
     Members
     -------
     bits : In(segments * parts)
-        Bit of part P of segment S at position ``S * parts + P``; may come through a level of
+        Bit of part P of segment S at position ``S * parts + P``; may come from one level of
         LUTs.
     base : In(range(segments))
-        Physical segment that is the youngest; with `bits`.
+        The youngest physical segment; with `bits`.
     query : In(1)
-        Whether an answer is wanted; with `bits`.
+        Whether the operation is a query; with `bits`.
     matches : Out(segments)
-        Whether all parts of each segment hold the bit, the youngest segment first and the spare
-        last; `matches_latency` cycles after `bits`.
+        Whether all parts of each segment hold the bit, from the youngest segment to the spare;
+        `matches_latency` cycles after `bits`.
     verdict : Out(Verdict)
-        Start of the youngest run; 0 if there is none, or no answer is wanted.
+        Start of the youngest run; 0 if there is no run or no query.
 
     Errors: as `require_integer`.
     """
@@ -120,7 +120,7 @@ class RingDetector(wiring.Component):
         return flags
 
     def _elaborate_runs(self, pipe, spans):
-        """Return flags of the runs, by start: spans of matches, grown up to fourfold per step."""
+        """Return flags of the runs, by start; each step extends the spans up to fourfold."""
         span = 1
         while span < self._run:
             longer = min(span * FAN_IN, self._run)
@@ -138,9 +138,9 @@ class RingDetector(wiring.Component):
         return spans
 
     def _elaborate_youngest(self, pipe, runs, query):
-        """Return whether a flag is set, and the position of the lowest, by halving.
+        """Return whether a flag is set, and the position of the lowest flag, by halving.
 
-        The last half is masked: nothing is set if there is no flag or no query.
+        The last step masks the result: it is 0 without a flag or without a query.
         """
         candidates = [runs[start] for start in range(self.starts)]
         last = False
@@ -163,7 +163,7 @@ class RingDetector(wiring.Component):
 
 
 def _younger(young, old, query=None):
-    """Join two halves, each whether there is a run and its place; mask it with a query."""
+    """Join the results (found, position) of two halves; mask them with a query."""
     found = young[0] | old[0]
     age = Cat(Mux(young[0], young[1:], old[1:]), ~young[0])
     if query is not None:

@@ -41,7 +41,7 @@ from ..profile import Profile
 
 @dataclass(frozen=True)
 class RingProfile(Profile):
-    """Figures of the unit of a ring, of one lane or several.
+    """Figures of a ring unit with one lane or several lanes.
 
     Attributes
     ----------
@@ -78,17 +78,17 @@ class RingProfile(Profile):
 
     @property
     def memories(self) -> int:
-        """Memories of one part of one segment, in all shards, the spare's included."""
+        """Memories of one part of one segment, in all shards, including the spare's."""
         return self.spec.shards * self.spec.segments * self.spec.parts
 
     @property
     def copies(self) -> int:
-        """Copies of each memory, which answer as one."""
+        """Copies of each memory, which vote."""
         return PROTECTIONS[self.protect]
 
     @property
     def memory_shape(self) -> tuple[int, int]:
-        """Columns and rows of the block RAMs of one memory, as the pipeline counts them."""
+        """Columns and rows of the block RAMs of one memory, in blocks of `BLOCK_BITS`."""
         return memory_shape(bits=self.spec.shard_bits, clear=self.spec.clear)
 
     @property
@@ -98,7 +98,7 @@ class RingProfile(Profile):
 
     @property
     def address_registers(self) -> int:
-        """Registers that lead to each memory."""
+        """Address registers of each memory."""
         return int(address_registers(self.block_rams, lanes=self.spec.lanes))
 
     @property
@@ -113,7 +113,7 @@ class RingProfile(Profile):
 
     @property
     def clear_cycles(self) -> int:
-        """Cycles that zeroing a segment takes, `clear` bits of every part at a time."""
+        """Cycles to zero a segment, `clear` bits of every part per cycle."""
         return -(-self.spec.shard_bits // self.spec.clear)
 
     @property
@@ -126,11 +126,10 @@ class RingProfile(Profile):
 
     @property
     def _cleared_generation(self) -> int:
-        """Shortest generation in which the spare can be cleared, in insertions.
+        """Shortest generation during which the spare can be cleared, in insertions.
 
-        Insertions come at most `lanes` per cycle; the spare is zeroed in
-        `clear_cycles` cycles, the first of them after the shift. With several lanes at least
-        `MINIMUM_BEATS` cycles.
+        At most `lanes` insertions arrive per cycle. The spare is zeroed in `clear_cycles` cycles,
+        starting after the shift. Several lanes need at least `MINIMUM_BEATS` cycles.
         """
         if self.spec.lanes == 1:
             return self.clear_cycles + 1
@@ -138,10 +137,10 @@ class RingProfile(Profile):
 
     @property
     def least_period(self) -> int:
-        """Least cycles between two ticks of a window in time; 0 if it counts insertions.
+        """Minimum cycles between two ticks of a window in time; 0 for a window in insertions.
 
-        Every tick takes effect before the next one: what expires is found segment by segment,
-        and a generation is not old before the spare is clean.
+        Every tick takes effect before the next one. The unit searches for expired segments one by
+        one, and a generation ends only when the spare is clean.
         """
         if not self.spec.timed:
             return 0
@@ -192,7 +191,7 @@ class RingProfile(Profile):
 
     @property
     def _hash_latency(self) -> int:
-        """Cycles from a key to its addresses, which wait for the control."""
+        """Cycles from a key to its addresses, which also wait for the control."""
         return max(
             CONTROL_LAG, hash_latency(self.spec.key_bits, self.spec.hash, levels=self.levels)
         )
@@ -206,17 +205,17 @@ class RingProfile(Profile):
 
     @property
     def lane_hash_levels(self) -> int:
-        """Levels of LUTs of the lanes' hashes, half of the others, as wires are long."""
+        """Levels of LUTs in the hashes of the lanes: half as many, because wires are long."""
         return max(1, self.levels // 2)
 
     @property
     def lane_slots(self) -> int:
-        """Beats that may be under way with several lanes, a power of two."""
+        """Beats in flight with several lanes, a power of two."""
         return 1 << ceil_log(2, LANE_SLOTS + self.lane_hash_latency)
 
     @property
     def beat_places(self) -> int:
-        """Beats that may be on their way to the shards with several lanes, a power of two."""
+        """Beats that wait for the shards with several lanes, a power of two."""
         return 1 << ceil_log(2, BEAT_PLACES + self.lane_hash_latency)
 
     @property
@@ -225,7 +224,7 @@ class RingProfile(Profile):
 
     @property
     def _memory_latency(self) -> int:
-        """Cycles from addresses to bits; with two hashes, a register behind their selection."""
+        """Cycles from addresses to bits; two hashes add a register after their selection."""
         vote = VOTE_LATENCY if self.copies > 1 else 0
         return (
             self.spec.rekey
@@ -292,13 +291,13 @@ class RingProfile(Profile):
         if spec.timed:
             _check_timed(spec)
         if spec.lanes > 1:
-            # The filter of a shard is refused as any other.
+            # The filter of a shard is checked like any other filter.
             assert self.shard_spec.lanes == 1
         _check_size(self)
 
 
 def _check_size(profile: RingProfile) -> None:
-    """Refuse a ring whose elaboration would not end."""
+    """Reject a ring whose elaboration would take too long."""
     spec = profile.spec
     rule = f"must give at most {MOST_SEGMENTS} segments in hardware, the spare included"
     field = "epochs" if spec.run == 1 and spec.hash_functions == 1 else "l"

@@ -1,4 +1,4 @@
-"""The ring of segments: its position, and the clearing of the spare."""
+"""The ring of segments: its position, and clearing of the spare."""
 
 from functools import reduce
 from operator import or_
@@ -14,9 +14,9 @@ from ..pipeline import registered
 class Ring(wiring.Component):
     """Selects the segments that an operation writes, and clears the spare.
 
-    One operation per cycle. `set` and `base` are valid in the cycle of the operation, through LUTs.
+    One operation per cycle. `set` and `base` are valid in the cycle of the operation, after LUTs.
     A shift takes effect between the query and the insertion of its operation: `base` is the
-    position before the shift, `set` the segments after it. From the next cycle, the retired
+    position before the shift, `set` selects the segments after it. From the next cycle, the retired
     segment is cleared for `clear_words` cycles; the next shift may follow one cycle later. A clear
     returns the ring to its first position and clears all segments in the same way; only idle
     cycles may follow for `clear_words` cycles.
@@ -24,11 +24,11 @@ class Ring(wiring.Component):
     Parameters
     ----------
     segments : int
-        Physical segments, the spare included.
+        Physical segments, including the spare.
     run : int
         Segments that an insertion writes.
     clear_words : int
-        Cycles that clearing takes. Power of two.
+        Cycles of clearing. Power of two.
     check : bool
         Whether the ring checks its masks, and checks that the spare is clean at each shift.
 
@@ -39,18 +39,18 @@ class Ring(wiring.Component):
     set : Out(segments)
         Segments that the operation writes.
     base : Out(range(segments))
-        Physical segment that was the youngest when the operation came.
+        Physical segment that was the youngest at the start of the operation.
     adopt : In(1)
-        Whether the segment that comes in, or all of them at a clear, has the other hash pipeline
-        from now on, as have those that come after it.
+        Whether the new segment, or every segment at a clear, uses the other hash pipeline. Later
+        segments use the same pipeline.
     pipelines : Out(segments)
-        Segments of the second hash pipeline, a change by the operation included.
+        Segments of the second hash pipeline, after a change by the operation.
     clear_segments : Out(segments)
         Segments that are being cleared in this cycle.
     clear_address : Out(range(clear_words))
     illegal : Out(1)
-        If they are watched: in the cycle before, the masks were none that a ring turns to, or a
-        shift, or an insertion after a clear, came while what it needs was being cleared.
+        With `check` only: in the previous cycle the masks were illegal; or a shift, or an
+        insertion after a clear, occurred while its segment was being cleared.
 
     Errors: as `require_integer`.
     """
@@ -122,9 +122,9 @@ class Ring(wiring.Component):
             m.d.sync += newest.eq(entering)
 
     def _elaborate_clear(self, m, spare):
-        """Sweep until the highest bit of the count is set, which is no bit of the address.
+        """Sweep until the highest bit of the count is set; this bit is not part of the address.
 
-        Return whether an operation comes that has to wait for the end.
+        Return whether an operation arrived that must wait for the end.
         """
         everything = Signal()
         count = Signal(range(2 * self._clear_words), init=self._clear_words)
@@ -135,7 +135,7 @@ class Ring(wiring.Component):
             ),
             self.clear_address.eq(count),
         ]
-        # In two digits, whose carry is known a cycle ahead.
+        # Two digits; the carry between them is known one cycle ahead.
         digit = max(2, len(count) // 2)
         low, high = count[:digit], count[digit:]
         carry = Signal()
@@ -143,7 +143,7 @@ class Ring(wiring.Component):
             m.d.sync += [count.eq(0), carry.eq(0), everything.eq(self.clear)]
         with m.Elif(running):
             m.d.sync += [low.eq(low + 1), carry.eq(low == (1 << digit) - 2)]
-            # An enable has a shorter way to the registers than a sum.
+            # The path from an enable to the registers is shorter than the path from a sum.
             with m.If(carry):
                 m.d.sync += high.eq(high + 1)
         return running & (self.shift | (self.insert & everything))
@@ -152,8 +152,8 @@ class Ring(wiring.Component):
 def illegal_masks(m, mask, spare, *, run):
     """Return whether the mask in the previous cycle was not the `run` segments after the spare.
 
-    This detects an upset of any single bit of `mask` or `spare`. The result stays set in each turn
-    until a clear: if the spare is not one segment, more than `run` segments follow it, or none.
+    The check detects an upset of any single bit of `mask` or `spare`. The result stays set in each
+    turn until a clear: if the spare is not one segment, more than `run` segments follow, or none.
 
     Parameters
     ----------

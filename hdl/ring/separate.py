@@ -1,4 +1,4 @@
-"""Stores of a ring's segments: addresses in, bits out. Here, with a memory for each part."""
+"""Stores of a ring's segments, with a separate memory for each part."""
 
 from functools import partial
 
@@ -28,7 +28,7 @@ class StoreSignature(wiring.Signature):
         Number of hash pipelines in use at the same time.
     latency : int
     upsets : bool
-        Whether upsets are found.
+        Whether upsets are detected.
     checks : bool
         Whether the masks of the ring are checked.
 
@@ -40,12 +40,12 @@ class StoreSignature(wiring.Signature):
     bits : Out(segments * parts)
         Bit of part P of segment S at position ``S * parts + P``.
     base : Out(range(segments))
-        Physical segment that was the youngest when the operation came.
+        Physical segment that was the youngest at the start of the operation.
     clean : Out(1)
-        Whether the spare is clean. High all the time where clearing takes a fixed time.
+        Whether the spare is clean. Always high if clearing takes a fixed time.
     upset : Out(1)
-        With `upsets` only: an operation has read a bit in which copies of a memory differ. Some
-        cycles after its bits.
+        With `upsets` only: an operation has read a bit whose copies differ. Some cycles after the
+        bits.
     illegal : Out(1)
         With `checks` only: the masks of the ring are illegal.
     """
@@ -74,7 +74,7 @@ class SegmentStore(wiring.Component):
     ----------
     spec : FilterSpec
     profile : RingProfile
-        Figures of the unit that the store is in.
+        Figures of the unit that contains the store.
     memory : str or callable
         Variant of the segment memories, or a callable that replaces `segment_memory`.
     hashes : int
@@ -87,7 +87,7 @@ class SegmentStore(wiring.Component):
     Raises
     ------
     ValueError
-        If there is no such variant, or there are more hashes.
+        If the variant is unknown, or there are more than two hashes.
     """
 
     def __init__(self, *, spec, profile, memory="portable", hashes=1, ring=Ring):
@@ -110,7 +110,7 @@ class SegmentStore(wiring.Component):
             [protected(build, copies=profile.copies, answers=["bit"]) for _ in range(spec.parts)]
             for _ in range(spec.segments)
         ]
-        # With two hashes, a register behind their selection.
+        # Two hashes add a register after their selection.
         self.latency = (hashes > 1) + self.memories[0][0].latency
         self._upsets = profile.copies > 1
         super().__init__(
@@ -152,7 +152,7 @@ class SegmentStore(wiring.Component):
         m.d.comb += [self.bits.eq(Cat(bit.value for bit in bits)), self.base.eq(base.value)]
         pipe.leave(base, *bits, latency=self.latency)
         if self._upsets:
-            # While a segment is cleared, what is read of it means nothing.
+            # While a segment is cleared, its bits are undefined.
             cleared = clear.at(base.stage)
             found = pipe.combine(
                 "found",
@@ -169,7 +169,7 @@ class SegmentStore(wiring.Component):
         return m
 
     def _elaborate_address(self, pipe, segment, part):
-        """Return the address of a part of a segment, by the hash that the segment goes by."""
+        """Return the address of a part of a segment, by the hash of the segment."""
         function = segment % self._spec.hash_functions
         candidates = [
             pipe.enter(
@@ -192,15 +192,15 @@ class SegmentStore(wiring.Component):
 
 
 def told_upset(pipe, found, control):
-    """Return whether an operation read what copies of a memory differ in.
+    """Return whether an operation read a bit whose copies differ.
 
     Parameters
     ----------
     pipe : Pipeline
     found : Staged
-        Bits, one for each pair of answers that may differ.
+        Flags, one for each pair of copies.
     control : Staged
-        Of the operation, a `Control`.
+        `Control` of the operation.
     """
     upset = ~pipe.all_of("upset", ~found)
     asked = (control["query"] | control["insert"]).at(upset.stage)

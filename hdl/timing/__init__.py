@@ -1,1 +1,1 @@
-"""Timing Bloom filters: cells with time stamps, and a sweep that prevents wrap-around."""
+"""Timing Bloom filters: cells with time stamps, and a sweep before stamps repeat."""

@@ -1,4 +1,4 @@
-"""Clocks of timing filters: they make the tick that comes before an operation."""
+"""Clocks of timing filters: they generate ticks, each before an operation."""
 
 from amaranth.hdl import Module
 from amaranth.lib import wiring
@@ -17,19 +17,20 @@ class TickClock(wiring.Component):
     time_bits : int
         Width of the tick counter.
     least : int
-        Fewest cycles between two ticks; 0 if the spacing of `tick` is always sufficient.
+        Minimum cycles between two ticks; 0 if the spacing of `tick` is always sufficient.
 
     Members
     -------
     tick : In(1)
     control : In(Control)
-        Flags that the core gets. Their ``shift`` is a tick.
+        Flags that enter the core. Their ``shift`` is a tick.
     shift : Out(1)
-        Whether the flags of the next cycle have a tick.
+        Whether the flags of the next cycle contain a tick.
     time : Out(time_bits)
-        Ticks so far, modulo a power of two; in the cycle after the flags of an operation, its own.
+        Ticks so far, modulo a power of two. In the cycle after the flags of an operation, this is
+        the time of the operation.
 
-    Errors: as `TickSpacing`.
+    Errors: as for `TickSpacing`.
     """
 
     INPUTS = ()
@@ -47,7 +48,7 @@ class TickClock(wiring.Component):
 
     @property
     def report(self):
-        """Fields of results that the clock knows, in the cycle after the flags."""
+        """Fields of results that the clock provides, in the cycle after the flags."""
         return {"time": self.time}
 
     def elaborate(self, platform):
@@ -68,18 +69,18 @@ class BlockClock(wiring.Component):
     Parameters
     ----------
     block : int
-        Insertions of a block.
+        Insertions per block.
     phase_bits : int
         Width of the phase.
 
     Members
     -------
     control, shift
-        As of `TickClock`.
+        As for `TickClock`.
     phase : Out(phase_bits)
-        Highest digits of the number of insertions into the block, with the flags; if it has bits.
+        High bits of the number of insertions into the block, with the flags; if `phase_bits`.
 
-    Errors: as `BlockCount`.
+    Errors: as for `BlockCount`.
     """
 
     EVENTS = ()
@@ -107,7 +108,7 @@ class BlockClock(wiring.Component):
 
 
 def timing_clock(profile):
-    """Return the clock of the unit of a timing filter.
+    """Return the clock of a timing filter's unit.
 
     Parameters
     ----------

@@ -27,18 +27,18 @@ class TimingCore(wiring.Component):
 
     A query with window w reports every key inserted at most w ticks ago. It reports an older key
     only if other insertions wrote all cells of this key within w. No stamp is used again while a
-    cell holds it, however long the gap between insertions. The verdicts equal the verdicts of the
-    golden model whose time is the number of ticks.
+    cell holds it, however long the gap between insertions. The verdicts equal the golden model's,
+    whose time is the number of ticks.
 
-    If a tick is a unit of time, ticks come at least `TimingProfile.least_period` cycles apart, and
-    the core accepts an operation in every cycle. If a tick is a block of insertions, ticks may come
-    in each cycle. Then the sweep takes cycles without an operation, and the core asserts ``stall``
-    for one in `TimingProfile.rest_interval` cycles.
+    If a tick is a unit of time, ticks arrive at least `TimingProfile.least_period` cycles apart,
+    and the core accepts an operation in every cycle. If a tick is a block of insertions, ticks may
+    arrive in every cycle. Then the sweep needs cycles without an operation, and the core asserts
+    ``stall`` for one in `TimingProfile.rest_interval` cycles.
 
     Parameters
     ----------
     spec : TimedTimingSpec or PartitionedTimingSpec
-        A period, or a block, is a tick.
+        A tick is a period or a block.
     memory : str or type
         Variant of the memories; as for `lately.hdl.memory.variants.cell_memory`.
     levels : int
@@ -57,9 +57,9 @@ class TimingCore(wiring.Component):
     Raises
     ------
     SpecificationError
-        If the hardware cannot hold the filter; see `TimingProfile.check_sweep`.
+        If the hardware cannot implement the filter; see `TimingProfile.check_sweep`.
     ValueError
-        If there is no such memory.
+        If the memory is unknown.
     """
 
     def __init__(self, spec, *, memory="portable", levels=DEFAULT_LEVELS, protect="none"):
@@ -132,7 +132,7 @@ class TimingCore(wiring.Component):
         return m
 
     def _elaborate_visits(self, m, control):
-        """Let the sweep visit cells while there is no operation, and wipe them after a clear."""
+        """Let the sweep visit cells in idle cycles, and wipe all cells after a clear."""
         m.submodules.visits = visits = self.visits
         here = control.at(self.hash_latency)
         begun = control["clear"].at(self.hash_latency + 1).value
@@ -146,7 +146,7 @@ class TimingCore(wiring.Component):
         ]
 
     def _elaborate_parts(self, m, pipe, control):
-        """Give each part its address, and all of them the control, which comes with it."""
+        """Connect each part to its address, and all parts to the control."""
         spec, visits = self._spec, self.visits
         # A fast hash waits for the control.
         key = pipe.enter(self.key, "key", reset_less=True)
@@ -166,14 +166,14 @@ class TimingCore(wiring.Component):
         wiring.connect(m, ticks.stamps, *(part.stamps for part in self.parts))
 
     def _elaborate_upset(self, m, pipe, control):
-        """Report that a part has found a cell upset, for an operation or the sweep."""
+        """Report that an operation or the sweep has found an upset cell."""
         found = Cat(part.upset for part in self.parts)
         renewed = Cat(part.renewed for part in self.parts)
         asked = (control["query"] | control["insert"]).at(self.read_latency - 1).value
         m.d.sync += self.fault.eq(found.any() & asked | renewed.any())
 
     def _elaborate_window(self, m, pipe):
-        """Return the window of the query, which waits for the ages."""
+        """Return the window of the query, delayed until the ages are known."""
         window = pipe.enter(self.window, "window", reset_less=True)
         while (cycles := min(self.read_latency - window.stage, PAGE_WORDS + 1)) > 1:
             after = window.stage + cycles
@@ -190,7 +190,7 @@ class TimingCore(wiring.Component):
 
 
 def timing_core(profile):
-    """Return the core of a timing filter; if there are classes of queries, with their tables.
+    """Return the core of a timing filter, with tables if the filter has classes of queries.
 
     Parameters
     ----------

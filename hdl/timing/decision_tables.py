@@ -15,15 +15,15 @@ from .timing_profile import DECISION_LATENCY
 
 
 class Threshold(data.StructLayout):
-    """An entry of a table, as `lately.golden.DecisionTable.thresholds` has it, and where it lies.
+    """Entry of a table, as in `lately.golden.DecisionTable.thresholds`, with its position.
 
     Parameters
     ----------
     spec : StampedPartsSpec
     classes : int
-        Classes of queries.
+        Number of classes of queries.
     bits : int
-        Digits of the phase.
+        Bits of the phase.
     """
 
     def __init__(self, *, spec, classes, bits):
@@ -38,7 +38,7 @@ class Threshold(data.StructLayout):
 
 
 class DecisionTables(wiring.Component):
-    """Looks up the number of oldest cells from which a key is reported.
+    """Looks up the minimum number of oldest cells for which a key is reported.
 
     Latency `LATENCY` cycles.
 
@@ -57,11 +57,11 @@ class DecisionTables(wiring.Component):
     bank : In(1)
         Bank for the operation of this cycle.
     loaded : In(1)
-        Whether the bank was loaded; otherwise every number of cells is sufficient.
+        Whether the bank was loaded; otherwise every number of cells suffices.
     loads : In(1)
         Bank that is loaded.
     where : In(entry)
-        Entry of the operation; ``least`` is the number of oldest cells.
+        Entry of the operation; ``least`` is its number of oldest cells.
     enough : Out(1)
         Whether the number of oldest cells is at least the threshold.
     """
@@ -70,7 +70,7 @@ class DecisionTables(wiring.Component):
 
     def __init__(self, *, entry, memory="portable", copies=1):
         self._entry = entry
-        # All fields but the last, which is the threshold.
+        # All fields except the last one, which is the threshold.
         self._at = at = entry["least"].offset
         self._copies = [
             cell_memory(memory, depth=2 << at, width=entry.size - at) for _ in range(copies)
@@ -111,7 +111,7 @@ class DecisionTables(wiring.Component):
 
 
 class DecidingCore(wiring.Component):
-    """Core of a timing filter whose answers come from a table of thresholds.
+    """Core of a timing filter that looks up its answers in a table of thresholds.
 
     Parameters
     ----------
@@ -119,16 +119,16 @@ class DecidingCore(wiring.Component):
     spec : StampedPartsSpec
         Blocks of insertions must be a power of two.
     classes : int
-        Classes of queries, at least 1.
+        Number of classes of queries, at least 1.
     bits : int
-        Width of the phase: the highest bits of the number of insertions into the block; 0 if a
-        block is a tick.
+        Width of the phase: the high bits of the number of insertions into the block; 0 if a block
+        is a tick.
     memory : str
         Memory of the tables, as for `lately.hdl.memory.variants.cell_memory`.
 
     Members
     -------
-    The members of the `core` except the window, and:
+    The members of `core` except the window, and:
 
     query_class : In(range(classes))
         With the key.
@@ -203,7 +203,7 @@ class DecidingCore(wiring.Component):
         return m
 
     def _elaborate_load(self, m, tables):
-        """Let entries in while nothing under way needs their bank; return which that is."""
+        """Accept entries when no operation in flight needs their bank; return this bank."""
         loads = Signal(init=1)
         settling = Signal(range(self.latency + 2))
         m.d.comb += [

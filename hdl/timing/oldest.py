@@ -1,4 +1,4 @@
-"""Age of a key's oldest cell, number of cells of this age, and comparison with the window."""
+"""Age of a key's oldest cell, number of cells with this age, and comparison with the window."""
 
 from amaranth.hdl import Cat, Const, Module, Mux
 from amaranth.lib import data, wiring
@@ -9,7 +9,7 @@ from ..pipeline import Pipeline
 from .timing_profile import oldest_latency
 
 _DIGIT = 6
-"""Bits of ages that are compared in one cycle."""
+"""Bits of ages that are compared per cycle."""
 
 
 class TimingVerdict(data.StructLayout):
@@ -42,13 +42,13 @@ class OldestCell(wiring.Component):
     Members
     -------
     ages : In(ArrayLayout(range(window + 1), hashes))
-        Those of expired cells do not matter.
+        Undefined for expired cells.
     expired : In(hashes)
     query : In(1)
     window : In(range(window + 1))
-        Greatest age that is reported.
+        Highest age that is reported.
     verdict : Out(TimingVerdict)
-        Its ``age`` and ``oldest`` come without a query, too.
+        ``age`` and ``oldest`` are valid without a query too.
 
     Errors: as `require_integer`.
     """
@@ -105,7 +105,7 @@ class OldestCell(wiring.Component):
         return m
 
     def _elaborate_oldest(self, pipe):
-        """Return the age of the oldest cell, and a cycle later how many have it."""
+        """Return the age of the oldest cell, and one cycle later the number of cells with it."""
         nodes = [
             (pipe.enter(self.ages[part], f"age{part}", reset_less=True),
              pipe.enter(Const(1), f"one{part}", stage=None))
@@ -139,7 +139,7 @@ class OldestCell(wiring.Component):
 
 
 def _compared(pipe, name, one, other):
-    """Return, a cycle later, which digits of a value are larger than another's, or differ."""
+    """Return, one cycle later, which digits of a value are larger than another's, or differ."""
     digits = [slice(low, low + _DIGIT) for low in range(0, len(one), _DIGIT)]
     return [
         pipe.register(
@@ -154,7 +154,7 @@ def _compared(pipe, name, one, other):
 
 
 def _larger(one, other):
-    """Return whether a value is above another, without a chain of carries, which is slow."""
+    """Return whether a value is above another, without a carry chain, which is slow."""
     pairs = [(one[at : at + 2], other[at : at + 2]) for at in range(0, len(one), 2)]
     return _above(
         [(a & ~b)[-1] | (a[-1] == b[-1]) & (a & ~b)[0] for a, b in pairs],
@@ -163,7 +163,7 @@ def _larger(one, other):
 
 
 def _above(larger, apart):
-    """Return whether a value is above another, by which digits are larger, and which differ."""
+    """Return whether a value is above another, from the flags of larger and different digits."""
     above = Const(0)
     for digit in range(len(larger)):
         above = larger[digit] | ~apart[digit] & above

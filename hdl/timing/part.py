@@ -19,11 +19,11 @@ class TimingPart(wiring.Component):
     """Cells of one hash function, each with the time stamp of its last insertion.
 
     A stamp is a tick modulo ``2**stamp_bits``. One access per cycle, latency `LATENCY` cycles. An
-    access is an operation, or a visit of the sweep to a cell. An operation that inserts writes the
-    present stamp. The sweep writes each cell of an age of `limit` or more with a stamp of age
-    `limit`, before the old stamp could be mistaken for a new one.
+    access is an operation, or a visit of the sweep to a cell. An insertion writes the current
+    stamp. The sweep gives each cell of age `limit` or more a stamp of age `limit`, before the old
+    stamp could be mistaken for a new one.
 
-    The part never uses a word that the memory leaves undefined:
+    The part never uses a word that is undefined in the memory:
 
     - If one of the `BETWEEN` previous accesses has not yet written the cell, or writes it in the
       cycle of the read, the part uses the stamp of that access, whose age is known.
@@ -40,34 +40,34 @@ class TimingPart(wiring.Component):
     limit : int
         Age from which a cell has expired, in ticks.
     sweep : type
-        How cells are swept: `lately.hdl.timing.sweep.PortSweep`, with which ticks must be more than
+        Type of the sweep: `lately.hdl.timing.sweep.PortSweep`, for which ticks must be more than
         `BETWEEN` cycles apart, or `lately.hdl.timing.sweep.VisitSweep`.
     memory : callable
-        Builds the memory; as the classes of `lately.hdl.memory.cells`.
+        Builds the memory, like the classes of `lately.hdl.memory.cells`.
     protect : str
-        One of `lately.hdl.latencies.PROTECTIONS`. A cell whose content is lost has an age of 0
-        until the sweep writes it with the present stamp. So no window misses the key.
+        One of `lately.hdl.latencies.PROTECTIONS`. A cell whose content is lost has age 0 until the
+        sweep writes the current stamp. So no window misses the key.
 
     Members
     -------
     address : In(range(cells))
     insert : In(1)
     visit, wipe : In(1)
-        The access is a visit of the sweep; with `wipe` the cell expires, whatever it holds.
+        The access is a visit of the sweep; with `wipe` the cell expires, whatever its content.
     tick : In(1)
-        A tick comes before the access, whether there is one or not.
+        A tick occurs before the access, or without an access.
     clean : In(1)
         Low from the cycle after a clear until all cells are wiped.
     stamps : In(StampSignature)
-        From a `TickCount` that has the same ticks.
+        From a `TickCount` with the same ticks.
     age : Out(range(limit))
-        In ticks, unless expired.
+        Age in ticks, unless expired.
     expired : Out(1)
         Whether the age is `limit` or more.
     upset : Out(1)
-        The protection has found the cell upset that the access reads.
+        The access reads a cell that the protection reports as upset.
     renewed : Out(1)
-        The sweep writes a cell that was found upset.
+        The sweep writes a cell that was upset.
     """
 
     LATENCY = PART_LATENCY
@@ -123,13 +123,13 @@ class TimingPart(wiring.Component):
         return m
 
     def _elaborate_age(self, pipe, word):
-        """Return the difference of the present stamp and the stamp of a cell."""
+        """Return the difference between the current stamp and the stamp of a cell."""
         stamp = word.at(word.stage + 1)[: self._bits]
         now = pipe.enter(self.stamps.now, "now", stage=stamp.stage)
         return pipe.register("age", lambda now, stamp: (now - stamp)[: self._bits], now, stamp)
 
     def _elaborate_trust(self, pipe, known, swept, wrong):
-        """Return how far the word counts that was read, a stage after `known`.
+        """Return how far the word that was read is valid, one stage after `known`.
 
         Parameters
         ----------
@@ -137,7 +137,7 @@ class TimingPart(wiring.Component):
         known : tuple of Staged
             As returned by `recent_insertion`.
         swept : tuple of Staged
-            Whether the sweep writes the cell while it is read, and whether its content was lost.
+            Whether the sweep writes the cell during the read, and whether its content was lost.
         wrong : Staged
             Whether the cell is upset.
         """
@@ -158,7 +158,7 @@ class TimingPart(wiring.Component):
         return Trust(trusted=held & ~lost, gone=gone, young=lost | met, upset=upset)
 
     def _elaborate_due(self, pipe, age, insert, known, trust):
-        """Return whether the access inserts, and the cell does not hold the present stamp."""
+        """Return whether the access inserts, and the cell does not hold the current stamp."""
         zero = pipe.register(
             "zero", lambda age: Cat(age[at : at + 4] == 0 for at in range(0, len(age), 4)), age
         )
@@ -213,7 +213,7 @@ class TimingPart(wiring.Component):
         return expired
 
     def _elaborate_sweep(self, m, pipe, access, decided):
-        """Give the sweep the decided access, an operation that soon is, and its own word."""
+        """Connect the sweep to the decided access, to the next operation, and to its word."""
         sweep, stage = self.sweep, decided["due"].stage
         soon = {name: access[name].at(stage - SAME_LATENCY) for name in ("address", "insert")}
         decided |= {name: flag.at(stage) for name, flag in access.items() if name != "tick"}
@@ -227,7 +227,7 @@ class TimingPart(wiring.Component):
         ]
 
     def _elaborate_repair(self, m, lag):
-        """Return the repair of the cell that the sweep is to write."""
+        """Return the repair of the cell that the sweep is about to write."""
         sweep = self.sweep
         if sweep.PORT == "a":
             repair = self._protection.repair(m, self.memory, port="a")
@@ -238,7 +238,7 @@ class TimingPart(wiring.Component):
         return repair
 
     def _elaborate_write(self, m, port, repair):
-        """Write what the operation and the sweep have decided, a cycle later."""
+        """Write the decided word of the operation or the sweep, one cycle later."""
         stamps, writes = self.stamps, self.sweep.writes
         renews = writes.repairs & repair.lost
         value = repair.value(writes.repairs, stamps.restamp)
@@ -257,7 +257,7 @@ class TimingPart(wiring.Component):
 
 @dataclass(frozen=True)
 class Trust:
-    """Validity of the word that was read from a cell.
+    """Validity of a word that was read from a cell.
 
     Attributes
     ----------
@@ -268,7 +268,7 @@ class Trust:
     young : Staged
         The content of the cell is unknown, so its age is 0.
     upset : Staged
-        The protection has found the cell upset.
+        The protection reports the cell as upset.
     """
 
     trusted: Staged
@@ -278,7 +278,7 @@ class Trust:
 
 
 class WritePort:
-    """Registers in front of the write port.
+    """Registers before the write port.
 
     Parameters
     ----------
@@ -289,7 +289,7 @@ class WritePort:
     Attributes
     ----------
     address, value, write : Signal
-        As the ports of the memory.
+        As for the ports of the memory.
     inserts, sweeps : Signal
         An operation writes; the sweep writes.
     renews : Signal

@@ -1,11 +1,11 @@
-"""Recent insertions into the cell of an access that are not yet in the memory."""
+"""Recent insertions into the cell of an access that the memory does not hold yet."""
 
 from functools import partial
 
 from amaranth.hdl import Cat, Const, Mux
 
 SAME_LATENCY = 2
-"""Cycles of `same_address`."""
+"""Latency of `same_address`, in cycles."""
 
 
 def same_address(pipe, name, address, other, flag):
@@ -43,14 +43,14 @@ def recent_insertion(pipe, address, insert, tick, port, *, distance, most_ticks)
     distance : int
         Number of earlier accesses that are compared.
     most_ticks : int
-        Most ticks during these accesses.
+        Maximum number of ticks during these accesses.
 
     Returns
     -------
     recent : Staged
-        Whether one of them inserts into the cell.
+        Whether one of these accesses inserts into the cell.
     since : Staged
-        Ticks since the last of these insertions, of the same stage.
+        Ticks since the last of these insertions, at the same stage.
     """
     recent, since, passed = [], [], Const(0)
     for ahead in range(1, distance + 1):
@@ -77,7 +77,7 @@ def _counted(passed, most, tick):
 
 
 def _last(pipe, recent, since):
-    """Return the ticks since the last of some accesses that insert, a stage later."""
+    """Return the ticks since the last inserting access of several, one stage later."""
 
     def chosen(*values):
         flags, ticks = values[: len(recent)], values[len(recent) :]

@@ -1,4 +1,4 @@
-"""Sweeps of timing filters: they write the cells that have expired, before stamps come round."""
+"""Sweeps of timing filters: they rewrite expired cells before the stamps repeat."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -17,26 +17,26 @@ class SweepSignature(wiring.Signature):
     Parameters
     ----------
     cells, stamp_bits : int
-        As of `lately.hdl.timing.part.TimingPart`.
+        As for `lately.hdl.timing.part.TimingPart`.
 
     Members
     -------
     decided : In(StructLayout)
-        The access whose answer is there. ``due``: its insertion must write, because the cell does
-        not hold the present stamp.
+        The access whose answer is known. ``due``: its insertion must write, because the cell does
+        not hold the current stamp.
     soon : In(StructLayout)
         An operation that is decided some cycles later.
     clean : In(1)
         All cells are wiped.
     now, stamp : In(stamp_bits)
-        The present stamp; the word of port B.
+        The current stamp; the word of port B.
     wrong, lost : In(1)
-        The cell that the sweep has read last is upset; its content is lost.
+        The cell that the sweep read last is upset; its content is lost.
     read : Out(1)
-        The word of port B belongs to the cell of the sweep.
+        The word of port B belongs to the sweep's cell.
     writes : Out(StructLayout)
-        The write that the part makes in the next cycle: of an operation that ``inserts``, of the
-        sweep because the cell has expired (``sweeps``), or of the sweep because it is wrong.
+        Write of the part in the next cycle: for an operation that ``inserts``, for the sweep if the
+        cell has expired (``sweeps``), or for the sweep if the cell is wrong.
     """
 
     def __init__(self, *, cells, stamp_bits):
@@ -57,7 +57,7 @@ class SweepSignature(wiring.Signature):
 
 
 class VisitSweep(wiring.Component):
-    """Sweep in idle cycles: each visit reads a cell, and renews it if it has expired.
+    """Sweep in idle cycles: each visit reads a cell, and rewrites it if it has expired.
 
     One port of the memory only reads and the other port only writes, and writes keep the order of
     their reads. Ticks may arrive in every cycle.
@@ -65,7 +65,7 @@ class VisitSweep(wiring.Component):
     Parameters
     ----------
     cells, stamp_bits, limit
-        As of `lately.hdl.timing.part.TimingPart`.
+        As for `lately.hdl.timing.part.TimingPart`.
 
     Members
     -------
@@ -75,7 +75,7 @@ class VisitSweep(wiring.Component):
     PORT = "a"
     """Port at which the sweep reads."""
     MOST_TICKS = BETWEEN
-    """Ticks that can come with as many accesses as there are between a read and its write."""
+    """Maximum number of ticks during the accesses between a read and its write."""
 
     def __init__(self, *, cells, stamp_bits, limit):
         super().__init__(SweepSignature(cells=cells, stamp_bits=stamp_bits))
@@ -93,7 +93,7 @@ class VisitSweep(wiring.Component):
 
 
 class PortSweep(wiring.Component):
-    """Sweep at the write port: reads one cell after another, and renews it if it has expired.
+    """Sweep at the write port: reads one cell after another, and rewrites expired cells.
 
     A cell takes `lately.hdl.timing.sweep_rules.CELL_CLOCKS` cycles, plus each cycle in which an
     operation uses the port. An operation uses the port only if its insertion is ``due``. So
@@ -104,26 +104,26 @@ class PortSweep(wiring.Component):
     Parameters
     ----------
     cells, stamp_bits, limit
-        As of `lately.hdl.timing.part.TimingPart`.
+        As for `lately.hdl.timing.part.TimingPart`.
 
     Members
     -------
     See `SweepSignature`, and:
 
     address : Out(range(cells))
-        The cell that the sweep has read or is about to read.
+        Cell that the sweep has read or is about to read.
     asks, decides : Out(1)
-        The sweep is about to read; it knows what it found.
+        The sweep is about to read; the sweep has its result.
     restamps, touched : Out(1)
-        With `decides`: the cell has expired or is wrong; an operation has inserted into it since.
+        With `decides`: the cell has expired or is wrong; an operation has since inserted into it.
     busy : Out(1)
-        An operation has the port.
+        An operation uses the port.
     """
 
     PORT = "b"
     """Port at which the sweep reads."""
     MOST_TICKS = 1
-    """Ticks that can come with as many accesses as there are between a read and its write."""
+    """Maximum number of ticks during the accesses between a read and its write."""
 
     def __init__(self, *, cells, stamp_bits, limit):
         self._limit = limit
@@ -152,7 +152,7 @@ class PortSweep(wiring.Component):
             self.asks.eq(asks),
             self.restamps.eq(expired | repairs),
             self.touched.eq(touched),
-            # While cells are wiped the sweep neither reads nor decides.
+            # While cells are wiped, the sweep neither reads nor decides.
             writes.address.eq(Mux(decided.due | decided.wipe, decided.address, self.address)),
             writes.inserts.eq(decided.due),
             writes.sweeps.eq(decided.wipe | turn & expired & ~repairs),
@@ -205,8 +205,8 @@ class Visits(wiring.Component):
     cells : int
         Power of two.
     interval : int
-        If not 0, there is a visit in each cycle without an operation, and the sweep needs one in
-        this number of cycles.
+        If not 0, every cycle without an operation is a visit, and the sweep needs one such cycle
+        in every `interval` cycles.
 
     Members
     -------
@@ -217,9 +217,9 @@ class Visits(wiring.Component):
     cell : Out(range(cells))
         For `lately.hdl.timing.part.TimingPart`, in the same cycle.
     clean : Out(1)
-        All cells are wiped, and none of them is still to be written.
+        All cells are wiped, and no write of a cell is pending.
     late : Out(1)
-        High once in `interval` cycles: a cycle without an operation must come.
+        High once per `interval` cycles: a cycle without an operation must follow.
     """
 
     def __init__(self, *, cells, interval=0):
@@ -238,7 +238,7 @@ class Visits(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # A protection would find cells upset that are still to be written.
+        # A protection would report cells whose write is pending as upset.
         settling, settled = Signal(BETWEEN), Signal()
         m.d.comb += [
             self.visit.eq(self.wipe | (self.free & settled if self._interval else 0)),
@@ -251,7 +251,7 @@ class Visits(wiring.Component):
         with m.If(self.visit):
             m.d.sync += self.cell.eq(self.cell + 1)
         with m.If(self.wipe):
-            # Not the carry of that sum, which comes late.
+            # Not the carry of this sum, which arrives late.
             m.d.sync += self.wipe.eq(~self.cell.all())
         with m.If(self.clear):
             m.d.sync += [self.wipe.eq(1), self.cell.eq(0)]

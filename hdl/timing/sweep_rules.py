@@ -1,54 +1,54 @@
-"""What a timing filter needs so that the sweep comes back to each cell before its stamp does."""
+"""Requirements of the sweep: it must reach each cell before the cell's stamp repeats."""
 
 from ...golden.spec.base import require
 from ...golden.spec.timestamp import PartitionedTimingSpec, StampedPartsSpec
 
 CELL_CLOCKS = 10
-"""Cycles that the sweep takes a cell, while its port is free."""
+"""Cycles that the sweep needs per cell while its port is free."""
 
 BETWEEN = 7
-"""Operations that read between the read of an operation and its write."""
+"""Operations that may read between the read of an operation and its write."""
 
 
 def elision_need(cells: int) -> int:
-    """Return the most cycles that a lap of the sweep needs free of operations.
+    """Return the maximum cycles without operations that a lap of the sweep needs.
 
-    These are the cycles of the lap with one additional cell, the writes of one additional tick,
-    because a lap may begin and end within a tick, and the latency of a stamp.
+    These are the cycles of the lap with one additional cell; the writes of one additional tick,
+    because a lap may begin and end within a tick; and the latency of a stamp.
     """
     return (CELL_CLOCKS + 1) * cells + 2 * CELL_CLOCKS
 
 
 def elision_period(spec: StampedPartsSpec) -> int:
-    """Return the fewest cycles of a tick with which `check_elision` accepts a filter.
+    """Return the minimum cycles of a tick with which `check_elision` accepts a filter.
 
     Parameters
     ----------
     spec : StampedPartsSpec
-        Whose cells are a power of two.
+        The number of cells must be a power of two.
     """
     swept = -(-elision_need(spec.cells) // spec.sweep_blocks)
     return max(BETWEEN + 1, spec.cells + swept)
 
 
 def check_elision(spec: StampedPartsSpec, *, clocks: int) -> None:
-    """Refuse a filter that hardware which elides writes cannot hold.
+    """Reject a filter if hardware with elided writes cannot implement it.
 
-    In a tick each of the m cells of a part is written once at most. So of its C cycles at
-    least C - m are free, whatever the keys, and in the V ticks that a stamp leaves
-    (``spec.sweep_blocks``) the sweep has V (C - m) cycles for a lap.
+    In a tick each of the m cells of a part is written at most once. So at least C - m of the C
+    cycles of a tick are free, for any keys. In the V ticks that a stamp leaves
+    (``spec.sweep_blocks``), the sweep has V (C - m) cycles for a lap.
 
     Parameters
     ----------
     spec : StampedPartsSpec
     clocks : int
-        Clocks of a tick, at least.
+        Minimum cycles per tick.
 
     Raises
     ------
     SpecificationError
-        If the number of cells is no power of two of 2 or more, there are not more cycles than cells
-        and than `BETWEEN`, or a lap of the sweep needs more cycles than the stamps leave it.
+        If the number of cells is not a power of two of 2 or more, the cycles do not exceed both the
+        cells and `BETWEEN`, or a lap of the sweep needs more cycles than the stamps leave.
     """
     cells = spec.cells
     _check_cells(cells)
@@ -65,12 +65,12 @@ def check_elision(spec: StampedPartsSpec, *, clocks: int) -> None:
 
 
 def rest_interval(spec: PartitionedTimingSpec) -> int:
-    """Return of how many cycles the sweep needs one in which no operation comes.
+    """Return the interval, in cycles, in which the sweep needs one cycle without an operation.
 
-    With B insertions to a block, and at most one insertion a cycle, the V blocks that a stamp
-    leaves (``spec.sweep_blocks``) are V B cycles at least, for a lap of as many free cycles as
-    there are cells. `BETWEEN` reads come before the write of a swept cell, and in one of the free
-    cycles an operation without a key may give its result.
+    A block has B insertions, at most one per cycle. So the V blocks that a stamp leaves
+    (``spec.sweep_blocks``) last at least V B cycles. A lap needs one free cycle per cell. `BETWEEN`
+    reads precede the write of a swept cell, and one free cycle may serve the result of an operation
+    without a key.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def rest_interval(spec: PartitionedTimingSpec) -> int:
 
 
 def check_rest(spec: PartitionedTimingSpec) -> None:
-    """Refuse a filter that hardware which sweeps in cycles without an operation cannot hold.
+    """Reject a filter if hardware with a sweep in idle cycles cannot implement it.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def check_rest(spec: PartitionedTimingSpec) -> None:
     Raises
     ------
     SpecificationError
-        If the number of cells is no power of two of 2 or more, or the sweep needs every cycle.
+        If the number of cells is not a power of two of 2 or more, or the sweep needs every cycle.
     """
     cells, need = spec.cells, 2 * spec.cells + BETWEEN + 1
     _check_cells(cells)

@@ -1,4 +1,4 @@
-"""The present tick, as the operations that go through a part have it, and ticks by count."""
+"""The current tick for operations in the pipeline of a part, and ticks by insertion count."""
 
 from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import wiring
@@ -17,15 +17,15 @@ class StampSignature(wiring.Signature):
     Parameters
     ----------
     stamp_bits, check_bits : int
-        Width of a stamp: its tick modulo ``2**stamp_bits``; and of its parity, if it has one.
+        Width of a stamp, a tick modulo ``2**stamp_bits``; and width of its parity, if any.
 
     Members
     -------
     now : Out(stamp_bits)
-        Stamp of the access that came `TickCount.NOW` cycles ago.
+        Stamp of the access that arrived `TickCount.NOW` cycles ago.
     stamp, restamp : Out(stamp_bits + check_bits)
-        For the access that came `TickCount.STAMP` cycles ago: what a cell with its stamp holds, and
-        what a cell that has expired holds.
+        Words for the access that arrived `TickCount.STAMP` cycles ago: the word of a cell with its
+        stamp, and the word of an expired cell.
     """
 
     def __init__(self, *, stamp_bits, check_bits=0):
@@ -40,7 +40,7 @@ class TickCount(wiring.Component):
     ----------
     stamp_bits : int
     limit : int
-        Age of a cell that has expired.
+        Age of an expired cell.
     check_bits : int
         Width of the parity of a stamp, see `lately.hdl.memory.protection.parity`; 0 without parity.
 
@@ -75,11 +75,11 @@ class TickCount(wiring.Component):
         return m
 
     def _elaborate_check(self, m, count, tick):
-        """Return the parity of a count, by a count that is a cycle ahead of it."""
+        """Return the parity of a count, computed one cycle ahead of the count."""
         if not self._check_bits:
             return Cat()
         ahead = Signal.like(count, name_suffix="_ahead")
-        # The first cells are wiped with it right after reset.
+        # The first cells are wiped with this parity right after reset.
         odd = count.init.bit_count() & 1
         check = Signal(self._check_bits, name=f"{count.name}_parity", init=1 - odd)
         m.d.sync += [ahead.eq(ahead + tick), check.eq(parity(ahead))]
@@ -92,16 +92,16 @@ class BlockCount(wiring.Component):
     Parameters
     ----------
     block : int
-        Insertions of a block.
+        Insertions per block.
 
     Members
     -------
     insert, clear : In(1)
-        After a clear a block begins.
+        A clear starts a block.
     tick : Out(1)
         In the cycle of the insertion.
     left : Out(range(block))
-        Insertions that are to come after the next one.
+        Insertions that follow the next one in its block.
 
     Errors: as `require_integer`.
     """
@@ -130,11 +130,10 @@ class BlockCount(wiring.Component):
 
 
 def constant_flags(value, least):
-    """Return for each four bits of a `value` whether they are above those of `least`, and the same.
+    """Return two flags for each four bits of `value`: above those bits of `least`, and equal.
 
-    `is_at_least` makes one flag of them: whether the value is `least` or more. That takes half of
-    the LUTs of a comparison, which is a chain of carries, and a register can come
-    between.
+    `is_at_least` combines the flags: whether the value is `least` or more. This takes half of the
+    LUTs of a comparison with a carry chain, and permits a register in between.
     """
     flags = []
     for low in range(0, len(value), 4):
@@ -145,7 +144,7 @@ def constant_flags(value, least):
 
 
 def joined_flags(flags):
-    """Return flags for twice as many bits each, of those that `constant_flags` returns."""
+    """Return flags of `constant_flags` for digits of twice the width."""
     joined = []
     for low in range(0, len(flags), 4):
         above, same = flags[low], flags[low + 1]

@@ -1,4 +1,4 @@
-"""Figures of the hardware of timing filters: latency, ticks and limits. Needs no Amaranth."""
+"""Figures of timing filters in hardware: latency, ticks and limits. Without Amaranth."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -24,17 +24,17 @@ PART_LATENCY = 7
 """Cycles from the address of a cell to its age."""
 
 DECISION_LATENCY = 3
-"""Cycles from the age of a key and the number of its oldest cells to the answer of a table."""
+"""Cycles from the age of a key and its number of oldest cells to the answer of a table."""
 
 
 def oldest_latency(hashes: int) -> int:
-    """Return the cycles from the ages of as many cells as `hashes` to a verdict."""
+    """Return the cycles from the ages of `hashes` cells to a verdict."""
     return int(2 * ceil_log(2, hashes)) + (3 if hashes > 1 else 2)
 
 
 @dataclass(frozen=True)
 class TimingProfile(Profile):
-    """Figures of the unit of a timing filter.
+    """Figures of a timing filter's unit.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class TimingProfile(Profile):
 
     @property
     def decides(self) -> bool:
-        """Whether a table of decisions answers."""
+        """Whether a table of thresholds determines the answers."""
         return self.spec.classes is not None
 
     @property
@@ -76,7 +76,7 @@ class TimingProfile(Profile):
         hashed = hash_latency(self.spec.key_bits, levels=self.levels)
         return {
             "hash": max(CONTROL_LAG, hashed),
-            # From the parts, which lie far apart, it is a cycle to what compares them.
+            # The parts are far apart, so the path to the comparison takes one cycle.
             "cells": PART_LATENCY + 1,
             "oldest": oldest_latency(self.spec.hashes),
             **({"decision": DECISION_LATENCY} if self.decides else {}),
@@ -89,12 +89,12 @@ class TimingProfile(Profile):
 
     @property
     def rest_interval(self) -> int:
-        """Cycles in one of which no operation is accepted; 0 if one is in all of them."""
+        """Interval with one cycle without acceptance, in cycles; 0 if there is no such cycle."""
         return rest_interval(self.spec) if self.counted else 0
 
     @property
     def longest_pause(self) -> int:
-        # A cell of each part per cycle.
+        # One cell of each part per cycle.
         return self.spec.cells + self.latency + 32
 
     @property
@@ -117,13 +117,13 @@ class TimingProfile(Profile):
 
     @property
     def cell_bits(self) -> int:
-        """Bits of a cell: the stamp, and its parity if there is one."""
+        """Bits of a cell: the stamp, and its parity if any."""
         bits = self.spec.stamp_bits
         return bits + (check_bits(bits) if self.protect == "parity" else 0)
 
     @property
     def copies(self) -> int:
-        """Copies of each memory, which answer as one."""
+        """Copies of each memory, which vote."""
         return PROTECTIONS[self.protect] if self.protect == "tmr" else 1
 
     def check_buildable(self) -> None:
@@ -140,12 +140,12 @@ class TimingProfile(Profile):
         self._check_block_rams()
 
     def check_sweep(self) -> None:
-        """Refuse a filter whose sweep would come too late.
+        """Reject a filter whose sweep would be too late.
 
         Raises
         ------
         SpecificationError
-            As `check_rest` if the clock counts insertions, otherwise as `check_elision`.
+            As `check_rest` if the clock counts insertions; otherwise as `check_elision`.
         """
         if self.counted:
             check_rest(self.spec)
@@ -165,7 +165,7 @@ class TimingProfile(Profile):
 
     @property
     def table_words(self) -> int:
-        """Words of the memory of both tables, each field of an entry's place in bits of its own."""
+        """Words of the memory of both tables; each field of a position has its own address bits."""
         classes, ages, phases = self.spec.table_shape
         bits = (classes - 1).bit_length() + (ages - 1).bit_length() + (phases - 1).bit_length()
         return 2 << bits
