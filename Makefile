@@ -24,7 +24,7 @@ help: ## List the targets
 venv: $(DEV) ## Install everything that development needs into .venv
 
 demo: tools $(SIM) ## Replay a real stream through the hardware and write a report
-	@$(BIN)/lately run $(DEMO) --out build/demo
+	@$(BIN)/lately run $(DEMO) --out-dir build/demo
 	@echo "Report: build/demo/report.html"
 
 test: tools icarus verilator tcl $(DEV) ## Run the tests, all but the slow ones
@@ -108,7 +108,7 @@ cores: $(DEV) ## Write an archive of ten cores in Verilog, for people without Py
 	@rm -rf build/cores && mkdir -p build/cores
 	@for preset in $(CORES); do \
 		$(BIN)/lately export --preset $$preset --name lately_$$(echo $$preset | tr - _) \
-			--bus axi4-lite --out build/cores/lately_$$(echo $$preset | tr - _) >/dev/null || exit 1; done
+			--bus axi4-lite --out-dir build/cores/lately_$$(echo $$preset | tr - _) >/dev/null || exit 1; done
 	@cp LICENSE build/cores
 	@tar --sort=name --owner=0 --group=0 --mtime='1980-01-01' -C build -czf build/lately-cores-$(VERSION).tar.gz cores
 	@echo "Cores: build/lately-cores-$(VERSION).tar.gz"

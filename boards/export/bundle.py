@@ -76,14 +76,16 @@ EXAMPLE_MHZ = 100
 """Clock of the constraint if no device is named."""
 
 
-def write(design: Design, directory: str | os.PathLike[str]) -> list[str]:
+def write(design: Design, directory: str | os.PathLike[str], *, force: bool = False) -> list[str]:
     """Write all files of an exported unit into a folder; return their names.
 
     Parameters
     ----------
     design : Design
     directory : path
-        Must not exist, or be empty.
+        Must not exist, or be empty unless `force` is given.
+    force : bool
+        Whether files of the same names are replaced; other files stay.
 
     Raises
     ------
@@ -93,7 +95,7 @@ def write(design: Design, directory: str | os.PathLike[str]) -> list[str]:
         If it cannot be written.
     """
     folder = Path(directory).resolve()
-    _check_folder(folder)
+    _check_folder(folder, force)
     files = texts(design)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -107,22 +109,30 @@ def write(design: Design, directory: str | os.PathLike[str]) -> list[str]:
             staged.chmod(stat.S_IMODE(folder.stat().st_mode))
         for name, text in files.items():
             (staged / name).write_text(text, "utf-8")
-        # The complete folder replaces an empty one in one step.
-        staged.replace(folder)
+        if force and folder.exists():
+            for name in files:
+                (staged / name).replace(folder / name)
+            staged.rmdir()
+        else:
+            # The complete folder replaces an empty one in one step.
+            staged.replace(folder)
     except BaseException:
         shutil.rmtree(staged, ignore_errors=True)
         raise
     return sorted(files)
 
 
-def _check_folder(folder: Path) -> None:
+def _check_folder(folder: Path, force: bool) -> None:
     there = next(path for path in (folder, *folder.parents) if path.exists())
     if not there.is_dir():
-        raise ExportError(f"out: must be a directory, not the file {there}")
-    if folder.is_dir() and any(folder.iterdir()):
-        raise ExportError(f"out: must be an empty directory, but {folder} holds files")
+        raise ExportError(f"out-dir: must be a directory, not the file {there}")
+    if folder.is_dir() and any(folder.iterdir()) and not force:
+        raise ExportError(
+            f"out-dir: must be an empty directory, but {folder} holds files; "
+            "--force replaces the files of an export"
+        )
     if folder == Path.cwd():
-        raise ExportError(f"out: must not be the current directory, {folder}")
+        raise ExportError(f"out-dir: must not be the current directory, {folder}")
 
 
 def texts(design: Design) -> dict[str, str]:

@@ -209,7 +209,7 @@ def synthesize(
     lanes: int = 1,
     latency_cycles: int | None = None,
     directory: str | os.PathLike[str] | None = None,
-    target_mhz: int | None = None,
+    target_mhz: float | None = None,
     time_limit: float = TIME_LIMIT,
     progress: Progress | None = None,
     netlists: Path | None = None,
@@ -237,7 +237,7 @@ def synthesize(
     directory : path, optional
         Where to leave ``top.il``, ``netlist.json``, ``report.json`` and the
         tools' logs. Made if need be; nothing is left there on failure.
-    target_mhz : int, optional
+    target_mhz : float, optional
         Clock that nextpnr strives for; by default the vendor's limit for the unit.
     time_limit : float
         Seconds after which a run of one tool is ended.

@@ -169,14 +169,14 @@ class Flow:
     def _write(self, modules: dict[str, Any]) -> None:
         (self._folder / "netlist.json").write_text(json.dumps({"modules": modules}))
 
-    def place_and_route(self, seed: int, target_mhz: int, *more: str) -> dict[str, Any]:
+    def place_and_route(self, seed: int, target_mhz: float, *more: str) -> dict[str, Any]:
         """Place and route ``netlist.json``, with more options; return nextpnr's report.
 
         Parameters
         ----------
         seed : int
             Of placement.
-        target_mhz : int
+        target_mhz : float
             Clock that nextpnr strives for.
         more : str
             Options.
@@ -196,7 +196,7 @@ class Flow:
             *self._options,
             *("--json", "netlist.json"),
             *("--report", "report.json"),
-            *("--freq", str(target_mhz)),
+            *("--freq", f"{target_mhz:g}"),
             "--timing-allow-fail",
             *("--seed", str(seed)),
             *more,

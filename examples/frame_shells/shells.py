@@ -1,6 +1,6 @@
 """Deduplicators of frames behind the ports of public NIC shells and MACs, in Verilog.
 
-    lately export --spec dedup.toml --name dedup OPTIONS --out ip
+    lately export --spec dedup.toml --name dedup OPTIONS --out-dir ip
     python shells.py corundum > ip/dedup_corundum.v
 
 `python shells.py corundum --options` prints OPTIONS. Each wrapper has the ports of one port of its

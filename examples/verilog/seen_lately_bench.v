@@ -1,6 +1,6 @@
 // A filter behind AXI4-Stream and AXI4-Lite, in a test bench to be copied:
 //
-//   lately export --preset tiny --name seen_lately --bus axi4-lite --out ip
+//   lately export --preset tiny --name seen_lately --bus axi4-lite --out-dir ip
 //   iverilog -g2005 -o bench ip/seen_lately.v seen_lately_bench.v && vvp bench
 //
 // It asks for twenty keys whether each was seen lately, and inserts it; clears the filter through a

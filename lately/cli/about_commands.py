@@ -62,7 +62,7 @@ def list(*, what: str, as_json: bool) -> None:
 
 
 @click.command()
-@filter_options
+@filter_options()
 @click.option("--device", "name", metavar="NAME", help="Device that the area is predicted for.")
 @json_option
 def show(*, spec: str | None, preset: str | None, name: str | None, as_json: bool) -> None:

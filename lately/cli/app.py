@@ -41,7 +41,17 @@ GROUPS = {
 }  # fmt: skip
 """Commands in the order of use, by the headings of the help; each with the start of its module."""
 
+STATUSES = "Exit status: 0 success, 1 a check failed, 2 could not run, 130 interrupted."
+"""Last line of each help."""
+
 _MODULES = {name: module for commands in GROUPS.values() for name, module in commands.items()}
+
+
+def _with_statuses(command: click.Command) -> click.Command:
+    command.epilog = STATUSES
+    for below in getattr(command, "commands", {}).values():
+        _with_statuses(below)
+    return command
 
 
 class Grouped(OneLineErrors):
@@ -57,7 +67,7 @@ class Grouped(OneLineErrors):
             return None
         module = import_module(f".{_MODULES[cmd_name]}_commands", __package__)
         command: click.Command = getattr(module, cmd_name)
-        return command
+        return _with_statuses(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the summary of each command under its heading."""
@@ -69,8 +79,11 @@ class Grouped(OneLineErrors):
                 )
 
 
-@click.group("lately", cls=Grouped, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    "lately", cls=Grouped, epilog=STATUSES, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.option(
+    "-V",
     "--version",
     is_flag=True,
     expose_value=False,
@@ -78,7 +91,15 @@ class Grouped(OneLineErrors):
     callback=_show_version,
     help="Show the version and exit.",
 )
-def main() -> None:
-    """Filters for FPGAs that report whether a key was seen within a sliding window."""
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress on the terminal.")
+def main(*, quiet: bool) -> None:
+    r"""Filters for FPGAs that report whether a key was seen within a sliding window.
+
+    \b
+    Examples:
+      lately list presets
+      lately plan --window 1000 --fpr 0.01 --device ecp5-25k-6
+      lately dedup --help
+    """
     if find_spec("lately.golden._core") is None:
         click.echo("lately: runs without its extension module, so filters are slow", err=True)

@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .options import (
-    amount_option,
+    baud_option,
     check_option,
     choose_unit,
+    clock_option,
+    filter_options,
+    folder_option,
     json_option,
     parse_seeds,
     protect_option,
     strict_option,
     time_limit_option,
 )
-from .outputs import OutputFolder
 from .progress import stage_bar
 from .reporting import CheckError, require
 from .tables import show
@@ -29,16 +31,12 @@ LOADER = "openFPGALoader"
 
 @click.command("build", short_help="Build the bitstream of a board.")
 @click.option("--board", "name", metavar="NAME", help="Target board; see `lately list boards`.")
-@click.option("--spec", metavar="FILE", help="Filter, a TOML file.  [default: the board's]")
-@click.option("--preset", metavar="NAME", help="Preset filter.")
-@amount_option(
-    "--clock", "MHZ", "Clock of the unit; the PLL makes the nearest one.  [default: the board's]"
-)
+@filter_options("the board's")
+@clock_option("the board's, which the PLL makes")
+@baud_option(None)
 @click.option(
-    "--baud", type=int, metavar="N", help="Baud rate of the serial port.  [default: the board's]"
-)
-@click.option(
-    "--seeds",
+    "--placement-seeds",
+    "seeds",
     metavar="LIST",
     help="Placement seeds, such as 1-5 or 1,3, tried in turn until timing is met.  "
     "[default: the board's]",
@@ -47,12 +45,7 @@ LOADER = "openFPGALoader"
 @protect_option
 @check_option
 @time_limit_option
-@click.option(
-    "--out",
-    type=OutputFolder(),
-    metavar="DIR",
-    help="Folder for bitstream and report.  [default: build/BOARD]",
-)
+@folder_option("Folder for bitstream and report.  [default: build/BOARD]")
 @json_option
 def build(
     *,
@@ -61,7 +54,7 @@ def build(
     preset: str | None,
     clock: float | None,
     seeds: str | None,
-    out: str | None,
+    folder: str | None,
     as_json: bool,
     **flow: Any,
 ) -> None:
@@ -74,20 +67,20 @@ def build(
     \b
     Examples:
       lately build --board icebreaker
-      lately build --board ulx3s-85f --clock 125 --seeds 1-5 --baud 3000000
-      lately build --board orangecrab-25f --spec filter.toml --out here --json
+      lately build --board ulx3s-85f --clock 125 --placement-seeds 1-5 --baud 3000000
+      lately build --board orangecrab-25f --spec filter.toml --out-dir here --json
     """
     target = _board(name)
     given = spec is not None or preset is not None
     flow |= {
         "spec": choose_unit(spec, preset) if given else None,
-        "seeds": parse_seeds(seeds) if seeds else None,
+        "seeds": parse_seeds(seeds, "--placement-seeds") if seeds else None,
     }
     require("amaranth", "synth")
     from ..boards.targets.build import TimingError
     from ..boards.targets.build import build as build_board
 
-    flow |= {"directory": out or _default_directory(target), "clock_mhz": clock}
+    flow |= {"directory": folder or _default_directory(target), "clock_mhz": clock}
     try:
         with stage_bar("synthesis") as progress:
             report = build_board(target, progress=progress, **flow)

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 _HEADINGS = {
     "Which packets are the same": (
-        "fields", "inner", "tpid", "mask", "skip", "first",
+        "fields", "inner", "tpid", "mask", "offset", "first",
     ),
     "Which of them are dropped": (
         "span", "window", "fpr", "policy", "differs", "scope", "by",
     ),
     "Inputs and outputs": (
-        "interface", "count", "duration", "reorder", "folder", "dry_run", "page", "dropped",
+        "interface", "limit", "duration", "reorder", "folder", "dry_run", "page", "dropped",
         "marked",
     ),
 }  # fmt: skip
@@ -53,7 +53,7 @@ def compare_options(command: Command) -> Command:
         click.option(
             "--mask", metavar="OFFSET:HEX", multiple=True, help="Mask bytes from an offset on."
         ),
-        count_option("--skip", None, "Compare no byte before byte N.", least=0),
+        count_option("--offset", None, "Compare no byte before byte N.", least=0),
         choice_option(
             "--policy", ["last-seen", "first-seen"],
             "Remember every packet, or only kept packets.",
@@ -94,7 +94,7 @@ def comparison(options: dict[str, Any]) -> "tuple[Comparison, CopyRule]":
         reach=Reach.INNER if options["inner"] else Reach.LAYER2,
         tag_types=types,
         masks=tuple(parse_mask(text) for text in options["mask"]),
-        skip=options["skip"] or 0,
+        skip=options["offset"] or 0,
         first=options["first"],
     )
     rule = CopyRule(**{name: options[name] for name in ("policy", "differs", "scope", "by")})

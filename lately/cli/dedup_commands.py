@@ -11,8 +11,16 @@ import click
 from .compare_options import HeadedCommand, compare_options, comparison
 from .dedup_facts import facts
 from .interrupts import interruptible
-from .options import amount_option, choice_option, count_option, json_option, print_json
-from .outputs import OutputFile, OutputFolder
+from .options import (
+    choice_option,
+    count_option,
+    folder_option,
+    fpr_option,
+    json_option,
+    print_json,
+    window_option,
+)
+from .outputs import OutputFile
 from .packet_files import (
     PacketFiles,
     UntilInterrupted,
@@ -39,26 +47,20 @@ if TYPE_CHECKING:
 @click.option(
     "--span", default="50ms", show_default=True, metavar="T", help="Remember a packet for a time."
 )
-@count_option("--window", 65_536, "Drop a packet only if its copy is at most N packets back.")
-@amount_option("--fpr", "P", "Share of new packets that may be dropped all the same.", 1e-6)
+@window_option(65_536, "Drop a packet only if its copy is at most N packets back.")
+@fpr_option("Maximum share of new packets that are dropped by mistake.", 1e-6)
 @compare_options
 @click.option(
     "-i", "--interface", metavar="NAME", help="Read packets of a network interface; there is no IN."
 )
-@count_option("--count", None, "End the live capture after N packets.")
+@count_option("--limit", None, "End the live capture after N packets.")
 @click.option("--duration", metavar="T", help="End the live capture after a time.")
 @click.option(
     "--reorder",
     metavar="T",
     help="Read all files side by side, in the order of their times; packets may be late by T.",
 )
-@click.option(
-    "--out-dir",
-    "folder",
-    type=OutputFolder(),
-    metavar="DIR",
-    help="Write an output for each input, of the same name, and no OUT.",
-)
+@folder_option("Write an output for each input, of the same name, and no OUT.")
 @click.option("--dry-run", is_flag=True, help="Write no capture, and report; there is no OUT.")
 @click.option(
     "--report",
@@ -83,7 +85,7 @@ if TYPE_CHECKING:
     "Run the golden model, or the compiled hardware and compare it with the model.",
 )
 @count_option(
-    "--jobs", 1, "Threads: with 2, the next packets are read and digested already.", most=2
+    "-j --jobs", 1, "Threads: with 2, the next packets are read and digested already.", most=2
 )
 @click.option("--verify", is_flag=True, help="Compare with an exact oracle, whose memory grows.")
 @click.option("--watch", is_flag=True, help="Show rate, drops and fill while packets are read.")
@@ -120,7 +122,7 @@ def dedup(
       lately dedup ring_00*.pcap.gz --out-dir unique
       lately dedup mirror.pcap --dry-run --report copies.html
       lately dedup erspan.pcap unique.pcap --inner --fields tos,no-checksum
-      lately dedup mirror.pcap unique.pcap --fields frame --skip 14 --bytes 64
+      lately dedup mirror.pcap unique.pcap --fields frame --offset 14 --bytes 64
       lately dedup mirror.pcap unique.pcap --differs ttl --policy first-seen
       lately dedup left.pcap right.pcap unique.pcapng --reorder 10ms --scope other --by file
       lately dedup mirror.pcap unique.pcap --verify --watch

@@ -9,15 +9,19 @@ import click
 
 from .options import (
     Command,
+    bus_option,
     check_option,
     choice_option,
     choose_unit,
     count_option,
     filter_options,
+    folder_option,
     json_option,
+    memory_option,
     protect_option,
+    spec_option,
+    wrap_option,
 )
-from .outputs import OutputFolder
 from .reporting import require
 from .tables import show
 
@@ -35,27 +39,11 @@ def frame_bits_option(name: str, text: str) -> Callable[[Command], Command]:
 
 
 @click.command("export", short_help="Write a unit as Verilog, with files for other tools.")
-@filter_options
+@filter_options()
 @click.option("--name", metavar="X", help="Name of the module and of all files.")
-@choice_option(
-    "--wrap",
-    # As `lately.boards.export.design.FRAMES`, whose package loads Amaranth.
-    ["axis", "avalon-st", "raw", "extern", *(f"frames-{n}" for n in (8, 64, 128, 256, 512))],
-    "Ports: AXI4-Stream; Avalon streams; valid and ready for each field; fixed latency without "
-    "ready; or a deduplicator of Ethernet frames, which come and leave in so many bits.",
-)
-@choice_option(
-    "--bus",
-    ["none", "axi4-lite", "wishbone", "avalon-mm"],
-    "Registers of settings, counters and secret behind a bus, in place of ports of their own.",
-)
-@click.option(
-    "--memory",
-    metavar="VARIANT",
-    default="portable",
-    show_default=True,
-    help="portable, which synthesis infers, or block RAMs: ecp5, ice40, gowin, each with -strict.",
-)
+@wrap_option("axis", "axis")
+@bus_option
+@memory_option("portable", "portable")
 @choice_option(
     "--ram-style",
     # As `lately.boards.export.memories.RAM_STYLES`, whose package loads Amaranth.
@@ -93,7 +81,10 @@ def frame_bits_option(name: str, text: str) -> Callable[[Command], Command]:
     help="For a window in time: where ticks come from.  [default: tick]",
 )
 @click.option(
-    "--period", type=click.IntRange(min=1), metavar="CLOCKS", help="Frames: a tick's, after reset."
+    "--period",
+    type=click.IntRange(min=1),
+    metavar="CYCLES",
+    help="Frames: cycles of a tick, after reset.",
 )
 @click.option(
     "--max-frame",
@@ -147,19 +138,16 @@ def frame_bits_option(name: str, text: str) -> Callable[[Command], Command]:
     type=click.Choice(["vivado", "quartus", "radiant", "diamond", "gowin", "efinity", "libero"]),
     help="Write a script that synthesises the unit in this tool; may be given several times.",
 )
-@click.option(
-    "--out",
-    type=OutputFolder(),
-    metavar="DIR",
-    help="Folder to write, new or empty.  [default: X]",
-)
+@folder_option("Folder to write, new or empty.  [default: X]")
+@click.option("--force", is_flag=True, help="Replace files of the same names in the folder.")
 @json_option
 def export(
     *,
     spec: str | None,
     preset: str | None,
     name: str | None,
-    out: str | None,
+    folder: str | None,
+    force: bool,
     as_json: bool,
     **how: Any,
 ) -> None:
@@ -174,7 +162,7 @@ def export(
 
     \b
     Examples:
-      lately export --name seen_lately --out ip/seen_lately
+      lately export --name seen_lately --out-dir ip/seen_lately
       lately export --name seen_lately --bus axi4-lite
       lately export --name seen_lately --tool vivado --tool quartus
       lately export --preset gebf-default --name seen --wrap raw --memory ecp5
@@ -199,8 +187,8 @@ def export(
     options = _unit_options(chosen, how)
     cells = [path.read_text("utf-8") for path in models(how["memory"])]
     design = Design(spec=chosen, name=name, options=options, models=cells, **how)
-    folder = out or name
-    files = write(design, folder)
+    folder = folder or name
+    files = write(design, folder, force=force)
     unit = {"latency": design.profile.latency, "digest": design.digest}
     told = {"name": name, "directory": folder, "files": files, **unit, "spec": chosen.to_dict()}
     show(as_json, told, "export", told | {"design": design})
@@ -208,17 +196,12 @@ def export(
 
 @click.command("collect", short_help="Read a report of Vivado, Quartus or Radiant.")
 @click.argument("report", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option(
-    "--spec",
-    type=click.Path(exists=True, dir_okay=False),
-    required=True,
-    metavar="FILE",
-    help="Specification of the unit: X.toml of the export.",
-)
+@spec_option(required=True)
 def collect(*, report: Path, spec: str) -> None:
     """Print the figures of a unit in a REPORT of a vendor's tool as one line of JSON.
 
-    The scripts that 'lately export --tool' writes print such reports. Send the
+    FILE is X.toml of the export. The scripts that 'lately export --tool' writes
+    print such reports. Send the
     line with an issue; the page on performance shows it as reported by users.
 
     \b

@@ -10,18 +10,25 @@ import click
 
 from .options import (
     amount_option,
+    baud_option,
     choose_unit,
     count_option,
+    filter_options,
     json_option,
+    limit_option,
+    out_option,
     print_json,
+    query_window_option,
     read_secret,
     secret_option,
+    table_option,
     trace_options,
 )
-from .outputs import InputFile, OutputFile, content_source
+from .outputs import InputFile, content_source
 from .reporting import INTERRUPTED, CheckError, fail_with
 
 if TYPE_CHECKING:
+    from ..golden.spec.base import Specification
     from ..host import Board
 
 Opener = Callable[[], AbstractContextManager["Board"]]
@@ -39,18 +46,17 @@ _FIGURES = ("frames", "timed", "keyed", "shifts", "removes", "decides", "clock_h
 @click.group(short_help="Talk to a board over a serial port.")
 @click.option(
     "--port",
-    required=True,
     metavar="PORT",
-    help="Serial port; or sim, sim:PRESET or sim:FILE.toml, for a simulated board.",
+    help="Serial port; or sim, sim:PRESET or sim:FILE.toml, for a simulated board.  [required]",
 )
-@count_option("--baud", 1_000_000, "Baud rate of the port.")
+@baud_option(1_000_000)
 @amount_option(
     "--timeout",
     "SECONDS",
     "Time to wait for an answer before repeating a request.  [default: 0.5, simulated 10]",
 )
 @click.pass_context
-def host(ctx: click.Context, *, port: str, baud: int, timeout: float | None) -> None:
+def host(ctx: click.Context, *, port: str | None, baud: int, timeout: float | None) -> None:
     """Talk to a board that holds a filter, over the serial port PORT.
 
     Lost requests are sent again, and no request takes effect twice. The port
@@ -62,14 +68,16 @@ def host(ctx: click.Context, *, port: str, baud: int, timeout: float | None) -> 
       lately host --port /dev/ttyUSB1 info
       lately host --port /dev/ttyUSB1 --baud 3000000 stream access.log --verify
       lately host --port sim:tiny self-test
-      lately host --port sim:dictionary-tiny query 17 --window 10
+      lately host --port sim:dictionary-tiny query 17 --query-window 10
     """
     ctx.obj = partial(_open, port, baud, timeout)
 
 
 @contextmanager
-def _open(port: str, baud: int, timeout: float | None) -> "Iterator[Board]":
+def _open(port: str | None, baud: int, timeout: float | None) -> "Iterator[Board]":
     """Open the port, and close it at the end, with the board if that is simulated."""
+    if port is None:  # Not required by click: each command shows its help without a port.
+        raise click.UsageError("Missing option '--port'.")
     from ..host import Board
 
     with ExitStack() as stack:
@@ -97,34 +105,39 @@ _text = click.option(
 _keys = click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 
 
-_window = count_option(
-    "--window",
-    None,
-    "Window of queries, in insertions, blocks or ticks; at most the window of the filter.",
-)
 _query_class = count_option(
     "--query-class", None, "Class of queries, for a filter with classes.  [default: 0]", least=0
 )
 
 
-def _asked(opened: "Board", window: int | None, query_class: int | None) -> int | None:
+def _asked(opened: "Board", window: str | None, query_class: int | None) -> int | None:
     """Return the window or the class of each query, by the filter of the board."""
+    from ..replay.stream_times import query_window
+
     decides = opened.information.decides
     wrong, value, what = (
-        ("window", window, "a class") if decides else ("query-class", query_class, "none")
+        ("query-window", window, "a class") if decides else ("query-class", query_class, "none")
     )
     if value is not None:
         raise click.ClickException(
             f"{wrong}: must not be given for the filter of {opened.port}, whose queries have {what}"
         )
-    return query_class if decides else window
+    if decides or window is None:
+        return query_class
+    return query_window(opened.information.specification, window, None)
 
 
 @host.command(short_help="Show the filter of the board.")
 @json_option
 @click.pass_obj
 def info(board: Opener, *, as_json: bool) -> None:
-    """Show the filter of the board and, for a window in time, its tick and covered span."""
+    """Show the filter of the board and, for a window in time, its tick and covered span.
+
+    \b
+    Examples:
+      lately host --port sim:tiny info
+      lately host --port sim:tiny info --json
+    """
     from ..host import preset_of, window_seconds
 
     with board() as opened:
@@ -141,7 +154,13 @@ def info(board: Opener, *, as_json: bool) -> None:
 @_text
 @click.pass_obj
 def insert(board: Opener, *, keys: tuple[str, ...], text: bool) -> None:
-    """Insert each KEY, an integer such as 17 or 0x11, in order."""
+    """Insert each KEY, an integer such as 17 or 0x11, in order.
+
+    \b
+    Examples:
+      lately host --port sim:tiny insert 17 0x11
+      lately host --port sim:tiny insert --text 10.0.0.1
+    """
     with board() as opened:
         opened.insert(_parse(keys, opened.information.key_bits, text))
 
@@ -149,7 +168,7 @@ def insert(board: Opener, *, keys: tuple[str, ...], text: bool) -> None:
 @host.command(short_help="Query keys.")
 @_keys
 @_text
-@_window
+@query_window_option
 @_query_class
 @json_option
 @click.pass_obj
@@ -158,7 +177,7 @@ def query(
     *,
     keys: tuple[str, ...],
     text: bool,
-    window: int | None,
+    query_window: str | None,
     query_class: int | None,
     as_json: bool,
 ) -> None:
@@ -166,9 +185,14 @@ def query(
 
     For a ring, the age is the number of the youngest generation that may hold the key; 0 is the
     current one. For a filter whose queries have a window, the age has the unit of the window.
+
+    \b
+    Examples:
+      lately host --port sim:tiny query 17 0x11
+      lately host --port sim:tiny query --text 10.0.0.1 --json
     """
     with board() as opened, _explained():
-        asked = _asked(opened, window, query_class)
+        asked = _asked(opened, query_window, query_class)
         verdicts = opened.query(_parse(keys, opened.information.key_bits, text), asked)
     rows = list(zip(keys, verdicts.seen.tolist(), verdicts.age.tolist(), strict=True))
     if as_json:
@@ -183,7 +207,12 @@ def query(
 @_text
 @click.pass_obj
 def remove(board: Opener, *, keys: tuple[str, ...], text: bool) -> None:
-    """Remove each KEY, an integer such as 17 or 0x11, from a dictionary."""
+    """Remove each KEY, an integer such as 17 or 0x11, from a dictionary.
+
+    \b
+    Examples:
+      lately host --port sim:dictionary-tiny remove 17
+    """
     with board() as opened:
         opened.remove(_parse(keys, opened.information.key_bits, text))
 
@@ -191,7 +220,12 @@ def remove(board: Opener, *, keys: tuple[str, ...], text: bool) -> None:
 @host.command(short_help="Start a new generation.")
 @click.pass_obj
 def shift(board: Opener) -> None:
-    """Start a new generation now."""
+    """Start a new generation now.
+
+    \b
+    Examples:
+      lately host --port sim:tiny shift
+    """
     with board() as opened:
         opened.shift()
 
@@ -199,7 +233,12 @@ def shift(board: Opener) -> None:
 @host.command(short_help="Forget everything.")
 @click.pass_obj
 def clear(board: Opener) -> None:
-    """Forget everything."""
+    """Forget everything.
+
+    \b
+    Examples:
+      lately host --port sim:tiny clear
+    """
     with board() as opened:
         opened.clear()
 
@@ -211,6 +250,10 @@ def load_table(board: Opener, *, file: str) -> None:
     """Load a table of thresholds into a filter with classes; it takes effect at once.
 
     DecisionTable.save writes FILE. Until the first table after reset, every key is reported.
+
+    \b
+    Examples:
+      lately host --port sim:decided.toml table table.json
     """
     from ..golden import DecisionTable
 
@@ -227,6 +270,11 @@ def statistics(board: Opener, *, as_json: bool) -> None:
 
     With a window in time, the command also shows the ticks and seconds for which every key is
     still reported. The counters of a deduplicator of frames are captured at the same moment.
+
+    \b
+    Examples:
+      lately host --port sim:tiny statistics
+      lately host --port sim:tiny statistics --json
     """
     from ..host import window_seconds
 
@@ -236,19 +284,25 @@ def statistics(board: Opener, *, as_json: bool) -> None:
 
 
 @host.command("self-test", short_help="Run the self-test of the board.")
-@click.option("--spec", metavar="FILE", help="Filter that the board must have, a TOML file.")
+@filter_options("the board's")
 @json_option
 @click.pass_obj
-def self_test(board: Opener, *, spec: str | None, as_json: bool) -> None:
+def self_test(board: Opener, *, spec: str | None, preset: str | None, as_json: bool) -> None:
     """Let the board perform random operations, and compare the results with the golden model.
 
     The board reports a signature of all results. The command fails if the golden model gives
-    another signature. The filter is reset: its contents, secret and table are lost.
+    another signature, or if the board has another filter than --spec or --preset. The filter is
+    reset: its contents, secret and table are lost.
 
     A board with protected memories passes if the protection hides a fault: `upsets` is the number
     of cycles in which a memory was found upset.
+
+    \b
+    Examples:
+      lately host --port sim:tiny self-test
+      lately host --port sim:tiny self-test --preset tiny --json
     """
-    wanted = None if spec is None else choose_unit(spec, None)
+    wanted = _wanted(spec, preset)
     with board() as opened:
         if wanted is not None:
             opened.check_spec(wanted)
@@ -262,7 +316,12 @@ def self_test(board: Opener, *, spec: str | None, as_json: bool) -> None:
 @host.command(short_help="Reset the filter.")
 @click.pass_obj
 def reset(board: Opener) -> None:
-    """Reset the filter: contents, counters and settings are as after configuration."""
+    """Reset the filter: contents, counters and settings are as after configuration.
+
+    \b
+    Examples:
+      lately host --port sim:tiny reset
+    """
     with board() as opened:
         opened.reset()
 
@@ -296,6 +355,10 @@ def configure(
     A new length applies from the next generation or tick on. A tick is rounded up to whole
     cycles. A secret applies from the next clear on or, with re-keying, from the next shift on. The
     secret and the fields of a digest apply to frames that begin later.
+
+    \b
+    Examples:
+      lately host --port sim:tiny configure --generation 50
     """
     if all(one is None for one in (generation, tick, secret_file, action, fields)):
         raise click.UsageError("give --generation, --tick, --secret-file, --action or --fields")
@@ -321,17 +384,14 @@ def configure(
 @click.argument("trace", type=InputFile())
 @trace_options
 @count_option("--skip", None, "Skip N operations that the board has already performed.", least=0)
-@count_option("--limit", None, "Stop after N operations.")
-@_window
+@limit_option
+@query_window_option
 @_query_class
-@click.option("--table", metavar="FILE", help="First load FILE, as 'table' does.")
+@table_option
 @click.option("--verify", is_flag=True, help="Compare every answer with the golden model.")
-@click.option("--spec", metavar="FILE", help="Filter that the board must have, a TOML file.")
-@click.option("--preset", metavar="NAME", help="Preset filter that the board must have.")
+@filter_options("the board's")
 @secret_option("With --verify: file with the secret to load, 32 hexadecimal digits.")
-@click.option(
-    "--out", type=OutputFile(), metavar="FILE", help="Write the verdicts to FILE, as CSV."
-)
+@out_option("Write the verdicts to FILE, as CSV.")
 @json_option
 @click.pass_obj
 def stream(
@@ -340,7 +400,7 @@ def stream(
     trace: str,
     skip: int | None,
     limit: int | None,
-    window: int | None,
+    query_window: str | None,
     query_class: int | None,
     table: str | None,
     verify: bool,
@@ -362,14 +422,14 @@ def stream(
     uses the times that the board reports. With --skip as well, the filter is not
     cleared, and the skipped keys go only to the model; this needs a window in
     insertions. A filter with classes needs its --table. Fails if a verdict
-    differs.
+    differs, or if the board has another filter than --spec or --preset.
 
     \b
     Examples:
       lately host --port /dev/ttyUSB1 stream access.log
       lately host --port /dev/ttyUSB1 stream flights.csv.gz --verify
       lately host --port sim:tiny stream keys.txt --limit 1000 --verify --json
-      lately host --port sim:timing-tiny stream keys.txt --window 5 --verify
+      lately host --port sim:timing-tiny stream keys.txt --query-window 5 --verify
       lately host --port sim:decided.toml stream keys.txt --table table.json
     """
     from ..golden import DecisionTable
@@ -378,9 +438,7 @@ def stream(
     from ..replay.traces import open_trace
     from .board_stream import begin, golden_model, perform
 
-    if spec is not None and preset is not None:
-        raise click.UsageError("give one of --spec and --preset, not both")
-    wanted = None if spec is None and preset is None else choose_unit(spec, preset)
+    wanted = _wanted(spec, preset)
     secret = None if secret_file is None else read_secret(secret_file)
     thresholds = None if table is None else DecisionTable.load(table)
     with ExitStack() as stack:
@@ -388,7 +446,7 @@ def stream(
         opened = stack.enter_context(board())
         if wanted is not None:
             opened.check_spec(wanted)
-        asked = _asked(opened, window, query_class)
+        asked = _asked(opened, query_window, query_class)
         verdicts = None
         if out:
             verdicts = stack.enter_context(replace_file(out, source=content_source(trace)))
@@ -418,6 +476,11 @@ def stream(
         )
     if figures["interrupted"]:
         raise click.exceptions.Exit(INTERRUPTED)
+
+
+def _wanted(spec: str | None, preset: str | None) -> "Specification | None":
+    """Return the filter that the board must have, or None if the options name none."""
+    return None if spec is None and preset is None else choose_unit(spec, preset)
 
 
 @contextmanager

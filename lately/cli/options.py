@@ -2,9 +2,12 @@
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from .outputs import OutputFile, OutputFolder
 
 if TYPE_CHECKING:
     from ..golden.spec.base import Specification
@@ -20,11 +23,14 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 
 def count_option(
-    name: str, default: int | None, text: str, *, least: int = 1, most: int | None = None
+    names: str, default: int | None, text: str, *, least: int = 1, most: int | None = None
 ) -> Callable[[Command], Command]:
-    """Return an option that takes a whole number, shown as N if it has no default."""
-    shown: dict[str, Any] = {"metavar": "N"} if default is None else {"show_default": True}
-    return click.option(name, type=click.IntRange(least, most), default=default, help=text, **shown)
+    """Return an option that takes a whole number; `names` is such as "--jobs" or "-j --jobs"."""
+    shown: dict[str, Any] = {} if default is None else {"show_default": True}
+    return click.option(
+        *names.split(), type=click.IntRange(least, most), default=default, help=text,
+        metavar="N", **shown,
+    )  # fmt: skip
 
 
 def amount_option(
@@ -43,6 +49,88 @@ def choice_option(name: str, values: Sequence[str], text: str) -> Callable[[Comm
     kind = click.Choice(values)
     return click.option(name, type=kind, default=values[0], show_default=True, help=text)
 
+
+window_option = partial(count_option, "--window")
+"""--window, a number of insertions, packets or lines."""
+
+
+def fpr_option(text: str, default: float | None = None) -> Callable[[Command], Command]:
+    """Return --fpr, a rate above 0 and below 1."""
+    kind = click.FloatRange(0, 1, min_open=True, max_open=True)
+    shown = default is not None
+    return click.option(
+        "--fpr", type=kind, metavar="P", default=default, show_default=shown, help=text
+    )
+
+
+def clock_option(default: str) -> Callable[[Command], Command]:
+    """Return --clock, of commands that place and route, with its default in words."""
+    return amount_option(
+        "--clock", "MHZ", f"Clock frequency that the hardware must reach.  [default: {default}]"
+    )
+
+
+baud_option = partial(count_option, "--baud", text="Baud rate of the serial port.")
+"""--baud."""
+
+
+def out_option(text: str) -> Callable[[Command], Command]:
+    """Return --out, a file that a command writes."""
+    return click.option("-o", "--out", type=OutputFile(), metavar="FILE", help=text)
+
+
+def folder_option(text: str) -> Callable[[Command], Command]:
+    """Return --out-dir, a folder that a command writes."""
+    return click.option("-d", "--out-dir", "folder", type=OutputFolder(), metavar="DIR", help=text)
+
+
+WRAPS = ("axis", "avalon-st", "raw", "extern", *(f"frames-{n}" for n in (8, 64, 128, 256, 512)))
+"""As `lately.boards.export.design.FRAMES` and others, whose package loads Amaranth."""
+
+
+def wrap_option(default: str | None, shown: str) -> Callable[[Command], Command]:
+    """Return --wrap, the ports of an exported unit, with its default in words."""
+    return click.option(
+        "--wrap", type=click.Choice(WRAPS), default=default,
+        help="Ports: AXI4-Stream; Avalon streams; valid and ready for each field; fixed latency "
+        "without ready; or a deduplicator of Ethernet frames, with streams of so many bits.  "
+        f"[default: {shown}]",
+    )  # fmt: skip
+
+
+bus_option = choice_option(
+    "--bus",
+    ["none", "axi4-lite", "wishbone", "avalon-mm"],
+    "Bus of the registers; without a bus, settings, counters and secret are ports.",
+)
+"""--bus, of commands that build an exported unit."""
+
+
+def memory_option(default: str | None, shown: str) -> Callable[[Command], Command]:
+    """Return --memory, the memories of the segments, with its default in words."""
+    return click.option(
+        "--memory", metavar="VARIANT", default=default,
+        help="portable, which synthesis infers, or block RAMs: ecp5, ice40, gowin, each with "
+        f"-strict.  [default: {shown}]",
+    )  # fmt: skip
+
+
+query_window_option = click.option(
+    "--query-window",
+    metavar="N|T",
+    help="Window of each query, N insertions or a time T; for dictionaries and timing filters.",
+)
+"""--query-window, of commands that send queries to hardware."""
+
+table_option = click.option(
+    "--table",
+    metavar="FILE",
+    help="Table of thresholds for a filter with classes, written by DecisionTable.save.",
+)
+"""--table."""
+
+limit_option = count_option("--limit", None, "Stop after N operations.")
+"""--limit."""
 
 seed_option = count_option("--seed", 1, "Seed of the random keys.", least=0)
 """--seed, of commands that draw keys."""
@@ -97,12 +185,16 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
     return add
 
 
-def filter_options(command: Command) -> Command:
-    """Add --spec and --preset, for `choose_unit`."""
-    return together(
-        click.option("--spec", metavar="FILE", help="Filter specification, a TOML file."),
-        click.option("--preset", metavar="NAME", help="Preset filter.  [default: default]"),
-    )(command)
+spec_option = partial(
+    click.option, "--spec", metavar="FILE", help="Filter specification, a TOML file."
+)
+"""--spec."""
+
+
+def filter_options(default: str = "default") -> Callable[[Command], Command]:
+    """Return --spec and --preset, for `choose_unit`, with the default in words."""
+    text = f"Preset filter; see `lately list presets`.  [default: {default}]"
+    return together(spec_option(), click.option("--preset", metavar="NAME", help=text))
 
 
 def trace_options(command: Command) -> Command:
@@ -140,8 +232,8 @@ def choose_unit(spec: str | None, preset: str | None) -> "Specification":
     return named(FilterRequest(spec=spec, preset=preset))
 
 
-def parse_seeds(text: str) -> list[int]:
-    """Return the seeds of a list such as 1-5 or 1,3, in order and each once.
+def parse_seeds(text: str, option: str = "--seeds") -> list[int]:
+    """Return the seeds of an option such as 1-5 or 1,3, in order and each once.
 
     Raises
     ------
@@ -153,10 +245,14 @@ def parse_seeds(text: str) -> list[int]:
         first, dash, last = part.partition("-")
         ends = (first, last if dash else first)
         if not all(end.isascii() and end.isdigit() and len(end) < 10 for end in ends):
-            raise click.UsageError(f"--seeds: must be a list such as 1-5 or 1,3, not {text!r}")
+            raise click.UsageError(
+                f"{option}: must be a list such as 1-5 or 1,3, not {text!r}"
+            )
         span = range(int(ends[0]), int(ends[1]) + 1)
         if not 1 <= len(span) <= 100:
-            raise click.UsageError(f"--seeds: must have ranges of 1 to 100 seeds, not {part!r}")
+            raise click.UsageError(
+                f"{option}: must have ranges of 1 to 100 seeds, not {part!r}"
+            )
         seeds.update(span)
     return sorted(seeds)
 

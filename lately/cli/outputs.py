@@ -69,9 +69,9 @@ class OutputFolder(click.Path):
         path = Path(value).absolute()
         there = next(folder for folder in (path, *path.parents) if folder.exists())
         if not there.is_dir():
-            raise click.ClickException(f"out: must be a directory, not the file {value}")
+            raise click.ClickException(f"out-dir: must be a directory, not the file {value}")
         if not os.access(there, os.W_OK):
-            raise click.ClickException(f"out: must be a directory to write to, not {value}")
+            raise click.ClickException(f"out-dir: must be a directory to write to, not {value}")
         return value
 
 
@@ -90,7 +90,7 @@ def _note(
     """Refuse a file that the command line has already, unless it is only read or is in place."""
     if param is None or ctx is None or identity is None:
         return
-    name = param.opts[0] if isinstance(param, click.Option) else param.human_readable_name
+    name = param.opts[-1] if isinstance(param, click.Option) else param.human_readable_name
     files = ctx.meta.setdefault(_FILES, {})
     for other, its_role in files.setdefault(identity, []):
         if "output" in (role, its_role) or role == its_role == "place":

@@ -62,18 +62,18 @@ def packet_files(
 
 def open_inputs(files: PacketFiles, folder: str | None, options: dict[str, Any]) -> Any:
     """Open an interface, or files that are read one after the other or in order of time."""
-    reorder, interface, count, long = (
-        options[name] for name in ("reorder", "interface", "count", "duration")
+    reorder, interface, limit, long = (
+        options[name] for name in ("reorder", "interface", "limit", "duration")
     )
-    if interface is None and (count is not None or long is not None):
-        raise click.UsageError("--count and --duration: must be given with --interface")
+    if interface is None and (limit is not None or long is not None):
+        raise click.UsageError("--limit and --duration: must be given with --interface")
     if interface is not None and reorder is not None:
         raise click.UsageError("give one of --interface and --reorder, not both")
     if interface is not None:
         from ..captures.live_capture import LiveCapture
 
         seconds = None if long is None else nanoseconds("duration", long) / 1e9
-        return LiveCapture(interface, count=count, seconds=seconds)
+        return LiveCapture(interface, count=limit, seconds=seconds)
     from ..captures.capture_files import CaptureFiles
 
     if reorder is None:

@@ -1,11 +1,19 @@
-"""Commands that find the cheapest filter, and check that it keeps its promise."""
+"""Command that finds the cheapest filter."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import WHEN_FULL, count_option, json_option
+from .options import (
+    WHEN_FULL,
+    amount_option,
+    count_option,
+    fpr_option,
+    json_option,
+    out_option,
+    window_option,
+)
 from .outputs import OutputFile
 from .tables import show
 
@@ -13,16 +21,9 @@ if TYPE_CHECKING:
     from ..planner.requirement import Requirement
 
 
-@click.group("plan", invoke_without_command=True, short_help="Find the cheapest filter.")
-@click.option(
-    "--window",
-    type=int,
-    metavar="N",
-    help="Number of last insertions whose keys are guaranteed reported.",
-)
-@click.option(
-    "--fpr", type=float, metavar="P", help="Maximum false-positive rate, just before a shift."
-)
+@click.command("plan", short_help="Find the cheapest filter.")
+@window_option(None, "Number of last insertions whose keys are guaranteed reported.")
+@fpr_option("Maximum false-positive rate, just before a shift.")
 @click.option(
     "--bits",
     "most_bits",
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
 )
 @click.option("--remove", is_flag=True, help="Keys can be removed before their window ends.")
 @click.option("--span", metavar="T", help="Instead of --window: a time, such as 10s or 500ms ...")
-@click.option("--rate", type=float, metavar="R", help="... with at most R keys per second.")
+@amount_option("--rate", "R", "... with at most R keys per second.")
 @click.option(
     "--tick", metavar="T", help="Resolution of the span's time.  [default: a 1000th of the span]"
 )
@@ -96,9 +97,7 @@ if TYPE_CHECKING:
     "--key-bits", type=int, default=64, show_default=True, help="Width of a key, in bits."
 )
 @count_option("--candidates", 3, "Number of candidates to list per family.")
-@click.option(
-    "--out", type=OutputFile(), metavar="FILE", help="Write the cheapest filter to FILE, as TOML."
-)
+@out_option("Write the cheapest filter to FILE, as TOML.")
 @click.option(
     "--plot",
     type=OutputFile(),
@@ -106,9 +105,7 @@ if TYPE_CHECKING:
     help="Plot cost against rate in FILE: .svg, .png or .pdf.",
 )
 @json_option
-@click.pass_context
 def plan(
-    context: click.Context,
     *,
     candidates: int,
     out: str | None,
@@ -138,8 +135,6 @@ def plan(
       lately plan --fpr 0.01 --block-rams 24 --device ecp5-25k-6
       lately plan --window 100000 --fpr 0.01 --plot front.svg
     """
-    if context.invoked_subcommand is not None:
-        return
     from ..planner.chart import check_format, draw_plan
     from ..planner.plans import plan as search
     from ..planner.timed import timed_models

@@ -5,12 +5,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import click
+
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
 
 def watched() -> bool:
-    """Return whether standard error is a terminal."""
+    """Return whether standard error is a terminal, and the command line has no --quiet."""
+    context = click.get_current_context(silent=True)
+    if context is not None and context.find_root().params.get("quiet"):
+        return False
     return sys.stderr is not None and sys.stderr.isatty()
 
 

@@ -14,12 +14,18 @@ from .options import (
     choose,
     count_option,
     filter_options,
+    folder_option,
+    fpr_option,
     json_option,
+    limit_option,
+    query_window_option,
     read_secret,
     secret_option,
+    table_option,
     trace_options,
+    window_option,
 )
-from .outputs import InputFile, OutputFolder, content_source
+from .outputs import InputFile, content_source
 from .progress import replay_bar
 from .reporting import fail_with
 from .span_options import span_options
@@ -33,22 +39,12 @@ if TYPE_CHECKING:
 
 @click.command("run", short_help="Replay a stream through RTL, golden model and exact oracle.")
 @click.argument("trace", type=InputFile())
-@filter_options
-@click.option(
-    "--window", type=int, metavar="N", help="Find a filter that guarantees N insertions ..."
-)
-@click.option("--fpr", type=float, metavar="P", help="... with at most this false-positive rate.")
+@filter_options()
+@window_option(None, "Find a filter that reports every key of the last N insertions ...")
+@fpr_option("... with at most this false-positive rate.")
 @span_options
-@click.option(
-    "--query-window",
-    metavar="N|T",
-    help="Window of each query, N insertions or a time T; for dictionaries and timing filters.",
-)
-@click.option(
-    "--table",
-    metavar="FILE",
-    help="Table of thresholds for a filter with classes, written by DecisionTable.save.",
-)
+@query_window_option
+@table_option
 @count_option("--query-class", 0, "Class of all queries, with --table.", least=0)
 @secret_option(
     "File with the secret of a filter with siphash, 32 hexadecimal digits.  [default: a new one]"
@@ -61,14 +57,9 @@ if TYPE_CHECKING:
 )
 @trace_options
 @click.option("--time", metavar="NAME", help="Column that holds the time (CSV).")
-@count_option("--limit", None, "Stop after N operations.")
-@click.option(
-    "--out",
-    type=OutputFolder(),
-    metavar="DIR",
-    help="Write the verdicts, report.json, report.html and report.png to DIR.",
-)
-@choice_option("--verdicts", ["csv", "parquet"], "Format of the verdicts in --out.")
+@limit_option
+@folder_option("Write the verdicts, report.json, report.html and report.png to DIR.")
+@choice_option("--verdicts", ["csv", "parquet"], "Format of the verdicts in --out-dir.")
 @click.option(
     "--watch", is_flag=True, help="Show rate, repeats, false positives and fill during the run."
 )
@@ -90,7 +81,7 @@ def run(
     secret_file: str | None,
     engine: str,
     limit: int | None,
-    out: str | None,
+    folder: str | None,
     verdicts: str,
     watch: bool,
     as_json: bool,
@@ -116,7 +107,7 @@ def run(
       lately run access.log
       lately run flights.csv.gz --key tail_number --time departure
       lately run access.log.zst --key client,agent --window 20000 --fpr 0.001
-      lately run queries.csv --spec filter.toml --out report --verdicts parquet
+      lately run queries.csv --spec filter.toml --out-dir report --verdicts parquet
       lately run queries.csv --preset dictionary-10000 --query-window 2000
       lately run mirror.pcapng --key five-tuple --span 50ms --rate 200e3 --fpr 0.001
       zcat keys.gz | lately run - --engine golden --limit 100000 --json
@@ -141,7 +132,9 @@ def run(
                          query_window=asked, table=thresholds,
                          query_class=query_class, secret=secret)  # fmt: skip
         result = (
-            replay(None) if out is None else _run_into(out, verdicts, replay, content_source(trace))
+            replay(None)
+            if folder is None
+            else _run_into(folder, verdicts, replay, content_source(trace))
         )
     figures = result.figures()
     show(as_json, figures, "run", figures | {"classes": class_rows(result)})

@@ -2,7 +2,7 @@
 
 import click
 
-from .options import WHEN_FULL, Command, together
+from .options import WHEN_FULL, Command, amount_option, together
 
 when_full_option = click.option(
     "--when-full",
@@ -27,8 +27,6 @@ def span_options(command: Command) -> Command:
             help="Unit in which the filter counts time, such as 10us.  [default: a 1000th of "
             "the span]",
         ),
-        click.option(
-            "--rate", type=float, metavar="R", help="Keys per second, in place of --window N = T R."
-        ),
+        amount_option("--rate", "R", "Keys per second, in place of --window N = T R."),
         when_full_option,
     )(command)

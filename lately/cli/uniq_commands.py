@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .interrupts import interruptible
-from .options import amount_option, count_option
+from .options import fpr_option, json_option, print_json, window_option
 from .outputs import InputFile, OutputFile
 from .progress import replay_bar
 from .reporting import INTERRUPTED
@@ -21,21 +21,19 @@ if TYPE_CHECKING:
 
 @click.command("uniq", short_help="Write lines, and drop those seen lately.")
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=InputFile())
-@count_option("--window", 1_000_000, "Drop a line if an equal line is at most N lines back.")
+@window_option(1_000_000, "Drop a line if an equal line is at most N lines back.")
 @click.option(
     "--span", metavar="T", help="Drop a line if an equal line arrived within a time, such as 10m."
 )
-@amount_option("--fpr", "P", "Maximum share of new lines that are dropped by mistake.", 1e-6)
+@fpr_option("Maximum share of new lines that are dropped by mistake.", 1e-6)
 @click.option("--field", type=click.IntRange(1), metavar="N", help="Compare field N, from 1 on.")
 @click.option("--delimiter", metavar="C", help="Byte between two fields.  [default: a tab]")
-@click.option(
-    "--json", "member", metavar="KEY", help="Compare a member of JSON objects, such as user.id."
-)
+@click.option("--member", metavar="KEY", help="Compare a member of JSON objects, such as user.id.")
 @click.option(
     "--regex", metavar="R", help="Compare the match of a regular expression, or its first group."
 )
 @click.option("--duplicates", is_flag=True, help="Write only the lines that were seen lately.")
-@click.option("--count", is_flag=True, help="Write only how many lines were kept and dropped.")
+@click.option("--dry-run", is_flag=True, help="Write no lines, only the figures.")
 @click.option(
     "--state",
     type=OutputFile(in_place=True),
@@ -43,6 +41,7 @@ if TYPE_CHECKING:
     help="Load the state from FILE, if it exists, and save it there every minute and at the end.",
 )
 @click.option("--watch", is_flag=True, help="Show rate, repeats and fill on standard error.")
+@json_option
 def uniq(
     *,
     files: tuple[str, ...],
@@ -52,8 +51,9 @@ def uniq(
     member: str | None,
     regex: str | None,
     duplicates: bool,
-    count: bool,
+    dry_run: bool,
     watch: bool,
+    as_json: bool,
     **filter_options: Any,
 ) -> None:
     """Write the lines of each FILE or of standard input, and drop lines seen lately.
@@ -61,7 +61,8 @@ def uniq(
     A line is dropped if an equal line is among the N lines before it, kept or dropped. At most
     a share P of the new lines is dropped by mistake. Memory does not grow with the stream.
     Files may be compressed, and lines may contain any bytes. A line without the field, the
-    member or a match is kept.
+    member or a match is kept. With --json, the figures go to standard error, or with --dry-run to
+    standard output.
 
     With --span, a line is dropped if an equal line arrived within the time T. The filter has
     room for N lines in this time. If more lines arrive, it remembers them for less than T.
@@ -73,7 +74,7 @@ def uniq(
       lately uniq access.log > once.log
       tail -F app.log | lately uniq --span 10m --regex 'msg="([^"]*)"'
       lately uniq --field 2 --delimiter , --window 50000 clicks.csv.gz
-      lately uniq --json user.id --count events.jsonl
+      lately uniq --member user.id --dry-run --json events.jsonl
       lately uniq --state seen.npz today.log
     """
     from ..golden.durations import time_seconds, whole_nanoseconds
@@ -109,15 +110,21 @@ def uniq(
 
         result = filter_lines(
             streams(),
-            None if count else sys.stdout.buffer,
+            None if dry_run else sys.stdout.buffer,
             lines,
             repeats=duplicates,
             read=read,
             progress=shown,
         )
-    if count:
-        kept = result.lines - result.repeats
-        click.echo(f"lines {result.lines}\nkept {kept}\ndropped {result.repeats}")
+    figures = {
+        "lines": result.lines,
+        "kept": result.lines - result.repeats,
+        "dropped": result.repeats,
+    }
+    if as_json:
+        print_json(figures, err=not dry_run)
+    elif dry_run:
+        click.echo("\n".join(f"{name} {value}" for name, value in figures.items()))
     if heard():
         raise click.exceptions.Exit(INTERRUPTED)
 

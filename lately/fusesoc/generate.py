@@ -26,5 +26,5 @@ if __name__ == "__main__":
     words = options(asked.get("parameters") or {}, Path(asked["files_root"]))
     # FuseSoC takes in the cores that it finds here.
     sys.exit(
-        subprocess.run(["lately", "export", *words, "--out", "export"], check=False).returncode
+        subprocess.run(["lately", "export", *words, "--out-dir", "export"], check=False).returncode
     )

@@ -296,7 +296,7 @@ def test_loop_is_set(target):
 
 def test_deduplicator_wrong(tmp_path):
     """A board with PHYs has a clock, and needs a window in time."""
-    build = "build", "--board", "colorlight-5a-75b", "--out", tmp_path / "out"
+    build = "build", "--board", "colorlight-5a-75b", "--out-dir", tmp_path / "out"
     for options, message in (
         (["--clock", "100"], "clock: must be 125 MHz for Ethernet, not 100"),
         (["--baud", "9600"], "baud: Baud rate must be 115200 to 3000000, not 9600"),
@@ -486,12 +486,12 @@ def test_command_lists_boards():
 
 
 def test_command_builds(fake, tmp_path):
-    arguments = ["build", "--board", "icebreaker", "--clock", "60", "--seeds", "1-3"]
+    arguments = ["build", "--board", "icebreaker", "--clock", "60", "--placement-seeds", "1-3"]
     run = CliRunner()
-    done = run.invoke(main, [*arguments, "--out", str(tmp_path), "--json"])
+    done = run.invoke(main, [*arguments, "--out-dir", str(tmp_path), "--json"])
     assert (done.exit_code, done.stderr) == (0, "")
     assert json.loads(done.stdout) == json.loads((tmp_path / "build.json").read_text())
-    table = run.invoke(main, [*arguments, "--out", str(tmp_path)]).stdout
+    table = run.invoke(main, [*arguments, "--out-dir", str(tmp_path)]).stdout
     assert "60 MHz" in table
     assert "static timing allows 61.5" in table
     assert str(tmp_path / "icebreaker.bin") in table
@@ -503,7 +503,7 @@ def test_command_builds(fake, tmp_path):
     [("dictionary-tiny", "window of 40 insertions"), ("timing-tiny", "window of 20 ticks")],
 )
 def test_command_builds_other_families(fake, tmp_path, name, window):
-    arguments = ["build", "--board", "icebreaker", "--preset", name, "--out", str(tmp_path)]
+    arguments = ["build", "--board", "icebreaker", "--preset", name, "--out-dir", str(tmp_path)]
     done = CliRunner().invoke(main, arguments)
     assert (done.exit_code, done.stderr) == (0, "")
     assert any_preset(name).family in done.stdout
@@ -513,7 +513,7 @@ def test_command_builds_other_families(fake, tmp_path, name, window):
 def test_command_builds_a_window_in_time(fake, tmp_path):
     replace(board("icebreaker").spec, span=1000).to_toml(tmp_path / "filter.toml")
     arguments = ["build", "--board", "icebreaker", "--spec", str(tmp_path / "filter.toml")]
-    done = CliRunner().invoke(main, [*arguments, "--out", str(tmp_path / "out")])
+    done = CliRunner().invoke(main, [*arguments, "--out-dir", str(tmp_path / "out")])
     assert done.exit_code == 0
     assert "window of 1,000 ticks" in done.stdout
 
@@ -525,7 +525,10 @@ def test_command_builds_a_window_in_time(fake, tmp_path):
         (["--board", "x"], "board: must be one of ulx3s-85f, "),
         (["--board", "icebreaker", "--clock", "300"], "clock: must be 16 to 275 MHz"),
         (["--board", "icebreaker", "--clock", "-1"], "-1"),
-        (["--board", "icebreaker", "--seeds", "a"], "--seeds: must be a list such as 1-5 or 1,3"),
+        (
+            ["--board", "icebreaker", "--placement-seeds", "a"],
+            "--placement-seeds: must be a list such as 1-5 or 1,3",
+        ),
         (["--board", "icebreaker", "--preset", "x"], "preset: must be one of default, "),
         (["--board", "icebreaker", "--spec", "/none"], "/none: No such file or directory"),
         (["--board", "icebreaker", "--clock", "72"], "clock: must be at most 50 MHz"),
@@ -536,14 +539,14 @@ def test_command_builds_a_window_in_time(fake, tmp_path):
     ],
 )
 def test_command_refuses(fake, tmp_path, arguments, message):
-    assert message in _error("build", *arguments, "--out", tmp_path / "out")
+    assert message in _error("build", *arguments, "--out-dir", tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_command_refuses_file_for_directory(fake, tmp_path):
     (tmp_path / "file").write_text("")
-    message = _error("build", "--board", "icebreaker", "--out", tmp_path / "file")
-    assert message == f"out: must be a directory, not the file {tmp_path / 'file'}"
+    message = _error("build", "--board", "icebreaker", "--out-dir", tmp_path / "file")
+    assert message == f"out-dir: must be a directory, not the file {tmp_path / 'file'}"
 
 
 @pytest.fixture
@@ -633,7 +636,7 @@ def test_tool_missing(tmp_path, monkeypatch):
         "which",
         lambda name, path=None: None if "pack" in name else which(name, path=path),
     )
-    message = _error("build", "--board", "tang-nano-9k", "--out", tmp_path / "out")
+    message = _error("build", "--board", "tang-nano-9k", "--out-dir", tmp_path / "out")
     assert message == "gowin_pack is not installed: pip install '.[synth]'"
     assert list(tmp_path.iterdir()) == []
 
@@ -642,7 +645,7 @@ def test_too_large_for_the_board(tmp_path, monkeypatch):
     """Told by yosys' count, before anything is placed."""
     monkeypatch.setattr(building, "Flow", Crowded)
     monkeypatch.setattr(building, "FilterLink", Echo)
-    message = _error("build", "--board", "icebreaker", "--out", tmp_path / "out")
+    message = _error("build", "--board", "icebreaker", "--out-dir", tmp_path / "out")
     assert message == "ice40-up5k: needs 31 block RAMs, has 30"
     assert list(tmp_path.iterdir()) == []
 

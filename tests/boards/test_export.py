@@ -478,20 +478,28 @@ def test_folder_has_the_usual_mode_or_keeps_its_own(tmp_path, monkeypatch):
 def test_folder_wrong(tmp_path, monkeypatch):
     file = tmp_path / "file"
     file.write_text("mine")
-    with pytest.raises(ExportError, match=r"^out: must be a directory, not the file"):
+    with pytest.raises(ExportError, match=r"^out-dir: must be a directory, not the file"):
         write(design("axis"), file)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine").write_text("mine")
-    with pytest.raises(ExportError, match=r"^out: must be an empty directory, but .*full holds"):
+    with pytest.raises(
+        ExportError, match=r"^out-dir: must be an empty directory, but .*full holds"
+    ):
         write(design("axis"), tmp_path / "full")
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    with pytest.raises(ExportError, match=r"^out: must not be the current directory, .*here$"):
+    with pytest.raises(ExportError, match=r"^out-dir: must not be the current directory, .*here$"):
         write(design("axis"), ".")
-    with pytest.raises(ExportError, match=r"^out: must be a directory, not the file .*/file$"):
+    with pytest.raises(ExportError, match=r"^out-dir: must be a directory, not the file .*/file$"):
         write(design("axis"), file / "ip")
     with pytest.raises(OSError, match=r"'/proc/none/ip'$"):
         write(design("axis"), "/proc/none/ip")
+    files = write(design("axis"), tmp_path / "full", force=True)
+    assert sorted(os.listdir(tmp_path / "full")) == sorted([*files, "mine"])
+    assert (tmp_path / "full" / "mine").read_text() == "mine"
+    (tmp_path / "full" / files[0]).write_text("old")
+    write(design("axis"), tmp_path / "full", force=True)
+    assert (tmp_path / "full" / files[0]).read_text() != "old"
     write(design("axis"), tmp_path / "new" / "ip")
     (tmp_path / "empty").mkdir()
     before = sorted(os.listdir(tmp_path))

@@ -523,19 +523,26 @@ def test_filter_unit(name, target):
 
 @pytest.mark.slow
 def test_memory_is_inferred_or_strict(run_cli):
-    arguments = ("--preset", "tiny", "--device", "ice40-hx8k", "--seed", "3", "--json")
+    arguments = ("--preset", "tiny", "--device", "ice40-hx8k", "--placement-seed", "3", "--json")
     own, portable, strict = (
         json.loads(run_cli(*arguments, *extra).stdout)["lut"]
-        for extra in ((), ("--portable",), ("--avoid-mixed-port-reads",))
+        for extra in (
+            (),
+            (
+                "--memory",
+                "portable",
+            ),
+            ("--avoid-mixed-port-reads",),
+        )
     )
     assert own not in (portable, strict)
     assert strict > own
 
 
 def test_portable_memory_is_not_strict(run_cli):
-    refused = run_cli("--device", "ice40-hx8k", "--portable", "--avoid-mixed-port-reads")
+    refused = run_cli("--device", "ice40-hx8k", "--memory", "portable", "--avoid-mixed-port-reads")
     assert refused.exit_code == 2
-    assert "give --portable or --avoid-mixed-port-reads, not both" in refused.stderr
+    assert "give --memory or --avoid-mixed-port-reads, not both" in refused.stderr
 
 
 @pytest.mark.slow
@@ -563,7 +570,9 @@ def run_cli(monkeypatch):
 
 @pytest.mark.slow
 def test_command_prints_figures(run_cli):
-    result = run_cli("--preset", "tiny", "--device", "ice40-hx8k", "--seed", "3", "--json")
+    result = run_cli(
+        "--preset", "tiny", "--device", "ice40-hx8k", "--placement-seed", "3", "--json"
+    )
     figures = json.loads(result.stdout)
     assert figures["device"] == "ice40-hx8k"
     assert figures["seed"] == 3
@@ -571,7 +580,7 @@ def test_command_prints_figures(run_cli):
         assert figures[name] > 0
     assert figures["critical_path"].startswith("from ")
     assert figures["spec"]["family"] == "apbbf"
-    table = run_cli("--preset", "tiny", "--device", "ice40-hx8k", "--seed", "3")
+    table = run_cli("--preset", "tiny", "--device", "ice40-hx8k", "--placement-seed", "3")
     assert f"{figures['fmax_mhz']:.1f} MHz" in table.stdout
 
 
@@ -583,16 +592,16 @@ def test_command_prints_figures(run_cli):
         (["--device", "ice40-up5k", "--preset", "x"], "preset: must be one of default, "),
         (["--device", "ice40-up5k", "--spec", "/none"], "/none: No such file or directory"),
         (
-            ["--device", "ecp5-25k-6", "--frames", "8"],
+            ["--device", "ecp5-25k-6", "--wrap", "frames-8"],
             "span: must be given for a deduplicator of frames",
         ),
         (
-            ["--device", "ecp5-25k-6", "--frames", "8", "--portable"],
-            "--frames takes the device's own block RAMs, no other memory",
+            ["--device", "ecp5-25k-6", "--wrap", "frames-8", "--memory", "portable"],
+            "--memory: must not be given with --wrap frames-8 to frames-512",
         ),
         (
-            ["--device", "ecp5-25k-6", "--frames", "8", "--self-check"],
-            "--self-check is for a unit without --frames",
+            ["--device", "ecp5-25k-6", "--wrap", "frames-8", "--self-check"],
+            "--self-check: must not be given with --wrap frames-8 to frames-512",
         ),
         pytest.param(
             ["--device", "ice40-up5k", "--preset", "large"],

@@ -91,7 +91,7 @@ PROMISES = {
     "hdl": runs(VERILOG),
     "export": runs(
         "plan --window 1000 --fpr 0.01 --device ecp5-25k-6 --out filter.toml",
-        "export --preset tiny --name seen --bus axi4-lite --tool vivado --out ip",
+        "export --preset tiny --name seen --bus axi4-lite --tool vivado --out-dir ip",
     ),
     "cli": [
         *runs(
@@ -100,14 +100,14 @@ PROMISES = {
             "plan --window 1000 --fpr 0.01",
             "plan --window 1000 --fpr 0.01 --slack 0 --device ecp5-25k-6 --out filter.toml",
             "run keys.txt --preset tiny --engine golden",
-            "run keys.txt --window 100 --fpr 0.1 --engine golden --out report",
+            "run keys.txt --window 100 --fpr 0.1 --engine golden --out-dir report",
             "list devices",
             "list boards",
         ),
         *runs(
             "plan --window 1000 --fpr 0.01 --plot front.svg --json",
             "plan --span 30s --rate 200 --fpr 0.001",
-            "run keys.txt --preset tiny --engine golden --out parquet --verdicts parquet",
+            "run keys.txt --preset tiny --engine golden --out-dir parquet --verdicts parquet",
             slow=True,
         ),
         *runs(
@@ -117,7 +117,7 @@ PROMISES = {
         ),
         *runs("dedup packets.pcap unique.pcap --verify --mark marks.csv", slow=True),
         *refused("amaranth", "sim", "dedup packets.pcap unique.pcap --window 100 --engine rtl"),
-        *refused("amaranth", "hdl", "export --preset tiny --name seen --out ip"),
+        *refused("amaranth", "hdl", "export --preset tiny --name seen --out-dir ip"),
         *refused("amaranth", "sim", "run keys.txt --preset tiny"),
         *refused("amaranth", "synth", "synth --device ice40-hx8k --preset tiny"),
         *refused("amaranth", "synth", "build --board icebreaker"),
@@ -131,7 +131,7 @@ PROMISES = {
         *runs(IMPORTS),
         *runs(
             "run keys.txt --preset tiny",
-            "export --preset tiny --name seen --out ip",
+            "export --preset tiny --name seen --out-dir ip",
             "dedup packets.pcap unique.pcap --window 100 --engine rtl",
             slow=True,
         ),

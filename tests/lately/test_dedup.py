@@ -579,7 +579,7 @@ def test_command_with_rules(tmp_path):
 @pytest.mark.parametrize("skip", [14, 26])
 def test_skipped_bytes_are_those_of_editcap(tmp_path, skip):
     pairs, ours, theirs = MADE / "encapsulated-copies.pcap", tmp_path / "ours", tmp_path / "theirs"
-    command("dedup", pairs, ours, "--fields", "frame", "--skip", skip, "--span", "1h")
+    command("dedup", pairs, ours, "--fields", "frame", "--offset", skip, "--span", "1h")
     options = ["-F", "pcap", "-D", "100", "-I", str(skip)]
     subprocess.run(["editcap", *options, pairs, theirs], check=True, capture_output=True)
     records = [[frame for _, frame in read_packets(path.read_bytes())] for path in (ours, theirs)]

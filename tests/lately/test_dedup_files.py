@@ -262,7 +262,7 @@ def test_a_compressed_file_is_read_up_to_its_damage(tmp_path, packets):
 
 def test_more_bytes_than_any_packet_has(tmp_path, packets):
     (tmp_path / "in").write_bytes(pcap(packets))
-    for name in ("--skip", "--bytes"):
+    for name in ("--offset", "--bytes"):
         assert dedup(tmp_path / "in", tmp_path / "out", name, 1 << 70)["dropped"] == 300
 
 

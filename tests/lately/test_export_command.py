@@ -21,13 +21,13 @@ def run(*arguments):
 
 
 def test_files_and_figures(tmp_path):
-    done = run("--preset", "tiny", "--name", "seen", "--out", tmp_path / "ip", "--json")
+    done = run("--preset", "tiny", "--name", "seen", "--out-dir", tmp_path / "ip", "--json")
     assert (done.exit_code, done.stderr) == (0, "")
     told = json.loads(done.stdout)
     assert told["files"] == sorted(path.name for path in (tmp_path / "ip").iterdir())
     assert told["spec"] == any_preset("tiny").to_dict()
     assert Specification.from_toml(tmp_path / "ip" / "seen.toml") == any_preset("tiny")
-    text = run("--preset", "tiny", "--name", "seen", "--out", tmp_path / "again").stdout
+    text = run("--preset", "tiny", "--name", "seen", "--out-dir", tmp_path / "again").stdout
     assert f"1 lane, latency {told['latency']} cycles, specification {told['digest']}" in text
 
 
@@ -37,7 +37,7 @@ def test_deduplicator_of_frames(tmp_path):
     SPEC.to_toml(tmp_path / FRAMES)
     arguments = ("--spec", tmp_path / FRAMES, "--name", "dedup", "--wrap", "frames-64")
     sizes = ("--max-frame", 1518, "--buffer", 4096, "--on-overflow", "drop", "--period", 1562)
-    done = run(*arguments, *sizes, "--bus", "wishbone", "--out", tmp_path / "ip")
+    done = run(*arguments, *sizes, "--bus", "wishbone", "--out-dir", tmp_path / "ip")
     assert (done.exit_code, done.stderr) == (0, "")
     assert "ip: deduplicator of frames, specification " in done.stdout
     assert "`0x61a`" in (tmp_path / "ip" / "dedup_registers.md").read_text()
@@ -64,7 +64,7 @@ def test_deduplicator_of_frames(tmp_path):
         (("--name", "x", "--preset", "tiny", "--tag-bits", "1000000"),
          "tag_bits: must be at most 64, not 1000000"),
         (("--name", "x", "--preset", "tiny", "--device", "none"), "device: must be one of "),
-        (("--name", "x", "--preset", "tiny", "--out", "/proc/none/x"), "/proc/none/x: "),
+        (("--name", "x", "--preset", "tiny", "--out-dir", "/proc/none/x"), "/proc/none/x: "),
         (("--name", "x", "--spec", "none.toml"), "none.toml: "),
         (("--name", "x", "--preset", "tiny", "--bus", "avalon"),
          "Invalid value for '--bus': 'avalon' is not one of "),

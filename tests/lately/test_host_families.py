@@ -247,12 +247,12 @@ def test_commands(board, host, spec, tmp_path):
     info = json.loads(lately(port, "info", "--json"))
     assert (info["family"], info["preset"], info["timed"]) == (spec.family, None, found.timed)
     lately(port, "insert", 17, 18)
-    option = "--query-class" if found.decides else "--window"
+    option = "--query-class" if found.decides else "--query-window"
     if found.longest:
         lately(port, "query", 17, 19, option, found.longest)
         message = lately(port, "query", 17, option, found.longest + 1, status=2)
         assert f"must be at most {found.longest} for this board" in message
-        other = "--window" if found.decides else "--query-class"
+        other = "--query-window" if found.decides else "--query-class"
         message = lately(port, "query", 17, other, 1,
                          status=2)  # fmt: skip
         assert "must not be given for the filter of" in message
@@ -279,7 +279,7 @@ def test_stream_is_checked(board, host, spec, tmp_path, monkeypatch):
         random_table(np.random.default_rng(0), spec).save(tmp_path / "table.json")
         arguments += ["--table", tmp_path / "table.json", "--query-class", spec.classes - 1]
     elif host.information.longest:
-        arguments += ["--window", 11]
+        arguments += ["--query-window", 11]
     found = json.loads(lately(board.port, *arguments, "--json", "--out", tmp_path / "out.csv"))
     assert (found["operations"], found["mismatches"], found["error"]) == (300, 0, None)
     header = (tmp_path / "out.csv").read_text().splitlines()[0]

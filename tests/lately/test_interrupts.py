@@ -143,7 +143,7 @@ def test_run_leaves_nothing(tmp_path, monkeypatch, number):
     (tmp_path / "keys").write_text("a\n" * 10)
     monkeypatch.setattr(run_commands, "_run", interrupts(number))
     out = tmp_path / "report"
-    done = lately("run", tmp_path / "keys", "--engine", "golden", "--out", out, code=130)
+    done = lately("run", tmp_path / "keys", "--engine", "golden", "--out-dir", out, code=130)
     assert (done.stdout, done.stderr.strip()) == ("", "lately: interrupted")
     assert os.listdir(tmp_path) == ["keys"]
 

@@ -33,7 +33,7 @@ with subprocess.Popen(command, stdout=subprocess.PIPE) as reader:
     if "--fpr" in sys.argv:
         time.sleep(0.5)
         subprocess.run(["ip", "link", "set", "veth1", "down"], check=True)
-    elif "--count" not in sys.argv and "--duration" not in sys.argv:
+    elif "--limit" not in sys.argv and "--duration" not in sys.argv:
         time.sleep(0.5)
         reader.send_signal(2)
     sys.stdout.buffer.write(head + reader.stdout.read())
@@ -62,7 +62,7 @@ def namespace():
 
 @pytest.mark.parametrize(
     ("options", "code"),
-    [(["--count", "60"], 0), (["--duration", "4s", "--span", "1h"], 0), ([], 130),
+    [(["--limit", "60"], 0), (["--duration", "4s", "--span", "1h"], 0), ([], 130),
      (["--fpr", "1e-6"], 1)],
 )  # fmt: skip
 def test_interface(namespace, tmp_path, options, code):
@@ -97,7 +97,7 @@ def refusal(*arguments):
 def test_interfaces_wrong(tmp_path, monkeypatch):
     out = tmp_path / "out"
     assert "give one of IN and --interface" in refusal("in", out, "-i", "lo")
-    assert "must be given with --interface" in refusal(__file__, out, "--count", 3)
+    assert "must be given with --interface" in refusal(__file__, out, "--limit", 3)
     assert "one of --interface and --reorder" in refusal(out, "-i", "lo", "--reorder", "1ms")
     assert "one of --out-dir, --dry-run and" in refusal("--out-dir", out, "-i", "lo")
     if os.geteuid() == 0:

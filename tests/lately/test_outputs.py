@@ -93,7 +93,7 @@ def test_standard_output_is_refused(words, parameter):
     if parameter.name == "output":
         return
     kind = "file" if isinstance(parameter.type, OutputFile) else "folder"
-    assert f"'{parameter.opts[0]}': must be a {kind}, not - for" in refusal(*words, "-")
+    assert f"'{parameter.opts[-1]}': must be a {kind}, not - for" in refusal(*words, "-")
 
 
 @pytest.mark.parametrize(("words", "parameter"), FILES, ids=short)
@@ -107,14 +107,14 @@ def test_file_that_is_a_folder(words, parameter, tmp_path):
 def test_folder_that_is_a_file(words, parameter, tmp_path, below):
     path = f"{tmp_path}/file{below}"
     (tmp_path / "file").touch()
-    assert refusal(*words, path, code=2) == f"out: must be a directory, not the file {path}"
+    assert refusal(*words, path, code=2) == f"out-dir: must be a directory, not the file {path}"
 
 
 def test_folder_that_is_closed(tmp_path, monkeypatch):
     """The system's answer is taken, as root may write everywhere."""
     monkeypatch.setattr(outputs.os, "access", lambda *_, **__: False)
-    message = f"out: must be a directory to write to, not {tmp_path}"
-    assert refusal("synth", "--out", tmp_path, code=2) == message
+    message = f"out-dir: must be a directory to write to, not {tmp_path}"
+    assert refusal("synth", "--out-dir", tmp_path, code=2) == message
 
 
 # Two files of one name
@@ -208,7 +208,7 @@ def test_outputs_are_no_more_readable_than_the_capture(capture, tmp_path):
     capture.chmod(0o600)
     lately("dedup", capture, tmp_path / "out", "--mark", tmp_path / "marks")
     lately("tap", capture, tmp_path / "taps", "--truth", tmp_path / "truth")
-    lately("run", capture, "--engine", "golden", "--out", tmp_path / "report")
+    lately("run", capture, "--engine", "golden", "--out-dir", tmp_path / "report")
     written = {"out", "marks", "taps", "truth", *(f"report/{name}" for name in (
         "report.html", "report.json", "report.png", "verdicts.csv"))}  # fmt: skip
     modes = {name: stat.S_IMODE(os.stat(tmp_path / name).st_mode) for name in written}
@@ -228,6 +228,6 @@ def test_capture_written_anew_keeps_its_mode(capture):
 def test_report_that_cannot_be_drawn(capture, tmp_path):
     """A folder in the way of the last file is found before the work."""
     (tmp_path / "report" / "report.png").mkdir(parents=True)
-    message = refusal("run", capture, "--out", tmp_path / "report", code=2)
+    message = refusal("run", capture, "--out-dir", tmp_path / "report", code=2)
     assert message == f"{tmp_path}/report/report.png: Is a directory"
     assert os.listdir(tmp_path / "report") == ["report.png"]

@@ -180,7 +180,10 @@ def test_span_that_ends_at_once(tmp_path):
             ("--window", 9, "--span", "1s", "--rate", 5, "--fpr", 0.1),
             "give either --window, or --span with --rate (see 'lately plan --help')",
         ),
-        (("--window", 9, "--fpr", 3), "fpr: must be a rate above 0 and below 1, not 3"),
+        (
+            ("--window", 9, "--fpr", 3),
+            "Invalid value for '--fpr': 3.0 is not in the range 0<x<1. (see 'lately plan --help')",
+        ),
         (
             ("--window", 9, "--fpr", 0.1, "--family", "bloom"),
             "family: must be one of apbf, apbbf, gebf, blocked-gebf, window-dictionary, "

@@ -48,7 +48,7 @@ def bounds_of(data):
 def test_the_first_of_equal_lines_is_kept():
     assert kept(b"b\na\nb\nc\na\n") == b"b\na\nc\n"
     assert kept(b"b\na\nb\nc\na\n", "--duplicates") == b"b\na\n"
-    assert run(b"b\na\nb\n", "--count").stdout == "lines 3\nkept 2\ndropped 1\n"
+    assert run(b"b\na\nb\n", "--dry-run").stdout == "lines 3\nkept 2\ndropped 1\n"
 
 
 def test_lines_hold_any_bytes():
@@ -131,7 +131,7 @@ def test_member_of_json():
     ]
     stream = b"".join(json.dumps(line).encode() + b"\n" for line in lines) + b"not json\n" * 2
     keep = b"".join(stream.splitlines(keepends=True)[i] for i in (0, 1, 3, 4, 5, 6))
-    assert kept(stream, "--json", "user.id") == keep
+    assert kept(stream, "--member", "user.id") == keep
 
 
 def test_regular_expression():
@@ -177,11 +177,11 @@ def test_state_is_saved_while_lines_come(monkeypatch, tmp_path):
     [
         (["--window", 0], "Invalid value for '--window'", 2),
         (["--fpr", 0], "Invalid value for '--fpr'", 2),
-        (["--fpr", 2], "must be", 2),
+        (["--fpr", 2], "Invalid value for '--fpr'", 2),
         (["--span", "soon"], "span: must be a number above 0 and one of ns, us, ms, s, min", 2),
         (["--delimiter", ","], "--delimiter needs --field", 2),
         (["--field", 1, "--delimiter", "::"], "delimiter: must be one byte, not b'::'", 2),
-        (["--field", 1, "--json", "a"], "key: must be given in one way, not as field and me", 2),
+        (["--field", 1, "--member", "a"], "key: must be given in one way, not as field and me", 2),
         (["--regex", "("], "regex: must be a regular expression, but: missing )", 2),
         (["missing.log"], "missing.log: No such file or directory", 2),
         (["--watch"], "--watch needs a terminal on standard error", 2),

@@ -59,7 +59,7 @@ def test_run(spec, tmp_path):
 
 
 def test_export_with_registers(spec, tmp_path):
-    lately("export", "--spec", spec, "--name", "last", "--bus", "wishbone", "--out", tmp_path)
+    lately("export", "--spec", spec, "--name", "last", "--bus", "wishbone", "--out-dir", tmp_path)
     assert "HITS" in (tmp_path / "last.h").read_text()
 
 

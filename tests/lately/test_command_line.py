@@ -1,0 +1,190 @@
+"""Rules of the whole command line: options, short forms, helps, examples, completion."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+from capture_files import ethernet, ip4, pcap
+from click.testing import CliRunner
+
+from lately.cli.app import STATUSES, main
+from lately.cli.progress import counting_bar
+from lately.golden import DecisionTable, preset
+
+ROOT = Path(__file__).parents[2]
+SHORT = {"--out": "-o", "--out-dir": "-d", "--jobs": "-j", "--interface": "-i", "--quiet": "-q",
+         "--version": "-V"}  # fmt: skip
+
+
+def walk(command=main, path=("lately",), parent=None):
+    """Yield each command with its path."""
+    context = click.Context(command, info_name=path[-1], parent=parent)
+    yield path, command
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            yield from walk(command.get_command(context, name), (*path, name), context)
+
+
+COMMANDS = {" ".join(path): command for path, command in walk()}
+
+
+def options():
+    """Return the options of all commands by their long names."""
+    found = defaultdict(dict)
+    for path, command in COMMANDS.items():
+        for option in command.params:
+            if isinstance(option, click.Option):
+                found[option.opts[-1]][path] = option
+    return found
+
+
+def examples(path):
+    """Return the lines under "Examples:" in the help of a command."""
+    help_text = COMMANDS[path].help.partition("Examples:")[2]
+    return [line.strip() for line in help_text.splitlines() if line.strip()]
+
+
+def kind(option):
+    """Return everything of an option that must be the same in all commands."""
+    about = option.type.to_info_dict()
+    about["choices"] = sorted(about.get("choices", ()))
+    about |= {"class": type(option.type), "exists": None}
+    return about, option.metavar, option.is_flag, option.multiple, option.nargs, option.opts
+
+
+def test_an_option_has_one_type_in_all_commands():
+    for name, homes in options().items():
+        kinds = {path: kind(option) for path, option in homes.items()}
+        first = next(iter(kinds.values()))
+        assert all(one == first for one in kinds.values()), f"{name}: {kinds}"
+
+
+def test_the_page_has_the_meaning_of_every_shared_option():
+    shared = {name for name, homes in options().items() if len(homes) > 1}
+    page = (ROOT / "docs" / "commands.md").read_text("utf-8")
+    rows = re.findall(r"^\| (`-.*?) \| ", page, re.MULTILINE)
+    assert set(re.findall(r"`(--[\w-]+)`", " ".join(rows))) == shared
+
+
+def test_short_forms():
+    for name, homes in options().items():
+        for option in homes.values():
+            assert option.opts[:-1] == ([SHORT[name]] if name in SHORT else []), name
+
+
+def test_commands_with_figures_have_json():
+    silent = {"lately", "lately host", "lately program", "lately collect"} | {
+        f"lately host {name}"
+        for name in ("insert", "remove", "shift", "clear", "table", "reset", "configure")
+    }
+    assert set(options()["--json"]) == COMMANDS.keys() - silent
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_help(path):
+    done = CliRunner().invoke(main, [*path.split()[1:], "--help"])
+    assert done.exit_code == 0, done.output
+    assert " ".join(done.stdout.split()).endswith(STATUSES)
+    assert examples(path)
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_examples_are_understood(path, tmp_path, monkeypatch):
+    monkeypatch.setattr(click.Command, "invoke", lambda *_: None)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "seen_vivado.rpt").touch()
+    (tmp_path / "seen_quartus.rpt").touch()
+    for line in examples(path):
+        words = next(part for part in re.split(r" [|>] ", line) if part.startswith("lately "))
+        done = CliRunner().invoke(main, re.sub(r"'.*'", "x", words).split()[1:])
+        assert done.exit_code == 0, f"{line}: {done.output}"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with the files of the examples."""
+    folder = tmp_path_factory.mktemp("examples")
+    line = '10.0.0.{} - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1\n'
+    (folder / "access.log").write_text("".join(line.format(n % 50) for n in range(200)))
+    (folder / "keys.txt").write_text("".join(f"{n % 50}\n" for n in range(200)))
+    frames = [ethernet(0x0800, ip4(bytes([n % 5]) * 30)) for n in range(20)]
+    (folder / "mirror.pcapng").write_bytes(pcap([(10**6 * n, one) for n, one in enumerate(frames)]))
+    shutil.copy(ROOT / "tests/data/reports/vivado.rpt", folder / "seen_vivado.rpt")
+    preset("tiny").to_toml(folder / "seen.toml")
+    decided = preset("timing-decided-tiny")
+    decided.to_toml(folder / "decided.toml")
+    thresholds = np.zeros((1, decided.hashes + 1), np.int64)
+    DecisionTable(thresholds, decided.hashes, decided.block_units, decided.phase_bits).save(
+        folder / "table.json"
+    )
+    (folder / "here").mkdir()
+    (folder / "here" / "ulx3s-85f.bit").touch()
+    loader = folder / "openFPGALoader"
+    loader.write_text("#!/bin/sh\n")
+    loader.chmod(0o755)
+    return folder
+
+
+def runnable(line, folder):
+    """Return whether all files that an example reads are in the folder."""
+    names = re.findall(r"[\w./]+\.(?:log|txt|csv\.gz|csv|pcapng|pcap|gz|rpt|toml|json|bit)\b", line)
+    written = set(re.findall(r"(?:--\w+|-o|>|pcapng|generator) ([\w.]+)", line))
+    there = all((folder / name).exists() for name in names if name not in written)
+    return there and not re.search(r"/dev/|eth0|tail -F|--watch", line)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", COMMANDS)
+def test_an_example_runs(path, folder):
+    line = next(line for line in examples(path) if runnable(line, folder))
+    where = f"{Path(sys.executable).parent}:{folder}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", line], cwd=folder, env=os.environ | {"PATH": where}, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    print(line)
+    assert done.returncode == 0, done.stderr
+
+
+def test_completion():
+    """The script of the shell, and the choices of an option."""
+    program = "from lately.cli.app import main; main(prog_name='lately')"
+    for words, reply in (
+        ({"_LATELY_COMPLETE": "bash_source"}, "complete -o nosort -F _lately_completion lately"),
+        ({"_LATELY_COMPLETE": "bash_complete", "COMP_WORDS": "lately synth --bus a",
+          "COMP_CWORD": "3"}, "plain,axi4-lite"),
+    ):  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=os.environ | words, capture_output=True,
+            text=True, check=True,
+        )  # fmt: skip
+        assert reply in map(str.strip, done.stdout.splitlines())
+
+
+@pytest.mark.parametrize(("words", "shown"), [([], True), (["--quiet"], False)])
+def test_quiet(words, shown, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with main.make_context("lately", [*words, "doctor"]).scope(), counting_bar("keys", 3):
+        pass
+    assert bool(capsys.readouterr().err) == shown
+
+
+@pytest.mark.parametrize("variable", ["NO_COLOR", "LANG"])
+def test_no_colour(variable, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv(variable, "C")
+    with counting_bar("keys", 3, "bar", "count") as advance:
+        advance(3)
+    coloured = re.search(r"\x1b\[[\d;]*(3[0-7]|38;)", capsys.readouterr().err)
+    assert bool(coloured) == (variable != "NO_COLOR")
