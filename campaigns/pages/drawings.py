@@ -20,7 +20,7 @@ from lately.dedup.deduplicate import Deduplication, deduplicate
 from lately.dedup.report_page import picture
 from lately.dedup.window import dedup_spec
 from lately.golden import Operation, from_spec, preset
-from lately.golden.spec import GEBFSpec
+from lately.golden.spec import APBFSpec, GEBFSpec
 from lately.hdl.build import filter_unit
 from lately.hdl.queue import ResultQueue
 from lately.hdl.ring.core import FilterCore, ring_core
@@ -30,6 +30,7 @@ from lately.replay.plots import COLOURS, blank_figure, style
 from ..hardware import Summary
 from . import spans, waves
 from .blocks import DOCS, IMAGES, Page
+from .mechanisms import WIDTH, ages
 
 BLOCKS = IMAGES / "unit.svg"
 RING = IMAGES / "ring.svg"
@@ -100,11 +101,12 @@ def draw_box(axes: Any, x: float, y: float, text: str, colour: str) -> None:
 
 
 def roles(k: int, l: int) -> Iterator[tuple[int, int, int, str]]:
-    """Yield generation, physical segment, age and role of all segments of a ring."""
-    segments = k + l + 1
+    """Yield generation, physical segment, age and role of all segments of a golden ring."""
+    ring: Any = from_spec(APBFSpec(k=k, l=l, slice_bits=16))
     for generation in range(GENERATIONS):
-        for segment in range(segments):
-            age = (generation - segment) % segments
+        if generation:
+            ring.shift()
+        for segment, age in enumerate(ages(ring)):
             role = "written" if age < k else "read" if age < k + l else "spare"
             yield generation, segment, age, role
 
@@ -114,7 +116,7 @@ def draw_ring(k: int = 2, l: int = 3) -> None:
     colours = {"written": COLOURS["blue"], "read": COLOURS["green"], "spare": COLOURS["grid"]}
     names = {"written": "written and read", "read": "read", "spare": "spare, being cleared"}
     with style():
-        figure = blank_figure(6.6, 2.6)
+        figure = blank_figure(WIDTH, 2.9)
         axes = figure.subplots()
         for generation, segment, age, role in roles(k, l):
             ink = COLOURS["ink"] if role == "spare" else "white"
@@ -127,9 +129,9 @@ def draw_ring(k: int = 2, l: int = 3) -> None:
         axes.set_ylim(k + l + 0.6, -0.6)
         axes.set_xticks(range(GENERATIONS))
         axes.set_yticks(range(k + l + 1))
-        axes.set_xlabel("generation; each shift moves every segment up by one age")
-        axes.set_ylabel("segment of the memory")
-        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+        axes.set_xlabel("generation; the numbers are ages", fontsize=9)
+        axes.set_ylabel("segment", fontsize=9)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.2), ncols=3, fontsize=8)
         save(figure, RING, ring_words(k, l))
 
 

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from lately.cli.app import STATUSES, main
 from lately.cli.progress import counting_bar
-from lately.golden import DecisionTable, preset
+from lately.golden import DecisionTable, TimedTimingSpec, preset
 
 ROOT = Path(__file__).parents[2]
 SHORT = {"--out": "-o", "--out-dir": "-d", "--jobs": "-j", "--interface": "-i", "--quiet": "-q",
@@ -118,12 +118,13 @@ def folder(tmp_path_factory):
     (folder / "mirror.pcapng").write_bytes(pcap([(10**6 * n, one) for n, one in enumerate(frames)]))
     shutil.copy(ROOT / "tests/data/reports/vivado.rpt", folder / "seen_vivado.rpt")
     preset("tiny").to_toml(folder / "seen.toml")
-    decided = preset("timing-decided-tiny")
-    decided.to_toml(folder / "decided.toml")
-    thresholds = np.zeros((1, decided.hashes + 1), np.int64)
-    DecisionTable(thresholds, decided.hashes, decided.block_units, decided.phase_bits).save(
-        folder / "table.json"
+    decided = TimedTimingSpec(
+        span=80, period=2, hashes=3, cells=16, stamp_bits=7, key_bits=20, classes=1
     )
+    decided.to_toml(folder / "decided.toml")
+    thresholds = np.zeros(decided.table_shape, np.uint8)
+    sizes = {"hashes": decided.hashes, "block": decided.block_units, "bits": decided.phase_bits}
+    DecisionTable(thresholds, **sizes).save(folder / "table.json")
     (folder / "here").mkdir()
     (folder / "here" / "ulx3s-85f.bit").touch()
     loader = folder / "openFPGALoader"

@@ -1,0 +1,339 @@
+"""Pictures of docs/how-it-works.md: the state of small golden models, drawn cell by cell."""
+
+from collections.abc import Iterable, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path as Outline
+
+from lately.golden import PartitionedTimingSpec, WindowDictionarySpec, from_spec
+from lately.golden.spec import APBFSpec, BlockedGEBFSpec
+from lately.replay.drawing import save
+from lately.replay.plots import COLOURS, blank_figure, style
+
+from .blocks import DOCS, IMAGES, Page
+
+RING = APBFSpec(k=2, l=3, slice_bits=16, generation=4)
+BLOCKED = BlockedGEBFSpec(window=24, epochs=3, hashes=2, bits=512, block_bits=16)
+TIMING = PartitionedTimingSpec(window=12, block=4, hashes=3, cells=8, stamp_bits=4)
+DICTIONARY = WindowDictionarySpec(window=12, columns=3, rows=8, digest_bits=12)
+
+KEY, FIRST, COUNT = 7, 1, 14
+"""The key of the pictures, and the other keys: integers from `FIRST` on."""
+
+FACES = {"set": "blue", "found": "green", "new": "orange", "old": "grid"}
+"""Colours of the cells by their states; all other cells are white."""
+
+
+class Row(NamedTuple):
+    """A row of a picture.
+
+    `states` and `texts` have an entry for each cell; `marked` are the cells with a thick edge.
+    """
+
+    label: str
+    states: Sequence[str]
+    note: str = ""
+    texts: Sequence[str] = ()
+    marked: Sequence[int] = ()
+
+
+class Picture(NamedTuple):
+    """The rows of a picture, a legend of its states, and its description."""
+
+    rows: Sequence[Row]
+    legend: dict[str, str]
+    words: str
+
+
+def model(spec: Any, count: int = COUNT, *keys: int) -> Any:
+    """Return the filter of a specification after some insertions."""
+    found = from_spec(spec)
+    found.insert(np.array([*range(FIRST, FIRST + count), *keys], np.uint64))
+    return found
+
+
+def ages(ring: Any) -> list[int]:
+    """Return the age of each physical segment of a ring; the spare has the highest."""
+    segments = ring.spec.segments
+    return [(segment - ring.ring_position) % segments for segment in range(segments)]
+
+
+def role(spec: Any, age: int) -> str:
+    """Return the name of an age."""
+    return "spare" if age == spec.ring_segments else f"age {age}"
+
+
+@cache
+def places(spec: Any, key: int) -> dict[int, list[int]]:
+    """Return the cells of a key in each physical segment, as an empty ring writes them."""
+    ring, found = from_spec(spec), {}
+    for _ in range(spec.segments):
+        ring.shift()
+        ring.insert(np.array([key], np.uint64))
+        found[ring.ring_position] = np.flatnonzero(ring.segment(0)).tolist()
+    return found
+
+
+def in_ring(ring: Any) -> Iterable[tuple[int, int, Any]]:
+    """Yield age, physical segment and bits of all segments, youngest first."""
+    for age, segment in sorted((age, segment) for segment, age in enumerate(ages(ring))):
+        yield age, segment, ring.memory[segment].ravel()
+
+
+def insertion() -> Picture:
+    """An insertion sets one bit in each of the k youngest segments."""
+    before, after = model(RING), model(RING, COUNT, KEY + 100)
+    rows = []
+    for age, segment, bits in in_ring(after):
+        own = places(RING, KEY + 100)[segment] if age < RING.k else []
+        old = before.memory[segment].ravel()
+        states = ["new" if place in own else "set" if bit else "" for place, bit in enumerate(bits)]
+        assert (bits == old | np.isin(np.arange(len(bits)), own)).all()
+        rows.append(Row(role(RING, age), states, "written" if own else ""))
+    return Picture(
+        rows, {"new": "bit of the new key", "set": "set earlier"},
+        f"An insertion sets a bit of the {RING.k} youngest segments: {_where(rows, 'new')}",
+    )  # fmt: skip
+
+
+def lookup() -> Picture:
+    """A query reads one bit of each segment, and looks for k consecutive matches."""
+    ring = model(RING)
+    rows = []
+    for age, segment, bits in in_ring(ring):
+        own = places(RING, KEY)[segment] if age < RING.ring_segments else []
+        states = ["set" if bit else "" for bit in bits]
+        matched = bool(own) and all(bits[place] for place in own)
+        for place in own:
+            states[place] = "found" if matched else ""
+        note = ("match" if matched else "no match") if own else ""
+        rows.append(Row(role(RING, age), states, note, marked=own))
+    matches = [row.note == "match" for row in rows[:-1]]
+    assert matches == ring.matches(np.array([KEY], np.uint64))[:, 0].tolist()
+    return Picture(
+        rows, {"found": "bit of the key, set", "set": "other bits"},
+        f"A query reads a bit of each segment; matches at {_where(rows, 'found')}",
+    )  # fmt: skip
+
+
+def turn() -> Picture:
+    """A shift moves no bit: each segment becomes one age older."""
+    before, after = model(RING), model(RING)
+    after.shift()
+    rows = []
+    for segment, (old, new) in enumerate(zip(ages(before), ages(after), strict=True)):
+        was, now = before.memory[segment].ravel(), after.memory[segment].ravel()
+        states = [
+            "set" if bit else "old" if gone else "" for bit, gone in zip(now, was, strict=True)
+        ]
+        rows.append(Row(f"segment {segment}", states, f"{role(RING, old)} to {role(RING, new)}"))
+    return Picture(
+        rows, {"set": "set", "old": "set before, now cleared"},
+        f"A shift renames the segments: {'; '.join(f'{row.label}: {row.note}' for row in rows)}",
+    )  # fmt: skip
+
+
+def blocks() -> Picture:
+    """A blocked filter keeps all bits of a key in one word of each segment."""
+    ring = model(BLOCKED, 6, KEY)
+    fresh = from_spec(BLOCKED)
+    fresh.insert(np.array([KEY], np.uint64))
+    own, bits = (
+        one.segment(0).reshape(BLOCKED.hashes, -1, BLOCKED.block_bits // BLOCKED.hashes)
+        .transpose(1, 0, 2).reshape(-1, BLOCKED.block_bits)
+        for one in (fresh, ring)
+    )  # fmt: skip
+    rows = []
+    for number, (word, mine) in enumerate(zip(bits, own, strict=True)):
+        states = ["found" if m else "set" if b else "" for b, m in zip(word, mine, strict=True)]
+        rows.append(Row(f"word {number}", states, "this key" if mine.any() else ""))
+    return Picture(
+        rows, {"found": "bit of the key", "set": "other bits"},
+        f"All bits of a key are in one word: {_where(rows, 'found')}",
+    )  # fmt: skip
+
+
+def stamps() -> Picture:
+    """A timing filter keeps in each cell the age of its last key."""
+    timing = model(TIMING)
+    fresh = from_spec(TIMING)
+    fresh.insert(np.array([KEY], np.uint64))
+    expired, rows = timing.expired_age, []
+    for part, line in enumerate(timing.memory):
+        own = np.flatnonzero(fresh.memory[part] != expired).tolist()
+        states = ["old" if age == expired else "found" if place in own else ""
+                  for place, age in enumerate(line)]  # fmt: skip
+        texts = ["" if age == expired else str(age) for age in line]
+        rows.append(Row(f"hash {part}", states, f"age {line[own[0]]}", texts, own))
+    oldest = max(int(row.note.split()[1]) for row in rows)
+    assert timing.look_up(np.array([KEY], np.uint64)).age[0] == oldest
+    return Picture(
+        rows, {"found": "cell of the key", "old": "expired"},
+        f"Ages of the cells of a key: {', '.join(row.note for row in rows)}; the key's is {oldest}",
+    )  # fmt: skip
+
+
+def rows_of(key: int) -> list[int]:
+    """Return the row of a key in each column, as insertions into a nearly empty dictionary show."""
+    found: list[int] = []
+    taken: list[int] = []
+
+    def landing(*keys: int) -> tuple[int, int]:
+        dictionary = from_spec(DICTIONARY)
+        dictionary.insert(np.array(keys, np.uint64))
+        column, row = np.argwhere(dictionary.memory[0] == 1)[0]  # The entry of the last insertion.
+        return int(column), int(row)
+
+    for column in range(DICTIONARY.columns):
+        where = landing(*taken, key)
+        assert where[0] == column
+        found.append(where[1])
+        if column < DICTIONARY.columns - 1:
+            taken.append(next(n for n in range(1000, 2000) if landing(*taken, n) == where))
+    return found
+
+
+def columns() -> Picture:
+    """A dictionary keeps each key in one cell of its columns, with its time and remainder."""
+    dictionary = model(DICTIONARY)
+    (live, _), own, rows = dictionary.memory, rows_of(KEY), []
+    age = int(dictionary.look_up(np.array([KEY], np.uint64)).age[0])
+    for column, line in enumerate(live):
+        states = ["found" if place == own[column] and one == age + 1 else "set" if one else ""
+                  for place, one in enumerate(line)]  # fmt: skip
+        texts = [str(one - 1) if one else "" for one in line]
+        note = "holds the key" if "found" in states else ""
+        rows.append(Row(f"column {column}", states, note, texts, [own[column]]))
+    assert sum("found" in row.states for row in rows) == 1
+    return Picture(
+        rows, {"found": "entry of the key", "set": "other entries"},
+        f"Rows of a key in the columns: {own}; the entry is {age} insertions old",
+    )  # fmt: skip
+
+
+PICTURES = {"insert": insertion, "query": lookup, "shift": turn, "blocked": blocks,
+            "timing": stamps, "dictionary": columns}  # fmt: skip
+
+
+def _where(rows: Iterable[Row], state: str) -> str:
+    """Put the cells of a state into words."""
+    found = [f"{row.label} bit {n}" for row in rows for n, s in enumerate(row.states) if s == state]
+    return ", ".join(found)
+
+
+WIDTH = 4.3
+"""Width of a picture in inches: its texts are legible on a phone."""
+
+_LEFT, _RIGHT, _LINE = 0.8, 1.1, 0.25
+"""Inches for labels and notes, and of the height of a row."""
+
+
+def draw_picture(name: str) -> None:
+    """Draw a picture of `PICTURES`."""
+    picture = PICTURES[name]()
+    rows = len(picture.rows)
+    unit = (WIDTH - _LEFT - _RIGHT) / len(picture.rows[0].states)
+    height = _LINE * (rows + 1.8)
+    with style():
+        figure = blank_figure(WIDTH, height)
+        axes = figure.add_axes((0, 0, 1, 1))
+        axes.set_axis_off()
+        axes.set_xlim(-_LEFT / unit, (WIDTH - _LEFT) / unit)
+        axes.set_ylim(rows + 1.5, -0.3)
+        place = partial(axes.text, va="center", fontsize=9, color=COLOURS["ink"])
+        for state in sorted({state for row in picture.rows for state in row.states}):
+            _squares(axes, picture, state)
+        marked = [(n, y) for y, row in enumerate(picture.rows) for n in row.marked]
+        axes.add_patch(_patch(marked, facecolor="none", edgecolor=COLOURS["ink"], linewidth=1.6))
+        for y, row in enumerate(picture.rows):
+            place(-0.15 / unit, y + 0.5, row.label, ha="right")
+            place((WIDTH - _LEFT - _RIGHT + 0.1) / unit, y + 0.5, row.note, ha="left")
+            for x, text in enumerate(row.texts):
+                ink = "white" if row.states[x] in ("set", "found") else COLOURS["ink"]
+                place(x + 0.5, y + 0.5, text, ha="center", fontsize=8, color=ink)
+        left = 0.0
+        for state, text in picture.legend.items():
+            axes.add_patch(
+                _patch([(left, rows + 0.4)], facecolor=COLOURS[FACES[state]], linewidth=0)
+            )
+            place(left + 1.2, rows + 0.9, text)
+            left += 2 + len(text) * 0.075 / unit
+        save(figure, IMAGES / f"how-{name}.svg", picture.words)
+
+
+def _squares(axes: Any, picture: Picture, state: str) -> None:
+    found = [
+        (x, y) for y, row in enumerate(picture.rows) for x, one in enumerate(row.states)
+        if one == state
+    ]  # fmt: skip
+    face = COLOURS[FACES[state]] if state else "white"
+    axes.add_patch(_patch(found, facecolor=face, edgecolor=COLOURS["grid"], linewidth=0.6))
+
+
+def _patch(places: Iterable[tuple[float, float]], **how: Any) -> PathPatch:
+    """Return all squares at some places as one path, which keeps the file small."""
+    corners = [
+        [(x + 0.06, y + 0.06), (x + 0.94, y + 0.06), (x + 0.94, y + 0.94), (x + 0.06, y + 0.94)]
+        for x, y in places
+    ]
+    outlines = [Outline([*four, four[0]], closed=True) for four in corners]
+    return PathPatch(Outline.make_compound_path(*outlines), **how)
+
+
+# The spare, in time
+
+SEGMENT = 0
+SHIFTS = 9
+"""Physical segment of the picture of the spare, and its generations."""
+
+
+@cache
+def life() -> tuple[tuple[int, int], ...]:
+    """Return the age of the segment and its number of set bits after each insertion."""
+    ring, found = from_spec(RING), []
+    for key in range(SHIFTS * RING.generation):
+        ring.insert(np.array([key], np.uint64))
+        found.append((ages(ring)[SEGMENT], int(ring.memory[SEGMENT].sum())))
+    return tuple(found)
+
+
+def spare_words() -> str:
+    """Put the life of a segment into words."""
+    return "Bits of a segment after each insertion: " + " ".join(str(bits) for _, bits in life())
+
+
+def draw_spare() -> None:
+    """Draw the number of bits of one segment in time, with its ages."""
+    with style():
+        figure = blank_figure(WIDTH, 2.2)
+        axes = figure.subplots()
+        axes.step(range(1, len(life()) + 1), [bits for _, bits in life()], where="post",
+                  color=COLOURS["blue"])  # fmt: skip
+        spare = [n + 1 for n, (age, _) in enumerate(life()) if age == RING.ring_segments]
+        for start in spare:
+            axes.axvspan(start, start + 1, color=COLOURS["grid"], alpha=0.6, zorder=0, linewidth=0)
+        axes.set_xlabel("insertions", fontsize=9)
+        axes.set_ylabel("bits set", fontsize=9)
+        axes.set_ylim(0, None)
+        axes.text(spare[0] + 0.3, axes.get_ylim()[1] * 0.85, "spare", fontsize=9)
+        save(figure, IMAGES / "how-spare.svg", spare_words())
+
+
+def _drawings() -> dict[Path, str]:
+    found = {IMAGES / f"how-{name}.svg": picture().words for name, picture in PICTURES.items()}
+    return found | {IMAGES / "how-spare.svg": spare_words()}
+
+
+def draw_all() -> None:
+    """Draw all pictures of the page."""
+    for name in PICTURES:
+        draw_picture(name)
+    draw_spare()
+
+
+PAGE = Page(DOCS / "how-it-works.md", dict, drawings=_drawings, draw=draw_all)
+"""docs/how-it-works.md, whose picture of the ring is drawn for docs/filters.md."""
