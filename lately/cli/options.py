@@ -245,14 +245,10 @@ def parse_seeds(text: str, option: str = "--seeds") -> list[int]:
         first, dash, last = part.partition("-")
         ends = (first, last if dash else first)
         if not all(end.isascii() and end.isdigit() and len(end) < 10 for end in ends):
-            raise click.UsageError(
-                f"{option}: must be a list such as 1-5 or 1,3, not {text!r}"
-            )
+            raise click.UsageError(f"{option}: must be a list such as 1-5 or 1,3, not {text!r}")
         span = range(int(ends[0]), int(ends[1]) + 1)
         if not 1 <= len(span) <= 100:
-            raise click.UsageError(
-                f"{option}: must have ranges of 1 to 100 seeds, not {part!r}"
-            )
+            raise click.UsageError(f"{option}: must have ranges of 1 to 100 seeds, not {part!r}")
         seeds.update(span)
     return sorted(seeds)
 
