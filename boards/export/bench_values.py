@@ -4,7 +4,7 @@ from typing import Any
 
 from ...hdl.bus.flat import FlatUnit
 from .design import Design, Port
-from .frame_vectors import frame_vectors
+from .frame_vectors import MOST_FRAME, all_fit, frame_vectors
 from .vectors import table_layout, vectors
 
 OPERATIONS = 200
@@ -12,6 +12,9 @@ OPERATIONS = 200
 
 KEY_CYCLES = 5000
 """Cycles after reset within which a digest of frames has loaded its keys."""
+
+FRAME_CYCLES = 4 * MOST_FRAME + 200
+"""Cycles in which a frame of the test bench leaves, with transfers of one byte and pauses."""
 
 _SEED = 1
 
@@ -33,6 +36,7 @@ def bench_values(design: Design) -> dict[str, Any]:
     resets = _resets(component, ports)
     connections = _connections(component, ports, requests, results, resets)
     pause = design.profile.longest_pause
+    gap = pause + FRAME_CYCLES if design.frames and not all_fit(design.frame_options) else 0
     table = _table(design, ports)
     connections |= {name: name for name in table.get("inputs", {})}
     entries = table.get("entries", 0)
@@ -54,7 +58,8 @@ def bench_values(design: Design) -> dict[str, Any]:
         "result_bits": sum(port.width for port in results),
         "result_mask": _word(results, _compared(design, results)),
         "connections": connections,
-        "settled": _settled(design, pause),
+        "gap": gap,
+        "settled": KEY_CYCLES if gap else _settled(design, pause),
         "most_cycles": 100 * max(OPERATIONS, len(stimuli.requests)) * (pause + 1) + 2 * entries,
     }
 

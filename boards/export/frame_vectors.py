@@ -2,17 +2,27 @@
 
 import random
 
+from ...golden.packets.frame_actions import ROOM_LAG
 from ...golden.packets.frame_deduplicator import FrameDeduplicator
-from ...hdl.packets.frame_options import Sideband
+from ...hdl.packets.frame_intake import beats_of
+from ...hdl.packets.frame_options import FrameOptions, Sideband
 from .design import Design
 from .vectors import Vectors
 
 _FRAMES = 24
-_SHORTEST, _LONGEST = 14, 80
+_SHORTEST, MOST_FRAME = 14, 80
+"""Bytes of a frame."""
 _SHORTEST_OF_LINE = 60
 """Minimum bytes of a frame if the input has no back-pressure."""
 _AGAIN = 0.4
 """Probability that a frame repeats an earlier frame."""
+
+
+def all_fit(how: FrameOptions) -> bool:
+    """Return whether no frame of the test bench is without room, at whatever pace it comes."""
+    beats = _FRAMES * beats_of(MOST_FRAME, how.beat) + ROOM_LAG
+    slow = how.ready or how.longest >= _SHORTEST_OF_LINE
+    return how.when_full == "wait" or (slow and beats * how.beat <= 8 * (how.store or 0))
 
 
 def frame_vectors(design: Design, *, seed: int) -> Vectors:
@@ -26,13 +36,13 @@ def frame_vectors(design: Design, *, seed: int) -> Vectors:
     """
     choose = random.Random(seed)
     how = design.frame_options
-    shortest = _SHORTEST if how.ready else _SHORTEST_OF_LINE
+    shortest = _SHORTEST if how.ready else min(_SHORTEST_OF_LINE, how.longest)
     frames: list[bytes] = []
     for _ in range(_FRAMES):
         if frames and choose.random() < _AGAIN:
             frames.append(choose.choice(frames))
         else:
-            frames.append(choose.randbytes(choose.randint(shortest, _LONGEST)))
+            frames.append(choose.randbytes(choose.randint(shortest, MOST_FRAME)))
     side = how.side
     beside = [_beside(side, choose) for _ in frames]
     model = FrameDeduplicator(

@@ -50,6 +50,22 @@ def test_frames_above_the_maximum(oversize, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("wrap", "options"),
+    [
+        ("frames-8", {"store": 128}),
+        ("frames-64", {"store": 128, "oversize": "pass"}),
+        ("frames-512", {"store": 512, "ready": False}),
+    ],
+)
+def test_bench_of_a_small_buffer_that_drops(wrap, options, tmp_path):
+    """The buffer cannot hold the frames of the bench, so each one leaves before the next comes."""
+    asked = design(wrap, bus="none", options={"longest": 40, "when_full": "drop"} | options)
+    write(asked, tmp_path / "ip")
+    check_bench(tmp_path / "ip")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("bus", [*BUSES, "none"])
 @pytest.mark.parametrize("wrap", FRAMES)
 def test_tools_read_it_without_warnings(wrap, bus, tmp_path):
