@@ -4,16 +4,14 @@ from functools import partial
 
 from amaranth.hdl import Assume, Cat, Const, Module, Mux, ResetSignal, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
-from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In
+from amaranth.lib import wiring
 
 from ...golden.packets.frame_actions import Action
 from ...hdl.memory.cells import CellMemory, PortableCellMemory
 from ...hdl.packets.deduplicator import Deduplicator
-from ...hdl.packets.frame_digest import FrameDigest
-from ...hdl.packets.frames import FrameBeat, kept_bytes
+from ...hdl.packets.frames import kept_bytes
 from .formal import Bounded, Proof
-from .frame_ports import FRAMES_SPEC
+from .frame_ports import FRAMES_SPEC, digest_signature
 from .harness import Harness
 from .results import kept_while_waiting
 
@@ -28,12 +26,6 @@ _WAITING = 4
 
 _QUIET = 5
 """Cycles after which counters have their values."""
-
-
-def digest_signature(width):
-    """Return the ports of a digest of frames with beats of a `width`, which is not built."""
-    members = FrameDigest().signature.members
-    return wiring.Signature({**members, "i": In(stream.Signature(FrameBeat(width)))})
 
 
 class FirstBits(CellMemory):

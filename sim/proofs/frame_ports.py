@@ -7,17 +7,17 @@ from functools import partial
 
 from amaranth.hdl import Assume, Cat, DomainRenamer, Module, Mux, Signal, Value
 from amaranth.hdl._ast import AnySeq
-from amaranth.lib import wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.packets.frame_actions import WIDTHS
+from ...golden.packets.frame_actions import WIDTHS, beat_bytes
 from ...golden.spec import GEBFSpec
 from ...hdl.packets.axis_beats import FrameNarrower, FrameWidener
 from ...hdl.packets.deduplicator import Deduplicator
 from ...hdl.packets.frame_crossing import FrameCrossing
 from ...hdl.packets.frame_digest import FrameDigest
 from ...hdl.packets.frame_intake import FrameIntake, beats_of
-from ...hdl.packets.frames import BEAT_BYTES
+from ...hdl.packets.frames import BEAT_BYTES, FrameBeat
 from ...hdl.packets.gmii import (
     CHECK_BYTES,
     GAP_BYTES,
@@ -33,7 +33,8 @@ from .harness import Harness, opened
 from .results import kept_while_waiting
 
 FRAMES_SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
-_STORE, _FRAMES, _LONGEST = 64, 4, 16
+_FRAMES, _LONGEST = 4, 16
+_STORE_BEATS, _LONGEST_BEATS = 8, 2
 _LEAST_RUN = PREAMBLE_BYTES + 1 + SHORTEST_FRAME + CHECK_BYTES
 _QUIET = 3
 """Clocks after the last byte of a line in which the end of its frame has left the receiver."""
@@ -51,24 +52,40 @@ class Arbitrary(wiring.Component):
         return m
 
 
+def digest_signature(width):
+    """Return the ports of a digest of frames with beats of a `width`, which is not built."""
+    members = FrameDigest().signature.members
+    return wiring.Signature({**members, "i": In(stream.Signature(FrameBeat(width)))})
+
+
+def free_inputs(m, part):
+    """Give the inputs of a part any values. An input without ready has a constant for it."""
+    for _, member, port in part.signature.flatten(part):
+        if member.flow is In:
+            value = Value.cast(port)
+            m.d.comb += value.eq(AnySeq(len(value)))
+
+
 class FramePorts(Harness):
-    """A deduplicator, whatever its digest and its filter say, and whoever gives and takes."""
+    """A deduplicator with any digest, any filter, any source and any receiver."""
 
     def __init__(self, *, width, deduplicator=Deduplicator, goal=None, **how):
+        beat = beat_bytes(width)
         self._deduplicator = deduplicator(
             FRAMES_SPEC,
             width=width,
-            store=_STORE,
+            store=_STORE_BEATS * beat,
             frames=_FRAMES,
-            longest=_LONGEST,
-            digest=Arbitrary(FrameDigest().signature),
+            longest=_LONGEST_BEATS * beat,
+            digest=Arbitrary(digest_signature(8 * beat)),
             **how,
         )
         self._deduplicator.unit = Arbitrary(self._deduplicator.unit.signature)
-        super().__init__(part=self._deduplicator, goal=goal)
+        super().__init__({}, goal=goal)
 
     def build(self, m):
         m.submodules.deduplicator = part = self._deduplicator
+        free_inputs(m, part)
         o, keep = part.o, part.o.p.keep
         whole = [~keep[at] | keep[at - 1] for at in range(1, len(keep))]
         self.require(
@@ -124,14 +141,17 @@ class IntakeRules(Harness):
     Beats come as `WidenedFrames` requires.
     """
 
-    def __init__(self, *, intake=FrameIntake, when_full="wait", goal=None):
-        self._waits = when_full == "wait"
-        self._intake = intake(longest=_LONGEST + 4, when_full=when_full)
-        super().__init__(part=self._intake, goal=goal)
+    def __init__(self, *, intake=FrameIntake, when_full="wait", ready=True, goal=None):
+        self._waits, self._ready = when_full == "wait", ready
+        self._intake = intake(longest=_LONGEST + 4, when_full=when_full, ready=ready)
+        super().__init__({}, goal=goal)
 
     def build(self, m):
         m.submodules.intake = part = self._intake
+        free_inputs(m, part)
         taken, ends = part.i.valid & part.i.ready, part.i.p.last
+        digested, inside = self._digested(m, most=beats_of(_LONGEST + 4))
+        leaves = part.o.valid & part.o.ready
         most = beats_of(_LONGEST + 4)
         written = Signal(range(most + 2))
         count = written + part.write
@@ -144,17 +164,31 @@ class IntakeRules(Harness):
             ~part.write | (taken & part.room),
             ~part.keep | (part.write & (part.record.beats == count)),
             ~part.keep | ((part.record.size == part.i.p.size) & (size <= _LONGEST + 4)),
-            ~part.keep | (part.o.valid & part.o.p.last & ~part.o.p.error),
+            # A kept frame is digested whole and undamaged, and no other frame is.
+            part.keep == (leaves & part.o.p.last & ~part.o.p.error),
+            ~part.keep | (digested + 1 == part.record.beats),
+            part.begins == (leaves & ~inside),
             ~(part.discard & part.o.valid) | part.o.p.error,
             count <= most,
         )
         if self._waits:
             self.require(~part.discard | ~part.fates[2], ~taken | part.o.valid)
         else:
-            self.require(part.i.ready | ~part.o.ready)
+            if self._ready:
+                self.require(part.i.ready | ~part.o.ready)
+            else:
+                self.reach("a frame that lost a beat ends later", part.o.valid & ~part.i.valid)
             self.reach("a frame without room is discarded", part.discard & part.fates[2])
         self.reach("the longest frame is kept", part.keep & (size == _LONGEST + 4))
         self.reach("a frame that is too long is discarded", part.discard & part.fates[1])
+
+    def _digested(self, m, most):
+        """Return the beats of the frame that left before, `most` or more, and if there are any."""
+        o = self._intake.o
+        count = Signal(range(most + 2), name="digested")
+        with m.If(o.valid & o.ready):
+            m.d.sync += count.eq(Mux(o.p.last, 0, count + (count <= most)))
+        return count, count != 0
 
 
 class NarrowedFrames(Harness):
@@ -287,13 +321,20 @@ PROOFS = (
             name=f"frames of {width} bits",
             statement="What is offered stays until it is taken, payload and all; bytes are kept "
             "from the lowest on, and at least one.",
-            design=f"deduplicator with streams of {width} bits, frames that {how} when it is full; "
-            "any digest, any filter, any giver and taker",
-            build=partial(FramePorts, width=width, when_full=how),
+            design=f"deduplicator with streams of {width} bits, frames that {how} when it is full, "
+            f"input {'with' if ready else 'without'} TREADY; any digest, any filter, any giver and "
+            "taker",
+            build=partial(FramePorts, width=width, when_full=how, ready=ready),
             method=Unbounded(),
             goals={"a frame leaves after it waited": 30},
         )
-        for width, how in ((8, "drop"), (64, "wait"))
+        for width, how, ready in (
+            (8, "drop", True),
+            (64, "wait", True),
+            (128, "wait", True),
+            (256, "drop", True),
+            (512, "drop", False),
+        )
     ),
     *(
         Proof(
@@ -310,20 +351,23 @@ PROOFS = (
     ),
     *(
         Proof(
-            name=f"frames kept, {how} when full",
-            statement="Each frame that is taken is kept or discarded at its end, never both; what "
-            "is kept was written whole, where there was room, is as long as is told, no longer "
-            "than allowed, and is digested as undamaged; what is discarded is digested as damaged"
-            + {"wait": ", and none for want of room.", "drop": ", and none has to wait for room."}[
-                how
-            ],
+            name=f"frames kept, {how} when full" + ("" if ready else ", without TREADY"),
+            statement="Each frame is kept or discarded at its end, never both. A kept frame was "
+            "written and digested whole and undamaged, where there was room, with its length in "
+            "the record, and no longer than allowed. A discarded frame is digested as damaged or "
+            "not at all. " + why,
             design=f"intake, frames of {_LONGEST + 4} bytes at most; any giver and taker, any room",
-            build=partial(IntakeRules, when_full=how),
+            build=partial(IntakeRules, when_full=how, ready=ready),
             method=Unbounded(),
             goals={"the longest frame is kept": 10, "a frame that is too long is discarded": 10}
-            | ({"a frame without room is discarded": 10} if how == "drop" else {}),
+            | ({"a frame without room is discarded": 10} if how == "drop" else {})
+            | ({} if ready else {"a frame that lost a beat ends later": 10}),
         )
-        for how in ("wait", "drop")
+        for how, ready, why in (
+            ("wait", True, "No frame is discarded for lack of room."),
+            ("drop", True, "No frame waits for room."),
+            ("drop", False, "A frame that lost a beat is discarded."),
+        )
     ),
     *(
         Proof(

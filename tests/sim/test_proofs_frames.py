@@ -42,7 +42,7 @@ def test_proven(proof):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [8, 64])
+@pytest.mark.parametrize("width", [8, 64, 128, 256, 512])
 def test_deduplicator_that_takes_back_what_it_offered_is_found_out(width):
     part = broken(
         Deduplicator,
@@ -91,16 +91,19 @@ def test_broken_narrower_is_found_out(width, old, new):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("when_full", "old", "new"),
+    ("when_full", "ready", "old", "new"),
     [
-        ("wait", "(self.room | over_before) & ~closed", "~closed"),
-        ("drop", "lost | ~self.room | skips", "lost | skips"),
-        ("drop", "lost | ~self.room | skips", "~self.room | skips"),
+        ("wait", True, "(self.room | over_before) & ~closed", "~closed"),
+        ("drop", True, "lost | ~self.room | skips", "lost | skips"),
+        ("drop", True, "lost | ~self.room | skips", "~self.room | skips"),
+        ("drop", False, "without |= cuts", "pass"),
+        ("drop", False, "cuts | (self.owed & ~self.o.ready)", "cuts"),
+        ("drop", False, "~inside & (self.owed | ~self.o.ready)", "~inside & ~self.o.ready"),
     ],
 )
-def test_broken_intake_is_found_out(when_full, old, new):
+def test_broken_intake_is_found_out(when_full, ready, old, new):
     intake = broken(FrameIntake, old, new)
-    assert failed(partial(IntakeRules, when_full=when_full, intake=intake))
+    assert failed(partial(IntakeRules, when_full=when_full, ready=ready, intake=intake))
 
 
 @pytest.mark.slow
