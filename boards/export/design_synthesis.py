@@ -37,7 +37,8 @@ def synthesize_design(
     memory, strict, protect, check
         As for `lately.boards.flow.synthesis.synthesize_unit`.
     options
-        ``seed``, ``directory``, ``target_mhz``, ``time_limit`` and ``progress``, as for
+        ``inner``, as for `lately.hdl.packets.frame_options.FrameOptions`; ``seed``, ``directory``,
+        ``target_mhz``, ``time_limit`` and ``progress``, as for
         `lately.boards.flow.synthesis.synthesize`.
 
     Raises
@@ -50,6 +51,7 @@ def synthesize_design(
     Other errors: as `lately.boards.flow.synthesis.synthesize`.
     """
     frames = FRAMES.get(wrap)
+    inner = options.pop("inner", False)
     clock = options.pop("target_mhz", None) or (frames and ceil(LINE_MHZ[frames]))
     design = Design(
         spec=spec,
@@ -60,7 +62,7 @@ def synthesize_design(
         target=device.name,
         levels=device.levels_at(clock),
         protect=protect,
-        options={"self_check": True} if check else {},
+        options={name: True for name, on in (("self_check", check), ("inner", inner)) if on},
     )
     if not frames:
         options |= {"lanes": design.profile.lanes, "latency_cycles": design.profile.latency}

@@ -51,6 +51,7 @@ def frame_vectors(design: Design, *, seed: int) -> Vectors:
         width=how.width,
         store=how.store,
         oversize=how.oversize,
+        inner=how.inner,
     )
     requests, results = [], []
     for frame, signals in zip(frames, beside, strict=True):

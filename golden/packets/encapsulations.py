@@ -23,9 +23,15 @@ BRIDGED = 0x6558
 
 IP_PROTOCOL, UDP_PORT, PPP_PROTOCOL = 0x10000, 0x20000, 0x30000
 
-LLC, STP, IS_IS, UNTYPED, PPP, ERSPAN2, NOTHING = range(0x40000, 0x40007)
+LLC, STP, IS_IS, UNTYPED, PPP, ERSPAN2, NOTHING, CONTROL_WORD, GTP_EXTENSION = range(
+    0x40000, 0x40009
+)
 """Kinds that have no number: LLC, spanning tree, IS-IS, content by its first bytes, PPP, ERSPAN II,
-and content that is not understood."""
+content that is not understood, content after a word that may be a control word, and the last four
+bytes before an extension header of GTP-U."""
+
+MPLS = 0x8847
+"""EtherType of a label of MPLS."""
 
 LEAST_LENGTH, MOST_LENGTH = 3, 1500
 """Values from here to there in place of an EtherType are lengths (IEEE 802.3, 3.2.6) of LLC."""
@@ -92,28 +98,27 @@ def _osi(octets: bytes, place: HeaderPlace) -> HeaderPlace:
 
 
 def _mpls(octets: bytes, place: HeaderPlace) -> HeaderPlace:
-    """RFC 3032, 2.1: labels up to the bottom of the stack."""
-    at = place.at
-    while not octets[at + 2] & 1:
-        at += 4
-    return place._replace(kind=UNTYPED, at=at + 4)
+    """RFC 3032, 2.1: a label, which may be the bottom of the stack."""
+    bottom = octets[place.at + 2] & 1
+    return place._replace(kind=UNTYPED if bottom else MPLS, at=place.at + 4)
 
 
 def _untyped(octets: bytes, place: HeaderPlace) -> HeaderPlace:
-    """RFC 4928, 3: IP by its first half byte; else Ethernet, behind a control word (RFC 4448, 4.6).
-
-    A control word begins with two zeros, and an EtherType that is known follows the addresses.
-    """
-    at = place.at
-    half = octets[at] >> 4
-    kind = {4: IP4, 6: IP6}.get(half, NOTHING)
+    """RFC 4928, 3: IP by its first half byte; else Ethernet, if a known EtherType says so."""
+    kind = {4: IP4, 6: IP6}.get(octets[place.at] >> 4, NOTHING)
     if kind != NOTHING and _fits(octets, place, kind):
         return place._replace(kind=kind)
-    if number(octets, at) == 0 and _like_ethernet(octets, place._replace(at=at + 4)):
-        return place._replace(kind=BRIDGED, at=at + 4)
-    if _like_ethernet(octets, place):
-        return place._replace(kind=BRIDGED)
-    return place._replace(kind=kind)
+    if number(octets, place.at) == 0:
+        return place._replace(kind=CONTROL_WORD, at=place.at + 4)
+    return place._replace(kind=BRIDGED if _like_ethernet(octets, place) else kind)
+
+
+def _control_word(octets: bytes, place: HeaderPlace) -> HeaderPlace:
+    """RFC 4448, 4.6: Ethernet after a control word, which begins with two zeros, or with it."""
+    for found in (place, place._replace(at=place.at - 4)):
+        if _like_ethernet(octets, found):
+            return found._replace(kind=BRIDGED)
+    return place._replace(kind=NOTHING)
 
 
 def _fits(octets: bytes, place: HeaderPlace, kind: int) -> bool:
@@ -216,20 +221,25 @@ def _erspan3(octets: bytes, place: HeaderPlace) -> HeaderPlace:
 
 
 def _gtp(octets: bytes, place: HeaderPlace) -> HeaderPlace:
-    """3GPP TS 29.281, 5.1 and 5.2.1: a G-PDU of version 1, with extension headers."""
+    """3GPP TS 29.281, 5.1: a G-PDU of version 1."""
     at = place.at
     flags = octets[at]
     if flags >> 4 != 3 or octets[at + 1] != 0xFF:
         raise ValueError(flags)
     end = min(place.end, at + 8 + number(octets, at + 2))
-    following = octets[at + 11] if flags & 4 else 0
-    at += 12 if flags & 7 else 8
-    while following:
-        size = 4 * octets[at]
-        if not size:
-            raise ValueError(size)
-        following, at = octets[at + size - 1], at + size
-    return place._replace(kind=UNTYPED, at=at, end=end)
+    if flags & 4:
+        return place._replace(kind=GTP_EXTENSION, at=at + 8, end=end)
+    return place._replace(kind=UNTYPED, at=at + (12 if flags & 3 else 8), end=end)
+
+
+def _gtp_extension(octets: bytes, place: HeaderPlace) -> HeaderPlace:
+    """3GPP TS 29.281, 5.2.1: the last byte of a header has the type of the next header, or 0."""
+    at = place.at
+    if not octets[at + 3]:
+        return place._replace(kind=UNTYPED, at=at + 4)
+    if not octets[at + 4]:
+        raise ValueError(at)
+    return place._replace(at=at + 4 * octets[at + 4])
 
 
 def _as(kind: int) -> "Step":
@@ -239,13 +249,14 @@ def _as(kind: int) -> "Step":
 Step = Callable[[bytes, HeaderPlace], HeaderPlace]
 
 ETHER_STEPS: dict[int, Step] = {
-    BRIDGED: _ethernet, 0x8847: _mpls, 0x8848: _mpls, 0x8864: _pppoe, 0x880B: _ppp,
+    BRIDGED: _ethernet, MPLS: _mpls, 0x8848: _mpls, 0x8864: _pppoe, 0x880B: _ppp,
     0x22EB: _erspan3, 0x00FE: _osi, 0x8870: _llc,
 }  # fmt: skip
 """Functions by EtherType, tags apart."""
 
 STEPS: dict[int, Step] = {
     **ETHER_STEPS, LLC: _llc, UNTYPED: _untyped, PPP: _ppp, ERSPAN2: _erspan2,
+    CONTROL_WORD: _control_word, GTP_EXTENSION: _gtp_extension,
     PPP_PROTOCOL + 0x21: _as(IP4), PPP_PROTOCOL + 0x57: _as(IP6),
     PPP_PROTOCOL + 0x281: _mpls, PPP_PROTOCOL + 0x283: _mpls,
     IP_PROTOCOL + 4: _as(IP4), IP_PROTOCOL + 41: _as(IP6),

@@ -21,7 +21,8 @@ from .frame_actions import (
     default_store,
     longest_stored,
 )
-from .packet_digest import packet_digest
+from .inner_layers import inner_layers
+from .packet_digest import message, message_digest
 from .packet_layers import ETHERNET, Fault, Reach, Version, layers
 
 
@@ -112,12 +113,14 @@ class FrameDeduplicator(Atomic):
     oversize : str
         Rule for frames above the maximum, of `OVERSIZE`. With "pass", a frame longer than
         `longest_stored` has no room.
+    inner : bool
+        Whether layer 3 is the innermost that `lately.golden.packets.inner_layers` finds.
     counts : FrameCounts
 
     Raises
     ------
     FieldError
-        If hardware does not support the fields.
+        If hardware does not support the fields, or layer 2 counts and ``inner`` is set.
     SpecificationError
         If the width or the rule does not exist.
     """
@@ -130,12 +133,15 @@ class FrameDeduplicator(Atomic):
     width: int = 64
     store: int | None = None
     oversize: str = "drop"
+    inner: bool = False
     counts: FrameCounts = field(default_factory=FrameCounts)
 
     def __post_init__(self) -> None:
         if self.fields & ~HARDWARE_FIELDS:
             names = ", ".join(field.name.lower() for field in HARDWARE_FIELDS if field.name)
             raise FieldError(f"fields: must be among {names} in hardware, not {self.fields!r}")
+        if self.inner and Field.LAYER2 in self.fields:
+            raise FieldError("fields: must be without layer2 if inner packets are compared")
         for name, known in (("width", WIDTHS), ("oversize", OVERSIZE)):
             if (found := getattr(self, name)) not in known:
                 raise SpecificationError(
@@ -198,13 +204,14 @@ class FrameDeduplicator(Atomic):
         return reason is None or (passes and reason == "frames_oversize")
 
     def _digest(self, frame: bytes) -> int:
-        found = layers(frame, len(frame), ETHERNET, Reach.HARDWARE)
+        if self.inner:
+            found = inner_layers(frame)
+        else:
+            found = layers(frame, len(frame), ETHERNET, Reach.HARDWARE)
         self.counts.add(_OF_VERSION[found.version])
         self.counts.add("frames_malformed", int(Fault.MALFORMED in found.faults))
-        compared = Comparison(self.fields, Reach.HARDWARE)
-        return packet_digest(
-            frame, len(frame), ETHERNET, compared, secret=self.secret, width=self.width
-        )
+        compared = message(frame, len(frame), found, Comparison(self.fields))
+        return message_digest(compared, self.secret, self.width)
 
     def _send(self, frame: bytes, seen: bool) -> Sent | None:
         self.counts.add("hits", int(seen))

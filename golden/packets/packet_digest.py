@@ -155,13 +155,13 @@ def packet_digest(
         complete and the reach `Reach.HARDWARE`.
     """
     place = layers(frame, length, link, what.reach, what.tag_types)
-    found = message(frame, length, place, what, link)
-    if width < POLYNOMIAL_WIDTH:
-        return _digest(found, secret)
-    return polynomial_digest(found.octets, found.closing, secret, width // 8)
+    return message_digest(message(frame, length, place, what, link), secret, width)
 
 
-def _digest(found: Message, secret: int) -> int:
+def message_digest(found: Message, secret: int, width: int = 64) -> int:
+    """Return the digest of a message; the secret and the width are as for `packet_digest`."""
+    if width >= POLYNOMIAL_WIDTH:
+        return polynomial_digest(found.octets, found.closing, secret, width // 8)
     digest = 0
     for lane, key in enumerate((secret, secret ^ OTHER_LANE)):
         octets = b"".join(found.words[lane::2]) + found.closing.to_bytes(CLOSING_BYTES, "little")
@@ -214,6 +214,6 @@ def packet_digests(
         return found
     for number, (frame, length, link) in enumerate(frames(buffer, packets)):
         place = layers(frame, length, link, what.reach, what.tag_types)
-        found.values[number] = _digest(message(frame, length, place, what, link), secret)
+        found.values[number] = message_digest(message(frame, length, place, what, link), secret)
         found.versions[number], found.faults[number] = place.version, place.faults
     return found

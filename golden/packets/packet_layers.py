@@ -137,7 +137,7 @@ def layers(
         place = _start(frame, length, link)
         for _ in range(MOST_PACKETS):
             place = _walk(frame, place, reach, known)
-            if place.kind not in _SIZES:
+            if place.kind not in SIZES:
                 break
             found = _network(frame, place, cut)
             if reach != Reach.INNER or found.version == Version.CONTROL:
@@ -171,7 +171,7 @@ def _walk(
 ) -> HeaderPlace:
     """Follow headers until a layer 3, or a kind that is not understood."""
     most = MOST_TAGS if reach == Reach.HARDWARE else len(frame)
-    while place.kind not in _SIZES:
+    while place.kind not in SIZES:
         if place.kind in tag_types:
             if len(place.tags) == most:
                 break
@@ -186,9 +186,9 @@ def _walk(
 
 
 def _network(frame: bytes, place: HeaderPlace, cut: Fault) -> Layers:
-    """Return layer 3 at a place, of a kind of `_SIZES`."""
+    """Return layer 3 at a place, of a kind of `SIZES`."""
     at, end = place.at, place.end
-    version, find_size = _SIZES[place.kind]
+    version, find_size = SIZES[place.kind]
     size = find_size(frame[at:end])
     faults = cut | Fault.MALFORMED if at + size > end else cut
     line_end = min(at + size, end) if size else end
@@ -255,7 +255,7 @@ def _rest(layer3: bytes) -> int:
     return 0
 
 
-_SIZES = {
+SIZES = {
     IP4: (Version.IP4, _ip4_size), IP6: (Version.IP6, _ip6_size),
     ARP: (Version.CONTROL, _arp_size), LLDP: (Version.CONTROL, _lldp_size),
     STP: (Version.CONTROL, _rest), IS_IS: (Version.CONTROL, _rest),

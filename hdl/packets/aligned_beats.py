@@ -9,7 +9,7 @@ from ...golden.packets.packet_layers import MOST_TAGS
 from ..pipeline import Pipeline, registered
 from .frame_reader import Slot
 from .frames import kept_bytes
-from .header_parser import END_BITS, SHORTEST, TAG_BYTES, FoundLayers
+from .header_parser import BEGIN_BITS, END_BITS, SHORTEST, TAG_BYTES, FoundLayers
 from .message_beats import FIELDS, MUTABLE, FrameFacts, is_plain, is_whole
 from .message_words import Closing, closing_parts
 
@@ -19,8 +19,6 @@ BEGINS = tuple(SHORTEST + TAG_BYTES * tags for tags in range(MOST_TAGS + 1))
 LAST_HIDDEN = BEGINS[-1] + max(place for rows in MUTABLE.values() for place, *_ in rows)
 """Last byte of a message that may be hidden."""
 
-_START_BITS = max(BEGINS).bit_length()
-
 
 class _Beat(data.StructLayout):
     """A beat of a frame, with facts of the frame and the place of the beat in the message.
@@ -28,7 +26,8 @@ class _Beat(data.StructLayout):
     Its members: `start`, where the message begins in the frame; `places`, where layer 3 begins in
     the message, at 0, at one of `BEGINS`, or nowhere. `plain`: the message is the whole frame.
     `bounded`: a header has the end of layer 3. `half`, `malformed` and `parts` of the closing are
-    facts of the frame, `last` and `error` of the beat.
+    facts of the frame, `last` and `error` of the beat. An inner layer 3 begins at 0 or nowhere, and
+    may be `lenient`.
 
     A beat of the message, of number `index`, begins in this beat, or later if `before` is set. The
     last byte of the frame is `top`, in places of the message. The frame is `low` if it ends before
@@ -37,11 +36,12 @@ class _Beat(data.StructLayout):
     number of a beat whose bytes may be hidden.
     """
 
-    def __init__(self, place_bits):
+    def __init__(self, place_bits, inner):
+        hidden = LAST_HIDDEN - BEGINS[-1] if inner else LAST_HIDDEN
         super().__init__(
             {
-                "start": _START_BITS,
-                "places": 1 + len(BEGINS),
+                "start": BEGIN_BITS if inner else max(BEGINS).bit_length(),
+                "places": 1 if inner else 1 + len(BEGINS),
                 "plain": 1,
                 "bounded": 1,
                 "half": VERSION_BITS,
@@ -56,8 +56,9 @@ class _Beat(data.StructLayout):
                 "bound": END_BITS,
                 "reached": 1,
                 "shorter": 1,
-                "near": (LAST_HIDDEN >> place_bits) + 1,
+                "near": (hidden >> place_bits) + 1,
             }
+            | ({"lenient": 1} if inner else {})
         )
 
 
@@ -71,10 +72,12 @@ class AlignedBeats(wiring.Component):
     ----------
     width : int
         Bits of a beat, from 128 on.
+    inner : bool
+        Whether layer 3 is the innermost. Then the field ``layer2`` must be low.
 
     Members
     -------
-    slot, layers : In(Slot(width)), In(FoundLayers())
+    slot, layers : In(Slot(width)), In(FoundLayers(inner))
         Of a `FrameReader`.
     fields : In(FIELDS)
         Steady while there are frames.
@@ -92,13 +95,14 @@ class AlignedBeats(wiring.Component):
 
     LATENCY = 6
 
-    def __init__(self, width):
+    def __init__(self, width, inner=False):
+        self._inner = inner
         self._bytes = width // 8
         self._place_bits = (self._bytes - 1).bit_length()
         super().__init__(
             {
                 "slot": In(Slot(width)),
-                "layers": In(FoundLayers()),
+                "layers": In(FoundLayers(inner)),
                 "fields": In(FIELDS),
                 "fill": In(width),
                 "octets": Out(width),
@@ -142,9 +146,10 @@ class AlignedBeats(wiring.Component):
         def plan(layers, fields):
             plain, whole = is_plain(layers, fields), is_whole(layers, fields)
             at = [layers.count == tags for tags in range(len(BEGINS))]
+            more = {"lenient": layers.lenient} if self._inner else {}
             return _packed(
-                _Beat(bits),
-                start=Mux(whole, 0, SHORTEST + TAG_BYTES * layers.count),
+                _Beat(bits, self._inner),
+                start=Mux(whole, 0, FoundLayers.start(layers)),
                 places=Mux(plain, 0, Mux(whole, Cat(0, *at), 1)),
                 plain=plain,
                 bounded=layers.half[1] & ~layers.open,
@@ -152,6 +157,7 @@ class AlignedBeats(wiring.Component):
                 malformed=layers.malformed,
                 parts=closing_parts(layers, fields),
                 bound=layers.end,
+                **more,
             )
 
         def locate(beat, number, slot):
@@ -236,7 +242,9 @@ class AlignedBeats(wiring.Component):
         facts = pipe.register(
             "facts",
             lambda held, met, meets: Cat(
-                held.half, held.malformed | (held.bounded & ~met & ~meets), held.error
+                held.half,
+                held.malformed | (FoundLayers.must_end(held, held.bounded) & ~met & ~meets),
+                held.error,
             ),
             held,
             met,
@@ -281,7 +289,7 @@ class AlignedBeats(wiring.Component):
     def _merge(self, m, pipe, valid, slot, plan, own, next_own):
         """Rotate each beat by the start of its message; return each pair of beats as one beat."""
         octets, plan = slot["data"].at(plan.stage), plan["start"]
-        digits = range(1, min(_START_BITS, self._place_bits))
+        digits = range(1, min(len(plan.value), self._place_bits))
         for low in range(digits.start, digits.stop, 2):
 
             def rotate(octets, start, places=digits[low - 1 : low + 1]):
@@ -315,7 +323,7 @@ def _packed(base, **members):
 def _hidden(beat, fields, size):
     """Return whether each half of a byte changes on the way and does not count."""
     halves = [[] for _ in range(2 * size)]
-    for at, begin in zip(beat.places, (0, *BEGINS), strict=True):
+    for at, begin in zip(beat.places, (0, *BEGINS), strict=False):
         for six, rows in MUTABLE.items():
             for place, which, field in rows:
                 number, byte = divmod(begin + place, size)

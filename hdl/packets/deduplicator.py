@@ -102,7 +102,7 @@ class Deduplicator(wiring.Component):
         ecp5 = chosen.memory.startswith("ecp5")
         self._passes = how.most > how.longest
         # A distributed memory of an ECP5 has 16 words.
-        own = FrameDigest(how.beat, table_bits=4 if ecp5 else 5)
+        own = FrameDigest(how.beat, table_bits=4 if ecp5 else 5, inner=how.inner)
         self._digest = own if digest is None else digest
         self._intake = FrameIntake(
             longest=how.longest,

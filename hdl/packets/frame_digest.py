@@ -55,6 +55,9 @@ class FrameDigest(wiring.Component):
         Bits of a beat, of `WIDTHS`.
     table_bits : int
         As for `PolynomialKey`: 5 for distributed memories of 32 words, 4 for those of 16 words.
+    inner : bool
+        Whether layer 3 is the innermost, as `lately.golden.packets.inner_layers`. Then the field
+        ``layer2`` has no effect.
 
     Members
     -------
@@ -70,10 +73,11 @@ class FrameDigest(wiring.Component):
         If there is no such width, or there are no such tables.
     """
 
-    def __init__(self, width=64, *, table_bits=5):
+    def __init__(self, width=64, *, table_bits=5, inner=False):
         if width not in WIDTHS:
             raise ValueError(f"Width must be 64, 128, 256 or 512, not {width!r}")
         self._width = width
+        self._inner = inner
         self._wide = width > WIDTHS[0]
         self._polynomials = PolynomialDigest(width, table_bits=table_bits) if self._wide else None
         super().__init__(
@@ -88,14 +92,14 @@ class FrameDigest(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         results, limit = (WIDE_RESULTS, ACCEPT_LAG + 1) if self._wide else (RESULTS, 1)
-        m.submodules.reader = reader = FrameReader(self._width)
+        m.submodules.reader = reader = FrameReader(self._width, inner=self._inner)
         if self._wide:
-            m.submodules.beats = message = AlignedBeats(self._width)
+            m.submodules.beats = message = AlignedBeats(self._width, self._inner)
             m.submodules.polynomials = digest = self._polynomials
             shared = "octets", "counts", "last", "closing"
             m.d.comb += message.fill.eq(digest.fill)
         else:
-            m.submodules.words = message = MessageWords()
+            m.submodules.words = message = MessageWords(self._inner)
             m.submodules.lanes = digest = LaneDigest()
             shared = "valid", "word", "ends", "end"
         m.submodules.credits = credits = Credits(limit=results - limit)
@@ -128,4 +132,6 @@ class FrameDigest(wiring.Component):
             self.o.p.error.eq(facts.error),
             results.o.ready.eq(self.o.ready),
         ]
+        if self._inner:
+            m.d.comb += message.fields.layer2.eq(0)
         return m

@@ -103,6 +103,9 @@ class FrameOptions:
         One of `WHEN_FULL`.
     ready : bool
         Whether the input has TREADY. Without TREADY `when_full` must be "drop".
+    inner : bool
+        Whether innermost packets are compared, as `lately.golden.packets.inner_layers` finds them.
+        Then the field ``layer2`` has no effect.
     side : Sideband
 
     Raises
@@ -118,6 +121,7 @@ class FrameOptions:
     oversize: str = "drop"
     when_full: str = "wait"
     ready: bool = True
+    inner: bool = False
     side: Sideband = ONLY_BAD
 
     def __post_init__(self) -> None:

@@ -10,12 +10,16 @@ from ..pipeline import registered
 from ..queue import ResultQueue
 from .frames import BEAT_BYTES, FrameBeat
 from .header_parser import FoundLayers, HeaderParser
+from .inner_parser import InnerParser
 
 LEAST_SLOTS = 8
 """Cycles that each frame of 64-bit beats takes at least: its beats of 60 bytes, or a digest."""
 
 BEATS = 32
 """Beats that wait: those until a header is understood, and as many as come until it is known."""
+
+INNER_BEATS = {64: 128, 128: 128, 256: 64, 512: 64}
+"""Beats that wait until an innermost layer 3 is found, by the width of a beat."""
 
 FRAMES = 16
 """Frames of 64-bit beats that wait; of wider beats, as many frames as beats."""
@@ -48,6 +52,8 @@ class FrameReader(wiring.Component):
     ----------
     width : int
         Bits of a beat.
+    inner : bool
+        Whether layer 3 is the innermost.
 
     Members
     -------
@@ -56,19 +62,25 @@ class FrameReader(wiring.Component):
     go : In(1)
         Whether another frame may begin, two cycles later.
     slot : Out(Slot(width))
-    layers : Out(FoundLayers())
+    layers : Out(FoundLayers(inner))
         Layers of the frame that is read, from its first slot to the first slot of the next frame.
     """
 
-    def __init__(self, width=8 * BEAT_BYTES):
+    def __init__(self, width=8 * BEAT_BYTES, *, inner=False):
         self._width = width
-        self._least, self._frames = (LEAST_SLOTS, FRAMES) if width == 8 * BEAT_BYTES else (1, BEATS)
+        self._layers = FoundLayers(inner)
+        self._beats = beats = INNER_BEATS[width] if inner else BEATS
+        self._least, self._frames = (LEAST_SLOTS, FRAMES) if width == 8 * BEAT_BYTES else (1, beats)
+        if inner:
+            self._parser = InnerParser(width, beats=beats, frames=self._frames)
+        else:
+            self._parser = HeaderParser(width)
         super().__init__(
             {
                 "i": In(stream.Signature(FrameBeat(width))),
                 "go": In(1),
                 "slot": Out(Slot(width)),
-                "layers": Out(FoundLayers()),
+                "layers": Out(self._layers),
             }
         )
 
@@ -110,10 +122,10 @@ class FrameReader(wiring.Component):
 
     def _elaborate_queues(self, m):
         """Store what comes; return the streams of beats, and of what is found of each frame."""
-        m.submodules.parser = parser = HeaderParser(self._width)
-        m.submodules.beats = beats = _queue(FrameBeat(self._width), BEATS)
-        m.submodules.found = found = _queue(FoundLayers(), self._frames)
-        m.submodules.beat_credits = beat_credits = Credits(limit=BEATS - 1 - ACCEPT_LAG)
+        m.submodules.parser = parser = self._parser
+        m.submodules.beats = beats = _queue(FrameBeat(self._width), self._beats)
+        m.submodules.found = found = _queue(self._layers, self._frames)
+        m.submodules.beat_credits = beat_credits = Credits(limit=self._beats - 1 - ACCEPT_LAG)
         m.submodules.frame_credits = frame_credits = Credits(limit=self._frames - 1 - ACCEPT_LAG)
         taken = Signal()
         first = Signal(init=1)

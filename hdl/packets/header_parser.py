@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from ...golden.packets.inner_layers import MOST_READ
 from ...golden.packets.packet_digest import TAG_BITS
 from ...golden.packets.packet_layers import (
     ETHER_TYPES,
@@ -27,6 +28,9 @@ TAG_BYTES = 4
 LONGEST = SHORTEST + TAG_BYTES * MOST_TAGS + HEADERS[Version.IP6]
 """Bytes of a frame up to the end of the longest header."""
 
+BEGIN_BITS = MOST_READ.bit_length()
+"""Bits of the place of an inner packet in a frame."""
+
 END_BITS = 17
 """Bits of a place in a frame that the length in a header can name."""
 
@@ -42,9 +46,16 @@ class FoundLayers(data.StructLayout):
     Its members: `half`, half the version of IP, 0 for others, so that the high bit says whether it
     is IP, and the low one which; `count`, of tags; `tags`, their identifiers, and zeros; `end`, the
     last byte of layer 3 by its header, unless `open`: then it is that of the frame; `malformed`.
+    An inner packet has further members: `begin`, its first byte, and `lenient`, its end comes from
+    a header around it, so a frame without that end is not malformed.
+
+    Parameters
+    ----------
+    inner : bool
+        Whether layer 3 is the innermost.
     """
 
-    def __init__(self):
+    def __init__(self, inner=False):
         super().__init__(
             {
                 "half": 2,
@@ -54,7 +65,20 @@ class FoundLayers(data.StructLayout):
                 "end": END_BITS,
                 "malformed": 1,
             }
+            | ({"begin": BEGIN_BITS, "lenient": 1} if inner else {})
         )
+
+    @staticmethod
+    def start(layers):
+        """Return the first byte of layer 3."""
+        if "begin" in dict(layers.shape()):
+            return layers.begin
+        return SHORTEST + TAG_BYTES * layers.count
+
+    @staticmethod
+    def must_end(layers, bounded):
+        """Return whether a frame without the end of layer 3 is malformed."""
+        return bounded & ~layers.lenient if "lenient" in dict(layers.shape()) else bounded
 
 
 class HeaderParser(wiring.Component):

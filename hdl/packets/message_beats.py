@@ -16,7 +16,7 @@ from ...golden.packets.packet_digest import LENGTH_BITS, VERSION_BITS
 from ..pipeline import Pipeline
 from .frame_reader import Slot
 from .frames import BEAT_BYTES, kept_bytes
-from .header_parser import END_BITS, SHORTEST, TAG_BYTES, FoundLayers
+from .header_parser import BEGIN_BITS, END_BITS, SHORTEST, TAG_BYTES, FoundLayers
 
 FIELDS = data.StructLayout({field.name.lower(): 1 for field in HARDWARE_FIELDS})
 """Fields that a digest takes, as `lately.golden.packets.comparison.Field` has their bits."""
@@ -46,12 +46,13 @@ class MessageBeat(data.StructLayout):
     Its members: `valid`; `octets`, with zeros for bytes that do not count, and without a beat;
     `first` and `last` of the frame; `word`, a word of the message begins in this beat, with its
     first byte if the message is `whole`, which begins with the frame, or else with the third or,
-    if `even`, the seventh.
+    if `even`, the seventh. In inner packets a word begins with the half word number `even`.
     """
 
-    def __init__(self):
-        flags = ("valid", "first", "last", "word", "whole", "even")
-        super().__init__({"octets": 8 * BEAT_BYTES} | dict.fromkeys(flags, 1))
+    def __init__(self, inner=False):
+        flags = ("valid", "first", "last", "word", "whole")
+        members = {"octets": 8 * BEAT_BYTES} | dict.fromkeys(flags, 1)
+        super().__init__(members | {"even": 2 if inner else 1})
 
 
 class FrameFacts(data.StructLayout):
@@ -64,13 +65,18 @@ class FrameFacts(data.StructLayout):
 class MessageBeats(wiring.Component):
     """Extracts the message of each frame, as `lately.golden.packets.packet_digest.message`.
 
+    Parameters
+    ----------
+    inner : bool
+        Whether layer 3 is the innermost.
+
     Members
     -------
-    slot, layers : In(Slot()), In(FoundLayers())
+    slot, layers : In(Slot()), In(FoundLayers(inner))
         Of a `FrameReader`.
     fields : In(FIELDS)
         Steady while there are frames.
-    beat : Out(MessageBeat())
+    beat : Out(MessageBeat(inner))
         `LATENCY` cycles after its slot.
     length : Out(LENGTH_BITS)
         Bytes of the message, modulo 2**16, in the cycle after the last beat.
@@ -80,13 +86,14 @@ class MessageBeats(wiring.Component):
 
     LATENCY = 4
 
-    def __init__(self):
+    def __init__(self, inner=False):
+        self._inner = inner
         super().__init__(
             {
                 "slot": In(Slot()),
-                "layers": In(FoundLayers()),
+                "layers": In(FoundLayers(inner)),
                 "fields": In(FIELDS),
-                "beat": Out(MessageBeat()),
+                "beat": Out(MessageBeat(inner)),
                 "length": Out(LENGTH_BITS),
                 "told": Out(1),
                 "facts": Out(FrameFacts()),
@@ -103,8 +110,10 @@ class MessageBeats(wiring.Component):
         number, near = self._elaborate_number(m, pipe)
         plain = pipe.register("plain", is_plain, layers, fields, reset_less=True)
         whole = pipe.register("whole", is_whole, layers, fields, reset_less=True)
-        even = layers["count"].at(1)
-        even = pipe.combine("even", lambda count: ~count[0], even)
+        if self._inner:
+            even = pipe.combine("even", lambda begin: begin[1:_PLACE_BITS], layers["begin"].at(1))
+        else:
+            even = pipe.combine("even", lambda count: ~count[0], layers["count"].at(1))
 
         near = pipe.register("near", _near, near, layers, reset_less=True)
         hidden = pipe.register("hidden", _hidden, near, layers, plain, fields, reset_less=True)
@@ -128,13 +137,14 @@ class MessageBeats(wiring.Component):
         return m
 
     def _elaborate_number(self, m, pipe):
-        """Return the number of the beat in its frame, and the same, but `_NEAR` at most."""
+        """Return the number of the beat in its frame, and the same, but a few at most."""
         number = Signal(END_BITS - _PLACE_BITS)
-        near = Signal(range(_NEAR + 1))
+        most = (1 << BEGIN_BITS - _PLACE_BITS) - 1 if self._inner else _NEAR
+        near = Signal(range(most + 1))
         with m.If(self.slot.valid):
             m.d.sync += [
                 number.eq(Mux(self.slot.beat.last, 0, number + 1)),
-                near.eq(Mux(self.slot.beat.last, 0, near + (near != _NEAR))),
+                near.eq(Mux(self.slot.beat.last, 0, near + (near != most))),
             ]
         return (pipe.enter(value, value.name, reset_less=True) for value in (number, near))
 
@@ -184,7 +194,9 @@ class MessageBeats(wiring.Component):
         facts = pipe.register(
             "facts",
             lambda layers, bounded, behind, ends, beat: Cat(
-                layers.half, layers.malformed | (bounded & ~behind & ~ends), beat.error
+                layers.half,
+                layers.malformed | (FoundLayers.must_end(layers, bounded) & ~behind & ~ends),
+                beat.error,
             ),
             layers,
             bounded,
@@ -200,7 +212,7 @@ class MessageBeats(wiring.Component):
         """Count the bytes from the first of the message to the last."""
         start = pipe.register(
             "start",
-            lambda layers, whole: Mux(whole, 0, SHORTEST + TAG_BYTES * layers.count),
+            lambda layers, whole: Mux(whole, 0, FoundLayers.start(layers)),
             layers,
             whole,
             reset_less=True,
@@ -244,7 +256,11 @@ def _is_bounded(layers):
 
 def _has_word(began, trimmed, top, whole, even):
     """Whether the byte with which a word begins counts."""
-    offset = Mux(whole, 0, Mux(even, SHORTEST % BEAT_BYTES, (SHORTEST + TAG_BYTES) % BEAT_BYTES))
+    if len(even) > 1:
+        offset = Mux(whole, 0, even << 1)
+    else:
+        odd = (SHORTEST + TAG_BYTES) % BEAT_BYTES
+        offset = Mux(whole, 0, Mux(even, SHORTEST % BEAT_BYTES, odd))
     return began & ~trimmed & (top >= offset)
 
 
@@ -253,18 +269,22 @@ _NEARBY = data.StructLayout({"began": 1, "at": 3})
 
 
 def _near(number, layers):
-    begin = (SHORTEST + TAG_BYTES * layers.count)[_PLACE_BITS:]
+    begin = FoundLayers.start(layers)[_PLACE_BITS:]
     return data.View(_NEARBY, Cat(number >= begin, (number == begin + n for n in range(3))))
 
 
 def _hidden(near, layers, plain, fields):
     """Halves of bytes that change on the way."""
     halves = [[] for _ in range(2 * BEAT_BYTES)]
-    for odd in range(2):
+    if "begin" in dict(layers.shape()):
+        begins = {2 * n: layers.begin[1:_PLACE_BITS] == n for n in range(BEAT_BYTES // 2)}
+    else:
+        begins = {SHORTEST + TAG_BYTES * odd: layers.count[0] == odd for odd in range(2)}
+    for begin, holds in begins.items():
         for six, places in MUTABLE.items():
-            mine = ~plain & (layers.count[0] == odd) & (layers.half[0] == six)
+            mine = ~plain & holds & (layers.half[0] == six)
             for place, which, field in places:
-                beat, byte = divmod((SHORTEST + TAG_BYTES * odd) % BEAT_BYTES + place, BEAT_BYTES)
+                beat, byte = divmod(begin % BEAT_BYTES + place, BEAT_BYTES)
                 counts = fields[field] if field else Const(0)
                 for half in which:
                     halves[2 * byte + half].append(mine & near.at[beat] & ~counts)

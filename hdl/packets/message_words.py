@@ -46,7 +46,7 @@ class MessageWord(data.StructLayout):
 
 
 class MessageWords(wiring.Component):
-    """Extracts the message of each frame word by word as the beats arrive.
+    """Extracts the message of each frame word by word as the beats arrive; `inner` as the beats.
 
     The first two words of a message come in two cycles with none between.
 
@@ -62,11 +62,12 @@ class MessageWords(wiring.Component):
         Of each frame once, before its end.
     """
 
-    def __init__(self):
+    def __init__(self, inner=False):
+        self._inner = inner
         super().__init__(
             {
                 "slot": In(Slot()),
-                "layers": In(FoundLayers()),
+                "layers": In(FoundLayers(inner)),
                 "fields": In(FIELDS),
                 "valid": Out(1),
                 "word": Out(MessageWord()),
@@ -79,7 +80,7 @@ class MessageWords(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.beats = beats = MessageBeats()
+        m.submodules.beats = beats = MessageBeats(self._inner)
         done = delayed(m, self.slot.done, MessageBeats.LATENCY + 1, "done")
         m.d.comb += [
             beats.slot.eq(self.slot),
@@ -110,7 +111,7 @@ class MessageWords(wiring.Component):
     def _elaborate_octets(self, m, beat):
         """Put two beats together; return whether a word comes, and its bytes."""
         # The last word of a frame has no beat after it, and the second of the shortest none at all.
-        before = Signal(MessageBeat())
+        before = Signal(MessageBeat(self._inner))
         flush = registered(m, beat.valid & beat.last, "flush")
         single = Signal()
         m.d.sync += single.eq(flush & before.first & before.last)
@@ -123,6 +124,8 @@ class MessageWords(wiring.Component):
         def at(offset):
             return both[8 * offset :][: 8 * BEAT_BYTES]
 
+        if self._inner:
+            return comes, Mux(before.whole, at(0), both.bit_select(before.even << 4, len(after)))
         even, odd = SHORTEST % BEAT_BYTES, (SHORTEST + TAG_BYTES) % BEAT_BYTES
         return comes, Mux(before.whole, at(0), Mux(before.even, at(even), at(odd)))
 

@@ -29,6 +29,7 @@ FRAME_OPTIONS = {
     "period": "period", "max_frame": "longest", "buffer": "store", "on_overflow": "when_full",
     "on_oversize": "oversize", "no_tready": "ready", "user_bits": "user_bits",
     "id_bits": "id_bits", "dest_bits": "dest_bits", "bad_bit": "bad_bit", "mark_bit": "mark_bit",
+    "inner": "inner",
 }  # fmt: skip
 """Options of a deduplicator of frames, and what its parameters are called."""
 
@@ -115,6 +116,13 @@ def frame_bits_option(name: str, text: str) -> Callable[[Command], Command]:
     flag_value=False,
     default=None,
     help="Frames: the input has no TREADY; a frame without room is discarded whole.",
+)
+@click.option(
+    "--inner",
+    is_flag=True,
+    flag_value=True,
+    default=None,
+    help="Frames: compare the innermost packet of tunnels, within the limits of hardware.",
 )
 @frame_bits_option("--user-bits", "TUSER of the input; all but the bad bit leave.  [default: 1]")
 @frame_bits_option("--id-bits", "TID, which leaves with its frame.  [default: 0]")

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 @protect_option
 @check_option
 @wrap_option(None, "the unit alone; with --bus, axis")
+@click.option("--inner", is_flag=True, help="Frames: compare the innermost packet of tunnels.")
 @bus_option
 @clock_option(
     "the vendor's limit for the unit; with --wrap frames-8 125 MHz, for wider frames 156 MHz"
@@ -89,17 +90,19 @@ def synth(
 
 
 def _synthesize(
-    chosen: "Specification", *, wrap: str | None, bus: str, **flow: Any
+    chosen: "Specification", *, wrap: str | None, bus: str, inner: bool, **flow: Any
 ) -> "SynthesisReport | CountReport":
+    frames = wrap is not None and wrap.startswith("frames")
+    if inner and not frames:
+        raise click.UsageError("--inner: must be given with --wrap frames-8 to frames-512")
     if wrap is None and bus == "none":
         from ..boards.flow.synthesis import synthesize_unit
 
         return synthesize_unit(chosen, **flow)
-    frames = wrap is not None and wrap.startswith("frames")
     if frames and flow["check"]:
         raise click.UsageError("--self-check: must not be given with --wrap frames-8 to frames-512")
     if frames and flow["memory"]:
         raise click.UsageError("--memory: must not be given with --wrap frames-8 to frames-512")
     from ..boards.export.design_synthesis import synthesize_design
 
-    return synthesize_design(chosen, wrap=wrap or "axis", bus=bus, **flow)
+    return synthesize_design(chosen, wrap=wrap or "axis", bus=bus, inner=inner, **flow)

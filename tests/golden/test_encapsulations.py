@@ -23,6 +23,7 @@ from encapsulated import (
     llc,
     lldp,
     mpls,
+    nested,
     pppoe,
     snap,
     vxlan,
@@ -234,16 +235,6 @@ def both(frames, what=INNERMOST):
 @pytest.fixture(params=["compiled", "plain"])
 def route(request, monkeypatch):
     monkeypatch.setenv(compilation.VARIABLE, "0" if request.param == "plain" else "1")
-
-
-def nested(choose, depth):
-    """A random packet inside others; INNER in the middle."""
-    tunnels = list({**TUNNELS, **LAYER2}.values())
-    frame = choose.choice([*tunnels, *CONTROL.values()])
-    for _ in range(depth):
-        around = choose.choice(tunnels)
-        frame = around.replace(INNER, choose.choice([frame[14:], gre(frame, 0x6558)]))
-    return frame
 
 
 def damaged(choose, count):

@@ -7,7 +7,8 @@ import numpy as np
 from amaranth.back import verilog
 
 from lately.golden.packets.comparison import Comparison, Field
-from lately.golden.packets.packet_digest import packet_digest
+from lately.golden.packets.inner_layers import inner_layers
+from lately.golden.packets.packet_digest import message, message_digest
 from lately.golden.packets.packet_layers import ETHERNET, Fault, Reach, layers
 from lately.hdl.packets.frame_digest import FrameDigest
 from lately.sim.replay.model import Closable, cached_model, defines, load_model
@@ -24,20 +25,22 @@ SIGNATURES = {
 }
 
 
-def expected(frame, fields, secret, width):
+def expected(frame, fields, secret, width, inner):
     """Digest, version and malformed of a frame by golden."""
-    place = layers(frame, len(frame), ETHERNET, Reach.HARDWARE)
-    what = Comparison(fields, Reach.HARDWARE)
-    digest = packet_digest(frame, len(frame), ETHERNET, what, secret=secret, width=width)
+    size = len(frame)
+    place = inner_layers(frame) if inner else layers(frame, size, ETHERNET, Reach.HARDWARE)
+    what = Comparison(fields & ~Field.LAYER2 if inner else fields)
+    digest = message_digest(message(frame, size, place, what), secret, width)
     return digest, int(place.version), int(Fault.MALFORMED in place.faults)
 
 
 class CompiledDigest(Closable):
     """A `FrameDigest` that keeps its state from run to run."""
 
-    def __init__(self, width, *, digest=None, table_bits=5):
-        self.width = width
-        digest = FrameDigest(width, table_bits=table_bits) if digest is None else digest
+    def __init__(self, width, *, digest=None, table_bits=5, inner=False):
+        self.width, self.inner = width, inner
+        if digest is None:
+            digest = FrameDigest(width, table_bits=table_bits, inner=inner)
         size = width // 8
         header = defines(f"BYTES {size}", f"PLACE_BITS {(size - 1).bit_length()}")
         library = cached_model(
@@ -73,6 +76,9 @@ class CompiledDigest(Closable):
         """Compare with golden; return the cycle of each result, and all cycles."""
         found, at, cycles = self.run(frames, fields, secret=secret, errors=errors, **pauses)
         for number, (frame, got) in enumerate(zip(frames, found.tolist(), strict=True)):
-            right = (*expected(frame, fields, secret, self.width), int(number in errors))
+            right = (
+                *expected(frame, fields, secret, self.width, self.inner),
+                int(number in errors),
+            )
             assert tuple(got) == right, (number, fields, frame.hex())
         return at, cycles

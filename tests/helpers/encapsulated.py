@@ -140,3 +140,83 @@ CONTROL = {
     "IS-IS of type 8870": ethernet(0x8870, b"\xfe\xfe\x03\x83" + bytes(50)),
 }
 """Frames of protocols that are compared by themselves."""
+
+
+def nested(choose, depth):
+    """A random packet inside others; `INNER` in the middle."""
+    tunnels = list({**TUNNELS, **LAYER2}.values())
+    frame = choose.choice([*tunnels, *CONTROL.values()])
+    for _ in range(depth):
+        around = choose.choice(tunnels)
+        frame = around.replace(INNER, choose.choice([frame[14:], gre(frame, 0x6558)]))
+    return frame
+
+
+_PASSED = {
+    "MPLS": lambda choose, inside: ethernet(
+        0x8847, mpls(inside[14:], *range(choose.randrange(1, 4)))
+    ),
+    "pseudo-wire": lambda choose, inside: ethernet(
+        0x8848, mpls(choose.choice([b"", bytes(4)]) + inside, *range(choose.randrange(1, 3)))
+    ),
+    "IPIP": lambda choose, inside: _packet(choose, inside[14:], 4 + 37 * (inside[14] >> 4 == 6)),
+    "GRE": lambda choose, inside: _packet(choose, _gre_around(choose, inside), 47),
+    "VXLAN": lambda choose, inside: _packet(choose, vxlan(inside), 17),
+    "GTP-U": lambda choose, inside: _packet(choose, _gtp_around(choose, inside[14:]), 17),
+    "MPLS in IP": lambda choose, inside: _packet(choose, mpls(inside[14:], 5), 137),
+}
+"""Encapsulations that hardware passes, around a frame of IP without tags."""
+
+
+def _packet(choose, inside, protocol):
+    tags = range(choose.choice([0, 0, 1, 2]))
+    if choose.random() < 0.6:
+        options = bytes(4 * choose.choice([0, 0, 1, 3]))
+        return ethernet(0x0800, ip4(inside, protocol=protocol, options=options), tags=tags)
+    for kind, head in ((60, b"\0\0" + bytes(6)), (51, b"\0\1" + bytes(10)), (44, bytes(8))):
+        if choose.random() < 0.2:
+            inside, protocol = bytes([protocol]) + head[1:] + inside, kind
+    return ethernet(0x86DD, ip6(inside, protocol=protocol), tags=tags)
+
+
+def _gre_around(choose, inside):
+    flags = sum(flag for flag in FIELDS if choose.random() < 0.3)
+    fields = b"".join(value for flag, value in FIELDS.items() if flags & flag)
+    if choose.random() < 0.5:
+        return gre(inside, 0x6558, flags=flags, fields=fields)
+    kind = 0x86DD if inside[14] >> 4 == 6 else 0x0800
+    return gre(inside[14:], kind, flags=flags, fields=fields)
+
+
+def _gtp_around(choose, packet):
+    rows = [b"", b"\1\0\0", b"\2" + bytes(6)]
+    chosen = choose.choices(rows[1:], k=choose.randrange(3))
+    more = b"\0\0\0" + b"".join(b"\x85" + row for row in chosen) + b"\0"
+    return choose.choice([gtp(packet), gtp(packet, flags=4, more=more)])
+
+
+def around(choose, depth):
+    """A packet of IP with random encapsulations of hardware around it."""
+    payload = udp(choose.randbytes(choose.randrange(60)))
+    kind, packet = choose.choice([(0x0800, ip4(payload)), (0x86DD, ip6(payload))])
+    frame = ethernet(kind, packet)
+    for _ in range(depth):
+        if frame[12:14] not in (b"\x08\0", b"\x86\xdd"):
+            break
+        frame = choose.choice(list(_PASSED.values()))(choose, frame)
+    return frame
+
+
+def inner_frames(choose, count):
+    """Frames with and without encapsulations, some padded, cut, or changed in some bytes."""
+    frames = []
+    for _ in range(count):
+        depth = choose.randrange(4)
+        frame = bytearray(around(choose, depth) if choose.random() < 0.7 else nested(choose, depth))
+        for _ in range(choose.choice([0, 0, 0, 1, 2])):
+            frame[choose.randrange(len(frame))] = choose.choice([0, 1, 0xFF, choose.randrange(256)])
+        frame += bytes(choose.choice([0, 0, 7, 200]))
+        if choose.random() < 0.2:
+            del frame[choose.randrange(1, len(frame)) :]
+        frames.append(bytes(frame))
+    return frames

@@ -20,6 +20,7 @@ from cocotbext.axi import (
     AxiStreamSink,
     AxiStreamSource,
 )
+from encapsulated import inner_frames
 
 from lately.captures.capture_reader import CaptureReader
 from lately.golden.packets.comparison import Field
@@ -31,7 +32,9 @@ from lately.hdl.registers import REGISTERS
 ADDRESSES = {row.name: row.address for row in REGISTERS}
 SETTINGS = json.loads(os.environ.get("LATELY_FRAMES", "{}"))
 GOLDEN = {
-    name: SETTINGS[name] for name in ("longest", "store", "width", "oversize") if name in SETTINGS
+    name: SETTINGS[name]
+    for name in ("longest", "store", "width", "oversize", "inner")
+    if name in SETTINGS
 }
 COUNT = int(os.environ.get("LATELY_COUNT", "0"))
 BURSTS = 2 if COUNT > 10 else 1
@@ -89,7 +92,8 @@ class Bench:
     async def set(self, action, fields=Field.TOS, secret=None):
         """Set what is done, here and in the golden twin, while nothing is under way."""
         await self.write("frames", action | fields << 8)
-        self.golden.action, self.golden.fields = action, fields
+        ignored = Field.LAYER2 if self.golden.inner else Field.NONE
+        self.golden.action, self.golden.fields = action, fields & ~ignored
         if secret is not None:
             await self.write("digest_secret", secret)
             self.golden.secret = secret
@@ -145,6 +149,8 @@ class Bench:
 
 def made(choose, longest):
     """Return a frame of one of many kinds, whole or not, that is at most `longest` bytes long."""
+    if SETTINGS.get("inner") and choose.random() < 0.6:
+        return inner_frames(choose, 1)[0][:longest]
     payload = udp(choose.randbytes(choose.choice([0, 1, 18, choose.randrange(120)])))
     kind = choose.randrange(8)
     tags = [choose.randrange(1 << 16) for _ in range(choose.choice([0, 0, 1, 2, 3, 4]))]

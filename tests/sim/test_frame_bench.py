@@ -70,6 +70,13 @@ def test_wide_frames(width, tmp_path):
           count=40, **sizes)  # fmt: skip
 
 
+@pytest.mark.parametrize("width", [8, 64, 512])
+def test_inner_packets(width, tmp_path):
+    """Innermost packets are compared, and frames of 60 bytes and more lose no cycle."""
+    sizes = {"longest": 1518, "store": 32768, "frames": 256, "inner": True}
+    check(["random_frames", "line_rate"], "verilator", tmp_path, width=width, count=40, **sizes)
+
+
 @pytest.mark.parametrize("width", [8, 64])
 def test_full_store_drops(width, tmp_path):
     check(["full_store", "line_rate"], "icarus", tmp_path, width=width, when_full="drop")

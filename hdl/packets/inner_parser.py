@@ -1,0 +1,127 @@
+"""Innermost layer 3 of Ethernet frames: `lately.golden.packets.inner_layers` in hardware."""
+
+from itertools import pairwise
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...golden.packets.inner_layers import MOST_HEADERS, MOST_READ, UNKNOWN_END
+from ..pipeline import delayed, registered
+from ..queue import ResultQueue
+from .frames import BEAT_BYTES, FrameBeat
+from .header_parser import BEGIN_BITS, FoundLayers
+from .inner_step import InnerStep, begin_walk
+
+
+class InnerParser(wiring.Component):
+    """Finds the innermost layer 3 of Ethernet frames from their beats, at most one per cycle.
+
+    A ring of steps passes one header each. A frame passes the ring as often as `MOST_HEADERS` steps
+    take. With one step for 64 bits of a beat, frames of 60 bytes enter as fast as they arrive.
+
+    Layers are found in the order of frames. With beats of 512 bits they come a fixed time after
+    beat `decisive` of a frame, or after the last beat of a shorter frame; else up to a turn of the
+    ring later. Frames of less than 60 bytes wait.
+
+    Parameters
+    ----------
+    width : int
+        Bits of a beat.
+    beats : int
+        Beats that are kept, a power of two. The layers of a frame must be found before as many
+        beats have come since its first beat.
+    frames : int
+        Frames that may wait, a power of two.
+
+    Members
+    -------
+    valid, beat : In(1), In(FrameBeat(width))
+    found_valid, found : Out(1), Out(FoundLayers(inner=True))
+    """
+
+    def __init__(self, width, *, beats, frames):
+        self._width = width
+        self._beats, self._frames = beats, frames
+        self._steps = width // (8 * BEAT_BYTES)
+        self._turns = MOST_HEADERS // self._steps
+        self._size = width // 8
+        self.decisive = (MOST_READ - 1) // self._size
+        super().__init__(
+            {
+                "valid": In(1),
+                "beat": In(FrameBeat(width)),
+                "found_valid": Out(1),
+                "found": Out(FoundLayers(inner=True)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        base_bits = (self._beats - 1).bit_length()
+        m.submodules.waiting = waiting = ResultQueue(
+            depth=self._frames, tag_bits=0, verdict_bits=base_bits + BEGIN_BITS, distributed=True
+        )
+        steps = [InnerStep(self._width, self._beats) for _ in range(self._steps)]
+        self._collect(m, steps, waiting)
+        enters, turn = Signal(), Signal(range(self._turns))
+        for number, step in enumerate(steps):
+            m.submodules[f"step{number}"] = step
+        for step, following in pairwise(steps):
+            m.d.comb += following.i.eq(step.o)
+        ends = steps[-1].o
+        cycles = InnerStep.LATENCY * self._steps
+        valid = delayed(m, enters, cycles, "valid")
+        turns = delayed(m, turn, cycles, "turn", reset_less=True)
+        stays = valid & (turns != self._turns - 1)
+        start = begin_walk(base_bits, waiting.o.p[:base_bits], waiting.o.p[base_bits:])
+        m.d.comb += [
+            waiting.o.ready.eq(~stays),
+            enters.eq(stays | waiting.o.valid),
+            turn.eq(Mux(stays, turns + 1, 0)),
+            steps[0].i.eq(Mux(stays, ends, start)),
+            self.found_valid.eq(registered(m, valid & ~stays, "found_now")),
+            self.found.eq(registered(m, _found(ends), "found_layers", reset_less=True)),
+        ]
+        return m
+
+    def _collect(self, m, steps, waiting):
+        """Keep the beats; have a frame wait when as much of it as is read has come."""
+        address, base = Signal(len(steps[0].address)), Signal(len(steps[0].address))
+        index = Signal(range(self.decisive + 2))
+        decided, reach = Signal(), Signal(BEGIN_BITS)
+        last, size = self.beat.last, self.beat.size
+        writes = registered(m, self.valid, "writes")
+        target = registered(m, address, "target", reset_less=True)
+        word = registered(m, self.beat.data, "word", reset_less=True)
+        for step in steps:
+            m.d.comb += [step.write.eq(writes), step.address.eq(target), step.word.eq(word)]
+        m.d.sync += [
+            decided.eq(self.valid & ((index == self.decisive) | (last & (index < self.decisive)))),
+            reach.eq(Cat(size | ~last.replicate(len(size)), index) + 1),
+        ]
+        with m.If(self.valid):
+            m.d.sync += [
+                address.eq(address + 1),
+                index.eq(Mux(last, 0, index + (index <= self.decisive))),
+            ]
+            with m.If(index == 0):
+                m.d.sync += base.eq(address)
+        m.d.comb += waiting.valid_next.eq(decided)
+        m.d.comb += waiting.verdict.eq(registered(m, Cat(base, reach), "known", reset_less=True))
+
+
+def _found(walk):
+    """Return the layers at the end of the search."""
+    values = {
+        "half": walk.half,
+        "count": walk.outer,
+        "tags": Cat(tag & (walk.outer > n).replicate(len(tag)) for n, tag in enumerate(walk.tags)),
+        "open": walk.last == UNKNOWN_END,
+        "end": (walk.last - 1)[: len(walk.last)],
+        "malformed": walk.malformed,
+        "begin": walk.begin,
+        "lenient": walk.lenient,
+    }
+    layout = FoundLayers(inner=True)
+    return data.View(layout, Cat(values[name] for name, _ in layout))
