@@ -137,7 +137,7 @@ def _inside(octets: bytes, place: HeaderPlace) -> HeaderPlace:
 
 
 def _typeless(head: bytes, place: HeaderPlace) -> HeaderPlace:
-    """Return the place behind a header that has no byte of its own, or that does not count."""
+    """Return the place behind Ethernet, and IP for its protocol number, which count nothing."""
     if place.kind == BRIDGED:
         return typed(head[: place.end], place.at + LINK_HEADERS[ETHERNET][1], place)
     inside = {IP_PROTOCOL + 4: IP4, IP_PROTOCOL + 41: IP6}

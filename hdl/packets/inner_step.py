@@ -58,11 +58,13 @@ class Kind(IntEnum):
 class Walk(data.StructLayout):
     """State of the search in a frame.
 
-    Its members: `base`, address of the first beat of the frame; `at`, two bytes before the header
-    of a `kind`, in bytes; `bridged`, Ethernet may begin with the control word; `limit`, bytes that
-    can be read; `ended`, the frame has no more bytes; `count` of `tags`; `end` of the content.
-    Layer 3 as far as it is found: `half` of its version, `begin`, `outer` tags before it, `last`,
-    its end; `lenient`, its own header has no end; `malformed`.
+    The first beat of the frame has the address `base`. A header of a `kind` begins two bytes after
+    the place `at`. Ethernet may begin with the control word if `bridged` is set. `limit` bytes can
+    be read, and the frame has no more bytes if it has `ended`. There are `count` VLAN `tags`. The
+    content ends before `end`.
+
+    Layer 3, once found, has a `half` of its version, a place `begin`, a number of tags before it
+    (`outer`), and an end (`last`). The end comes from another header if `lenient` is set.
     """
 
     def __init__(self, base_bits):
@@ -259,11 +261,13 @@ _DECODED = data.StructLayout(
 )
 """Facts of a header.
 
-Its members: `kind` of the next header, and the bytes `step` to it, for all but Ethernet in content
-without a type; `tag` with a `name`; `ip`, a header of IP that is right, of version `six`; the
-`size` of the content, if `bounded`; `malformed` without a header of IP before it; `untyped` content
-and what is behind a `control` word. Untyped content begins with `zeros`, has an EtherType (`alike`)
-or a `length` of `content` behind addresses, and begins like IP of a size that may be `fitting`.
+The next header has a `kind` and follows after `step` bytes, except Ethernet in content without a
+type. A `tag` has a `name`. The header is a correct header of `ip`, of version `six` or four. It
+states the `size` of a content that is `bounded`. A frame without IP so far is `malformed`.
+
+The content is `untyped`, or follows a `control` word. It begins with `zeros`. After two addresses
+it has a known EtherType (`alike`) or a `length` of its `content`. It is `fitting` if it begins like
+IP.
 """
 
 

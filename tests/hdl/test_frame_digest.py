@@ -8,11 +8,13 @@ import pytest
 from amaranth.hdl import Value
 from amaranth.sim import Simulator
 from capture_files import CAPTURES, ethernet, ip4, ip6
+from encapsulated import inner_frames
 from ethernet_frames import beats, packet_frame, random_frames, sized_frame
 
 from lately.captures.capture_reader import CaptureReader
 from lately.golden.packets.comparison import Comparison, Field
-from lately.golden.packets.packet_digest import packet_digest
+from lately.golden.packets.inner_layers import inner_layers
+from lately.golden.packets.packet_digest import message, message_digest
 from lately.golden.packets.packet_layers import ETHERNET, Fault, Reach, layers
 from lately.hdl.packets.frame_digest import FrameDigest
 
@@ -20,11 +22,12 @@ SEED = 15
 SECRET = 0x0F0E0D0C0B0A09080706050403020100
 
 
-def expected(frame, fields, width):
-    place = layers(frame, len(frame), ETHERNET, Reach.HARDWARE)
-    what = Comparison(fields, Reach.HARDWARE)
+def expected(frame, fields, width, inner):
+    size = len(frame)
+    place = inner_layers(frame) if inner else layers(frame, size, ETHERNET, Reach.HARDWARE)
+    found = message(frame, size, place, Comparison(fields))
     return {
-        "digest": packet_digest(frame, len(frame), ETHERNET, what, secret=SECRET, width=width),
+        "digest": message_digest(found, SECRET, width),
         "version": int(place.version),
         "malformed": int(bool(place.faults & Fault.MALFORMED)),
     }
@@ -33,8 +36,8 @@ def expected(frame, fields, width):
 class Bench:
     """Sends frames to a digest, and takes what comes, with pauses on both sides."""
 
-    def __init__(self, frames, fields, *, idle=0.0, stall=0.0, errors=(), width=64):
-        self.fields, self.width = fields, width
+    def __init__(self, frames, fields, *, idle=0.0, stall=0.0, errors=(), width=64, inner=False):
+        self.fields, self.width, self.inner = fields, width, inner
         self.beats = [
             beat
             for number, frame in enumerate(frames)
@@ -43,7 +46,7 @@ class Bench:
             )
         ]
         self.pending = [
-            expected(frame, fields, width) | {"error": int(number in errors)}
+            expected(frame, fields, width, inner) | {"error": int(number in errors)}
             for number, frame in enumerate(frames)
         ]
         self.frames = list(frames)
@@ -52,7 +55,7 @@ class Bench:
         self.clocks = []
 
     def run(self):
-        self.digest = FrameDigest(self.width)
+        self.digest = FrameDigest(self.width, inner=self.inner)
         simulator = Simulator(self.digest)
         simulator.add_clock(1e-6)
         simulator.add_process(self._send)
@@ -101,6 +104,12 @@ def test_random_frames(fields):
     print("seed", SEED)
     frames = random_frames(random.Random(SEED), 16)
     Bench(frames, fields, idle=0.5, stall=0.5, errors={3, 4, 15}).run()
+
+
+def test_inner_packets():
+    print("seed", SEED)
+    frames = inner_frames(random.Random(SEED), 12)
+    Bench(frames, Field.TOS | Field.VLAN, errors={3}, inner=True).run()
 
 
 PAUSES = [(0, 0), (0.5, 0), (0, 0.9), (0.9, 0.5)]

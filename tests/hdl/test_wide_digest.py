@@ -4,11 +4,14 @@ import random
 
 import numpy as np
 import pytest
+from capture_files import ethernet
 from compiled_digest import CompiledDigest
+from encapsulated import INNER, around, inner_frames, mpls
 from ethernet_frames import packet_frame, random_frames, sized_frame
 from mutants import broken
 
 from lately.golden.packets.comparison import Field
+from lately.golden.packets.inner_layers import MOST_HEADERS
 from lately.hdl.packets.frame_digest import WIDE_RESULTS, FrameDigest
 
 pytestmark = pytest.mark.slow
@@ -70,6 +73,39 @@ def test_results_that_are_not_taken(digest):
     frames = [bytes([number % 256]) * 16 for number in range(20 * WIDE_RESULTS)]
     _, cycles = digest.check(frames, stall=0.97)
     assert cycles > 20 * len(frames)
+
+
+@pytest.fixture(scope="module", params=[64, 128, 256, 512])
+def inner(request):
+    with CompiledDigest(request.param, inner=True) as model:
+        yield model
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_inner_packets(inner, number):
+    """Encapsulations, whole and damaged, under all kinds of fields; layer 2 has no effect."""
+    print("seed", SEED + number)
+    frames = inner_frames(random.Random(SEED + number), 1000)
+    fields = (Field.TOS, Field.VLAN, Field.LAYER2 | Field.TTL, Field.FRAME)[number % 4]
+    pauses = {"idle": (0, 0.5, 0.9)[number % 3], "stall": (0, 0.9)[number % 2]}
+    inner.check(frames, fields, errors={0, 7}, secret=SECRETS[1], **pauses)
+
+
+@pytest.mark.parametrize("size", [60, 64, 65, 191, 192, 193, 1518])
+def test_inner_packets_lose_no_cycle(inner, size):
+    """Frames of one size come back to back, with as many headers as are passed."""
+    choose = random.Random(SEED)
+    deep = mpls(INNER, *range(MOST_HEADERS - 2))
+    frames = [
+        ethernet(0x8847, deep + choose.randbytes(1500))[:size]
+        if choose.random() < 0.5
+        else (around(choose, 3) + choose.randbytes(1500))[:size]
+        for _ in range(400)
+    ]
+    inner.run(frames[:1], secret=SECRETS[1])
+    at, _ = inner.check(frames, secret=SECRETS[1])
+    cycles = -(-8 * size // inner.width)
+    assert at[-1] - at[0] <= cycles * (len(frames) - 1) + 8
 
 
 @pytest.mark.parametrize(
