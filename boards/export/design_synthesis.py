@@ -1,5 +1,6 @@
 """Area and clock frequency of an exported unit, with its bus or inside a frame deduplicator."""
 
+from dataclasses import replace
 from math import ceil
 from typing import Any
 
@@ -64,6 +65,7 @@ def synthesize_design(
         protect=protect,
         options={name: True for name, on in (("self_check", check), ("inner", inner)) if on},
     )
-    if not frames:
-        options |= {"lanes": design.profile.lanes, "latency_cycles": design.profile.latency}
-    return synthesize(design.unit, device=device, target_mhz=clock, **options)
+    report = synthesize(design.unit, device=device, target_mhz=clock, **options)
+    if frames:
+        return report
+    return replace(report, lanes=design.profile.lanes, latency_cycles=design.profile.latency)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import ceil, inf
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from amaranth.back import rtlil
 from amaranth.hdl import Elaboratable, Signal
@@ -113,8 +113,8 @@ class CountReport(Resources):
     """
 
     device: str
-    lanes: int
-    latency_cycles: int | None
+    lanes: int = 1
+    latency_cycles: int | None = None
     versions: dict[str, str]
     figures: str = COUNTED
 
@@ -139,8 +139,8 @@ class SynthesisReport(Placement):
 
     harness_lut: int
     harness_ff: int
-    lanes: int
-    latency_cycles: int | None
+    lanes: int = 1
+    latency_cycles: int | None = None
 
     @property
     def logic_cells(self) -> int:
@@ -200,14 +200,18 @@ def _limits(name: str, ports: Iterable[PortLimit], caveat: str) -> dict[str, Any
     return {"limit_mhz": mhz, "limit": limit.name, "caveat": said}
 
 
+class Top(NamedTuple):
+    """A top level, and its pins."""
+
+    module: Elaboratable
+    ports: Sequence[Signal]
+
+
 def synthesize(
-    module: Elaboratable,
-    ports: Sequence[Signal] | None = None,
+    module: wiring.Component | Top,
     *,
     device: Device,
     seed: int = 1,
-    lanes: int = 1,
-    latency_cycles: int | None = None,
     directory: str | os.PathLike[str] | None = None,
     target_mhz: float | None = None,
     time_limit: float = TIME_LIMIT,
@@ -224,16 +228,12 @@ def synthesize(
 
     Parameters
     ----------
-    module : wiring.Component or Elaboratable
-        The unit, in domain ``sync``; or, if `ports` is given, a top level.
-    ports : sequence of Signal, optional
-        Pins of a top level, which is then built as it is, with no harness.
+    module : wiring.Component or Top
+        The unit, in domain ``sync``; or a top level, which is built as it is, with no harness.
     device : Device
         See `devices.device`.
     seed : int
         Seed of placement.
-    lanes, latency_cycles : int
-        For the report.
     directory : path, optional
         Where to leave ``top.il``, ``netlist.json``, ``report.json`` and the
         tools' logs. Made if need be; nothing is left there on failure.
@@ -253,21 +253,20 @@ def synthesize(
     SynthesisError
         If a tool is missing, fails or reaches the time limit, or there is nothing to time.
     TypeError
-        If the module is no component, and has no ports given.
+        If the module is neither.
     """
-    if ports is None and not isinstance(module, wiring.Component):
-        raise TypeError(f"Module must be a wiring.Component, or have ports given, not {module!r}")
+    if not isinstance(module, wiring.Component | Top):
+        raise TypeError(f"module: must be a wiring.Component or a Top, not {module!r}")
     with tempfile.TemporaryDirectory(prefix="lately-") as name:
         flow = Flow(Path(name), device, progress, time_limit=time_limit)
-        text = _convert(module, ports, reset=device.family == "ice40")
+        text = _convert(module, reset=device.family == "ice40")
         netlist = flow.synthesise(text, netlists)
         unit, harness = count_resources(netlist, device)
         check_fit(device, unit, harness)
         if not device.placed:
             if directory is not None:
                 flow.keep(Path(directory))
-            counted = {"lanes": lanes, "latency_cycles": latency_cycles, **asdict(unit)}
-            return CountReport(device=device.name, versions=versions(device), **counted)
+            return CountReport(device=device.name, versions=versions(device), **asdict(unit))
         flow.complete(netlist, getattr(module, "floorplan_groups", ()))
         most = lowest_limit(device.name, block_ports(netlist)).mhz
         striven = default_target(device.name) if most == inf else ceil(most)
@@ -281,8 +280,6 @@ def synthesize(
         seed=seed,
         harness_lut=harness.lut,
         harness_ff=harness.ff,
-        lanes=lanes,
-        latency_cycles=latency_cycles,
     )
 
 
@@ -354,7 +351,7 @@ def synthesize_unit(
         self_check=check,
     )
     figures = {"lanes": unit_profile(spec).lanes, "latency_cycles": unit.latency}
-    return synthesize(unit, device=device, **figures, **options)
+    return replace(synthesize(unit, device=device, **options), **figures)
 
 
 def count_unit(spec: Specification, *, device: Device) -> Resources:
@@ -371,17 +368,16 @@ def count_cells(module: wiring.Component, device: Device) -> Resources:
     device = replace(device, place_and_route=())
     with tempfile.TemporaryDirectory(prefix="lately-") as name:
         flow = Flow(Path(name), device)
-        netlist = flow.synthesise(_convert(module, None, reset=device.family == "ice40"))
+        netlist = flow.synthesise(_convert(module, reset=device.family == "ice40"))
     return count_resources(netlist, device)[0]
 
 
-def _convert(module: Elaboratable, ports: Sequence[Signal] | None, *, reset: bool) -> str:
-    if ports is None:
-        assert isinstance(module, wiring.Component)
-        module = harness = TimingHarness(module, reset=reset)
-        ports = harness.ports
+def _convert(module: wiring.Component | Top, *, reset: bool) -> str:
+    if isinstance(module, wiring.Component):
+        harness = TimingHarness(module, reset=reset)
+        module = Top(harness, harness.ports)
     # Without source locations, so that the text does not depend on where the checkout lies.
-    return rtlil.convert(module, name="top", ports=ports, emit_src=False)
+    return rtlil.convert(module.module, name="top", ports=module.ports, emit_src=False)
 
 
 # Resources

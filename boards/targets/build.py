@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from amaranth.lib import wiring
 
 from ...golden.errors import LatelyError, SpecificationError
-from ...golden.spec.base import Specification
 from ...hdl.bus.controlled import COUNTER_BITS
 from ...hdl.packets.deduplicator import Deduplicator
 from ...hdl.target_clocks import GMII_HZ
@@ -92,10 +91,6 @@ def build(
     board: Board,
     *,
     directory: str | os.PathLike[str],
-    spec: Specification | None = None,
-    clock_mhz: float | None = None,
-    baud: int | None = None,
-    seeds: Sequence[int] | None = None,
     strict: bool = False,
     protect: str = "none",
     check: bool = False,
@@ -112,18 +107,10 @@ def build(
     Parameters
     ----------
     board : Board
-        See `targets.board`.
+        See `targets.board`; `dataclasses.replace` changes its filter, clock, serial rate or seeds.
+        The clock is the nearest that the PLL makes.
     directory : path
-        Made if need be.
-    spec : Specification, optional
-        Filter; by default the board's.
-    clock_mhz : float, optional
-        Clock of the unit, or the nearest that the PLL makes; by default the
-        board's.
-    baud : int, optional
-        Rate of the serial port; by default the board's.
-    seeds : sequence of int, optional
-        Seeds of placement, tried in turn until the clock is reached; by default the board's.
+        Made if it does not exist.
     strict : bool
         Whether no bit of a word is used of which another port writes a bit.
     protect : str
@@ -153,31 +140,30 @@ def build(
     SpecificationError
         If the hardware cannot hold the specification, or none of the board watches its state.
     """
-    spec = spec or board.spec
+    spec = board.spec
     if check and board.rgmii:
         raise SpecificationError(
             f"self-check: must be left out for {board.name}, which takes frames"
         )
-    baud = board.baud if baud is None else baud
     platform = board.make_platform()
     setting = find_setting(
         board.family,
         input_hz=round(platform.default_clk_frequency),
-        wanted_hz=round((clock_mhz or board.clock_mhz) * 1e6),
+        wanted_hz=round(board.clock_mhz * 1e6),
     )
     unit_limit(board.device.name).check(float(setting.output_hz) / 1e6, board.device.name)
     shape: dict[str, Any] = {
         "memory": own_memory(board.device, spec, strict=strict),
         "protect": protect,
     } | ({"check": True} if check else {})
-    link = _make_inside(board, spec, setting, baud=baud, shape=shape)
+    link = _make_inside(board, setting, shape)
     plan = plan_files(link, board=board, setting=setting, platform=platform)
     with _directory(Path(directory)) as target, tempfile.TemporaryDirectory(prefix="lately-") as at:
         made = _Build(Path(at), board, setting, progress or (lambda stage, share: None), time_limit)
-        figures = made.run(plan, seeds or board.seeds)
+        figures = made.run(plan, board.seeds)
         logs = ("yosys.log", f"{board.device.place_and_route[0]}.log")
         files = (board.bitstream, FILTER_FILE, PINS_FILE[board.family], *logs, REPORT_FILE)
-        report = BuildReport(spec=spec.to_dict(), baud=baud, files=files, **figures)
+        report = BuildReport(spec=spec.to_dict(), baud=board.baud, files=files, **figures)
         (Path(at) / FILTER_FILE).write_text(spec.toml())
         text = json.dumps(report.to_dict(), indent=1, allow_nan=False) + "\n"
         (Path(at) / REPORT_FILE).write_text(text)
@@ -185,45 +171,39 @@ def build(
     return report
 
 
-def _make_inside(
-    board: Board, spec: Specification, setting: Setting, *, baud: int, shape: dict[str, Any]
-) -> wiring.Component:
+def _make_inside(board: Board, setting: Setting, shape: dict[str, Any]) -> wiring.Component:
     """Return what is on the device, but for clock, reset and pins.
 
-    Complaints of a link are told of where they come from: `baud` and clock.
+    Complaints of a link are told of where they come from: baud rate and clock.
     """
     make = _make_frame_link if board.rgmii else _make_link
     try:
-        return make(board, spec, setting, baud=baud, shape=shape)
+        return make(board, setting, shape)
     except LatelyError:
         raise
     except ValueError as error:
         raise BaudError(f"baud: {error}") from None
 
 
-def _make_link(
-    board: Board, spec: Specification, setting: Setting, *, baud: int, shape: dict[str, Any]
-) -> wiring.Component:
+def _make_link(board: Board, setting: Setting, shape: dict[str, Any]) -> wiring.Component:
     """Return a filter behind a serial line."""
     return FilterLink(
-        spec,
+        board.spec,
         clock_hz=round(setting.output_hz),
-        baud=baud,
+        baud=board.baud,
         version=release(),
         **shape,
         levels=board.device.levels_at(float(setting.output_hz) / 1e6),
     )
 
 
-def _make_frame_link(
-    board: Board, spec: Specification, setting: Setting, *, baud: int, shape: dict[str, Any]
-) -> wiring.Component:
+def _make_frame_link(board: Board, setting: Setting, shape: dict[str, Any]) -> wiring.Component:
     """Return what is between two PHYs."""
     if setting.output_hz != GMII_HZ:
         asked = float(setting.output_hz) / 1e6
         raise ClockError(f"clock: must be {GMII_HZ / 1e6:g} MHz for Ethernet, not {asked:g}")
     deduplicator = Deduplicator(
-        spec,
+        board.spec,
         width=8,
         **shape,
         levels=board.device.levels_at(GMII_HZ / 1e6),
@@ -231,7 +211,7 @@ def _make_frame_link(
         period=board.period,
         statistics_bits=COUNTER_BITS,
     )
-    return FrameLink(deduplicator, baud=baud, version=release())
+    return FrameLink(deduplicator, baud=board.baud, version=release())
 
 
 def plan_files(

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from ...golden.errors import LatelyError
 from ...golden.spec import APBBFSpec, FilterSpec, preset
+from ...golden.spec.base import Specification
 from ...hdl.target_clocks import GMII_HZ
 from ..flow.devices import DEVICES, Device
 
@@ -43,7 +44,7 @@ class Board:
         Clock of the unit.
     baud : int
         Rate of the serial port.
-    spec : FilterSpec
+    spec : Specification
         Filter.
     alive, hit, fault : str or None
         Lights, in the terms of amaranth-boards: the name of the resource, after a dot that of
@@ -73,7 +74,7 @@ class Board:
     device: Device
     pll: str
     clock_mhz: float
-    spec: FilterSpec
+    spec: Specification
     loader: str
     link: str
     alive: str | None = None

@@ -1,6 +1,7 @@
 """Commands that build bitstreams and load them into boards."""
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -53,6 +54,7 @@ def build(
     spec: str | None,
     preset: str | None,
     clock: float | None,
+    baud: int | None,
     seeds: str | None,
     folder: str | None,
     as_json: bool,
@@ -72,15 +74,18 @@ def build(
     """
     target = _board(name)
     given = spec is not None or preset is not None
-    flow |= {
+    changed: dict[str, Any] = {
         "spec": choose_unit(spec, preset) if given else None,
-        "seeds": parse_seeds(seeds, "--placement-seeds") if seeds else None,
+        "seeds": tuple(parse_seeds(seeds, "--placement-seeds")) if seeds else None,
+        "clock_mhz": clock,
+        "baud": baud,
     }
+    target = replace(target, **{key: value for key, value in changed.items() if value is not None})
     require("amaranth", "synth")
     from ..boards.targets.build import TimingError
     from ..boards.targets.build import build as build_board
 
-    flow |= {"directory": folder or _default_directory(target), "clock_mhz": clock}
+    flow["directory"] = folder or _default_directory(target)
     try:
         with stage_bar("synthesis") as progress:
             report = build_board(target, progress=progress, **flow)

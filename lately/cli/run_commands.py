@@ -33,7 +33,7 @@ from .tables import show
 
 if TYPE_CHECKING:
     from ..golden.spec.base import Specification
-    from ..replay.run import RunResult
+    from ..replay.run import RunOptions, RunResult
     from ..replay.traces import Trace
 
 
@@ -120,6 +120,7 @@ def run(
     from ..golden import DecisionTable
     from ..replay import stream_times
     from ..replay.report import class_rows
+    from ..replay.run import RunOptions
     from ..replay.traces import open_trace
 
     asked = None
@@ -128,9 +129,9 @@ def run(
     secret = None if secret_file is None else read_secret(secret_file)
     thresholds = None if table is None else DecisionTable.load(table)
     with open_trace(trace, **reading) as records:
-        replay = partial(_run, records, chosen, watch, engine=engine, tick=unit, limit=limit,
-                         query_window=asked, table=thresholds,
-                         query_class=query_class, secret=secret)  # fmt: skip
+        how = RunOptions(engine=engine, tick=unit, limit=limit, query_window=asked,
+                         table=thresholds, query_class=query_class, secret=secret)  # fmt: skip
+        replay = partial(_run, records, chosen, how, watch)
         result = (
             replay(None)
             if folder is None
@@ -145,16 +146,16 @@ def run(
 def _run(
     trace: "Trace",
     spec: "Specification",
+    how: "RunOptions",
     watch: bool,
     sink: Any,
-    **how: Any,
 ) -> "RunResult":
     from ..replay.run import run
     from .watch import live_view, run_view
 
-    waiting = "Compiling the RTL" if how["engine"] == "rtl" else "Starting"
+    waiting = "Compiling the RTL" if how.engine == "rtl" else "Starting"
     with live_view(waiting, run_view(trace.name)) if watch else _run_bar(waiting) as progress:
-        return run(trace, spec, progress=progress, sink=sink, **how)
+        return run(trace, spec, how, progress=progress, sink=sink)
 
 
 @contextmanager

@@ -79,32 +79,15 @@ class JudgedRecords:
     truth: Truth
 
 
-def run(
-    trace: Trace,
-    spec: Specification,
-    *,
-    engine: str | Engine = "rtl",
-    tick: int | None = None,
-    query_window: int | None = None,
-    table: DecisionTable | None = None,
-    query_class: int = 0,
-    secret: int | None = None,
-    limit: int | None = None,
-    progress: Callable[[RunResult, float | None], None] | None = None,
-    sink: Callable[[JudgedRecords], None] | None = None,
-) -> RunResult:
-    """Check and insert every key of a stream, and judge every verdict.
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How `run` replays a stream.
 
-    At about 200 checkpoints the golden model also queries `PROBES` random keys that it cannot hold,
-    as real streams have too few such keys. Queries change nothing.
-
-    Parameters
+    Attributes
     ----------
-    trace : Trace
-    spec : Specification
     engine : str or callable
-        'rtl' (the compiled hardware beside the golden model), 'golden' (the
-        model alone), or a replacement for the hardware.
+        'rtl' (the compiled hardware beside the golden model), 'golden' (the model alone), or a
+        replacement for the hardware.
     tick : int, optional
         Nanoseconds of a tick, for a filter with a span; the times of the stream advance it.
     query_window : int, optional
@@ -119,6 +102,35 @@ def run(
         the operating system.
     limit : int, optional
         Most operations to perform.
+    """
+
+    engine: str | Engine = "rtl"
+    tick: int | None = None
+    query_window: int | None = None
+    table: DecisionTable | None = None
+    query_class: int = 0
+    secret: int | None = None
+    limit: int | None = None
+
+
+def run(
+    trace: Trace,
+    spec: Specification,
+    how: RunOptions | None = None,
+    *,
+    progress: Callable[[RunResult, float | None], None] | None = None,
+    sink: Callable[[JudgedRecords], None] | None = None,
+) -> RunResult:
+    """Check and insert every key of a stream, and judge every verdict.
+
+    At about 200 checkpoints the golden model also queries `PROBES` random keys that it cannot hold,
+    as real streams have too few such keys. Queries change nothing.
+
+    Parameters
+    ----------
+    trace : Trace
+    spec : Specification
+    how : RunOptions
     progress : callable, optional
         Called with the result so far, and the share of the whole if known.
     sink : callable, optional
@@ -133,26 +145,28 @@ def run(
     TraceError
         If the stream is damaged, no line of it parses, or it has no times for a span.
     """
+    how = how or RunOptions()
+    limit, secret = how.limit, how.secret
     if limit is not None and limit < 1:
         raise ValueError(f"limit: must be at least 1, not {limit}")
-    clock = _clock(trace, spec, tick)
-    asked = with_window(spec, query_window)
+    clock = _clock(trace, spec, how.tick)
+    asked = with_window(spec, how.query_window)
     if secret is not None and not spec.keyed:
         raise SpecificationError("secret: must not be given for a filter without siphash")
     if spec.keyed and secret is None:
         secret = randbits(SECRET_BITS)
-    check_table(spec, table, query_class)
-    _check_engine(engine, spec)
+    check_table(spec, how.table, how.query_class)
+    _check_engine(how.engine, spec)
     began = time.perf_counter()
     chunk = _TICKING_CHUNK if spec.timed and spec.kind == "timing" else _CHUNK
     records = trace.read(chunk if limit is None else min(chunk, limit))
     # In time, an operation may take as many clocks as pass before it.
     short = not spec.timed and _is_short(trace, len(records), limit)
     began -= time.perf_counter()
-    with _open_unit(engine, spec, short=short) as unit:
+    with _open_unit(how.engine, spec, short=short) as unit:
         replay = _Replay(trace, spec, asked, unit, clock, sink)
-        if table is not None:
-            replay.decide_by(table, query_class)
+        if how.table is not None:
+            replay.decide_by(how.table, how.query_class)
         if secret is not None:
             replay.begin_under(secret)
         # The time that building took does not count.

@@ -88,34 +88,36 @@ def cached_model(
         tempfile.TemporaryDirectory(prefix="lately-") as work,
     ):
         fcntl.flock(lock, fcntl.LOCK_EX)
-        # Another process may have built it meanwhile.
-        if library.exists():
-            Path(lock.name).unlink(missing_ok=True)
-            return library
-        folder = Path(work)
-        (folder / "unit.v").write_text(verilog)
-        (folder / HEADER).write_text(header)
-        (folder / "driver.cpp").write_text(source)
-        with shared_runtime(folder / "obj_dir", f"shared library, -O{optimisation}"):
-            verilate(
-                [
-                    *options,
-                    "--exe",
-                    "--top-module", top,
-                    "--prefix", "Vmodel",
-                    "-CFLAGS", "-std=c++20 -fPIC",
-                    "-LDFLAGS", "-shared",
-                    "-o", "model.so",
-                    "unit.v",
-                    "driver.cpp",
-                ],
-                directory=folder,
-                optimisation=optimisation,
-            )  # fmt: skip
-        with replace_file(library) as file:
-            file.write((folder / "obj_dir" / "model.so").read_bytes())
+        # Another process may have built the library in the time between.
+        if not library.exists():
+            texts = {"unit.v": verilog, HEADER: header, "driver.cpp": source}
+            made = _build(Path(work), texts, ["--top-module", top, *options], optimisation)
+            with replace_file(library) as file:
+                file.write(made.read_bytes())
         Path(lock.name).unlink(missing_ok=True)
     return library
+
+
+def _build(folder: Path, texts: dict[str, str], options: list[str], optimisation: int) -> Path:
+    """Verilate the files in `texts`, and return the library."""
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    with shared_runtime(folder / "obj_dir", f"shared library, -O{optimisation}"):
+        verilate(
+            [
+                *options,
+                "--exe",
+                "--prefix", "Vmodel",
+                "-CFLAGS", "-std=c++20 -fPIC",
+                "-LDFLAGS", "-shared",
+                "-o", "model.so",
+                "unit.v",
+                "driver.cpp",
+            ],
+            directory=folder,
+            optimisation=optimisation,
+        )  # fmt: skip
+    return folder / "obj_dir" / "model.so"
 
 
 def defines(*lines: str) -> str:

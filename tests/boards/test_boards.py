@@ -360,10 +360,8 @@ def test_build_takes_the_first_seed_that_is_fast_enough(fake, tmp_path):
     out = tmp_path / "out"
     told = []
     report = build(
-        board("icebreaker"),
+        replace(board("icebreaker"), clock_mhz=60, seeds=(1, 2, 3)),
         directory=out,
-        clock_mhz=60,
-        seeds=(1, 2, 3),
         progress=lambda stage, fraction: told.append(fraction),
     )
     assert (report.seed, report.fmax_mhz, report.clock_mhz) == (2, 61.5, 60.0)
@@ -380,8 +378,9 @@ def test_build_takes_the_first_seed_that_is_fast_enough(fake, tmp_path):
 
 
 def test_clock_that_static_timing_does_not_allow(fake, tmp_path):
+    target = replace(board("icebreaker"), clock_mhz=72, seeds=(1, 3))
     with pytest.raises(TimingError) as caught:
-        build(board("icebreaker"), directory=tmp_path / "out", clock_mhz=72, seeds=(1, 3))
+        build(target, directory=tmp_path / "out")
     assert str(caught.value) == (
         "clock: must be at most 70 MHz by static timing, not 72 (icebreaker, seeds 1, 3)"
     )
@@ -390,7 +389,7 @@ def test_clock_that_static_timing_does_not_allow(fake, tmp_path):
 
 def test_clock_that_the_vendor_does_not_allow(tmp_path):
     with pytest.raises(LimitError) as caught:
-        build(board("icebreaker"), directory=tmp_path / "out", clock_mhz=153)
+        build(replace(board("icebreaker"), clock_mhz=153), directory=tmp_path / "out")
     assert str(caught.value) == (
         "clock: must be at most 150 MHz on ice40-up5k (block RAM port, NORMAL: "
         "FPGA-DS-02008 1.4, 256x16 pseudo dual port RAM), not 153"
@@ -399,10 +398,10 @@ def test_clock_that_the_vendor_does_not_allow(tmp_path):
 
 
 def test_failure_leaves_what_was_there(fake, tmp_path):
-    build(board("icebreaker"), directory=tmp_path, clock_mhz=48)
+    build(replace(board("icebreaker"), clock_mhz=48), directory=tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     with pytest.raises(TimingError, match=r"at most 50 MHz .*\(icebreaker, seed 1\)$"):
-        build(board("icebreaker"), directory=tmp_path, clock_mhz=60)
+        build(replace(board("icebreaker"), clock_mhz=60), directory=tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -415,8 +414,8 @@ def test_link_is_told_of_its_board(fake, tmp_path, monkeypatch, check):
         return made[-1]
 
     monkeypatch.setattr(building, "FilterLink", record)
-    how = {"clock_mhz": 48, "spec": preset("tiny"), "baud": 3000000, "check": check}
-    build(board("icebreaker"), directory=tmp_path, **how)
+    target = replace(board("icebreaker"), clock_mhz=48, spec=preset("tiny"), baud=3000000)
+    build(target, directory=tmp_path, check=check)
     assert made[0].arguments == {
         "spec": preset("tiny"),
         "clock_hz": 48_000_000,
@@ -440,7 +439,7 @@ class Enough(FakeFlow):
 def test_two_phys_and_a_serial_line(tmp_path, monkeypatch):
     """A deduplicator between two PHYs is built with its registers behind the serial port."""
     monkeypatch.setattr(building, "Flow", Enough)
-    report = build(board("colorlight-5a-75b"), directory=tmp_path, spec=FRAMES)
+    report = build(replace(board("colorlight-5a-75b"), spec=FRAMES), directory=tmp_path)
     assert (report.baud, report.seed) == (1_000_000, 2)
     text = (tmp_path / "yosys.log").read_text()
     for pin in ("input", "uart_0__rx"), ("output", "uart_0__tx"), ("input", "rgmii_0__rx_ctl"):
@@ -460,7 +459,7 @@ def test_two_phys_and_a_serial_line(tmp_path, monkeypatch):
 )
 def test_baud_wrong(baud, message, tmp_path):
     with pytest.raises(BaudError) as caught:
-        build(board("icebreaker"), directory=tmp_path / "out", baud=baud, clock_mhz=18)
+        build(replace(board("icebreaker"), baud=baud, clock_mhz=18), directory=tmp_path / "out")
     assert str(caught.value) == message
     assert list(tmp_path.iterdir()) == []
 
@@ -610,7 +609,7 @@ def test_program_without_loader(loader, monkeypatch):
 
 def _build_tiny(target, directory):
     spec = FRAMES if target.rgmii else preset("tiny")
-    report = build(target, directory=directory, spec=spec)
+    report = build(replace(target, spec=spec), directory=directory)
     print(f"{target.name}: {report.fmax_mhz} MHz of {report.clock_mhz}")
     assert report.fmax_mhz >= report.clock_mhz
     bits = (directory / target.bitstream).read_bytes()

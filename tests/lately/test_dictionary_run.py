@@ -13,7 +13,7 @@ from lately.golden import SpecificationError, WindowDictionarySpec, dictionary_p
 from lately.replay.oracle import FRESH, GUARANTEED, SLACK, Oracle
 from lately.replay.plots import picture
 from lately.replay.report import class_rows, html
-from lately.replay.run import run
+from lately.replay.run import RunOptions, run
 from lately.replay.traces import open_trace
 
 ROOMY = WindowDictionarySpec(window=40, columns=4, rows=64, digest_bits=30)
@@ -30,9 +30,9 @@ def stream(tmp_path):
     return path
 
 
-def perform(path, spec=ROOMY, **options):
+def perform(path, spec=ROOMY, progress=None, sink=None, **how):
     with open_trace(path) as trace:
-        return run(trace, spec, **options)
+        return run(trace, spec, RunOptions(**how), progress=progress, sink=sink)
 
 
 @pytest.mark.parametrize(("between", "kind"), [(39, GUARANTEED), (40, FRESH)])

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from lately.cli.app import main
 from lately.golden.spec import preset
 from lately.replay.report import html as page_of
-from lately.replay.run import run
+from lately.replay.run import RunOptions, run
 from lately.replay.traces import open_trace
 
 # For each plot a pointer at two marks and off them, and what the page shows then.
@@ -54,7 +54,7 @@ def page(tmp_path_factory):
     trace = tmp_path_factory.mktemp("trace") / "keys.txt"
     trace.write_text("".join(f"key {number * number % 997}\n" for number in range(3000)))
     with open_trace(str(trace)) as records:
-        return page_of(run(records, preset("tiny"), engine="golden"))
+        return page_of(run(records, preset("tiny"), RunOptions(engine="golden")))
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ from lately.replay.oracle import FRESH, GUARANTEED, Oracle
 from lately.replay.plots import picture
 from lately.replay.report import html
 from lately.replay.result import distance_edges
-from lately.replay.run import run
+from lately.replay.run import RunOptions, run
 from lately.replay.traces import TraceError, open_trace
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -51,9 +51,9 @@ def stream(tmp_path):
     return path
 
 
-def perform(path, spec=SMALL, **options):
+def perform(path, spec=SMALL, progress=None, sink=None, **how):
     with open_trace(path) as trace:
-        return run(trace, spec, **options)
+        return run(trace, spec, RunOptions(**how), progress=progress, sink=sink)
 
 
 def test_figures_against_a_plain_count(stream):

@@ -22,7 +22,7 @@ from lately.golden import (
 )
 from lately.replay.oracle import FRESH, GUARANTEED, SLACK, Oracle
 from lately.replay.report import class_rows, html
-from lately.replay.run import run
+from lately.replay.run import RunOptions, run
 from lately.replay.traces import TraceError, open_trace
 from lately.sim import compiled_unit
 
@@ -56,10 +56,10 @@ def timed_stream(tmp_path):
     return path
 
 
-def perform(path, spec=COUNTED, **options):
+def perform(path, spec=COUNTED, progress=None, sink=None, **how):
     trace = {"key": "key", "time": "time"} if path.suffix == ".csv" else {}
     with open_trace(path, **trace) as records:
-        return run(records, spec, **options)
+        return run(records, spec, RunOptions(**how), progress=progress, sink=sink)
 
 
 @pytest.mark.parametrize(
