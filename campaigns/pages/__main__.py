@@ -5,13 +5,13 @@ import sys
 import warnings
 from pathlib import Path
 
-from . import drawings, mechanisms, planner, readme, reproduction, tables
+from . import drawings, gallery, mechanisms, planner, readme, reproduction, tables
 from .blocks import ROOT
 
 PAGES = {
     page.path.stem: page
     for page in (
-        *drawings.PAGES, *tables.PAGES, mechanisms.PAGE, planner.PAGE, readme.PAGE,
+        *drawings.PAGES, *tables.PAGES, gallery.PAGE, mechanisms.PAGE, planner.PAGE, readme.PAGE,
         reproduction.PAGE,
     )
 }  # fmt: skip

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 TUTORIALS = (
     "first-filter", "first-litex", "first-board", "first-capture", "first-script", "choose",
 )  # fmt: skip
@@ -57,6 +58,11 @@ def run_page(text, folder, *, slow=False):
 @pytest.mark.parametrize("name", TUTORIALS)
 def test_tutorial_prints_what_it_says(name, slow, tmp_path):
     run_page((DOCS / f"{name}.md").read_text("utf-8"), tmp_path, slow=slow)
+
+
+@pytest.mark.parametrize("slow", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_gallery_prints_what_it_says(slow):
+    run_page((DOCS / "gallery.md").read_text("utf-8"), ROOT, slow=slow)
 
 
 def test_wrong_output_is_found(tmp_path):

@@ -57,15 +57,6 @@ def test_start():
     assert one.accept(b"binder" * 4, START, START)
 
 
-@pytest.mark.slow
-def test_example(capsys):
-    EXAMPLE.main()
-    printed = capsys.readouterr().out
-    assert "replays whose early data were taken: 0 of 10,000" in printed
-    page = (ROOT / "docs/early-data.md").read_text()
-    assert all(f"    {line}" in page for line in printed.splitlines())
-
-
 def replays(count, seed):
     """Keys and ticks of ClientHellos and of their replays, which come within the span."""
     rng = np.random.default_rng(seed)

@@ -1,0 +1,172 @@
+"""Pictures of docs/gallery.md: a few events through the filter of each example."""
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from lately.replay.drawing import save
+from lately.replay.plots import COLOURS, blank_figure, style
+
+from .blocks import DOCS, IMAGES, ROOT, Page
+
+EXAMPLES = ROOT / "examples"
+
+
+def example(name: str) -> Any:
+    """Load a program of `EXAMPLES`."""
+    place = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert place is not None
+    assert place.loader is not None
+    module = importlib.util.module_from_spec(place)
+    place.loader.exec_module(module)
+    return module
+
+
+@dataclass(frozen=True)
+class Story:
+    """Events of a picture, and their answers.
+
+    Attributes
+    ----------
+    rows : dict
+        Times of the events of each row, by its label.
+    decide : callable
+        Returns whether an event passes, from the number of its row and its time, in order of time.
+    band : tuple of float
+        Ages between which an earlier event decides.
+    refreshed : bool
+        Whether events that do not pass decide about later ones, too.
+    unit : str
+        Unit of the times.
+    verbs : tuple of str
+        Words for events that pass and for others.
+    """
+
+    rows: dict[str, list[float]]
+    decide: Callable[[int, float], bool]
+    band: tuple[float, float]
+    refreshed: bool
+    unit: str
+    verbs: tuple[str, str] = ("passes", "dropped")
+
+    def answers(self) -> list[tuple[int, float, bool]]:
+        """Return row, time and answer of each event, in order of time."""
+        order = sorted((at, row) for row, times in enumerate(self.rows.values()) for at in times)
+        return [(row, at, self.decide(row, at)) for at, row in order]
+
+
+def mirror_port() -> Story:
+    """Frames that enter a switch and leave it 2 ms later; one is sent again after 25 ms."""
+    module = example("mirror_port")
+    port, frames = module.MirrorPort(), [frame for frame, _ in module.generated(3)]
+    rows = {"frame A": [0, 2, 25, 27], "frame B": [1, 3], "frame C": [8, 10.5]}
+    return Story(rows, lambda row, at: port.forwards(frames[row], int(at * 1e6)),
+                 (0, 10), True, "ms")  # fmt: skip
+
+
+def log_stream() -> Story:
+    """Messages of a log; one is repeated for half an hour."""
+    log = example("log_stream").Log()
+    rows = {
+        "disk full": [0, 2, 4, 6, 8, 12, 14, 16, 18, 20, 22, 24, 26],
+        "link down": [3, 4],
+        "job done": [1, 15],
+    }
+    lines = [f"2026-03-01T12:{{:02}}:00Z {name}" for name in rows]
+    return Story(rows, lambda row, at: log.shows(lines[row].format(int(at))),
+                 (0, 10), False, "minutes")  # fmt: skip
+
+
+def syn_check() -> Story:
+    """SYNs of clients and of attackers."""
+    module = example("syn_check")
+    check = module.SynCheck()
+    rows = {"client": [0.2, 1.2], "random": [0.7], "too early": [0.3, 0.6, 1], "too late": [0.5, 4]}
+
+    def decide(row: int, at: float) -> bool:
+        (passed,) = check.passes(np.array([[row, 1]], np.uint64), np.array([round(at * 1000)]))
+        return bool(passed)
+
+    band = module.LEAST_AGE * module.TICK / 1000, 2.6
+    return Story(rows, decide, band, True, "s")
+
+
+def early_data() -> Story:
+    """ClientHellos and their replays, at a server that starts at 0 s."""
+    module = example("early_data")
+    register = module.EarlyDataRegister(module.FilterSpec.from_toml(module.SPEC), started=0)
+    rows = {"hello A": [12, 14, 19, 21], "hello B": [4, 6], "hello C": [16, 25]}
+
+    def decide(row: int, at: float) -> bool:
+        expected = list(rows.values())[row][0] + 4
+        return register.accept(bytes([row]) * 32, expected * 1000, round(at * 1000))
+
+    return Story(rows, decide, (0, 10), False, "s", ("accepted", "rejected"))
+
+
+STORIES = {"gallery-mirror": mirror_port, "gallery-log": log_stream, "gallery-syn": syn_check,
+           "gallery-replay": early_data}  # fmt: skip
+
+
+@cache
+def events(name: str) -> tuple[Story, tuple[tuple[int, float, bool], ...]]:
+    """Return the story of a picture, and its events."""
+    story = STORIES[name]()
+    return story, tuple(story.answers())
+
+
+def words(name: str) -> str:
+    """Put a picture into words."""
+    story, found = events(name)
+    rows = [
+        f"{label}: "
+        + ", ".join(f"{at:g} {story.verbs[not ok]}" for number, at, ok in found if number == row)
+        for row, label in enumerate(story.rows)
+    ]
+    return f"Events in {story.unit}. {'; '.join(rows)}"
+
+
+def draw(name: str) -> None:
+    """Draw a picture."""
+    story, found = events(name)
+    end = max(at for _, at, _ in found)
+    with style():
+        figure = blank_figure(4.6, 0.9 + 0.34 * len(story.rows))
+        axes = figure.subplots()
+        least, most = story.band
+        for row, at, passed in found:
+            if passed or story.refreshed:
+                axes.barh(row, most - least, 0.62, at + least, color=COLOURS["grid"], zorder=1)
+        for wanted, looks in ((True, ("blue", "o")), (False, ("orange", "X"))):
+            chosen = [(at, row) for row, at, passed in found if passed == wanted]
+            colour, marker = looks
+            axes.plot(*zip(*chosen, strict=True), marker, color=COLOURS[colour], markersize=8,
+                      label=story.verbs[not wanted], zorder=3)  # fmt: skip
+        band = "same key is remembered" if least == 0 else "age between the limits"
+        axes.barh(0, 0, color=COLOURS["grid"], label=band)
+        axes.set_yticks(range(len(story.rows)), list(story.rows))
+        axes.set_ylim(len(story.rows) - 0.5, -0.5)
+        axes.set_xlim(-0.03 * end, 1.06 * end)
+        axes.set_xlabel(f"time in {story.unit}")
+        axes.grid(visible=False)
+        axes.legend(loc="lower center", bbox_to_anchor=(0.45, 1.0), ncols=3, handletextpad=0.3,
+                    columnspacing=1.2)  # fmt: skip
+        save(figure, IMAGES / f"{name}.svg", words(name))
+
+
+def draw_all() -> None:
+    """Draw all pictures."""
+    for name in STORIES:
+        draw(name)
+
+
+PAGE = Page(
+    DOCS / "gallery.md",
+    dict,
+    drawings=lambda: {IMAGES / f"{name}.svg": words(name) for name in STORIES},
+    draw=draw_all,
+)

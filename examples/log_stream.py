@@ -1,0 +1,50 @@
+"""A log without its repeats: a message passes once in ten minutes.
+
+    tail -F app.log | python log_stream.py
+
+Each line begins with a time of ISO 8601. Numbers in a message do not count.
+"""
+
+import re
+import sys
+from datetime import datetime
+
+from lately import GEBF
+
+
+class Log:
+    """Decides which lines of a log to show.
+
+    Parameters
+    ----------
+    span : str
+        Time in which a message passes once.
+    rate : float
+        Highest number of different messages per second.
+    """
+
+    def __init__(self, span="10min", rate=100):
+        self._recent = GEBF.for_span(span, fpr=1e-6, rate=rate)
+        self.dropped = 0
+
+    def shows(self, line):
+        """Whether `line` is a new message, or its last line passed longer ago than the span."""
+        time, _, message = line.partition(" ")
+        message = re.sub(r"\d+", "#", message)
+        # Repeats do not restart the span, so that a lasting fault returns after ten minutes.
+        seen = self._recent.check_and_insert(message, datetime.fromisoformat(time), refresh=False)
+        self.dropped += seen
+        return not seen
+
+
+def main():
+    """Show the lines of standard input."""
+    log = Log()
+    for line in sys.stdin:
+        if log.shows(line):
+            print(line, end="")
+    print(f"{log.dropped:,} repeats dropped", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

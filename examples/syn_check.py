@@ -1,0 +1,64 @@
+"""A SYN passes only if the same SYN came before, not too recently and not too long ago.
+
+A client of TCP repeats a SYN without an answer after one second (RFC 6298, section 2.1). A flood of
+SYNs from random addresses repeats none. Run it, with Lately installed, for 200 clients in a flood.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from lately import from_spec
+from lately.golden import Operation
+from lately.golden.spec.timestamp import TimedTimingSpec
+
+SPEC = Path(__file__).with_suffix(".toml")
+"""Filter for 5,000 SYNs per second. Its span of 26 ticks covers 2.5 s."""
+
+TICK = 100
+"""Milliseconds of a tick."""
+
+LEAST_AGE = 9
+"""Ticks. A SYN of this age is more than 0.8 s old, because ages are rounded to ticks."""
+
+
+class SynCheck:
+    """Decides which SYNs reach the server."""
+
+    def __init__(self):
+        self._filter = from_spec(TimedTimingSpec.from_toml(SPEC))
+
+    def passes(self, keys, times):
+        """Whether each SYN passes.
+
+        Parameters
+        ----------
+        keys : ndarray of uint64, shape (n, 2)
+            Addresses, ports and sequence number: 128 bits for IPv4.
+        times : ndarray of int, shape (n,)
+            Milliseconds, in ascending order.
+        """
+        codes = np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
+        found = self._filter.perform(codes, keys, times // TICK)
+        return found.seen & (found.age >= LEAST_AGE)
+
+
+def main():
+    """Send the SYNs of 200 clients among 50,000 of a flood within ten seconds."""
+    rng = np.random.default_rng(6298)
+    flood, clients = 50_000, 200
+    first = rng.integers(0, 8_000, clients)
+    again = first + 1_000 + rng.integers(0, 50, clients)
+    times = np.concatenate([rng.integers(0, 10_000, flood), first, again])
+    keys = rng.integers(0, 1 << 64, (flood + clients, 2), np.uint64)
+    keys = np.concatenate([keys, keys[flood:]])
+    order = np.argsort(times, kind="stable")
+    passed = np.empty(len(keys), np.bool_)
+    passed[order] = SynCheck().passes(keys[order], times[order])
+    print(f"SYNs of the flood that passed: {passed[:flood].sum():,} of {flood:,}")
+    print(f"first SYNs of clients that passed: {passed[flood:-clients].sum():,} of {clients:,}")
+    print(f"second SYNs of clients that passed: {passed[-clients:].sum():,} of {clients:,}")
+
+
+if __name__ == "__main__":
+    main()
