@@ -134,7 +134,7 @@ MOST_SEGMENTS = 1 << 8
 MOST_PARTS = 64
 """Maximum number of hash functions of a timing filter in hardware."""
 
-BLOCK_MODES: Mapping[str, str] = {"ecp5": "NORMAL", "ice40": "NORMAL", "gowin": "NORMAL"}
+BLOCK_MODES: Mapping[str, str] = dict.fromkeys(("ecp5", "ice40", "gowin", "lcmxo3lf"), "NORMAL")
 """Slowest write mode of a block RAM port, by variant of the memory.
 
 Variants without explicit block RAMs are missing.

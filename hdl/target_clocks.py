@@ -15,6 +15,7 @@ CLOCK_MHZ: Mapping[str, Mapping[str, float]] = {
     "ecp5-8": {"": 370, "NORMAL": 271.4, "WRITETHROUGH": 273.1, "READBEFOREWRITE": 214.1},
     "ice40-hx8k": {"": 275, "NORMAL": 275},
     "ice40-up5k": {"": 185, "NORMAL": 150},
+    "lcmxo3lf-6900": {"NORMAL": 182.5, "READBEFOREWRITE": 120},
     "gowin-gw1nr-9c": {"": 600, "NORMAL": 190},
     "gowin-gw2ar-18c": {"": 625, "NORMAL": 380, "READBEFOREWRITE": 230},
 }
@@ -27,6 +28,8 @@ WITHIN_REACH_MHZ: Mapping[str, int] = {
     "ice40-up5k": 48,
     "ccgm1a1": 70,
     "gw5a-25a": 200,
+    "lifcl-40": 200,
+    "lcmxo3lf-6900": 100,
 }
 """Target clocks for classes of devices whose logic is far slower than their block RAMs."""
 

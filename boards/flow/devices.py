@@ -37,11 +37,11 @@ class Device:
         nextpnr program and its options. Without any, units are counted, not placed.
     lut, ff : int
         LUTs and flip-flops. On iCE40 they share logic cells.
-    bram, bram_bits : int
-        Block RAMs, and bits of one without ninth bits.
+    bram, bram_bits, usram : int
+        Block RAMs, bits of one without ninth bits, and uSRAMs, which only a PolarFire has.
     cells : mapping
-        By "lut", "ff" and "bram": cells of yosys as regular expressions, and the number that each
-        cell takes.
+        By "lut", "ff", "bram" and "usram": cells of yosys as regular expressions, and the number
+        that each cell takes.
     source : str
         Source of the totals.
     before : tuple of str
@@ -68,6 +68,7 @@ class Device:
     bram_bits: int
     cells: Mapping[str, Mapping[str, int]]
     place_and_route: tuple[str, ...] = ()
+    usram: int = 0
     source: str = ""
     before: tuple[str, ...] = ()
     delay_ps: int | None = None
@@ -102,7 +103,7 @@ class Device:
         return limit_mhz(self.name) if self.placed else None
 
     def count(self, kind: str, cell: str) -> int:
-        """Return how many resources of a `kind`, "lut", "ff" or "bram", a `cell` of yosys takes."""
+        """Return how many resources of a `kind` of `cells` a `cell` of yosys takes."""
         return next((n for name, n in self.cells[kind].items() if re.fullmatch(name, cell)), 0)
 
 
@@ -126,7 +127,7 @@ def _device(name: str, *, family: str, **fields: Any) -> Device:
             shared[field] = tuple(word.format(**fields) for word in value)
         elif isinstance(value, str) and field != "mapping":
             shared[field] = value.format(**fields)
-    names = ("lut", "ff", "bram", "mapping", "place_and_route", "source", "description")
+    names = ("lut", "ff", "bram", "usram", "mapping", "place_and_route", "source", "description")
     own = {field: fields[field] for field in names if field in fields}
     return Device(name=name, family=family, pins=tuple(pins), **shared | own)
 

@@ -184,7 +184,7 @@ def block_ports(netlist: Mapping[str, Any]) -> frozenset[PortLimit]:
 
 
 def _ports(kind: str, parameters: Mapping[str, str]) -> list[PortLimit]:
-    if kind == "DP16KD":
+    if kind in ("DP16KD", "DP8KC"):
         return [
             PortLimit(
                 parameters.get(f"WRITEMODE_{p}", "NORMAL"), _number(parameters, f"DATA_WIDTH_{p}")

@@ -23,16 +23,23 @@ from .limits import PortLimit, block_ports, lowest_limit, undocumented
 from .timing_harness import TimingHarness
 from .tools import TIME_LIMIT, Flow, Progress, SynthesisError, refuse_excess, versions
 
-_CELL_SUFFIX = re.compile(r"_(TRELLIS_FF|SB_DFF[A-Z]*|DFFN?[SRPC]?E?)_Q.*$|_(DFF)?LC$")
+_CELL_SUFFIX = re.compile(
+    r"_(TRELLIS_FF|FD1P3[A-Z]{2}|SB_DFF[A-Z]*|DFFN?[SRPC]?E?)_Q.*$|_(DFF)?LC$"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """LUTs, flip-flops and block RAMs (`lut`, `ff`, `bram`) of a netlist."""
+    """LUTs, flip-flops, block RAMs and uSRAM (`lut`, `ff`, `bram`, `usram`) of a netlist."""
 
     lut: int
     ff: int
     bram: int
+    usram: int = 0
+
+    def fields(self) -> dict[str, Any]:
+        """Return the counts by name, without uSRAM where there is none."""
+        return {kind: count for kind, count in asdict(self).items() if count or kind != "usram"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,7 +273,7 @@ def synthesize(
         if not device.placed:
             if directory is not None:
                 flow.keep(Path(directory))
-            return CountReport(device=device.name, versions=versions(device), **asdict(unit))
+            return CountReport(device=device.name, versions=versions(device), **unit.fields())
         flow.complete(netlist, getattr(module, "floorplan_groups", ()))
         most = lowest_limit(device.name, block_ports(netlist)).mhz
         striven = default_target(device.name) if most == inf else ceil(most)
@@ -276,7 +283,7 @@ def synthesize(
             flow.keep(Path(directory))
     return SynthesisReport(
         **placement(device, netlist, timing),
-        **asdict(unit),
+        **unit.fields(),
         seed=seed,
         harness_lut=harness.lut,
         harness_ff=harness.ff,
@@ -395,7 +402,7 @@ def _count(modules: Iterable[dict[str, Any]], device: Device) -> Resources:
     return Resources(
         **{
             kind: sum(device.count(kind, cell) * number for cell, number in kinds.items())
-            for kind in ("lut", "ff", "bram")
+            for kind in device.cells
         }
     )
 
@@ -408,7 +415,7 @@ def check_fit(device: Device, *needed: Resources) -> None:
     DoesNotFitError
         If it does not fit.
     """
-    kinds = {"bram": "block RAMs", "lut": "LUTs", "ff": "flip-flops"}
+    kinds = {"bram": "block RAMs", "usram": "uSRAMs", "lut": "LUTs", "ff": "flip-flops"}
     counts = (
         (what, sum(getattr(part, kind) for part in needed), getattr(device, kind))
         for kind, what in kinds.items()

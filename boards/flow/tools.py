@@ -46,6 +46,13 @@ _LANDMARKS = (
     ("Info: Critical path report for clock", "timing", 0.98),
 )
 
+_PINS = {
+    "gowin": ("pins.cst", 'IO_LOC "{}" {};'),
+    "nexus": ("pins.pdc", "ldc_set_location -site {{{1}}} [get_ports {{{0}}}]"),
+    "machxo": ("pins.lpf", 'LOCATE COMP "{}" SITE "{}";'),
+}
+"""File of the pins, and the line of a pin in it, by family."""
+
 _RESOURCES = {
     "TRELLIS_COMB": "LUTs",
     "TRELLIS_FF": "flip-flops",
@@ -139,7 +146,8 @@ class Flow:
         if self._device.family == "ecp5" and use_normal_mode(modules):
             self._write(modules)
         if self._device.pins:
-            (self._folder / "pins.cst").write_text(_constraints(modules["top"], self._device))
+            file, line = _PINS.get(self._device.family, _PINS["gowin"])
+            (self._folder / file).write_text(_constraints(modules["top"], self._device, line))
         return modules
 
     def _find_netlist(self, kept: KeptNetlist) -> None:
@@ -288,7 +296,7 @@ def keep_files(folder: Path, directory: Path, names: Iterable[str]) -> None:
             target.write((folder / name).read_bytes())
 
 
-def _constraints(top: dict[str, Any], device: Device) -> str:
+def _constraints(top: dict[str, Any], device: Device, line: str) -> str:
     """Give the ports of the top level pins, the clock the first."""
     names = [
         f"{name}[{index}]" if len(port["bits"]) > 1 else name
@@ -296,7 +304,7 @@ def _constraints(top: dict[str, Any], device: Device) -> str:
         for index in range(len(port["bits"]))
     ]
     refuse_excess(device, [("pins", len(names), len(device.pins))])
-    lines = [f'IO_LOC "{name}" {pin};' for name, pin in zip(names, device.pins, strict=False)]
+    lines = [line.format(name, pin) for name, pin in zip(names, device.pins, strict=False)]
     return "\n".join(lines) + "\n"
 
 

@@ -5,7 +5,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import metadata
 from math import ceil
 from pathlib import Path
@@ -260,7 +260,7 @@ class _Build:
             "board": self._board.name,
             "clock_mhz": self._clock_mhz,
             "seed": seed,
-            **asdict(resources),
+            **resources.fields(),
             "versions": figures["versions"] | self._versions(),
         }
 

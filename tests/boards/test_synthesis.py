@@ -167,23 +167,46 @@ def test_device_wrong():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "bram", "lut", "ff"), daily(1, [("mpf100t", 0, None, None), ("xc7a35t", 8, 512, 506)])
+    ("name", "bram", "usram", "lut", "ff"),
+    daily(1, [("mpf100t", 0, 10, None, None), ("xc7a35t", 8, 0, 512, 506)]),
 )
-def test_device_without_a_placer_is_counted(name, bram, lut, ff, tmp_path):
+def test_device_without_a_placer_is_counted(name, bram, usram, lut, ff, tmp_path):
     """There is no clock in any figure; counts are within 3 %.
 
-    On a PolarFire, yosys puts the parts of this small ring into uSRAM, which is not counted.
+    On a PolarFire, yosys puts the parts of this small ring into uSRAM.
     """
     report = synthesize_unit(any_preset("gebf-tiny"), device=device(name), directory=tmp_path)
     assert not device(name).placed
     values = report.to_dict()
     assert values["figures"] == "counted, not placed"
     assert not [field for field in values if "mhz" in field or "second" in field]
-    assert report.bram == bram
+    assert (report.bram, report.usram) == (bram, usram)
     if lut:
         assert report.lut == pytest.approx(lut, rel=0.03)
         assert report.ff == pytest.approx(ff, rel=0.03)
     assert (tmp_path / "netlist.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("lifcl-40", "ldc_set_location -site {L13} [get_ports {clk}]"),
+        ("lcmxo3lf-6900", 'LOCATE COMP "clk" SITE "C8";'),
+        ("gw5a-25a", 'IO_LOC "clk" E2;'),
+    ],
+)
+def test_pins_are_in_the_file_that_the_tool_reads(name, line, tmp_path, monkeypatch):
+    target = device(name)
+    netlist = {"modules": {"top": {"ports": {"a": {"bits": [3, 4]}, "clk": {"bits": [2]}}}}}
+    monkeypatch.setattr(tools, "executable", lambda program: program)
+    monkeypatch.setattr(
+        tools.Flow, "run", lambda *_: (tmp_path / "netlist.json").write_text(json.dumps(netlist))
+    )
+    tools.Flow(tmp_path, target).synthesise("")
+    (file,) = (word.split("=")[-1] for word in target.place_and_route if "pins." in word)
+    first, *others = (tmp_path / file).read_text().splitlines()
+    assert first == line
+    assert [f"a[{bit}]" in one for bit, one in enumerate(others)] == [True, True]
 
 
 def test_former_names():

@@ -1,6 +1,5 @@
 """Units on devices: cases, identities, and comparison with a baseline."""
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -10,7 +9,7 @@ from campaigns.engine import Record
 from campaigns.hardware import CASES, HARDWARE, identity, points, summarise, worse
 from campaigns.options import UnknownNameError
 from lately.boards.flow.devices import DEVICES, Device, device
-from lately.boards.flow.limits import unit_limit
+from lately.boards.flow.inference import is_inferred
 from lately.hdl.build import unit_profile
 from lately.hdl.target_clocks import device_class
 
@@ -29,19 +28,22 @@ def test_case_can_be_built(case):
 def test_every_family_is_on_each_class_of_devices():
     """Apart from the smallest two classes, which have one ring each.
 
-    A device without a limit of its clock on record has no static timing to compare.
+    Devices whose memories yosys infers have a ring, a timing filter and a dictionary.
     """
     families: dict[str, set[str]] = {}
     for case in CASES.values():
         families.setdefault(device_class(case.device), set()).add(case.spec.family)
-    single = {"ice40-up5k", "gowin-gw1nr-9c"}
-    assert {len(found) for name, found in families.items() if name not in single} == {7}
-    limited = {device_class(name) for name in DEVICES if unit_limit(name).mhz < math.inf}
-    assert families.keys() | {"ecp5-7"} == limited
+    counts = {name: len(found) for name, found in families.items()}
+    few = {"ice40-up5k": 1, "gowin-gw1nr-9c": 1} | {
+        one.name: 3 for one in DEVICES.values() if one.placed and is_inferred(one.family)
+    }
+    assert counts == dict.fromkeys(families, 7) | few
+    placed = {device_class(one.name) for one in DEVICES.values() if one.placed}
+    assert families.keys() | {"ecp5-7"} == placed
 
 
 def test_points():
-    assert len(points()) <= 120
+    assert len(points()) <= 160
     assert {point["case"].partition("/")[2] for point in points(case=("tiny",))} == {
         "ecp5-25k-6",
         "ice40-hx8k",

@@ -17,7 +17,7 @@ def test_slower_where_logic_binds():
     assert target_mhz("ice40-hx8k") == 150 < limit_mhz("ice40-hx8k")
 
 
-@pytest.mark.parametrize("clock_class", CLOCK_MHZ)
+@pytest.mark.parametrize("clock_class", LEVELS_MHZ)
 def test_levels_become_fewer_as_the_clock_rises(clock_class):
     device = clock_class.replace("ecp5-", "ecp5-25k-")
     found = [levels(device, mhz) for mhz in range(20, 700, 5)]
