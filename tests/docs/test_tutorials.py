@@ -11,7 +11,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 TUTORIALS = (
-    "first-filter", "first-litex", "first-board", "first-capture", "first-script", "choose",
+    "getting-started", "first-filter", "first-litex", "first-board", "first-capture",
+    "first-script", "choose",
 )  # fmt: skip
 
 BLOCK = re.compile(r"(?:<!-- (file \S+|slow) -->\n)?```(\w+)\n(.*?)```", re.DOTALL)
