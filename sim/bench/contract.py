@@ -1,7 +1,7 @@
 """Tests of the contract of every unit, or of every unit with certain inputs.
 
-Each test is a sentence of `testplan.toml`. `ring_contract` and similar modules test the further
-contract of one family.
+Each test checks one sentence of `testplan.toml`. `ring_contract` and similar modules test the
+additional contract of one family.
 """
 
 import itertools
@@ -23,7 +23,7 @@ NONE, QUERY, INSERT, CHECK, SHIFT, CLEAR, REMOVE = (
 )  # fmt: skip
 
 QUEUE = 66
-"""More results than the queue of a unit of one lane holds."""
+"""More results than fit in the queue of a unit with one lane."""
 
 
 # What tests have in common
@@ -36,7 +36,7 @@ def pool(bench: UnitUnderTest) -> tuple[np.ndarray, np.ndarray]:
 
 
 def apart(bench: UnitUnderTest) -> list[int]:
-    """Return keys of which no two share a cell."""
+    """Return keys that share no cell with each other."""
     taken: list[set[int]] = []
     found = []
     for key, cells in enumerate(pool(bench)[1].T.tolist()):
@@ -49,9 +49,9 @@ def apart(bench: UnitUnderTest) -> list[int]:
 
 
 def sharing(bench: UnitUnderTest) -> tuple[int, int]:
-    """Return two keys that share as many cells as any do, that of the first part among them."""
+    """Return two keys that share the maximum number of cells, including the first part's."""
     keys, cells = pool(bench)
-    # Entries of a dictionary that have all cells in common have one digest.
+    # Dictionary entries that share all cells have the same digest.
     most = len(cells) - ("dictionary" in bench.settings.traits)
     for shared in range(most, 0, -1):
         _, first, met = np.unique(cells[:shared], axis=1, return_index=True, return_counts=True)
@@ -65,7 +65,7 @@ def sharing(bench: UnitUnderTest) -> tuple[int, int]:
 
 
 async def grow_older(bench: UnitUnderTest, count: int, other: int) -> None:
-    """Let all keys become `count` units of age older; by insertions of a key, if these count."""
+    """Increase the age of all keys by `count`; by insertions of one key if these count."""
     traits = bench.settings.traits
     if "ring" in traits:
         await bench.send(*[(SHIFT, 0)] * count)
@@ -78,14 +78,14 @@ async def grow_older(bench: UnitUnderTest, count: int, other: int) -> None:
 
 
 def most_rests(bench: UnitUnderTest, count: int) -> int:
-    """Return the cycles for which a unit may rest while it accepts `count` operations at best."""
+    """Return the maximum input stalls, in cycles, while a unit accepts `count` operations."""
     if "moves" in bench.settings.traits:
         from ...hdl.dictionary.dictionary_figures import MAX_STALL, STALL_PERIOD
 
         return MAX_STALL * (1 + count // STALL_PERIOD)
     if interval := getattr(bench.profile, "rest_interval", 0):
         return count // (interval - 1) + 1
-    # The first operations of a time may wait until time has gone on.
+    # The first operations of a time may wait until time has advanced.
     return 40 if bench.settings.ticks == "time" else 0
 
 
@@ -115,7 +115,7 @@ async def latency_is_as_specified(bench: UnitUnderTest) -> None:
     if bench.signature.lanes == 1:
         await bench.send(*[(CHECK, bench.key()) for _ in range(60)])
     else:
-        # As much later each time as brings the beat to every cycle between two looks.
+        # The delay grows so that the beat arrives in every cycle between two checks.
         looks = bench.unit.latency // poll + 2
         for _ in range(poll):
             await bench.send((QUERY, bench.key()))
@@ -132,7 +132,7 @@ async def random_operations(bench: UnitUnderTest, pauses: str) -> None:
     into, out = {"none": (0, 0), "both": (0.5, 0.5), "input": (0.9, 0), "output": (0, 0.9)}[pauses]
     bench.monitor.stalls = Stalls(out, bench.settings.seed + 1)
     bench.passage.flow()
-    # Pauses make many cycles of few operations.
+    # Pauses turn few operations into many cycles.
     items = bench.mixture(250 if max(into, out) > 0.5 else 800)
     await bench.send(*items, stalls=bench.stalls(into), gaps=0.3)
     await bench.settle()
@@ -155,7 +155,7 @@ async def same_key_back_to_back(bench: UnitUnderTest) -> None:
 
 
 async def at_every_distance(bench: UnitUnderTest, first: int, second: int) -> None:
-    """Insert one key and ask for another 1, 2, 3, ... operations later, with others between."""
+    """Insert a key and query it 1, 2, 3, ... operations later, with others in between."""
     others = [key for key in range(32) if key not in (first, second)]
     for distance in range(1, min(bench.unit.latency, 24) + 2):
         for between in (NONE, QUERY, INSERT):
@@ -174,7 +174,7 @@ async def every_distance_between_equal_keys(bench: UnitUnderTest) -> None:
 @sentence()
 async def every_distance_between_keys_of_one_cell(bench: UnitUnderTest) -> None:
     if "ring" in bench.settings.traits:
-        # A generation that holds all of them, so that they meet in the youngest segment.
+        # One generation holds all of them, so that they meet in the youngest segment.
         await bench.set_generation(2 * bench.spec.generation - 1)
     await at_every_distance(bench, *sharing(bench))
 
@@ -189,7 +189,7 @@ async def every_age_is_reported(bench: UnitUnderTest) -> None:
         await bench.send(*[(QUERY, key)] * (QUEUE if age < 4 else 10))
     await bench.finish()
     asked = [one.outcome for one in bench.asked()]
-    # The ticks of a period go on while the bench waits; a block of one insertion ends with it.
+    # The ticks of a period continue during waits; a block of one insertion ends with it.
     least = int(getattr(bench.spec, "block", 0) == 1)
     found = {one["age"] for one in asked if one["seen"] or "oldest" in one}
     assert bench.settings.ticks == "period" or found == {*range(least, ages)}, f"ages {found}"
@@ -207,7 +207,7 @@ async def windows_of_queries_are_exact(bench: UnitUnderTest) -> None:
     beyond = int("dictionary" in bench.settings.traits)
     for one in bench.asked():
         inside = one.outcome["age"] + beyond <= one.item["window"]
-        # A dictionary gives no age of a key that it does not report.
+        # A dictionary returns no age for a key that it does not report.
         assert one.seen == inside or (beyond and not one.seen), f"{one.outcome} of {one.item}"
 
 

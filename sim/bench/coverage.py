@@ -1,7 +1,7 @@
-"""Functional coverage of the bench: a table of situations that its tests must bring about.
+"""Functional coverage of the bench: a table of situations that its tests must cover.
 
-A situation is a name, a predicate over an operation with its result, and a goal. The rows follow
-from the signature of the unit, so that a new family has them at once.
+A situation is a name, a predicate over an operation with its result, and a goal. The rows are
+derived from the signature of the unit, so a new family has them immediately.
 """
 
 import json
@@ -17,26 +17,26 @@ from ...golden.operations import OperationBit
 from .parts import Performed
 
 Counts = dict[str, dict[str, int]]
-"""For each situation its ``goal``, and ``count``, how often it came about, up to the goal."""
+"""For each situation, ``goal`` and ``count``, the number of occurrences up to the goal."""
 
 RUNS = {"1": (1, 1), "2": (2, 2), "3 to 7": (3, 7), "8 or more": (8, 1 << 30)}
-"""Lengths of pauses that are told apart, in cycles."""
+"""Ranges of pause lengths, in cycles."""
 
 PERIOD_NS = 10
 
 
 @dataclass
 class Moment:
-    """An operation among those before it, as the predicates see it.
+    """An operation after earlier operations, as input of the predicates.
 
     Attributes
     ----------
     now : Performed
     before : list of Performed
-        The last operations before it, the youngest last; none from before a reset.
+        The last operations before it, most recent last; none from before a reset.
     spec : Specification
     secrets : list of float
-        When secrets were accepted, in ns.
+        Times of accepted secrets, in ns.
     """
 
     now: Performed
@@ -46,7 +46,7 @@ class Moment:
 
     @property
     def last(self) -> Performed | None:
-        """The operation before it."""
+        """The previous operation."""
         return self.before[-1] if self.before else None
 
     @property
@@ -62,7 +62,7 @@ class Moment:
 
     @property
     def gap(self) -> int:
-        """Cycles from the acceptance before in which nothing was offered."""
+        """Cycles since the previous acceptance in which nothing was offered."""
         return self.cycles - 1 - self.now.wait if self.last else 0
 
     @property
@@ -72,16 +72,16 @@ class Moment:
 
     @property
     def passed(self) -> int:
-        """Ticks since the operation before."""
+        """Ticks since the previous operation."""
         return self.now.time - self.last.time if self.last else 0
 
     def changed(self, fact: str) -> int:
-        """Return by how much a fact has grown with the operation."""
+        """Return the increase of a fact by the operation."""
         last = self.last.facts.get(fact, 0) if self.last else 0
         return self.now.facts.get(fact, 0) - last
 
     def inserted(self, distance: int) -> bool:
-        """Whether the key was inserted so many cycles before."""
+        """Return whether the key was inserted a number of cycles earlier."""
         return any(
             inserts(one) and one.item["key"] == self.now.item["key"]
             and cycles(one, self.now) == distance
@@ -135,7 +135,7 @@ def code_name(code: int) -> str:
 def each(
     name: str, values: Iterable[Any], predicate: Callable[[Moment, Any], bool]
 ) -> Iterator[Situation]:
-    """Yield a row for each value: the name with the value in it, and the predicate of the value."""
+    """Yield a row for each value: the name with the value, and the predicate for the value."""
     for value in values:
         shown = code_name(value) if isinstance(value, Operation) else value
         yield Situation(name.format(shown), partial(_holds, predicate, value))
@@ -146,7 +146,7 @@ def _holds(predicate: Callable[[Moment, Any], bool], value: Any, moment: Moment)
 
 
 def _streams(settings: Any) -> Iterator[Situation]:
-    """Operations and pauses at the two streams."""
+    """Yield situations of operations and pauses at the two streams."""
     signature = settings.unit.signature
     if signature.lanes == 1:
         codes = range(1 << signature.request["operation"].width)
@@ -172,10 +172,10 @@ def _follows(first: int, moment: Moment, second: int) -> bool:
 
 
 def _results(settings: Any) -> Iterator[Situation]:
-    """Values of the fields of a result, and windows of queries."""
+    """Yield situations of the fields of a result, and of windows of queries."""
     signature, spec = settings.unit.signature, settings.spec
     lane = signature.of_lane(signature.result, 0)
-    # A block of one insertion ends with it.
+    # A block of one insertion ends with the insertion.
     least = int(getattr(spec, "block", 0) == 1)
     ages = len(lane["age"].shape) if "age" in lane.members else 0
     yield from each(
@@ -204,7 +204,7 @@ def _results(settings: Any) -> Iterator[Situation]:
 
 
 def _ring(settings: Any) -> Iterator[Situation]:
-    """Turns of a ring."""
+    """Yield situations of turns of a ring."""
     shift, clear = Operation.SHIFT, Operation.CLEAR
     yield from each(
         "{} turns the ring",
@@ -222,7 +222,7 @@ def _ring(settings: Any) -> Iterator[Situation]:
 
 
 def _timed(settings: Any) -> Iterator[Situation]:
-    """Ticks between operations."""
+    """Yield situations of ticks between operations."""
     spec = settings.spec
     longest = spec.window_blocks if spec.query_field else spec.span
     yield from each(
@@ -241,7 +241,7 @@ def _timed(settings: Any) -> Iterator[Situation]:
 
 
 def _dictionary(settings: Any) -> Iterator[Situation]:
-    """Removals, losses, and the guaranteed window."""
+    """Yield situations of removals, losses, and the guaranteed window."""
     removal = Operation.QUERY | Operation.REMOVE
     yield from each(
         "removal of a key that is there: {}",
@@ -258,7 +258,7 @@ def _dictionary(settings: Any) -> Iterator[Situation]:
 
 
 def _secrets() -> Iterator[Situation]:
-    """Operations about the acceptance of a secret."""
+    """Yield situations of operations near the acceptance of a secret."""
     yield from each(
         "operation {} cycles behind a secret",
         range(-4, 5),
@@ -269,7 +269,7 @@ def _secrets() -> Iterator[Situation]:
 
 
 def _tables(settings: Any) -> Iterator[Situation]:
-    """Classes, phases, and tables that answer."""
+    """Yield situations of classes, phases, and tables in use."""
     classes, _, phases = settings.spec.table_shape
     yield from each(
         "class {}",
@@ -281,7 +281,7 @@ def _tables(settings: Any) -> Iterator[Situation]:
 
 
 def count(settings: Any, performed: Iterable[Performed], secrets: list[float]) -> Counts:
-    """Return how often each situation of a unit occurred in one test.
+    """Return the number of occurrences of each situation in one test.
 
     Parameters
     ----------
@@ -289,7 +289,7 @@ def count(settings: Any, performed: Iterable[Performed], secrets: list[float]) -
     performed : iterable of Performed
         All operations since the last reset, in order.
     secrets : list of float
-        When secrets were accepted, in ns.
+        Times of accepted secrets, in ns.
     """
     rows = situations(settings)
     counts = {row.name: {"goal": row.goal, "count": 0} for row in rows}
@@ -307,7 +307,7 @@ def count(settings: Any, performed: Iterable[Performed], secrets: list[float]) -
 
 
 def collect(bench: Any) -> None:
-    """Add the situations of a test, which has ended, to the file of the run."""
+    """Add the situations of a finished test to the file of the run."""
     path = Path(bench.settings.coverage)
     found = count(bench.settings, bench.performed, bench.secrets)
     before = [json.loads(path.read_text("utf-8"))] if path.exists() else []

@@ -1,4 +1,4 @@
-"""Sentences of the contract of dictionaries, with and without moves."""
+"""Tests of the contract of dictionaries, with and without moves."""
 
 import itertools
 
@@ -11,11 +11,11 @@ from .testplan import sentence
 from .unit import UnitUnderTest
 
 PAUSE = [(NONE, 0)] * 15
-"""As long as no operation before it matters any more."""
+"""Long enough that earlier operations have no effect."""
 
 
 def keys_of_one_column(bench: UnitUnderTest) -> list[int]:
-    """Return keys whose digests all have cells of their own in the first column."""
+    """Return keys whose digests have different cells in the first column."""
     _, first = np.unique(pool(bench)[1][0], return_index=True)
     return [int(key) for key in np.sort(first)]
 
@@ -24,7 +24,7 @@ def keys_of_one_column(bench: UnitUnderTest) -> list[int]:
 async def every_distance_between_kinds_of_operations(bench: UnitUnderTest, second: str) -> None:
     first, other = sharing(bench)
     other = first if second == "digest" else other
-    # The operation before, and the one that counts; a removal of nothing does nothing.
+    # Pairs of an operation and the next one; a removal without an entry does nothing.
     kinds = ((REMOVE, INSERT), (INSERT, CHECK), (INSERT, REMOVE), (INSERT, QUERY | REMOVE))
     for distance in range(1, HAZARDS + 3):
         filler = [(NONE, 7)] * (distance - 1)

@@ -1,4 +1,4 @@
-"""Sentences of the contract of units of several lanes."""
+"""Tests of the contract of units with several lanes."""
 
 import itertools
 
@@ -29,7 +29,7 @@ def full(bench: UnitUnderTest, count: int) -> list[Beat]:
 
 
 def operations_per_cycle(bench: UnitUnderTest) -> float:
-    """Return operations over the cycles from the first acceptance to the last."""
+    """Return the operations per cycle, from the first acceptance to the last."""
     times = bench.driver.times
     return len(bench.performed) / ((times[-1] - times[0]) / PERIOD_NS + 1)
 
@@ -121,7 +121,7 @@ async def keys_of_one_shard_wait(bench: UnitUnderTest) -> None:
     keys = [*range(min(1 << bench.spec.key_bits, 256))]
     shards = bench.reference.shards_of(keys).tolist()
     own = [key for key, shard in zip(keys, shards, strict=True) if shard == 0]
-    # No key twice in a beat, so that none is known without its shard.
+    # No key occurs twice in a beat, so every key needs its shard.
     count = 300 * bench.signature.lanes
     await bench.send(*[(CHECK, own[number % len(own)]) for number in range(count)])
     assert any(bench.driver.waits), "no beat waited"
@@ -137,7 +137,7 @@ async def secret_comes_in_with_a_clear_at_full_rate(bench: UnitUnderTest, into: 
     sent = len(driver.times)
 
     def adopted(since: float) -> float | None:
-        """Return when the first CLEAR since a time was accepted."""
+        """Return the time of the first accepted CLEAR after a time."""
         accepted = zip(driver.times[sent:], beats, strict=False)
         return next((time for time, one in accepted if one.alone and time >= since), None)
 
@@ -150,7 +150,7 @@ async def secret_comes_in_with_a_clear_at_full_rate(bench: UnitUnderTest, into: 
             assert not sending.done(), "no clear is left"
             await RisingEdge(bench.dut.clk)
         await ClockCycles(bench.dut.clk, bench.random.randrange(1, 60))
-        # While the secret waits, beats keep their distance.
+        # While the secret waits, beats keep their minimum distance.
         waited = [time for time in driver.times[sent:] if loaded + 2 * PERIOD_NS < time <= turn]
         cycles = [round(time / PERIOD_NS) for time in waited]
         pauses += [after - before for before, after in itertools.pairwise(cycles)]

@@ -17,11 +17,11 @@ class UnitMemory:
     ----------
     dut : handle
     unit : Component
-        As it was built, for its memory map.
+        The built unit, for its memory map.
     variant : str
         Variant of the memories.
     netlist : bool
-        Whether the design is a netlist, in which only explicit block RAMs are found.
+        Whether the design is a netlist, which contains only explicit block RAMs.
     """
 
     def __init__(self, dut, unit: Any, *, variant: str, netlist: bool) -> None:
@@ -36,7 +36,7 @@ class UnitMemory:
         return not self._netlist or self._variant not in PORTABLE
 
     def view(self, now: int) -> NDArray[Any]:
-        """Return what the memories hold, as the golden model's `memory`.
+        """Return the contents of the memories, as the golden model's `memory`.
 
         Parameters
         ----------
@@ -60,6 +60,6 @@ class UnitMemory:
 
 
 def _words(block_ram):
-    """Find the array in a model of a block RAM: ours, or the one that yosys has for iCE40."""
+    """Return the array in a model of a block RAM: this project's, or yosys's for iCE40."""
     ours = block_ram._get("words")
     return block_ram.memory if ours is None else ours

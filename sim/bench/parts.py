@@ -1,7 +1,7 @@
-"""Driver, monitor and scoreboard of the cocotb bench, the same for every unit.
+"""Driver, monitor and scoreboard of the cocotb bench, for every unit.
 
-Signals are driven after the rising edge and sampled at the falling edge, so that every simulator
-sees the same values at the next rising edge.
+Signals are driven after the rising edge and sampled at the falling edge, so every simulator sees
+the same values at the next rising edge.
 """
 
 import random
@@ -19,17 +19,17 @@ from ...hdl.interface import UnitSignature, unpack
 from .reference import Item, Reference
 
 MAX_WAIT = 10_000
-"""Cycles for which an operation is offered at most."""
+"""Maximum cycles for which an operation is offered."""
 
 IDLE_BEAT = [code for code in range(8) if code not in (Operation.SHIFT, Operation.CLEAR)]
-"""Codes that do nothing before the lanes of a beat."""
+"""Codes without effect before the lanes of a beat."""
 
 IDLE_LANE = [0, *(code for code in range(8) if code & OperationBit.ALONE)]
-"""Codes that do nothing in one of several lanes."""
+"""Codes without effect in one of several lanes."""
 
 
 class Beat(NamedTuple):
-    """Operations that the unit accepts in one cycle: SHIFT, CLEAR or NONE, then a lane each."""
+    """Operations of one cycle: SHIFT, CLEAR or NONE, then one per lane."""
 
     alone: int
     lanes: tuple[Item | None, ...]
@@ -44,13 +44,13 @@ class Performed:
     item, outcome : dict
         Fields of request and result.
     accepted, delivered : float
-        Times of both, in ns.
+        Times of acceptance and delivery, in ns.
     wait, held : int
-        Cycles in which the operation, and the result, was offered and not taken.
+        Cycles in which the operation, or the result, was offered and not accepted.
     time : int
         Ticks before the operation.
     facts : dict
-        As `Reference.facts`, after the operation.
+        `Reference.facts` after the operation.
     """
 
     item: Item
@@ -104,7 +104,7 @@ class Pattern(Stalls):
     lengths : sequence of int
         In cycles, each at least 1.
     rounds : int
-        Number of times that all pauses have been made.
+        Number of complete rounds of pauses.
     """
 
     def __init__(self, lengths: Sequence[int]) -> None:
@@ -128,8 +128,8 @@ class Pattern(Stalls):
 class Scoreboard:
     """Compares each result with the golden model.
 
-    The reference performs an operation when the result arrives, because some results say at which
-    tick the operation took effect.
+    The reference performs an operation when the result arrives, because some results state at
+    which tick the operation took effect.
 
     Attributes
     ----------
@@ -147,7 +147,7 @@ class Scoreboard:
         self._expected: deque[tuple[Beat, float, int]] = deque()
 
     def expect(self, beat: Beat, wait: int) -> None:
-        """Expect the results of an accepted beat that was offered for `wait` cycles before."""
+        """Expect the results of an accepted beat that was offered for `wait` cycles."""
         self._expected.append((beat, get_sim_time("ns"), wait))
 
     def compare(self, outcomes: list[dict[str, int] | None], held: int) -> None:
@@ -163,7 +163,7 @@ class Scoreboard:
             due: dict[str, int] | None = None
             if item is not None:
                 due = self.reference.perform(item, outcome or {}, accepted)
-            # A field that means nothing is not due.
+            # A field that is undefined is not compared.
             shown = outcome if due is None or outcome is None else {n: outcome[n] for n in due}
             assert shown == due, f"result {number}: expected {due}, got {outcome}"
             if item is not None and outcome is not None:
@@ -176,7 +176,7 @@ class Scoreboard:
         return self.reference.now, self.reference.facts()
 
     def forget(self) -> None:
-        """Start again, as the unit does at reset."""
+        """Restart, as the unit does at reset."""
         self._expected.clear()
         self.performed.clear()
         self.compared = 0
@@ -184,7 +184,7 @@ class Scoreboard:
 
     @property
     def outstanding(self) -> int:
-        """Beats whose results are expected and have not arrived."""
+        """Beats whose results have not arrived."""
         return len(self._expected)
 
 
@@ -214,13 +214,13 @@ class Driver:
         self.release()
 
     def forget(self) -> None:
-        """Start again, as the unit does at reset."""
+        """Restart, as the unit does at reset."""
         self.accepted = 0
         self.waits: list[int] = []
         self.times: list[float] = []
 
     def release(self) -> None:
-        """Offer nothing."""
+        """Offer no operation."""
         if self._offers:
             self._dut.i__payload.value = self._random.getrandbits(self._signature.request.size)
         self._set_valid(False)
@@ -273,12 +273,12 @@ class Driver:
 
 
 class Monitor:
-    """Takes results from the unit's output stream; a result that waits must not change.
+    """Accepts results from the unit's output stream; a waiting result must not change.
 
     Attributes
     ----------
     times : list of float
-        When the results of each beat were delivered, in ns.
+        Time at which the results of each beat were delivered, in ns.
     held : int
         Cycles in which a result waited.
     stalls : Stalls
@@ -292,13 +292,13 @@ class Monitor:
         self._dut.o__ready.value = 0
 
     def forget(self) -> None:
-        """Start again, without pauses."""
+        """Restart without pauses."""
         self.times: list[float] = []
         self.held = 0
         self.stalls = Stalls()
 
     async def run(self) -> None:
-        """Take results without end, pausing as `stalls` says."""
+        """Accept results forever, with the pauses of `stalls`."""
         waiting, ready, held = None, False, 0
         dut = self._dut
         clk, valid, rst = dut.clk, dut.o__valid, dut.rst

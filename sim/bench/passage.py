@@ -1,4 +1,4 @@
-"""Inputs of some units beside their requests: ticks of a clock, and tables of answers."""
+"""Further inputs of some units: ticks of a clock, and tables of answers."""
 
 import itertools
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from ...hdl.latencies import TICKS_WAITING
 
 
 class Passage:
-    """The time of a unit: ticks of a port, of a period, or times of the requests.
+    """The time of a unit: ticks of a port, ticks of a period, or times of the requests.
 
     Attributes
     ----------
@@ -36,17 +36,17 @@ class Passage:
 
     @property
     def period(self) -> int:
-        """Least cycles from one tick to the next."""
+        """Minimum cycles from one tick to the next."""
         return int(self._bench.profile.least_period) or 1
 
     def step(self) -> None:
-        """Let the time of requests go on now and then, by steps of all kinds."""
+        """Occasionally advance the time of requests, by steps of all kinds."""
         spec, draw = self._bench.spec, self._bench.random
         if self._source == "time" and draw.random() < 0.1:
             self.time += draw.choice((1, 1, 2, spec.generation_span, spec.span, spec.span + 1, 100))
 
     async def tick(self, *, after: int = 0) -> None:
-        """Let one tick come `after` some cycles; starts and ends after an edge."""
+        """Send one tick after `after` cycles; starts and ends after an edge."""
         if after:
             await ClockCycles(self._dut.clk, after)
         self._dut.tick.value = 1
@@ -55,7 +55,7 @@ class Passage:
         self.ticks.append(get_sim_time("ns"))
 
     async def go_on(self, ticks: int) -> None:
-        """Let time go on for some ticks, as close as they may come."""
+        """Advance time by some ticks, as close as permitted."""
         if self._source == "time":
             self.time += ticks
         elif self._source == "period":
@@ -66,7 +66,7 @@ class Passage:
                 await ClockCycles(self._dut.clk, self.period - 1)
 
     def flow(self, distance: Callable[[], int] | None = None) -> None:
-        """Drive ticks at the port; by default as often as allowed, with some of them delayed.
+        """Drive ticks at the port; by default as often as permitted, with some of them delayed.
 
         Parameters
         ----------
@@ -84,7 +84,7 @@ class Passage:
             self._flow = cocotb.start_soon(pulses())
 
     def crowd(self) -> None:
-        """Let ticks of the port come so close that many of them wait."""
+        """Send ticks to the port so close that many of them wait."""
         distances = itertools.cycle((1, 1, 1, self.period))
         self.flow(lambda: next(distances))
 
@@ -99,26 +99,26 @@ class Passage:
             self._dut.period.value = 0
 
     def forget(self) -> None:
-        """Stop, and begin at 0, as the unit does at reset."""
+        """Stop, and restart at 0, as the unit does at reset."""
         self.stop()
         self.ticks.clear()
         self.time = 0
 
     async def stand_still(self) -> None:
-        """Let no more ticks come, and all of them have their effect; ends after an edge."""
+        """Send no more ticks, and wait for the effect of all; ends after an edge."""
         self.stop()
         waiting = (TICKS_WAITING + 2) * self.period
         await ClockCycles(self._dut.clk, int(self._bench.profile.longest_pause) + waiting)
 
     def check(self) -> None:
-        """Compare the time of the last result with the ticks that came."""
+        """Compare the time of the last result with the number of ticks."""
         if self._source == "tick":
             now, count = self._bench.reference.now, len(self.ticks)
             assert now == count, f"{count} ticks, and the unit says {now}"
 
 
 class Tables:
-    """Tables of answers: entries loaded one by one into one bank while the other answers."""
+    """Tables of answers: entries are loaded one by one into one bank while the other is in use."""
 
     def __init__(self, bench: Any) -> None:
         self._bench = bench
@@ -126,14 +126,14 @@ class Tables:
         self._ready = "table" in bench.signature.members
 
     def forget(self) -> None:
-        """Start again, as the unit does at reset."""
+        """Restart, as the unit does at reset."""
         if self._ready:
-            # The contents of each bank, and the number of the bank that answers.
+            # The contents of each bank, and the number of the bank in use.
             self.banks = [self.filled(0) for _ in range(2)]
             self.answers = 0
 
     async def begin(self) -> None:
-        """Ask before there is a table, then load one; starts and ends after an edge."""
+        """Query before a table exists, then load one; starts and ends after an edge."""
         self.forget()
         bench = self._bench
         await bench.send(*[(Operation.QUERY, bench.key())] * (2 * bench.spec.classes))
@@ -141,7 +141,7 @@ class Tables:
         await self.swap()
 
     def filled(self, value: int) -> NDArray[np.int64]:
-        """Return a table of one value."""
+        """Return a table with one value in all entries."""
         return np.full(self._bench.spec.table_shape, value, np.int64)
 
     def drawn(self) -> NDArray[np.int64]:
@@ -152,7 +152,7 @@ class Tables:
         return np.array(values, np.int64).reshape(shape)
 
     async def load(self, table: NDArray[np.int64], *, share: float = 1.0) -> None:
-        """Load entries of a table, all or a share of them; starts and ends after an edge."""
+        """Load entries of a table, all or some of them; starts and ends after an edge."""
         dut = self._dut
         entry = self._bench.signature.members["table"].signature.members["payload"].shape
         for (query_class, age, phase), least in np.ndenumerate(table):
@@ -169,7 +169,7 @@ class Tables:
             dut.table__valid.value = 0
 
     async def swap(self) -> None:
-        """Have the other bank answer; starts and ends after an edge."""
+        """Swap the banks; starts and ends after an edge."""
         self._dut.swap.value = 1
         await FallingEdge(self._dut.clk)
         assert not self._dut.table__ready.value, "an entry would be taken beside a swap"

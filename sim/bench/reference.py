@@ -1,7 +1,7 @@
 """The golden model of a unit, one operation at a time.
 
 `Reference` is for units whose answers depend only on the state of the model. Other families have
-a subclass each, which `reference` selects.
+one subclass each; `reference` selects it.
 """
 
 from bisect import bisect_left
@@ -28,16 +28,16 @@ Cells = NDArray[np.int64]
 
 
 class Reference:
-    """Golden model of a unit; performs each operation at the time that unit or request says.
+    """Golden model of a unit; performs each operation at the time in its result or request.
 
     Attributes
     ----------
     spec : Specification
     golden : Filter
     now : int
-        Ticks so far; results and requests have its low bits.
+        Ticks so far; results and requests contain its low bits.
     generation : int
-        Length of generations, if it can be programmed.
+        Length of generations, if programmable.
     records : bool
         Whether `facts` are collected, which takes time.
     still : bool
@@ -45,7 +45,7 @@ class Reference:
     """
 
     FACTS: tuple[str, ...] = ()
-    """Attributes of the model that functional coverage looks at."""
+    """Attributes of the model for functional coverage."""
 
     def __init__(self, spec: Specification, signature: UnitSignature) -> None:
         self.spec: Any = spec
@@ -59,11 +59,11 @@ class Reference:
 
     @property
     def round_length(self) -> int:
-        """Insertions after which something in the unit repeats."""
+        """Insertions after which the behaviour of the unit repeats."""
         return 600
 
     def reset(self) -> None:
-        """Start again, as the unit does at reset."""
+        """Restart, as the unit does at reset."""
         self.golden: Any = self._model()
         self.now = 0
         self._secrets.clear()
@@ -72,52 +72,52 @@ class Reference:
         return from_spec(self.spec)
 
     def rekey(self, time: float, secret: int) -> None:
-        """Load a secret before the first operation that is accepted from `time` on, in ns."""
+        """Load a secret before the first operation that is accepted at `time` or later, in ns."""
         self._secrets.append((time, secret))
 
-    def perform(self, item: Item, told: Item, accepted: float) -> dict[str, int]:
-        """Perform an operation; return the fields of its result that mean something.
+    def perform(self, item: Item, given: Item, accepted: float) -> dict[str, int]:
+        """Perform an operation; return the defined fields of its result.
 
         Parameters
         ----------
         item : dict
             Fields of the request.
-        told : dict
-            Fields of the unit's own result.
+        given : dict
+            Fields of the unit's result.
         accepted : float
-            When the unit accepted the operation, in ns.
+            Time at which the unit accepted the operation, in ns.
         """
         while self._secrets and accepted >= self._secrets[0][0]:
             self.golden.rekey(self._secrets.popleft()[1])
-        if "time" in told:
-            self._pass(item, told["time"])
-        due = self._answer(item, told, accepted)
-        if "time" in told:
+        if "time" in given:
+            self._pass(item, given["time"])
+        due = self._answer(item, given, accepted)
+        if "time" in given:
             due["time"] = self.now % self._times
         return due | {"tag": item.get("tag", 0)}
 
     def _pass(self, item: Item, time: int) -> None:
-        """Let time go on to that of the result, or of the request if it carries one."""
+        """Advance time to the time of the result, or of the request if it carries a time."""
         passed = (item.get("time", time) - self.now) % self._times
-        # An earlier time of a request counts as the time that has been reached.
+        # An earlier time of a request counts as the current time.
         self.now += 0 if "time" in item and 2 * passed >= self._times else passed
 
-    def _answer(self, item: Item, told: Item, accepted: float) -> dict[str, int]:
-        """Perform an operation; return what it shows of its key."""
+    def _answer(self, item: Item, given: Item, accepted: float) -> dict[str, int]:
+        """Perform an operation; return its answer about the key."""
         known = item["operation"] in self.golden.supported
         return self._performed(item["operation"] if known else Operation.NONE, item["key"])
 
     def _performed(self, operation: int, key: int, **windows: Any) -> dict[str, int]:
-        """Perform an operation of the model; return its results but the time."""
+        """Perform an operation of the model; return its results except the time."""
         times = {"times": [self.now * self.spec.block_units]} if self._times > 1 else {}
         results = self.golden.perform([operation], self.keys([key]), **times, **windows)
         names = [name for name in self._lane.members if name in results._fields and name != "time"]
         due = {name: int(getattr(results, name)[0]) for name in names}
-        # A key that is not reported has no age, except where its cells have.
+        # A key that is not reported has no age, unless its cells have one.
         return due | {"age": max(due["age"], 0)} if "age" in due else due
 
     def keys(self, keys: Sequence[int]) -> NDArray[np.uint64]:
-        """Return integers in the form in which golden takes keys."""
+        """Return integers in the format of golden's keys."""
         words = -(-self.spec.key_bits // 64)
         mask = (1 << 64) - 1
         rows = [[key >> 64 * word & mask for word in range(words)] for key in keys]
@@ -125,7 +125,7 @@ class Reference:
         return array if words > 1 else array[:, 0]
 
     def facts(self) -> dict[str, int]:
-        """Return what functional coverage looks at, or nothing if it is not collected."""
+        """Return the facts for functional coverage, or nothing if they are not collected."""
         if not self.records:
             return {}
         return {name: int(getattr(self.golden, name)) for name in self.FACTS} | self._facts()
@@ -140,7 +140,7 @@ class Reference:
         return {name: value for name, value in counters.items() if name in members}
 
     def check_outputs(self, dut) -> None:
-        """Compare the outputs of the unit, which wrap around, with those of golden."""
+        """Compare the outputs of the unit, which wrap around, with golden's outputs."""
         for name, value in self.outputs.items():
             port = getattr(dut, name)
             found, expected = int(port.value), value % (1 << len(port))
@@ -153,22 +153,22 @@ class Reference:
 
     @property
     def _count(self) -> int:
-        """Ticks, blocks or insertions so far, as `lately.hdl.memory.map.MemoryMap.view` takes."""
+        """Ticks, blocks or insertions so far, for `lately.hdl.memory.map.MemoryMap.view`."""
         return 0
 
     @property
     def _memory(self) -> NDArray[Any]:
-        """What the memory must hold."""
+        """Expected contents of the memory."""
         memory: NDArray[Any] = self.golden.memory
         return memory
 
     def cells_of(self, keys: Sequence[int]) -> Cells:
-        """Return the cells of keys; the families that have none share no cells."""
+        """Return the cells of keys; by default, keys share no cells."""
         return np.array([keys])
 
 
 class RingReference(Reference):
-    """Ring of segments, by number or in time."""
+    """Reference of a ring of segments, by count or in time."""
 
     FACTS = ("shifts", "insertions")
 
@@ -180,7 +180,7 @@ class RingReference(Reference):
     def _model(self) -> Any:
         golden = from_spec(self.spec)
         golden.generation = self.generation
-        # The first generation has the programmed length, too.
+        # The first generation also has the programmed length.
         golden.clear()
         golden.operations = 0
         return golden
@@ -213,17 +213,17 @@ class RingReference(Reference):
 
 
 class TimingReference(Reference):
-    """Timing filter, whose clock counts ticks or insertions.
+    """Reference of a timing filter, whose clock counts ticks or insertions.
 
     Attributes
     ----------
     tables : list of ndarray
-        All tables that answered, in order; before the first one every key is reported, which the
-        first element of the list stands for.
+        All tables in the order of use. The first element stands for the time before the first
+        table, when every key is reported.
     """
 
     def reset(self) -> None:
-        """Start again, as the unit does at reset."""
+        """Restart, as the unit does at reset."""
         super().reset()
         self.tables = [np.zeros(self.spec.table_shape, np.int64)] if self._decides else []
         self._swaps: list[float] = []
@@ -236,17 +236,17 @@ class TimingReference(Reference):
 
     @property
     def block(self) -> int:
-        """Number of the present block since reset, as the unit counts them."""
+        """Number of the current block since reset, as the unit counts them."""
         if not self.spec.timed:
             return self._ended + int(self.golden.insertions // self.spec.block_units)
         return self.now
 
     def swap(self, time: float, thresholds: NDArray[np.int64]) -> None:
-        """Use a table for the operations that are accepted after a time, in ns."""
+        """Use a table for operations that are accepted after a time, in ns."""
         self.tables.append(thresholds.copy())
         self._swaps.append(time)
 
-    def _answer(self, item: Item, told: Item, accepted: float) -> dict[str, int]:
+    def _answer(self, item: Item, given: Item, accepted: float) -> dict[str, int]:
         clear = item["operation"] == Operation.CLEAR
         alone = bool(item["operation"] & OperationBit.ALONE)
         if clear:
@@ -257,7 +257,7 @@ class TimingReference(Reference):
             limit = item.get("query_class", 0)
         else:
             limit = min(item["window"], self.spec.window_blocks) * self.spec.block_units
-        # Neither a SHIFT nor an undefined operation does anything in a unit.
+        # A SHIFT or an undefined operation does nothing in a unit.
         operation = item["operation"] if clear or not alone else Operation.NONE
         due = self._performed(operation, item["key"], windows=[limit])
         return {"seen": due["seen"]} if alone else due
@@ -292,7 +292,7 @@ class TimingReference(Reference):
 
 
 class DictionaryReference(Reference):
-    """Dictionary, whose codes are sums of bits, performed one after the other."""
+    """Reference of a dictionary, whose codes are sums of bits, performed one after another."""
 
     FACTS = ("insertions", "lost", "stashed", "guaranteed_window")
 
@@ -303,15 +303,15 @@ class DictionaryReference(Reference):
 
     def _model(self) -> Any:
         golden = from_spec(self.spec)
-        # For one operation at a time an interpreter takes no longer.
+        # For single operations compiled code is not faster.
         golden.compiled = False
-        # Operations of the model beyond one for each of the unit.
+        # Operations of the model in addition to one per operation of the unit.
         self._more = 0
         return golden
 
-    def _answer(self, item: Item, told: Item, accepted: float) -> dict[str, int]:
+    def _answer(self, item: Item, given: Item, accepted: float) -> dict[str, int]:
         window = item.get("window", self.spec.window)
-        # The reference knows no window of 0, with which nothing is seen.
+        # The model has no window 0, for which no key is seen.
         windows = {"windows": [min(max(window, 1), self.spec.window)]}
         codes = steps(item["operation"]) or (Operation.NONE,)
         guaranteed, hits = self.golden.guaranteed_window, self.golden.hits
@@ -324,7 +324,7 @@ class DictionaryReference(Reference):
 
     @property
     def outputs(self) -> dict[str, int]:
-        """Counters, and the window that is guaranteed."""
+        """Counters, and the guaranteed window."""
         counters = super().outputs
         counters["operations"] -= self._more
         return counters | {"guaranteed": self.golden.guaranteed_window}
@@ -368,18 +368,18 @@ class MovingDictionaryReference(DictionaryReference):
     """Exact list of digests, for a dictionary with moves.
 
     The evicted entry depends on the timing of the unit. So a query may miss its key if the status
-    reports that the window is not guaranteed.
+    reports that the window exceeds the guaranteed window.
 
     Attributes
     ----------
     missed : int
-        Keys that were missed with such a status.
+        Keys that were missed with this status.
     unsure : int
-        Results with such a status.
+        Results with this status.
     """
 
     STASH = 256
-    """Entries of the stash of the model, so that the model gives nothing up."""
+    """Entries in the model's stash, so that the model evicts none."""
 
     def _model(self) -> Any:
         self.missed = self.unsure = self._more = 0
@@ -387,12 +387,12 @@ class MovingDictionaryReference(DictionaryReference):
         golden.compiled = False
         return golden
 
-    def _answer(self, item: Item, told: Item, accepted: float) -> dict[str, int]:
-        due = super()._answer(item, told, accepted)
-        if asks(item["operation"]) and told.get("status"):
+    def _answer(self, item: Item, given: Item, accepted: float) -> dict[str, int]:
+        due = super()._answer(item, given, accepted)
+        if asks(item["operation"]) and given.get("status"):
             self.unsure += 1
             due["status"] = 1
-            if due["seen"] and not told["seen"]:
+            if due["seen"] and not given["seen"]:
                 self.missed += 1
                 self.golden.hits -= 1
                 due |= {"seen": 0, "age": 0}
@@ -408,16 +408,16 @@ class MovingDictionaryReference(DictionaryReference):
         return {name: found[name] for name in ("operations", "insertions", "hits")}
 
     def check_outputs(self, dut) -> None:
-        """Compare counters; a unit that gave nothing up must not say that answers are unsure."""
+        """Compare counters; a unit without evictions must guarantee the whole window."""
         super().check_outputs(dut)
         self._guaranteed = int(dut.guaranteed.value)
-        # A narrow counter may have come round.
+        # A narrow counter may have wrapped.
         if not dut.lost.value and len(dut.lost) > 8:
             assert self._guaranteed == self.spec.window, f"{self._guaranteed} guaranteed, no loss"
             assert not self.unsure, f"{self.unsure} unsure results without a loss"
 
     def check_memory(self, memory: Any) -> None:
-        """Compare the entries in all cells; as many as the stash holds may be on their way."""
+        """Compare the entries in all cells; up to a stash of entries may be in no cell."""
         there = {*map(tuple, self.golden.entries_of(memory.view(self._count)).tolist())}
         due = {*map(tuple, self.golden.entries.tolist())}
         assert there <= due, f"memory differs: {len(there - due)} entries that golden has not"
@@ -437,13 +437,13 @@ def steps(code: int) -> tuple[Operation, ...]:
 
 
 def asks(code: int) -> bool:
-    """Whether an operation asks for its key."""
+    """Return whether an operation queries its key."""
     bits = OperationBit(code)
     return bool(bits & OperationBit.QUERY) and not bits & OperationBit.ALONE
 
 
 def reference(spec: Specification, signature: UnitSignature) -> Reference:
-    """Return the reference of a unit, according to its signature."""
+    """Return the reference of a unit, selected by its signature."""
     lane = signature.of_lane(signature.result, 0).members
     kind: type[Reference] = Reference
     if "oldest" in lane:

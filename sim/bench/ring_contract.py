@@ -1,4 +1,4 @@
-"""Tests of the contract of rings of one lane: windows by count and in time, and secrets."""
+"""Tests of the contract of rings with one lane: windows by count and in time, and secrets."""
 
 import itertools
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ def inserts(bench: UnitUnderTest, count: int) -> list[tuple[Operation, int]]:
     return [(CHECK, bench.key()) for _ in range(count)]
 
 
-# Generations that end by number
+# Generations that end by count
 
 
 @sentence()
@@ -59,7 +59,7 @@ async def query_of_the_shifting_operation_sees_the_old_ring(bench: UnitUnderTest
     key, window = bench.key(), bench.spec.window_generations * bench.generation
     others = [(INSERT, bench.key()) for _ in range(bench.generation - 1 + window)]
     before = others[: bench.generation - 1]
-    # The last of its generation, asked for by the operation that ends the guarantee.
+    # The last key of its generation, queried by the operation that ends the guarantee.
     await bench.send(*before, (INSERT, key), *others[len(before) :], (CHECK, key), (QUERY, key))
     await bench.settle()
     turning, after = bench.performed[-2:]
@@ -71,7 +71,7 @@ async def query_of_the_shifting_operation_sees_the_old_ring(bench: UnitUnderTest
 async def forced_shifts_wait_for_the_spare(bench: UnitUnderTest) -> None:
     for _ in range(2 * bench.spec.segments):
         await bench.send(*inserts(bench, 2), *[(SHIFT, 0)] * 3, *inserts(bench, 2))
-    # The operation after a SHIFT that waits is not taken before the SHIFT is.
+    # The operation after a SHIFT that waits is not accepted before the SHIFT is.
     waited = max(bench.driver.waits[8:])
     least, most = bench.profile.clear_cycles, bench.profile.longest_pause
     assert least <= waited <= most, f"waited {waited} cycles"
@@ -158,7 +158,7 @@ async def bursts_and_trickles(bench: UnitUnderTest) -> None:
             await passage.go_on(1)
         await passage.go_on(spec.span + 2)
         await bench.send(*inserts(bench, 2))
-        # An old generation may not turn the ring while the oldest segment counts.
+        # An old generation must not turn the ring while the oldest segment is live.
         for _ in range(spec.window_generations + 1):
             await bench.send(*inserts(bench, bench.generation))
         await bench.send(*inserts(bench, 2))
@@ -188,7 +188,7 @@ async def a_key_is_reported_for_the_whole_span(bench: UnitUnderTest) -> None:
 
 
 async def around_a_turn(bench: UnitUnderTest, end: str, age: int, distance: int) -> None:
-    """Let a tick come some cycles after, or before, the operation that turns the ring."""
+    """Send a tick some cycles after, or before, the operation that turns the ring."""
     await bench.send(*inserts(bench, 2 * bench.generation))
     await bench.passage.go_on(max(age, bench.spec.generation_span if end == "age" else 0))
     await bench.send(*inserts(bench, bench.generation - 1 if end == "number" else 0))
@@ -213,7 +213,7 @@ async def an_earlier_time_is_the_time_that_was_reached(bench: UnitUnderTest) -> 
     for time in (100, 90, 95, 101, 0, 100, 120, 119):
         bench.passage.time = time
         await bench.send(*inserts(bench, 2))
-    # A leap behind an earlier time counts from the time that was reached.
+    # A leap after an earlier time counts from the current time.
     bench.passage.time = 119 + bench.spec.span - 1
     await bench.send(*inserts(bench, 2))
 
@@ -232,7 +232,7 @@ async def shift_that_waits_keeps_its_time(bench: UnitUnderTest) -> None:
 @sentence()
 async def later_times_come_at_the_interval(bench: UnitUnderTest) -> None:
     async def later(steps: Iterable[int]) -> list[int]:
-        # The first two find places to wait in.
+        # The first two find places to wait.
         for step in steps:
             bench.passage.time += step
             await bench.send((QUERY, bench.key()))

@@ -35,18 +35,18 @@ SIMULATORS = ("verilator", "icarus")
 """Simulators that a bench runs under."""
 
 FUNCTIONAL = "functional.json"
-"""File of the functional bins that a run with coverage adds to."""
+"""File of the situations to which a run with coverage adds."""
 
 COUNTS = "verilator/coverage.dat"
-"""File of the counts of lines and toggles that a run with coverage writes."""
+"""File of line and toggle counts from a run with coverage."""
 
 COVERED_STATISTICS_BITS = 4
 """Width of a unit's counters in a run with coverage."""
 
 BENCH_TIME_BITS = 8
-"""Width of the times of units in benches: what comes round again comes soon."""
+"""Width of the times of units in benches: times repeat soon."""
 
-# A bench has few cycles: optimised code would take longer to compile than it saves.
+# A bench has few cycles, so optimised code would take longer to compile than it saves.
 _MAKE_FLAGS = "OPT_FAST=-O0 OPT_SLOW=-O0 OPT_GLOBAL=-O0"
 
 
@@ -64,7 +64,7 @@ def run_filter_bench(
     Parameters
     ----------
     spec : Specification
-        Of any family that has hardware.
+        Specification of any family with hardware.
     simulator : str
         One of `SIMULATORS`.
     directory : Path
@@ -119,19 +119,19 @@ def run_netlist_bench(
     testcase: str | None = None,
     **options: Any,
 ) -> dict[str, bool]:
-    """Run the test plan on the netlist of a unit, made of the cells of a device family.
+    """Run the test plan on the netlist of a unit in cells of a device family.
 
-    The cells are simulated with the models that yosys brings along, explicit block RAMs that have
-    none with those of `lately.sim.toolchain`. The bits of memory are compared where a variant of
-    explicit block RAMs holds them; the portable memory has no place of its own in a netlist, and
-    its bits show in the results only.
+    The cells are simulated with the models of yosys; explicit block RAMs without such models use
+    the models of `lately.sim.toolchain`. Memory bits are compared if a memory variant has explicit
+    block RAMs. The portable memory has no separate place in a netlist; its bits affect only the
+    results.
 
     Parameters
     ----------
     synthesis : sequence of str
-        yosys pass and its options, as `lately.boards.flow.devices.Device` has them.
+        yosys pass and its options, from `lately.boards.flow.devices.Device`.
     spec, simulator, directory, testcase, options
-        As `run_filter_bench`, and so are result and errors.
+        As for `run_filter_bench`, including result and errors.
     """
     run, unit = _split(options), unit_options(spec, **options)
     netlist = unit_netlist(spec, synthesis, directory=directory, **_timed(unit))
@@ -156,31 +156,31 @@ def unit_options(spec: Specification, *, ticks: str = "tick", **options: Any) ->
     ----------
     spec : Specification
     ticks : str
-        As for `lately.hdl.verilog.time_options`; units without ticks take none.
+        As for `lately.hdl.verilog.time_options`; units without ticks ignore it.
     options
-        Others.
+        Further options.
     """
     return time_options(spec, ticks=ticks, time_bits=BENCH_TIME_BITS) | options
 
 
 def planned(spec: Specification, **options: Any) -> set[str]:
-    """Return the tests of the plan that a unit has to pass; parameters as `unit_options`."""
+    """Return the tests of the plan that a unit must pass; parameters as for `unit_options`."""
     traits = Settings(spec, unit_options(spec, **options)).traits
     return {name for name, row in PLAN.items() if row.applies(traits)}
 
 
 def _split(options: dict[str, Any]) -> dict[str, Any]:
-    """Take the options of a run out of those of the unit."""
+    """Move the options of a run out of the unit's options."""
     return {name: options.pop(name, default) for name, default in (("seed", 1), ("inverted", 0))}
 
 
 def _timed(unit: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a unit as `unit_verilog` takes them, which has its own default."""
+    """Return the options of a unit for `unit_verilog`, which has another default."""
     return {"ticks": "tick", "time_bits": BENCH_TIME_BITS} | unit
 
 
 def _modules(spec: Specification, unit: dict[str, Any]) -> list[str]:
-    """Return the modules whose tests a unit has to pass."""
+    """Return the modules whose tests a unit must pass."""
     traits = Settings(spec, unit).traits
     names = (row.module for row in PLAN.values() if row.applies(traits))
     return [f"{__package__}.{name}" for name in dict.fromkeys(names)]
@@ -196,7 +196,7 @@ def _environment(
         FAMILIES: type(spec).__module__,
         "LATELY_SEED": str(seed),
         "LATELY_UNIT": json.dumps(unit),
-        # For one operation at a time, an interpreter takes no longer than compiled loops.
+        # For single operations compiled code is not faster.
         VARIABLE: "0",
     }
 
@@ -212,26 +212,26 @@ def run_bench(
     testcase: str | None = None,
     coverage: bool = False,
 ) -> dict[str, bool]:
-    """Run cocotb tests of a design; other parameters, result, errors: as `run_filter_bench`.
+    """Run cocotb tests of a design; other parameters, result and errors: as for `run_filter_bench`.
 
-    Its memories hold bits at random at first, as no reset clears them.
+    Memories have random initial contents, because no reset clears them.
 
     Parameters
     ----------
     text : str
-        Verilog, whose top module is called `lately.hdl.verilog.TOP`.
+        Verilog whose top module is `lately.hdl.verilog.TOP`.
     modules : sequence of str
-        Whose tests are run.
+        Modules whose tests are run.
     environment : dict of str to str
-        What they find in ``os.environ``, with ``LATELY_SEED``.
+        Their ``os.environ``, with ``LATELY_SEED``.
     models : sequence of Path
-        Further Verilog.
+        Further Verilog files.
     """
     directory.mkdir(parents=True, exist_ok=True)
     arguments: list[str] = []
     building: AbstractContextManager[None] = nullcontext()
     if simulator == "verilator":
-        # The runner calls Verilator by name, and it must be this one.
+        # The runner calls Verilator by name, so this Verilator must be first on PATH.
         os.environ.update(verilator_environment())
         for name in ("libs_dir", "share_dir"):
             folder = path_without_spaces(getattr(cocotb_tools.config, name))
@@ -258,7 +258,7 @@ def run_bench(
             log_file=directory / f"{simulator}-build.log",
         )
     results = directory / f"{simulator}.xml"
-    # Under pytest the runner exits when a test fails; the results say which.
+    # Under pytest the runner exits when a test fails; the results contain the failures.
     with suppress(SystemExit):
         runner.test(
             hdl_toplevel=TOP,
@@ -267,7 +267,7 @@ def run_bench(
             test_dir=directory / simulator,
             results_xml=str(results),
             plusargs=[f"+verilator+seed+{environment['LATELY_SEED']}"],
-            # All that is imported would be rewritten, which takes longer than most benches.
+            # Otherwise pytest would rewrite every import, which takes longer than most benches.
             extra_env=environment | {"COCOTB_REWRITE_ASSERTION_FILES": "*contract.py *_bench.py"},
             test_filter=testcase,
             log_file=directory / f"{simulator}.log",
@@ -276,10 +276,11 @@ def run_bench(
 
 
 def _woken(text: str) -> str:
-    """Return Verilog of which every `always @*` runs at the start, under Icarus too.
+    """Return Verilog in which every `always @*` runs at the start, under Icarus too.
 
-    yosys has each of them read a variable whose initial value is to be the event; for Icarus it
-    is none, and what has no other event keeps its unknown value. Here it changes a little later.
+    In yosys's output, the initial value of a variable is the event that starts each block. Icarus
+    sees no event, so blocks without another event keep unknown values. Here the variable changes
+    a little later.
     """
     return re.sub(
         r"(\n  reg (\\\$auto\$verilog_backend\S+) +=) 0;", r"\1 0;\n  initial #1 \2 = 1;", text
@@ -287,7 +288,7 @@ def _woken(text: str) -> str:
 
 
 def _filled(text: str, seed: str) -> str:
-    """Return Verilog whose memories begin with bits at random, not with zeros."""
+    """Return Verilog whose memories start with random bits instead of zeros."""
     draw = random.Random(seed)
 
     def contents(block: re.Match[str]) -> str:

@@ -1,7 +1,7 @@
 """Test plan: each sentence of the contract of units, with its test and its units.
 
-The plan is the file `testplan.toml`. A test of a bench is an ordinary coroutine. `sentence`
-registers it for the units that the plan names.
+The plan is the file `testplan.toml`. A test of a bench is an ordinary coroutine; `sentence`
+registers it for the units in the plan.
 """
 
 import functools
@@ -27,10 +27,10 @@ class Sentence:
     Attributes
     ----------
     test : str
-        Name of its test in the module `module` of this package.
+        Name of the sentence's test in the module `module` of this package.
     text : str
     families : tuple of str
-        Units that it applies to, each as a comma-separated list of traits; or "all".
+        Units of the sentence, each as a comma-separated list of traits; or "all".
     """
 
     module: str
@@ -39,7 +39,7 @@ class Sentence:
     families: tuple[str, ...]
 
     def applies(self, traits: frozenset[str]) -> bool:
-        """Whether a unit with these traits has to pass the test."""
+        """Return whether a unit with these traits must pass the test."""
         return any(
             family == "all" or traits.issuperset(family.split(", ")) for family in self.families
         )
@@ -59,9 +59,9 @@ PLAN = _read()
 
 
 def sentence(**parameters: Any) -> Callable[[Callable[..., Awaitable[None]]], Any]:
-    """Register a test of the plan, if it applies to the unit that the environment names.
+    """Register a test of the plan, if its sentence applies to the unit in the environment.
 
-    The test gets a unit out of reset, and everything is compared at its end.
+    The test receives a unit after reset; everything is compared at the end.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def _settings() -> Settings:
 async def check(
     function: Callable[..., Awaitable[None]], dut, settings: Settings, **values: Any
 ) -> None:
-    """Run a test on a unit, and compare everything at its end."""
+    """Run a test on a unit, and compare everything at the end."""
     bench = await UnitUnderTest.start(dut, settings)
     await function(bench, **values)
     await bench.finish()

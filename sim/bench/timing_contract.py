@@ -101,7 +101,7 @@ async def answers_are_those_of_the_table(bench: UnitUnderTest, into: float) -> N
     bench.passage.flow()
     bench.monitor.stalls = Stalls(into, bench.settings.seed + 1)
     choose = bench.random.choice
-    # In time, most cells must grow old.
+    # For windows in time, most cells must become old.
     codes = (0, *[1] * 40, 2, 3) if bench.settings.ticks else (0, 1, 1, 2, 2, *[3] * 6)
     alone = (*[3] * 8, SHIFT, *[CLEAR] * 3, 6, 7)
     count = 1600 if bench.settings.ticks else 700
@@ -121,7 +121,7 @@ async def answers_are_those_of_the_table(bench: UnitUnderTest, into: float) -> N
 async def swap_between_any_two_operations(bench: UnitUnderTest) -> None:
     key = apart(bench)[0]
     for answer in (0, 1):
-        # To the first table all keys are reported, and to the other none.
+        # The first table reports all keys, and the other table none.
         await bench.tables.load(bench.tables.filled(answer * (bench.spec.hashes + 1)))
         await bench.tables.swap()
     for distance in range(12):
@@ -141,6 +141,6 @@ async def no_entry_is_taken_while_its_bank_is_asked(bench: UnitUnderTest) -> Non
         sending = cocotb.start_soon(bench.send(*items))
         await ClockCycles(bench.dut.clk, 20)
         await bench.tables.swap()
-        # At once into the bank that answers the operations under way.
+        # Immediately into the bank that operations in flight use.
         await bench.tables.load(bench.tables.drawn())
         await sending

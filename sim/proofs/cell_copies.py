@@ -1,4 +1,4 @@
-"""What is proven of cells in three copies, whatever one of them gives, and while that is mended."""
+"""Proofs of cells in three copies, of which one is wrong, before and during its repair."""
 
 from amaranth.hdl._ast import AnySeq
 
@@ -9,18 +9,18 @@ from .harness import Unreliable, one_lies
 from .timing import PartAnswers, RestAnswers, UndefinedCells
 
 MENDED = "a copy is written while the cell is read"
-"""State that must not be out of reach."""
+"""State that must be reachable."""
 
 
 class UnreliableCells(Unreliable, UndefinedCells):
-    """A memory of cells that answers anything at all while it lies."""
+    """A memory of cells that returns arbitrary words while it is wrong."""
 
     def _read(self, m, read, write):
         return self.told(super()._read(m, read, write))
 
 
 def watch(harness, m, memory):
-    """Have one of the copies lie, whichever, and see that it is written.
+    """Make any one of the copies wrong, and require that it is written.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class CopiedPart(PartAnswers):
 
 
 class CopiedRest(RestAnswers):
-    """A part that is swept in free clocks, with cells in three copies."""
+    """A part with a sweep in idle cycles, and cells in three copies."""
 
     PROTECT = "tmr"
     MEMORY = UnreliableCells
@@ -61,7 +61,7 @@ class CopiedColumn(ColumnAnswers):
     MEMORY = UnreliableCells
 
     def _inserts(self):
-        # Not always: otherwise no entry is within the window for as long as the sweep takes.
+        # Not always: otherwise no entry stays in the window for the duration of the sweep.
         return AnySeq(1)
 
     def build(self, m):
@@ -83,9 +83,9 @@ class CopiedRing(ring_exchanges.ExchangeAnswers):
 PROOFS = tuple(
     Proof(
         name=f"{name}, one copy wrong",
-        statement=f"An operation is told exactly what that of *{name}* is, with cells in three "
-        "copies, one of which, whichever, gives anything in any clock, and while the sweep writes "
-        "that anew.",
+        statement=f"Operations get exactly the answers of *{name}*, with cells in three copies, "
+        "any one of which returns arbitrary words in every cycle, also while the sweep rewrites "
+        "that copy.",
         design=f"{design} in three copies",
         build=build,
         method=Bounded(depth),
@@ -93,9 +93,9 @@ PROOFS = tuple(
     )
     for name, design, build, depth in (
         ("ages of cells", "part of 2 cells of 3 bits", CopiedPart, 34),
-        ("ages of cells, swept in free clocks", "part of 2 cells of 3 bits", CopiedRest, 40),
+        ("ages of cells, swept in idle cycles", "part of 2 cells of 3 bits", CopiedRest, 40),
         ("column of a dictionary", "column of 2 cells", CopiedColumn, 26),
         ("column of a ring", "column of 2 cells", CopiedRing, 28),
     )
 )
-"""Of cells in three copies."""
+"""Proofs of cells in three copies."""

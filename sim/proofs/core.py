@@ -1,10 +1,10 @@
-"""What is proven of the pipeline as a whole: an inserted key is reported until its time is over."""
+"""Proofs of whole pipelines: an inserted key is reported until its window ends."""
 
 from functools import partial
 
 from amaranth.hdl import Assume, Cat, Module, Mux, Signal
 
-# There are no public names for values that are arbitrary, once and for all or in every clock.
+# Arbitrary values, constant or not, have no public names.
 from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -27,12 +27,12 @@ from .harness import Harness, Rules
 
 
 class AnyHash(wiring.Component):
-    """Any hash at all: one key has steady addresses, all others have new ones in every cycle.
+    """Any hash: one key has constant addresses, all others have new ones in every cycle.
 
     Members
     -------
     key : In(key_bits)
-        0 for the one key.
+        0 is the one key.
     addresses : Out(Addresses)
     own : Out(Addresses)
         Addresses of the one key.
@@ -58,9 +58,9 @@ class AnyHash(wiring.Component):
 
 
 class TrackedMemory(SegmentMemory):
-    """One bit of a memory; what it says of all others is arbitrary.
+    """One tracked bit of a memory; all other bits are arbitrary.
 
-    Every memory that is as `SegmentAnswers` shows is one of those that this stands for.
+    It represents every memory that satisfies `SegmentAnswers`.
     """
 
     def __init__(self, **parameters):
@@ -70,7 +70,7 @@ class TrackedMemory(SegmentMemory):
         self.found = Signal()
 
     def find(self, m):
-        """Return what the bit is before the clears and writes of a clock."""
+        """Return the bit before the clears and writes of a cycle."""
         return self.held
 
     def elaborate(self, platform):
@@ -97,7 +97,7 @@ class TrackingCore(FilterCore):
     ----------
     spec : FilterSpec
     key_hash, memory : callable
-        Build what stands for the hash and the memories.
+        Build the replacements of the hash and the memories.
     ring, detector : callable
         Build these parts.
     """
@@ -123,22 +123,22 @@ class TrackingCore(FilterCore):
         )
 
     def holds(self, segment):
-        """Whether a segment holds the one key."""
+        """Return whether a segment holds the one key."""
         return Cat(memory.found for memory in self.store.memories[segment]).all()
 
     def reads(self, segment):
-        """Whether a segment is asked for the one key."""
+        """Return whether a segment is read for the one key."""
         return Cat(memory.address == memory.cell for memory in self.store.memories[segment]).all()
 
     @property
     def sweep(self):
-        """Segments that are written and swept, and where: what the ring tells the memories."""
+        """Segments that are written and swept, and the address: inputs of the memories."""
         ring = self.store.ring
         return ring.set, ring.clear_segments, ring.clear_address
 
     @property
     def matches(self):
-        """Flags that the detector of runs gets, youngest segment first."""
+        """Flags for the detector of runs, youngest segment first."""
         return self.detector.matches
 
     @property
@@ -164,17 +164,17 @@ class TrackingCore(FilterCore):
 
 
 class GuaranteeOfCore(Harness):
-    """A key that was inserted is reported while it is not older than the window, in generations.
+    """An inserted key is reported while its age does not exceed the window, in generations.
 
-    Whatever comes beside it, and however the ring turns, as long as the
-    control flags keep the rules of the ring, which `SpareInTime` shows that they do.
+    This holds for any other keys and any turns of the ring, if the control flags follow the rules
+    of the ring. `SpareInTime` proves that they do.
 
     Parameters
     ----------
     spec : FilterSpec
     strengthen : bool
-        Whether to require also what the proof goes by: where the key is held,
-        what is swept, what matches. Without, what is required is no more than the promise.
+        Whether to require the inductive invariants as well: cells of the key,
+        swept segments, and matches. Otherwise only the guarantee is required.
     core : callable
         Builds the pipeline.
     """
@@ -213,16 +213,16 @@ class GuaranteeOfCore(Harness):
         oldest = delayed(m, age == window, latency, "oldest")
         self.require(~asked | core.verdict.seen)
         self.at_end = asked & oldest
-        self.reach("a key at the end of its window is asked for", self.at_end)
+        self.reach("a key at the end of its window is queried", self.at_end)
         if self._strengthens:
             holds = self._strengthen(m, own, known, age, asks)
             self._strengthen_sweep(m, rules.left, holds)
 
     def _strengthen(self, m, own, known, age, asks):
-        """State why it holds: which segments hold the key, and that they match."""
+        """State the invariants: the segments that hold the key, and their matches."""
         core, control, spec = self._core, self.control, self._spec
         segments, run = spec.segments, spec.run
-        # Physical segments, the youngest marked; the base counts down.
+        # Physical segments, one-hot youngest; the base counts down.
         youngest = Signal(segments, init=1)
         after = Signal(segments)
         m.d.comb += after.eq(Mux(control.shift, youngest.rotate_right(1), youngest))
@@ -261,12 +261,12 @@ class GuaranteeOfCore(Harness):
         return holds
 
     def _strengthen_sweep(self, m, left, holds):
-        """State when and where memories are swept: as the rules count, and away from the key."""
+        """State when and where memories are swept: according to the rules, and not at the key."""
         written, swept, address = self._core.sweep
         late = delayed(m, left, self._core.selected, "left")
         self.require((late != 0) == swept.any())
         self.require((late == 0) | (address == RingProfile.of(self._spec).clear_cycles - late))
-        # From a CLEAR to its sweep the sweep before it, if any, goes on somewhere else.
+        # From a CLEAR to its sweep, an earlier sweep may continue at another address.
         still = delayed(m, holds, self._core.selected - 1, "still")
         kept = still & delayed(m, still, 1, "kept")
         self.require((swept & (written | kept)) == 0)
@@ -290,12 +290,12 @@ _SPECS = {
 PROOFS = tuple(
     Proof(
         name=f"guarantee, {name}",
-        statement="A query reports a key that was inserted, for all of the l (APBF) or r (GEBF) "
-        "shifts after its last insertion.",
+        statement="A query reports an inserted key during all of the l (APBF) or r (GEBF) shifts "
+        "after its last insertion.",
         design=f"pipeline without its hash, {name}; any hash, a bit of each memory tracked",
         build=partial(GuaranteeOfCore, spec=spec),
         method=Unbounded(),
-        goals={"a key at the end of its window is asked for": 80},
+        goals={"a key at the end of its window is queried": 80},
     )
     for name, spec in _SPECS.items()
 )

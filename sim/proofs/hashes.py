@@ -1,7 +1,7 @@
-"""What is proven of the hash: for every key, the hardware computes what the golden model does.
+"""Proofs of the hash: for every key, the hardware computes the same as the golden model.
 
-The scalar golden model itself is run, on symbols in place of integers, and what it does to them
-becomes a circuit.
+The scalar golden model itself is run with symbols instead of integers; its operations on the
+symbols build a circuit.
 """
 
 from dataclasses import replace
@@ -21,7 +21,7 @@ from .harness import Harness
 
 
 class Symbol:
-    """Integer that is at least 0, and that a circuit computes.
+    """Nonnegative integer that a circuit computes.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Symbol:
 
 
 class HashIsGolden(Harness):
-    """The addresses of any key in any clock, against those that the golden model computes."""
+    """The addresses of any key in any cycle, against the addresses of the golden model."""
 
     def __init__(self, *, spec, goal=None):
         self._spec = spec
@@ -112,11 +112,11 @@ _SPECS = {
 PROOFS = tuple(
     Proof(
         name=f"hash, {name}",
-        statement="For every key, the addresses are those of the golden model.",
+        statement="For every key, the addresses equal the golden model's.",
         design=f"keys to addresses, {name}",
         build=partial(HashIsGolden, spec=spec),
         method=Unrolled(hash_latency(spec.key_bits) + 1),
     )
     for name, spec in _SPECS.items()
 )
-"""What is proven here."""
+"""Proofs of the hash."""

@@ -1,4 +1,4 @@
-"""What is proven of several lanes: each shard gets its entries, and turns where all others do."""
+"""Proofs of several lanes: each shard gets its entries, and all shards turn together."""
 
 from amaranth.hdl import Assume, Cat, Mux, Signal
 from amaranth.hdl._ast import AnyConst
@@ -15,19 +15,19 @@ from .results import ordinal
 _LANES, _SHARDS, _SLOTS, _DEPTH = 2, 3, 4, 4
 
 
-# Few places, which come again soon.
+# Few places, which are soon reused.
 _SMALL = {"PLACES": 10}
 
 
 class Shares(Harness):
-    """A distributor; one beat in sixteen is followed to one shard, whichever they are.
+    """A distributor; any beat in sixteen is followed to any one shard.
 
-    States come while those of fewer than `depth` are inside, beats after their states or with
-    them, and shards take entries that they have.
+    States arrive while the states of fewer than `depth` beats are inside, beats arrive with their
+    states or later, and shards take entries that they have.
     """
 
     PATIENCE = 5
-    """Clocks for which a beat waits at most while all shards are empty."""
+    """Maximum cycles that a beat waits while all shards are empty."""
 
     def __init__(self, *, distributor=Distributor, goal=None):
         small = type("SmallDistributor", (distributor,), _SMALL)
@@ -51,7 +51,7 @@ class Shares(Harness):
             held = Signal(range(2 * part.PLACES), name=f"held{shard}")
             m.d.sync += held.eq(held + part.valid[shard] - part.taken[shard])
             m.d.comb += Assume(~part.taken[shard] | (held != 0))
-            # One place is that of the entry that is taken apart.
+            # One place is the entry that is being split.
             self.require(held < part.PLACES)
             empty.append(held == 0)
             if shard == 0:
@@ -61,10 +61,10 @@ class Shares(Harness):
         waits = (inside != 0) & empty[0] & empty[1] & empty[2] & ~part.left
         m.d.sync += idle.eq(Mux(waits, idle + 1, 0))
         self.require(idle <= self.PATIENCE)
-        self.reach("all places for beats are taken", inside == part.depth)
+        self.reach("all places for beats are in use", inside == part.depth)
 
     def _follow(self, m, shard):
-        """Require that the entries of one shard are those that the beats have for it."""
+        """Require that the entries of one shard are the entries of the beats for this shard."""
         part = self._distributor
         own = Signal(4, name=f"own{shard}")
         m.d.comb += own.eq(AnyConst(len(own)))
@@ -76,7 +76,7 @@ class Shares(Harness):
         state = Signal(name=f"state{shard}")
         with m.If(part.hashed & (hashed == own)):
             m.d.sync += state.eq(part.states[0])
-        # Whether the beat that is followed has an entry, which one, and what of it.
+        # Whether the followed beat has an entry, its number, and its content.
         present = Signal(name=f"present{shard}")
         number = Signal.like(came, name=f"number{shard}")
         given = Signal(share.slot.shape().width + 2, name=f"given{shard}")
@@ -97,7 +97,7 @@ class Shares(Harness):
 
 
 def _told(entry, items):
-    """Return what of an entry is followed: its beat, whether it waits, the first lane's item."""
+    """Return the followed part of an entry: its beat, whether it waits, the first lane's item."""
     return Cat(items[0], entry.waits, entry.slot)
 
 
@@ -125,22 +125,22 @@ class Turns(Harness):
 PROOFS = (
     Proof(
         name="shares of shards",
-        statement="A shard gets the entries of the beats that have some for it, each once and in "
-        "their order, with the states of their lanes, and never more than it has places for; a "
-        "beat does not wait where all shards are empty.",
+        statement="A shard gets the entries of the beats for it, each once and in order, with the "
+        "states of their lanes, and never more than it has places. A beat does not wait while all "
+        "shards are empty.",
         design="distributor, 3 shards, 4 places for beats, 10 for entries",
         build=Shares,
         method=Bounded(19),
-        goals={"a shard is full": 20, "all places for beats are taken": 20},
+        goals={"a shard is full": 20, "all places for beats are in use": 20},
     ),
     Proof(
         name="turns of shards",
-        statement="A beat for which the ring turns or is cleared gives every shard an entry, so "
-        "that all turn at the same place of the order, and for one lane at most.",
+        statement="A beat that turns or clears the ring gives every shard an entry, for at most "
+        "one lane, so that all shards turn at the same position in the sequence.",
         design="dispatcher, 2 lanes, 3 shards",
         build=Turns,
         method=Induction(24),
         goals={"an insertion turns the ring": 30},
     ),
 )
-"""What is proven of units of several lanes."""
+"""Proofs of units with several lanes."""

@@ -1,10 +1,10 @@
-"""What is proven of re-keying: a new secret makes the hardware forget no key of the window."""
+"""Proofs of re-keying: a new secret makes the hardware forget no key of the window."""
 
 from functools import partial
 
 from amaranth.hdl import Array, Assume, Cat, Module, Mux, Signal
 
-# There are no public names for values that are arbitrary, once and for all or in every clock.
+# Arbitrary values, constant or not, have no public names.
 from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib.wiring import In
 
@@ -19,15 +19,15 @@ from .formal import Bounded, Proof
 
 
 class AnyKeyedHash(AnyHash):
-    """Any hash under a secret: one key has the indices of the secret, if that keeps still.
+    """Any hash under a secret: one key has the indices of the secret, if the secret is stable.
 
-    It must from `SipHash.SETTLE` clocks before the key to `SipHash.HOLD` clocks after it. Secrets
-    of the same two lowest bits have the same indices.
+    The secret must be stable from `SipHash.SETTLE` cycles before the key to `SipHash.HOLD` cycles
+    after it. Secrets with the same two low bits have the same indices.
 
     Members
     -------
     key : In(key_bits)
-        0 for the one key.
+        0 is the one key.
     secret : In(128)
     """
 
@@ -40,7 +40,7 @@ class AnyKeyedHash(AnyHash):
         m = Module()
         secret = self.secret[:2]
         last = delayed(m, secret, 1, "last")
-        # After a reset the unit clears for longer than a secret takes to settle.
+        # After a reset the unit clears for longer than a secret needs to settle.
         same = Signal(SipHash.SETTLE + SipHash.HOLD, init=-1)
         m.d.sync += same.eq(Cat(secret == last, same))
         steady = delayed(m, self.key == 0, self.latency, "own") & same.all()
@@ -55,7 +55,7 @@ class AnyKeyedHash(AnyHash):
 
 
 class MovingMemory(TrackedMemory):
-    """One bit of a memory, of an address that changes; what is there then is arbitrary."""
+    """One tracked bit of a memory, at an address that changes; after a change it is arbitrary."""
 
     def find(self, m):
         moved = self.cell != delayed(m, self.cell, 1, "cell")
@@ -63,7 +63,7 @@ class MovingMemory(TrackedMemory):
 
 
 class RekeyingCore(TrackingCore):
-    """The pipeline of a filter with re-keying, for one key whose cells go by the secret."""
+    """The pipeline of a filter with re-keying, for one key whose cells depend on the secret."""
 
     def __init__(self, *, spec):
         super().__init__(spec=spec, key_hash=AnyKeyedHash, memory=MovingMemory)
@@ -77,7 +77,7 @@ class RekeyingCore(TrackingCore):
 
 
 class RekeyingGuarantee(GuaranteeOfCore):
-    """`GuaranteeOfCore` with secrets that come whenever `Secrets` takes one."""
+    """`GuaranteeOfCore` with secrets at any time at which `Secrets` accepts one."""
 
     def __init__(self, *, spec, core=RekeyingCore, secrets=Secrets, **others):
         super().__init__(spec=spec, core=core, **others)
@@ -100,7 +100,7 @@ class RekeyingGuarantee(GuaranteeOfCore):
             Assume(control.adopt == delayed(m, secrets.adopt, 1, "adopt")),
         ]
         super().build(m)
-        # A new secret came since the key did.
+        # A new secret arrived after the key.
         newer = Signal()
         own = delayed(m, self.own, CONTROL_LAG, "owns")
         with m.If(control.adopt & control.shift):
@@ -108,14 +108,14 @@ class RekeyingGuarantee(GuaranteeOfCore):
         with m.If(control.clear | (control.insert & own)):
             m.d.sync += newer.eq(0)
         there = delayed(m, newer, core.latency - CONTROL_LAG, "newer")
-        self.reach("a key of an older secret is asked for", self.at_end & there)
+        self.reach("a key of an older secret is queried", self.at_end & there)
 
 
 PROOFS = (
     Proof(
         name="guarantee with re-keying",
-        statement="A query reports a key that was inserted, for all of the l shifts after its last "
-        "insertion, whatever new secrets are offered. Two turns of the ring take 24 clocks.",
+        statement="A query reports an inserted key during all of the l shifts after its last "
+        "insertion, for any new secrets. Two turns of the ring take 24 cycles.",
         design="pipelines without their hash and the secrets, APBF, k = 2, l = 1, slices of 4 "
         "bits; any hash, a bit of each memory tracked",
         build=partial(
@@ -134,9 +134,9 @@ PROOFS = (
         ),
         method=Bounded(52),
         goals={
-            "a key at the end of its window is asked for": 52,
-            "a key of an older secret is asked for": 52,
+            "a key at the end of its window is queried": 52,
+            "a key of an older secret is queried": 52,
         },
     ),
 )
-"""Of re-keying."""
+"""Proofs of re-keying."""

@@ -1,10 +1,10 @@
-"""What is proven of the results: none is lost, doubled, or out of its turn."""
+"""Proofs of the results: none is lost, duplicated, or out of order."""
 
 from functools import partial
 
 from amaranth.hdl import Assume, Cat, Const, Module, Mux, Signal, Value
 
-# There are no public names for values that are arbitrary, once and for all or in every clock.
+# Arbitrary values, constant or not, have no public names.
 from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib import wiring
 
@@ -21,7 +21,7 @@ from .harness import Harness, elaborated, opened, within
 
 
 def ordinal(m, event, modulus, name):
-    """Return the number of events before this clock, modulo a power of two."""
+    """Return the number of events before this cycle, modulo a power of two."""
     count = Signal(range(modulus), name=name)
     m.d.sync += count.eq(count + event)
     return count
@@ -33,16 +33,16 @@ def ahead(first, second):
 
 
 def kept_while_waiting(m, o):
-    """Return whether what waits at a stream still waits, unchanged."""
+    """Return whether a waiting transfer of a stream still waits, unchanged."""
     payload = Value.cast(o.payload)
     waits = delayed(m, o.valid & ~o.ready, 1, "waits")
     return ~waits | (o.valid & (payload == delayed(m, payload, 1, "before")))
 
 
 class Order:
-    """Results of a queue, one in twice its depth of which is followed, starting with any one.
+    """Results of a queue; any one in twice its depth is followed.
 
-    Ordinals are modulo twice the depth, which tells a full queue from an empty one.
+    Ordinals are modulo twice the depth, to distinguish a full queue from an empty one.
 
     Parameters
     ----------
@@ -51,18 +51,18 @@ class Order:
     queue : ResultQueue
         Not elaborated yet.
     depth : int
-        As the queue has it.
+        Depth of the queue.
 
     Attributes
     ----------
     own : Signal
-        Ordinal of those that are followed.
+        Ordinal of the followed results.
     tags, verdicts, loads, results : Value
-        How many came in, left the memories, and went out.
+        Number that entered, left the memories, and left the queue.
     verdict, tag : Signal
-        What last came with that ordinal.
+        Last verdict and tag with this ordinal.
     came : Signal
-        Whether such a verdict comes.
+        Whether such a verdict arrives.
     """
 
     def __init__(self, m, queue, *, depth):
@@ -80,7 +80,7 @@ class Order:
         self.tags = ordinal(m, queue.tag_valid, 2 * depth, "tags")
         self.verdicts = ordinal(m, queue.valid_next, 2 * depth, "verdicts")
         self.results = ordinal(m, queue.o.valid & queue.o.ready, 2 * depth, "results")
-        # The output has one that left the memories.
+        # The output holds one that left the memories.
         self.loads = (self.results + queue.o.valid)[: len(self.results)]
         self.came = delayed(m, queue.valid_next & self.is_own(self.verdicts), 1, "came")
         with m.If(queue.tag_valid & self.is_own(self.tags)):
@@ -89,15 +89,15 @@ class Order:
             m.d.sync += self.verdict.eq(queue.verdict)
 
     def is_own(self, number):
-        """Return whether what has this ordinal is followed."""
+        """Return whether the result with this ordinal is followed."""
         return number[: len(self.own)] == self.own
 
     def between(self, first, end):
-        """Return whether one from `first` on, and before `end`, is followed."""
+        """Return whether an ordinal from `first` and before `end` is followed."""
         return ahead(self.own, first) < ahead(end, first)
 
     def rules(self, places):
-        """Return what whoever writes has to keep."""
+        """Return the rules for the component that writes."""
         queue = self._queue
         return [
             ~queue.tag_valid | (ahead(self.tags, self.results) < places),
@@ -105,7 +105,7 @@ class Order:
         ]
 
     def contract(self, m):
-        """Return what is promised for it."""
+        """Return the guarantee for the followed results."""
         o = self._queue.o
         waiting = self.verdicts != self.results
         patience = ResultQueue.LATENCY - 1
@@ -119,7 +119,7 @@ class Order:
         ]
 
     def invariants(self, m, inner):
-        """Return what holds inside, whose signals are `inner`."""
+        """Return the invariants of the queue, whose signals are `inner`."""
         tags, verdicts, loads, results = self.tags, self.verdicts, self.loads, self.results
         stored = delayed(m, verdicts, 1, "stored_verdicts")
         waiting = delayed(m, ahead(verdicts, loads), 1, "waiting")
@@ -145,7 +145,7 @@ class Order:
 class QueueOrder(Harness):
     """A result queue alone.
 
-    Tags come while fewer than `places` results are under way, each verdict with its tag or later.
+    Tags arrive while fewer than `places` results are in flight, each verdict with its tag or later.
     """
 
     def __init__(self, *, depth, queue=ResultQueue, places=None, inside=True, goal=None):
@@ -166,13 +166,13 @@ class QueueOrder(Harness):
         o = queue.o
         waiting = ahead(order.verdicts, order.results)
         self.reach("the queue is full", (waiting == self._depth) & o.valid)
-        self.reach("one is taken as one comes", o.valid & o.ready & queue.valid_next)
-        # The ordinal of the first one that comes to a place again.
+        self.reach("a result leaves as another arrives", o.valid & o.ready & queue.valid_next)
+        # The ordinal of the first result in a reused place.
         self.reach("a place is read again", o.valid & (order.results == self._depth))
 
 
 class StandInCore(wiring.Component):
-    """Stands in for a core in a unit: the low bit of the key decides whether it is found.
+    """Replacement of a core in a unit: the low bit of the key decides whether it is found.
 
     `clean` is arbitrary.
     """
@@ -197,7 +197,7 @@ class StandInCore(wiring.Component):
 
 
 class SmallUnit(Unit):
-    """A unit with a stand-in for its core, and few places for results."""
+    """A unit with a replacement of its core, and few places for results."""
 
     def __init__(self, *, depth):
         spec = APBFSpec(k=1, l=1, slice_bits=4, clear=2, generation=40, key_bits=2)
@@ -207,7 +207,7 @@ class SmallUnit(Unit):
 
 
 class UnitHarness(Harness):
-    """A small unit, whatever comes and whenever results are taken."""
+    """A small unit with any operations and any receiver."""
 
     def __init__(self, *, depth, unit=SmallUnit, inside=True, goal=None):
         self._depth = depth
@@ -216,7 +216,7 @@ class UnitHarness(Harness):
         super().__init__(part=self._unit, goal=goal)
 
     def open_unit(self, m):
-        """Put the unit into `m`; return the order of its results, and its signals by path."""
+        """Add the unit to `m`; return the order of its results, and its signals by path."""
         unit = self._unit
         order = Order(m, elaborated(unit).submodules.queue, depth=self._depth)
         m.submodules.unit, inner = opened(unit)
@@ -225,15 +225,15 @@ class UnitHarness(Harness):
         return order, inner
 
     def places_are_counted(self, inner):
-        """Return whether the unit counts its places right."""
+        """Return whether the unit counts its places correctly."""
         counted = inner["places"] + inner["change"] + inner["left"] - inner["accepted"]
         return counted == self._depth - 1 - self._unit.LAG - self.under_way
 
 
 class UnitPlaces(UnitHarness):
-    """How many operations a unit lets in.
+    """The number of operations that a unit accepts.
 
-    That no result comes of nothing is assumed here, and proven of `UnitOrder`.
+    The assumption that every result has an operation is proven by `UnitOrder`.
     """
 
     def build(self, m):
@@ -248,9 +248,9 @@ class UnitPlaces(UnitHarness):
         if self._inside:
             self.require(self.places_are_counted(inner))
             self.require(~inner["front.gate.ready"] | ~inner["front.gate.closed"])
-        self.reach("all places but the spare one are taken", self.under_way == self._depth - 1)
+        self.reach("all places except the spare are in use", self.under_way == self._depth - 1)
         self.reach(
-            "the gate is open but for want of room",
+            "only missing room closes the gate",
             ~inner["room"]
             & ~inner["front.gate.closed"]
             & ~inner["front.schedule.one_at_a_time"]
@@ -259,9 +259,9 @@ class UnitPlaces(UnitHarness):
 
 
 class UnitOrder(UnitHarness):
-    """Results of a unit, of which an arbitrary one is followed from the operation on.
+    """Results of a unit, of which an arbitrary one is followed from its operation.
 
-    With `pauses`, also for how long the input is closed.
+    With `pauses`, also the time for which the input is closed.
     """
 
     def __init__(self, *, pauses=False, **options):
@@ -298,15 +298,15 @@ class UnitOrder(UnitHarness):
         results_wait = o.valid & ~o.ready
         held = inner["front.gate.serializer.held"] & ~inner["front.gate.serializer.silent"]
         full = (self.under_way == self._depth - 1) & (order.verdicts == entered)
-        self.reach("results are in all places but the spare one", results_wait & full)
-        self.reach("results wait, and the gate for room", results_wait & ~inner["room"])
+        self.reach("results are in all places except the spare", results_wait & full)
+        self.reach("results wait, and the gate waits for room", results_wait & ~inner["room"])
         self.reach("an operation is held while results wait", results_wait & held)
-        self.reach("one is taken as one enters", o.valid & o.ready & i.valid & i.ready)
+        self.reach("a result leaves as an operation enters", o.valid & o.ready & i.valid & i.ready)
         if self._inside:
             self._require_inside(m, order, inner, verdict, tag)
 
     def _require_inside(self, m, order, inner, verdict, tag):
-        """Require what the contract follows from."""
+        """Require the invariants that imply the contract."""
         front = within(inner, "front")
         self.require(
             *order.rules(self._depth),
@@ -318,7 +318,7 @@ class UnitOrder(UnitHarness):
         )
 
     def _gate(self, front):
-        """Return what holds where operations are accepted, and of the one that is held."""
+        """Return the invariants of the gate, and of the operation that it holds."""
         gate = within(front, "gate")
         serializer = within(gate, "serializer")
         held, silent, go = serializer["held"], serializer["silent"], serializer["go"]
@@ -366,38 +366,38 @@ class UnitOrder(UnitHarness):
 
 
 _IN_ORDER = (
-    "The n-th result is {first}. It waits unchanged until it is taken. No result comes of nothing, "
-    f"and while one is due from the queue, the output is empty for {ResultQueue.LATENCY - 1} "
-    "clocks running at most."
+    "The n-th result is {first}. It stays unchanged until it is taken. Every result has an "
+    f"operation. While a result is due, the output is empty for at most {ResultQueue.LATENCY - 1} "
+    "consecutive cycles."
 )
 _ROOM = (
-    "There are never more operations under way than places. The gate has room exactly while, three "
-    "clocks ago, so few were under way that all that may still come find a place."
+    "Operations in flight never exceed the places. The gate has room exactly if, three cycles ago, "
+    "the operations in flight left places for all that may still enter."
 )
 
-# States that are reached where there are few places: what is built, in how many clocks.
+# States that are reached with few places: the design, and the number of cycles.
 _GOALS = {
     "result queue": (
         "8 places",
         partial(QueueOrder, depth=8),
         30,
-        ("the queue is full", "one is taken as one comes", "a place is read again"),
+        ("the queue is full", "a result leaves as another arrives", "a place is read again"),
     ),
     "places": (
         "16 places",
         partial(UnitPlaces, depth=16),
         80,
-        ("all places but the spare one are taken", "the gate is open but for want of room"),
+        ("all places except the spare are in use", "only missing room closes the gate"),
     ),
     "unit": (
         "8 places",
         partial(UnitOrder, depth=8),
         80,
         (
-            "results are in all places but the spare one",
-            "results wait, and the gate for room",
+            "results are in all places except the spare",
+            "results wait, and the gate waits for room",
             "an operation is held while results wait",
-            "one is taken as one enters",
+            "a result leaves as an operation enters",
         ),
     ),
 }
@@ -414,32 +414,32 @@ PROOFS = (
     Proof(
         name="places",
         statement=_ROOM,
-        design="stand-in core, 32 places",
+        design="replacement core, 32 places",
         build=partial(UnitPlaces, depth=32),
         method=Induction(6),
     ),
     Proof(
         name="unit",
         statement=_IN_ORDER.format(
-            first="that of the n-th operation that was accepted, with its tag and the verdict "
+            first="the result of the n-th accepted operation, with its tag and the verdict "
             "of its key"
         ),
-        design="stand-in core, 32 places",
+        design="replacement core, 32 places",
         build=partial(UnitOrder, depth=32),
         method=Induction(6),
     ),
     Proof(
         name="pauses",
-        statement="From its first opening after reset on, the input is closed for at most "
-        "`longest_pause` clocks running while results are taken and the spare is clean in time.",
-        design="stand-in core, 8 places",
+        statement="After its first opening after reset, the input is closed for at most "
+        "`longest_pause` consecutive cycles, if results are taken and the spare is clean in time.",
+        design="replacement core, 8 places",
         build=partial(UnitOrder, depth=8, pauses=True),
         method=Induction(27),
     ),
     *(
         Proof(
             name=f"{name}: {goal}",
-            statement=f"It can be that {goal}.",
+            statement=f"Reachable: {goal}.",
             design=design,
             build=partial(build, goal=goal),
             method=Reachable(clocks),
@@ -448,4 +448,4 @@ PROOFS = (
         for goal in goals
     ),
 )
-"""What is proven of the results, and what is shown not to be out of reach."""
+"""Proofs of the results, and of states that are reachable."""

@@ -1,4 +1,4 @@
-"""What is proven of a dictionary whose entries move: the promise of its core, from any contents."""
+"""Proof of a dictionary with moves: the guarantee of its core, from any contents."""
 
 from functools import partial, reduce
 from operator import or_
@@ -16,11 +16,11 @@ from .harness import elaborated
 from .timing import UndefinedCells
 
 OPERATIONS = 3
-"""Operations that come: one that changes an entry's place, one that meets it, one that asks."""
+"""Operations: one that changes the place of an entry, one that meets the entry, and a query."""
 
 
 class Filled(UndefinedCells):
-    """Memory whose words hold anything at first, as `first` tells."""
+    """Memory with arbitrary initial words, which `first` contains."""
 
     def __init__(self, *, depth, width):
         super().__init__(depth=depth, width=width)
@@ -42,21 +42,21 @@ class Filled(UndefinedCells):
 
 
 def fill(stash):
-    """Let a stash hold anything from the second clock on.
+    """Give a stash arbitrary contents in the second cycle.
 
     Parameters
     ----------
     stash : Stash
-        Is elaborated here.
+        Elaborated here.
 
     Returns
     -------
     list of tuple
-        Of each place whether it holds an entry then, its digest and its time.
+        For each place whether it holds an entry, with the entry's digest and time.
     """
     places, m = elaborated(stash.place), elaborated(stash)
     begun = registered(m, Const(1), "begun")
-    # Which places are free is found after that.
+    # The free places are found after this.
     with places.If(~begun):
         places.d.sync += stash.place.unused.eq(0)
     first = []
@@ -74,10 +74,10 @@ def fill(stash):
 
 
 class RingAnswers(DictionaryAnswers):
-    """`DictionaryAnswers` of a core whose entries move, for a few operations at any clocks.
+    """`DictionaryAnswers` for a core with moves, for a few operations in any cycles.
 
-    At first its cells and its stash hold any entries, of each digest one at most, inserted within
-    twice the window. There is no reset, which a clear would have to follow.
+    Initially cells and stash hold any entries, at most one per digest, inserted within twice the
+    window. There is no reset, because a clear would have to follow it.
     """
 
     SIZES = {"columns": 2, "stash": 3, "moves": 4}
@@ -87,7 +87,7 @@ class RingAnswers(DictionaryAnswers):
         self._stashed = fill(self._core.stash)
 
     def _first(self):
-        """Return of each cell and place whether it holds an entry, its digest and its time."""
+        """Return for each cell and place whether it holds an entry, with its digest and time."""
         entries = list(self._stashed)
         for column, terms in zip(self._core.columns, column_terms(self._spec), strict=True):
             for number, word in enumerate(column.memory.first):
@@ -131,11 +131,11 @@ class RingAnswers(DictionaryAnswers):
 PROOFS = (
     Proof(
         name="ring of columns, any digest",
-        statement="A digest is reported with its exact age if it was inserted within the window "
-        "asked for, and never otherwise, wherever entries move; where it is missed, the status "
-        "says so, and an entry was told to be lost.",
+        statement="A digest is reported with its exact age if it was inserted within the window of "
+        "the query, and never otherwise, for any moves of entries. If it is missed, the status "
+        "says so, and an entry was reported as lost.",
         design="core of 2 columns of 2 rows with moves, digests of 3 bits, window of 16, stash "
-        f"of 3; {OPERATIONS} operations at any clocks, after any contents",
+        f"of 3; {OPERATIONS} operations in any cycles, after any contents",
         build=RingAnswers,
         method=Bounded(32),
         goals={
@@ -145,4 +145,4 @@ PROOFS = (
         },
     ),
 )
-"""Of cores of a ring of columns."""
+"""Proofs of cores with a ring of columns."""

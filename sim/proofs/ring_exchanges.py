@@ -1,4 +1,4 @@
-"""What is proven of the columns of a ring: entries take the place of others, and none is lost."""
+"""Proofs of the columns of a ring: entries replace other entries, and none is lost."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -14,22 +14,22 @@ from .dictionary import WRITING, ColumnAnswers, ColumnSizes
 from .formal import Bounded, Proof
 
 TERMS = ((0,),)
-"""Bits of the rest that are added to that of the row."""
+"""Bits of the rest that are added to each bit of the row."""
 
 
 @dataclass(frozen=True)
 class RingColumnSizes(ColumnSizes):
-    """What a column of a ring asks of a specification besides, with a stash of one place."""
+    """Sizes that a column with moves reads from a specification, with a stash of one place."""
 
     digest_bits: int = 2
     stash: int = 1
 
 
 class ExchangeAnswers(ColumnAnswers):
-    """`ColumnAnswers` of a column of a ring, where entries of the window come from the stash.
+    """`ColumnAnswers` for a column of a ring that receives entries of the window from the stash.
 
-    Operations come, entries come and are allowed to be written, and their place changes, whenever
-    it may be.
+    Operations, entries, permissions to write, and changes of the entry's place occur in any
+    cycles.
     """
 
     SIZES = RingColumnSizes()
@@ -38,7 +38,7 @@ class ExchangeAnswers(ColumnAnswers):
         super().__init__(column=partial(column, terms=TERMS), goal=goal)
 
     def _inserts(self):
-        # Most do not, so that entries are of the window when they are met.
+        # Most do not insert, so that entries are still in the window when they are met.
         return AnySeq(1)
 
     def _elaborate_reference(self, m, column, cell, read, number, rest, written):
@@ -68,10 +68,10 @@ class ExchangeAnswers(ColumnAnswers):
             ~asked | (column.match == match),
             ~(asked & match) | (column.distance == distance),
         )
-        self.reach("an entry that came is found", asked & match & moved)
+        self.reach("a new entry is found", asked & match & moved)
 
     def _elaborate_stash(self, m, visit, number):
-        """Let entries of the window come; return the number of the insertion of the last."""
+        """Let entries of the window arrive; return the number of the last entry's insertion."""
         came, kept = Signal.like(number), Signal.like(number)
         busy = Signal()
         changed, allows = AnySeq(1), Signal()
@@ -92,16 +92,18 @@ class ExchangeAnswers(ColumnAnswers):
             m.d.sync += spoiled.eq(1)
         with m.If(visit.arrives):
             m.d.sync += [kept.eq(came), busy.eq(1), spoiled.eq(visit.stale)]
-        # What is told of a place in a clock counts two clocks later.
+        # A report about a place applies two cycles later.
         self.require(~(visit.done & registered(m, spoiled, "spoiled_before")), ~visit.done | busy)
-        self.reach("a place changes while its entry is here", spoiled & busy & visit.requests)
+        self.reach(
+            "a place changes while a column holds its entry", spoiled & busy & visit.requests
+        )
         return kept
 
     def _require_exchange(self, m, visit, cell, takes, read, held, distance, since, holds):
-        """Require that what leaves is what the cell held, and that no operation relies on it."""
+        """Require that the cell held the evicted entry, on which no operation relies."""
         evicted, low = visit.evicted, row_of(cell, holds, TERMS)
         young = held & (distance[: len(since)] <= self.SIZES.window)
-        # One that writes elsewhere in this clock has been decided.
+        # An operation that writes elsewhere in this cycle has been decided.
         under_way = Signal(WRITING - 1)
         m.d.sync += under_way.eq(Cat(read == cell, under_way))
         same = (evicted.digest == Cat(low, holds)) & (evicted.time == since[: len(evicted.time)])
@@ -112,24 +114,24 @@ class ExchangeAnswers(ColumnAnswers):
             ~(takes & visit.evicted_valid) | delayed(m, young, WORD + 2, "was_young"),
             ~(visit.done & (self._write | visit.pushes)),
         )
-        self.reach("an entry of the window gives way", takes & young)
+        self.reach("an entry of the window is replaced", takes & young)
 
 
 PROOFS = (
     Proof(
         name="column of a ring",
-        statement="When an entry takes the place of another, the one that leaves is what the cell "
-        "holds, with its time; it is not lost while it is of the window; no operation that has "
-        "read the cell is under way; and the entry's place of the stash has not changed. "
-        "Operations are told of the one that came with its exact distance.",
+        statement="If an entry replaces another, the evicted entry is the content of the cell, "
+        "with its time, and is not lost while it is in the window. No operation that has read "
+        "the cell is in flight, and the entry's place in the stash has not changed. Operations "
+        "find the new entry with its exact distance.",
         design="column of 2 cells, window of 2, timestamps of 5 bits, one place of the stash",
         build=ExchangeAnswers,
         method=Bounded(32),
         goals={
-            "an entry that came is found": 32,
-            "a place changes while its entry is here": 32,
-            "an entry of the window gives way": 32,
+            "a new entry is found": 32,
+            "a place changes while a column holds its entry": 32,
+            "an entry of the window is replaced": 32,
         },
     ),
 )
-"""Of the columns of a ring."""
+"""Proofs of the columns of a ring."""

@@ -1,4 +1,4 @@
-"""What is proven of a ring's rests: the input opens again, whatever the stash and the sweep do."""
+"""Proofs of input stalls of a ring of columns: the input opens again, for any stash and sweep."""
 
 from amaranth.hdl import Assume, Cat, Const, Module, Mux, Signal, Value
 from amaranth.hdl._ast import AnySeq
@@ -27,29 +27,29 @@ from .ring_exchanges import TERMS, RingColumnSizes
 SPEC = WindowDictionarySpec(
     key_bits=3, digest_bits=3, window=16, columns=2, rows=2, stash=3, moves=4
 )
-"""Dictionary whose stash and latencies they are."""
+"""Dictionary that supplies the sizes of the stash and the latencies."""
 
 NUMBERED = rows_latency(SPEC) - 3 - CONTROL_LAG
-"""Clocks from the control of an operation to its number."""
+"""Cycles from the control of an operation to its number."""
 
 READ = 3
-"""Clocks from there to the read of its cells."""
+"""Cycles from the number to the read of its cells."""
 
 LOST = 3
-"""Clocks from a push until it is known whether an entry was lost."""
+"""Cycles from a push until it is known whether an entry was lost."""
 
 FOUND = 6
-"""Clocks until the stash finds a place that has become free."""
+"""Cycles until the stash finds a place that has become free."""
 
 BEGINS = 6
-"""Clocks from reset to the first push, at least."""
+"""Minimum cycles from reset to the first push."""
 
 SWEEP = 55
-"""Clocks for which the input rests until the sweep of a column has caught up, at this size."""
+"""Cycles of a stall until the sweep of a column has caught up, at this size."""
 
 
 class AnyCells(CellMemory):
-    """Memory whose words are anything in each clock."""
+    """Memory whose words are arbitrary in every cycle."""
 
     def elaborate(self, platform):
         m = Module()
@@ -58,14 +58,14 @@ class AnyCells(CellMemory):
 
 
 class InputRests(Harness):
-    """The gate of a unit and a core that has it rest; any operations but SHIFT and CLEAR.
+    """The gate of a unit, with a core that stalls it; any operations except SHIFT and CLEAR.
 
-    Of the clocks running for which it is closed, once it has opened, at most `most` are those for
-    which the core has it rest.
+    After the input has opened, at most `most` of the consecutive cycles for which it is closed are
+    stalls of the core.
     """
 
     OTHERS = False
-    """Whether the gate closes for other reasons as well, at any time."""
+    """Whether the gate also closes for other reasons, at any time."""
 
     def __init__(self, *, most, part=None, goal=None):
         self._gate = Gate(start=SPARE_SETTLE + 1)
@@ -92,11 +92,11 @@ class InputRests(Harness):
             rests.eq(Mux(begun & ~ready, rests + (closes & (rests <= self._most)), 0)),
         ]
         self.require(rests <= self._most)
-        self.reach("the input rests for so long", rests == self._most)
+        self.reach("the longest stall occurs", rests == self._most)
 
 
 class RestsForStash(InputRests):
-    """A stash into which anything is pushed, and from which anything is taken, at any time."""
+    """A stash with any pushes and removals, at any time."""
 
     def __init__(self, *, stash=Stash, most=MAX_STALL, goal=None):
         self._stash = stash(spec=SPEC)
@@ -108,7 +108,7 @@ class RestsForStash(InputRests):
 
 
 class PushesFindPlaces(Harness):
-    """A stash into which anything is pushed, and from which anything is taken, at any time."""
+    """A stash with any pushes and removals, at any time."""
 
     def __init__(self, *, stash=Stash, goal=None):
         self._stash = stash(spec=SPEC)
@@ -124,9 +124,9 @@ class PushesFindPlaces(Harness):
             Assume((exchanged & (exchanged - 1)) == 0),
             Assume(~(exchange.exchanges & stash.push)),
             Assume(~(stash.clear & stash.push)),
-            # A column holds what it was offered, if that did not change meanwhile.
+            # A column holds the entry that it was offered, if the entry has not changed since.
             Assume((exchange.held & ~was_held & ~offered) == 0),
-            # An entry that gives way was there, and held by a column.
+            # An evicted entry was in the stash, and held by a column.
             Assume(~exchange.exchanges | ((exchanged & valid & was_held) != 0)),
             # After reset the input opens later.
             Assume(~stash.push | delayed(m, Const(1), BEGINS, "begun")),
@@ -143,16 +143,16 @@ class PushesFindPlaces(Harness):
             idle = idle & registered(m, idle, f"idle{cycle}")
         self.require(~displaces | ~idle.any())
         full = delayed(m, valid.all(), BEGINS, "was_full")
-        self.reach("a place of a full stash becomes free and is taken",
+        self.reach("a place of a full stash becomes free and is used",
                    full & stash.push & (valid & spare == 0) & ~match.any())  # fmt: skip
-        self.reach("an entry of a full stash is given up", displaces & valid.all())
+        self.reach("an entry of a full stash is evicted", displaces & valid.all())
 
 
 class RestsForSweep(InputRests):
-    """A column of any cells whose row any operation writes, and to which entries come at any time.
+    """A column of any cells, whose row any operation writes, and which receives entries anytime.
 
-    Rows are due as fast as for `ColumnAnswers`. There is no other column, so that an entry may be
-    written each other clock.
+    Rows are due as fast as for `ColumnAnswers`. There is no other column, so an entry may be
+    written every other cycle.
     """
 
     OTHERS = True
@@ -185,48 +185,48 @@ class RestsForSweep(InputRests):
             granted.eq(visit.requests & ~granted),
         ]
         self.reach(
-            "an entry is here while the sweep is far behind", column.overdue & visit.requests
+            "a column holds an entry while the sweep is far behind", column.overdue & visit.requests
         )
         return (registered(m, column.late, "any_late") & tick) | column.overdue
 
 
 PROOFS = (
     Proof(
-        name="rests for the stash of a ring",
-        statement="While its stash has the input of a ring rest, whatever comes and goes there, "
-        f"the input is closed for at most {MAX_STALL} clocks running, as long as results have "
+        name="stalls for the stash of a ring",
+        statement="While its stash stalls the input of a ring, for any changes of the stash, the "
+        f"input is closed for at most {MAX_STALL} consecutive cycles, if results have "
         "room.",
         design="gate, and a stash of 3 for 2 columns; any operations but SHIFT and CLEAR",
         build=RestsForStash,
         method=Unbounded(),
-        goals={"the input rests for so long": 100},
+        goals={"the longest stall occurs": 100},
     ),
     Proof(
         name="places of a ring's stash",
-        statement="A push goes to exactly one place, and the stash reports each entry of the "
-        "window that it displaces there, and no other. A push displaces no entry while another "
-        f"place has been free for {FOUND} clocks.",
+        statement="A push goes to exactly one place. The stash reports each entry of the window "
+        "that the push displaces there, and no other. A push displaces no entry while another "
+        f"place has been free for {FOUND} cycles.",
         design="stash of 3 for 2 columns; any operations, exchanges and places that columns hold",
         build=PushesFindPlaces,
         method=Unbounded(),
         goals={
-            "a place of a full stash becomes free and is taken": 60,
-            "an entry of a full stash is given up": 60,
+            "a place of a full stash becomes free and is used": 60,
+            "an entry of a full stash is evicted": 60,
         },
     ),
     Proof(
-        name="rests for the sweep of a ring",
-        statement="Whatever the cells of a column hold, operations write and entries come, and "
-        "for whatever other reasons the input of a ring is closed, the sweep of the column has it "
-        f"rest for at most {SWEEP} of the clocks running for which it is closed.",
+        name="stalls for the sweep of a ring",
+        statement="For any cells of a column, any writes and arriving entries, and any other "
+        "reasons for which the input of a ring is closed, the sweep of the column stalls the "
+        f"input for at most {SWEEP} of the consecutive cycles for which the input is closed.",
         design="gate, and a column of 2 cells, a row due each 2 insertions; any operations but "
         "SHIFT and CLEAR",
         build=RestsForSweep,
         method=Unbounded(),
         goals={
-            "the input rests for so long": 120,
-            "an entry is here while the sweep is far behind": 60,
+            "the longest stall occurs": 120,
+            "a column holds an entry while the sweep is far behind": 60,
         },
     ),
 )
-"""Of the rests of a ring."""
+"""Proofs of the input stalls of a ring of columns."""

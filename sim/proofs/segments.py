@@ -1,10 +1,10 @@
-"""What is proven of the ring and its memories."""
+"""Proofs of the ring and its memories."""
 
 from functools import partial
 
 from amaranth.hdl import Assume, Mux, Signal
 
-# There is no public name for a value that is arbitrary and does not change.
+# Arbitrary constant values have no public name.
 from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib.wiring import In
 
@@ -21,7 +21,7 @@ from .harness import Harness, Rules, Unreliable, one_lies
 
 
 class _AnyWord:
-    """A portable memory that reads any word while it is written, as synthesis may make it."""
+    """A portable memory that returns any word during its write, as synthesis may implement it."""
 
     def _read(self, m, read, write):
         met = Signal()
@@ -30,19 +30,19 @@ class _AnyWord:
 
 
 class Undefined(_AnyWord, PortableSegmentMemory):
-    """Such a memory without a register behind it."""
+    """Such a memory without an output register."""
 
 
 class UndefinedRegistered(_AnyWord, RegisteredSegmentMemory):
-    """Such a memory with a register behind it."""
+    """Such a memory with an output register."""
 
 
 class SegmentAnswers(Harness):
     """A segment memory against a flip-flop for one arbitrary bit.
 
-    Any word is cleared at any time, in sweeps or not. Nothing is set
-    meanwhile, and what an access answers then is of no account; nor is a bit
-    that is set in the clock before a clear of another word.
+    Any word is cleared at any time, in sweeps or not. During a clear no bit is set, and answers
+    are not checked. A bit that is set in the cycle before a clear of another word is not checked
+    either.
     """
 
     def __init__(self, *, depth=16, clear_bits=4, shared_bits=0, memory=Undefined, goal=None):
@@ -71,19 +71,19 @@ class SegmentAnswers(Harness):
         self.reach("a bit that was cleared is read", asked & ~bank.bit)
 
     def right(self, bit, expected):
-        """Return whether an answer is as it has to be."""
+        """Return whether an answer is correct."""
         return bit == expected
 
 
 class UnreliableSegment(Unreliable, Undefined):
-    """A memory that answers anything at all while it lies."""
+    """A segment memory that returns arbitrary bits while it is wrong."""
 
     def _late(self, m, bit):
         return self.told(super()._late(m, bit))
 
 
 class OneUnreliable(Copies):
-    """Copies of a segment memory, one of which, whichever, answers anything in any clock."""
+    """Copies of a segment memory, any one of which returns arbitrary bits in every cycle."""
 
     def __init__(self, *, number, **shape):
         copies = [UnreliableSegment(**shape) for _ in range(number)]
@@ -97,19 +97,19 @@ class OneUnreliable(Copies):
 
 
 class SetAnswers(SegmentAnswers):
-    """As `SegmentAnswers`, but that bits may be read as set that are not."""
+    """As `SegmentAnswers`, except that false positives are allowed."""
 
     def right(self, bit, expected):
-        """Return whether an answer is no false negative."""
+        """Return whether an answer is not a false negative."""
         return bit | ~expected
 
 
 class RingContents(Harness):
-    """An arbitrary bit of an arbitrary segment against what the operations say it is.
+    """An arbitrary bit of an arbitrary segment against the effects of the operations.
 
-    The ring drives the memory of one part of one segment. The reference is
-    one flip-flop, which insertions of that cell set while the segment is
-    among the youngest, and which falls when it becomes the youngest.
+    The ring drives the memory of one part of one segment. The reference is one flip-flop.
+    Insertions into the cell set it while the segment is among the youngest, and it is cleared when
+    the segment becomes the youngest.
     """
 
     def __init__(self, *, segments, run, depth, clear_bits, segment, clear_words=None, goal=None):
@@ -143,7 +143,7 @@ class RingContents(Harness):
             bank.clear_address.eq(ring.clear_address),
         ]
         bit = Signal()
-        # Where the segment is in the ring, youngest first; the spare comes last.
+        # Position of the segment in the ring, youngest first; the spare is last.
         place = Signal(self._segments, init=1 << segment)
         after = Mux(control.shift, place.rotate_left(1), place)
         bit_after = bit & ~(control.shift & after[0])
@@ -173,9 +173,9 @@ PROOFS = (
     *(
         Proof(
             name=f"segment answers{kind}",
-            statement="An access answers with the bit as all accesses and clears before it left "
-            "it, whatever the memory reads while the word is written.",
-            design=f"segment memory, 16 bits, 4 cleared per clock, portable{kind}",
+            statement="An access returns the bit after all earlier accesses and clears, whatever "
+            "the memory returns during a write of the word.",
+            design=f"segment memory, 16 bits, 4 cleared per cycle, portable{kind}",
             build=partial(SegmentAnswers, memory=memory),
             method=Unbounded(),
             goals={"a bit that was set is read": 20, "a bit that was cleared is read": 20},
@@ -185,9 +185,10 @@ PROOFS = (
     *(
         Proof(
             name=f"segment answers, {variant}, {depth} bits",
-            statement="An access answers as it does in the portable memory, whatever the block RAM "
-            "gives where its vendor defines nothing; no two ports write one bit in a clock.",
-            design=f"segment memory, {depth} bits, {clear_bits} cleared per clock, "
+            statement="An access answers as in the portable memory, whatever the block RAM "
+            "returns if its vendor defines nothing. Two ports never write the same bit in the "
+            "same cycle.",
+            design=f"segment memory, {depth} bits, {clear_bits} cleared per cycle, "
             + (f"{shared_bits} address bits shared, " if shared_bits else "")
             + variant,
             build=partial(
@@ -223,7 +224,7 @@ PROOFS = (
         Proof(
             name=f"segment answers, {kind}",
             statement=statement,
-            design=f"segment memory, 8 bits, 4 cleared per clock, {number} copies",
+            design=f"segment memory, 8 bits, 4 cleared per cycle, {number} copies",
             build=partial(harness, depth=8, memory=partial(OneUnreliable, number=number)),
             method=Unbounded(),
             goals={"a bit that was set is read": 20, "a bit that was cleared is read": 20},
@@ -233,22 +234,22 @@ PROOFS = (
                 "parity",
                 PROTECTIONS["parity"],
                 SetAnswers,
-                "A bit that was set is read as set, whatever one copy answers.",
+                "A bit that was set is read as set, for any answers of one copy.",
             ),
             (
                 "tmr",
                 PROTECTIONS["tmr"],
                 SegmentAnswers,
-                "An access answers with the bit as it was left, whatever one copy answers.",
+                "An access returns the correct bit, for any answers of one copy.",
             ),
         )
     ),
     *(
         Proof(
             name=f"ring contents, segment {segment}",
-            statement="A segment in the ring holds what was inserted since it came in, and nothing "
-            "that is older: no bit is stale after a shift.",
-            design="ring of 3 and a spare, run 2, 8 bits a segment, 4 cleared per clock",
+            statement="A segment in the ring holds the insertions since it entered the ring, and "
+            "no older bit: no bit is stale after a shift.",
+            design="ring of 3 and a spare, run 2, 8 bits per segment, 4 cleared per cycle",
             build=partial(RingContents, segments=4, run=2, depth=8, clear_bits=4, segment=segment),
             method=Unbounded(),
             goals=_AGES,
@@ -256,4 +257,4 @@ PROOFS = (
         for segment in range(4)
     ),
 )
-"""Of segment memories and the ring."""
+"""Proofs of segment memories and the ring."""

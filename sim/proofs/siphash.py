@@ -1,7 +1,7 @@
-"""What is proven of SipHash: for every key and secret, the hardware computes what golden does.
+"""Proofs of SipHash: for every key and secret, the hardware computes the golden model's hash.
 
-The golden model, on symbols, adds words digit by digit, as the hardware does; that such sums are
-sums is a proof of its own. So no adder is compared with another more than once.
+The golden model runs on symbols and adds words digit by digit, like the hardware. A separate
+proof shows that these sums are correct. So no two adders are compared more than once.
 """
 
 from dataclasses import replace
@@ -25,7 +25,7 @@ from .harness import Harness
 from .hashes import Symbol
 
 GIVEN = 1 + SipHash.SETTLE
-"""Clock in which the key comes that is followed, the first being 0."""
+"""Cycle of the followed key; the first cycle is 0."""
 
 
 def sum_of_digits(first, second):
@@ -34,12 +34,12 @@ def sum_of_digits(first, second):
     Parameters
     ----------
     first, second : Value
-        Of `WORD_BITS`.
+        Words of `WORD_BITS`.
 
     Returns
     -------
     Value
-        One bit wider.
+        The sum, one bit wider.
     """
     digits, carry = [], Const(0, 0)
     for low, high in pairwise(BOUNDS):
@@ -51,7 +51,7 @@ def sum_of_digits(first, second):
 
 
 class Word(Symbol):
-    """Symbol whose sums are `sum_of_digits`."""
+    """Symbol that adds with `sum_of_digits`."""
 
     def __add__(self, other):
         assert len(self.value) == len(other.value) == WORD_BITS
@@ -70,10 +70,10 @@ class SumsOfDigits(Harness):
 
 
 class KeyedHashIsGolden(Harness):
-    """The addresses of a key under a secret, against those that the golden model computes.
+    """The addresses of a key under a secret, against the addresses of the golden model.
 
-    Other keys come before it and after it. The secret has its value from `SipHash.SETTLE` clocks
-    before the key to `SipHash.HOLD` clocks after it, and any other in every other clock.
+    Other keys precede and follow it. The secret is constant from `SipHash.SETTLE` cycles before
+    the key to `SipHash.HOLD` cycles after it, and arbitrary in all other cycles.
     """
 
     def __init__(self, *, spec, keyed=KeyHash, goal=None):
@@ -87,7 +87,7 @@ class KeyedHashIsGolden(Harness):
         first, beyond = GIVEN - SipHash.SETTLE, GIVEN + SipHash.HOLD + 1
         holds = self._since(m, first, "settles") & ~self._since(m, beyond, "ends")
         m.d.comb += [
-            # Each use of such a value would be another one.
+            # Each use of an arbitrary value would be a different value.
             secret.eq(AnyConst(SECRET_BITS)),
             dut.key.eq(self.key),
             dut.secret.eq(Mux(holds, secret, AnySeq(SECRET_BITS))),
@@ -114,7 +114,7 @@ class KeyedHashIsGolden(Harness):
 
 
 def clocks(spec):
-    """Return the clocks until the addresses of the key that is followed have come.
+    """Return the cycles until the addresses of the followed key are known.
 
     Parameters
     ----------
@@ -131,8 +131,8 @@ _SPECS = {"preset siphash-default": preset("siphash-default")} | {
 PROOFS = (
     Proof(
         name="sums of digits",
-        statement="Two words have the same sum added digit by digit, each carry going to the "
-        "next digit, as added at once.",
+        statement="The sum of two words, added digit by digit with each carry into the next digit, "
+        "equals the sum added at once.",
         design=f"words of {WORD_BITS} bits, cut at {BOUNDS[1:-1]}",
         build=SumsOfDigits,
         method=Unrolled(1),
@@ -140,9 +140,9 @@ PROOFS = (
     *(
         Proof(
             name=f"siphash, {name}",
-            statement="For every key and every secret, the addresses are those of the golden "
-            "model, whose sums are those of digits; the secret need not be there before it settles "
-            "nor after it is held.",
+            statement="For every key and every secret, the addresses equal the golden model's, "
+            "with sums by digits. The secret may be arbitrary before it must settle and after it "
+            "must be held.",
             design=f"keys and secrets to addresses, {name}",
             build=partial(KeyedHashIsGolden, spec=spec),
             method=Unrolled(clocks(spec)),
@@ -150,4 +150,4 @@ PROOFS = (
         for name, spec in _SPECS.items()
     ),
 )
-"""Of SipHash."""
+"""Proofs of SipHash."""

@@ -1,4 +1,4 @@
-"""What is proven of answers by tables of thresholds: each is that of one whole table."""
+"""Proof of answers from tables of thresholds: each answer uses one complete table."""
 
 from functools import partial
 
@@ -20,7 +20,7 @@ _SPEC = PartitionedTimingSpec(window=2, block=2, hashes=1, cells=4)
 
 
 class AnyCore(wiring.Component):
-    """Core of a timing filter that gives any verdicts, `latency` clocks after the keys."""
+    """Core of a timing filter with arbitrary verdicts, `latency` cycles after the keys."""
 
     latency = CONTROL_LAG + 2
 
@@ -35,10 +35,10 @@ class AnyCore(wiring.Component):
 
 
 class TableAnswers(Harness):
-    """Tables that are loaded and swapped at will, against one arbitrary entry of both banks.
+    """Tables that are loaded and swapped at any time, against one arbitrary entry of both banks.
 
-    An operation that comes after a swap, and before the next one, is answered by what the entry
-    was loaded with before that swap, whatever is loaded while the operation is under way.
+    An operation between two swaps uses the entry that was loaded before the first of them, for any
+    loads while the operation is in flight.
     """
 
     def __init__(self, *, deciding=DecidingCore, goal=None):
@@ -68,7 +68,7 @@ class TableAnswers(Harness):
                    & part.table.ready)  # fmt: skip
 
     def _elaborate_banks(self, m, part, own):
-        """Return for the operation of this clock whether its bank has the entry, and which."""
+        """Return for the operation of this cycle whether its bank has the entry, and the entry."""
         bank, swaps = Signal(), Signal(2)
         known = Signal(2)
         least = [Signal.like(part.table.p.least, name=f"least{number}") for number in range(2)]
@@ -90,8 +90,8 @@ class TableAnswers(Harness):
 PROOFS = (
     Proof(
         name="tables of thresholds",
-        statement="Each answer is that of the table that was swapped in last before its operation "
-        "came, whatever is loaded meanwhile.",
+        statement="Each answer uses the table of the last swap before its operation, for any "
+        "loads in between.",
         design="deciding core, 2 classes, a phase of a bit, any verdicts",
         build=TableAnswers,
         method=Unbounded(),
@@ -101,4 +101,4 @@ PROOFS = (
         },
     ),
 )
-"""Of answers by tables."""
+"""Proofs of answers from tables."""

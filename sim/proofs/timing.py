@@ -1,4 +1,4 @@
-"""What is proven of timing filters: the parts, their memory, and what compares the ages."""
+"""Proofs of timing filters: their parts, their memory, and the comparison of ages."""
 
 from functools import partial
 from typing import Any
@@ -24,7 +24,7 @@ from .harness import Harness
 
 
 class UndefinedCells(PortableCellMemory):
-    """Portable memory that reads any word where that is undefined."""
+    """Portable memory that returns an arbitrary word if the word is undefined."""
 
     def _read(self, m, read, write):
         met = Signal()
@@ -60,13 +60,13 @@ class CellAnswers(Harness):
 class Aged(Harness):
     """A part against the age of the last insertion into one arbitrary cell.
 
-    Operations touch any cell. The reference is the age itself, which stops at the limit.
+    Operations use any cell. The reference is the age itself, which stops at the limit.
     """
 
     PROTECT = "none"
     MEMORY: Any = UndefinedCells
     INTERVAL = 0
-    """Cycles of which the sweep gets one; 0 if it has a port."""
+    """The sweep gets one cycle in this number of cycles; 0 if it has its own port."""
 
     def __init__(self, *, part, sweep, visits, goal=None):
         cells, stamp_bits, self._limit = 2, 3, 2
@@ -95,7 +95,7 @@ class Aged(Harness):
         return cell
 
     def _elaborate_age(self, m, own):
-        """Require that operations on the cell are told how old it is."""
+        """Require that operations on the cell get its age."""
         part, limit = self._unit, self._limit
         age = Signal(range(limit + 1), init=limit)
         present = Mux(part.tick & (age != limit), age + 1, age)
@@ -105,17 +105,17 @@ class Aged(Harness):
         self.require(~asked | (part.expired == expected[-1]))
         self.require(~asked | part.expired | (part.age == expected[:-1]))
         fresh = asked & ~part.expired
-        self.reach("a cell is of this tick", fresh & (part.age == 0))
-        self.reach("a cell is as old as it may be", fresh & (part.age == limit - 1))
+        self.reach("a cell was written in this tick", fresh & (part.age == 0))
+        self.reach("a cell has the highest age", fresh & (part.age == limit - 1))
         once = Signal()
         m.d.sync += once.eq(once | fresh)
         self.reach("a cell has expired", asked & part.expired & once)
 
 
 class PartAnswers(Aged):
-    """A part that elides writes, any operations, and any ticks that are so many clocks apart.
+    """A part that elides writes, with any operations, and ticks at a minimum distance in cycles.
 
-    And operations write the cell once a tick at most, as the sweep has the other clocks.
+    Operations write the cell at most once per tick, because the sweep has the other cycles.
     """
 
     def __init__(self, *, part=TimingPart, sweep=PortSweep, visits=Visits, clocks=11, goal=None):
@@ -138,7 +138,7 @@ class PartAnswers(Aged):
         return Const(1)
 
     def _written_again(self, m, cell):
-        """Return whether an operation writes the cell that one has written in this tick."""
+        """Return whether an operation writes the cell that another has written in this tick."""
         memory, stamp = self._unit.memory, registered(m, self._ticks.stamps.stamp, "stamp")
         writes = memory.write & (memory.b_address == cell) & (memory.value == stamp)
         written = Signal()
@@ -148,9 +148,9 @@ class PartAnswers(Aged):
 
 
 class RestAnswers(Aged):
-    """A part that is swept in clocks without an operation: one in `interval`, and any others.
+    """A part with a sweep in cycles without an operation: one in `interval`, and any others.
 
-    A tick comes with the last of `block` insertions.
+    A tick accompanies the last of `block` insertions.
     """
 
     INTERVAL = 3
@@ -176,10 +176,10 @@ class RestAnswers(Aged):
 
 
 class SweepInTime(Harness):
-    """The sweep while operations take a clock for each cell of each tick, whichever they like.
+    """The sweep while operations use one cycle for each cell of each tick, at any time.
 
-    One arbitrary cell is in hand again before so many ticks have passed as `check_elision` asks
-    for, and by then it has been written if it had expired and none has inserted into it.
+    The sweep visits one arbitrary cell again within the ticks that `check_elision` requires. By
+    then the cell has been written if it had expired and no operation has inserted into it.
     """
 
     def __init__(self, *, sweep=PortSweep, cells=2, clocks=8, goal=None):
@@ -198,7 +198,7 @@ class SweepInTime(Harness):
             expired.eq(AnyConst(1)),
             sweep.clean.eq(1),
             sweep.stamp.eq(stamp),
-            # The present stamp is 0.
+            # The current stamp is 0.
             Assume(~(sweep.read & here) | (((-stamp)[: len(stamp)] >= 2) == expired)),
             soon.insert.eq(AnySeq(1)),
             soon.address.eq(AnySeq(len(soon.address))),
@@ -212,7 +212,7 @@ class SweepInTime(Harness):
         self._elaborate_lap(m, here, left)
 
     def _elaborate_lap(self, m, here, left):
-        """Let operations take their clocks; require that the cell is left again in time."""
+        """Let operations use their cycles; require that the sweep leaves the cell in time."""
         sweep = self._sweep
         at, taken = Signal(range(self._clocks)), Signal(range(self._cells + 1))
         tick = at == self._clocks - 1
@@ -224,7 +224,7 @@ class SweepInTime(Harness):
         since = Signal(range(self._ticks + 2))
         m.d.sync += since.eq(Mux(left, 0, since + (tick & (since <= self._ticks))))
         self.require(since <= self._ticks)
-        self.reach("a lap takes half of the ticks", left & (since == self._ticks // 2))
+        self.reach("a lap uses half of the ticks", left & (since == self._ticks // 2))
 
 
 def _counted(block, *, cells, window):
@@ -234,9 +234,9 @@ def _counted(block, *, cells, window):
 
 
 def _require_lap(harness, m, visit, tick, *, clocks, most):
-    """Require of reset, or one arbitrary visit to a cell, that the next comes soon.
+    """Require that the next visit follows soon after reset or after an arbitrary visit to a cell.
 
-    At most `most` ticks later, with those of `clocks` after it, when what it writes is there.
+    At most `most` ticks later, including `clocks` further cycles until its write has effect.
     """
     begun, again, first = Signal(), Signal(), Signal(init=1)
     left = Signal(range(clocks + 1), init=clocks)
@@ -249,14 +249,14 @@ def _require_lap(harness, m, visit, tick, *, clocks, most):
         ticks.eq(ticks + (tick & begun & (left != 0) & (ticks <= most))),
     ]
     harness.require(ticks <= most)
-    harness.reach("a lap takes all of the ticks", again & (ticks == most))
+    harness.reach("a lap uses all of the ticks", again & (ticks == most))
 
 
 class RestSweepInTime(Harness):
-    """A whole unit that is swept in clocks without an operation, whatever comes and is taken.
+    """A whole unit with a sweep in cycles without an operation, for any requests and receiver.
 
-    One arbitrary cell is read by the sweep again before its stamp comes round, with the
-    operations that read it before that is written. Operations rest as `rest_interval` asks for.
+    The sweep reads one arbitrary cell again before its stamp repeats, including the operations
+    that read the cell before it is written. Operations pause as `rest_interval` requires.
     """
 
     def __init__(self, *, unit=Unit, cells=2, goal=None):
@@ -271,11 +271,11 @@ class RestSweepInTime(Harness):
         m.d.comb += own.eq(AnyConst(len(own)))
         visit = visits.visit & (visits.cell == own)
         _require_lap(self, m, visit, part.tick, clocks=BETWEEN, most=self._spec.sweep_blocks)
-        self.reach("the input rests for the sweep", unit.core.stall)
+        self.reach("the input stalls for the sweep", unit.core.stall)
 
 
 class OldestOfAll(Harness):
-    """Verdict of the ages against their maximum, and the number of those that are as old."""
+    """Verdict of the ages against their maximum, and the number of cells with this age."""
 
     def __init__(self, *, window=5, hashes=3, goal=None):
         self._oldest = OldestCell(window=window, hashes=hashes)
@@ -302,13 +302,15 @@ class OldestOfAll(Harness):
         told = Cat(oldest.verdict.seen, oldest.verdict.age, oldest.verdict.oldest)
         started = delayed(m, Const(1), oldest.latency, "started")
         self.require(~started | (told == expected))
-        self.reach("all are as old", started & (oldest.verdict.oldest == len(ages)) & told[0])
+        self.reach(
+            "all cells have the same age", started & (oldest.verdict.oldest == len(ages)) & told[0]
+        )
         self.reach("one has expired", started & (oldest.verdict.age == lost))
 
 
 _AGED = {
-    "a cell is of this tick": 30,
-    "a cell is as old as it may be": 40,
+    "a cell was written in this tick": 30,
+    "a cell has the highest age": 40,
     "a cell has expired": 60,
 }
 
@@ -316,8 +318,8 @@ PROOFS = (
     *(
         Proof(
             name=f"cell memory, ecp5, {depth} of {width} bits",
-            statement="A word is read as it was last written at either port, whatever the block "
-            "RAM gives where its vendor defines nothing.",
+            statement="A read returns the last word written at either port, whatever the block RAM "
+            "returns if its vendor defines nothing.",
             design=f"memory of cells, {depth} of {width} bits, ecp5",
             build=partial(CellAnswers, depth=depth, width=width),
             method=Unbounded(),
@@ -328,56 +330,56 @@ PROOFS = (
     ),
     Proof(
         name="ages of cells",
-        statement="An operation is told the exact age of its cell, or that it has expired, through "
-        "every meeting of operations and sweep, whatever the memory gives where ports meet; "
-        "operations write a cell once a tick at most.",
-        design="part of 2 cells of 3 bits, expired from an age of 2 on, ticks 11 clocks apart",
+        statement="An operation gets the exact age of its cell, or that the cell has expired, in "
+        "every coincidence of operations and sweep, whatever the memory returns if ports use the "
+        "same word. Operations write a cell at most once per tick.",
+        design="part of 2 cells of 3 bits, expired from an age of 2, ticks 11 cycles apart",
         build=PartAnswers,
         method=Bounded(40),
         goals=_AGED,
     ),
     Proof(
-        name="ages of cells, swept in free clocks",
-        statement="The same of a part that is swept in clocks without an operation, of which there "
-        "are as many as are asked for, while ticks come with insertions.",
-        design="part of 2 cells of 3 bits, expired from an age of 2 on, a tick each 3 insertions, "
-        "one clock in 3 free at least",
+        name="ages of cells, swept in idle cycles",
+        statement="The same for a part with a sweep in cycles without an operation, with the "
+        "minimum number of these cycles, and ticks from insertions.",
+        design="part of 2 cells of 3 bits, expired from an age of 2, a tick per 3 insertions, "
+        "at least one cycle in 3 free",
         build=RestAnswers,
         method=Bounded(48),
         goals=_AGED,
     ),
     Proof(
         name="sweep in time",
-        statement="The sweep comes back to each cell within the ticks that the specification's "
-        "check grants it, and has then written it if it had expired, however operations spread "
-        "the writes that they may make.",
-        design="sweep of 2 cells, 8 clocks a tick, of which operations take 2",
+        statement="The sweep returns to each cell within the ticks that the check of the "
+        "specification grants, and has then rewritten the cell if it had expired, for any "
+        "distribution of the writes of operations.",
+        design="sweep of 2 cells, 8 cycles per tick, of which operations use 2",
         build=SweepInTime,
         method=Unbounded(),
-        goals={"a lap takes half of the ticks": 60, "an expired cell is written": 40},
+        goals={"a lap uses half of the ticks": 60, "an expired cell is written": 40},
     ),
     Proof(
-        name="sweep in time, in free clocks",
-        statement="The sweep reads each cell again within the ticks that its stamp leaves, with "
-        "those of the operations that come before its write, whatever operations come and whenever "
-        "results are taken, though it has no clock but those without an operation.",
+        name="sweep in time, in idle cycles",
+        statement="The sweep reads each cell again within the ticks that its stamp leaves, "
+        "including the operations before its write, for any operations and any receiver of "
+        "results. It uses only cycles without an operation.",
         design="unit of one part of 2 cells of 3 bits, swept in free clocks, blocks of 8 "
         "insertions, a window of 4 blocks",
         build=RestSweepInTime,
         method=Unbounded(),
-        goals={"a lap takes all of the ticks": 120, "the input rests for the sweep": 40},
+        goals={"a lap uses all of the ticks": 120, "the input stalls for the sweep": 40},
     ),
     *(
         Proof(
             name=f"oldest of {hashes}",
-            statement="The verdict has the greatest age, how many cells have it, and whether the "
-            "window reaches so far; expired cells are the oldest.",
+            statement="The verdict has the highest age, the number of cells with this age, and "
+            "whether the window covers this age; expired cells are the oldest.",
             design=f"cells of a key: {hashes}, window of {window}",
             build=partial(OldestOfAll, hashes=hashes, window=window),
             method=Unbounded(),
-            goals={"all are as old": 20, "one has expired": 20},
+            goals={"all cells have the same age": 20, "one has expired": 20},
         )
         for hashes, window in ((1, 9), (3, 70), (4, 20))
     ),
 )
-"""Of timing filters."""
+"""Proofs of timing filters."""

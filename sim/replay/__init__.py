@@ -1,1 +1,1 @@
-"""Compiled replay: generated hardware driven from arrays."""
+"""Compiled replay: generated hardware in simulation, driven from arrays."""

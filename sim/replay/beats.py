@@ -1,4 +1,4 @@
-"""Sequences of operations, laid out in beats."""
+"""Sequences of operations, arranged in beats."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,30 +6,30 @@ from numpy.typing import NDArray
 from ...golden.operations import Operation, OperationBit
 
 VALID = 0x80
-"""Set in the code of an operation for the driver: the lane has one."""
+"""Bit in the code of an operation for the driver: the lane has an operation."""
 
 
 class Beats:
-    """A sequence of operations, laid out in beats.
+    """A sequence of operations, arranged in beats.
 
-    Lanes are filled in order. Of several lanes, operations that are performed
-    alone (SHIFT and CLEAR) come before the operations of a beat and have no lane.
+    Lanes are filled in order. With several lanes, SHIFT and CLEAR take effect before the lanes of
+    a beat and use no lane.
 
     Parameters
     ----------
     operations : ndarray of uint8, shape (n,)
     lanes : int
     skips : ndarray of bool, shape (n,), optional
-        Operations before which the rest of the beat stays empty.
+        Operations before which the rest of the beat stays idle.
     holes : ndarray of bool, shape (n,), optional
-        Operations before which a lane of their beat stays empty, unless they are in the last.
+        Operations before which a lane of their beat stays idle, except after the last lane.
 
     Attributes
     ----------
     alone : ndarray of uint8, shape (beats,)
-        Operation before those of the lanes.
+        Operation before the lanes of each beat.
     places : ndarray of intp, shape (n,)
-        Beat times lanes, and lane, of each operation; -1 for one that has no lane.
+        Index of the lane of each operation (lanes times beat, plus lane); -1 without a lane.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Beats:
     def spread(
         self, operations: NDArray[np.uint8], keys: NDArray[np.uint64], lanes: int
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
-        """Return code and key of each lane of each beat, as the driver takes them.
+        """Return code and key of each lane of each beat, for the driver.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Compiled replay: a unit as generated Verilog, verilated to a library and driven from arrays."""
+"""Compiled replay: a unit as a library made by Verilator, driven from arrays."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -35,20 +35,19 @@ def compiled_model(
     optimisation: int = 3,
     upsets: bool = False,
 ) -> Path:
-    """Return the compiled model of a unit, built now if it is not in the cache.
+    """Return the compiled model of a unit, which is built if the cache lacks it.
 
-    The cache is keyed by the generated Verilog, the driver and the version of
-    Verilator, so that a change to any of them causes a new build. A model in
-    the cache is always complete.
+    The cache key covers the generated Verilog, the driver and the version of Verilator, so any
+    change causes a new build. A model in the cache is always complete.
 
     Parameters
     ----------
     unit : Component
     memories : MemoryMap
-        Where its memories are.
+        Positions of its memories.
     memory, inverted
-        As for `lately.sim.replay.model.cached_model`. Explicit block RAMs are simulated with
-        models that return garbage for reads that the data sheet leaves undefined.
+        As for `lately.sim.replay.model.cached_model`. Models of explicit block RAMs return random
+        values for reads that the data sheet leaves undefined.
     optimisation, upsets
         As for `lately.sim.replay.model.cached_model`.
 
@@ -57,7 +56,7 @@ def compiled_model(
     ToolError
         If a tool is missing or fails.
     SpecificationError
-        As `lately.sim.replay.model.cached_model`.
+        As for `lately.sim.replay.model.cached_model`.
     """
     return cached_model(
         verilog.convert(unit, name=TOP, emit_src=False),
@@ -94,7 +93,7 @@ def unit_header(unit: Any, memories: MemoryMap) -> str:
 
 
 def unit_counters(unit: Any) -> list[str]:
-    """Return the names of the counters that a unit has.
+    """Return the names of a unit's counters.
 
     Parameters
     ----------
@@ -109,16 +108,16 @@ class CompiledUnit(DrivenModel):
     Parameters
     ----------
     spec : Specification
-        Of any family with hardware.
+        Specification of any family with hardware.
     memory : str
         Variant of the memories, as for `lately.hdl.build.filter_unit`.
     ticks : str, optional
-        Source of the ticks of a window in time, as for the unit. By default "time", and "tick" for
-        a timing filter. With "period" the unit makes ticks by itself, so that only
-        `perform_freely` is of use.
+        Source of the ticks of a window in time, as for the unit. By default "time", or "tick" for a
+        timing filter. With "period" the unit generates the ticks, so only `perform_freely` is
+        useful.
     optimisation : int
-        Level of the C++ compiler: 0 for up to a million operations, of which compiling takes
-        longer than performing them.
+        Level of the C++ compiler. Use 0 for up to a million operations, which take less time than
+        the compilation.
     progress : callable, optional
         Called with the number of operations done since the last call.
     upsets : bool
@@ -138,7 +137,7 @@ class CompiledUnit(DrivenModel):
     ToolError
         If a tool is missing or fails.
     SpecificationError
-        If the hardware cannot hold the specification.
+        If the hardware cannot implement the specification.
     """
 
     def __init__(
@@ -152,7 +151,7 @@ class CompiledUnit(DrivenModel):
         upsets: bool = False,
         **options: Any,
     ) -> None:
-        # A family's fields are known to the unit alone.
+        # The fields depend on the family.
         self.spec: Any = spec
         self._source = ticks or ("tick" if spec.kind == "timing" else "time")
         how: Any = {"inverted": options.pop("inverted", False), "optimisation": optimisation}
@@ -179,10 +178,10 @@ class CompiledUnit(DrivenModel):
     # Settings
 
     def reset(self) -> None:
-        """Reset the unit with its generation length and time; the reset clears its memory."""
-        # The greatest time so far, and what the unit was given for it.
+        """Reset the unit, with its generation length and time; the reset clears its memory."""
+        # The highest time so far, and its value for the unit.
         self._reached = self._given = 0
-        # Blocks that are complete, and insertions into the present one.
+        # Complete blocks, and insertions into the current one.
         self._blocks = self._of_block = 0
         if self._has_generation:
             self._library.lately_generation(self._unit, self.spec.generation)
@@ -191,7 +190,7 @@ class CompiledUnit(DrivenModel):
             self.idle(self.profile.longest_pause)
 
     def set_generation(self, generation: int) -> None:
-        """Drive the generation length of a ring, in insertions; it counts from the next shift on.
+        """Set the generation length of a ring, in insertions; it applies from the next shift.
 
         Raises
         ------
@@ -202,33 +201,33 @@ class CompiledUnit(DrivenModel):
         """
         most = (2 << self.spec.generation.bit_length()) - 1
         require_integer("generation", generation, least=0, most=most)
-        # A clear under way would begin a generation of the new length.
+        # A clear in progress would start a generation of the new length.
         self.idle(2 * self.profile.latency + self.profile.longest_pause)
         self._library.lately_generation(self._unit, generation)
         self.idle(GENERATION_LEAD)
 
     def rekey(self, secret: int) -> None:
-        """Load a new secret, as the golden model's method.
+        """Load a new secret, like the golden model's method.
 
         It applies from the next clear on or, with re-keying, from the next shift.
 
         Raises
         ------
         RekeyError
-            If the unit takes none now. Cycles have passed then, nothing else has changed.
+            If the unit cannot accept a secret now. Only cycles have passed.
         SpecificationError
             If ``spec.hash`` takes no secret.
         TypeError, ValueError
             If the secret is not an integer of 128 bits.
         """
-        # Until what is under way has had its effect.
+        # Wait until operations in flight have taken effect.
         hash = getattr(self.spec, "hash", "h3")
         if not self._load_secret(hash, secret, self.profile.latency + PAUSE):
             raise RekeyError("rekey: must come when all segments of the ring have one secret")
         self.idle(self._secret_lead)
 
     def decide_by(self, thresholds: ArrayLike) -> None:
-        """Load a table, and have it answer from the next operation on; as the golden model's.
+        """Load a table and use it from the next operation, like the golden model's method.
 
         Parameters
         ----------
@@ -237,7 +236,7 @@ class CompiledUnit(DrivenModel):
         Raises
         ------
         ToolError
-            If the unit does not take them.
+            If the unit does not accept the entries.
         """
         self._load_table(packed_entries(thresholds, self.spec.hashes))
 
@@ -245,14 +244,15 @@ class CompiledUnit(DrivenModel):
 
     @property
     def ticks(self) -> int:
-        """Ticks that came to the port since reset, fewer than the time has after a long silence."""
+        """Ticks at the port since reset; fewer than the time if a long silence was shortened."""
         return int(self._library.lately_ticks(self._unit))
 
     @property
     def memory(self) -> NDArray[Any]:
-        """Contents of the memory, once the spare is clear; as the golden model's.
+        """Contents of the memory, once the spare is clear; as in the golden model.
 
-        That of a timing filter with a clock of ticks is as `memory_at` after so many `ticks`.
+        For a timing filter with a clock of ticks, the contents equal `memory_at` after `ticks`
+        ticks.
         """
         # An operation of several lanes may wait for a shard.
         rounds = 1 if self.spec.lanes == 1 else 2
@@ -279,11 +279,11 @@ class CompiledUnit(DrivenModel):
         windows: ArrayLike | None = None,
         **how: Any,
     ) -> Results:
-        """Perform a mixed sequence of operations; as the golden model's method.
+        """Perform a mixed sequence of operations, like the golden model's method.
 
-        Without times, operations come at the time that was reached. A silence may be of any
-        length: a ring gets none above `lately.hdl.verilog.LONGEST_SILENCE`, and a timing filter no
-        more ticks than those in which all cells expire, each `least_period` cycles long.
+        Without times, operations have the time of the last operation. A silence may have any
+        length: a ring receives at most `lately.hdl.verilog.LONGEST_SILENCE`. A timing filter
+        receives at most the ticks in which all cells expire, each `least_period` cycles long.
 
         Parameters
         ----------
@@ -291,17 +291,17 @@ class CompiledUnit(DrivenModel):
         keys, windows : array_like of int
             As for `lately.golden.Filter.perform`.
         how
-            ``pause_before`` and ``pause_after``: shares of the cycles in which no beat is offered,
-            and no result taken; and their ``seed``. ``skips`` and ``holes``, as for `Beats`.
+            ``pause_before`` and ``pause_after``: shares of cycles without an offered beat, and
+            without an accepted result; and their ``seed``. ``skips`` and ``holes``, as for `Beats`.
 
         Raises
         ------
         ToolError
-            If there are not as many results as operations.
+            If the numbers of results and operations differ.
         SpecificationError
-            If there are times, and the window counts insertions, or the unit makes its ticks.
+            If times are given, and the window counts insertions or the unit generates the ticks.
         ValueError
-            If the times decrease, or one is before that which was reached.
+            If the times decrease, or one precedes the current time.
         """
         codes = np.ascontiguousarray(operations, np.uint8)
         words = check_keys(keys, self.spec.key_digest())
@@ -329,19 +329,19 @@ class CompiledUnit(DrivenModel):
         silence: int = 0,
         **how: Any,
     ) -> Results:
-        """Perform operations while ticks come to the port, or from the unit's own counter.
+        """Perform operations while ticks arrive at the port, or from the unit's own counter.
 
         Parameters
         ----------
         operations, keys, windows, how
             As for `perform`.
         period : int, optional
-            Cycles from one tick to the next, by default the least. A unit that counts them itself
-            goes on.
+            Cycles from one tick to the next, by default the minimum. Ignored by a unit that counts
+            them itself.
         silence : int
-            Cycles without an operation afterwards, in which ticks come.
+            Cycles without operations afterwards, during which ticks arrive.
 
-        Errors: as `perform`.
+        Errors: as for `perform`.
         """
         codes = np.ascontiguousarray(operations, np.uint8)
         words = check_keys(keys, self.spec.key_digest())
@@ -353,16 +353,16 @@ class CompiledUnit(DrivenModel):
         return results
 
     def pass_ticks(self, ticks: int) -> None:
-        """Let so many `ticks` come, as close together as they may, without an operation."""
+        """Send this many `ticks`, as close as permitted, without an operation."""
         period = self.profile.least_period
         self._library.lately_period(self._unit, period)
-        # In parts, so that an interrupt is heard between them.
+        # In parts, so that an interrupt is handled between them.
         for done in range(0, ticks * period, _IDLE):
             self.idle(min(_IDLE, ticks * period - done))
         self._end_ticks()
 
     def _end_ticks(self) -> None:
-        """End the ticks at the port, and wait until the last one has had its effect."""
+        """Stop the ticks at the port, and wait for the effect of the last one."""
         if self._source == "tick":
             self._library.lately_period(self._unit, 0)
         lag = CONTROL_LAG
@@ -379,7 +379,7 @@ class CompiledUnit(DrivenModel):
     def _perform_ticking(
         self, codes: NDArray[np.uint8], keys: Any, asked: Any, times: Times, **how: Any
     ) -> Results:
-        """Perform operations of a timing filter, with the ticks of its times between them."""
+        """Perform operations of a timing filter, with the ticks of their times between them."""
         each = self.spec.block_units
         gaps = np.diff(times // each, prepend=self._reached // each)
         starts = np.union1d(np.flatnonzero(gaps), [0])
@@ -394,7 +394,7 @@ class CompiledUnit(DrivenModel):
         return Results.joined(parts)
 
     def _count_blocks(self, codes: NDArray[np.uint8]) -> None:
-        """Count the blocks that are complete; with a CLEAR a block begins."""
+        """Count the complete blocks; a CLEAR starts a block."""
         inserts = np.isin(codes, (Operation.INSERT, Operation.CHECK_AND_INSERT))
         for number, part in enumerate(np.split(inserts, np.flatnonzero(codes == Operation.CLEAR))):
             held = 0 if number else self._of_block
@@ -422,7 +422,7 @@ def replay(
     Parameters
     ----------
     spec : Specification
-        What to build.
+        Specification of the unit.
     keys : array_like of int
         As for the golden model's `check_and_insert`.
     progress : callable, optional
@@ -439,7 +439,7 @@ def replay(
     ToolError
         If a tool is missing or fails.
     SpecificationError
-        If the hardware cannot hold the specification.
+        If the hardware cannot implement the specification.
     """
     with CompiledUnit(spec, progress=progress) as unit:
         return unit.check_and_insert(keys), unit.cycles

@@ -1,4 +1,4 @@
-"""Compiled models behind the driver: cycles, beats of operations, counters and memories."""
+"""Compiled models with their driver: cycles, beats of operations, counters and memories."""
 
 import ctypes
 from abc import abstractmethod
@@ -23,7 +23,7 @@ DRIVER = Path(__file__).with_name("driver.cpp")
 """Source of the driver."""
 
 PATIENCE = 1 << 24
-"""Cycles without a result after which none is expected any more."""
+"""Cycles without a result after which the simulation fails."""
 
 _CHUNK = 1 << 16
 
@@ -51,20 +51,20 @@ class DrivenModel(Closable):
         The compiled model.
     lanes : int
     counters : sequence of str
-        Names of its counters, in the order of `counter_macro`.
+        Names of the counters, in the order of `counter_macro`.
     keyed, deciding : bool
-        Whether it takes a secret; whether tables of thresholds answer.
+        Whether the unit accepts a secret; whether tables of thresholds determine answers.
     latency : int
-        Cycles after which operations in flight have left without back-pressure.
+        Cycles in which operations in flight leave, without back-pressure.
     progress : callable, optional
         Called with the number of operations done since the last call.
     upsets : bool
-        Whether the model was compiled such that bits can be flipped.
+        Whether the model supports flipped bits.
 
     Attributes
     ----------
     upsets : Upsets or None
-        Runs with flipped bits of the sequence of operations that was performed last.
+        Runs with flipped bits of the last sequence of operations.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class DrivenModel(Closable):
             self._unit = ctypes.c_void_p()
 
     def __exit__(self, *error: object) -> None:
-        """Close the model; without an error, no result may come after the last operation's."""
+        """Close the model; without an error, check that no result follows the last operation's."""
         try:
             if self._unit and error[:1] == (None,):
                 self.idle(2 * self._latency)
@@ -128,14 +128,14 @@ class DrivenModel(Closable):
 
     @property
     def statistics(self) -> dict[str, int]:
-        """The unit's counters: events since reset."""
+        """Counters of the unit: events since reset."""
         self.idle(2 * self._latency)
         counts = np.zeros(len(self._counters), np.uint64)
         self._library.lately_statistics(self._unit, counts.ctypes.data)
         return dict(zip(self._counters, counts.tolist(), strict=True))
 
     def interrupt(self, operations: ArrayLike, keys: ArrayLike, beats: int) -> None:
-        """Perform operations, and reset the unit when some `beats` of them have their results.
+        """Perform operations, and reset the unit when `beats` of them have their results.
 
         `operations` and `keys` are as for `perform`.
         """
@@ -154,13 +154,13 @@ class DrivenModel(Closable):
     def perform(
         self, operations: ArrayLike, keys: ArrayLike, *operands: Any, **how: Any
     ) -> Results:
-        """Perform a mixed sequence of `operations` on `keys`; as the golden model's method.
+        """Perform a mixed sequence of `operations` on `keys`, like the golden model's method.
 
         Both have shape (n,), or the keys (n, words) if they are wide.
         """
 
     def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Query and insert keys, a beat per cycle; as the golden model's method.
+        """Query and insert keys, one beat per cycle, like the golden model's method.
 
         Parameters
         ----------
@@ -174,13 +174,13 @@ class DrivenModel(Closable):
         Raises
         ------
         ToolError
-            If there are not as many results as operations.
+            If the numbers of results and operations differ.
         """
         count = len(np.asarray(keys))
         return self.perform(np.full(count, Operation.CHECK_AND_INSERT, np.uint8), keys).seen
 
     def _load_secret(self, hash: str, secret: int, settle: int) -> bool:
-        """Offer a secret for a `hash` after so many cycles; return whether the unit takes it."""
+        """Offer a secret for a `hash` after `settle` cycles; return whether the unit accepts it."""
         if hash != "siphash":
             raise SpecificationError(f"secret: must not be given for hash {hash}, which takes none")
         check_secret(secret)
@@ -189,7 +189,7 @@ class DrivenModel(Closable):
         return bool(self._library.lately_secret(self._unit, low, high))
 
     def _load_table(self, entries: NDArray[np.uint64]) -> None:
-        """Have a table answer from the next operation on, whose entries have shape (n,)."""
+        """Load a table with entries of shape (n,), and use it from the next operation."""
         held = np.ascontiguousarray(entries)
         if idle := self._library.lately_table(self._unit, len(held), held.ctypes.data):
             raise ToolError(
@@ -213,7 +213,7 @@ class DrivenModel(Closable):
         holes: NDArray[np.bool_] | None = None,
         **pauses: Any,
     ) -> Results:
-        """Send operations, each with its time, window or class, and take their results."""
+        """Send operations, each with its time, window or class, and receive their results."""
         beats = Beats(codes, self._lanes, skips, holes)
         lane_codes, lane_keys = beats.spread(codes, keys, self._lanes)
         spread = np.zeros(len(lane_codes) + 1, np.uint64)
@@ -235,10 +235,10 @@ class DrivenModel(Closable):
         pause_after: float = 0.0,
         seed: int = 1,
     ) -> RawResults:
-        """Have the driver send beats; return their results, and one more without a result.
+        """Send beats with the driver; return their results, followed by one empty result.
 
-        Beats are the operation before their lanes, `alone`; and of each lane the code, the key and
-        the time or window.
+        Beats consist of the operation before the lanes, `alone`, and for each lane the code, the
+        key and the time or window.
         """
         self._library.lately_begin(self._unit, seed)
         if self.upsets is not None:
@@ -250,7 +250,7 @@ class DrivenModel(Closable):
         pointers = [array.ctypes.data for array in sent]
         pauses = (round(256 * pause_before), round(256 * pause_after))
         chunk = max(1, _CHUNK // self._lanes)
-        # In parts, so that an interrupt is heard between them; the unit knows nothing of them.
+        # In parts, so that an interrupt is handled between them; the unit is not affected.
         last = len(alone) if self._interrupted is None else min(self._interrupted, len(alone))
         for start in range(0, last, chunk):
             enough = min(start + chunk, last)
@@ -267,7 +267,7 @@ class DrivenModel(Closable):
 
 
 def _signatures(keyed: bool, deciding: bool) -> Signatures:
-    """Return what the driver offers."""
+    """Return the functions of the driver."""
     unit, count, array = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p
     chance = ctypes.c_uint32
     functions: Signatures = {

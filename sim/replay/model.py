@@ -1,4 +1,4 @@
-"""Compiled models: Verilog verilated to a library together with a driver, kept in a cache."""
+"""Compiled models: Verilog and a driver as a library, in a cache."""
 
 import ctypes
 import fcntl
@@ -15,13 +15,13 @@ from ..toolchain import cache_directory, models, shared_runtime, verilate, veril
 from .upset_elements import UPSETS, element_macros, opened
 
 HEADER = "generated.h"
-"""Name under which a driver includes the header that is generated for it."""
+"""Name of the generated header that drivers include."""
 
 _OPTIONS = ("--x-assign", "fast", "--x-initial", "fast", "--noassert", "-Wno-fatal",
             "-Wno-lint", "-Wno-style", "-Wno-MULTITOP")  # fmt: skip
 
 Signatures = dict[str, tuple[Any, tuple[Any, ...]]]
-"""Result and arguments of each function of a library, as ctypes names them."""
+"""Result and arguments of each function in a library, as ctypes types."""
 
 
 def cached_model(
@@ -35,24 +35,24 @@ def cached_model(
     optimisation: int = 3,
     upsets: bool = False,
 ) -> Path:
-    """Return a top compiled together with its driver, built now if it is not in the cache.
+    """Return a top compiled with its driver, built now if the cache lacks it.
 
-    Of processes that want the same at the same time, one builds it and the others wait.
+    If several processes need the same model at once, one builds it and the others wait.
 
     Parameters
     ----------
     verilog : str
-        The design; its module `top` is class ``Vmodel`` for the driver.
+        The design; its module `top` is the class ``Vmodel`` in the driver.
     driver : path
-        A source in C++.
+        A C++ source.
     header : str
-        Text of the header that it includes as `HEADER`.
+        Text of the header that the driver includes as `HEADER`.
     memory, inverted
         As for `models`, which are added to the design.
     optimisation : int
         As for `verilate`.
     upsets : bool
-        Whether bits can be flipped, as `lately.sim.replay.upset_runs.Upsets` does; the model is
+        Whether bits can be flipped, see `lately.sim.replay.upset_runs.Upsets`; the model is then
         slower.
 
     Raises
@@ -60,17 +60,17 @@ def cached_model(
     ToolError
         If a tool is missing or fails.
     SpecificationError
-        If bits are flipped that models of block RAMs hold, which have no elements.
+        If upsets are requested for explicit block RAMs, whose models have no elements.
     """
     blocks = models(memory, inverted=inverted)
     rule = "must be portable for upsets, as bits of explicit block RAMs cannot be flipped"
     require(not (upsets and blocks), "memory", rule, memory)
     verilog = "\n".join([verilog, *(path.read_text() for path in blocks)])
-    # Otherwise the driver finds no block RAM under its name.
+    # Otherwise the driver does not find block RAMs by name.
     flattened = ["--flatten"] if blocks or upsets else []
     options = [*_OPTIONS, f"-O{max(1, optimisation)}", *flattened]
     if optimisation == 0:
-        # The compiler then spends most of its time on headers, which one file reads once.
+        # Otherwise the compiler spends most of its time on headers, once per file.
         options += ["--output-split", "0"]
     source = driver.read_text()
     if upsets:
@@ -88,7 +88,7 @@ def cached_model(
         tempfile.TemporaryDirectory(prefix="lately-") as work,
     ):
         fcntl.flock(lock, fcntl.LOCK_EX)
-        # Another process may have built the library in the time between.
+        # Another process may have built it in the meantime.
         if not library.exists():
             texts = {"unit.v": verilog, HEADER: header, "driver.cpp": source}
             made = _build(Path(work), texts, ["--top-module", top, *options], optimisation)
@@ -132,13 +132,13 @@ def defines(*lines: str) -> str:
 
 
 def load_model(path: Path, signatures: Signatures) -> ctypes.CDLL:
-    """Load a compiled model; ctypes would pass half of a word without the signatures.
+    """Load a compiled model; without the signatures, ctypes would truncate words.
 
     Parameters
     ----------
     path : path
     signatures : dict
-        Result and arguments of each function, by its name.
+        Result and arguments of each function, by name.
     """
     library = ctypes.CDLL(os.fspath(path))
     for name, (result, arguments) in signatures.items():
@@ -148,7 +148,7 @@ def load_model(path: Path, signatures: Signatures) -> ctypes.CDLL:
 
 
 class Closable(ABC):
-    """Something that is closed at the end of its `with` statement."""
+    """Base class of objects that are closed at the end of their `with` statement."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""Results as the driver of a compiled unit writes them."""
+"""Results in the format of a compiled unit's driver."""
 
 from typing import Any, NamedTuple, Self
 
@@ -9,18 +9,18 @@ from numpy.typing import NDArray
 class RawResults(NamedTuple):
     """Fields of the result of each lane of each beat, in the order of the beats, shape (n,).
 
-    A field that the unit does not have is 0, and so is every field of a lane without a result.
+    Fields that the unit lacks are 0, and so are all fields of a lane without a result.
     """
 
     seen: NDArray[np.uint8]
-    """1 for a key that is reported. In runs with upsets 2, and 1 for any other result."""
+    """1 for a reported key. In runs with upsets, 2 for a reported key and 1 for other results."""
     age: NDArray[np.int32]
-    """-1 where the key was not seen, unless the unit has `oldest`."""
+    """-1 if the key was not seen, unless the unit has `oldest`."""
     status: NDArray[np.uint8]
     oldest: NDArray[np.uint16]
     time: NDArray[np.uint32]
     tag: NDArray[np.uint8]
-    """Only in runs with upsets."""
+    """In runs with upsets only."""
 
     @classmethod
     def nothing(cls, *shape: int) -> Self:
@@ -29,5 +29,5 @@ class RawResults(NamedTuple):
         return cls(*(np.zeros(shape, kind) for kind in kinds))
 
     def part(self, index: Any) -> Self:
-        """Return the results that an index selects of each array."""
+        """Return the results that an index selects in each array."""
         return type(self)(*(array[index] for array in self))

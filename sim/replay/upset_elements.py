@@ -1,4 +1,4 @@
-"""Where upsets can strike a unit: the flip-flops and memories of its Verilog, by name."""
+"""Elements of a unit that upsets can hit: flip-flops and memories in its Verilog, by name."""
 
 import json
 import re
@@ -9,16 +9,16 @@ from pathlib import Path
 from ...hdl.registers import REGISTERS
 
 UPSETS = Path(__file__).with_name("upsets.cpp")
-"""Source that follows the driver of a model in which bits can be flipped."""
+"""Source that follows the driver in a model with upsets."""
 
 KINDS = ("memory", "buffer", "register", "counter")
-"""Kinds of elements: what keeps the keys, other memories, flip-flops, and those that only tell."""
+"""Kinds of elements: memories of keys, other memories, flip-flops, and event counters."""
 
 _KEEPS = {"store", "memory"}
-"""Submodules whose memories keep the keys."""
+"""Submodules whose memories hold the keys."""
 
 _COUNTERS = {register.name for register in REGISTERS if register.event}
-"""Submodules that count events, of which the filter knows nothing."""
+"""Submodules that count events and do not affect the filter."""
 
 _MODULE = re.compile(r"^module \\?(\S+) ?\(.*?^endmodule", re.MULTILINE | re.DOTALL)
 _ASSIGNED = re.compile(r"^ +(\\\S+|[^\s\\\[]+)[^=;(]* <= ", re.MULTILINE)
@@ -32,18 +32,18 @@ _OPEN = " /*verilator public_flat_rw*/"
 
 @dataclass(frozen=True)
 class Element:
-    """A register, or a memory.
+    """A register or a memory.
 
     Attributes
     ----------
     path : tuple of str
-        Names of the submodules from the unit to it, and its own.
+        Names of the submodules from the unit to the element, and the element's own name.
     words : int
         1 for a register.
     width : int
         Bits of a word.
     array : bool
-        Whether it is a memory.
+        Whether the element is a memory.
     """
 
     path: tuple[str, ...]
@@ -53,7 +53,7 @@ class Element:
 
     @property
     def name(self) -> str:
-        """Its path below the unit."""
+        """Path of the element below the unit."""
         return ".".join(self.path[1:])
 
     @property
@@ -73,22 +73,22 @@ class Element:
 
     @property
     def member(self) -> str:
-        """Name of the member of the compiled model."""
+        """Name of the member in the compiled model."""
         return "__DOT__".join(re.sub(r"__|[^A-Za-z0-9_]", _escaped, part) for part in self.path)
 
 
 def _escaped(match: re.Match[str]) -> str:
-    """Return what Verilator makes of characters that names in C++ do not have."""
+    """Return Verilator's replacement of a character that C++ names cannot contain."""
     return "___05F" if match[0] == "__" else f"__0{ord(match[0]):02X}"
 
 
 def elements(verilog: str) -> list[Element]:
-    """Return the registers and memories of a unit, in the order in which they are declared.
+    """Return the registers and memories of a unit, in the order of declaration.
 
     Parameters
     ----------
     verilog : str
-        As Amaranth writes it.
+        Verilog from Amaranth.
     """
     return [element for module in _MODULE.finditer(verilog) for element, _ in _own(module)]
 
@@ -99,7 +99,7 @@ def element_macros(verilog: str) -> list[str]:
     Parameters
     ----------
     verilog : str
-        As Amaranth writes it.
+        Verilog from Amaranth.
     """
     found = elements(verilog)
     listed = " ".join(f"ELEMENT({number}, {one.member})" for number, one in enumerate(found))
@@ -109,23 +109,23 @@ def element_macros(verilog: str) -> list[str]:
 
 
 def named_elements(names: str) -> list[Element]:
-    """Return the elements that a compiled model names.
+    """Return the elements that a compiled model lists.
 
     Parameters
     ----------
     names : str
-        What the macro ``ELEMENT_NAMES`` holds.
+        Value of the macro ``ELEMENT_NAMES``.
     """
     return [Element(tuple(path), *sizes) for path, *sizes in json.loads(names)]
 
 
 def opened(verilog: str) -> str:
-    """Return the Verilog of a unit such that its compiled model has all elements as members.
+    """Return the Verilog of a unit whose compiled model has all elements as members.
 
     Parameters
     ----------
     verilog : str
-        As Amaranth writes it.
+        Verilog from Amaranth.
     """
 
     def open_module(module: re.Match[str]) -> str:
@@ -138,7 +138,7 @@ def opened(verilog: str) -> str:
 
 
 def _own(module: re.Match[str]) -> Iterator[tuple[Element, int]]:
-    """Yield the elements of a module, and where in its text their declarations end."""
+    """Yield the elements of a module, and the ends of their declarations in its text."""
     assigned = {name.removeprefix("\\") for name in _ASSIGNED.findall(module[0])}
     for match in _DECLARED.finditer(module[0]):
         name = match["name"].strip().removeprefix("\\")

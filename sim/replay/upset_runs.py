@@ -1,4 +1,4 @@
-"""Runs of a compiled unit in which single bits flip, beside the run in which none does."""
+"""Runs of a compiled unit with single flipped bits, compared with a run without."""
 
 import ctypes
 from pathlib import Path
@@ -14,7 +14,7 @@ from .upset_elements import Element, named_elements
 _FOREVER = (1 << 64) - 1
 
 _BEGIN, _END, _STRUCK = range(3)
-"""Places of states that are kept."""
+"""Indices of saved states."""
 
 
 def _signatures() -> Signatures:
@@ -31,74 +31,74 @@ def _signatures() -> Signatures:
 
 
 UPSET_SIGNATURES = _signatures()
-"""What the driver offers besides, of a model in which bits can be flipped."""
+"""Additional functions of the driver in a model with upsets."""
 
 
 class SentBeats(NamedTuple):
-    """A sequence of beats, as the driver takes it."""
+    """A sequence of beats, in the driver's format."""
 
     alone: NDArray[np.uint8]
-    """Operation before those of the lanes, shape (beats,)."""
+    """Operation before the lanes, shape (beats,)."""
     codes: NDArray[np.uint8]
-    """Operation of each lane of each beat, with `lately.sim.replay.beats.VALID` if there is one."""
+    """Operation of each lane of each beat, with `lately.sim.replay.beats.VALID` if any."""
     keys: NDArray[np.uint64]
     """Shape (lanes times beats, words)."""
     numbers: NDArray[np.uint64]
-    """Time of each operation, or the window that it asks for."""
+    """Time or window of each operation."""
 
 
 class Upset(NamedTuple):
     """A bit that flips between two clock edges."""
 
     clock: int
-    """Clocks of the sequence before."""
+    """Cycles of the sequence before the flip."""
     element: int
     word: int
     bit: int
 
 
 class UpsetOutcomes(NamedTuple):
-    """What came of upsets, shape (n,) each, and shape (n, lanes times beats) of what was beheld."""
+    """Outcomes of upsets, shape (n,) each; results have shape (n, lanes times beats)."""
 
     first: NDArray[np.int64]
-    """Beat whose result was due first after each."""
+    """First beat whose result was due after each upset."""
     beats: NDArray[np.int64]
-    """Results after each: fewer than were due, if no more came."""
+    """Number of results after each upset; fewer than due if no more arrived."""
     told: NDArray[np.bool_]
-    """Whether the unit told of a fault of its own."""
+    """Whether the unit reported a fault."""
     healed: NDArray[np.bool_]
-    """Whether registers and memories were at the end as without it, but for counters."""
+    """Whether registers and memories, except counters, ended as in the run without the upset."""
     beheld: RawResults
 
 
 class Upsets:
-    """Runs with flipped bits of the sequence of operations that a unit performed last.
+    """Runs with flipped bits of the last sequence of operations that a unit performed.
 
     Parameters
     ----------
     library : CDLL
-        Of a model that was compiled for it.
+        Library of a model compiled with upsets.
     unit : c_void_p
     lanes : int
 
     Attributes
     ----------
     elements : list of Element
-        What can be struck.
+        Elements that can be hit.
     digest : str
-        Of the hardware, the driver and the version of Verilator.
+        Digest of the hardware, the driver and the version of Verilator.
     """
 
     def __init__(self, library: ctypes.CDLL, unit: ctypes.c_void_p, lanes: int) -> None:
         self._library = library
         self._unit = unit
         self._lanes = lanes
-        # A compiled model is called after the digest of what it is made of.
+        # The name of a compiled model is the digest of its sources.
         self.digest = Path(library._name).stem
         self.elements: list[Element] = named_elements(library.lately_elements().decode())
 
     def begin(self, sent: SentBeats) -> None:
-        """Keep the state of the unit, and the sequence that it is about to perform.
+        """Save the state of the unit, and the sequence that it is about to perform.
 
         Parameters
         ----------
@@ -109,34 +109,34 @@ class Upsets:
 
     @property
     def sent(self) -> SentBeats:
-        """The sequence."""
+        """The saved sequence."""
         return self._sent
 
     @property
     def beats(self) -> int:
-        """Beats of the sequence."""
+        """Number of beats in the sequence."""
         return len(self._sent.alone)
 
     @property
     def told(self) -> bool:
-        """Whether the unit tells of a fault of its own, or has counted one."""
+        """Whether the unit reports a fault, or has counted one."""
         return bool(self._library.lately_told(self._unit))
 
     def reference(self, clocks: int, *marks: int) -> tuple[RawResults, list[int]]:
-        """Perform the sequence again as it was performed.
+        """Repeat the sequence without upsets.
 
         Parameters
         ----------
         clocks : int
-            At least as many as it takes.
+            At least the number of cycles of the sequence.
         marks : int
-            Numbers of beats, in order.
+            Beat numbers, in order.
 
         Returns
         -------
         beheld : RawResults
         marks : list of int
-            Cycles until so many beats had been answered.
+            Cycles until each of these numbers of beats was answered.
         """
         library, unit = self._library, self._unit
         self._states = np.zeros(clocks, np.uint64)
@@ -157,11 +157,11 @@ class Upsets:
         Parameters
         ----------
         upsets : list of Upset
-            In order of their clocks.
+            In the order of their cycles.
         beats : int
-            Results that are awaited after each.
+            Results that are awaited after each upset.
         patience : int
-            Cycles after which no more results are awaited.
+            Cycles without a result after which the run ends.
         """
         count, library, unit = len(upsets), self._library, self._unit
         beheld = RawResults.nothing(count, beats * self._lanes)
@@ -192,7 +192,7 @@ class Upsets:
         beheld: RawResults | None = None,
         states: NDArray[np.uint64] | None = None,
     ) -> int:
-        """Go on until so many beats are answered in all, or for so many cycles; return how many."""
+        """Run until enough beats are answered, or for a number of cycles; return the cycles."""
         results, tags = None, None
         if beheld is not None:
             *told, tags = (array.ctypes.data for array in beheld)

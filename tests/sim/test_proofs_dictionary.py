@@ -32,8 +32,8 @@ pytestmark = [pytest.mark.rtl, pytest.mark.slow]
         "column of a ring",
         "ring of columns, any digest",
         "places of a ring's stash",
-        "rests for the stash of a ring",
-        "rests for the sweep of a ring",
+        "stalls for the stash of a ring",
+        "stalls for the sweep of a ring",
     ],
 )
 def test_holds(name):

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.rtl
     [
         "cell memory, ecp5, 2 of 9 bits",
         "sweep in time",
-        "sweep in time, in free clocks",
+        "sweep in time, in idle cycles",
         "tables of thresholds",
         "oldest of 4",
     ],
