@@ -1,1 +1,1 @@
-"""Devices, boards and the way to a bitstream."""
+"""Devices, boards, and the flow to a bitstream."""

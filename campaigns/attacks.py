@@ -545,9 +545,9 @@ def run(point: Point) -> Result:
     Returns
     -------
     dict
-        ``runs``, each with ``attack``, ``unit``, ``hash``, what is measured as ``figure``, its
-        value with random keys as ``usual`` and under the attack as ``attacked``, the ``cost`` of
-        the attack, and the ``false_negatives`` among keys that were guaranteed.
+        ``runs``, each with ``attack``, ``unit``, ``hash``, the name of the measured ``figure``, its
+        values with random keys (``usual``) and under the attack (``attacked``), the ``cost`` of the
+        attack, and the ``false_negatives`` among guaranteed keys.
     """
     name = point["attack"]
     random = np.random.default_rng([point["seed"], [*ATTACKS].index(name)])

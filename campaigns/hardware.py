@@ -226,7 +226,7 @@ class Summary:
 
     @property
     def median(self) -> SynthesisReport:
-        """Report of the median static timing. Of an even number, the lower of the two."""
+        """Report of the median static timing; the lower median for an even number."""
         return self.reports[(len(self.records) - 1) // 2]
 
     @property

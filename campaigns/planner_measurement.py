@@ -49,7 +49,7 @@ class Rates:
     fills : int
         Fills with no key in common among which the trials were divided.
     missed, due : int
-        Keys of exactly `window` insertions ago that were not reported, and that were queried.
+        Keys from exactly `window` insertions ago: number not reported, and number queried.
     spread : float
         Variance of the worst-moment hits of a fill, over that of as many independent trials.
     """

@@ -107,7 +107,7 @@ class RandomTest:
         Hardware, as `lately.sim.compiled_unit` opens it.
     spec : Specification
     seed : int
-        Of keys and operations.
+        Seed of keys and operations.
     ticks : str, optional
         Source of the ticks of the hardware, if it has any.
 
@@ -451,7 +451,7 @@ def _times(random: np.random.Generator, spec: FilterSpec, count: int, now: int) 
 class DictionaryTest(RandomTest):
     """A comparison of dictionaries; see `RandomTest`.
 
-    The pool has a fifth of the window; a query asks for any window. With the hash "siphash", a new
+    The pool has a fifth of the window; queries have any window. With the hash "siphash", a new
     secret is loaded before every chunk, which applies from its clear on.
     """
 
@@ -492,7 +492,7 @@ class DictionaryTest(RandomTest):
 class CountedTimingTest(RandomTest):
     """A comparison of timing filters with a clock of insertions; see `RandomTest`.
 
-    The pool has a fifth of the window; a query asks for any window. If tables of thresholds answer,
+    The pool has a fifth of the window; queries have any window. If tables of thresholds answer,
     it is of any class, and a new table comes before each chunk, and after a reset.
     """
 

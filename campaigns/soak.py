@@ -52,9 +52,9 @@ def soak(
     Returns
     -------
     dict
-        Operations, mismatches of verdicts, ages, statuses, counters and memory, what happened
-        (hits, by age, shifts, clears, wraps of the ring; statuses), clocks, seconds, and what it
-        ran with. After an interrupt, the figures cover the finished part.
+        Operations; mismatches of verdicts, ages, statuses, counters and memory; counts of events
+        (hits by age, shifts, clears, wraps of the ring, statuses); cycles, seconds, and options.
+        After an interrupt, the figures cover the finished part.
 
     Errors: as `lately.sim.compiled_unit`.
     """

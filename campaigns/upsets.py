@@ -78,13 +78,13 @@ def judge(
     Parameters
     ----------
     sent : SentBeats
-        What was sent to the unit.
+        Beats that the unit received.
     reference : RawResults
         Results of the unit without an upset.
     promised : ndarray of bool, shape (lanes times beats,)
         Results that must report their key.
     outcome : UpsetOutcomes
-        Of upsets.
+        Outcomes of the upsets.
     beats : int
         Results that were due after each.
 
@@ -202,7 +202,7 @@ def promised(spec: Specification, sent: Any, beheld: Any) -> NDArray[np.bool_]:
     ----------
     spec : Specification
     sent : SentBeats
-        What was sent to the unit.
+        Beats that the unit received.
     beheld : RawResults
         Results of the unit without an upset. A key that it does not report is not promised: a SHIFT
         or a status had ended its window.

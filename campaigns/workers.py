@@ -196,8 +196,8 @@ class _Work:
 class _Order:
     """Object that unpickles as the result of `_perform`.
 
-    So neither the scheduler needs to import anything of ours, nor a worker before it makes the
-    call: those that cannot would not say so but go.
+    So the scheduler imports nothing of this project, and a worker imports it only for the call.
+    Otherwise a scheduler or worker that cannot import it would stop without a message.
     """
 
     def __init__(self, *arguments: object) -> None:

@@ -37,7 +37,7 @@ class EarlyDataRegister:
     started : int
         Time at which the server began to run, in milliseconds.
     secret : int, optional
-        Of the hash, 128 bits; by default drawn by the operating system.
+        Secret of the hash, 128 bits; by default from the operating system.
     """
 
     def __init__(self, spec, *, started, secret=None):
@@ -46,12 +46,12 @@ class EarlyDataRegister:
         self._started = started
 
     def accept(self, binder, expected, now):
-        """Tell whether the early data may be taken; if not, the handshake goes on without it.
+        """Return whether early data is accepted; otherwise the handshake continues without it.
 
         Parameters
         ----------
         binder : bytes
-            Of the pre-shared key that was selected, after it was verified.
+            Binder of the selected pre-shared key, after its verification.
         expected : int
             Expected arrival of the ClientHello (RFC 8446, section 8.3), in milliseconds.
         now : int

@@ -57,8 +57,8 @@ class BaseUnit(wiring.Component):
 
         Ring: the age counts generations. With a window in time, ``status`` is 1 if the window of
         the answer was shortened, 2 if its false-positive rate may exceed its bound, and 0
-        otherwise; ``time`` is the tick counter; ``covered`` is the value of the port of this name
-        at the operation, before its effects.
+        otherwise. ``time`` is the tick counter, and ``covered`` is the value of the port of this
+        name at the operation, before its effects.
 
         Dictionary: the window of a request counts insertions. A longer window acts as the window
         of the specification; with window 0 no key is seen. An operation with the bits insert and

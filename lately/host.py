@@ -506,7 +506,7 @@ def window_seconds(information: Information, statistics: Mapping[str, int]) -> d
     Parameters
     ----------
     information : Information
-        Of the board.
+        Description of the board.
     statistics : mapping of str to int
         As `Board.statistics` returns.
 

@@ -87,7 +87,7 @@ def attacked(keys: Keys, window: int, seed: int) -> Keys:
 def measure(point: Point) -> Result:
     """Run the structures of a point on its stream, each from empty.
 
-    The stream is that of "z", drawn anew for each structure, or that of "real".
+    The stream is "z", drawn separately for each structure, or "real".
     """
     runs = []
     for setup in point["setups"]:
@@ -161,8 +161,8 @@ def fresh_rate(runs: Sequence[Result]) -> Estimate:
     """Return the rate at which fresh keys are reported, over the runs of all seeds.
 
     The interval of a dictionary is Clopper and Pearson's: its live entries,
-    and with them its rate, are as good as the same for all seeds. That of a
-    timing Bloom filter is Student's where it is wider.
+    and with them its rate, are nearly equal for all seeds. For a timing Bloom
+    filter it is Student's interval if that is wider.
     """
     pairs = [(run["hits"], run["fresh"]) for run in runs]
     return _pooled(pairs, exact="theory" in runs[0])

@@ -237,7 +237,7 @@ def draw_queries(keys: Keys, window: int, seed: int) -> Queries:
 
 
 def rates(model: AnyFilter, keys: Keys, queries: Queries) -> Rates:
-    """Insert a stream and ask.
+    """Insert a stream and query.
 
     Returns
     -------

@@ -31,8 +31,8 @@ def over_seeds(results: Results, name: str, metric: str) -> Interval:
 def beside(what: str, paper: str, results: Results, name: str, metric: str, holds: bool) -> Finding:
     """Return the finding of a median beside the printed one, with a sentence if it is another.
 
-    The sentence tells whether what the paper concludes from its figure `holds`; the verdict does
-    not hang on that.
+    The sentence states whether the paper's conclusion from its figure `holds`; the verdict does
+    not depend on it.
 
     Raises
     ------

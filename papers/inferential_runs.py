@@ -161,10 +161,10 @@ def trial(
     -------
     dict
         "standard", "inferential", "recurring": total penalties, the last with
-        the posteriors of `age_posterior` by that name; "denied", "false": false
-        negatives and false positives of the inferential filter;
-        "standard_false": false positives of the standard one; "count",
-        "inside", "mass": for each bin of posteriors its queries, those for
+        the posteriors of `age_posterior` by that name. "denied", "false": false
+        negatives and false positives of the inferential filter.
+        "standard_false": false positives of the standard filter. "count",
+        "inside", "mass": for each bin of posteriors its queries, the queries for
         keys in the window, and the sum of the posteriors.
     """
     model = BlockTimingBloomFilter(**parameters, seed=seed)

@@ -179,7 +179,7 @@ def _slice_charts(figure: int, start: str, result: Result) -> list[Chart]:
 
 
 def _memory_findings(measured: Results) -> list[Finding]:
-    """Say where the bits per element settle, and that too large a start takes longer."""
+    """Compare the bits per element at which filters settle, for small and large starts."""
     findings = []
     settled: dict[str, dict[float, float]] = {}
     for point, result in measured:

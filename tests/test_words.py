@@ -33,8 +33,9 @@ MOST_WORDS = 40
 
 
 def sentences(text):
-    """Return the sentences of a text in Markdown, without code."""
-    text = re.sub(r"```.*?```|`[^`]*`", "x", text, flags=re.DOTALL)
+    """Return the sentences of a text in Markdown, without code, parameters and examples."""
+    text = re.sub(r"```.*?```|`[^`]*`|\{\{.*?\}\}|\{%.*?%\}", "x", text, flags=re.DOTALL)
+    text = re.sub(r"(?m)^[\w*, .`]+ : .*$|^\s*\x08(\n.+)+", "\n\n", text)
     text = re.sub(r"(?m)^\s*(\|.*|[-=]{3,}|#.*|<!--.*|\.\. .*)$", "\n", text)
     parts = re.split(r"\n\s*\n|\n\s*(?:[-*]|\d+\.) |(?<=[.!?])\s", text)
     return [" ".join(part.split()) for part in parts if part.strip()]
@@ -57,10 +58,9 @@ def prose(path):
         return [
             line[1].replace('"', "") for line in re.finditer(r'"([^"\n]* [^"\n]* [^"\n]*)"', text)
         ]
-    if path.name.endswith((".xml.j2", ".vhd.j2")) or path.name == "vhdl.j2":
-        return []
-    if path.name.endswith(".tcl.j2"):
-        return [line.lstrip("# ") for line in text.splitlines() if line.startswith("#")]
+    if path.suffix == ".j2" and not path.name.endswith(".md.j2"):
+        comments = r"(?m)^ *(?:#|//|--|/\*)(.+)$|\"\"\"([^\"]+)\"\"\"|desc = \"([^\"]+)\""
+        return ["".join(found) for found in re.findall(comments, text)]
     if path.suffix != ".py":
         return [text]
     found = []

@@ -1,1 +1,1 @@
-"""From a unit to a bitstream: devices, synthesis, placement and routing."""
+"""Flow from a unit to a bitstream: devices, synthesis, placement and routing."""

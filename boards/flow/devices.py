@@ -1,4 +1,4 @@
-"""Devices that units are placed and routed for."""
+"""Devices for placement and routing of units."""
 
 import re
 import tomllib
@@ -21,40 +21,41 @@ class UnknownDeviceError(LatelyError, ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """A device, in the terms of yosys and nextpnr.
+    """A device, with its options for yosys and nextpnr.
 
     Attributes
     ----------
     name, description : str
-        For the command line, and for people.
+        Name on the command line, and description for people.
     family : str
-        Family of devices, a table of `devices.toml`.
+        Family of devices, the name of a table in `devices.toml`.
     synthesis : tuple of str
         yosys pass and its options.
     mapping : str
-        Script of ABC, which makes LUTs of the logic.
+        Script of ABC that maps logic to LUTs.
     place_and_route : tuple of str
-        nextpnr program and its options. Without any, units are counted, not placed.
+        nextpnr program and its options. If empty, units are counted but not placed.
     lut, ff : int
-        LUTs and flip-flops. On iCE40 they share logic cells.
+        Number of LUTs and flip-flops. On iCE40 they share logic cells.
     bram, bram_bits, usram : int
-        Block RAMs, bits of one without ninth bits, and uSRAMs, which only a PolarFire has.
+        Number of block RAMs, bits of one without its ninth bits, and number of uSRAMs, which only a
+        PolarFire has.
     cells : mapping
-        By "lut", "ff", "bram" and "usram": cells of yosys as regular expressions, and the number
-        that each cell takes.
+        For "lut", "ff", "bram" and "usram": yosys cells as regular expressions, and the number of
+        resources that each cell uses.
     source : str
         Source of the totals.
     before : tuple of str
-        yosys commands ahead of synthesis.
+        yosys commands before synthesis.
     delay_ps : int or None
         Target delay of ABC for a path without routing, in ps; by default the longest path.
     pads : str
-        yosys command that gives the top level its pads, if nextpnr does not.
+        yosys command that adds pads to the top level, if nextpnr does not.
     pins : tuple of str
         Pins for the ports of the top level, the clock first, if nextpnr does
         not choose them.
     caveat : str
-        Remark to print with every timing figure, or nothing.
+        Remark for every timing figure, or empty.
     """
 
     name: str
@@ -78,12 +79,12 @@ class Device:
 
     @property
     def placed(self) -> bool:
-        """Whether a place-and-route tool exists; otherwise units are counted, not placed."""
+        """Whether a place-and-route tool exists; otherwise units are counted but not placed."""
         return bool(self.place_and_route)
 
     @property
     def figures(self) -> str:
-        """Kind of figures that there are of units."""
+        """Kind of figures that are available for units."""
         return "placed" if self.placed else COUNTED
 
     @property
@@ -94,28 +95,28 @@ class Device:
         return levels(self.name, target_mhz(self.name))
 
     def levels_at(self, mhz: float | None) -> int:
-        """Return the levels at a clock in MHz; without one, the levels at the target clock."""
+        """Return the LUT levels at a clock in MHz; by default, at the target clock."""
         return levels(self.name, mhz) if mhz and self.placed else self.levels
 
     @property
     def limit_mhz(self) -> float | None:
-        """Highest clock that the vendor allows a unit; None if units are not placed."""
+        """Highest clock that the vendor permits for a unit; None if units are not placed."""
         return limit_mhz(self.name) if self.placed else None
 
     def count(self, kind: str, cell: str) -> int:
-        """Return how many resources of a `kind` of `cells` a `cell` of yosys takes."""
+        """Return how many resources of a `kind` of `cells` a yosys `cell` uses."""
         return next((n for name, n in self.cells[kind].items() if re.fullmatch(name, cell)), 0)
 
 
 COUNTED = "counted, not placed"
-"""Kind of figures of a device without a place-and-route tool."""
+"""Kind of figures for a device without a place-and-route tool."""
 
 TABLES = tomllib.loads(Path(__file__).with_name("devices.toml").read_text("utf-8"))
-"""What `devices.toml` holds."""
+"""Contents of `devices.toml`."""
 
 
 def _device(name: str, *, family: str, **fields: Any) -> Device:
-    """Return the device that a table of `devices.toml` describes."""
+    """Return the device of a table in `devices.toml`."""
     shared = {"mapping": TABLES["mapping"]} | TABLES["families"][family]
     shared.setdefault("bram_bits", shared.pop("memory", {}).get("bits"))
     pins = [str(pin) for start, end in shared.pop("pins", ()) for pin in range(start, end)]
@@ -138,16 +139,16 @@ DEVICES: Mapping[str, Device] = {
 """Devices by name."""
 
 FORMER_NAMES = {"gowin-gw1n-9": "gowin-gw1nr-9c", "gowin-gw2a-18": "gowin-gw2ar-18c"}
-"""Earlier names of devices, which are still understood, and their names now."""
+"""Earlier names of devices, which remain valid, and the current names."""
 
 
 def device(name: str) -> Device:
-    """Return the device of that name.
+    """Return a device by name.
 
     Raises
     ------
     UnknownDeviceError
-        If there is none.
+        If the device is unknown.
     """
     name = FORMER_NAMES.get(name, name)
     if name not in DEVICES:
@@ -163,18 +164,18 @@ def _names_by_family() -> str:
 
 
 def own_memory(device: Device, spec: Specification, *, strict: bool = False) -> str:
-    """Return the variant of a unit's memories for the block RAMs of a device.
+    """Return the variant of a unit's memories with the block RAMs of a device.
 
-    It is "portable" if the kind of the unit has no variant for the device's family.
+    This is "portable" if this kind of unit has no variant for the device's family.
 
     Parameters
     ----------
     device : Device
     spec : Specification
     strict : bool
-        Whether the unit uses no bit of a word while another port writes a bit of that word.
+        Whether the unit never uses a word while another port writes a bit of that word.
 
-    Errors: as `family_of`.
+    Errors: as for `family_of`.
     """
     own = device.family + STRICT * strict
     return own if strict or own in family_of(spec).profile.MEMORIES else "portable"

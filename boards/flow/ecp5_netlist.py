@@ -1,23 +1,23 @@
-"""Changes of ECP5 block RAM modes that synthesis may choose freely."""
+"""Changes of ECP5 block RAM modes that do not affect the function."""
 
 from typing import Any
 
 
 def use_normal_mode(netlist: dict[str, Any]) -> bool:
-    """Set ports that only read or only write to NORMAL mode, which allows the highest clock.
+    """Set ports that only read or only write to NORMAL mode, which permits the highest clock.
 
-    What a port reads while it writes is all that modes differ in. yosys gives the ports of the
-    memories that it infers READBEFOREWRITE, even if they do one of both.
+    Modes differ only in reads during a write of the same port. yosys selects READBEFOREWRITE for
+    the ports of inferred memories, even if a port only reads or only writes.
 
     Parameters
     ----------
     netlist : dict
-        Modules by name, as yosys writes them in JSON, with yosys' cells of ECP5. Changed.
+        Modules by name, from yosys's JSON, with yosys cells of ECP5. Modified.
 
     Returns
     -------
     bool
-        Whether anything was changed.
+        Whether the netlist was modified.
     """
     changed = False
     for module in netlist.values():

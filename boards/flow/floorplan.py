@@ -1,29 +1,29 @@
-"""Places for the block RAMs of a unit, which nextpnr's placer would scatter."""
+"""Placement of a unit's block RAMs, which nextpnr would scatter."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 Groups = Sequence[Sequence[str]]
-"""Names of the block RAMs of each group that belongs together, in their order."""
+"""Names of the block RAMs of each group that must be close together, in order."""
 
 
 TILES = 9 / 4
-"""Tiles from one column of block RAMs to the next, on average."""
+"""Average distance of columns of block RAMs, in tiles."""
 
 
 class Sites(NamedTuple):
-    """Where the block RAMs of a device are.
+    """Positions of the block RAMs of a device.
 
     Attributes
     ----------
     rows : tuple of int
-        From one edge to the other.
+        Rows from one edge to the other.
     columns : tuple of (int, int)
-        Column and number within it, from left to right; the same in every row.
+        Column and index within it, from left to right; equal in every row.
     bands : tuple of (int, int)
-        Pairs of rows, each near its fellow, the first of a pair towards the edge; none if there
-        are too few rows.
+        Pairs of close rows, the row nearer to the edge first; empty if there are
+        too few rows.
     """
 
     rows: tuple[int, ...]
@@ -31,19 +31,19 @@ class Sites(NamedTuple):
     bands: tuple[tuple[int, int], ...] = ()
 
     def name(self, row: int, place: int) -> str:
-        """Return what nextpnr calls the site at a `place` of a `row`."""
+        """Return nextpnr's name of the site at a `place` of a `row`."""
         column, number = self.columns[place]
         return f"X{column}/Y{row}/EBR{number}"
 
     def near(self, count: int) -> list[str]:
-        """Return the names of `count` sites that are near each other, column by column.
+        """Return the names of `count` sites that are close together, column by column.
 
-        They are in the middle of so many neighbouring rows that they are least far apart.
+        The sites are in the middle of neighbouring rows, with the smallest distances.
 
         Raises
         ------
         ValueError
-            If there are not so many.
+            If there are fewer sites.
         """
         if not count:
             return []
@@ -56,24 +56,24 @@ class Sites(NamedTuple):
         return [self.name(row, place) for place in places for row in rows][:count]
 
     def _neighbours(self, count: int) -> Iterator[tuple[int, ...]]:
-        """Yield rows that follow one another and have `count` sites."""
+        """Yield ranges of consecutive rows that have `count` sites."""
         for number in range(-(-count // len(self.columns)), len(self.rows) + 1):
             for first in range(len(self.rows) - number + 1):
                 yield self.rows[first : first + number]
 
     def _extent(self, rows: tuple[int, ...], count: int) -> tuple[float, ...]:
-        """Return how far sites in the middle of rows are apart and off the middle, in tiles."""
+        """Return the extent of sites in the middle of rows and their offset, in tiles."""
         wide, high = -(-count // len(rows)) * TILES, rows[-1] - rows[0]
         off = abs(rows[0] + rows[-1] - self.rows[0] - self.rows[-1])
         return max(wide, high), wide + high, off
 
 
 def _columns(*starts: int) -> tuple[tuple[int, int], ...]:
-    """Return four in every nine columns from each of the `starts` on."""
+    """Return four of every nine columns, beginning at each of the `starts`."""
     return tuple((start + 2 * number, number) for start in starts for number in range(4))
 
 
-# Columns keep clear of the clock's spine in the middle.
+# The columns avoid the clock spine in the middle.
 _MIDDLE = Sites((10, 34, 58), _columns(*range(4, 32, 9), *range(42, 79, 9)))
 
 SITES: Mapping[str, Sites] = {
@@ -86,53 +86,53 @@ SITES: Mapping[str, Sites] = {
         bands=((22, 46), (82, 70)),
     ),
 }
-"""By the option of nextpnr that names the device."""
+"""Sites by the nextpnr option that selects the device."""
 
 WEIGHT = ("--placer-heap-timingweight", "45")
-"""Option of nextpnr where block RAMs have places.
+"""Option of nextpnr for netlists with placed block RAMs.
 
-Of 20, 30 and 45 the one with which five seeds of each of four units of one lane were at the
-vendor's limit. Of one netlist of four lanes, with one seed: 193 MHz with 20, 227 with 60, 201 with
-200; of another 241 with 45, 208 with 80.
+Of 20, 30 and 45, only 45 let five seeds of each of four one-lane units reach the vendor's
+limit. A netlist of four lanes, with one seed: 193 MHz with 20, 227 with 60, 201 with 200. Another:
+241 with 45, 208 with 80.
 """
 
 REROUTE = "--tmg-ripup"
-"""Option of nextpnr that routes again what is too slow.
+"""Option of nextpnr that reroutes slow paths.
 
-Where the shards of several lanes fill the chip that takes nine minutes and more.
+If the shards of several lanes fill the chip, rerouting takes nine minutes or more.
 """
 
 
 def options_for(options: tuple[str, ...], *, shards: bool) -> tuple[str, ...]:
-    """Return the `options` of nextpnr for block RAMs with places, of several `shards` or none."""
+    """Return the nextpnr `options` for placed block RAMs, with or without several `shards`."""
     at = options.index(WEIGHT[0])
     changed = (*options[:at], *WEIGHT, *options[at + 2 :])
     return changed if shards else (*changed, REROUTE)
 
 
 def place_blocks(netlist: dict[str, Any], sites: Sites, groups: Groups = ()) -> int:
-    """Give the block RAMs of a unit their places.
+    """Place the block RAMs of a unit.
 
-    They lie side by side in the natural order of their names, which is that of segments and parts:
-    what shares addresses is near, and its registers with it. A segment takes a few columns of
-    as few rows as lie near each other.
+    Blocks are placed side by side in the natural order of their names, which is the order of
+    segments and parts. So blocks that share addresses are close to each other and to their
+    registers. A segment occupies a few columns of a few close rows.
 
-    Of several `groups` each comes together, half of them in either row of a band, in their order,
-    and leaves the middle to the logic between the groups. If they do not fit so, none has a place.
+    Several `groups` are placed one after another, each with one half in either row of a band. The
+    middle remains free for the logic between the groups. If they do not fit, no block is placed.
 
     Parameters
     ----------
     netlist : dict
-        Modules by name, as yosys writes them in JSON, with the unit in its harness; a top level
-        without one stays as it is. Changed.
+        Modules by name, from yosys's JSON, with the unit in its harness. A top level without a unit
+        is not changed. Modified.
     sites : Sites
     groups : sequence of sequences of str
-        Names within the unit, as `lately.hdl.memory.map.floorplan_groups` gives them.
+        Names within the unit, from `lately.hdl.memory.map.floorplan_groups`.
 
     Returns
     -------
     int
-        Block RAMs that were placed.
+        Number of placed block RAMs.
     """
     cells = netlist.get("top.unit", {"cells": {}})["cells"]
     if len(groups) < 2:
@@ -149,14 +149,14 @@ def place_blocks(netlist: dict[str, Any], sites: Sites, groups: Groups = ()) -> 
 
 
 def _natural(name: str) -> list[tuple[str, int]]:
-    """Return a key by which "part2" comes before "part10"."""
+    """Return a sort key for which "part2" precedes "part10"."""
     return [(text, int(digits or 0)) for text, digits in re.findall(r"(\D*)(\d*)", name)]
 
 
 def _in_bands(groups: Groups, sites: Sites) -> dict[str, str]:
-    """Return the sites of block RAMs by name; of none if the bands are too narrow."""
+    """Return the sites of block RAMs by name; empty if the bands are too narrow."""
     in_band = -(-len(groups) // max(1, len(sites.bands)))
-    # In pairs, so that a pair of rows has the blocks of one segment beside each other.
+    # In pairs, so that the blocks of a segment are adjacent in a pair of rows.
     width = 2 * -(-max(map(len, groups)) // 4)
     pitch = len(sites.columns) // in_band
     if not sites.bands or width > pitch:

@@ -1,4 +1,4 @@
-"""Changes to a netlist for Gowin devices that nextpnr needs for its timing."""
+"""Changes to a netlist for Gowin devices, for complete timing by nextpnr."""
 
 import re
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from typing import Any
 
 _REGISTER = re.compile(r"DFFN?[SRPC]?E?")
 _TABLE = re.compile(r"LUT[1-3]")
-# What may stand before a register without a table between.
+# Cells that may drive a register directly.
 _BEFORE_REGISTERS = re.compile(r"LUT4|MUX2_LUT\d|ALU")
 _INPUTS = ("I0", "I1", "I2", "I3")
 
@@ -14,22 +14,22 @@ _INPUTS = ("I0", "I1", "I2", "I3")
 def make_timeable(netlist: dict[str, Any]) -> None:
     """Change the modules of a netlist so that nextpnr times all paths.
 
-    nextpnr has delays for LUTs of 4 inputs only. It omits every path through a smaller LUT, and
-    through the LUT that it inserts in front of a register without one. So this function adds
-    unused inputs to LUTs, and inserts these LUTs in front of registers.
+    nextpnr has delays only for LUTs with 4 inputs. It omits every path through a smaller LUT, and
+    through the LUT that it inserts before a register without one. So this function adds unused
+    inputs to LUTs, and inserts such LUTs before registers.
 
     Parameters
     ----------
     netlist : dict
-        Modules by name, as yosys writes them in JSON, with yosys' cells of
-        GW1N or GW2A.
+        Modules by name, from yosys's JSON, with yosys cells of
+        GW1N or GW2A. Modified.
     """
     for module in netlist.values():
         cells = module["cells"]
         for cell in cells.values():
             if _TABLE.fullmatch(cell["type"]):
                 _widen(cell)
-        # Before what is added, which is what the loop goes over.
+        # Before the additions, because the loop visits the original cells.
         cells |= dict(_tables_before_registers(cells))
 
 
@@ -43,7 +43,7 @@ def _widen(cell: dict[str, Any]) -> None:
 
 
 def _tables_before_registers(cells: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield by name the tables that are missing, connected."""
+    """Yield the missing LUTs by name, with their connections."""
     bits = (bit for cell in cells.values() for port in cell["connections"].values() for bit in port)
     free = 1 + max((bit for bit in bits if isinstance(bit, int)), default=0)
     ready = {

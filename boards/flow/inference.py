@@ -1,4 +1,4 @@
-"""Number of block RAMs that yosys infers for a plain memory, from the rules of `memory_libmap`."""
+"""Block RAMs that yosys infers for a memory, from the rules of `memory_libmap`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,41 +9,41 @@ from ...hdl.memory.map import BLOCK_KINDS
 from .devices import TABLES
 
 SELECTION_COST = 0.5
-"""Cost of each further block from which a port selects a bit; and of each that a word selects."""
+"""Cost of each further block that a port selects a bit from, and that a word selects."""
 
 EMULATION_COST, NEW_COST = 6, 11
-"""Cost of a port, as it is to read 0 at first, and what was there before a write, or what is
-written."""
+"""Cost of a port that must initially read 0, and return the old word during a write; or the new
+word."""
 
 TABLE_ROWS, TABLE_BITS = 16, 4
-"""Words of a memory in LUTs, and bits of each."""
+"""Words of a memory in LUTs, and bits of each word."""
 
 
 @dataclass(frozen=True)
 class InferredBlock:
-    """A block RAM with a port that reads and one that writes, as yosys' library describes it.
+    """A block RAM with a read port and a write port, as in the library of yosys.
 
     Attributes
     ----------
     bits : int
-        Bits of a block, without ninth ones.
+        Bits of a block, without its ninth bits.
     widths : mapping of int to int
-        Width of a word with its ninth bits, by that without.
+        Width of a word with its ninth bits, by the width without them.
     byte : int
-        Bits that are written together; in words of fewer, all.
+        Bits per write enable; narrower words have one write enable.
     cost : float
-        Of a block. That of a bit in a register is 1.
+        Cost of a block, relative to a bit in a register.
     table_cost : float
-        Of a bit of `TABLE_ROWS` words in LUTs; infinite if there are none.
+        Cost of a bit of `TABLE_ROWS` words in LUTs; infinite if LUTs cannot be memories.
     shared : int
-        Bits of the widest word of which two ports may read, each its own; 0 if each port that
-        reads needs a copy.
+        Widest word, in bits, with two read ports at different addresses; 0 if each read port
+        needs a copy.
     least : int
-        Bits of a memory in blocks, at least: then yosys' older pass `memory_bram` maps, which
-        takes the fullest blocks.
+        Minimum bits of a memory in blocks, for which yosys's older pass `memory_bram` selects
+        the fullest blocks.
     small : mapping of str to int
-        A smaller kind of block with a copy for each port, which takes the attribute for block
-        RAMs, too: its `rows` and `width`, and the `cost` of one. Empty if there is none.
+        A smaller kind of block with a copy for each port, which has the same attribute: its
+        `rows` and `width`, and the `cost` of one. Empty if there is no such kind.
     """
 
     bits: int
@@ -67,24 +67,24 @@ INFERRED: Mapping[str, InferredBlock] = {
 
 
 def is_inferred(family: str) -> bool:
-    """Return whether yosys infers all memories of units for a family, in block RAMs."""
+    """Return whether yosys infers block RAMs for all memories of units of a family."""
     return family in INFERRED and family not in BLOCK_KINDS
 
 
 def has_lut_memory(family: str) -> bool:
-    """Return whether small memories of a family may be in LUTs."""
+    """Return whether small memories of a family can be in LUTs."""
     return family not in INFERRED or INFERRED[family].table_cost < inf
 
 
 class Inferred(NamedTuple):
-    """What a memory takes.
+    """Resources of a memory.
 
     Attributes
     ----------
     blocks : int
         Block RAMs.
     tables : int
-        Look-up tables that hold bits, and that select one of several blocks or tables; about.
+        Approximate number of LUTs that hold bits, or select a block or LUT.
     """
 
     blocks: int
@@ -100,20 +100,20 @@ def inferred_memory(
     new: bool = False,
     forced: bool = False,
 ) -> Inferred:
-    """Return what yosys takes for a memory of which one port writes whole words.
+    """Return yosys's resources for a memory with one port that writes whole words.
 
     Parameters
     ----------
     family : str
         One of `INFERRED`.
     depth, width : int
-        Words, and bits of each.
+        Number of words, and bits of each word.
     reads : sequence of range
-        Bits that are used of what each port reads, in a clock.
+        Bits of each read port that are used in one cycle.
     new : bool
-        Whether a word that is read while it is written is what is written.
+        Whether a read during a write of its word returns the new word.
     forced : bool
-        Whether the memory has the attribute that puts it into block RAMs.
+        Whether the memory has the attribute for block RAMs.
     """
     block = INFERRED[family]
     small = _small_cost(block, depth, width, len(reads))
@@ -138,13 +138,13 @@ def inferred_memory(
         return Inferred(0, ports * (tables + (rows - 1) * width))
     if all(len(own) == width for own in reads):
         return Inferred(ports * -(-banks * bits // unit), (banks - 1) * width * ports)
-    # Blocks of which no bit is used go away.
+    # Blocks without a used bit are removed.
     used = [{(bank * bits + bit) // unit for bank in range(banks) for bit in own} for own in reads]
     return Inferred(sum(map(len, used)), (banks - 1) * sum(map(len, reads)))
 
 
 def _small_cost(block: InferredBlock, depth: int, width: int, ports: int) -> float:
-    """Return the cost in the smaller kind of block; infinite if there is none."""
+    """Return the cost in the smaller kind of block; infinite if there is no such kind."""
     if not block.small:
         return inf
     banks = -(-depth // block.small["rows"])
@@ -154,7 +154,7 @@ def _small_cost(block: InferredBlock, depth: int, width: int, ports: int) -> flo
 
 
 def _fullest(block: InferredBlock, depth: int, width: int, ports: int) -> Inferred:
-    """Return what the fullest blocks of a kind hold."""
+    """Return the resources with the fullest blocks."""
     choices = []
     for plain, unit in block.widths.items():
         words = block.bits // plain
@@ -170,7 +170,7 @@ def _fullest(block: InferredBlock, depth: int, width: int, ports: int) -> Inferr
 def _geometry(
     block: InferredBlock, plain: int, depth: int, width: int, ports: int
 ) -> tuple[float, int, int, int]:
-    """Return the cost with words of so many bits, their width, rows of blocks, and bits of each."""
+    """Return the cost with words of `plain` bits, their width, rows of blocks, and block bits."""
     unit = block.widths[plain]
     byte = min(block.byte, unit)
     bits = -(-width // byte) * byte

@@ -1,4 +1,4 @@
-"""Netlists as yosys wrote them, kept for further seeds of the placement."""
+"""Cache of yosys netlists for further seeds of placement."""
 
 import gzip
 import hashlib
@@ -12,7 +12,7 @@ import platformdirs
 from ...golden.files import replace_file
 
 MOST = 64
-"""Netlists that are kept; the one that was written first goes first."""
+"""Maximum number of netlists in the cache; the oldest is deleted first."""
 
 
 def cache_directory() -> Path:
@@ -22,7 +22,7 @@ def cache_directory() -> Path:
 
 
 class KeptNetlist:
-    """A netlist in `folder`, found by all the `texts` that determine it.
+    """A netlist in `folder`, identified by all `texts` that determine it.
 
     A damaged netlist is ignored.
     """
@@ -32,14 +32,14 @@ class KeptNetlist:
         self._path = folder / f"{digest}.json.gz"
 
     def read(self) -> bytes | None:
-        """Return the netlist, or None if it is not there."""
+        """Return the netlist, or None if it is missing or damaged."""
         try:
             return gzip.decompress(self._path.read_bytes()) or None
         except (OSError, EOFError, zlib.error):
             return None
 
     def write(self, netlist: bytes) -> None:
-        """Keep a netlist, if the folder can be written to."""
+        """Save a netlist, if the folder is writable."""
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with replace_file(self._path) as file:

@@ -1,6 +1,6 @@
-"""Highest clocks that vendors allow for a device, independent of static timing.
+"""Highest clocks that vendors permit for a device, independent of static timing.
 
-nextpnr adds up delays along paths. It knows nothing of minimum pulse widths, clock trees or PLLs.
+nextpnr adds delays along paths. It does not check minimum pulse widths, clock trees and PLLs.
 """
 
 import json
@@ -17,7 +17,7 @@ from ...hdl.latencies import BLOCK_MODES
 from ...hdl.target_clocks import device_class
 
 PORT = "block RAM port, "
-"""Limits of this name, with a write mode after it, are those of block RAMs."""
+"""Prefix of the names of block RAM limits, before the write mode."""
 
 WRITE_MODES = ("NORMAL", "WRITETHROUGH", "READBEFOREWRITE")
 """Write modes of block RAMs; Gowin numbers them in this order."""
@@ -29,10 +29,10 @@ class LimitError(LatelyError, ValueError):
 
 @dataclass(frozen=True)
 class Limit:
-    """Highest clock, `mhz`, that a vendor allows a part of a device.
+    """Highest clock, `mhz`, that a vendor permits for a part of a device.
 
-    The `name` is that of the part, such as "clock tree" or "block RAM port, NORMAL", and the
-    `source` has document, edition, and table or page.
+    The `name` identifies the part, such as "clock tree" or "block RAM port, NORMAL". The `source`
+    states document, edition, and table or page.
     """
 
     name: str
@@ -40,12 +40,12 @@ class Limit:
     source: str
 
     def check(self, clock_mhz: float, device: str) -> None:
-        """Refuse a `clock_mhz` above the limit of a `device`.
+        """Reject a `clock_mhz` above the limit of a `device`.
 
         Raises
         ------
         LimitError
-            If it is.
+            If the clock is above the limit.
         """
         if clock_mhz > self.mhz:
             raise LimitError(
@@ -55,12 +55,12 @@ class Limit:
 
 
 UNKNOWN = Limit("none known", inf, "")
-"""Limit of a device whose vendor's limits are not on record."""
+"""Limit of a device whose vendor's limits are not recorded."""
 
 
 @dataclass(frozen=True, order=True)
 class PortLimit:
-    """Write mode of a block RAM's port and its width in bits; 0 if the width does not matter."""
+    """Write mode of a block RAM port, and its width in bits; 0 for any width."""
 
     mode: str
     width: int = 0
@@ -68,19 +68,19 @@ class PortLimit:
 
 @cache
 def limits_table() -> Mapping[str, Any]:
-    """Return what `limits.toml` holds."""
+    """Return the contents of `limits.toml`."""
     text = resources.files(__package__).joinpath("limits.toml").read_text("utf-8")
     return tomllib.loads(text)
 
 
 @cache
 def limits(device: str) -> tuple[Limit, ...]:
-    """Return all limits of a device, by its name.
+    """Return all limits of a device by its name.
 
     Raises
     ------
     LimitError
-        If nextpnr's timing data are not installed, for an ECP5.
+        If nextpnr's timing data of an ECP5 are not installed.
     """
     name = device_class(device)
     table = {
@@ -97,9 +97,9 @@ def limits(device: str) -> tuple[Limit, ...]:
 
 
 def pulse_width(grade: str, cell: str, clock: str) -> int:
-    """Return the shortest pulse in ps that an ECP5 of speed `grade` "6", "7" or "8" allows.
+    """Return the shortest pulse in ps that an ECP5 of speed `grade` "6", "7" or "8" permits.
 
-    The pulse is at the input `clock` of a `cell`, with the names in Project Trellis' timing data.
+    The pulse is at the input `clock` of a `cell`; the names are Project Trellis's.
 
     Raises
     ------
@@ -133,37 +133,37 @@ def highest_mhz(pulse_ps: int) -> float:
 
 
 def lowest_limit(device: str, ports: Iterable[PortLimit]) -> Limit:
-    """Return the lowest limit of a `device`, given by name, with these block RAM ports.
+    """Return the lowest limit of a `device`, by name, with these block RAM ports.
 
     Raises
     ------
     LimitError
-        As `limits`.
+        As for `limits`.
     """
     named = {limit.name: limit for limit in limits(device)}
     blocks = [limit for name, limit in named.items() if name.startswith(PORT)]
     binding = [limit for name, limit in named.items() if not name.startswith(PORT)]
     for port in ports:
-        # Of a mode that the vendor is silent about, the slowest is expected.
+        # For a mode that the vendor does not document, the slowest mode is assumed.
         slowest = min(blocks, key=lambda limit: limit.mhz, default=UNKNOWN)
         binding.append(named.get(PORT + port.mode, slowest))
     return min(binding, key=lambda limit: limit.mhz, default=UNKNOWN)
 
 
 def unit_limit(device: str) -> Limit:
-    """Return the limit of a unit with the own block RAMs of a `device`, by its name.
+    """Return the limit of a unit with the block RAMs of a `device`, by its name.
 
     Raises
     ------
     LimitError
-        As `limits`.
+        As for `limits`.
     """
     mode = BLOCK_MODES.get(device.partition("-")[0])
     return lowest_limit(device, [PortLimit(mode)] if mode else [])
 
 
 def undocumented(device: str, ports: Iterable[PortLimit]) -> str:
-    """Say which use of block RAM ports the data sheet of a `device` lacks; nothing, if none."""
+    """Return a sentence about undocumented uses of a `device`'s block RAM ports; empty if none."""
     table = limits_table().get(device.partition("-")[0], {}).get("widths", {})
     return "; ".join(
         f"{port.mode} is documented for widths of {', '.join(map(str, table[port.mode]['bits']))} "
@@ -174,7 +174,7 @@ def undocumented(device: str, ports: Iterable[PortLimit]) -> str:
 
 
 def block_ports(netlist: Mapping[str, Any]) -> frozenset[PortLimit]:
-    """Return the kinds of block RAM ports in yosys' `netlist`."""
+    """Return the kinds of block RAM ports in a yosys `netlist`."""
     return frozenset(
         port
         for module in netlist.values()

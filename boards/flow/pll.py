@@ -1,4 +1,4 @@
-"""Phase-locked loops: the clock of a unit out of a board's oscillator."""
+"""Phase-locked loops: clocks of units from the oscillators of boards."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,16 +18,16 @@ class ClockError(LatelyError, ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Limits of the PLLs of a family, as its data sheet has them; frequencies in MHz.
+    """Limits of a family's PLLs, from its data sheet; frequencies in MHz.
 
     Attributes
     ----------
     reference, feedback, output : range or tuple of int
         Divisors of the input, of the feedback and of the output.
     after : bool
-        Whether the feedback is taken after the output's divisor, not before.
+        Whether the feedback is taken after the output divisor; otherwise before it.
     input_mhz, detector_mhz, oscillator_mhz, output_mhz : tuple of float
-        Least and highest frequency of the input, at the phase detector, of
+        Lowest and highest frequency of the input, at the phase detector, of
         the oscillator and of the output.
     """
 
@@ -44,7 +44,7 @@ class Limits:
     def of(cls, *, after: bool, **values: list[Any]) -> Self:
         """Return limits from `after` and the other `values` of `limits.toml`.
 
-        Two divisors are a range.
+        Two divisors denote a range.
         """
         fields: dict[str, Any] = {
             name: tuple(value) if name.endswith("mhz") or len(value) > 2 else range(*value)
@@ -84,23 +84,23 @@ class Setting:
 
 
 def find_setting(family: str, *, input_hz: int, wanted_hz: int) -> Setting:
-    """Return the setting whose output is nearest to the requested clock.
+    """Return the setting whose output is closest to the requested clock.
 
-    Among equals, the one with the fastest phase detector, which keeps the
-    jitter low, and then with the oscillator farthest from its limits.
+    Ties go to the setting with the fastest phase detector, for low jitter, and then with the
+    oscillator farthest from its limits.
 
     Parameters
     ----------
     family : str
         One of `LIMITS`.
     input_hz, wanted_hz : int
-        Frequencies of the oscillator on the board, and of the output.
+        Frequencies of the board's oscillator, and of the output.
 
     Raises
     ------
     ClockError
-        If a frequency is outside the limits of the family, or the nearest
-        output more than `TOLERANCE` away.
+        If a frequency is outside the limits of the family, or the closest output differs by more
+        than `TOLERANCE`.
     """
     limits = LIMITS[family]
     _check("oscillator", input_hz, limits.input_mhz, family)
@@ -131,13 +131,13 @@ def _check(name: str, hz: int, limits_mhz: tuple[float, float], family: str) -> 
 
 
 def _settings(limits: Limits, input_hz: int) -> Iterator[Setting]:
-    """Yield all settings that are within the limits."""
+    """Yield all settings within the limits."""
     for reference in limits.reference:
         detector = Fraction(input_hz, reference)
         if not _within(detector, limits.detector_mhz):
             continue
         for feedback in limits.feedback:
-            # The loop holds what is fed back at this.
+            # The loop keeps the feedback at this frequency.
             held = detector * feedback
             for output in limits.output:
                 oscillator = held * output if limits.after else held
@@ -152,14 +152,14 @@ def _within(hz: Fraction, limits_mhz: tuple[float, float]) -> bool:
 
 
 class PLL(Elaboratable):
-    """PLL between the oscillator pin of the board and a clock domain.
+    """PLL between the oscillator pin of a board and a clock domain.
 
     Parameters
     ----------
     setting : Setting
         Setting of a PLL of the same family.
     pin : io.SingleEndedPort
-        Of the oscillator, as `platform.request(..., dir="-")` gives it.
+        Pin of the oscillator, from `platform.request(..., dir="-")`.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ class PLL(Elaboratable):
     def __init__(self, *, setting: Setting, pin: io.SingleEndedPort) -> None:
         self._setting = setting
         self._pin = pin
-        # A name of its own, by which it can be constrained.
+        # A separate name for constraints.
         self.clk = Signal(attrs={"keep": 1})
         self.locked = Signal()
 
@@ -190,14 +190,14 @@ def _off(*parameters: str) -> dict[str, str]:
 
 
 class ECP5PLL(PLL):
-    """EHXPLLL, fed back from its output."""
+    """EHXPLLL with feedback from its output."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         setting = self._setting
         m.submodules.pll = Instance(
             "EHXPLLL",
-            # Of the filter of the loop; the vendor's own tool sets the same for any frequency.
+            # Current of the loop filter; the vendor's tool uses the same value for all frequencies.
             a_ICP_CURRENT="12",
             a_LPF_RESISTOR="8",
             a_MFG_ENABLE_FILTEROPAMP="1",
@@ -220,7 +220,7 @@ class ECP5PLL(PLL):
 
 
 class ICE40PLL(PLL):
-    """SB_PLL40_CORE, which has no fixed place and takes its input from a net."""
+    """SB_PLL40_CORE, which has no fixed position and an input from a net."""
 
     cell = "SB_PLL40_CORE"
 
@@ -257,13 +257,13 @@ class ICE40PadPLL(ICE40PLL):
 
 
 def filter_range(detector_hz: Fraction) -> int:
-    """Return FILTER_RANGE of an iCE40's loop with `detector_hz` at its phase detector."""
+    """Return FILTER_RANGE of an iCE40 PLL with `detector_hz` at its phase detector."""
     bounds = (17, 26, 44, 66, 101)
     return 1 + sum(detector_hz >= bound * 10**6 for bound in bounds)
 
 
 class GowinPLL(PLL):
-    """RPLL of a GW1NR-9C, fed back inside from its output."""
+    """RPLL of a GW1NR-9C with internal feedback from its output."""
 
     device = "GW1NR-9C"
 

@@ -1,4 +1,4 @@
-"""Synthesis, placement and routing of a unit, and what they measured."""
+"""Synthesis, placement and routing of a unit, with reports."""
 
 import os
 import re
@@ -55,22 +55,22 @@ class Placement:
     timing_mhz : float
         Post-route static timing: the clock in MHz of the slowest path between registers.
     limit_mhz : float or None
-        Clock in MHz above which the vendor does not allow the device with such block RAMs; None if
-        no such limit with a source is known.
+        Highest clock in MHz that the vendor permits with these block RAMs; None if no such limit
+        with a source is known.
     limit : str
-        Part of the device that has this limit, as `Limit.name`.
+        Part of the device with this limit, as in `Limit.name`.
     lut, ff, bram : int
-        4-input tables, flip-flops and block RAMs as counted in the netlist that was placed. A
-        carry cell of an ECP5 counts as the two tables that it takes, one of a Gowin as one.
+        4-input LUTs, flip-flops and block RAMs in the netlist before placement. A carry cell counts
+        as two LUTs on ECP5 and one on Gowin, as it occupies them.
     utilisation : dict of str to int
-        nextpnr's own count of what the chip holds, by kind of cell, with the
-        cells that routing and carry chains added.
+        nextpnr's count of cells on the chip, by type, including cells that routing and carry
+        chains added.
     critical_path : str
-        The slowest path in words.
+        Description of the slowest path.
     versions : dict of str to str
-        Of the tools and libraries, as PyPI has them.
+        Versions of the tools and libraries on PyPI.
     caveat : str
-        What is to be said of the timing, or nothing.
+        Remark about the timing, or empty.
     """
 
     device: str
@@ -88,12 +88,12 @@ class Placement:
 
     @property
     def fmax_mhz(self) -> float:
-        """Highest clock in MHz that both static timing and the vendor allow."""
+        """Highest clock in MHz that both static timing and the vendor permit."""
         return min(self.timing_mhz, self.limit_mhz or inf)
 
     @property
     def limited_by(self) -> str:
-        """Cause that allows no higher clock: "timing" or the name in `limit`."""
+        """Cause of the highest clock: "timing", or the name in `limit`."""
         return self.limit if (self.limit_mhz or inf) < self.timing_mhz else "timing"
 
     def to_dict(self) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class Placement:
 
 @dataclass(frozen=True, kw_only=True)
 class CountReport(Resources):
-    """Cells that a unit takes on a device that nothing places on.
+    """Cells of a unit on a device without a place-and-route tool.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ class CountReport(Resources):
     latency_cycles : int or None
         Cycles from an operation to its result.
     versions : dict of str to str
-        Of the tools and libraries, as PyPI has them.
+        Versions of the tools and libraries on PyPI.
     figures : str
         `lately.boards.flow.devices.COUNTED`.
     """
@@ -126,22 +126,22 @@ class CountReport(Resources):
     figures: str = COUNTED
 
     def to_dict(self) -> dict[str, Any]:
-        """All figures, as JSON can hold them."""
+        """Return all figures as JSON values."""
         return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SynthesisReport(Placement):
-    """Cells that a unit takes on a device, without the harness, and its clock.
+    """Cells of a unit on a device, without the harness, and its clock.
 
     Attributes
     ----------
     harness_lut, harness_ff : int
-        Those of the harness; 0 for a top level.
+        Cells of the harness; 0 for a top level.
     lanes : int
-        Operations that the unit accepts per clock.
+        Operations that the unit accepts per cycle.
     latency_cycles : int or None
-        Clocks from an operation to its result, as told.
+        Cycles from an operation to its result, if given.
     """
 
     harness_lut: int
@@ -153,13 +153,13 @@ class SynthesisReport(Placement):
     def logic_cells(self) -> int:
         """Logic cells of an iCE40; 0 on other devices.
 
-        The cells of the harness are not counted: one per register, shared with the LUTs.
+        The cells of the harness are excluded: one per register, shared with the LUTs.
         """
         return max(0, self.utilisation.get("ICESTORM_LC", 0) - self.harness_ff)
 
     @property
     def operations_per_second(self) -> float:
-        """Operations per second at `fmax_mhz`, `lanes` per clock."""
+        """Operations per second at `fmax_mhz`, with `lanes` per cycle."""
         return self.fmax_mhz * 1e6 * self.lanes
 
     @property
@@ -178,15 +178,15 @@ class SynthesisReport(Placement):
 
 
 def with_limits(figures: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a placement that may be on record from before limits were known.
+    """Return the fields of a placement, also from a record without vendors' limits.
 
-    In such a record `fmax_mhz` is the result of static timing, and segments of an ECP5 are in block
-    RAMs that read before they write, one bit at a time. `figures` are as from `Placement.to_dict`.
+    In such a record `fmax_mhz` is from static timing, and ECP5 segments use block RAMs in
+    read-before-write mode, one bit at a time. `figures` are from `Placement.to_dict`.
 
     Raises
     ------
     LimitError
-        As `lowest_limit`.
+        As for `lowest_limit`.
     """
     name = device_of(figures["device"]).name
     figures = figures | {"device": name}
@@ -225,42 +225,41 @@ def synthesize(
     progress: Progress | None = None,
     netlists: Path | None = None,
 ) -> SynthesisReport | CountReport:
-    """Synthesise, place and route a unit, and time it; on some devices, only count its cells.
+    """Synthesise, place and route a unit; report area and timing, or only area on some devices.
 
-    A component is timed inside a `TimingHarness`, which takes three pins whatever
-    the unit's ports are. The unit is kept apart from the harness throughout
-    synthesis, which costs nothing, as registers lie between them, and lets
-    its cells be counted. The same module, device, seed and tool versions give
-    the same report.
+    A component is timed inside a `TimingHarness`, which uses three pins for any ports. Synthesis
+    keeps the hierarchy of unit and harness, so that the unit's cells can be counted. This has no
+    cost, because registers separate them. The same module, device, seed and tool versions give the
+    same report.
 
     Parameters
     ----------
     module : wiring.Component or Top
-        The unit, in domain ``sync``; or a top level, which is built as it is, with no harness.
+        The unit, in domain ``sync``; or a top level, which is built without a harness.
     device : Device
         See `devices.device`.
     seed : int
         Seed of placement.
     directory : path, optional
-        Where to leave ``top.il``, ``netlist.json``, ``report.json`` and the
-        tools' logs. Made if need be; nothing is left there on failure.
+        Folder for ``top.il``, ``netlist.json``, ``report.json`` and the tools' logs. It is created
+        if necessary, and stays empty on failure.
     target_mhz : float, optional
-        Clock that nextpnr strives for; by default the vendor's limit for the unit.
+        Clock that nextpnr aims for; by default the vendor's limit for the unit.
     time_limit : float
-        Seconds after which a run of one tool is ended.
+        Maximum run time of one tool, in seconds.
     progress : callable, optional
-        Called with a stage of `STAGES` and the share done of the whole.
+        Called with a stage of `STAGES` and the completed share of the whole run.
     netlists : Path, optional
-        Folder in which the netlist is kept for other seeds, or found; there is no log then.
+        Folder in which netlists are kept for other seeds. A kept netlist has no log.
 
     Raises
     ------
     DoesNotFitError
         If the device is too small.
     SynthesisError
-        If a tool is missing, fails or reaches the time limit, or there is nothing to time.
+        If a tool is missing, fails or reaches the time limit, or there is no path to time.
     TypeError
-        If the module is neither.
+        If the module is neither a component nor a top level.
     """
     if not isinstance(module, wiring.Component | Top):
         raise TypeError(f"module: must be a wiring.Component or a Top, not {module!r}")
@@ -293,7 +292,7 @@ def synthesize(
 def placement(
     device: Device, netlist: dict[str, Any], timing: dict[str, Any], unit: str = "unit"
 ) -> dict[str, Any]:
-    """Return the fields of a `Placement` that yosys' `netlist` and nextpnr's `timing` determine.
+    """Return the `Placement` fields that yosys's `netlist` and nextpnr's `timing` determine.
 
     The `unit` is as for `describe_critical_path`.
 
@@ -302,7 +301,7 @@ def placement(
     SynthesisError
         If there is no clock to time.
     LimitError
-        As `lowest_limit`.
+        As for `lowest_limit`.
     """
     clock, mhz = slowest_clock(timing)
     used = {kind: count["used"] for kind, count in timing["utilization"].items() if count["used"]}
@@ -331,23 +330,23 @@ def synthesize_unit(
     Parameters
     ----------
     spec : Specification
-        What to build.
+        Specification of the unit.
     memory : str, optional
-        Variant of the memories; by default as `own_memory`.
+        Variant of the memories; by default from `own_memory`.
     strict : bool
-        Whether to use the variant that uses no bit of a word while another port writes to the word.
+        Whether to use the variant that never uses a word while another port writes to it.
     protect, check
         As for `UnitOptions`.
     device
-        As `synthesize`, and so are the errors.
+        As for `synthesize`, including the errors.
     options
         ``seed``, ``directory``, ``target_mhz``, ``time_limit``, ``progress`` and ``netlists`` of
-        `synthesize`.
+        of `synthesize`.
 
     Raises
     ------
     SpecificationError
-        If the hardware cannot hold the specification.
+        If the hardware cannot implement the specification.
     """
     clock = options.get("target_mhz")
     unit = filter_unit(
@@ -362,7 +361,7 @@ def synthesize_unit(
 
 
 def count_unit(spec: Specification, *, device: Device) -> Resources:
-    """Synthesise the unit of a specification, and count its cells; nothing is placed.
+    """Synthesise the unit of a specification, and count its cells without placement.
 
     Errors as for `synthesize_unit`.
     """
@@ -371,7 +370,7 @@ def count_unit(spec: Specification, *, device: Device) -> Resources:
 
 
 def count_cells(module: wiring.Component, device: Device) -> Resources:
-    """Synthesise a module, and count its cells; nothing is placed. Errors as for `synthesize`."""
+    """Synthesise a module, and count its cells without placement. Errors as for `synthesize`."""
     device = replace(device, place_and_route=())
     with tempfile.TemporaryDirectory(prefix="lately-") as name:
         flow = Flow(Path(name), device)
@@ -383,7 +382,7 @@ def _convert(module: wiring.Component | Top, *, reset: bool) -> str:
     if isinstance(module, wiring.Component):
         harness = TimingHarness(module, reset=reset)
         module = Top(harness, harness.ports)
-    # Without source locations, so that the text does not depend on where the checkout lies.
+    # Without source locations, so that the text does not depend on the checkout's path.
     return rtlil.convert(module.module, name="top", ports=module.ports, emit_src=False)
 
 
@@ -391,7 +390,7 @@ def _convert(module: wiring.Component | Top, *, reset: bool) -> str:
 
 
 def count_resources(netlist: dict[str, Any], device: Device) -> tuple[Resources, Resources]:
-    """Return the cells of unit and harness in yosys' `netlist`; of a top level, and none."""
+    """Return the cells of unit and harness in a yosys `netlist`; a top level has no harness."""
     kept = [module for name, module in netlist.items() if name.startswith("top.unit")]
     top = _count([netlist["top"]], device)
     return (_count(kept, device), top) if kept else (top, Resources(lut=0, ff=0, bram=0))
@@ -408,12 +407,12 @@ def _count(modules: Iterable[dict[str, Any]], device: Device) -> Resources:
 
 
 def check_fit(device: Device, *needed: Resources) -> None:
-    """Refuse what the device has no room for: all that is `needed`, together.
+    """Reject a design whose `needed` resources together exceed the device.
 
     Raises
     ------
     DoesNotFitError
-        If it does not fit.
+        If the design does not fit.
     """
     kinds = {"bram": "block RAMs", "usram": "uSRAMs", "lut": "LUTs", "ff": "flip-flops"}
     counts = (
@@ -427,7 +426,7 @@ def check_fit(device: Device, *needed: Resources) -> None:
 
 
 def slowest_clock(report: dict[str, Any]) -> tuple[str, float]:
-    """Return the name and Fmax in MHz of the slowest clock in nextpnr's `report`.
+    """Return the name and Fmax in MHz of the slowest clock in a nextpnr `report`.
 
     Raises
     ------
@@ -441,9 +440,9 @@ def slowest_clock(report: dict[str, Any]) -> tuple[str, float]:
 
 
 def describe_critical_path(report: dict[str, Any], clock: str, unit: str = "unit") -> str:
-    """Describe the slowest path of a `clock` in nextpnr's `report`.
+    """Describe the slowest path of a `clock` in a nextpnr `report`.
 
-    The text says so if the path is outside the `unit`, which is a path of names.
+    The text states if the path is outside the `unit`, which is a hierarchical name.
     """
     steps = next(
         entry["path"]
@@ -469,7 +468,7 @@ def describe_critical_path(report: dict[str, Any], clock: str, unit: str = "unit
 
 
 def _endpoint(pin: dict[str, Any], net: str | None = None) -> str:
-    """Name a register after what it drives or its signal, anything else after cell and port."""
+    """Return a register's name by its output or signal, and any other pin's by cell and port."""
     cell, port = pin["cell"], pin["port"]
     signal = _CELL_SUFFIX.sub("", cell)
     if signal == cell:

@@ -1,33 +1,31 @@
-"""Surroundings in which a unit of any number of ports is timed with three pins."""
+"""Harness that times a unit with any number of ports on three pins."""
 
 from amaranth.hdl import Cat, ClockDomain, Elaboratable, Module, Signal, Value
 from amaranth.lib import wiring
 
 SPACING = 4
-"""Registers from one input bit to the next, so that the chain does not hold them together."""
+"""Registers between two input bits, so that the chain does not pull them together."""
 
 CHAIN_BITS = 2000
-"""Registers of the chain at most: yosys runs out of stack on longer ones."""
+"""Maximum registers of the chain; with longer chains yosys runs out of stack."""
 
 
 class TimingHarness(Elaboratable):
     """A unit between a shift register and a registered XOR tree.
 
-    Every input bit of the unit is a register of one shift register, every
-    output bit is registered and folded, four at a time with registers after
-    each level, into one bit. Thus the paths timed are the unit's own, from
-    its neighbours' registers on, and no part of it can be optimised away. The
-    harness' own paths have one 4-input gate at most.
+    Every input bit of the unit is a register of one shift register. Every output bit is registered,
+    and a tree with four inputs and registers per level reduces all outputs to one bit. So only the
+    unit's own paths are timed, from the registers of its neighbours, and no part of the unit can be
+    optimised away. The harness's own paths have at most one 4-input gate.
 
     Parameters
     ----------
     unit : wiring.Component
-        What is timed, in domain ``sync``. It is submodule ``unit``. Beyond 500 input bits
-        there are fewer registers between them.
+        Unit to time, in domain ``sync``, as submodule ``unit``. With more than 500 input bits the
+        registers between them are fewer.
     reset : bool
-        Whether the domain has a reset, from a register. Without, registers
-        keep to their initial values, as those of an ECP5 do, whose global
-        reset takes no routing.
+        Whether the domain has a reset, from a register. Otherwise registers keep their initial
+        values, as on an ECP5, whose global reset needs no routing.
 
     Attributes
     ----------
@@ -64,7 +62,7 @@ class TimingHarness(Elaboratable):
         return [self.clk, self.serial_i, self.serial_o]
 
     def elaborate(self, platform: object) -> Module:
-        """Return the unit with its surroundings."""
+        """Return the unit with its harness."""
         m = Module()
         m.domains.sync = domain = ClockDomain(reset_less=not self._reset)
         m.d.comb += domain.clk.eq(self.clk)
@@ -81,7 +79,7 @@ class TimingHarness(Elaboratable):
         level: Value = _register(m, self._outputs)
         while len(level) > 1:
             folded = Cat(level[i : i + 4].xor() for i in range(0, len(level), 4))
-            # The second register is for the way, as the unit's ends may lie far apart.
+            # The second register is for distance, because the unit's outputs may be far apart.
             level = _register(m, _register(m, folded))
         m.d.comb += self.serial_o.eq(level)
         return m
@@ -94,7 +92,7 @@ def _register(m: Module, value: Value) -> Signal:
 
 
 def _port_bits(unit: wiring.Component, flow: wiring.Flow) -> Value:
-    """All bits of the ports of one direction; a port tied to a constant has none."""
+    """Return all bits of the ports of one direction, except ports tied to constants."""
     return Cat(
         Value.cast(value)
         for _path, member, value in unit.signature.flatten(unit)

@@ -1,4 +1,4 @@
-"""yosys and nextpnr as PyPI has them, run in a folder of their own."""
+"""The PyPI builds of yosys and nextpnr, run in a separate folder."""
 
 import json
 import os
@@ -24,15 +24,15 @@ from .inference import is_inferred
 from .kept_netlists import KeptNetlist
 
 Progress = Callable[[str, float], None]
-"""Called with the stage's name and the share done of the whole, 0 to 1."""
+"""Called with the name of the stage and the completed share of the whole run, 0 to 1."""
 
 TIME_LIMIT = 1800.0
-"""Seconds after which a run of one tool is ended, if nothing else is asked for."""
+"""Default maximum run time of one tool, in seconds."""
 
 STAGES = ("synthesis", "packing", "placement", "routing", "timing")
-"""Of a run through the tools, in their order."""
+"""Stages of a run through the tools, in order."""
 
-# Share of the whole that is behind when a line with this text appears; measured.
+# Measured share of the whole run that is complete when a line contains this text.
 _LANDMARKS = (
     ("Executing HIERARCHY pass", "synthesis", 0.0),
     ("Executing MEMORY_LIBMAP pass", "synthesis", 0.05),
@@ -70,28 +70,28 @@ _NO_ROOM = re.compile(r"no BELs remaining|[Uu]nable to (find .*placement|place)|
 
 
 class SynthesisError(LatelyError):
-    """A tool is missing, or failed."""
+    """A tool is missing or failed."""
 
 
 class DoesNotFitError(LatelyError):
-    """The design needs more than the device has; the message says of what, and how much."""
+    """The design exceeds a resource of the device; the message names it with both numbers."""
 
 
 class Flow:
-    """The tools, run in one folder, for the relative paths that they take.
+    """The tools, run in one folder because they require relative paths.
 
-    All that will be wanted, `programs` too, must be there from the start.
+    All tools, including `programs`, must be installed at the start.
 
     Parameters
     ----------
     folder : path
     device : Device
     progress : callable, optional
-        Called with a stage of `STAGES` and the share done of the whole.
+        Called with a stage of `STAGES` and the completed share of the whole run.
     programs : sequence of str
-        More tools that will be wanted.
+        Further tools that will be used.
     time_limit : float
-        Seconds after which a run of one tool is ended.
+        Maximum run time of one tool, in seconds.
     """
 
     def __init__(
@@ -114,9 +114,9 @@ class Flow:
         self._reported: set[tuple[str, float]] = set()
 
     def synthesise(self, text: str, netlists: Path | None = None) -> dict[str, Any]:
-        """Write ``netlist.json`` from RTLIL as `text`; return its modules.
+        """Write ``netlist.json`` from the RTLIL `text`; return its modules.
 
-        In the folder `netlists` it is kept, and found again; there is no log then.
+        The folder `netlists` keeps netlists for reuse; a reused netlist has no log.
 
         Raises
         ------
@@ -160,10 +160,10 @@ class Flow:
             path.write_bytes(found)
 
     def complete(self, modules: dict[str, Any], groups: Groups = ()) -> None:
-        """Write to ``netlist.json`` what nextpnr needs and does not do itself.
+        """Add to ``netlist.json`` the changes that nextpnr requires and does not make.
 
-        The `modules` are as `synthesise` returns them, and the `groups` of block RAMs that
-        belong together as `place_blocks` takes them.
+        The `modules` are from `synthesise`. The `groups` of close block RAMs are as for
+        `place_blocks`.
         """
         size = self._device.place_and_route[1]
         if self._device.family in ("gowin", "gw5a"):
@@ -178,16 +178,16 @@ class Flow:
         (self._folder / "netlist.json").write_text(json.dumps({"modules": modules}))
 
     def place_and_route(self, seed: int, target_mhz: float, *more: str) -> dict[str, Any]:
-        """Place and route ``netlist.json``, with more options; return nextpnr's report.
+        """Place and route ``netlist.json``, with further options; return nextpnr's report.
 
         Parameters
         ----------
         seed : int
-            Of placement.
+            Seed of placement.
         target_mhz : float
-            Clock that nextpnr strives for.
+            Clock that nextpnr aims for.
         more : str
-            Options.
+            Further options.
 
         Raises
         ------
@@ -197,7 +197,7 @@ class Flow:
             If the tool fails or reaches the time limit.
         """
         program = self._device.place_and_route[0]
-        # Of another seed, maybe.
+        # Possibly from another seed.
         self._reported.clear()
         self.run(
             program,
@@ -217,9 +217,9 @@ class Flow:
         Raises
         ------
         DoesNotFitError
-            If it is nextpnr, and the device is too small.
+            If `program` is nextpnr, and the device is too small.
         SynthesisError
-            If it fails or reaches the time limit.
+            If the tool fails or reaches the time limit.
         """
         log = self._run(program, *arguments)
         if log.status:
@@ -228,7 +228,7 @@ class Flow:
             raise SynthesisError(f"{program}: {log.error}")
 
     def keep(self, directory: Path) -> None:
-        """Copy the files to `directory`, which is made if need be."""
+        """Copy the files to `directory`, which is created if necessary."""
         directory.mkdir(parents=True, exist_ok=True)
         names = [path.name for path in self._folder.iterdir() if path.is_file()]
         keep_files(self._folder, directory, names)
@@ -238,7 +238,7 @@ class Flow:
         with subprocess.Popen(
             [self._programs[program], *arguments],
             cwd=self._folder,
-            # The tools' temporary files go with the folder, even if they are killed.
+            # The tools' temporary files are deleted with the folder, even if the tools are killed.
             env={**os.environ, "TMPDIR": os.fspath(self._folder)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -278,7 +278,7 @@ class Flow:
                 self.report(stage, fraction)
 
     def report(self, stage: str, fraction: float) -> None:
-        """Tell, once, of a stage of `STAGES` and of the `fraction` done of the whole."""
+        """Report once a stage of `STAGES`, and the completed `fraction` of the whole run."""
         # yosys runs some passes more than once.
         if self._progress is not None and (stage, fraction) not in self._reported:
             self._reported.add((stage, fraction))
@@ -289,7 +289,7 @@ class Flow:
 
 
 def keep_files(folder: Path, directory: Path, names: Iterable[str]) -> None:
-    """Copy files by `names` from `folder` to `directory`, all at once when they are whole."""
+    """Copy files by `names` from `folder` to `directory`, all at once when complete."""
     with ExitStack() as stack:
         for name in names:
             target = stack.enter_context(replace_file(directory / name))
@@ -297,7 +297,7 @@ def keep_files(folder: Path, directory: Path, names: Iterable[str]) -> None:
 
 
 def _constraints(top: dict[str, Any], device: Device, line: str) -> str:
-    """Give the ports of the top level pins, the clock the first."""
+    """Return the pins for the ports of the top level, the clock first."""
     names = [
         f"{name}[{index}]" if len(port["bits"]) > 1 else name
         for name, port in sorted(top["ports"].items(), key=lambda item: item[0] != "clk")
@@ -309,14 +309,14 @@ def _constraints(top: dict[str, Any], device: Device, line: str) -> str:
 
 
 class Log(NamedTuple):
-    """Exit status of a tool, 0 if all was well, and the lines of its output."""
+    """Exit status of a tool, 0 for success, and the lines of its output."""
 
     status: int
     lines: list[str]
 
     @property
     def error(self) -> str:
-        """The first line that says ERROR, without the word; else the last line of all."""
+        """First line with ERROR, without this word; otherwise the last line."""
         for line in self.lines:
             if "ERROR: " in line:
                 return line.partition("ERROR: ")[2]
@@ -332,7 +332,7 @@ def executable(program: str) -> str:
     Raises
     ------
     SynthesisError
-        If it is not installed.
+        If the program is not installed.
     """
     name = program if program == "gowin_pack" else f"yowasp-{program}"
     folders = (os.path.dirname(sys.executable), sysconfig.get_path("scripts"))
@@ -343,7 +343,7 @@ def executable(program: str) -> str:
 
 
 def versions(device: Device) -> dict[str, str]:
-    """Return the versions of yosys, nextpnr and Amaranth, as PyPI has them.
+    """Return the PyPI versions of yosys, nextpnr and Amaranth.
 
     Raises
     ------
@@ -363,7 +363,7 @@ def _version(package: str) -> str:
 
 
 def _check_placed(device: Device, log: Log) -> None:
-    """Translate nextpnr's failure to find room, as only it knows about pins and packing."""
+    """Raise an error if nextpnr found no room; only nextpnr considers pins and packing."""
     counts = [match.groups() for line in log.lines if (match := _UTILISATION.match(line))]
     named = ((_RESOURCES.get(kind, kind), int(need), int(have)) for kind, need, have in counts)
     refuse_excess(device, named)
@@ -372,12 +372,12 @@ def _check_placed(device: Device, log: Log) -> None:
 
 
 def refuse_excess(device: Device, counts: Iterable[tuple[str, int, int]]) -> None:
-    """Refuse `counts` of what is needed, as kind, number needed and number available.
+    """Reject `counts` with an excess: kind, number needed, and number available.
 
     Raises
     ------
     DoesNotFitError
-        If more is needed than available.
+        If a needed number exceeds the available number.
     """
     excess = [
         f"needs {needed} {what}, has {available}"

@@ -1,4 +1,4 @@
-"""The bridge of a board: performs requests on a bus and on a port of operations."""
+"""Bridge of a board: performs requests on a bus and on a port of operations."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -19,14 +19,14 @@ from .protocol import (
 )
 
 BRIDGE_ADDRESS_BITS = 10
-"""Width of the address of a word behind the bridge."""
+"""Width of a word address behind the bridge."""
 
 _SETTLE = 2 * GENERATION_LEAD
 """Cycles after a WRITE until its settings apply to operations."""
 
 
 class BusSignature(wiring.Signature):
-    """Ports of a Wishbone master, one access at a time; `err` and `ack` end an access."""
+    """Ports of a Wishbone master, one access at a time; `err` or `ack` ends an access."""
 
     def __init__(self):
         super().__init__(
@@ -43,39 +43,39 @@ class BusSignature(wiring.Signature):
 
 
 class Bridge(wiring.Component):
-    """Performs each request of a session once and in order, and keeps the last answers.
+    """Performs each request of a session once, in order, and keeps the last answers.
 
-    A READ of a word that does not exist gives 0. A WRITE ends with a word that is refused.
+    A READ of a missing word returns 0. A WRITE ends at the first rejected word.
 
     Parameters
     ----------
     slots : int
         Requests in flight.
     operations : bool
-        Whether there is a port of operations.
+        Whether the bridge has a port of operations.
 
     Members
     -------
     request : In(stream.Signature(8))
     ended : In(1)
     release : Out(1)
-        As `FrameReceiver` has them.
+        As for `FrameReceiver`.
     answer : Out(stream.Signature(Answer))
     write, write_address, write_byte : Out
-        As `FrameSender` has them.
+        As for `FrameSender`.
     repeated, out_of_order : Out(1)
         High for one cycle for each such request.
     bus : Out(BusSignature())
     operations : Out(stream.Signature(8))
         Bytes of operations.
     results : In(stream.Signature(8))
-        Bytes of results; always taken.
+        Bytes of results; always accepted.
     begin : Out(1)
         The next byte of `operations` is the first byte of a record.
     idle : In(1)
-        No result is missing.
+        No result is outstanding.
 
-    Errors: ValueError as `check_slots`.
+    Errors: ValueError as for `check_slots`.
     """
 
     def __init__(self, *, slots, operations=True):
@@ -123,7 +123,7 @@ class Bridge(wiring.Component):
         self._type, self._sequence, self._expected = Signal(8), Signal(8), Signal(8)
         self._distance = Signal(8)
         self._session = Signal()
-        # Number of kept answers, and how their requests ended.
+        # Number of kept answers, and the status of their requests.
         self._held = Signal(range(slots + 1))
         kept = data.StructLayout({"status": 4, "length": 8})
         self._answers = Signal(data.ArrayLayout(kept, slots))
@@ -131,7 +131,7 @@ class Bridge(wiring.Component):
         self._word, self._place = Signal(WORD_BITS), Signal(range(WORD_BYTES))
         self._address, self._same, self._left = Signal(BRIDGE_ADDRESS_BITS), Signal(), Signal(8)
         self._cycles = Signal(range(_SETTLE))
-        # Conditions are registered, as they are known well before they matter.
+        # Conditions are registered, because they are known well before their use.
         self._kinds = {one: Signal(name=f"is_{one.name.lower()}") for one in Request}
         self._spoken, self._expects, self._holds = Signal(), Signal(), Signal()
         self._none = Signal()
@@ -147,7 +147,7 @@ class Bridge(wiring.Component):
     # Steps of several states
 
     def _take(self, m, *assignments):
-        """Take the next byte of the request; perform the assignments with it."""
+        """Accept the next byte of the request, together with the assignments."""
         m.d.comb += self.request.ready.eq(1)
         with m.If(self.request.valid):
             m.d.sync += assignments
@@ -210,7 +210,7 @@ class Bridge(wiring.Component):
                 self._end(m, Status.OK, state="OPERATE")
 
     def _elaborate_hello(self, m):
-        """Repeat the nonce and add the number of slots."""
+        """Repeat the nonce and append the number of slots."""
         with m.State("NONCE"):
             m.d.comb += self.request.ready.eq(1)
             with m.If(self.request.valid & (self._size != NONCE_BYTES)):
@@ -222,7 +222,7 @@ class Bridge(wiring.Component):
                 m.next = "SEND"
 
     def _elaborate_address(self, m):
-        """Take the address, and the number of words of a READ."""
+        """Accept the address, and the number of words of a READ."""
         address = Cat(self._word[-8:], self.request.payload)
         with m.State("ADDRESS"):
             m.d.sync += self._left.eq(0)

@@ -8,10 +8,10 @@ from amaranth.lib.wiring import In, Out
 from .protocol import ESCAPE, FLAG, INVERTED, MAX_ANSWER, MAX_SLOTS
 
 SLOT_BYTES = 256
-"""Most bytes of a request, with its CRC."""
+"""Maximum bytes of a request, with its CRC."""
 
 CRC = catalog.CRC16_IBM_SDLC
-"""Check of a frame, as in the catalogue of CRCs."""
+"""CRC of a frame, from the catalogue of CRCs."""
 
 _LINE = {"valid": In(1), "data": In(8), "error": In(1)}
 _EVENTS = {"good": Out(1), "bad": Out(1), "dropped": Out(1)}
@@ -23,14 +23,14 @@ class Unstuffer(wiring.Component):
     Members
     -------
     valid, data, error : In
-        As `uart.Receiver` gives them.
+        As for `uart.Receiver`.
     byte : Out(1)
         `content` is a byte of the frame.
     content : Out(8)
     flag : Out(1)
         The frame ends here, and the next begins.
     broken : Out(1)
-        With `flag`: a byte of the frame was damaged, or an escape was its last.
+        With `flag`: a byte of the frame was damaged, or the last byte was an escape.
     """
 
     def __init__(self):
@@ -62,10 +62,10 @@ class Unstuffer(wiring.Component):
 
 
 class FrameReceiver(wiring.Component):
-    """Keeps whole requests until they have been performed.
+    """Keeps complete requests until they have been performed.
 
-    A frame is written into the next free slot as it arrives. The slot is taken only if the
-    closing flag arrives and the CRC is right.
+    A frame is written into the next free slot as it arrives. The slot is occupied only if the
+    closing flag arrives and the CRC is correct.
 
     Parameters
     ----------
@@ -75,23 +75,23 @@ class FrameReceiver(wiring.Component):
     Members
     -------
     valid, data, error : In
-        As `uart.Receiver` gives them; at most one in four cycles.
+        As for `uart.Receiver`; at most once in four cycles.
     pending : Out(1)
         A request waits.
     o : Out(stream.Signature(8))
-        Bytes of the oldest request, without the CRC; one in `READ_LATENCY` + 2 cycles.
+        Bytes of the oldest request, without the CRC; one per `READ_LATENCY` + 2 cycles.
     ended : Out(1)
         All bytes of the oldest request have been taken.
     release : In(1)
-        Gives up the oldest request. `o` has the bytes of the next request afterwards.
+        Removes the oldest request. Afterwards `o` has the bytes of the next request.
     good, bad, dropped : Out(1)
-        High for one cycle for each frame: kept; damaged, too long or too short; or dropped, as
+        High for one cycle per frame: kept; damaged, too long or too short; or dropped because
         all slots were full.
 
     Raises
     ------
     ValueError
-        If the number of slots is not as required.
+        If the number of slots is invalid.
     """
 
     READ_LATENCY = 2
@@ -134,7 +134,7 @@ class FrameReceiver(wiring.Component):
         return m
 
     def _elaborate_bytes(self, m, read, taken, length):
-        """Give the bytes of the oldest request."""
+        """Send the bytes of the oldest request."""
         settled = Signal(self.READ_LATENCY + 1)
         left, none = Signal(9), Signal()
         m.d.comb += [
@@ -153,7 +153,7 @@ class FrameReceiver(wiring.Component):
             m.d.sync += [taken.eq(0), settled.eq(0)]
 
     def _elaborate_end(self, m, unstuffer, length, room):
-        """Count the bytes of a frame and judge it at its end."""
+        """Count the bytes of a frame and check it at its end."""
         m.submodules.crc = crc = CRC().create()
         taken = Signal()
         whole = Signal()
@@ -169,7 +169,7 @@ class FrameReceiver(wiring.Component):
             self.bad.eq(ends & ~whole),
         ]
         m.d.sync += [
-            # Two flags in a row are the end of one frame and the beginning of the next.
+            # Two consecutive flags are the end of one frame and the start of the next.
             ends.eq(unstuffer.flag & ((length != 0) | unstuffer.broken)),
             whole.eq(crc.match_detected & ~unstuffer.broken & ~overlong & (length[2:] != 0)),
         ]
@@ -185,7 +185,7 @@ class FrameReceiver(wiring.Component):
 
 
 class Stuffer(wiring.Component):
-    """Sends bytes; a flag or an escape among them becomes two bytes. A byte takes some cycles.
+    """Sends bytes; a flag or an escape among them becomes two bytes. Takes several cycles per byte.
 
     Members
     -------
@@ -236,12 +236,12 @@ class FrameSender(wiring.Component):
     Parameters
     ----------
     slots : int
-        Answers that are held. Power of two.
+        Number of kept answers. Power of two.
 
     Members
     -------
     i : In(stream.Signature(Answer))
-        An answer to be sent; `ready` once the answer before has been sent. The slot of an
+        Answer to send; `ready` is high once the previous answer has been sent. The slot of an
         answer must not be written before `ready` is high again.
     write, address, byte : In
         Writes a byte of a payload; the slot is the high part of the address.
@@ -251,7 +251,7 @@ class FrameSender(wiring.Component):
     Raises
     ------
     ValueError
-        If the number of slots is not as required.
+        If the number of slots is invalid.
     """
 
     def __init__(self, *, slots):
@@ -357,6 +357,6 @@ class FrameSender(wiring.Component):
 
 
 def check_slots(slots):
-    """Raise `ValueError` if a number of slots is no power of two from 2 to `MAX_SLOTS`."""
+    """Raise `ValueError` if the number of slots is not a power of two from 2 to `MAX_SLOTS`."""
     if not isinstance(slots, int) or not 2 <= slots <= MAX_SLOTS or slots & (slots - 1):
         raise ValueError(f"Slots must be a power of two, 2 to {MAX_SLOTS}, not {slots!r}")

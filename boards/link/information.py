@@ -1,6 +1,6 @@
-"""Description of a board that its bitstream holds, and the layout of operations and results.
+"""Description of a board in its bitstream, and the layout of operations and results.
 
-Nothing of Amaranth is imported.
+This module does not import Amaranth.
 """
 
 import json
@@ -25,43 +25,43 @@ from .protocol import (
 )
 
 ROM_ADDRESS = 0x200
-"""Address of the first word of the description, which holds the number of its bytes."""
+"""Address of the first word of the description, which contains its number of bytes."""
 
 MOST_ROM_BYTES = 1 << 11
-"""Most bytes of a description, with its first word."""
+"""Maximum bytes of a description, including its first word."""
 
 LINE_ADDRESS = 0x40
-"""Address of the first word of the registers of the line; those of the unit are below."""
+"""Address of the first register word of the line; the unit's registers are below."""
 
 MOST_TEXT = 1 << 14
-"""Most bytes of a description as text."""
+"""Maximum bytes of a description as text."""
 
 _GROUPS = ({"control", "status"}, {"reset", "self_test", "signature", "failed"})
-"""Registers that come together."""
+"""Registers that occur together."""
 
 _RESULT_PARTS = (("age", "seen"), ("oldest",), ("time", "status"))
 """Fields of a result that share bytes, the lowest first."""
 
 
 def whole_bytes(bits: int) -> int:
-    """Return the bytes that hold some `bits`."""
+    """Return the number of bytes for a number of `bits`."""
     return -(-bits // 8)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SelfTestPlan:
-    """Parameters of the self-test, from which its operations follow.
+    """Parameters of the self-test, which determine its operations.
 
     Attributes
     ----------
     operations : int
         Operations of a test; 0 if the board has no self-test.
     distance_bits : int
-        Width of the distance from the newest key to a key that is queried.
+        Width of the distance from the newest key to a queried key.
     clear_bits, shift_bits : int
         One in ``64 << bits`` operations is a CLEAR, or a SHIFT.
     tick_bits : int
-        A tick comes before one in ``1 << bits`` operations, if there are ticks.
+        One in ``1 << bits`` operations follows a tick, if there are ticks.
     """
 
     operations: int = 0
@@ -80,17 +80,17 @@ class Information:
     slots : int
         Requests in flight.
     clock_hz : int
-        Cycles in a second.
+        Cycles per second.
     spec : dict
         Fields of the specification.
     registers : dict
         Address of the first word, and width, of each register by name.
     request, result : dict
-        Widths of the fields of requests and results, by name; empty if the board takes frames.
+        Widths of the fields of requests and results, by name; empty if the board receives frames.
     longest : int
-        Longest window of a query or, if the unit answers by a table, greatest class.
+        Longest window of a query, or highest class if the unit has a table.
     cycles : int
-        Most cycles of a self-test.
+        Maximum cycles of a self-test.
     plan : SelfTestPlan
     """
 
@@ -108,7 +108,7 @@ class Information:
 
     @property
     def frames(self) -> bool:
-        """Whether the board takes frames, and no operations."""
+        """Whether the board receives frames instead of operations."""
         return not self.request
 
     @property
@@ -118,12 +118,12 @@ class Information:
 
     @property
     def keyed(self) -> bool:
-        """Whether the filter takes a secret."""
+        """Whether the filter has a secret."""
         return "secret" in self.registers
 
     @property
     def decides(self) -> bool:
-        """Whether the unit answers by a table, so that queries have a class and no window."""
+        """Whether a table determines answers, so that queries have a class and no window."""
         return "table" in self.registers
 
     @property
@@ -143,7 +143,7 @@ class Information:
 
     @property
     def key_digest(self) -> KeyDigest:
-        """Digest of text, the same as in the golden model."""
+        """Digest of text, equal to the golden model's."""
         name, seed = self.spec.get("digest", DIGESTS[0]), self.spec.get("seed", 0)
         return KeyDigest(self.key_bits, name, seed)
 
@@ -161,9 +161,9 @@ class Information:
 
     @property
     def result_parts(self) -> list[tuple[int, list[str]]]:
-        """Bytes and fields of each part of a result's record, in order.
+        """Bytes and fields of each part of a result record, in order.
 
-        In each part, the fields follow each other from the lowest bit on. `seen` has the highest
+        In each part, the fields are adjacent, starting at the lowest bit; `seen` is the highest
         bit of its part.
         """
         parts = []
@@ -175,12 +175,12 @@ class Information:
 
     @property
     def result_bytes(self) -> int:
-        """Bytes of a result's record."""
+        """Bytes of a result record."""
         return sum(size for size, _ in self.result_parts)
 
     @property
     def batch_operations(self) -> int:
-        """Most operations of one request."""
+        """Maximum operations of one request."""
         return min(MAX_PAYLOAD // self.record_bytes, MAX_ANSWER // self.result_bytes)
 
     def pack_operations(
@@ -258,12 +258,12 @@ class Information:
 
     @classmethod
     def unpack(cls, packed: bytes) -> Self:
-        """Return the description that the bytes after the first word hold.
+        """Return the description in the bytes after the first word.
 
         Raises
         ------
         ProtocolError
-            If they hold none, or the description of no possible board.
+            If the bytes do not describe a possible board.
         """
         try:
             text = zlib.decompressobj().decompress(packed, MOST_TEXT)
@@ -283,7 +283,7 @@ class Information:
         return found
 
     def _check(self) -> None:
-        """Refuse the description of a board that cannot be."""
+        """Reject the description of an impossible board."""
         numbers = [
             self.slots,
             self.clock_hz,
@@ -320,7 +320,7 @@ class Information:
     def specification(self) -> Specification:
         """Specification of the filter.
 
-        Errors: SpecificationError if this version does not know the family.
+        Errors: SpecificationError if this version does not support the family.
         """
         return Specification.from_dict(self.spec)
 
@@ -331,5 +331,5 @@ def _require(name: str, holds: bool, rule: str, value: Any) -> None:
 
 
 def _octets(words: NDArray[Any], count: int) -> NDArray[np.uint8]:
-    """Return the lowest `count` bytes of each number, whose 64-bit words have shape (n, k)."""
+    """Return the lowest `count` bytes of each number; its 64-bit words have shape (n, k)."""
     return np.ascontiguousarray(words, "<u8").view(np.uint8)[:, :count]

@@ -1,4 +1,4 @@
-"""Registers of a board above those of its unit: line, ticks, self-test and description."""
+"""Registers of a board in addition to its unit's: line, ticks, self-test and description."""
 
 from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import memory, wiring
@@ -12,18 +12,18 @@ from .information import ROM_ADDRESS
 from .protocol import WORD_BYTES
 
 PERIOD_ADDRESS = 0x110
-"""Address of the period of ticks that a board makes for its unit."""
+"""Address of the tick period, if the board generates ticks for its unit."""
 
 
 def line_addresses(*, ticks, operations):
-    """Return the address of the word, and the width, of each register by name.
+    """Return the word address and the width of each register, by name.
 
     Parameters
     ----------
     ticks : bool
-        Whether the board makes ticks for its unit.
+        Whether the board generates ticks for its unit.
     operations : bool
-        Whether the unit takes operations, so that there are reset and self-test.
+        Whether the unit receives operations; then there are registers for reset and self-test.
     """
     held = [one for one in REGISTERS if one.holder is Block.LINE and (operations or one.event)]
     found = {one.name: (one.address // WORD_BYTES, one.width) for one in held}
@@ -36,22 +36,22 @@ class LineRegisters(wiring.Component):
     Parameters
     ----------
     addresses : dict
-        As `line_addresses` returns.
+        As from `line_addresses`.
     rom : bytes
         Words of the description.
     period, least_period : int
-        Period of ticks after reset, and the shortest period; a shorter one is refused.
+        Tick period after reset, and the minimum period; shorter settings are rejected.
 
     Members
     -------
     bus : In(BusSignature())
         An access is answered one cycle later.
     good, bad, ... : In(1)
-        Events of the line that are counted.
+        Events of the line for the counters.
     reset : Out(1)
         High for one cycle: resets the unit.
     start : Out(1)
-        High for one cycle: resets the unit, and begins a self-test.
+        High for one cycle: resets the unit and starts a self-test.
     testing : In(1)
     crc : In(32)
         Signature of the last self-test.
@@ -108,7 +108,7 @@ class LineRegisters(wiring.Component):
         return m
 
     def _elaborate_values(self, m):
-        """Count the events of the line; return what the registers are read as, by name."""
+        """Count the events of the line; return the readable values of the registers, by name."""
         values = {"self_test": self.testing, "signature": self.crc, "failed": self.failed,
                   "period": self.period}  # fmt: skip
         for register in counters(Block.LINE):
@@ -118,7 +118,7 @@ class LineRegisters(wiring.Component):
         return values
 
     def _elaborate_write(self, m, name, writes, refused):
-        """Let a register be written."""
+        """Make a register writable."""
         data = self.bus.dat_w
         taken = {
             "reset": self.reset.eq(1),

@@ -1,4 +1,4 @@
-"""A unit behind a serial line: what a board holds, except clock, reset and pins."""
+"""A unit behind a serial line: the content of a board, except clock, reset and pins."""
 
 from typing import Any
 
@@ -36,20 +36,20 @@ MOST_SPAN = (1 << TIME_BITS - 1) - 1
 """Longest span, in ticks."""
 
 _BUS = "wb_"
-"""Beginning of the names of the ports of the bus."""
+"""Prefix of the bus port names."""
 
 
 class Link(wiring.Component):
-    """A unit behind a serial line, as it is exported behind Wishbone.
+    """A unit behind a serial line, with the registers of an export on Wishbone.
 
-    The base of `FilterLink` and `FrameLink`.
+    Base class of `FilterLink` and `FrameLink`.
 
     Parameters
     ----------
     unit : Component
-        With the bus of `lately.hdl.bus.wishbone.Wishbone`.
+        With a bus as for `lately.hdl.bus.wishbone.Wishbone`.
     information : Information
-        Of the board.
+        Description of the board.
     baud : int
         Bits per second on the line.
     lights : dict
@@ -62,14 +62,14 @@ class Link(wiring.Component):
     tx : Out(1, init=1)
         Line to the host.
     busy : Out(1)
-        A request waits, an answer is being sent, or a self-test runs.
+        A request waits, an answer is being sent, or a self-test is running.
 
     Raises
     ------
     ProtocolError
         If the protocol does not support the unit.
     ValueError
-        If the clock cannot be divided into the rate.
+        If the clock cannot be divided to the baud rate.
     """
 
     def __init__(self, unit, *, information, baud, others):
@@ -82,9 +82,9 @@ class Link(wiring.Component):
         super().__init__(line | others)
 
     def _elaborate_line(self, m, unit, *, fault=None, period=0, least_period=0):
-        """Connect line, bridge and registers; return bridge, registers and receiver of frames.
+        """Connect line, bridge and registers; return bridge, registers and frame receiver.
 
-        The session ends with a `fault` of the unit, as results were lost.
+        A `fault` of the unit ends the session, because results were lost.
         """
         slots, operations = self.information.slots, not self.information.frames
         m.submodules.uart_receiver = receiver = Receiver(rate=self._rate)
@@ -124,7 +124,7 @@ class Link(wiring.Component):
         return bridge, registers, frames
 
     def _elaborate_bus(self, m, unit, bus, line):
-        """Connect the bridge with the words of the unit, and with those above them."""
+        """Connect the bridge to the words of the unit, and to the words above them."""
         above = bus.adr[WORD_ADDRESS_BITS:].any()
         m.d.comb += [
             unit.wb_cyc_i.eq(bus.stb & ~above),
@@ -144,7 +144,7 @@ class Link(wiring.Component):
 
 
 def _words(registers):
-    """Return the address of the first word, and the width, of each register of a unit."""
+    """Return the first word address and the width of each register of a unit."""
     return {name: (registers.find(name)[0].address // WORD_BYTES, width)
             for name, width in registers.registers.items()}  # fmt: skip
 
@@ -152,42 +152,42 @@ def _words(registers):
 class FilterLink(Link):
     """A filter behind a serial line, with a self-test.
 
-    The board makes the ticks of a window in time: one in a millisecond after reset, or in the
-    shortest period that the unit can have, until another period is set.
+    The board generates the ticks of a window in time: one per millisecond after reset, or at the
+    minimum period of the unit if that is longer, until another period is set.
 
     Parameters
     ----------
     spec : Specification
-        Filter of one lane; must pass `check_buildable` of its `lately.hdl.build.unit_profile`.
+        Filter with one lane; must pass `check_buildable` of its `lately.hdl.build.unit_profile`.
     clock_hz : int
-        Cycles in a second.
+        Cycles per second.
     baud : int
         As for `Link`.
     version : tuple of int
         Version of Lately.
     slots : int
-        Requests in flight: a power of two, 2 to 16. Each takes 384 bytes of memory.
+        Requests in flight: a power of two, 2 to 16. Each uses 384 bytes of memory.
     check : bool
-        As for `lately.hdl.build.filter_unit`. A session ends when the unit resets itself.
+        As for `self_check` of `UnitOptions`. A session ends when the unit resets itself.
     options
         ``memory``, ``levels`` and ``protect``, as for `lately.hdl.build.filter_unit`.
 
     Members
     -------
     alive : Out(1)
-        Toggles about once in a second, for an LED.
+        Toggles about once per second, for an LED.
     hit : Out(1)
-        A key was reported in the last tenth of a second or so.
+        A key was reported within about the last tenth of a second.
     fault : Out(1)
-        The last self-test failed; a frame was damaged or dropped in the last second or so; or
+        The last self-test failed; a frame was damaged or dropped within about the last second; or
         the unit has found its state illegal since reset.
 
-    The other members and the errors are those of `Link`.
+    For the other members and the errors see `Link`.
 
     Raises
     ------
     SpecificationError
-        If the hardware cannot hold the specification.
+        If the hardware cannot implement the specification.
     """
 
     def __init__(
@@ -232,7 +232,7 @@ class FilterLink(Link):
             least_period=profile.least_period,
             patience=2 * (profile.longest_pause + profile.reset_pause + profile.latency + 64),
         )
-        # A test begins in a unit that was just reset, before any tick.
+        # A test starts in a unit that was just reset, before any tick.
         m.submodules.unit = ResetInserter(registers.reset | registers.start)(unit)
         wiring.connect(m, bridge.operations, port.operations)
         wiring.connect(m, port.results, bridge.results)
@@ -250,7 +250,7 @@ class FilterLink(Link):
         return m
 
     def _elaborate_streams(self, m, unit, port, test):
-        """Give the unit to the port of operations, or to the self-test."""
+        """Connect the unit to the port of operations, or to the self-test."""
         m.d.comb += [
             unit.i.valid.eq(Mux(test.busy, test.i.valid, port.i.valid)),
             unit.i.p.eq(Mux(test.busy, test.i.p.as_value(), port.i.p.as_value())),
@@ -264,7 +264,7 @@ class FilterLink(Link):
         ]
 
     def _elaborate_ticks(self, m, unit, test, registers):
-        """Make the ticks; during the self-test they are its own."""
+        """Generate the ticks; during a self-test, use its ticks."""
         m.submodules.prescaler = prescaler = Prescaler(
             width=PERIOD_BITS, least=self._profile.least_period
         )
@@ -274,7 +274,7 @@ class FilterLink(Link):
         ]
 
     def _elaborate_lights(self, m, unit, test, registers, wrong, fault):
-        """Stretch events until an eye can see them."""
+        """Stretch events so that they are visible."""
         m.submodules.time = time = EventCounter(width=self._second)
         reported, alarmed = Signal(), Signal()
         m.d.comb += [time.event.eq(1), self.alive.eq(time.count[-1])]
@@ -286,7 +286,7 @@ class FilterLink(Link):
         ]
 
     def _stretch(self, m, name, event, time, place):
-        """Return whether there was an event in the last one or two periods of a bit of the time."""
+        """Return whether an event occurred in the last one or two periods of a bit of the time."""
         past = Signal(name=f"{name}_past")
         edge = Signal(name=f"{name}_edge")
         lit = Signal(2, name=f"{name}_lit")
@@ -299,7 +299,7 @@ class FilterLink(Link):
 
 
 class FrameLink(Link):
-    """A deduplicator between two lines of Ethernet, behind a serial line.
+    """A deduplicator between two Ethernet lines, behind a serial line.
 
     Parameters
     ----------
@@ -310,14 +310,14 @@ class FrameLink(Link):
     version : tuple of int
         Version of Lately.
     clock_hz : int
-        Cycles in a second.
+        Cycles per second.
 
     Members
     -------
     rx_data, ..., tx_data, ..., alive
-        As those of `LineDeduplicator`.
+        As for `LineDeduplicator`.
 
-    The other members and the errors are those of `Link`.
+    For the other members and the errors see `Link`.
     """
 
     def __init__(self, deduplicator, *, baud, version=(0, 0, 0), clock_hz=GMII_HZ):
@@ -345,7 +345,7 @@ class FrameLink(Link):
 
 
 def _check_spec(spec: Specification) -> None:
-    """Refuse a filter that the protocol does not support."""
+    """Reject a filter that the protocol does not support."""
     for name, most in (("lanes", 1), ("span", MOST_SPAN)):
         value = getattr(spec, name, None) or 0
         if value > most:
@@ -353,19 +353,19 @@ def _check_spec(spec: Specification) -> None:
 
 
 def _widths(payload):
-    """Return the widths of the fields of a payload by name."""
+    """Return the widths of the fields of a payload, by name."""
     return {name: width for name, _, width in fields(payload)}
 
 
 def _longest(spec, request):
-    """Return the longest window, or the greatest class, of a query."""
+    """Return the longest window, or the highest class, of a query."""
     if "query_class" in request:
         return spec.classes - 1
     return spec.window_blocks if "window" in request else 0
 
 
 def _test_cycles(plan, profile):
-    """Return about the most cycles of a self-test."""
+    """Return the approximate maximum cycles of a self-test."""
     rare = (plan.operations >> 6 + plan.clear_bits) + (plan.operations >> 6 + plan.shift_bits) + 8
     ticks = plan.operations >> plan.tick_bits if profile.least_period else 0
     waits = ticks * (profile.least_period + profile.latency + 16)

@@ -1,4 +1,4 @@
-"""The port of operations of a board: bytes of operations in, bytes of results out."""
+"""Port of operations of a board: records of operations in, records of results out."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -8,18 +8,18 @@ from ...golden.operations import Operation
 from .information import whole_bytes
 
 _MOST_MISSING = 255
-"""Most operations of a request."""
+"""Maximum operations of a request."""
 
 
 def result_bytes(result, information):
-    """Return the record of a result, as `Information.unpack_results` reads it.
+    """Return the record of a result, in the format of `Information.unpack_results`.
 
     Parameters
     ----------
     result : View
-        Payload of a unit's results.
+        Payload of a unit's result.
     information : Information
-        Of the board.
+        Description of the board.
     """
     parts = []
     for size, names in information.result_parts:
@@ -30,27 +30,27 @@ def result_bytes(result, information):
 
 
 class OperationPort(wiring.Component):
-    """Turns records of bytes into operations, and results into records of bytes.
+    """Converts records of bytes to operations, and results to records of bytes.
 
-    An unknown operation becomes a NONE. Bits of a key or a window beyond their width are ignored.
+    An unknown operation becomes NONE. Bits of a key or window beyond its width are ignored.
 
     Parameters
     ----------
     unit : Component
         With a `lately.hdl.interface.UnitSignature` of one lane.
     information : Information
-        Of the board.
+        Description of the board.
 
     Members
     -------
     i, o
-        The unit's streams, from the other side.
+        Streams of the unit, with opposite directions.
     operations : In(stream.Signature(8))
     results : Out(stream.Signature(8))
     begin : In(1)
         The next byte of `operations` is the first of a record.
     idle : Out(1)
-        No result is missing.
+        No result is outstanding.
     """
 
     def __init__(self, unit, information):
@@ -106,7 +106,7 @@ class OperationPort(wiring.Component):
             m.d.sync += position.eq(0)
 
     def _elaborate_results(self, m):
-        """Give the bytes of results one by one; return whether the last of one is taken."""
+        """Send the bytes of results; return whether the last byte of a result is accepted."""
         size = self._information.result_bytes
         record, left = Signal(8 * size), Signal(range(size + 1))
         m.d.comb += [

@@ -1,6 +1,6 @@
 """The framed protocol of a board's serial line: constants and codec.
 
-`docs/host.md` describes the protocol. Nothing of Amaranth is imported.
+`docs/host.md` describes the protocol. This module does not import Amaranth.
 """
 
 import struct
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ...golden.errors import LatelyError
 
 VERSION = 2
-"""Version of the protocol; a board refuses requests of other versions."""
+"""Version of the protocol; a board rejects requests of other versions."""
 FLAG = 0x7E
 """Byte before and after each frame."""
 ESCAPE = 0x7D
@@ -22,19 +22,19 @@ ANSWER = 0x80
 """Bit of the type that distinguishes answers from requests."""
 
 MAX_PAYLOAD = 252
-"""Most bytes of a request's payload: the whole frame has at most 256."""
+"""Maximum bytes of a request's payload; the whole frame has at most 256."""
 
 MAX_ANSWER = 128
-"""Most bytes of an answer's payload."""
+"""Maximum bytes of an answer's payload."""
 
 MAX_SLOTS = 16
-"""Most requests in flight."""
+"""Maximum number of requests in flight."""
 
 LOWEST_BAUD, HIGHEST_BAUD = 115_200, 3_000_000
 """Range of the line rate, in bits per second."""
 
 LEAST_CLOCK = 8 * LOWEST_BAUD
-"""Lowest clock frequency of a board, in Hz: the receiver takes eight samples of a bit."""
+"""Lowest clock frequency of a board, in Hz: the receiver takes eight samples per bit."""
 
 NONCE_BYTES = 4
 """Bytes of the nonce of a HELLO."""
@@ -43,13 +43,13 @@ WORD_BYTES = 4
 """Bytes of a register word."""
 
 MAX_READ = MAX_ANSWER // WORD_BYTES
-"""Most words of a READ."""
+"""Maximum words of a READ."""
 
 MAX_WRITE = (MAX_PAYLOAD - 2) // WORD_BYTES
-"""Most words of a WRITE."""
+"""Maximum words of a WRITE."""
 
 SAME = 0x8000
-"""Bit of an address: all words of the request go to this address, not to ascending addresses."""
+"""Bit of an address: all words of the request use this address instead of ascending ones."""
 
 
 class ProtocolError(LatelyError, ValueError):
@@ -70,23 +70,23 @@ class Request(IntEnum):
 
 
 class Status(IntEnum):
-    """How a request ended."""
+    """Outcome of a request."""
 
     OK = 0
     BAD_VERSION = 1
-    """The request has another version of the protocol than the answer."""
+    """The protocol versions of request and board differ."""
     BAD_TYPE = 2
-    """The board has no such request."""
+    """The board does not support this request."""
     BAD_ADDRESS = 3
-    """A word of a WRITE was refused; the words after it were not written."""
+    """A word of a WRITE was rejected; the words after it were not written."""
     OUT_OF_ORDER = 4
-    """The sequence number is neither the next one nor among those of the kept answers."""
+    """The sequence number is neither the next one nor one of a kept answer."""
     NO_SESSION = 5
-    """There was no HELLO since reset."""
+    """No HELLO was received since reset."""
 
 
 class Frame(NamedTuple):
-    """A frame whose CRC is right.
+    """A frame with a correct CRC.
 
     Attributes
     ----------
@@ -135,16 +135,16 @@ def _crc(content: bytes) -> int:
 
 
 class Decoder:
-    """Finds frames in the bytes of a line, however the bytes are cut.
+    """Finds frames in the bytes of a line, for any division into chunks.
 
     Attributes
     ----------
     bad : int
-        Frames with a wrong CRC or a wrong length.
+        Frames with a wrong CRC or length.
     """
 
     MOST = 2 * (MAX_PAYLOAD + 5)
-    """Most bytes of a frame on the line."""
+    """Maximum bytes of a frame on the line."""
 
     def __init__(self) -> None:
         self.bad = 0
@@ -153,7 +153,7 @@ class Decoder:
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Yield the frames that end in the next bytes of the line, in order."""
         *ended, self._open = (self._open + data).split(bytes([FLAG]))
-        # If no flag ever comes, the memory stays small.
+        # Without a flag, memory stays small.
         self._open = self._open[: self.MOST + 1]
         for stuffed in ended:
             frame = _frame(stuffed) if len(stuffed) <= self.MOST else None

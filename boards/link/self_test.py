@@ -1,4 +1,4 @@
-"""The self-test of a board: random operations at full rate, and a CRC of all results."""
+"""Self-test of a board: random operations at full rate, and a CRC of all results."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -27,22 +27,22 @@ from .self_test_operations import (
 )
 
 _MOST_MISSING = 1 << 10
-"""More operations than a unit holds."""
+"""More operations than are in flight in any unit."""
 
 _LEAST_OPERATIONS = 1 << 13
-"""Fewest operations of a test."""
+"""Minimum operations of a test."""
 
 _LEAST_WINDOW = 64
-"""Window of a filter that names none."""
+"""Window for a filter without one."""
 
 _MOST_RARE_BITS, _MOST_DISTANCE_BITS = 14, NUMBER_BITS - 1
 
 
 def plan(spec):
-    """Return the plan of the test of a filter.
+    """Return the plan of a filter's self-test.
 
-    Half of the operations insert. Distances reach two windows back; a filter is cleared every
-    four windows; and timestamps wrap at least once.
+    Half of the operations insert. Distances reach two windows back, a filter is cleared every four
+    windows, and timestamps wrap at least once.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def plan(spec):
 
     window, span = value("window", "cells") or _LEAST_WINDOW, value("span")
     generation = value("generation") or window
-    # Operations in a tick, or in a block of insertions.
+    # Operations per tick, or per block of insertions.
     rate = max(1, 2 * window // span) if span else 2 * (value("block_units") or 1)
     wrap = rate << value("stamp_bits", "timestamp_bits")
     return SelfTestPlan(
@@ -67,7 +67,7 @@ def plan(spec):
 
 
 class SelfTest(wiring.Component):
-    """Performs random operations in a unit that was just reset, and computes a CRC of the results.
+    """Performs random operations in a unit after reset, and computes a CRC of the results.
 
     `lately.boards.link.self_test_operations` computes the same operations. The signature is the
     CRC-32 of the records of their results in order, except the results of CLEARs.
@@ -77,21 +77,21 @@ class SelfTest(wiring.Component):
     unit : Component
         With a `lately.hdl.interface.UnitSignature` of one lane.
     information : Information
-        Of the board, with the plan of the test.
+        Description of the board, with the plan of the test.
     least_period : int
-        Least cycles between two ticks; 0 without ticks.
+        Minimum cycles between two ticks; 0 without ticks.
     patience : int
-        Cycles without an accepted operation or a result after which the test gives up.
+        Cycles without an accepted operation or a result after which the test ends.
 
     Members
     -------
     start : In(1)
-        Begins a test.
+        Starts a test.
     busy : Out(1)
     crc : Out(32)
         The signature.
     i, o
-        The unit's streams, from the other side.
+        Streams of the unit, with opposite directions.
     tick : Out(1)
         A tick for the unit.
     """
@@ -142,7 +142,7 @@ class SelfTest(wiring.Component):
         return m
 
     def _elaborate_quiet(self, m, moves):
-        """Count the cycles since something moved; return the count, and whether it is too long."""
+        """Count the cycles without progress; return the count, and whether it is too high."""
         quiet, late = Signal(range(self._patience + 1)), Signal()
         m.d.sync += late.eq((quiet == self._patience - 1) & ~moves)
         with m.If(moves):
@@ -152,7 +152,7 @@ class SelfTest(wiring.Component):
         return quiet, late
 
     def _elaborate_ticks(self, m, state, left, idle, quiet):
-        """Tick before some operations; return whether the next operation may come."""
+        """Tick before some operations; return whether the next operation may enter."""
         if not self._least_period:
             return Const(1)
         wanted, ticked, waited = Signal(), Signal(), Signal()
@@ -169,7 +169,7 @@ class SelfTest(wiring.Component):
         return may
 
     def _elaborate_operation(self, m, state, newest, clearing):
-        """Offer the operation of a state; raise `clearing` with a CLEAR."""
+        """Offer the operation of a state; assert `clearing` with a CLEAR."""
         information, plan = self._information, self._information.plan
         kind, near = state[:KIND_BITS], state[KIND_BITS : KIND_BITS + NEAR_BITS] == 0
         rare = {bits: state[RARE_AT : RARE_AT + bits] == 0
@@ -202,7 +202,7 @@ class SelfTest(wiring.Component):
             m.d.sync += self.i.p.window.eq(Mux((drawn > longest) | (drawn == 0), longest, drawn))
 
     def _elaborate_signature(self, m, counts):
-        """Compute the CRC of the records of results, a record in a cycle."""
+        """Compute the CRC of the result records, one record per cycle."""
         record = result_bytes(self.o.p, self._information)
         m.submodules.crc = crc = catalog.CRC32_ISO_HDLC(data_width=len(record)).create()
         valid, data = Signal(), Signal(len(record))

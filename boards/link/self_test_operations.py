@@ -1,6 +1,6 @@
-"""Operations and signature of the self-test, as a host computes them.
+"""Operations and signature of the self-test, for the host.
 
-Nothing of Amaranth is imported.
+This module does not import Amaranth.
 """
 
 from itertools import accumulate, repeat
@@ -16,20 +16,20 @@ SEED = 0x9E3779B97F4A7C15
 """State of the generator before the first operation."""
 
 SHIFTS = (13, 7, 17)
-"""Shifts of the generator, a xorshift of 64 bits: to the left, to the right, to the left."""
+"""Shifts of the generator, a 64-bit xorshift: left, right, left."""
 
 NUMBER_BITS = 24
-"""Width of the number of a key."""
+"""Width of a key's number."""
 
 KIND_BITS, NEAR_BITS, NEAR_DISTANCE_BITS = 6, 2, 2
-"""Digits of the state that choose the operation; that choose a near key, if 0; and its distance."""
+"""Bits of the state that select the operation; a near key, if 0; and the key's distance."""
 
 DISTANCE_AT, WINDOW_AT, TICK_AT, RARE_AT = 8, 32, 40, 50
-"""Lowest digits of the state that are the distance; the window or class; and, if 0, that choose a
-tick, or a CLEAR or SHIFT."""
+"""Lowest bits of the state for the distance; the window or class; and, if 0, for a tick, or a
+CLEAR or SHIFT."""
 
 FRESH, AGAIN, SHIFT, REMOVE, CLEAR = 24, 32, 61, 62, 63
-"""Kinds: below the first, a new key is checked and inserted; below the second, a key of before.
+"""Kinds: below the first, a new key is checked and inserted; below the second, an earlier key.
 Three kinds are rarer operations. All others are queries."""
 
 
@@ -38,7 +38,7 @@ class SelfTestOperations(NamedTuple):
 
     codes: NDArray[np.uint8]
     keys: NDArray[np.uint64]
-    """Of shape (n, words)."""
+    """Shape (n, words)."""
     windows: NDArray[np.int64]
     """Windows, or classes."""
     times: NDArray[np.int64]
@@ -59,7 +59,7 @@ def self_test_operations(information: Information) -> SelfTestOperations:
     Parameters
     ----------
     information : Information
-        Of the board.
+        Description of the board.
     """
     plan = information.plan
     steps = accumulate(repeat(None, plan.operations - 1), lambda state, _: advance(state),
@@ -95,7 +95,7 @@ def self_test_operations(information: Information) -> SelfTestOperations:
 
 
 def _windows(information: Information, digits: Any) -> NDArray[np.int64]:
-    """Return random windows, but none of 0, or classes."""
+    """Return random windows except 0, or random classes."""
     longest = information.longest
     drawn: NDArray[np.int64] = digits(WINDOW_AT, longest.bit_length())
     if information.decides:
@@ -104,7 +104,7 @@ def _windows(information: Information, digits: Any) -> NDArray[np.int64]:
 
 
 def _keys(numbers: NDArray[np.int64], key_bits: int) -> NDArray[np.uint64]:
-    """Return keys that repeat the digits of their numbers, shape (n, words)."""
+    """Return keys that repeat the bits of their numbers, shape (n, words)."""
     low = numbers.astype(np.uint64) & np.uint64((1 << NUMBER_BITS) - 1)
     words = []
     for at in range(0, key_bits, 64):

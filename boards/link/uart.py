@@ -1,4 +1,4 @@
-"""Serial line: 8 data bits, no parity, one stop bit, at any rate that the clock can time."""
+"""Serial line: 8 data bits, no parity, one stop bit, at any rate that the clock can produce."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import cdc, stream, wiring
@@ -7,18 +7,17 @@ from amaranth.lib.wiring import In, Out
 from .protocol import HIGHEST_BAUD, LOWEST_BAUD
 
 LEAST_CYCLES = 8
-"""Fewest cycles per bit: an edge is known to within a cycle, an eighth of a bit at most."""
+"""Minimum cycles per bit: edges are known to one cycle, at most an eighth of a bit."""
 
 TOLERANCE = 0.02
-"""Greatest relative error of the rate."""
+"""Maximum relative error of the rate."""
 
 
 class BaudRate:
     """Division of a clock into bits.
 
-    A sum grows by `increment` in every cycle, and a bit begins where it
-    overflows, so that bits are a cycle longer or shorter but never late in
-    the long run.
+    A sum grows by `increment` in every cycle, and a bit starts when the sum overflows. So bits vary
+    by one cycle, but the average rate is exact.
 
     Parameters
     ----------
@@ -28,18 +27,18 @@ class BaudRate:
     Attributes
     ----------
     width : int
-        Bits of the sum.
+        Width of the sum.
     increment : int
     actual : float
-        Bits per second that result.
+        Resulting bits per second.
 
     Raises
     ------
     TypeError
         If a rate is not an integer.
     ValueError
-        If the rate is out of range, a bit has fewer than `LEAST_CYCLES`
-        cycles, or the rate would be wrong by more than `TOLERANCE`.
+        If the rate is out of range, a bit has fewer than `LEAST_CYCLES` cycles, or the error of the
+        rate exceeds `TOLERANCE`.
     """
 
     def __init__(self, *, clock_hz, baud):
@@ -53,7 +52,7 @@ class BaudRate:
                 f"Clock must be at least {LEAST_CYCLES} x {baud} baud = {LEAST_CYCLES * baud} Hz, "
                 f"not {clock_hz}"
             )
-        # Ten bits below the increment's own: wrong by a thousandth at most.
+        # Ten bits more than the increment: an error of at most one thousandth.
         self.width = (clock_hz // baud).bit_length() + 10
         self.increment = round(baud * (1 << self.width) / clock_hz)
         self.actual = clock_hz * self.increment / (1 << self.width)
@@ -82,7 +81,7 @@ class Transmitter(wiring.Component):
     Raises
     ------
     TypeError
-        If the rate is no `BaudRate`.
+        If the rate is not a `BaudRate`.
     """
 
     def __init__(self, *, rate):
@@ -94,7 +93,7 @@ class Transmitter(wiring.Component):
         m = Module()
         phase = Signal(self._rate.width)
         turn = Signal()
-        # Start bit, data, stop bit; the marker above them tells when all are out.
+        # Start bit, data, stop bit; the marker above them shows when all have left.
         bits = Signal(10, init=1)
         idle = Signal(init=1)
         m.d.comb += self.i.ready.eq(idle)
@@ -111,9 +110,9 @@ class Transmitter(wiring.Component):
 class Receiver(wiring.Component):
     """Receives bytes.
 
-    The line is synchronised, and each sample is the majority of three cycles
-    around the middle of its bit. A byte without a stop bit, as one on a line
-    that is held low, is an error; the next begins when the line was high.
+    The line is synchronised, and each sample is the majority of three cycles around the middle of
+    its bit. A byte without a stop bit, for example on a line that is held low, is an error. The
+    next byte starts after the line was high.
 
     Parameters
     ----------
@@ -131,7 +130,7 @@ class Receiver(wiring.Component):
     Raises
     ------
     TypeError
-        If the rate is no `BaudRate`.
+        If the rate is not a `BaudRate`.
     """
 
     def __init__(self, *, rate):
@@ -145,7 +144,7 @@ class Receiver(wiring.Component):
         width, increment = self._rate.width, self._rate.increment
         phase = Signal(width)
         sample = Signal()
-        # Samples still to come; the start bit is shifted out of the bottom.
+        # Remaining samples; the start bit is shifted out at the bottom.
         left = Signal(range(11))
         bits = Signal(9)
         m.d.sync += [
@@ -155,7 +154,7 @@ class Receiver(wiring.Component):
         ]
         with m.FSM(name="receiver"):
             with m.State("IDLE"):
-                # Half a bit, less the cycles that the edge is past when it is seen.
+                # Half a bit, less the cycles of delay until the edge is detected.
                 m.d.sync += [Cat(phase, sample).eq((1 << width - 1) + 2 * increment), left.eq(9)]
                 with m.If(~line):
                     m.next = "BITS"
@@ -174,7 +173,7 @@ class Receiver(wiring.Component):
         return m
 
     def _elaborate_line(self, m):
-        """Return the line, synchronised, as the majority of three cycles has it."""
+        """Return the synchronised line, as the majority of three cycles."""
         synchronised = Signal(init=1)
         m.submodules.synchroniser = cdc.FFSynchronizer(self.rx, synchronised, init=1)
         past = Signal(2, init=3)

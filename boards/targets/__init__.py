@@ -1,1 +1,1 @@
-"""Boards that bitstreams are built for, and the top level around a link."""
+"""Boards with bitstreams, and the top level around a link."""

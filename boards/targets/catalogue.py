@@ -1,4 +1,4 @@
-"""Boards that bitstreams are built for."""
+"""Boards with bitstreams."""
 
 import importlib
 import tomllib
@@ -14,58 +14,58 @@ from ...hdl.target_clocks import GMII_HZ
 from ..flow.devices import DEVICES, Device
 
 PINS_FILE: Mapping[str, str] = {"ecp5": "top.lpf", "ice40": "top.pcf", "gowin": "top.cst"}
-"""Files of pins and clocks by family, as the platforms of amaranth-boards name them."""
+"""Files of pins and clocks by family, named as by the platforms of amaranth-boards."""
 
 SUFFIX: Mapping[str, str] = {"ecp5": ".bit", "ice40": ".bin", "gowin": ".fs"}
-"""Of bitstreams, by family."""
+"""File name suffixes of bitstreams, by family."""
 
 
 class UnknownBoardError(LatelyError, ValueError):
-    """A name is not that of a board."""
+    """No board has this name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Board:
-    """A board, and what is built for it if nothing else is asked.
+    """A board, with the defaults of its bitstream.
 
     Attributes
     ----------
     name, description : str
-        For the command line, and for people.
+        Name on the command line, and description for people.
     platform : str
-        Module and class of amaranth-boards, with a dot between; with a dot ahead, of this package.
+        Module and class in amaranth-boards, separated by a dot; a leading dot means this package.
     resources : callable or None
-        Takes the platform and returns what it lacks.
+        Takes the platform; returns missing resources.
     device : Device
-        With the package and the file of pins of the board.
+        Device, with the package and the pin file of the board.
     pll : str
-        Name of the class of `lately.boards.flow.pll`.
+        Name of a class in `lately.boards.flow.pll`.
     clock_mhz : float
         Clock of the unit.
     baud : int
         Rate of the serial port.
     spec : Specification
-        Filter.
+        Specification of the filter.
     alive, hit, fault : str or None
-        Lights, in the terms of amaranth-boards: the name of the resource, after a dot that of
-        its part, if it has several, and the number.
+        LEDs in the terms of amaranth-boards: the name of the resource, after a dot the name of its
+        part if any, and the number.
     rgmii : tuple of str
-        Two PHYs, likewise: frames that the first receives are sent with the second, without
-        those that were seen lately. None for a link alone.
+        Two PHYs in the same form. Frames from the first PHY leave through the second, without
+        frames that were seen lately. Empty for a link only.
     period : int or None
-        Clocks of a tick of the filter between two PHYs.
+        Cycles per tick of the filter between two PHYs.
     seeds : tuple of int
-        Seeds of placement, tried in turn until the clock is reached.
+        Seeds of placement, tried in order until the clock is reached.
     reset : str or None
-        Button, likewise.
+        Button, in the same form.
     high : str or None
-        Output, likewise, that must be high for the board to go on.
+        Output, in the same form, that must be high to keep the board running.
     loader : str
-        Name that openFPGALoader has for the board.
+        openFPGALoader's name of the board.
     link : str
-        Where the serial port comes out, for people.
+        Connector of the serial port, for people.
     pack : tuple of str
-        Options of the program that makes the bitstream.
+        Options of the program that creates the bitstream.
     """
 
     name: str
@@ -96,13 +96,13 @@ class Board:
 
     @property
     def lights(self) -> dict[str, str]:
-        """Pins of alive, hit and fault, as far as there are any."""
+        """Pins of the LEDs alive, hit and fault, where present."""
         every = {"alive": self.alive, "hit": self.hit, "fault": self.fault}
         return {name: pin for name, pin in every.items() if pin is not None}
 
     @property
     def bitstream(self) -> str:
-        """Name of the file."""
+        """File name of the bitstream."""
         return f"{self.name}{SUFFIX[self.family]}"
 
     def make_platform(self) -> Any:
@@ -117,7 +117,7 @@ class Board:
 
 
 def _with_pins(name: str, package: str | None = None) -> Device:
-    """Return a device as nextpnr takes it for a board: the platform has the pins."""
+    """Return the nextpnr device of a board, whose platform has the pins."""
     device = DEVICES[name]
     pins = PINS_FILE[device.family]
     changed = {
@@ -127,7 +127,7 @@ def _with_pins(name: str, package: str | None = None) -> Device:
         "CABGA381": (package or "CABGA381",),
     }
     options = (part for option in device.place_and_route for part in changed.get(option, (option,)))
-    # The buffers of the pins are the platform's, too.
+    # The platform also provides the buffers of the pins.
     return replace(device, place_and_route=tuple(options), pins=(), pads="")
 
 
@@ -135,7 +135,7 @@ def _orangecrab(platform: Any) -> list[Any]:
     from amaranth.build import Attrs
     from amaranth_boards.resources import UARTResource
 
-    # The board has no chip for a serial port: pins 0 and 1 of its edge.
+    # The board has no serial port chip: pins 0 and 1 of its edge connector.
     return [
         UARTResource(
             0, rx="0", tx="1", conn=("io", 0), attrs=Attrs(IO_TYPE="LVCMOS33", PULLMODE="UP")
@@ -154,7 +154,7 @@ def _upduino(platform: Any) -> list[Any]:
 def _tang_nano_9k(platform: Any) -> list[Any]:
     from amaranth.build import Attrs, PinsN, Resource
 
-    # As amaranth-boards has it, but held up while nobody presses it.
+    # As in amaranth-boards, with a pull-up.
     attributes = Attrs(IO_TYPE="LVCMOS33", PULL_MODE="UP")
     return [Resource("reset_button", 0, PinsN("4", dir="i"), attributes)]
 
@@ -173,7 +173,7 @@ def _colorlight_5a_75b(platform: Any) -> list[Any]:
         )
         return Resource("rgmii", number, *signals, Attrs(IO_TYPE="LVCMOS33"))
 
-    # As amaranth-boards has them, but for the pins that both share.
+    # As in amaranth-boards, without the pins that both share.
     return [
         phy(0, rx_clk="M1", rx_ctl="N6", rx_data="N1 M5 N5 M6",
             tx_clk="M2", tx_ctl="M3", tx_data="L1 L3 P2 L4"),
@@ -202,7 +202,7 @@ def _board(
     seeds: Sequence[int] = (1,),
     **fields: Any,
 ) -> Board:
-    """Return the board that a table of `boards.toml` describes."""
+    """Return the board of a table in `boards.toml`."""
     return Board(
         name=name,
         device=_with_pins(*device.split()),
@@ -216,7 +216,7 @@ def _board(
 
 
 def _filter(spec: dict[str, Any]) -> FilterSpec:
-    """Return a filter: of all its fields, or a preset with some of them changed."""
+    """Return a filter: from all its fields, or from a preset with some changed fields."""
     if "preset" not in spec:
         return FilterSpec.from_dict(spec)
     own = cast(APBBFSpec, preset(spec["preset"]))
@@ -226,7 +226,7 @@ def _filter(spec: dict[str, Any]) -> FilterSpec:
 
 _TABLES = tomllib.loads(resources.files(__package__).joinpath("boards.toml").read_text("utf-8"))
 BOARDS: Mapping[str, Board] = {
-    # A table may have the fields of a board that it is like.
+    # A table may inherit the fields of a similar board.
     name: _board(name, **(_TABLES.get(fields.pop("like", ""), {}) | fields))
     for name, fields in _TABLES.items()
 }
@@ -234,12 +234,12 @@ BOARDS: Mapping[str, Board] = {
 
 
 def board(name: str) -> Board:
-    """Return the board of that name.
+    """Return a board by name.
 
     Raises
     ------
     UnknownBoardError
-        If there is none.
+        If the board is unknown.
     """
     if name not in BOARDS:
         raise UnknownBoardError(f"board: must be one of {', '.join(BOARDS)}, not {name!r}")

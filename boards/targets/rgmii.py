@@ -1,4 +1,4 @@
-"""Reduced gigabit media-independent interface (RGMII 2.0) of PHYs at the pins of an ECP5."""
+"""Reduced gigabit media-independent interface (RGMII 2.0) to PHYs, at the pins of an ECP5."""
 
 from typing import Any
 
@@ -7,12 +7,12 @@ from amaranth.lib import io, wiring
 from amaranth.lib.wiring import In, Out
 
 DELAY_TAPS = 80
-"""Steps of about 25 ps by which what is received is delayed against its clock: 2 ns. The PHY delays
-the clock of what is sent."""
+"""Steps of about 25 ps that delay received data against its clock: 2 ns. The PHY delays the clock
+of transmitted data."""
 
 
 class RgmiiReceiver(wiring.Component):
-    """Receives GMII bytes from a PHY: half a byte at each clock edge, the low half first.
+    """Receives GMII bytes from a PHY: half a byte per clock edge, the low half first.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class RgmiiReceiver(wiring.Component):
 
 
 class RgmiiTransmitter(wiring.Component):
-    """Gives bytes of GMII to a PHY, and the clock of domain ``sync`` with them.
+    """Sends GMII bytes to a PHY, with the clock of domain ``sync``.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Platform of a Tang Nano 20K, which amaranth-boards lacks.
+"""Platform of the Tang Nano 20K, which is missing in amaranth-boards.
 
-Pins and part are as ``litex_boards/platforms/sipeed_tang_nano_20k.py`` of LiteX-Boards, commit
-0d2cdd69326d: clock, serial port, lights, buttons.
+Pins and part are from ``litex_boards/platforms/sipeed_tang_nano_20k.py`` of LiteX-Boards, commit
+0d2cdd69326d: clock, serial port, LEDs, buttons.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from amaranth_boards.resources import ButtonResources, LEDResources, UARTResourc
 
 
 class TangNano20kPlatform(GowinPlatform):
-    """Clock, buttons, lights and serial port of the board."""
+    """Clock, buttons, LEDs and serial port of the board."""
 
     part = "GW2AR-LV18QN88C8/I7"
     family = "GW2AR-18C"

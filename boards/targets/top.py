@@ -1,4 +1,4 @@
-"""What surrounds a link on a board: clock, reset, pins."""
+"""Top level of a board around a link: clock, reset and pins."""
 
 from math import ceil
 from typing import Any
@@ -15,16 +15,16 @@ from .catalogue import Board
 from .rgmii import RgmiiReceiver, RgmiiTransmitter
 
 STARTUP_S = 50e-6
-"""Time from a steady clock to the end of reset; iCE40 block RAMs need some 3 us of it."""
+"""Time from a stable clock to the end of reset; iCE40 block RAMs need about 3 us of it."""
 
 
 class Startup(wiring.Component):
-    """Reset of domain ``sync`` that lasts for some cycles after the end of its cause.
+    """Reset of domain ``sync``, extended for some cycles after the end of its cause.
 
     Parameters
     ----------
     clocks : int
-        Fewest cycles of reset after the cause.
+        Minimum cycles of reset after the cause.
 
     Members
     -------
@@ -59,12 +59,11 @@ class BoardTop(Elaboratable):
     Parameters
     ----------
     link : wiring.Component
-        Members ``rx``, which may change at any time, ``tx``, ``alive``,
-        ``hit`` and ``fault`` of one bit, in domain ``sync``, such as
-        `lately.boards.link.link.FilterLink`; or, on a board with PHYs, a
-        `lately.boards.link.link.FrameLink`.
+        Has the members ``rx``, which may change at any time, ``tx``, ``alive``, ``hit`` and
+        ``fault`` of one bit, in domain ``sync``, like `lately.boards.link.link.FilterLink`. On a
+        board with PHYs, a `lately.boards.link.link.FrameLink`.
     board : Board
-        Where the pins are.
+        Board with the pins.
     setting : Setting
         Setting of the PLL.
     """
@@ -97,7 +96,7 @@ class BoardTop(Elaboratable):
         m.d.comb += [link.rx.eq(rx.i), tx.o.eq(link.tx)]
 
     def _elaborate_rgmii(self, m: Module, platform: Any) -> None:
-        """Receive of the first PHY, and send with the second."""
+        """Receive from the first PHY, and send to the second."""
         link, (first, second) = self._link, self._board.rgmii
         incoming, outgoing = (
             platform.request(*_named(place), dir="-") for place in (first, second)
@@ -134,7 +133,7 @@ class BoardTop(Elaboratable):
 
 
 class _Pins:
-    """Requests of a platform, which gives each resource once."""
+    """Requests to a platform, which provides each resource once."""
 
     def __init__(self, platform: Any) -> None:
         self._platform = platform

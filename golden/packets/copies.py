@@ -128,7 +128,7 @@ def properties(
     what : Comparison
         Rules by which layer 3 is found.
     secret : int
-        Of the digests of other properties, 128 bits.
+        Secret of the digests of other properties, 128 bits.
     """
     if name in ("interface", "file"):
         return numbers.astype(np.uint64)

@@ -101,7 +101,7 @@ class FrameDeduplicator(Atomic):
     fields : Field
         Fields in the digest, from `HARDWARE_FIELDS`.
     secret : int
-        Of the digest, 128 bits.
+        Secret of the digest, 128 bits.
     action : Action
     longest : int
         Most bytes of a recorded frame: the maximum.

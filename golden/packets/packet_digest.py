@@ -149,7 +149,7 @@ def packet_digest(
         As for `layers`.
     what : Comparison
     secret : int
-        Of 128 bits.
+        Secret of 128 bits.
     width : int
         Bits of a beat of the hardware. From `POLYNOMIAL_WIDTH` bits on, the capture must be
         complete and the reach `Reach.HARDWARE`.
@@ -196,7 +196,7 @@ def packet_digests(
         As for `lately.golden.packets.packet_layers.find_headers`.
     what : Comparison
     secret : int
-        Of 128 bits.
+        Secret of 128 bits.
     """
     count = packets.shape[1]
     found = Digests(

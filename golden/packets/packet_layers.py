@@ -356,7 +356,7 @@ def find_headers(
     ----------
     buffer : ndarray of uint8
     packets : ndarray of int64, shape (4, n)
-        Of each packet: place in the buffer, bytes captured, bytes on the line, type of the link.
+        Rows: place in the buffer, captured bytes, bytes on the line, and link type of each packet.
     reach, tag_types
         As for `layers`.
 

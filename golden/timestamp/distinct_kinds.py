@@ -34,12 +34,12 @@ def checked_distinct(distinct: Mapping[str, Any], *, reach: int) -> dict[str, An
     Parameters
     ----------
     distinct : mapping
-        One of ``{"kind": "all-distinct"}``, for a stream in which no key occurs
-        twice; ``{"kind": "uniform", "universe": 5000}`` (equation 16);
-        ``{"kind": "power-law", "universe": 5000}`` (equation 17); and
-        ``{"kind": "sampled", "at": [1, 10, 100], "values": [1, 9.2, 61]}``,
-        which is interpolated (equation 18): "at" ascends from 1 to `reach` or
-        more, and each of the values is between 1 and its "at".
+        ``{"kind": "all-distinct"}`` for a stream in which no key occurs twice. Or
+        ``{"kind": "uniform", "universe": 5000}`` (equation 16). Or
+        ``{"kind": "power-law", "universe": 5000}`` (equation 17). Or
+        ``{"kind": "sampled", "at": [1, 10, 100], "values": [1, 9.2, 61]}``, which is
+        interpolated (equation 18): "at" ascends from 1 to `reach` or more, and each value is
+        between 1 and its "at".
     reach : int
         Largest number of insertions j for which D(j) is needed.
 

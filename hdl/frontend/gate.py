@@ -135,7 +135,7 @@ class Gate(wiring.Component):
     start : int
         Cycles from reset to the first CLEAR.
     check : bool
-        Whether the gate checks that each operation leaves once, and that the gate opens again.
+        Whether the gate checks that each operation leaves once and the gate opens again.
 
     Members
     -------
@@ -205,7 +205,7 @@ class Gate(wiring.Component):
         return m
 
     def _elaborate_check(self, m, closed, alone):
-        """Check that each operation leaves once, also after a wait, and that the gate opens."""
+        """Check that each operation leaves once, also after a wait, and the gate opens."""
         serializer = self._serializer
         # Operations that have entered and not left: at most 2.
         inside = Signal(2)

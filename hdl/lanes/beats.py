@@ -240,10 +240,9 @@ def count_bits(slots):
 class BeatRecord(data.StructLayout):
     """The part of a beat that is kept until its results arrive.
 
-    Members: for each lane ``valid``, ``asked`` (a shard has the answer),
-    ``known`` (an earlier lane has just inserted the key), ``query``, ``number``
-    (of the shard) and ``tag``; ``required``, the number of entries that each
-    shard must have finished, modulo a power of two.
+    Members for each lane: ``valid``, ``asked`` (a shard has the answer), ``known`` (an earlier lane
+    has just inserted the key), ``query``, ``number`` (of the shard) and ``tag``. Further member:
+    ``required``, the number of entries that each shard must have finished, modulo a power of two.
 
     Parameters
     ----------

@@ -58,10 +58,10 @@ def ordered_steps(m, wanted):
 class Entry(data.StructLayout):
     """Work of a beat for one shard.
 
-    Members: for each lane whether it has an operation here (``items``), and its ``query`` and
-    ``insert``; ``shifts``, the lane whose insertion turns the ring, in any shard; ``turn``
-    (`RingCommand`); ``waits``, whether there is a shift of either kind; ``slot``, the number of
-    the beat.
+    Members for each lane: whether it has an operation here (``items``), ``query`` and ``insert``.
+    Further members: ``shifts``, the lane whose insertion turns the ring, in any shard; ``turn``
+    (`RingCommand`); ``waits``, whether there is a shift of either kind; ``slot``, the beat's
+    number.
     """
 
     def __init__(self, *, lanes, slots):

@@ -1,1 +1,1 @@
-"""Frames in hardware: their digests, and the treatment of duplicates."""
+"""Frames in hardware: digests, and removal of duplicates."""

@@ -1,4 +1,4 @@
-"""Message of each frame in beats of its own: the message begins where a beat begins."""
+"""Beats of the message of each frame: the message starts at the start of a beat."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -14,26 +14,26 @@ from .message_beats import FIELDS, MUTABLE, FrameFacts, is_plain, is_whole
 from .message_words import Closing, closing_parts
 
 BEGINS = tuple(SHORTEST + TAG_BYTES * tags for tags in range(MOST_TAGS + 1))
-"""Places where layer 3 begins in a frame."""
+"""Possible positions of layer 3 in a frame."""
 
 LAST_HIDDEN = BEGINS[-1] + max(place for rows in MUTABLE.values() for place, *_ in rows)
 """Last byte of a message that may be hidden."""
 
 
 class _Beat(data.StructLayout):
-    """A beat of a frame, with facts of the frame and the place of the beat in the message.
+    """A beat of a frame, with facts of the frame and its position in the message.
 
-    Its members: `start`, where the message begins in the frame; `places`, where layer 3 begins in
-    the message, at 0, at one of `BEGINS`, or nowhere. `plain`: the message is the whole frame.
-    `bounded`: a header has the end of layer 3. `half`, `malformed` and `parts` of the closing are
-    facts of the frame, `last` and `error` of the beat. An inner layer 3 begins at 0 or nowhere, and
-    may be `lenient`.
+    Members: `start`, where the message begins in the frame; `places`, where layer 3 begins in the
+    message: at 0, at one of `BEGINS`, or nowhere. Further members: `plain`, whether the message is
+    the whole frame; `bounded`, whether a header states the end of layer 3. `half`, `malformed` and
+    `parts` are facts of the frame; `last` and `error` belong to the beat. An inner layer 3 begins
+    at 0 or nowhere, and may be `lenient`.
 
-    A beat of the message, of number `index`, begins in this beat, or later if `before` is set. The
-    last byte of the frame is `top`, in places of the message. The frame is `low` if it ends before
-    the beat of the message begins. The header's end is `bound`. The beat of the message has
-    `reached` it, and the frame is `shorter` if it ends there as well. `near` has a bit for each
-    number of a beat whose bytes may be hidden.
+    A beat of the message, with number `index`, begins in this beat, or later if `before` is set.
+    `top` is the position of the frame's last byte in the message. The frame is `low` if it ends
+    before the beat of the message begins. `bound` is the end that the header states. If the beat of
+    the message contains it, `reached` is set; if the frame also ends there, `shorter`. `near` has a
+    bit for each number of a beat that may contain hidden bytes.
     """
 
     def __init__(self, place_bits, inner):
@@ -65,32 +65,32 @@ class _Beat(data.StructLayout):
 class AlignedBeats(wiring.Component):
     """Extracts the message of each frame, as `lately.golden.packets.packet_digest.message`.
 
-    A beat of the message is the end of a beat of the frame and the begin of the next beat. So each
-    beat of a frame gives a beat of its message, or an empty beat, when the next beat has come.
+    A beat of the message consists of the end of a beat of the frame and the start of the next one.
+    So each beat of a frame produces a beat of its message, or an empty beat, after the next beat.
 
     Parameters
     ----------
     width : int
-        Bits of a beat, from 128 on.
+        Bits of a beat, at least 128.
     inner : bool
         Whether layer 3 is the innermost. Then the field ``layer2`` must be low.
 
     Members
     -------
     slot, layers : In(Slot(width)), In(FoundLayers(inner))
-        Of a `FrameReader`.
+        From a `FrameReader`.
     fields : In(FIELDS)
-        Steady while there are frames.
+        Constant while there are frames.
     fill : In(width)
-        Set in `octets` a cycle later; 0 while there are frames.
+        Set in `octets` one cycle later; 0 while there are frames.
     octets : Out(width)
-        With zeros for bytes that do not count.
+        Zero for bytes that are not compared.
     counts : Out(1)
         The octets are a beat of the message.
     last, closing : Out(1), Out(Closing())
         A frame ends, with the last beat of its message or later.
     `told`, `facts` : Out(1), Out(FrameFacts())
-        Of each frame once, no later than `last`.
+        Once per frame, no later than `last`.
     """
 
     LATENCY = 6
@@ -135,7 +135,7 @@ class AlignedBeats(wiring.Component):
         return m
 
     def _locate(self, m, pipe, slot, fields):
-        """Return each beat with its place."""
+        """Return each beat with its position."""
         bits = self._place_bits
         number = Signal(END_BITS - bits)
         with m.If(self.slot.valid):
@@ -186,9 +186,10 @@ class AlignedBeats(wiring.Component):
         return planned, pipe.register("compared", compare, beat, reset_less=True)
 
     def _pair(self, m, pipe, valid, beat):
-        """Join each beat with the next; return facts of the pair, its last byte, and the first.
+        """Join each beat with the next one; return facts of the pair, its last byte, and the first.
 
-        The facts: the pair counts; its frame ends; the message ends; the header's end is there.
+        Facts: the pair counts; its frame ends; the message ends; the pair contains the header's
+        end.
         """
         now, stage = beat.value, beat.stage
         held = registered(m, now, "held", reset_less=True, enable=valid.value)
@@ -233,7 +234,7 @@ class AlignedBeats(wiring.Component):
         return *facts, *values
 
     def _conclude(self, m, pipe, last, final, meets, top, held):
-        """Give closing and facts of each frame at its end."""
+        """Output closing and facts of each frame at its end."""
         length, met = Signal(LENGTH_BITS), Signal()
         with m.If(final.value):
             m.d.sync += length.eq(Cat(top.value, held.value.index) + 1)
@@ -261,7 +262,7 @@ class AlignedBeats(wiring.Component):
         ]
 
     def _choose(self, pipe, counts, top, held, fields):
-        """Return for each half of a byte whether it comes from the held beat, or from the next."""
+        """Return for each half of a byte whether it comes from the held beat or the next one."""
 
         def chosen(counts, top, held, fields, *, first):
             kept = kept_bytes(top) & counts.replicate(self._bytes)
@@ -321,7 +322,7 @@ def _packed(base, **members):
 
 
 def _hidden(beat, fields, size):
-    """Return whether each half of a byte changes on the way and does not count."""
+    """Return whether each half of a byte changes in transit and is not compared."""
     halves = [[] for _ in range(2 * size)]
     for at, begin in zip(beat.places, (0, *BEGINS), strict=False):
         for six, rows in MUTABLE.items():

@@ -12,9 +12,9 @@ from .frames import BEAT_BYTES, FrameBeat, kept_bytes
 class AxisBeat(data.StructLayout):
     """Transfer of an AXI4-Stream of frames: `data`, `keep`, `last`, `user`, `id` and `dest`.
 
-    Bytes are kept from the lowest on; all are, except in the last transfer. The bad bit of `user`
-    counts with `last`: the frame that comes is damaged. The mark bit of a frame that leaves is the
-    same in all of its transfers: the frame was seen lately.
+    TKEEP is contiguous from the lowest byte, and full except in the last transfer. With `last`, the
+    bad bit of `user` marks an incoming frame as damaged. The mark bit of an outgoing frame is equal
+    in all of its transfers: the frame was seen lately.
 
     Parameters
     ----------
@@ -22,12 +22,12 @@ class AxisBeat(data.StructLayout):
         Bits of `data`: 8, 64, 128, 256 or 512.
     side : Sideband
     leaves : bool
-        Whether it is a transfer of the output.
+        Whether the transfer is an output.
 
     Raises
     ------
     ValueError
-        If there is no such width.
+        If the width is not supported.
     """
 
     def __init__(self, width, side=ONLY_BAD, *, leaves=False):
@@ -42,8 +42,8 @@ class AxisBeat(data.StructLayout):
 class MarkedBeat(data.StructLayout):
     """Beat of an outgoing frame.
 
-    Its members: `data`, `size` and `last` as of `FrameBeat`; `mark`; and `side`, if there are
-    bits beside the data.
+    Members: `data`, `size` and `last` as in `FrameBeat`; `mark`; and `side`, if there are
+    sideband bits.
     """
 
     def __init__(self, width=8 * BEAT_BYTES, side=0):
@@ -64,17 +64,17 @@ class FrameWidener(wiring.Component):
     width, side
         As for `AxisBeat`.
     ready : bool
-        Whether `i` can wait. Otherwise each beat must be taken at once.
+        Whether `i` supports back-pressure. Otherwise each beat must be accepted at once.
 
     Members
     -------
     i : In(stream.Signature(AxisBeat(width, side)))
     o : Out(stream.Signature(FrameBeat(width)))
-        With 8 bits, beats have 64.
+        With 8 bits, beats have 64 bits.
     beside : Out(side.bits)
-        Bits that are carried with the beat at `o`.
+        Sideband bits of the beat at `o`.
 
-    Errors: as `AxisBeat`.
+    Errors: as for `AxisBeat`.
     """
 
     def __init__(self, width, side=ONLY_BAD, *, ready=True):
@@ -132,7 +132,8 @@ class FrameWidener(wiring.Component):
                 with m.If(keep[at]):
                     m.d.comb += size.eq(at)
         else:
-            # The last kept byte is where the next one is not kept: no chain of so many steps.
+            # The last kept byte precedes a byte that is not kept; this avoids a long chain of
+            # logic.
             ends = keep & ~(keep >> 1)
             m.d.comb += size.eq(Cat(
                 Cat(ends[at] for at in range(len(keep)) if at >> place & 1).any()
@@ -161,10 +162,10 @@ class FrameNarrower(wiring.Component):
     Members
     -------
     i : In(stream.Signature(MarkedBeat(width, side.bits)))
-        With 8 bits, beats have 64.
+        With 8 bits, beats have 64 bits.
     o : Out(stream.Signature(AxisBeat(width, side, leaves=True)))
 
-    Errors: as `AxisBeat`.
+    Errors: as for `AxisBeat`.
     """
 
     def __init__(self, width, side=ONLY_BAD):
@@ -190,14 +191,14 @@ class FrameNarrower(wiring.Component):
         return m
 
     def _beside(self, beat):
-        """Return the assignments of the bits that are carried."""
+        """Return the assignments of the sideband bits."""
         side = self._side
         targets = [self.o.p.user[at] for at in side.carried]
         targets += [getattr(self.o.p, name) for name in ("id", "dest") if getattr(side, name)]
         return [Cat(targets).eq(beat.side)] if targets else []
 
     def _elaborate_bytes(self, m):
-        """Keep a beat until its last byte is taken."""
+        """Hold a beat until its last byte is accepted."""
         beat = Signal(self.i.p.shape())
         ends = Signal()
         m.d.comb += [

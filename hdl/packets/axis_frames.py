@@ -25,9 +25,9 @@ class ControlledDeduplicator(Controlled):
     Members
     -------
     i, o
-        As of the deduplicator.
+        As for the deduplicator.
 
-    The others, and errors, are those of `Controlled`.
+    For the other members and the errors see `Controlled`.
     """
 
     def __init__(self, unit, *, bus, version):
@@ -52,7 +52,7 @@ class ControlledDeduplicator(Controlled):
 class AxisFrames(AxisUnit):
     """Deduplicator with an AXI4-Stream input and output of frames.
 
-    TREADY depends neither on TVALID nor on the other stream's TREADY in the same cycle.
+    TREADY does not depend on TVALID, or on the TREADY of the other stream in the same cycle.
 
     Parameters
     ----------
@@ -65,14 +65,14 @@ class AxisFrames(AxisUnit):
         A frame; the bad bit of TUSER with TLAST marks a damaged frame. Streams of 8 bits have no
         TKEEP.
     s_axis_tready : Out(1)
-        Unless the input has no TREADY.
+        Only if the input has TREADY.
     m_axis_tdata, m_axis_tkeep, m_axis_tlast, m_axis_tuser, m_axis_tvalid : Out
         A frame; the mark bit of TUSER is high for a duplicate if duplicates are marked.
     m_axis_tready : In(1)
     s_axis_tid, s_axis_tdest, m_axis_tid, m_axis_tdest
-        If they have bits.
+        Only if they have bits.
     tick, ...
-        The other ports, as of the unit.
+        Other ports, as for the unit.
     """
 
     def __init__(self, unit):
@@ -95,7 +95,7 @@ class AxisFrames(AxisUnit):
     def _order(payload):
         """Return the names of the fields that have ports, in the order of the ports."""
         bits = {name: Shape.cast(shape).width for name, shape in payload.shape().members.items()}
-        # Each transfer of one byte keeps it.
+        # Each transfer of one byte is kept.
         return [name for name in PARTS if bits.get(name, 0) > (name == "keep")]
 
     def _elaborate_streams(self, m):

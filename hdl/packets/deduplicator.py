@@ -1,4 +1,4 @@
-"""Removal of duplicate frames."""
+"""Deduplicator of frames."""
 
 from amaranth.hdl import Cat, Module, Mux
 from amaranth.lib import stream, wiring
@@ -28,10 +28,10 @@ DIGEST_BITS = 64
 """Width of the digest of a frame, which is the filter's key."""
 
 MOST_DISTRIBUTED = 64
-"""Digests that wait in LUTs at most; more wait in a block RAM."""
+"""Maximum digests that wait in LUTs; larger queues use a block RAM."""
 
 FILTER_PORTS = ("hits", "shortened", "overfilled", "covered", "upsets", "secret")
-"""Ports of the filter's unit that are the deduplicator's too, as far as there are any."""
+"""Ports of the filter's unit that the deduplicator has too, where they exist."""
 
 
 class Deduplicator(wiring.Component):
@@ -47,7 +47,7 @@ class Deduplicator(wiring.Component):
     Parameters
     ----------
     spec : Specification
-        Of a filter with a span, and keys of 64 bits.
+        Filter with a span, and keys of 64 bits.
     period : int
         Cycles per tick of the filter, after reset.
     digest : Component, optional
@@ -62,32 +62,33 @@ class Deduplicator(wiring.Component):
         Without TREADY, the stream is always ready.
     o : Out(stream.Signature(AxisBeat(width, side, leaves=True)))
     enable : In(1)
-        While low, no new frame is accepted. The same holds while a change of `fields` or
+        While low, no new frame is accepted. The same applies while a change of `fields` or
         `digest_secret` waits for the digests of earlier frames.
     clear : In(1)
-        High for a cycle: the filter forgets all frames, between two digests.
+        High for one cycle: the filter forgets all frames, between two digests.
     order : Out(1)
         A `clear` is pending.
     action : In(2)
-        `lately.golden.packets.frame_actions.Action`, for frames whose verdict comes. 3 is as COUNT.
+        `lately.golden.packets.frame_actions.Action` for frames whose verdict arrives. 3 acts as
+        COUNT.
     fields : In(5)
         `lately.golden.packets.comparison.Field`, for frames that begin after `DigestSettings`
-        has taken it.
+        has accepted it.
     digest_secret : In(stream.Signature(128))
-        Likewise the secret of the digest; 0 after reset.
+        Secret of the digest, with the same timing; 0 after reset.
     period, or tick : In
-        As of the filter's unit.
+        As for the filter's unit.
     hits, shortened, overfilled, covered, upsets, secret
-        As of the filter's unit.
+        As for the filter's unit.
     frames_in, ... : Out(statistics_bits)
-        As `lately.golden.packets.frame_deduplicator.FrameCounts`.
+        As for `lately.golden.packets.frame_deduplicator.FrameCounts`.
 
     Raises
     ------
     SpecificationError
-        If the filter has no span, or other keys, or the hardware cannot hold it.
+        If the filter has no span or other keys, or the hardware cannot implement it.
     TypeError, ValueError
-        As of the parts.
+        As for the parts.
     """
 
     def __init__(self, spec, *, period=(1 << PERIOD_BITS) - 1, digest=None, **options):
@@ -169,8 +170,8 @@ class Deduplicator(wiring.Component):
         return m
 
     def _elaborate_settings(self, m):
-        """Pass on what is set."""
-        # At one frame per cycle, more frames begin before the first digest comes.
+        """Connect the settings."""
+        # At one frame per cycle, more frames begin before the first digest arrives.
         most = MOST_UNDER_WAY if self.frame_options.beat == 64 else 4 * MOST_UNDER_WAY + 3
         m.submodules.settings = settings = DigestSettings(most)
         wiring.connect(m, wiring.flipped(self.digest_secret), settings.secret)
@@ -197,9 +198,9 @@ class Deduplicator(wiring.Component):
                 m.d.comb += getattr(self, name).eq(getattr(unit, name))
 
     def _elaborate_questions(self, m):
-        """Look up the digests of frames that wait, or have the filter forget all frames."""
+        """Look up the digests of waiting frames, or clear the filter."""
         digest, request = self._digest.o, self.unit.i
-        # No more frames than the store can hold have been digested and not asked for.
+        # The frames digested but not looked up never exceed the capacity of the store.
         depth, operation = self.frame_options.frames, Operation.CHECK_AND_INSERT
         m.submodules.questions = queue = ResultQueue(
             depth=depth,
@@ -208,7 +209,7 @@ class Deduplicator(wiring.Component):
             distributed=depth <= MOST_DISTRIBUTED,
         )
         if self._passes:
-            # A frame above the maximum has its turn in the filter, and nothing else.
+            # A frame above the maximum uses its turn in the filter, and nothing else.
             m.d.comb += [queue.tag_valid.eq(self._intake.keep), queue.tag.eq(self._intake.passes)]
             operation = Mux(queue.o.p[-1], Operation.NONE, operation)
         with m.If(request.valid & request.ready):
@@ -227,7 +228,7 @@ class Deduplicator(wiring.Component):
         ]
 
     def _elaborate_answers(self, m):
-        """Pass the answers of the filter on to the store."""
+        """Pass the answers of the filter to the store."""
         answer = self.unit.o
         m.d.comb += [
             answer.ready.eq(1),
@@ -248,11 +249,11 @@ class Deduplicator(wiring.Component):
             moves = beats.valid & beats.ready
             events[name] = moves & beats.p.last
             size = beats.p.size
-            # Of a wide beat the number itself is added, and no bit for each byte.
+            # For a wide beat the number itself is added, instead of one bit per byte.
             events[f"{name}_bytes"] = Mux(
                 moves, kept_bytes(size) if len(size) == 3 else (size + 1)[: len(size) + 1], 0
             )
-        # What a register holds is counted, so that counting makes no path longer.
+        # Registered events are counted, so that counting does not lengthen paths.
         events = {
             name: registered(m, Cat(event), f"{name}_event") for name, event in events.items()
         }

@@ -8,7 +8,7 @@ from ...golden.hash.siphash import SECRET_BITS
 from ...golden.packets.comparison import DEFAULT_FIELDS, HARDWARE_FIELDS
 
 MOST_UNDER_WAY = 63
-"""Frames whose digests may be under way, unless another number is given."""
+"""Default maximum of frames whose digests are in progress."""
 
 
 class DigestSettings(wiring.Component):

@@ -1,4 +1,4 @@
-"""Clock domain crossing of frames from a receiver."""
+"""Clock domain crossing for frames from a receiver."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
@@ -11,16 +11,16 @@ from .axis_beats import AxisBeat
 class FrameCrossing(wiring.Component):
     """Transfers frames from one clock domain to another.
 
-    If a transfer finds no room, its frame ends there as damaged. A frame that begins before that
-    end has left is damaged too. There is always room if the clocks differ by no more than the
-    clocks of Ethernet, and a transfer is taken in every cycle.
+    If a transfer finds no room, its frame ends there as damaged. A frame that begins before this
+    end has left is damaged too. There is always room if the clocks differ by no more than Ethernet
+    permits, and a transfer is accepted in every cycle.
 
     Parameters
     ----------
     domain : str
-        Clock domain of `i`; that of `o` is ``sync``.
+        Clock domain of `i`; the domain of `o` is ``sync``.
     depth : int
-        Transfers that can wait, beside three that have crossed. Power of two.
+        Transfers that can wait, in addition to three that have crossed. Power of two.
     width : int
         Bits of a transfer, as for `AxisBeat`.
 
@@ -53,7 +53,7 @@ class FrameCrossing(wiring.Component):
         )
         m.submodules.fifo = fifo
         given = self.i.p.shape()(fifo.w_data)
-        # The rest of a frame is not taken, and the end of what was taken has still to be told.
+        # The rest of a frame is not accepted, and the end of the accepted part is still due.
         cut, owed = Signal(), Signal()
         m.d.comb += [
             given.eq(self.i.p),
@@ -69,7 +69,7 @@ class FrameCrossing(wiring.Component):
         return m
 
     def _elaborate_leaving(self, m, fifo):
-        """Offer bytes from a register, and take them whether `o.ready` is high or not."""
+        """Offer bytes from a register, and accept them whether `o.ready` is high or not."""
         spare, waits = Signal(len(fifo.r_data)), Signal()
         out = Signal(len(fifo.r_data))
         m.d.comb += [fifo.r_en.eq(~waits), self.o.p.eq(out)]

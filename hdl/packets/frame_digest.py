@@ -18,20 +18,20 @@ from .message_words import MessageWords
 from .polynomials import PolynomialDigest
 
 RESULTS = 8
-"""Results that wait, or are to come, of frames with beats of 64 bits."""
+"""Results that wait or are due, for frames with beats of 64 bits."""
 
 WIDE_RESULTS = 64
-"""Results that wait, or are to come, of frames with wider beats."""
+"""Results that wait or are due, for frames with wider beats."""
 
 WIDTHS = (64, 128, 256, 512)
-"""Bits of a beat."""
+"""Supported widths of a beat."""
 
 
 class DigestedFrame(data.StructLayout):
     """Digest and facts of a frame.
 
-    Its members: `digest`; `version` of IP, 4 or 6, and 0 for others; `malformed`, if its headers
-    are inconsistent or longer than the frame; `error`, from the last beat.
+    Members: `digest`; `version` of IP, 4 or 6, and 0 for others; `malformed`, if the headers are
+    inconsistent or longer than the frame; `error`, from the last beat.
     """
 
     def __init__(self):
@@ -54,7 +54,7 @@ class FrameDigest(wiring.Component):
     width : int
         Bits of a beat, of `WIDTHS`.
     table_bits : int
-        As for `PolynomialKey`: 5 for distributed memories of 32 words, 4 for those of 16 words.
+        As for `PolynomialKey`: 5 for distributed memories with 32 words, 4 for 16 words.
     inner : bool
         Whether layer 3 is the innermost, as `lately.golden.packets.inner_layers`. Then the field
         ``layer2`` has no effect.
@@ -65,12 +65,12 @@ class FrameDigest(wiring.Component):
     fields : In(FIELDS)
     secret : In(128)
     o : Out(stream.Signature(DigestedFrame()))
-        One for each frame, in their order.
+        One per frame, in order.
 
     Raises
     ------
     ValueError
-        If there is no such width, or there are no such tables.
+        If the width or the tables are not supported.
     """
 
     def __init__(self, width=64, *, table_bits=5, inner=False):

@@ -1,4 +1,4 @@
-"""Options of a deduplicator of frames: its streams, its store and its rules."""
+"""Options of a deduplicator: its streams, its store and its rules."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -14,7 +14,7 @@ from ...golden.packets.frame_actions import (
 from ..parameters import require_integer
 
 WHEN_FULL = ("wait", "drop")
-"""Rules for a frame for which there is no room: it waits outside, or it is discarded."""
+"""Rules for a frame without room: it waits outside, or it is discarded."""
 
 SIDE_OPTIONS = {
     "user_bits": "user", "id_bits": "id", "dest_bits": "dest", "bad_bit": "bad", "mark_bit": "mark",
@@ -24,27 +24,27 @@ SIDE_OPTIONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Sideband:
-    """Signals of an AXI4-Stream beside the bytes of frames.
+    """Signals of an AXI4-Stream in addition to the bytes of frames.
 
     TUSER, TID and TDEST of a transfer leave with the same bytes. A beat of several transfers
-    leaves with the signals of its last transfer. Two bits of TUSER are no such bits: the bad bit
-    of a frame that leaves is low, and the mark bit says that the frame was seen lately.
+    leaves with the signals of its last transfer. Two bits of TUSER are exceptions: the bad bit
+    of an outgoing frame is low, and the mark bit reports that the frame was seen lately.
 
     Attributes
     ----------
     user, id, dest : int
-        Bits of TUSER, TID and TDEST of the input. 0: there is no such signal.
+        Bits of TUSER, TID and TDEST of the input. 0: the signal does not exist.
     bad : int
-        Bit of TUSER that says, in the last transfer of a frame, that the frame is damaged.
-        Without TUSER no frame is.
+        Bit of TUSER that marks a frame as damaged, in the last transfer of the frame.
+        Without TUSER no frame is damaged.
     mark : int, optional
         Bit of TUSER of the output that marks a frame; by default the bad bit. It may be the bit
-        after the last: TUSER of the output is one bit wider then.
+        above the last one; then TUSER of the output is one bit wider.
 
     Raises
     ------
     ValueError
-        If a width is negative, or there is no such bit.
+        If a width is negative, or a bit does not exist.
     """
 
     user: int = 1
@@ -63,12 +63,12 @@ class Sideband:
 
     @property
     def carried(self) -> list[int]:
-        """Bits of TUSER that leave as they came."""
+        """Bits of TUSER that leave unchanged."""
         return [at for at in range(self.user) if at not in (self.bad, self.mark)]
 
     @property
     def bits(self) -> int:
-        """Bits that are carried with each beat."""
+        """Sideband bits of each beat."""
         return len(self.carried) + self.id + self.dest
 
     def widths(self, *, leaves: bool) -> dict[str, int]:
@@ -78,12 +78,12 @@ class Sideband:
 
 
 ONLY_BAD = Sideband()
-"""TUSER of one bit: the bad bit of the input, and the mark bit of the output."""
+"""TUSER with one bit: the bad bit of the input, and the mark bit of the output."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FrameOptions:
-    """Options of a `lately.hdl.packets.deduplicator.Deduplicator` beside those of its filter.
+    """Options of a `lately.hdl.packets.deduplicator.Deduplicator`, except its filter's options.
 
     Attributes
     ----------
@@ -93,9 +93,9 @@ class FrameOptions:
         Bytes in which frames wait, a power of two. By default 8,192, or 512 beats if these are
         more.
     frames : int, optional
-        Frames that can wait, a power of two. By default 64, or 256 above 64 bits.
+        Frames that can wait, a power of two. By default 64, or 256 for more than 64 bits.
     longest : int
-        Bytes of a frame at most: the maximum.
+        Maximum bytes of a frame.
     oversize : str
         "drop": frames above the maximum are discarded. "pass": they leave without a record, if
         the store has room for two of them.
@@ -111,7 +111,7 @@ class FrameOptions:
     Raises
     ------
     TypeError, ValueError
-        If an option is none, or two contradict each other.
+        If an option is invalid, or two options conflict.
     """
 
     width: int = 64
@@ -139,7 +139,7 @@ class FrameOptions:
 
     @classmethod
     def taken_from(cls, options: dict[str, Any]) -> "FrameOptions":
-        """Take the options of this class out of others, and likewise those of `SIDE_OPTIONS`."""
+        """Remove the options of this class from others, and likewise those of `SIDE_OPTIONS`."""
         names = [one.name for one in fields(cls) if one.name in options]
         chosen = {name: options.pop(name) for name in names}
         found = {field: name for name, field in SIDE_OPTIONS.items() if name in options}
@@ -154,19 +154,19 @@ class FrameOptions:
 
     @property
     def most(self) -> int:
-        """Bytes of the longest frame that leaves."""
+        """Bytes of the longest frame that is forwarded."""
         if self.oversize == "drop" or self.store is None:
             return self.longest
         return max(self.longest, longest_stored(self.store, self.width))
 
 
 def check_width(width: int) -> None:
-    """Refuse a width that no stream of frames has.
+    """Reject an unsupported width of streams of frames.
 
     Raises
     ------
     ValueError
-        If it is none of `lately.golden.packets.frame_actions.WIDTHS`.
+        If the width is not in `lately.golden.packets.frame_actions.WIDTHS`.
     """
     if width not in WIDTHS:
         raise ValueError(f"Width must be one of {', '.join(map(str, WIDTHS))}, not {width!r}")

@@ -1,4 +1,4 @@
-"""Frames wait until their headers are parsed, and are then read."""
+"""Reader of frames: frames wait until their headers are parsed."""
 
 from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -13,23 +13,23 @@ from .header_parser import FoundLayers, HeaderParser
 from .inner_parser import InnerParser
 
 LEAST_SLOTS = 8
-"""Cycles that each frame of 64-bit beats takes at least: its beats of 60 bytes, or a digest."""
+"""Minimum cycles for each frame of 64-bit beats: its beats of 60 bytes, or a digest."""
 
 BEATS = 32
-"""Beats that wait: those until a header is understood, and as many as come until it is known."""
+"""Beats that wait: those until a header is parsed, and those until the result is known."""
 
 INNER_BEATS = {64: 128, 128: 128, 256: 64, 512: 64}
 """Beats that wait until an innermost layer 3 is found, by the width of a beat."""
 
 FRAMES = 16
-"""Frames of 64-bit beats that wait; of wider beats, as many frames as beats."""
+"""Frames of 64-bit beats that wait; for wider beats, as many frames as beats."""
 
 
 class Slot(data.StructLayout):
     """Event of a frame in a cycle.
 
-    Its members: `valid`, a beat is read, which is `beat`; `first`, it is the first of its frame;
-    and `done`, with the last beat of a frame, or later if that was before `LEAST_SLOTS` slots.
+    Members: `valid`, whether a beat is read, which is `beat`; `first`, whether it is the first of
+    its frame; and `done`, with the last beat of a frame, or in slot `LEAST_SLOTS` if that is later.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Slot(data.StructLayout):
 class FrameReader(wiring.Component):
     """Reads frames once the positions of their layers are known.
 
-    The first nine beats of a frame, or all if it has fewer, are read in as many cycles.
+    The first nine beats of a frame, or all if there are fewer, are read in consecutive cycles.
     A frame takes at least `LEAST_SLOTS` cycles. Frames with at least this number of beats follow
     each other without a gap. If beats are wider than 64 bits, a frame takes one cycle per beat.
 
@@ -58,12 +58,12 @@ class FrameReader(wiring.Component):
     Members
     -------
     i : In(stream.Signature(FrameBeat(width)))
-        Without a pause as long as each frame has `LEAST_SLOTS` beats, and `go` is high.
+        No stalls while each frame has `LEAST_SLOTS` beats, and `go` is high.
     go : In(1)
         Whether another frame may begin, two cycles later.
     slot : Out(Slot(width))
     layers : Out(FoundLayers(inner))
-        Layers of the frame that is read, from its first slot to the first slot of the next frame.
+        Layers of the current frame, from its first slot to the first slot of the next frame.
     """
 
     def __init__(self, width=8 * BEAT_BYTES, *, inner=False):
@@ -87,7 +87,7 @@ class FrameReader(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         beats, found = self._elaborate_queues(m)
-        # Slots of a frame that were, but for the last; and whether there were none.
+        # Past slots of a frame, except the last one; and whether there were none.
         index = Signal(range(self._least))
         fresh = Signal(init=1)
         ended = Signal()
@@ -121,7 +121,7 @@ class FrameReader(wiring.Component):
         return m
 
     def _elaborate_queues(self, m):
-        """Store what comes; return the streams of beats, and of what is found of each frame."""
+        """Store arriving beats; return the streams of beats, and of the layers of each frame."""
         m.submodules.parser = parser = self._parser
         m.submodules.beats = beats = _queue(FrameBeat(self._width), self._beats)
         m.submodules.found = found = _queue(self._layers, self._frames)

@@ -20,7 +20,7 @@ class FrameStore(wiring.Component):
 
     Written beats belong to the current frame, until `keep` or `discard` ends it. Each kept frame
     gets one verdict, in order, in the cycle after `keep` or later. The frame then leaves, or its
-    places become free immediately. Frames leave in order, and without a gap while there is no
+    places become free at once. Frames leave in order, and without a gap while there is no
     back-pressure and the next frame has its verdict.
 
     A word is read at least two cycles after its write, so the memory may return any word for a
@@ -33,28 +33,28 @@ class FrameStore(wiring.Component):
     frames : int
         Frames that can wait. Power of two.
     longest : int
-        Bytes of a frame at most.
+        Maximum bytes of a frame.
     memory : str or type
         Variant of the ring, as for `cell_memory`.
     width : int
         Bits of a beat.
     side : int
-        Bits that each beat has beside its data.
+        Sideband bits of each beat.
 
     Members
     -------
     write : In(1)
     word : In(width + side)
-        Data of a beat, and the bits beside it.
+        Data of a beat, and its sideband bits.
     keep, discard : In(1)
-        The frame that comes ends, with or without a write.
+        The current frame ends, with or without a write.
     record : In(FrameRecord(longest, width))
         With `keep`.
     room : Out(1)
-        There is a place for a beat, and for a frame. Frames of which some beats were written take
-        no place before `keep`.
+        There is a place for a beat, and for a frame. Frames with written beats use no place for a
+        frame before `keep`.
     verdict : In(data.StructLayout({"valid": 1, "seen": 1}))
-        Verdict of the oldest frame that has none.
+        Verdict of the oldest frame without one.
     action : In(2)
         `lately.golden.packets.frame_actions.Action` for the frames whose turn it is.
     o : Out(stream.Signature(MarkedBeat(width, side)))
@@ -62,11 +62,11 @@ class FrameStore(wiring.Component):
     Raises
     ------
     TypeError, ValueError
-        If a size is no power of two, or the ring is too small.
+        If a size is not a power of two, or the ring is too small.
     """
 
     OUTPUT_PLACES = 16
-    """Beats that may be under way between ring and output."""
+    """Beats in flight between ring and output."""
 
     def __init__(self, *, size, frames, longest, memory="portable", width=8 * BEAT_BYTES, side=0):
         beat = width // 8
@@ -104,7 +104,7 @@ class FrameStore(wiring.Component):
         return m
 
     def _elaborate_waiting(self, m):
-        """Return the stream of frames that have their verdicts."""
+        """Return the stream of frames with verdicts."""
         m.submodules.waiting = queue = ResultQueue(
             depth=self._frames,
             tag_bits=self.record.shape().size,
@@ -122,11 +122,11 @@ class FrameStore(wiring.Component):
         return queue.o
 
     def _elaborate_writing(self, m, freed, gone):
-        """Write beats, and tell whether there is room; all before `freed` can be overwritten."""
+        """Write beats, and return whether there is room; beats before `freed` are overwritten."""
         place = Signal(range(2 * self._beats))
         begin = Signal.like(place)
         kept = Signal(range(self._frames + 1))
-        # Added before it is known whether to add.
+        # Added before it is known whether to use the sum.
         after = (place + 1)[: len(place)]
         m.d.comb += [
             self.ring.b_address.eq(place),
@@ -149,7 +149,7 @@ class FrameStore(wiring.Component):
         ]
 
     def _elaborate_leaving(self, m, waiting):
-        """Read the frames that leave; return the place of the next beat, and when a frame goes."""
+        """Read the outgoing frames; return the next beat's place, and when a frame leaves."""
         place = Signal(range(2 * self._beats))
         left = Signal.like(self.record.beats, name="left")
         frame = data.View(self.record.shape(), waiting.p[1:])
@@ -179,7 +179,7 @@ class FrameStore(wiring.Component):
         return place, gone
 
     def _elaborate_output(self, m, credits, reads, beside):
-        """Let beats wait for who takes them, with what is known beside their words."""
+        """Hold beats, with their marks, until they are accepted."""
         m.submodules.output = output = ResultQueue(
             depth=self.OUTPUT_PLACES,
             tag_bits=0,

@@ -4,16 +4,16 @@ from amaranth.hdl import Cat
 from amaranth.lib import data
 
 BEAT_BYTES = 8
-"""Bytes of a beat at most, unless another width is given."""
+"""Default bytes of a beat."""
 
 
 class FrameBeat(data.StructLayout):
     """Beat of a frame.
 
-    Its members: `data`, the first byte lowest; `size`, the bytes of the beat less one, which is
-    the highest number except in the last beat; `last`; and `error`, which with `last` says that
-    the frame is damaged, and must be neither remembered nor sent on. A frame has a byte at least.
-    Bytes past the size may be anything.
+    Members: `data`, the first byte lowest; `size`, the number of bytes less one, at its maximum
+    except in the last beat; `last`; and `error`. With `last`, `error` means that the frame is
+    damaged, and must be neither recorded nor forwarded. A frame has at least one byte. Bytes above
+    the size are undefined.
 
     Parameters
     ----------
@@ -26,5 +26,5 @@ class FrameBeat(data.StructLayout):
 
 
 def kept_bytes(size):
-    """Return a bit for each byte of a beat: whether it is one of the ``size + 1`` lowest."""
+    """Return a bit for each byte of a beat: whether it is one of the ``size + 1`` lowest bytes."""
     return Cat(1, *(size >= at for at in range(1, 1 << len(size))))

@@ -1,4 +1,4 @@
-"""Media access for frames of full-duplex gigabit Ethernet: bytes of GMII in and out.
+"""Media access for full-duplex gigabit Ethernet: bytes of GMII in and out.
 
 IEEE 802.3, clauses 3 and 35: preamble, start of frame, check sequence, padding and gaps.
 """
@@ -11,19 +11,19 @@ from amaranth.lib.wiring import In, Out
 from .axis_beats import AxisBeat
 
 PREAMBLE, START = 0x55, 0xD5
-"""Bytes before a frame, and the one that it follows."""
+"""Bytes before a frame, and the byte that starts it."""
 
 PREAMBLE_BYTES = 7
-"""Bytes of a preamble that is sent."""
+"""Bytes of a transmitted preamble."""
 
 CHECK_BYTES = 4
 """Bytes of the check sequence."""
 
 SHORTEST_FRAME = 60
-"""Bytes of a frame at least, without its check sequence."""
+"""Minimum bytes of a frame, without its check sequence."""
 
 GAP_BYTES = 12
-"""Clocks between two frames that are sent."""
+"""Minimum cycles between two transmitted frames."""
 
 
 class GmiiReceiver(wiring.Component):
@@ -56,7 +56,7 @@ class GmiiReceiver(wiring.Component):
         m = Module()
         m.submodules.crc = crc = CRC32_ETHERNET(data_width=8).create()
         begun, taken, ended = Signal(), Signal(), Signal()
-        # The check sequence is known as one only when the frame has ended.
+        # The check sequence can be identified only after the end of the frame.
         waiting = Signal(8 * (CHECK_BYTES + 1))
         count, size = Signal(range(CHECK_BYTES + 2)), Signal(range(SHORTEST_FRAME + 1))
         broken = Signal()
@@ -88,7 +88,7 @@ class GmiiReceiver(wiring.Component):
         return m
 
     def _elaborate_begin(self, m, begun):
-        """Begin a frame after the byte of its start, unless what came before was no preamble."""
+        """Start a frame after its start byte, unless the bytes before were not a preamble."""
         refused = Signal()
         with m.If(~self.valid):
             m.d.sync += [begun.eq(0), refused.eq(0)]
@@ -109,7 +109,7 @@ class GmiiTransmitter(wiring.Component):
     Parameters
     ----------
     marks : bool
-        Whether `user` is a mark that cannot be sent, and damages nothing.
+        Whether `user` is a mark, which cannot be sent and damages nothing.
 
     Members
     -------
@@ -134,7 +134,7 @@ class GmiiTransmitter(wiring.Component):
         m = Module()
         m.submodules.crc = crc = CRC32_ETHERNET(data_width=8).create()
         left, size = Signal(range(GAP_BYTES)), Signal(range(SHORTEST_FRAME + 1))
-        # What leaves in the next cycle, but for the check sequence, which is known later.
+        # Output of the next cycle, except the check sequence, which is known later.
         data, valid, error = Signal(8), Signal(), Signal()
         number, checks = Signal(range(CHECK_BYTES)), Signal()
         m.d.comb += crc.data.eq(data)

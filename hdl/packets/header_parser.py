@@ -1,4 +1,4 @@
-"""Where the layers of an Ethernet frame are: `lately.golden.packets.packet_layers` in hardware."""
+"""Parser of Ethernet headers: `lately.golden.packets.packet_layers` in hardware."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -20,7 +20,7 @@ from ..pipeline import Pipeline
 from .frames import BEAT_BYTES, FrameBeat
 
 SHORTEST, TYPE_AT = LINK_HEADERS[ETHERNET]
-"""Bytes before layer 3 of a frame without tags, and where its EtherType is."""
+"""Bytes before layer 3 in a frame without tags, and position of its EtherType."""
 
 TAG_BYTES = 4
 """Bytes of a tag."""
@@ -32,7 +32,7 @@ BEGIN_BITS = MOST_READ.bit_length()
 """Bits of the place of an inner packet in a frame."""
 
 END_BITS = 17
-"""Bits of a place in a frame that the length in a header can name."""
+"""Bits of a position that the length in a header can state."""
 
 _NEXT_HEADER = 8
 _LAST_READ = TYPE_AT + TAG_BYTES * MOST_TAGS + _NEXT_HEADER
@@ -43,11 +43,11 @@ _PLACES = range(MOST_TAGS + 1)
 class FoundLayers(data.StructLayout):
     """Facts in the header of a frame, known before the end of the frame.
 
-    Its members: `half`, half the version of IP, 0 for others, so that the high bit says whether it
-    is IP, and the low one which; `count`, of tags; `tags`, their identifiers, and zeros; `end`, the
-    last byte of layer 3 by its header, unless `open`: then it is that of the frame; `malformed`.
-    An inner packet has further members: `begin`, its first byte, and `lenient`, its end comes from
-    a header around it, so a frame without that end is not malformed.
+    Members: `half`, half the version of IP, 0 for others: the high bit shows whether it is IP, and
+    the low bit which version. `count` is the number of tags; `tags`, their identifiers, padded with
+    zeros; `malformed`; `end`, the last byte of layer 3 that the header states. If `open` is set,
+    layer 3 ends with the frame. An inner packet also has `begin`, its first byte, and `lenient`: a
+    header around it states its end, so a frame without that end is not malformed.
 
     Parameters
     ----------
@@ -85,8 +85,8 @@ class HeaderParser(wiring.Component):
     """Finds layer 3 of Ethernet frames from their beats, at most one beat per cycle.
 
     The layers are `found` `LATENCY` cycles after beat `decisive` of a frame, in which the longest
-    header ends, or after the last beat of a shorter frame. The parser does not detect a frame that
-    is shorter than its header states.
+    header ends, or after the last beat of a shorter frame. The parser does not detect a frame
+    shorter than its header states.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class HeaderParser(wiring.Component):
         decided, reach, head = self._collect(m)
         valid = pipe.enter(decided, "decided", stage=1)
         reach = pipe.enter(reach, "reach", stage=1, reset_less=True)
-        # With 64 bits the next frame comes to its own types two cycles later at the earliest.
+        # With 64 bits the next frame reaches its own types at least two cycles later.
         steady = pipe.enter(head, "head", stage=None if self._bytes == BEAT_BYTES else 1)
         head = pipe.enter(head, "head", stage=1)
         types = [
@@ -140,7 +140,7 @@ class HeaderParser(wiring.Component):
         return m
 
     def _collect(self, m):
-        """Keep the bytes from the EtherType on; return when there are enough, and how many."""
+        """Store the bytes from the EtherType; return when they are sufficient, and how many."""
         size, decisive = self._bytes, self.decisive
         with_head = range(TYPE_AT // size, _LAST_READ // size + 1)
         index = Signal(range(decisive + 2))
@@ -164,7 +164,7 @@ class HeaderParser(wiring.Component):
 
 
 def _number(head, tags, offset=0):
-    """Two bytes of a frame with so many tags, the EtherType or what is `offset` behind it."""
+    """Two bytes of a frame with `tags` tags: the EtherType, or the number `offset` after it."""
     at = TYPE_AT + TAG_BYTES * tags + offset - _HEAD_AT
     return Cat(head[at + 1], head[at])
 
@@ -175,7 +175,7 @@ def _types(value):
 
 
 def _enough(reach, tags):
-    """Whether there are the bytes before layer 3, with a header of IPv4, with one of IPv6."""
+    """Whether the bytes before layer 3 exist, with a header of IPv4, and with one of IPv6."""
     begin = SHORTEST + TAG_BYTES * tags
     return Cat(reach >= begin + header - 1 for header in (0, *HEADERS.values()))
 
@@ -192,7 +192,7 @@ _CHOSEN = data.StructLayout(
         "next": 8,
     }
 )
-"""Parts of the header of layer 3, wherever that is."""
+"""Parts of the header of layer 3, at any position."""
 
 
 def _choose(head, *types_enough):

@@ -1,4 +1,4 @@
-"""Digest of messages whose words come one a cycle, in two lanes of SipHash-1-3."""
+"""Digest of messages with one word per cycle, in two lanes of SipHash-1-3."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -19,14 +19,14 @@ STATE = data.ArrayLayout(WORD_BITS, 4)
 
 
 class SipRound(wiring.Component):
-    """SipRound of a state, in two cycles, one addition each (SipHash, section 2.3).
+    """SipRound of a state, in two cycles with one addition each (SipHash, section 2.3).
 
     Members
     -------
     enable : In(1)
-        Both halves stand still while this is low.
+        Both halves stall while this is low.
     i, o : In(STATE), Out(STATE)
-        The state before the round, and after it two enabled cycles later.
+        The state before the round, and after it, two enabled cycles later.
     """
 
     LATENCY = 2
@@ -56,7 +56,7 @@ class SipRound(wiring.Component):
             m.d.sync += [
                 register.eq(value) for register, value in zip(registers, values, strict=True)
             ]
-        # The sums are taken up here, so that an addition has gates before it and none behind it.
+        # The sums are registered here, so that an addition has gates before it and none after it.
         one, turned, other, others = registers
         return one, turned ^ one, other, others ^ other
 
@@ -64,15 +64,15 @@ class SipRound(wiring.Component):
 class LaneDigest(wiring.Component):
     """Digests messages: `lately.golden.packets.packet_digest`.
 
-    The lanes take turns in one pair of half rounds, and in another that finishes them while the
-    next message comes.
+    The lanes alternate in one pair of half rounds. A second pair finishes them while the next
+    message arrives.
 
     Members
     -------
     secret : In(128)
-        Steady while there are messages.
+        Constant while there are messages.
     valid, word, ends, end
-        Of `MessageWords`.
+        From `MessageWords`.
     valid_next : Out(1)
         In the cycle before `digest`, `LATENCY` - 1 cycles after `ends`.
     digest : Out(64)
@@ -111,7 +111,7 @@ class LaneDigest(wiring.Component):
         return m
 
     def _elaborate_lanes(self, m, step):
-        """Compress the words; return the state of a lane, and its last word, yet to be removed."""
+        """Compress the words; return the state of a lane, and its last word, not removed yet."""
         word = self.word
         key = self.secret ^ (word.lane.replicate(SECRET_BITS) & OTHER_LANE)
         opening = registered(m, word.opening, "opening", reset_less=True)
@@ -134,11 +134,11 @@ class LaneDigest(wiring.Component):
         return state, removed
 
     def _start(self, key, number):
-        """Return a word of the state with which a lane begins."""
+        """Return a word of the initial state of a lane."""
         return INITIAL[number] ^ key.word_select(number % 2, WORD_BITS)
 
     def _elaborate_finish(self, m, enters, left):
-        """Take in the two lanes, one after the other; return the sums of their last states."""
+        """Finish the two lanes, one after the other; return the sums of their last states."""
         m.submodules.finish = finish = SipRound()
         state = [finish.o[n] for n in range(4)]
         first = delayed(m, self.ends, 3, "removes")
@@ -158,7 +158,7 @@ class LaneDigest(wiring.Component):
         return registered(m, state[0] ^ state[1] ^ state[2] ^ state[3], "total", reset_less=True)
 
     def _closing(self, first):
-        """Return the word that ends the lane whose last word was before that of the other."""
+        """Return the closing word of the lane whose last word came earlier."""
         half = Mux(first, self.end.words >> 1, (self.end.words + 1) >> 1)
         length = Cat(Const(CLOSING_BYTES, 3), half[:5])
         return Cat(self.end.closing, length)

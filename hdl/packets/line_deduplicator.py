@@ -1,4 +1,4 @@
-"""A deduplicator between two lines of gigabit Ethernet."""
+"""Deduplicator between two lines of gigabit Ethernet."""
 
 from amaranth.hdl import DomainRenamer, Module
 from amaranth.lib import wiring
@@ -10,20 +10,20 @@ from .frame_crossing import FrameCrossing
 from .gmii import GmiiReceiver, GmiiTransmitter
 
 RECEIVING = "rx"
-"""Clock domain of what is received."""
+"""Clock domain of received data."""
 
 
 class LineDeduplicator(wiring.Component):
     """Forwards frames from one line to another and drops duplicates.
 
-    What is received has a clock of its own, domain `RECEIVING`; all else is in ``sync``, at
-    `GMII_HZ`. A damaged frame is not passed on.
+    Received data has a separate clock, in domain `RECEIVING`; everything else is in ``sync``, at
+    `GMII_HZ`. Damaged frames are not forwarded.
 
     Parameters
     ----------
     deduplicator : Deduplicator or ControlledDeduplicator
-        With streams of 8 bits, and "drop" for frames without room: a line does not wait. What is
-        no register keeps the value that it has after reset.
+        Has streams of 8 bits, and "drop" for frames without room, because a line does not wait.
+        Inputs that are not registers keep their values after reset.
 
     Members
     -------
@@ -32,11 +32,11 @@ class LineDeduplicator(wiring.Component):
         RXD, RX_DV and RX_ER of the first line.
     tx_data : Out(8)
     tx_valid, tx_error : Out(1)
-        TXD, TX_EN and TX_ER of the other.
+        TXD, TX_EN and TX_ER of the other line.
     alive : Out(1)
-        Turns about once in a second, for an LED.
+        Toggles about once per second, for an LED.
     wb_cyc_i, ...
-        Those of the deduplicator's bus, if it has one.
+        Ports of the deduplicator's bus, if it has one.
     """
 
     def __init__(self, deduplicator):

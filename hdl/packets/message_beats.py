@@ -1,4 +1,4 @@
-"""Beats of the message of each frame: without what does not count, and with their place in it."""
+"""Beats of the message of each frame: without ignored bytes, with their positions."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -19,7 +19,7 @@ from .frames import BEAT_BYTES, kept_bytes
 from .header_parser import BEGIN_BITS, END_BITS, SHORTEST, TAG_BYTES, FoundLayers
 
 FIELDS = data.StructLayout({field.name.lower(): 1 for field in HARDWARE_FIELDS})
-"""Fields that a digest takes, as `lately.golden.packets.comparison.Field` has their bits."""
+"""Fields of a digest, in the order of the bits of `lately.golden.packets.comparison.Field`."""
 
 _PLACE_BITS = (BEAT_BYTES - 1).bit_length()
 _NEAR = 7
@@ -37,16 +37,17 @@ MUTABLE = {
         (IP6_HOP_LIMIT, _BOTH, "ttl"),
     ),
 }
-"""Bytes that change on the way, of IPv4 and IPv6; their halves; the field for which they count."""
+"""Bytes of IPv4 and IPv6 that change in transit; their halves; the field that includes them."""
 
 
 class MessageBeat(data.StructLayout):
-    """Beat of a frame, or of none.
+    """Beat of a frame, or no beat.
 
-    Its members: `valid`; `octets`, with zeros for bytes that do not count, and without a beat;
-    `first` and `last` of the frame; `word`, a word of the message begins in this beat, with its
-    first byte if the message is `whole`, which begins with the frame, or else with the third or,
-    if `even`, the seventh. In inner packets a word begins with the half word number `even`.
+    Members: `valid`; `octets`, with zeros for ignored bytes, and without a beat; `first` and `last`
+    of the frame; `word`, whether a word of the message begins in this beat. The word begins with
+    the first byte if the message is `whole`, which means that it begins with the frame. Otherwise
+    it begins with the third byte, or the seventh if `even`. In inner packets it begins with the
+    half word number `even`.
     """
 
     def __init__(self, inner=False):
@@ -73,15 +74,15 @@ class MessageBeats(wiring.Component):
     Members
     -------
     slot, layers : In(Slot()), In(FoundLayers(inner))
-        Of a `FrameReader`.
+        From a `FrameReader`.
     fields : In(FIELDS)
-        Steady while there are frames.
+        Constant while there are frames.
     beat : Out(MessageBeat(inner))
         `LATENCY` cycles after its slot.
     length : Out(LENGTH_BITS)
         Bytes of the message, modulo 2**16, in the cycle after the last beat.
     told, facts : Out(1), Out(FrameFacts())
-        Of each frame once, before its last beat.
+        Once per frame, before its last beat.
     """
 
     LATENCY = 4
@@ -137,7 +138,7 @@ class MessageBeats(wiring.Component):
         return m
 
     def _elaborate_number(self, m, pipe):
-        """Return the number of the beat in its frame, and the same, but a few at most."""
+        """Return the number of the beat in its frame, and the same with a small limit."""
         number = Signal(END_BITS - _PLACE_BITS)
         most = (1 << BEGIN_BITS - _PLACE_BITS) - 1 if self._inner else _NEAR
         near = Signal(range(most + 1))
@@ -149,7 +150,7 @@ class MessageBeats(wiring.Component):
         return (pipe.enter(value, value.name, reset_less=True) for value in (number, near))
 
     def _find_end(self, m, pipe, valid, slot, layers, number, plain):
-        """Return whether a beat is behind the message, its last byte, and if the message ends."""
+        """Return whether a beat is past the message, its last byte, and if the message ends."""
         size, last = slot["beat"]["size"], slot["beat"]["last"]
         bounded = pipe.register("bounded", _is_bounded, layers, reset_less=True)
         reached = pipe.register("reached", _is_reached, valid, number, layers, reset_less=True)
@@ -190,7 +191,7 @@ class MessageBeats(wiring.Component):
         return trimmed, top, ending
 
     def _elaborate_facts(self, m, pipe, valid, slot, layers, bounded, behind, ends):
-        """Tell of each frame what it is; its end was there if the beat is behind it, or has it."""
+        """Output the facts of each frame; its end exists if the beat contains it or is past it."""
         facts = pipe.register(
             "facts",
             lambda layers, bounded, behind, ends, beat: Cat(
@@ -209,7 +210,7 @@ class MessageBeats(wiring.Component):
         m.d.comb += [self.told.eq(told.value), self.facts.eq(facts.value)]
 
     def _elaborate_length(self, m, pipe, ending, number, top, layers, whole):
-        """Count the bytes from the first of the message to the last."""
+        """Count the bytes of the message."""
         start = pipe.register(
             "start",
             lambda layers, whole: Mux(whole, 0, FoundLayers.start(layers)),
@@ -255,7 +256,7 @@ def _is_bounded(layers):
 
 
 def _has_word(began, trimmed, top, whole, even):
-    """Whether the byte with which a word begins counts."""
+    """Whether the byte with which a word begins belongs to the message."""
     if len(even) > 1:
         offset = Mux(whole, 0, even << 1)
     else:
@@ -265,7 +266,7 @@ def _has_word(began, trimmed, top, whole, even):
 
 
 _NEARBY = data.StructLayout({"began": 1, "at": 3})
-"""Whether layer 3 has begun, and whether that was in this beat, or in which of the two before."""
+"""Whether layer 3 has begun, and whether in this beat or in one of the two before."""
 
 
 def _near(number, layers):
@@ -274,7 +275,7 @@ def _near(number, layers):
 
 
 def _hidden(near, layers, plain, fields):
-    """Halves of bytes that change on the way."""
+    """Return the halves of bytes that change in transit."""
     halves = [[] for _ in range(2 * BEAT_BYTES)]
     if "begin" in dict(layers.shape()):
         begins = {2 * n: layers.begin[1:_PLACE_BITS] == n for n in range(BEAT_BYTES // 2)}

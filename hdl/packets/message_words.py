@@ -1,4 +1,4 @@
-"""Words of the message of each frame, as they go to the lanes of its digest."""
+"""Words of the message of each frame, for the lanes of its digest."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -18,11 +18,11 @@ from .header_parser import SHORTEST, TAG_BYTES, FoundLayers
 from .message_beats import FIELDS, FrameFacts, MessageBeat, MessageBeats
 
 COUNT_WORDS_BITS = 6
-"""Bits of the number of words, of which SipHash tells that of each lane modulo 32."""
+"""Bits of the number of words; SipHash uses the number of each lane modulo 32."""
 
 
 class Closing(data.StructLayout):
-    """Bytes that end a digest, as `lately.golden.packets.packet_digest.Message` has them."""
+    """Bytes that end a digest, as in `lately.golden.packets.packet_digest.Message`."""
 
     def __init__(self):
         tags = data.ArrayLayout(TAG_BITS, MOST_TAGS)
@@ -48,18 +48,18 @@ class MessageWord(data.StructLayout):
 class MessageWords(wiring.Component):
     """Extracts the message of each frame word by word as the beats arrive; `inner` as the beats.
 
-    The first two words of a message come in two cycles with none between.
+    The first two words of a message leave in consecutive cycles.
 
     Members
     -------
     slot, layers, fields
-        As of `MessageBeats`.
+        As for `MessageBeats`.
     valid, word : Out(1), Out(MessageWord())
     ends, end : Out(1), Out(MessageEnd())
-        Once for each frame, when all its words have come, no later than a word of the next. The
-        end stays for six cycles more; the next comes eight cycles later at the earliest.
+        Once per frame, when all its words have left, no later than a word of the next frame. The
+        end stays for six more cycles; the next end follows at least eight cycles later.
     told, facts : Out(1), Out(FrameFacts())
-        Of each frame once, before its end.
+        Once per frame, before its end.
     """
 
     def __init__(self, inner=False):
@@ -109,8 +109,8 @@ class MessageWords(wiring.Component):
         return m
 
     def _elaborate_octets(self, m, beat):
-        """Put two beats together; return whether a word comes, and its bytes."""
-        # The last word of a frame has no beat after it, and the second of the shortest none at all.
+        """Join two beats; return whether a word leaves, and its bytes."""
+        # The last word of a frame has no beat after it, and the second of the shortest has no beat.
         before = Signal(MessageBeat(self._inner))
         flush = registered(m, beat.valid & beat.last, "flush")
         single = Signal()
@@ -130,7 +130,7 @@ class MessageWords(wiring.Component):
         return comes, Mux(before.whole, at(0), Mux(before.even, at(even), at(odd)))
 
     def _elaborate_parts(self, m):
-        """Keep what the end says besides the length, until the end."""
+        """Store the parts of the end, except the length, until the end."""
         parts = Signal(VERSION_BITS + COUNT_BITS + MOST_TAGS * TAG_BITS)
         with m.If(self.slot.done):
             m.d.sync += parts.eq(closing_parts(self.layers, self.fields))

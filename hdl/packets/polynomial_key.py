@@ -1,4 +1,4 @@
-"""Tables of the two polynomials for a secret: which values are written, and when."""
+"""Tables of the two polynomials for a secret: values and times of their writes."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import enum, wiring
@@ -9,7 +9,7 @@ from ...golden.packets.polynomial_digest import KEYS, MODULUS
 from ..pipeline import registered
 
 TABLE_BITS = (4, 5)
-"""Bits of a table's address, as the distributed memories of devices have them."""
+"""Supported address bits of a table, for the distributed memories of devices."""
 
 
 def table_places(table_bits):
@@ -18,7 +18,7 @@ def table_places(table_bits):
     Raises
     ------
     ValueError
-        If there are no such tables.
+        If the tables are not supported.
     """
     if table_bits not in TABLE_BITS:
         raise ValueError(f"Table bits must be 4 or 5, not {table_bits!r}")
@@ -46,7 +46,7 @@ class PolynomialKey(wiring.Component):
     powers : int
         Highest power p.
     table_bits : int
-        Of `TABLE_BITS`.
+        One of `TABLE_BITS`.
     latency : int
         Cycles from `hashes` to `hashed`.
 
@@ -59,12 +59,12 @@ class PolynomialKey(wiring.Component):
     loading : Out(1)
         No message may be digested. High at most `LAG` cycles after a change of the secret.
     address : Out(table_bits)
-        Of all tables, a cycle before a write. 0 unless `loading`.
+        Address of all tables, one cycle before a write. 0 unless `loading`.
     writes, value : Out, Out(128)
         A bit for each table, in the order of `table_places` for each power; products with both
         keys, first key low.
 
-    Errors: as `table_places`.
+    Errors: as for `table_places`.
     """
 
     LAG = 4

@@ -1,4 +1,4 @@
-"""Digest of messages that come in beats: `lately.golden.packets.polynomial_digest` in hardware."""
+"""Digest of messages in beats: `lately.golden.packets.polynomial_digest` in hardware."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import memory, wiring
@@ -19,7 +19,7 @@ from .message_words import Closing
 from .polynomial_key import PolynomialKey, table_places
 
 _SUMMED = 6
-"""Terms that are added in a cycle."""
+"""Terms that are added per cycle."""
 
 
 def _total(terms):
@@ -32,9 +32,9 @@ def _total(terms):
 class Polynomials(wiring.Component):
     """Computes the values of two polynomials from one beat of coefficients per cycle.
 
-    Products are read from tables: distributed memories, each with the products of a few bits with a
-    power of both keys. A message may follow another without a cycle between them, and beats may
-    come at any time.
+    Products are read from tables in distributed memories. Each table has the products of a few bits
+    with a power of both keys. A message may follow another without a gap, and beats may arrive in
+    any cycle.
 
     Parameters
     ----------
@@ -48,12 +48,12 @@ class Polynomials(wiring.Component):
     octets, counts, last : In(width), In(1), In(1)
         A beat of a message counts; a message ends, with this beat or an earlier one.
     address, writes, value : In
-        Of `PolynomialKey`. The address of the tables for octets is in all their places of `octets`,
-        a cycle later.
+        From `PolynomialKey`. The address of the tables for octets is in all their positions in
+        `octets`, one cycle later.
     ends : Out(1)
         `LATENCY` cycles after `last`.
     values : Out(128)
-        With `ends`, first key low.
+        With `ends`; the first key is in the low bits.
     """
 
     def __init__(self, width, *, table_bits):
@@ -109,9 +109,9 @@ class Polynomials(wiring.Component):
         return m
 
     def _look_up(self, m, power, values, address):
-        """Return products with a power of the keys: of a word with both, or of a word for each.
+        """Return products with a power of the keys: of a word with both, or of one word per key.
 
-        The tables are written at `address`, or where they are read.
+        The tables are written at `address`, or at the read address.
         """
         found = []
         for at, (low, high) in enumerate(self._tables):
@@ -137,12 +137,12 @@ class Polynomials(wiring.Component):
 
 
 class PolynomialFinish(wiring.Component):
-    """SipHash-1-3 of two words and a closing of 7 bytes, one each cycle, rounds of two cycles.
+    """SipHash-1-3 of two words and a closing of 7 bytes, one per cycle, with two-cycle rounds.
 
     Members
     -------
     secret : In(128)
-        Of a message, in the cycle in which the message is given.
+        Secret of a message, in the cycle of the message.
     words, closing : In(128), In(56)
     digest : Out(64)
         `LATENCY` cycles later.
@@ -195,13 +195,13 @@ class PolynomialDigest(wiring.Component):
     Members
     -------
     secret : In(128)
-        Steady while there are messages.
+        Constant while there are messages.
     octets, counts, last, closing : In(width), In(1), In(1), In(Closing())
-        Of `AlignedBeats`.
+        From `AlignedBeats`.
     fill : Out(width)
         For `AlignedBeats`.
     loading : Out(1)
-        As of `PolynomialKey`.
+        As for `PolynomialKey`.
     valid_next : Out(1)
         In the cycle before `digest`.
     digest : Out(64)

@@ -98,9 +98,9 @@ class TapResult:
     repeats : int
         Packets that are sent again.
     first, second : int
-        Those that each tap has.
+        Packets of each tap.
     copies : int
-        Those that both have.
+        Packets of both taps.
     """
 
     packets: int = 0
@@ -126,8 +126,8 @@ def tap(
     output : file
     how : Taps
     truth : file, optional
-        Gets a line for each packet written, as CSV: its number from 1, that of the packet of the
-        source, the tap (1 or 2), whether it is a second copy, and whether it was sent again.
+        Gets a CSV line for each written packet. Columns: its number from 1, the number of the
+        source packet, the tap (1 or 2), whether it is a second copy, and whether it was sent again.
     progress : callable, optional
         Called with the number of packets read, and the share if known.
 

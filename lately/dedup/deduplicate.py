@@ -108,7 +108,7 @@ class DedupResult:
     ----------
     packets, dropped : int
     bytes_read, bytes_written : int
-        Of the capture, uncompressed.
+        Bytes of the capture, uncompressed.
     versions : dict of str to int
         Packets of IPv4, of IPv6, and of other protocols, which are compared as whole frames.
     malformed, cut : int

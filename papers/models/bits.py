@@ -159,7 +159,7 @@ class ByteCells(Baseline):
 def ring_order(buffer: NDArray[np.uint64], written: int) -> NDArray[np.uint64]:
     """Return the entries of a cyclic buffer, shape (size, ...), oldest first.
 
-    Of `written` entries ever, min(written, size) are there.
+    After `written` entries it holds min(written, size) of them.
     """
     if written < len(buffer):
         return buffer[:written].copy()

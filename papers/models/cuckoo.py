@@ -1,15 +1,13 @@
 """Time-decaying cuckoo dictionary: a timestamp, a position and a signature for each key.
 
 Near-optimal Approximate Membership Query over Time-decaying Windows, section
-IV. Two hash tables of as many positions; each position holds the timestamp of
-a key, its position in the other table and its signature, so that an entry can
-move to the other table although the key itself is not kept. A key that finds
-no place goes to a list, whole.
+IV. There are two hash tables of equal size. Each position holds the timestamp of a key, its
+position in the other table and its signature. So an entry can move to the other table although
+the key itself is not stored. A key without a place goes to a list, as a whole.
 
-The paper leaves some choices open. Here, a key for which both positions are free
-goes to Table-0; an empty position matches no key; a xorshift generator chooses
-the table with which a relocation starts; and when a key of the list comes again,
-its older entry, for which no query would ask any more, is removed.
+The paper leaves some choices open. Here, a key with two free positions goes to Table-0, and an
+empty position matches no key. A xorshift generator chooses the table in which a relocation starts.
+If a key of the list is inserted again, its older entry, which no query can find, is removed.
 """
 
 import math

@@ -21,7 +21,7 @@ GOLDEN_GAMMA = 0x9E3779B97F4A7C15
 
 
 class StableBloomFilter(ByteCells):
-    """Cells that an insertion sets to their maximum, and that decay at random.
+    """Cells that insertions set to their maximum and that decay at random.
 
     Source: Fan Deng and Davood Rafiei, "Approximately Detecting Duplicates for
     Streaming Data Using Stable Bloom Filters", SIGMOD 2006.

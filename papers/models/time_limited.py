@@ -186,14 +186,14 @@ class TimeLimitedAPBF(_SliceMemory):
     k : int
         Slices that an insertion writes.
     l : int
-        Generations into which the span is to be divided.
+        Generations into which the span is divided.
     span : int
         T, the time for which keys are kept, in units of the timestamps.
     capacity : int
         Keys that are expected in a span at first; the filter corrects it.
     slice_bits_limit : int
         Largest size of a slice in bits, at most 2**32. A burst of g insertions in
-        the time dt asks for slices of g k T / (l dt ln 2) bits, for which the paper
+        the time dt needs slices of g k T / (l dt ln 2) bits, for which the paper
         has no bound.
 
     Attributes

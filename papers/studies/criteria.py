@@ -1,4 +1,4 @@
-"""Criteria: what a value must be for a figure or a sentence of a paper to be met.
+"""Criteria by which a value confirms a figure or a sentence of a paper.
 
 Each can be missed on both sides: its ranges are finite.
 """

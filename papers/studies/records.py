@@ -33,7 +33,7 @@ class ReportFileError(LatelyError, ValueError):
 
 @dataclass(frozen=True)
 class StudyEntry:
-    """A study and what it found."""
+    """A study and its findings."""
 
     name: str
     title: str
@@ -70,7 +70,7 @@ class Report:
 
     @property
     def missing(self) -> list[tuple[str, str]]:
-        """Names of studies, and what of them could not be measured."""
+        """Names of studies, each with a point that could not be measured."""
         return [(entry.name, text) for entry in self.entries for text in entry.outcome.missing]
 
     @property
@@ -110,7 +110,7 @@ class Report:
 
     @classmethod
     def from_dict(cls, values: Any) -> Self:
-        """Return the report that `to_dict` told of.
+        """Return the report from the result of `to_dict`.
 
         Raises
         ------

@@ -30,7 +30,7 @@ class Reproduction:
     Attributes
     ----------
     report : Report
-        Of the studies all of whose points have a result.
+        Report on the studies all of whose points have a result.
     failures : list of str
         One line for each point that could not be measured.
     measured, found : int

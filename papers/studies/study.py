@@ -27,10 +27,10 @@ def chosen(results: Results, **values: Any) -> Results:
 class Finding:
     """One figure of a paper beside ours.
 
-    `what` is the subject, as "k = 4, l = 3: false-positive rate"; `paper` the figure as printed,
-    or a sentence, or ""; `low` and `high` are the ends of the 95 % confidence interval, None for a
-    computed value; `note` is a sentence that says why a figure is not met. `within` are the
-    thresholds of a sentence, None for a printed figure.
+    `what` is the subject, as "k = 4, l = 3: false-positive rate"; `paper` is the printed figure, a
+    sentence, or "". `low` and `high` are the ends of the 95 % confidence interval, None for a
+    computed value. `note` is a sentence that explains a deviation. `within` are the thresholds of
+    a sentence, None for a printed figure.
     """
 
     what: str

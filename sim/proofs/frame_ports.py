@@ -1,6 +1,6 @@
-"""What is proven of frames: the rules of the streams that they come and leave on.
+"""Proofs of frames: their input and output streams follow the rules.
 
-That no output depends on an input in the same clock is found in the netlist by a test.
+A test of the netlist shows that no output depends on an input in the same cycle.
 """
 
 from functools import partial
