@@ -146,8 +146,8 @@ def measure_rate(point: Point) -> Result:
         each stop (`TimedStream.stops`), or empty. "samples": spans passed, false
         positives, and expected rate, from the bits that are set, at a moment
         in each of as many equal parts of the stream, at random, so that no
-        phase of a generation counts more than another. "missed" counts
-        false negatives, "asked" counts queries, both for keys of the span.
+        phase of a generation counts more than another. ``missed`` is the number of
+        false negatives, ``asked`` that of queries, both for keys of the span.
     """
     stream = TimedStream(point, point["k"], point["l"], point["seed"])
     rng = np.random.default_rng([point["seed"], 1])

@@ -12,7 +12,7 @@ from .packet_layers import Reach, Version, find_layer4
 
 
 class Field(IntFlag):
-    """Fields that count in addition to layer 3, and fields that do not count."""
+    """Fields compared in addition to layer 3, and fields excluded from the comparison."""
 
     NONE = 0
     TOS = 1
@@ -181,7 +181,7 @@ class Comparison:
 
 
 def hide(layer3: bytearray, version: Version, fields: Field) -> None:
-    """Zero the bytes of an IP packet that do not count."""
+    """Zero the bytes of an IP packet that are excluded from the comparison."""
     if version == Version.IP4:
         layer3[IP4_CHECKSUM : IP4_CHECKSUM + 2] = bytes(2)
     if not fields & Field.TTL:
@@ -206,7 +206,7 @@ def hide(layer3: bytearray, version: Version, fields: Field) -> None:
 
 
 def radiotap(frame: bytes, link: int, fields: Field) -> int:
-    """Return the bytes of a radiotap header that does not count, 0 if there is none."""
+    """Return the length in bytes of a radiotap header to skip; 0 if there is none."""
     if link != RADIOTAP or not fields & Field.NO_RADIOTAP or len(frame) < 4:
         return 0
     size = frame[2] | frame[3] << 8

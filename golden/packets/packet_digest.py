@@ -115,7 +115,7 @@ def message(
     place : Layers
     what : Comparison
     link : int
-        Type of the link; only that of radiotap counts.
+        Type of the link; only radiotap changes the message.
     """
     fields = what.fields
     version = Version.OTHER if fields & Field.FRAME else place.version

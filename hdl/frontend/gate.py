@@ -29,7 +29,7 @@ class Serializer(wiring.Component):
     Members
     -------
     arrive : In(1)
-        The gate closes. If high in two consecutive cycles, the operation before the second counts.
+        The gate closes. If high in two consecutive cycles, the second one determines the operation.
     accepted, operation : In
         With `arrive`: whether an operation entered last, and which.
     one_at_a_time : In(1)

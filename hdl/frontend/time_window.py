@@ -343,12 +343,7 @@ def _report(m, window):
 
 
 def time_window(profile):
-    """Return the time window of a ring unit.
-
-    Parameters
-    ----------
-    profile : RingProfile
-    """
+    """Return the `TimeWindow` for the specification and options of a `RingProfile`."""
     options = profile.options
     return TimeWindow(
         RotationPolicy.of(profile.spec),

@@ -13,12 +13,17 @@ TABLE_BITS = (4, 5)
 
 
 def table_places(table_bits):
-    """Return where each table's bits of a word begin and end.
+    """Return the lowest bit of each table's part of a word, and the bit after its highest.
+
+    Parameters
+    ----------
+    table_bits : int
+        4 or 5.
 
     Raises
     ------
     ValueError
-        If the tables are not supported.
+        If `table_bits` is not supported.
     """
     if table_bits not in TABLE_BITS:
         raise ValueError(f"Table bits must be 4 or 5, not {table_bits!r}")

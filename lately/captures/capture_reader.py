@@ -113,7 +113,7 @@ class Packets:
         return np.full(len(self), self.file) if self.files_of is None else self.files_of
 
     def part(self, which: slice) -> "Packets":
-        """Return a part of the packets, in the same buffer."""
+        """Return the packets of a slice, which share the buffer."""
         files = None if self.files_of is None else self.files_of[which]
         table = np.ascontiguousarray(self.table[:, which])
         return replace(self, table=table, files_of=files)

@@ -99,7 +99,7 @@ def _rate_message(requirement: Requirement, lowest: float | None) -> str:
 
 
 def cheapest(requirement: Requirement, count: int = 1, *, fitting: bool = True) -> list[Found]:
-    """Return the cheapest filters of each family."""
+    """Return at most `count` filters of each family, cheapest first."""
     every = (kept(family, requirement, fitting=fitting) for family in requirement.able)
     return [one for found in every for one in islice(found, count)]
 

@@ -67,7 +67,7 @@ class Stamped(PlannerFamily, ABC):
 
     @abstractmethod
     def result_bits(self, spec: Any) -> tuple[int, ...]:
-        """Return the widths of a verdict of `spec`, and of the time with it."""
+        """Return the width of a verdict of `spec`, then that of its time if it has one."""
 
     @abstractmethod
     def own_features(self, spec: Any) -> dict[str, int]:

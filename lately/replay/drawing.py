@@ -34,7 +34,7 @@ class Series:
     def estimated(
         cls, label: str, x: Sequence[float], values: Iterable[Estimate], *, marks: bool = False
     ) -> Self:
-        """Return the series of values with intervals."""
+        """Return the series of the estimates `values` at `x`, with error bars."""
         mean, low, high = (list(column) for column in zip(*values, strict=True))
         return cls(label, x, mean, low, high, marks)
 

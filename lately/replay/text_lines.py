@@ -27,8 +27,8 @@ def open_text(stream: StreamFile) -> tuple[io.TextIOWrapper, Iterator[str]]:
     Raises
     ------
     TraceError
-        If the file is no text, in a compression that is not supported or,
-        while lines are read, damaged.
+        If the file is not text, has an unsupported compression, or is found
+        to be damaged while lines are read.
     """
     name, compression = stream.name, stream.compression
     if not stream.readable:

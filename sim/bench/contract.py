@@ -49,7 +49,7 @@ def apart(bench: UnitUnderTest) -> list[int]:
 
 
 def sharing(bench: UnitUnderTest) -> tuple[int, int]:
-    """Return two keys that share the maximum number of cells, including the first part's."""
+    """Return two keys that share the maximum number of cells, the first cells of each."""
     keys, cells = pool(bench)
     # Dictionary entries that share all cells have the same digest.
     most = len(cells) - ("dictionary" in bench.settings.traits)

@@ -27,15 +27,15 @@ from .harness import Harness, Rules
 
 
 class AnyHash(wiring.Component):
-    """Any hash: one key has constant addresses, all others have new ones in every cycle.
+    """Any hash: one tracked key has constant addresses, all others have new ones in every cycle.
 
     Members
     -------
     key : In(key_bits)
-        0 is the one key.
+        0 is the tracked key.
     addresses : Out(Addresses)
     own : Out(Addresses)
-        Addresses of the one key.
+        Addresses of the tracked key.
     """
 
     latency = CONTROL_LAG + 1
@@ -123,11 +123,11 @@ class TrackingCore(FilterCore):
         )
 
     def holds(self, segment):
-        """Return whether a segment holds the one key."""
+        """Return whether a segment contains the tracked key."""
         return Cat(memory.found for memory in self.store.memories[segment]).all()
 
     def reads(self, segment):
-        """Return whether a segment is read for the one key."""
+        """Return whether a segment is read for the tracked key."""
         return Cat(memory.address == memory.cell for memory in self.store.memories[segment]).all()
 
     @property
@@ -159,7 +159,7 @@ class TrackingCore(FilterCore):
         return m
 
     def cell(self, m, segment, part):
-        """Return the address of the one key in a memory."""
+        """Return the address of the tracked key in a memory."""
         return self.hashes[0].own[segment % self._spec.hash_functions][part]
 
 

@@ -27,7 +27,7 @@ class AnyKeyedHash(AnyHash):
     Members
     -------
     key : In(key_bits)
-        0 is the one key.
+        0 is the tracked key.
     secret : In(128)
     """
 

@@ -20,7 +20,7 @@ OPERATIONS = 3
 
 
 class Filled(UndefinedCells):
-    """Memory with arbitrary initial words, which `first` contains."""
+    """Memory with arbitrary initial contents: the signals `first`, one for each word."""
 
     def __init__(self, *, depth, width):
         super().__init__(depth=depth, width=width)
