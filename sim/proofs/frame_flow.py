@@ -84,7 +84,7 @@ class Paced(wiring.Component):
 
 
 class FollowedFrame:
-    """Any one frame: its fate, and whether it leaves as it came."""
+    """Any one frame: whether it is kept and forwarded, and whether it leaves unchanged."""
 
     def __init__(self, m, harness, name):
         part, intake = harness.part_, harness.intake
@@ -127,9 +127,9 @@ class FollowedFrame:
 
 
 class FrameFlow(Harness):
-    """A deduplicator, whatever its digest and its filter say and when, and its streams do.
+    """A deduplicator with any digest, filter, source and receiver, and any delays of these.
 
-    The bytes of each transfer say which one of which frame it is.
+    The bytes of each transfer identify it and its frame.
     """
 
     def __init__(self, *, deduplicator=Deduplicator, when_full="wait", goal=None):

@@ -37,11 +37,11 @@ _FRAMES, _LONGEST = 4, 16
 _STORE_BEATS, _LONGEST_BEATS = 8, 2
 _LEAST_RUN = PREAMBLE_BYTES + 1 + SHORTEST_FRAME + CHECK_BYTES
 _QUIET = 3
-"""Clocks after the last byte of a line in which the end of its frame has left the receiver."""
+"""Cycles after the last byte on the line, within which the end of its frame leaves the receiver."""
 
 
 class Arbitrary(wiring.Component):
-    """Any component with some ports: what leaves it is anything, in any clock."""
+    """Any component with given ports: its outputs are arbitrary in every cycle."""
 
     def elaborate(self, platform):
         m = Module()
@@ -96,7 +96,7 @@ class FramePorts(Harness):
 
 
 def kept_after_waiting(m, o):
-    """Return whether something is taken of a stream that was not taken at once."""
+    """Return whether a transfer takes place that was not accepted in its first cycle."""
     waited = Signal(name="waited")
     m.d.sync += waited.eq(o.valid & ~o.ready)
     return waited & o.valid & o.ready
@@ -108,7 +108,7 @@ def full_but_last(beats):
 
 
 class WidenedFrames(Harness):
-    """What makes beats of transfers, whoever gives and takes."""
+    """A widener, which makes beats of transfers, with any source and any receiver."""
 
     def __init__(self, *, width, widener=FrameWidener, goal=None):
         self._widener = widener(width)
@@ -136,9 +136,9 @@ class WidenedFrames(Harness):
 
 
 class IntakeRules(Harness):
-    """What decides which frames are kept, whoever gives them, and whatever room there is.
+    """The intake, which decides which frames are kept, with any source and any free space.
 
-    Beats come as `WidenedFrames` requires.
+    Its beats satisfy the requirements of `WidenedFrames`.
     """
 
     def __init__(self, *, intake=FrameIntake, when_full="wait", ready=True, goal=None):
@@ -192,7 +192,7 @@ class IntakeRules(Harness):
 
 
 class NarrowedFrames(Harness):
-    """What makes transfers of beats that stay until they are taken, whoever takes them."""
+    """A narrower, which makes transfers of beats, with any receiver; beats wait until accepted."""
 
     def __init__(self, *, width, narrower=FrameNarrower, goal=None):
         self._narrower = narrower(width)
@@ -229,7 +229,7 @@ class NarrowedFrames(Harness):
 
 
 class ReceivedFrames(Harness):
-    """A receiver at any line."""
+    """A GMII receiver on any line."""
 
     def __init__(self, *, receiver=GmiiReceiver, goal=None):
         self._receiver = receiver()
@@ -263,7 +263,7 @@ class ReceivedFrames(Harness):
 
 
 class SentFrames(Harness):
-    """A transmitter, whoever gives it frames."""
+    """A GMII transmitter with any source of frames."""
 
     def __init__(self, *, transmitter=GmiiTransmitter, goal=None):
         self._transmitter = transmitter()
@@ -297,7 +297,7 @@ class SentFrames(Harness):
 
 
 class CrossedFrames(Harness):
-    """What takes frames to another clock, which is the same here, whoever gives and takes."""
+    """A crossing to another clock, here the same one, with any source and any receiver."""
 
     def __init__(self, *, crossing=FrameCrossing, goal=None):
         self._crossing = crossing(domain=RECEIVING, depth=4)
@@ -413,4 +413,4 @@ PROOFS = (
         goals={"a byte leaves after it waited": 20},
     ),
 )
-"""What is proven of frames."""
+"""Proofs of streams of frames."""
