@@ -332,8 +332,6 @@ PROOFS = (
             (8, "drop", True),
             (64, "wait", True),
             (128, "wait", True),
-            (256, "drop", True),
-            (512, "drop", False),
         )
     ),
     *(
