@@ -83,7 +83,7 @@ def layout(name: str, summaries: Iterable[Summary], **values: Any) -> str:
     )
 
 
-STAR = f"{MARK} A figure from an earlier state of the unit, which was not placed again.\n"
+STAR = f"{MARK} A figure from an earlier version of the unit; the present version was not placed.\n"
 
 
 def caveats(summaries: Iterable[Summary]) -> str:
