@@ -1,7 +1,7 @@
 """Pictures of docs/gallery.md: a few events through the filter of each example."""
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -14,6 +14,9 @@ from lately.replay.plots import COLOURS, blank_figure, style
 from .blocks import DOCS, IMAGES, ROOT, Page
 
 EXAMPLES = ROOT / "examples"
+
+Rows = Mapping[str, Sequence[float]]
+"""Times of the events of each row of a picture, by its label."""
 
 
 def example(name: str) -> Any:
@@ -32,8 +35,7 @@ class Story:
 
     Attributes
     ----------
-    rows : dict
-        Times of the events of each row, by its label.
+    rows : Rows
     decide : callable
         Returns whether an event passes, from the number of its row and its time, in order of time.
     band : tuple of float
@@ -46,7 +48,7 @@ class Story:
         Words for events that pass and for others.
     """
 
-    rows: dict[str, list[float]]
+    rows: Rows
     decide: Callable[[int, float], bool]
     band: tuple[float, float]
     refreshed: bool
@@ -63,7 +65,7 @@ def mirror_port() -> Story:
     """Frames that enter a switch and leave it 2 ms later; one is sent again after 25 ms."""
     module = example("mirror_port")
     port, frames = module.MirrorPort(), [frame for frame, _ in module.generated(3)]
-    rows = {"frame A": [0, 2, 25, 27], "frame B": [1, 3], "frame C": [8, 10.5]}
+    rows: Rows = {"frame A": [0, 2, 25, 27], "frame B": [1, 3], "frame C": [8, 10.5]}
     return Story(rows, lambda row, at: port.forwards(frames[row], int(at * 1e6)),
                  (0, 10), True, "ms")  # fmt: skip
 
@@ -71,7 +73,7 @@ def mirror_port() -> Story:
 def log_stream() -> Story:
     """Messages of a log; one is repeated for half an hour."""
     log = example("log_stream").Log()
-    rows = {
+    rows: Rows = {
         "disk full": [0, 2, 4, 6, 8, 12, 14, 16, 18, 20, 22, 24, 26],
         "link down": [3, 4],
         "job done": [1, 15],
@@ -85,7 +87,12 @@ def syn_check() -> Story:
     """SYNs of clients and of attackers."""
     module = example("syn_check")
     check = module.SynCheck()
-    rows = {"client": [0.2, 1.2], "random": [0.7], "too early": [0.3, 0.6, 1], "too late": [0.5, 4]}
+    rows: Rows = {
+        "client": [0.2, 1.2],
+        "random": [0.7],
+        "too early": [0.3, 0.6, 1],
+        "too late": [0.5, 4],
+    }
 
     def decide(row: int, at: float) -> bool:
         (passed,) = check.passes(np.array([[row, 1]], np.uint64), np.array([round(at * 1000)]))
@@ -99,11 +106,11 @@ def early_data() -> Story:
     """ClientHellos and their replays, at a server that starts at 0 s."""
     module = example("early_data")
     register = module.EarlyDataRegister(module.FilterSpec.from_toml(module.SPEC), started=0)
-    rows = {"hello A": [12, 14, 19, 21], "hello B": [4, 6], "hello C": [16, 25]}
+    rows: Rows = {"hello A": [12, 14, 19, 21], "hello B": [4, 6], "hello C": [16, 25]}
 
     def decide(row: int, at: float) -> bool:
         expected = list(rows.values())[row][0] + 4
-        return register.accept(bytes([row]) * 32, expected * 1000, round(at * 1000))
+        return bool(register.accept(bytes([row]) * 32, expected * 1000, round(at * 1000)))
 
     return Story(rows, decide, (0, 10), False, "s", ("accepted", "rejected"))
 
