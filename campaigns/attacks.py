@@ -52,7 +52,7 @@ DICTIONARIES = ("1000", "ring-1000")
 """Dictionaries that are overfilled."""
 
 STRANGERS = 300
-"""Keys that never came, each of which is to be reported."""
+"""Keys that were never inserted, each of which must be reported."""
 
 WIDE = 104
 """Width of keys that fold to fewer bits: the key of a TCP flow."""

@@ -51,7 +51,7 @@ TARGET = 95.0
 """Share of the reachable lines and toggles of every unit that must be reached, in percent."""
 
 KINDS = ("lines", "toggles")
-"""What the simulator counts."""
+"""Kinds of points that the simulator counts."""
 
 
 @dataclass

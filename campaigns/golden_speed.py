@@ -88,7 +88,7 @@ FORMS: dict[str, Callable[[NDArray[np.uint64]], Any]] = {
     "Arrow strings": _arrow,
     "bytes": lambda some: [key.to_bytes(8, "little") for key in some.tolist()],
 }
-"""From an array of keys, shape (n,), to what the filter takes; not timed."""
+"""Converts an array of keys, shape (n,), to the argument of the filter; not timed."""
 
 
 @dataclass(frozen=True)

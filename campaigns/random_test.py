@@ -137,7 +137,7 @@ class RandomTest:
     """What memory has, of which each is compared."""
 
     COUNTS: ClassVar[tuple[str, ...]] = ("hits", "insertions")
-    """What the model counts, of which figures have the sum over all resets."""
+    """Counters of the model; figures have their sums over all resets."""
 
     def __init__(self, unit: Any, spec: Any, seed: int, ticks: str | None = None) -> None:
         self._unit = unit

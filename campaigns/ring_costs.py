@@ -16,7 +16,7 @@ RING = PLANNER_FAMILIES["apbf"]
 # Fewest bits of a part of a segment.
 PART_BITS = 256
 
-# What each family of devices is counted on, the most block RAMs, and how many units.
+# For each family: the device for the counts, the maximum block RAMs, and the number of units.
 SAMPLES = {
     "ice40": ("ice40-hx8k", 40, 60),
     "gowin": ("gowin-gw2ar-18c", 56, 60),

@@ -47,7 +47,7 @@ FEWEST = 50
 """Upsets of a register that are enough for a share."""
 
 INSERTING = 0.8
-"""About the share of the operations that insert, but for filters with a clock of ticks."""
+"""About the share of the operations that insert, except in filters with ticks."""
 
 BURSTS = 8
 """Bursts of a sequence for a filter with a clock of ticks, each with a share of insertions."""
@@ -61,13 +61,13 @@ OUTCOMES: Mapping[str, str] = {
     "false negative": "the unit misses a key of the window",
     "lost result": "results stop, or a result is missing or doubled",
 }
-"""Outcomes of upsets, from the least to the worst, which counts, and what they mean."""
+"""Outcomes of upsets with their meanings, in order; the worst one counts."""
 
 MISSED = [*OUTCOMES].index("false negative")
 LOST = [*OUTCOMES].index("lost result")
 
 END = 8
-"""Beats at the end of a run by which a lost result is told from a wrong tag."""
+"""Beats at the end of a run that distinguish a lost result from a wrong tag."""
 
 
 def judge(
@@ -103,7 +103,7 @@ def judge(
     missed = promised[slots] & (found.seen < 2)
     gained = asks[slots] & (due.seen == 1) & (found.seen == 2)
     wrong = misplaced | (due.seen == 2) & (found.seen < 2)
-    # Where a key is reported by mistake, nothing can be said of its age.
+    # If a key is reported by mistake, its age is undefined.
     wrong |= ~asks[slots] & (found.seen != due.seen)
     wrong |= (found.status != due.status) | (found.time != due.time)
     tells = asks[slots] & ~gained & ((due.seen == 2) | (due.oldest > 0))
@@ -332,7 +332,7 @@ class _Tally:
         for kind in self._kinds:
             require(kind in held, "kind", f"must be one the unit has, {' or '.join(held)}", kind)
         self._mismatches = 0
-        # Of each element and outcome: silent, reported, and of both those that last.
+        # For each element and outcome: silent, reported, and the lasting ones of both.
         self._counts = np.zeros((len(self._elements), len(OUTCOMES), 3), np.int64)
 
     @property

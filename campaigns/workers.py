@@ -65,7 +65,7 @@ class MismatchError(LatelyError):
 
 
 Settle = Callable[[Call, "Any | LatelyError"], None]
-"""Takes a call and what came of it: its result, as JSON gives it back, or why there is none."""
+"""Takes a call and its outcome: the result as parsed from JSON, or the reason why there is none."""
 
 
 def run(
@@ -342,7 +342,7 @@ def _start(jobs: int) -> LocalCluster:
         scheduler_kwargs={
             "allowed_failures": DEATHS - 1,
             "dashboard": False,
-            # It serves its state all the same; never at a port that another one has.
+            # It still serves its state, never at a port in use.
             "dashboard_address": "127.0.0.1:0",
         },
     )

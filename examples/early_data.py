@@ -60,7 +60,7 @@ class EarlyDataRegister:
         if abs(now - expected) > CLOCK_ERROR:
             return False
         if now < self._started + 2 * CLOCK_ERROR:
-            # What was taken before the start is not remembered.
+            # Requests accepted before the start are not remembered.
             return False
         key = int.from_bytes(binder[: self._bytes], "little")
         return not self._filter.check_and_insert(key, now // TICK)

@@ -474,7 +474,9 @@ def golden_operands(
     Parameters
     ----------
     information : Information
-        Description of the board. times : ndarray of int, shape (n,) Ticks, as in results.
+        Description of the board.
+    times : ndarray of int, shape (n,)
+        Ticks, as in results.
     windows : int, or array of int, shape (n,); or None
         As for `Board.perform`.
     """

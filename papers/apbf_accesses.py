@@ -24,7 +24,7 @@ GENERATION = 500
 """Insertions between two shifts in the filters of Table 2."""
 
 PROBES = {1: 50_000, 2: 50_000, 3: 200_000, 4: 500_000, 5: 1_000_000}
-"""Fresh keys that are asked for, by the exponent of the rate: some are reported."""
+"""Number of queried fresh keys, by the exponent of the rate: some are reported."""
 
 CASES = {"window": "window", "fp": "false positive", "false": "false"}
 """Kinds of query by the columns of the tables, as `analysis.apbf_accesses` names them."""

@@ -147,7 +147,7 @@ def _swings(runs: Results) -> list[float]:
 def _series(aim: int, rates: list[list[float]]) -> list[Series]:
     k, l = FILTERS[aim]
     columns = zip(range(STEP, INSERTIONS + 1, STEP), zip(*rates, strict=True), strict=True)
-    # Of the first insertions nothing can be drawn on a logarithmic axis.
+    # A logarithmic axis cannot show the first insertions.
     drawn = [(count, rate) for count, rate in columns if min(rate) > 10.0 ** -(aim + 3)]
     means = [student(rate)[0] for _, rate in drawn]
     return [Series(f"k = {k}, l = {l}", [count for count, _ in drawn], means)]

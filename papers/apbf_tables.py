@@ -32,7 +32,7 @@ READINGS = {
 
 
 COPIES = {(copy["table"], copy["column"]): copy["reason"] for copy in PAPER.data["copies"]}
-"""What is not computed for a table but taken from elsewhere: by table and column."""
+"""Values of a table that are taken from elsewhere, not computed: by table and column."""
 
 
 def measure_table_1(point: Point) -> Result:

@@ -88,7 +88,7 @@ ESTIMATED = ("uniform", "flights", "products")
 """Streams on which the last insertion is estimated."""
 
 ERRORS = (0, 10, 100, 1000, 10_000)
-"""Insertions of error, of which the shares are told."""
+"""Errors of insertions, whose shares are reported."""
 
 
 def points_age(quick: bool) -> list[Point]:

@@ -24,7 +24,7 @@ BEST = 0
 """Hash functions of `timing` that are best for the different keys in a window of the stream."""
 
 _FRESH = 1 << 40
-# The dictionary is asked for more keys, as it seldom errs.
+# The dictionary gets more queries, because it seldom errs.
 _PATIENCE = 10
 
 Filter = CuckooDictionary | TimingBloomFilter

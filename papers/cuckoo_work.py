@@ -98,7 +98,7 @@ KINDS = {
     "alive": "a query for a key of the window",
     "other": "a query for another key",
 }
-"""What is counted, for a reader."""
+"""Description of each counter."""
 
 
 def conclude(results: Results) -> Conclusion:

@@ -74,7 +74,7 @@ def _holds(results: Results, name: str, metric: str) -> bool:
         return fresh[0] < blocked < fresh[1]
     if metric == LIVE:
         return median(results, name, "live") > 0.01
-    # Of the keys older than the guard epoch, no more than of those never inserted.
+    # Keys older than the guard epoch are reported no more often than keys never inserted.
     beyond = median(results, name, "beyond")
     return beyond < 1.5 * fresh[0] + 20 / QUERIES
 

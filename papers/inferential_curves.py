@@ -106,7 +106,7 @@ def _reductions(curves: list[Curve]) -> list[Finding]:
     drawn_streams = _shares(_synthetic(curves))
     findings = [
         _largest("drawn streams", drawn_streams, paper="up to 70"),
-        # With 8 bits per item and more we find the paper's figure, but that was seen afterwards.
+        # With 8 bits per item and more we find the paper's figure, but we saw this afterwards.
         _largest("drawn streams, 8 bits per item and more", _shares(_synthetic(curves), least=8)),
         _largest("real streams", _shares([c for c in curves if c.experiment.stream in REAL])),
     ]

@@ -28,7 +28,7 @@ SOURCES = {
     "as CSV with the columns timestamp, empty, and key",
     "web": "apache_logs of elastic/examples (Apache-2.0), as it is, with gzip",
 }
-"""Where the files are to be had."""
+"""Sources of the files."""
 
 _ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = [_ROOT / "examples", _ROOT.parent / "shared" / "data"]

@@ -25,7 +25,7 @@ from .time_limited_runs import (
 )
 
 RATES = tuple(COMBINATIONS)
-"""Those of Table 2; which of them the figures show is lost from the text that is at hand."""
+"""The rates of Table 2; the available text does not state which of them the figures show."""
 
 _ENOUGH = 40
 """False positives at an instant that are expected where their number is the rate."""

@@ -16,7 +16,7 @@ PAPER = Paper("time_limited")
 COMBINATIONS: dict[float, list[list[int]]] = {
     float(error): pairs for error, pairs in PAPER.data["combinations"].items()
 }
-"""k and l for each error rate: those of Table 2 of the APBF paper."""
+"""k and l for each error rate: the values of Table 2 of the APBF paper."""
 
 SPAN = 600_000
 """Ten minutes, in milliseconds."""

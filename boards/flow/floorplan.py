@@ -91,7 +91,7 @@ SITES: Mapping[str, Sites] = {
 WEIGHT = ("--placer-heap-timingweight", "45")
 """Option of nextpnr for netlists with placed block RAMs.
 
-Of 20, 30 and 45, only 45 let five seeds of each of four one-lane units reach the vendor's
+Among 20, 30 and 45, only 45 let five seeds of each of four one-lane units reach the vendor's
 limit. A netlist of four lanes, with one seed: 193 MHz with 20, 227 with 60, 201 with 200. Another:
 241 with 45, 208 with 80.
 """

@@ -9,7 +9,7 @@ from ...hdl.memory.map import BLOCK_KINDS
 from .devices import TABLES
 
 SELECTION_COST = 0.5
-"""Cost of each further block that a port selects a bit from, and that a word selects."""
+"""Cost of each further block from which a port selects a bit, and which a word selects."""
 
 EMULATION_COST, NEW_COST = 6, 11
 """Cost of a port that must initially read 0, and return the old word during a write; or the new

@@ -42,9 +42,9 @@ class Limits:
 
     @classmethod
     def of(cls, *, after: bool, **values: list[Any]) -> Self:
-        """Return limits from `after` and the other `values` of `limits.toml`.
+        """Return limits from `limits.toml`: `after`, and `values` by the names of attributes.
 
-        Two divisors denote a range.
+        Two divisors are the start and end of a `range`.
         """
         fields: dict[str, Any] = {
             name: tuple(value) if name.endswith("mhz") or len(value) > 2 else range(*value)

@@ -31,7 +31,7 @@ WANTED = {744_048: "50 ms at 10 Gb/s, 5 ms at 100 Gb/s", 3_720_239: "25 ms at 10
 def _requirement(frames: int, chip: Device | None = None) -> Requirement:
     """Return the requirement of a span of 1,000 ticks with so many frames."""
     span = Span.of(Fraction(1), Fraction(1, 1000), when_full="shorten")
-    # Of all families, a GEBF has the fewest block RAMs.
+    # A GEBF has the fewest block RAMs of all families.
     return Requirement(
         window=frames, span=span, false_positive_rate=1e-4, device=chip, families=("gebf",)
     )

@@ -453,7 +453,7 @@ FEWEST = 50
 """Upsets of a register for which a share is shown."""
 
 MOST = 6
-"""Registers shown of each unit."""
+"""Registers listed for each unit."""
 
 
 def option(record: Record) -> str:

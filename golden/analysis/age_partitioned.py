@@ -13,7 +13,7 @@ PROFILES = ("exact", "linear")
 """Fill ratios of the first k slices that are known by name; see `apbf_fills`."""
 
 CASES = ("window", "false positive", "false")
-"""Kinds of query that `apbf_accesses` tells apart."""
+"""Kinds of query that `apbf_accesses` distinguishes."""
 
 
 def apbf_fills(k: int, l: int, *, profile: str = "exact") -> list[float]:

@@ -64,7 +64,7 @@ def message_bytes(key_bits: int) -> int:
 
 
 def message_words(key_bits: int) -> int:
-    """Words that are compressed for `key_bits`: the message's, the last with its length on top."""
+    """Return the words of a message of `key_bits`; the last one includes its length."""
     return message_bytes(key_bits) // 8 + 1
 
 

@@ -27,7 +27,7 @@ from .packet_layers import ETHERNET, Fault, Reach, Version, layers
 
 
 class Sent(NamedTuple):
-    """A frame that the deduplicator forwards."""
+    """A forwarded frame, and whether the deduplicator marked it as a duplicate."""
 
     frame: bytes
     marked: bool

@@ -33,7 +33,7 @@ POLYNOMIAL_WIDTH = 128
 """Bits of a beat of the hardware from which on the digest is a `polynomial_digest`."""
 
 OTHER_LANE = 0x243F6A8885A308D313198A2E03707344
-"""What the secret of the second lane has added, without carry: the first 128 bits of pi - 3."""
+"""Added without carry to the secret for the second lane: the first 128 bits of pi - 3."""
 
 LENGTH_BITS, VERSION_BITS, COUNT_BITS, TAG_BITS = 16, 2, 2, 12
 """Bits of the closing bytes, lowest first: length, half the version, number of tags, each tag."""

@@ -79,7 +79,7 @@ class Reach(IntEnum):
 
 
 ETHER_TYPES = {IP4: Version.IP4, IP6: Version.IP6}
-"""What the packets of an EtherType are in hardware, others being `Version.OTHER`."""
+"""Kinds of packets in hardware, by EtherType; all others are `Version.OTHER`."""
 
 NO_NEXT_HEADER = 59
 """Next header of IPv6 after which nothing follows."""

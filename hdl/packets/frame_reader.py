@@ -16,7 +16,7 @@ LEAST_SLOTS = 8
 """Minimum cycles for each frame of 64-bit beats: its beats of 60 bytes, or a digest."""
 
 BEATS = 32
-"""Beats that wait: those until a header is parsed, and those until the result is known."""
+"""Beats that wait: until a header is parsed, and until the result is known."""
 
 INNER_BEATS = {64: 128, 128: 128, 256: 64, 512: 64}
 """Beats that wait until an innermost layer 3 is found, by the width of a beat."""

@@ -29,7 +29,8 @@ from ..pipeline import registered
 from .header_parser import BEGIN_BITS, END_BITS, SHORTEST, TYPE_AT
 
 WINDOW = 16
-"""Bytes that a step sees: an EtherType or what is before its header, and 14 bytes of the header."""
+"""Bytes that a step sees: an EtherType or the bytes before its header, and 14 bytes of the
+header."""
 
 _HALF = 16
 

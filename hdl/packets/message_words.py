@@ -46,9 +46,9 @@ class MessageWord(data.StructLayout):
 
 
 class MessageWords(wiring.Component):
-    """Extracts the message of each frame word by word as the beats arrive; `inner` as the beats.
+    """Extracts the message of each frame word by word as the beats arrive.
 
-    The first two words of a message leave in consecutive cycles.
+    The first two words of a message leave in consecutive cycles. `inner` as for `MessageBeats`.
 
     Members
     -------

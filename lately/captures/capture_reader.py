@@ -30,7 +30,7 @@ _FILE_HEADER = 24
 _SECTION_LENGTH = 16
 # Rows of a table must not be a power of two apart, or they share few places of a cache.
 _PACKETS = (1 << 16) + 64
-# Bytes that can be captured of a packet, and those of USBPcap, EBHSCR and D-Bus.
+# Maximum captured bytes of a packet, and the maximum for USBPcap, EBHSCR and D-Bus.
 _MOST_CAPTURED = 1 << 18
 _MOST_OF_LINK = {249: 1 << 20, 279: 1 << 23, 231: 1 << 27}
 # Bytes of a block, and of a block around its packet, which include 128 KiB of options.
@@ -191,7 +191,8 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         self._section: _Section | None = None
         self._over = False
         self._passed = 0
-        # Places in the buffer: of the next record, of what is read, handed out, and handed next.
+        # Places in the buffer: of the next record, and the ends of the data read, returned, and
+        # returned next.
         self._at = self._end = self._done = self._next = 0
         self._table = np.empty((loops.ROWS, _PACKETS), np.int64)
         self._other = np.empty(0, np.uint8)

@@ -256,7 +256,7 @@ class _Course:
             number, repeat = number & ~_AGAIN, number // _AGAIN
             line = f"{self._written},{number},{which + 1},{int(again)},{repeat}\n"
             self._truth.write(line.encode())
-        # Numbers come in order but for the delay.
+        # Numbers are in order except for the delay.
         left = self._waiting[_NUMBER]
         self._seen = np.intersect1d(both, left)
 

@@ -40,7 +40,7 @@ def dedup_spec(span: int, window: int, fpr: float) -> tuple[FilterSpec, int]:
     """
     tick = default_tick(span)
     time = Span.of(Fraction(span, 10**9), Fraction(tick, 10**9))
-    # Of fewer, not every generation would have one.
+    # With fewer, some generations would have none.
     room = window if window < 1 else max(window, LEAST_WINDOW)
     asked = Requirement(
         window=room,

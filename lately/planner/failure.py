@@ -160,7 +160,7 @@ def _unplanned(requirement: Requirement) -> str:
 
 
 def largest_window(requirement: Requirement, digits: int = 2) -> int | None:
-    """Return the largest window, to `digits`, that meets the other requirements; or None."""
+    """Return the largest window, of `digits` digits, that meets the other requirements; or None."""
     first = 10 ** (digits - 1)
     windows = [*range(2, first), *(d * 10**e for e in range(10) for d in range(first, 10 * first))]
     windows = [window for window in windows if window < requirement.window]

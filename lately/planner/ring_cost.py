@@ -120,14 +120,14 @@ def _memory_features(shapes: Shapes, size: Ints, device: "Device") -> dict[str, 
     memories, segments = _memories(shapes), shapes.ring_segments + 1
     address = np.log2(part_bits(shapes, size))
     swept = np.minimum(np.log2(clear_width(shapes, size)), address)
-    # Of families whose memories yosys infers, costs are those of an ECP5, scaled.
+    # Families whose memories yosys infers have the scaled costs of an ECP5.
     block_bits = BLOCK_BITS if is_inferred(device.family) else device.bram_bits
     columns, rows = _columns_rows(shapes, size, block_bits)
     blocks = columns * rows
     # As in the pipeline, on every device.
     wide, deep = _columns_rows(shapes, size)
     selected = wide * deep
-    # Registers behind the clear; those ahead of it are shared.
+    # Registers behind the clear; registers before it are shared.
     registers = np.minimum(2, address_registers(memories * selected))
     functions = segments if shapes.partitioned else np.ones_like(segments)
     # Address bits that the parts of a segment share, and address bits of each part.

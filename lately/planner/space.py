@@ -143,7 +143,7 @@ def shapes(family: str, requirement: Requirement) -> Shapes:
         parts = [count for count in parts if count & (count - 1) == 0]
     grid = np.meshgrid(RUNS[family], GENERATIONS, parts, blocks, indexing="ij")
     run, generations, counts, block_bits = (axis.ravel().astype(np.int64) for axis in grid)
-    # Of the keys in a span, the last one may retire those that come before the others.
+    # The last key in a span may retire the earliest ones.
     window = requirement.window if requirement.span is None else max(1, requirement.window - 1)
     aged = aged_generations(run, requirement)
     found = Shapes(family, window, requirement.span, run, generations, counts, block_bits, aged)

@@ -211,7 +211,7 @@ class Dictionary(Stamped):
 
 
 class Timing(Stamped):
-    """Timing filters with all numbers of hashes."""
+    """Timing filters; the search includes all numbers of hashes."""
 
     @abstractmethod
     def keys(self, spec: Any, requirement: Requirement) -> tuple[int, int]:
@@ -332,7 +332,7 @@ class TimedTiming(Timing):
     answers = "age in ticks, any window"
 
     def specs(self, requirement: Requirement) -> Iterator[TimedTimingSpec]:
-        """Yield filters with the shortest stamps for which hardware meets its timing."""
+        """Yield filters with the shortest stamps with which hardware can be built."""
         span = requirement.span
         assert span is not None
         for parts in _parts(requirement.window, requirement):

@@ -62,7 +62,7 @@ PALETTE = (
     "#8a6d00",
     "#5d6b7c",
 )
-"""Colours of series that are told apart, in turn; others repeat them."""
+"""Colours of distinct series, in order; further series repeat them."""
 
 _MARKERS = "osD^vP"
 _METADATA = {

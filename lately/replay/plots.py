@@ -318,7 +318,7 @@ def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> list[Mar
     else:
         window = end = spec.guaranteed_window
         ends = [(f"window {window:,} ", window, "right", "green")]
-    # What a ring in time leaves of keys past its span depends on the stream.
+    # The traces of keys that a ring in time keeps past its span depend on the stream.
     if spec.slack and not (result.span and spec.kind == "ring"):
         end += spec.slack
         ends.append((" slack", end, "left", "orange"))

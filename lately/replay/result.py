@@ -26,7 +26,7 @@ class Checkpoint:
     operations: int
     repeats: int
     probes: int
-    """Fresh keys asked for here."""
+    """Queries of fresh keys here."""
     probe_hits: int
     """Those of them that were reported."""
     estimated_false_positive_rate: float
@@ -92,7 +92,7 @@ class Reported:
         return COMPARED.get(spec.kind, ("age",)) if spec.timed or spec.kind != "ring" else ()
 
     def note(self, results: Results) -> None:
-        """Take in the `results` of the golden model for some operations."""
+        """Add the `results` of the golden model for some operations to the counts."""
         if not len(results.seen):
             return
         self.statuses += np.bincount(results.status, minlength=len(self.statuses))

@@ -138,7 +138,7 @@ class TickCounter:
         """
         given = [*times]
         known = np.array([time is not None for time in given], np.bool_)
-        # Integers of Python, as times of any size can be asked for.
+        # Python integers, because a time may have any size.
         values = np.array([0 if time is None else time for time in given], object)
         self.missing += int(len(known) - known.sum())
         if self._first is None and known.any():

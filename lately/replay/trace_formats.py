@@ -32,7 +32,7 @@ _EXAMPLES = 5
 
 _LOG_LINE = re.compile(r'\S+ \S+ .+ \[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] "')
 
-# A whole line, and what the longer format has more. No escape can be read in two ways: the
+# A whole line, and the additional part of the longer format. No escape can be read in two ways: the
 # library's own patterns take time exponential in the escapes of a line that they refuse.
 _LOG_WORD = r"(?:[!\x23-\x5B\x5D-\x7E]|\\.)*"
 _LOG_TEXT = r'"(?:[ !\x23-\x5B\x5D-\x7E]|\\.)*"'

@@ -9,7 +9,7 @@ from .text_lines import open_text
 from .trace_formats import Record, Rejects, TraceError, columns_text, open_records
 
 FORMATS = ("auto", "log", "csv", "lines", "capture")
-"""Formats of a trace; "auto" tells them apart by its first lines."""
+"""Formats of a trace; "auto" selects one by the first lines."""
 
 _TOGETHER = 4096
 
@@ -42,7 +42,7 @@ class Trace(AbstractContextManager["Trace"]):
         self._stream = stream
         self.time: str | None = "time"
         if format == "capture" or (format == "auto" and is_capture(stream.head(4))):
-            # What it needs need not be installed for other traces.
+            # Its packages are not needed for other traces.
             from .capture_records import open_capture
 
             self.format = "capture"

@@ -117,7 +117,7 @@ class ForgetfulBloomFilter(BitArrays):
             if asked:
                 ages[part] = self._ask(positions)
             if not left:
-                # The query that belongs to this insertion has asked the segments as they were.
+                # The query of this insertion has already read the segments.
                 self._shift()
             self._write(positions)
             done = part.stop

@@ -24,7 +24,7 @@ all four are met within 1.1 %; neither paper's text at hand states it.
 """
 
 SLOT_OVERHEAD = 3
-"""Bits of a slot of the table besides the rest of the fingerprint."""
+"""Bits of a slot of the table in addition to the rest of the fingerprint."""
 
 
 class Swamp(Baseline):

@@ -387,7 +387,7 @@ class TimeLimitedAPBF(_SliceMemory):
         for i in range(first, len(self._slices)):
             fresh = times <= self._deadline(i)
             if not fresh.any():
-                # Those behind it are older.
+                # The segments behind it are older.
                 return
             match = self._slices[i].bits[self._positions(hashes, i)]
             match &= fresh

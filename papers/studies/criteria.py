@@ -26,7 +26,7 @@ class Verdict(StrEnum):
     NEAR = "near"
     """Not what the paper says, but beside it, as the criterion has it."""
     UNDECIDED = "undecided"
-    """What the paper says lies in the interval, and so does what would contradict it."""
+    """The interval contains the paper's value, and also values that would contradict it."""
     NOT_MET = "not met"
     """Another; the note says why."""
     COPIED = "copied"

@@ -19,7 +19,7 @@ PAGE = "reproduction.md"
 DATA = "reproduction.jsonl"
 """Name of the file that the page is written from."""
 IMAGES = Path("images", "reproduction")
-"""Where the files are below the folder that is asked for."""
+"""Places of the files below the requested folder."""
 
 NOTHING = "\N{EN DASH}"
 """Stands in a table where there is no value."""

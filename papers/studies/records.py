@@ -24,7 +24,7 @@ _DEFAULTS = _FINDING.keys() | {"marks", "x_log", "y_log", "missing", "quick"}
 
 
 COMPARED = (Verdict.MET, Verdict.NEAR, Verdict.UNDECIDED, Verdict.NOT_MET)
-"""Verdicts on what a paper says."""
+"""Verdicts on claims of a paper."""
 
 
 class ReportFileError(LatelyError, ValueError):

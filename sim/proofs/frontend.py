@@ -22,7 +22,7 @@ from .harness import Harness, Rules, elaborated
 
 
 class FrontEndHarness(Harness):
-    """The front end with any operations, any room, and varying generation lengths.
+    """The front end with any operations, any credits, and varying generation lengths.
 
     Parameters
     ----------

@@ -58,7 +58,7 @@ class Order:
     own : Signal
         Ordinal of the followed results.
     tags, verdicts, loads, results : Value
-        Number that entered, left the memories, and left the queue.
+        Number of tags and verdicts that entered, and results that left the memories and the queue.
     verdict, tag : Signal
         Last verdict and tag with this ordinal.
     came : Signal
