@@ -45,7 +45,7 @@ def compare_options(command: Command) -> Command:
     return together(
         click.option(
             "--fields", default="tos", show_default=True, metavar="NAMES",
-            help="Fields that count or do not: tos, ttl, vlan, layer2, frame, no-checksum, "
+            help="Fields to include or exclude: tos, ttl, vlan, layer2, frame, no-checksum, "
             "no-sequence, no-id, no-radiotap; or none.",
         ),
         click.option("--inner", is_flag=True, help="Compare the innermost packet of tunnels."),

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 @fpr_option("Maximum share of new packets that are dropped by mistake.", 1e-6)
 @compare_options
 @click.option(
-    "-i", "--interface", metavar="NAME", help="Read packets of a network interface; there is no IN."
+    "-i", "--interface", metavar="NAME", help="Read packets of a network interface instead of IN."
 )
 @count_option("--limit", None, "End the live capture after N packets.")
 @click.option("--duration", metavar="T", help="End the live capture after a time.")
@@ -60,8 +60,8 @@ if TYPE_CHECKING:
     metavar="T",
     help="Read all files side by side, in the order of their times; packets may be late by T.",
 )
-@folder_option("Write an output for each input, of the same name, and no OUT.")
-@click.option("--dry-run", is_flag=True, help="Write no capture, and report; there is no OUT.")
+@folder_option("Write one output per input, with the same name, to this folder instead of OUT.")
+@click.option("--dry-run", is_flag=True, help="Only report; write no capture (omit OUT).")
 @click.option(
     "--report",
     "page",
@@ -84,9 +84,7 @@ if TYPE_CHECKING:
     ["golden", "rtl"],
     "Run the golden model, or the compiled hardware and compare it with the model.",
 )
-@count_option(
-    "-j --jobs", 1, "Threads: with 2, the next packets are read and digested already.", most=2
-)
+@count_option("-j --jobs", 1, "Threads: with 2, one thread reads and digests ahead.", most=2)
 @click.option("--verify", is_flag=True, help="Compare with an exact oracle, whose memory grows.")
 @click.option("--watch", is_flag=True, help="Show rate, drops and fill while packets are read.")
 @json_option

@@ -55,7 +55,7 @@ def frame_bits_option(name: str, text: str) -> Callable[[Command], Command]:
     "--ram-output-register",
     "registered",
     is_flag=True,
-    help="Put a register behind the memories of a ring, with --memory portable. The latency stays.",
+    help="Add an output register to the memories of a ring (--memory portable); same latency.",
 )
 @click.option(
     "--no-initial-values",
@@ -63,7 +63,7 @@ def frame_bits_option(name: str, text: str) -> Callable[[Command], Command]:
     is_flag=True,
     flag_value=False,
     default=True,
-    help="Leave out first values of registers, for devices that have none: PolarFire, ASICs.",
+    help="Omit initial values of registers, for devices without them: PolarFire, ASICs.",
 )
 @protect_option
 @check_option
@@ -108,7 +108,7 @@ def frame_bits_option(name: str, text: str) -> Callable[[Command], Command]:
 @click.option(
     "--on-oversize",
     type=click.Choice(["drop", "pass"]),
-    help="Frames: frames above --max-frame are discarded, or leave unrecorded.  [default: drop]",
+    help="Frames: discard frames above --max-frame, or forward them unrecorded.  [default: drop]",
 )
 @click.option(
     "--no-tready",
@@ -124,9 +124,13 @@ def frame_bits_option(name: str, text: str) -> Callable[[Command], Command]:
     default=None,
     help="Frames: compare the innermost packet of tunnels, within the limits of hardware.",
 )
-@frame_bits_option("--user-bits", "TUSER of the input; all but the bad bit leave.  [default: 1]")
-@frame_bits_option("--id-bits", "TID, which leaves with its frame.  [default: 0]")
-@frame_bits_option("--dest-bits", "TDEST, which leaves with its frame.  [default: 0]")
+@frame_bits_option(
+    "--user-bits", "width of TUSER at the input; the output lacks the bad bit.  [default: 1]"
+)
+@frame_bits_option("--id-bits", "width of TID, which is forwarded with each frame.  [default: 0]")
+@frame_bits_option(
+    "--dest-bits", "width of TDEST, which is forwarded with each frame.  [default: 0]"
+)
 @frame_bits_option("--bad-bit", "position in TUSER of the bit for a bad frame.  [default: 0]")
 @frame_bits_option(
     "--mark-bit",
@@ -136,7 +140,7 @@ def frame_bits_option(name: str, text: str) -> Callable[[Command], Command]:
 @click.option(
     "--covered",
     is_flag=True,
-    help="For a window in time: with each result, of how many ticks every key is still reported.",
+    help="For a window in time: add to each result the number of ticks that are covered.",
 )
 @click.option(
     "--tool",

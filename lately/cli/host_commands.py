@@ -249,7 +249,7 @@ def clear(board: Opener) -> None:
 def load_table(board: Opener, *, file: str) -> None:
     """Load a table of thresholds into a filter with classes; it takes effect at once.
 
-    DecisionTable.save writes FILE. Until the first table after reset, every key is reported.
+    FILE is written by DecisionTable.save. Until the first table after reset, every key is reported.
 
     \b
     Examples:

@@ -93,7 +93,7 @@ def wrap_option(default: str | None, shown: str) -> Callable[[Command], Command]
     return click.option(
         "--wrap", type=click.Choice(WRAPS), default=default,
         help="Ports: AXI4-Stream; Avalon streams; valid and ready for each field; fixed latency "
-        "without ready; or a deduplicator of Ethernet frames, with streams of so many bits.  "
+        "without ready; or a deduplicator of Ethernet frames, with streams of 8 to 512 bits.  "
         f"[default: {shown}]",
     )  # fmt: skip
 
