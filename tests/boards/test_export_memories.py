@@ -10,6 +10,7 @@ from lately.boards.export.bundle import write
 from lately.boards.export.design import Design
 from lately.boards.export.memories import RAM_STYLES, with_wide_words
 from lately.boards.export.names import ExportError
+from lately.boards.flow.devices import device
 from lately.golden import any_preset
 from lately.golden.spec import GEBFSpec
 from lately.golden.spec.all_presets import ALL_PRESETS
@@ -18,30 +19,27 @@ from lately.sim.toolchain import run_yosys
 pytestmark = pytest.mark.rtl
 
 FLOWS = {
-    "xc7": "synth_xilinx -family xc7 -top seen -flatten",
-    "polarfire": "synth_microchip -family polarfire -top seen",
-    "cyclonev": "synth_intel_alm -family cyclonev -top seen",
-    "nexus": "synth_nexus -family lifcl -top seen",
-    "gatemate": "synth_gatemate -top seen",
+    "xc7a35t": "synth_xilinx -family xc7 -top seen -flatten",
+    "mpf100t": "synth_microchip -family polarfire -top seen",
+    "5ceba4": "synth_intel_alm -family cyclonev -top seen",
+    "lifcl-40": "synth_nexus -family lifcl -top seen",
+    "ccgm1a1": "synth_gatemate -top seen",
 }
-"""Scripts of yosys by family."""
-
-BLOCK = re.compile(r"(RAMB18E1|RAM1K20|MISTRAL_M10K|PDPSC16K|CC_BRAM_20K)\b")
-REGISTER = re.compile(r"(FD[RSPC]E|SLE|MISTRAL_FF|FD1P3[A-Z]+|CC_DFF)\b")
+"""Scripts of yosys by device."""
 
 COUNTS = {
-    # Block RAMs and flip-flops.
-    ("tiny", "gatemate"): (11, None),
-    ("small", "xc7"): (28, 1169),
-    ("small", "polarfire"): (28, 1267),
-    ("small", "cyclonev"): (28, 1437),
-    ("small", "nexus"): (28, None),
-    ("small", "gatemate"): (29, 1410),
-    ("timing-small", "xc7"): (4, 2545),
-    ("timing-small", "polarfire"): (4, 2618),
-    ("timing-small", "cyclonev"): (16, 3418),
-    ("dictionary-tiny", "xc7"): (3, 1544),
-    ("dictionary-tiny", "polarfire"): (3, 1849),
+    # Block RAMs, flip-flops, and LUTs where they are pinned.
+    ("tiny", "ccgm1a1"): (11, 801, 1041),
+    ("small", "xc7a35t"): (28, 1169, 1434),
+    ("small", "mpf100t"): (28, 1267),
+    ("small", "5ceba4"): (28, 1437),
+    ("small", "lifcl-40"): (28, None),
+    ("small", "ccgm1a1"): (29, 1410),
+    ("timing-small", "xc7a35t"): (4, 2545),
+    ("timing-small", "mpf100t"): (4, 2618),
+    ("timing-small", "5ceba4"): (16, 3418),
+    ("dictionary-tiny", "xc7a35t"): (3, 1544, 1019),
+    ("dictionary-tiny", "mpf100t"): (3, 1849, 1335),
 }
 
 
@@ -143,21 +141,23 @@ def test_words_of_other_memories_stay():
 
 
 @pytest.mark.parametrize(
-    ("preset", "family"),
+    ("preset", "name"),
     [pytest.param(*one, marks=[pytest.mark.slow] * (one[0] != "tiny")) for one in COUNTS],
 )
-def test_yosys_infers_block_rams(preset, family, tmp_path):
+def test_yosys_infers_block_rams(preset, name, tmp_path):
     """No memory is in flip-flops; PolarFire accepts no initial values."""
     made = design(preset, ram_style="block", initial_values=False)
     (tmp_path / "seen.v").write_text(made.verilog)
-    script = f"read_verilog seen.v; {FLOWS[family]}; tee -q -o stat.txt stat"
+    script = f"read_verilog seen.v; {FLOWS[name]}; flatten; tee -q -o stat.txt stat"
     run_yosys("-q", "-p", script, directory=tmp_path)
-    lines = (tmp_path / "stat.txt").read_text()
-    whole = lines[lines.rfind("=== design hierarchy") :] if "design hierarchy" in lines else lines
-    counts = [(int(n), cell) for n, cell in re.findall(r"^ +(\d+) +(\S+)$", whole, re.M)]
-    blocks = sum(n for n, cell in counts if BLOCK.match(cell))
-    registers = sum(n for n, cell in counts if REGISTER.match(cell))
-    expected, most = COUNTS[preset, family]
-    assert blocks == expected
-    if most is not None:
-        assert registers == pytest.approx(most, rel=0.03)
+    cells = re.findall(r"^ +(\d+) +(\S+)$", (tmp_path / "stat.txt").read_text(), re.M)
+    bram, ff, lut = (
+        sum(int(number) * device(name).count(kind, cell) for number, cell in cells)
+        for kind in ("bram", "ff", "lut")
+    )
+    print(preset, name, bram, ff, lut)
+    assert bram == COUNTS[preset, name][0]
+    pinned = zip((ff, lut), COUNTS[preset, name][1:], strict=False)
+    assert [
+        found for found, most in pinned if most and found != pytest.approx(most, rel=0.03)
+    ] == []

@@ -185,6 +185,31 @@ def test_all_ports_but_the_clock_are_virtual_pins(tmp_path):
     assert pins == {port.name for port in design.ports} - {design.component.CLOCK}
 
 
+CONSTRAINT = """
+proc get_ports {name} { if {$name ni {%s}} {error "no port $name"}; return $name }
+proc create_clock {args} {puts $args}
+source %s
+"""
+
+
+@pytest.mark.parametrize("file", ["seen.sdc", "seen_vivado.xdc"])
+def test_constraint_is_for_a_unit_that_is_the_top(file, tmp_path):
+    """In a design around the unit there is no such port, and no description reads the file."""
+    design = Design(spec=any_preset("tiny"), name="seen", tools=["vivado", "quartus"])
+    found = descriptions(design)
+    (tmp_path / file).write_text(found[file])
+    clock = design.component.CLOCK
+
+    def read(*ports):
+        text = CONSTRAINT % (" ".join(ports), tmp_path / file)
+        return subprocess.run(["tclsh"], input=text, capture_output=True, text=True, check=False)
+
+    alone = read(*(port.name for port in design.ports))
+    assert (alone.stdout, alone.stderr) == (f"-name seen_{clock} -period 10.000 {clock}\n", "")
+    assert read("board_clk", "led").stderr.startswith(f"no port {clock}\n")
+    assert not [name for name in ("seen.core", "seen_hw.tcl") if re.search("sdc|xdc", found[name])]
+
+
 def packaged(folder, wrap="axis", bus="axi4-lite", preset="siphash-tiny"):
     """Return a design with a bus, and the elements of its component.xml by their names."""
     design = Design(spec=any_preset(preset), name="seen", wrap=wrap, bus=bus, tools=["vivado"])
