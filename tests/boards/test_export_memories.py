@@ -31,7 +31,7 @@ COUNTS = {
     # Block RAMs, flip-flops, and LUTs where they are pinned.
     ("tiny", "ccgm1a1"): (11, 801, 1041),
     ("small", "xc7a35t"): (28, 1169, 1434),
-    ("small", "mpf100t"): (28, 1267),
+    ("small", "mpf100t"): (28, 1267, 1884),
     ("small", "5ceba4"): (28, 1437),
     ("small", "lifcl-40"): (28, None),
     ("small", "ccgm1a1"): (29, 1410),
