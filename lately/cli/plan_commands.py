@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command("plan", short_help="Find the cheapest filter.")
-@window_option(None, "Number of last insertions whose keys are guaranteed reported.")
+@window_option(None, "Report every key of the last N insertions.")
 @fpr_option("Maximum false-positive rate, just before a shift.")
 @click.option(
     "--bits",
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     "most_block_rams",
     type=int,
     metavar="N",
-    help="The same with block RAMs of the device, by default memories of 16 kbit.",
+    help="Like --bits, in block RAMs of the device, or in memories of 16 kbit without one.",
 )
 @click.option(
     "--slack",
@@ -113,7 +113,7 @@ def plan(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """Find the cheapest filter that keeps window, false-positive rate and slack.
+    """Find the cheapest filter that meets window, false-positive rate and slack.
 
     The cheapest filter has the fewest memories of 16 kbit, then the fewest
     bits. On a device, it has the smallest sum of its shares of block RAMs and
