@@ -41,6 +41,12 @@ def check_bench(folder):
     assert re.search(r"^PASS: \d+ results", told.stdout, re.M), told.stdout
 
 
+@pytest.mark.slow
+def test_inner_packets(tmp_path):
+    write(design(bus="none", options={"inner": True}), tmp_path / "ip")
+    check_bench(tmp_path / "ip")
+
+
 @pytest.mark.parametrize("oversize", ["drop", pytest.param("pass", marks=pytest.mark.slow)])
 def test_frames_above_the_maximum(oversize, tmp_path):
     """The bench has frames of more than 40 bytes, and expects what the rule says."""

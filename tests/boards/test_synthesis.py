@@ -628,6 +628,10 @@ def test_command_prints_figures(run_cli):
             ["--device", "ecp5-25k-6", "--wrap", "frames-8", "--self-check"],
             "--self-check: must not be given with --wrap frames-8 to frames-512",
         ),
+        (
+            ["--device", "ecp5-25k-6", "--inner"],
+            "--inner: must be given with --wrap frames-8 to frames-512",
+        ),
         pytest.param(
             ["--device", "ice40-up5k", "--preset", "large"],
             "ice40-up5k: needs ",

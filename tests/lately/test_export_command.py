@@ -80,6 +80,8 @@ def test_deduplicator_of_frames(tmp_path):
          "Buffer must be a power of two, not 3000"),
         (("--name", "x", "--preset", "tiny", "--no-tready"),
          "--no-tready needs --wrap frames-8 to frames-512 (see"),
+        (("--name", "x", "--preset", "tiny", "--inner"),
+         "--inner needs --wrap frames-8 to frames-512 (see"),
         (("--name", "x", "--spec", FRAMES, "--wrap", "frames-8", "--bad-bit", "1"),
          "Bad bit must be at most 0, not 1"),
         (("--name", "x", "--spec", FRAMES, "--wrap", "frames-8", "--no-tready", "--on-overflow",
