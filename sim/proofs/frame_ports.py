@@ -332,6 +332,7 @@ PROOFS = (
             (8, "drop", True),
             (64, "wait", True),
             (128, "wait", True),
+            (256, "drop", True),
         )
     ),
     *(
