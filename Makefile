@@ -96,8 +96,7 @@ rtlil: $(DEV) ## Write the RTLIL of every unit into build/rtlil, to compare sour
 wheel: $(DEV) ## Build the wheel into dist
 	@$(BIN)/pip --no-input wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
-release-check: tools icarus verilator tcl $(DEV) ## Check a release: builds, extras, licences, README and pages
-	@$(PIP) -c requirements.txt -e '.[dev,release]'
+release-check: tools icarus verilator tcl chromium $(DEV) ## Check a release: builds, extras, licences, README and pages
 	@.ci/release-check
 
 CORES := default large small apbf-default gebf-default blocked-gebf-default siphash-default \
@@ -110,7 +109,8 @@ cores: $(DEV) ## Write an archive of ten cores in Verilog, for people without Py
 		$(BIN)/lately export --preset $$preset --name lately_$$(echo $$preset | tr - _) \
 			--bus axi4-lite --out-dir build/cores/lately_$$(echo $$preset | tr - _) >/dev/null || exit 1; done
 	@cp LICENSE build/cores
-	@tar --sort=name --owner=0 --group=0 --mtime='1980-01-01' -C build -czf build/lately-cores-$(VERSION).tar.gz cores
+	@tar --sort=name --owner=0 --group=0 --mtime='1980-01-01' -C build -cf - cores \
+		| gzip -n >build/lately-cores-$(VERSION).tar.gz
 	@echo "Cores: build/lately-cores-$(VERSION).tar.gz"
 
 # Pythons that are here; a compiler that is not here is named in the table.

@@ -1,10 +1,15 @@
 """Packages of the wheel, without benches and proofs, and the compiled core of the models."""
 
+import gzip
 import os
 import sysconfig
+import tarfile
+import time
 from pathlib import Path
+from typing import Any
 
 from setuptools import Extension, find_packages, setup
+from setuptools.command.sdist import sdist
 
 FOLDERS = {"lately": "lately"} | {
     f"lately.{folder}": folder for folder in ("golden", "hdl", "sim", "boards")
@@ -39,8 +44,33 @@ def core() -> Extension:
     )
 
 
+class RepeatableSdist(sdist):
+    """Source archive of the same bytes each time, with the time SOURCE_DATE_EPOCH if it is set."""
+
+    def make_archive(self, base_name: Any, *_: Any, base_dir: Any = None, **__: Any) -> str:
+        """Write the archive of a folder, and return its path."""
+        now = int(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
+
+        def plain(item: tarfile.TarInfo) -> tarfile.TarInfo:
+            item.uid = item.gid = 0
+            item.uname = item.gname = ""
+            item.mtime, item.mode = now, 0o755 if item.mode & 0o100 else 0o644
+            return item
+
+        path = f"{base_name}.tar.gz"
+        with (
+            open(path, "wb") as file,
+            gzip.GzipFile("", "wb", fileobj=file, mtime=now) as packed,
+            tarfile.open(fileobj=packed, mode="w") as archive,
+        ):
+            for name in sorted(map(str, [Path(base_dir), *Path(base_dir).rglob("*")])):
+                archive.add(name, recursive=False, filter=plain)
+        return path
+
+
 if __name__ == "__main__":
     setup(
+        cmdclass={"sdist": RepeatableSdist},
         packages=packages(),
         package_dir=FOLDERS,
         ext_modules=[] if FREE_THREADED else [core()],

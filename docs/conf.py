@@ -1,6 +1,7 @@
 """Sphinx configuration, and what the pages take from the code."""
 
 import inspect
+import re
 import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -31,6 +32,8 @@ templates_path = ["_templates"]
 exclude_patterns = ["_build", "README.md"]
 html_theme = "furo"
 html_title = project
+html_static_path = ["_static"]
+html_css_files = ["narrow.css"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
@@ -137,7 +140,20 @@ def show_constructor(app, what, name, obj, options, signature, returns):
     return None
 
 
+SECTION = re.compile(r"^## (.+)\n\n((?:- \[.*\n)+)", re.MULTILINE)
+"""A section of the landing page: a heading and a list of links to pages."""
+
+
+def add_contents(app, name, source):
+    """Add a table of contents for each section of the landing page; GitHub shows the lists."""
+    if name == "index":
+        for caption, links in SECTION.findall(source[0] + "\n"):
+            pages = "\n".join(re.findall(r"^- \[.*?\]\((.*?)\.md\)", links, re.MULTILINE))
+            source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{pages}\n```\n"
+
+
 def setup(app):
     """Connect the hooks."""
+    app.connect("source-read", add_contents)
     app.connect("autodoc-skip-member", skip_alias)
     app.connect("autodoc-process-signature", show_constructor)

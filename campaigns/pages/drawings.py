@@ -339,7 +339,7 @@ def draw_copies() -> None:
 
 def image(path: Path, text: str) -> str:
     """Return the Markdown of a drawing with a description."""
-    return f"```{{image}} images/{path.name}\n:alt: {text}\n```"
+    return f"![{text}](images/{path.name})"
 
 
 def area_words(summaries: Sequence[Summary]) -> str:

@@ -101,7 +101,7 @@ def performance(found: Sequence[Record], reported: Sequence[Row] = ()) -> dict[s
     star = STAR * any(summary.earlier for summary in units + tiny)
     return {
         "speed": "\n".join(filter(None, [layout("speed", units), star, caveats(units)])),
-        "plot": drawings.image(AREA, drawings.area_words(units)) if units else "",
+        "plot": drawings.image(AREA, "Usable clock of units against their LUTs") if units else "",
         "area": layout("area", units),
         "paths": layout("paths", units),
         "tiny": layout("tiny", tiny),

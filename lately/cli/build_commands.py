@@ -68,7 +68,7 @@ def build(
 
     \b
     Examples:
-      lately build --board icebreaker
+      lately build --board icebreaker --preset tiny
       lately build --board ulx3s-85f --clock 125 --placement-seeds 1-5 --baud 3000000
       lately build --board orangecrab-25f --spec filter.toml --out-dir here --json
     """

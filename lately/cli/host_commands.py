@@ -358,7 +358,7 @@ def configure(
 
     \b
     Examples:
-      lately host --port sim:tiny configure --generation 50
+      lately host --port sim:tiny configure --generation 10
     """
     if all(one is None for one in (generation, tick, secret_file, action, fields)):
         raise click.UsageError("give --generation, --tick, --secret-file, --action or --fields")

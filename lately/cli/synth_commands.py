@@ -66,6 +66,7 @@ def synth(
 
     \b
     Examples:
+      lately synth --preset tiny --device ice40-hx8k
       lately synth --device ecp5-25k-6
       lately synth --preset small --device ice40-up5k --placement-seed 3
       lately synth --spec filter.toml --device ecp5-85k-6 --json

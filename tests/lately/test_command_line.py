@@ -125,8 +125,9 @@ def folder(tmp_path_factory):
     thresholds = np.zeros(decided.table_shape, np.uint8)
     sizes = {"hashes": decided.hashes, "block": decided.block_units, "bits": decided.phase_bits}
     DecisionTable(thresholds, **sizes).save(folder / "table.json")
-    (folder / "here").mkdir()
-    (folder / "here" / "ulx3s-85f.bit").touch()
+    bitstream = folder / "build" / "icebreaker" / "icebreaker.bin"
+    bitstream.parent.mkdir(parents=True)
+    bitstream.touch()
     loader = folder / "openFPGALoader"
     loader.write_text("#!/bin/sh\n")
     loader.chmod(0o755)

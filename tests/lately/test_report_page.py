@@ -2,10 +2,10 @@
 
 import html
 import re
-import shutil
 import subprocess
 
 import pytest
+from browser import browser
 from click.testing import CliRunner
 
 from lately.cli.app import main
@@ -40,13 +40,6 @@ told.textContent = said.map(row => row.join("|")).join("\\n");
 document.body.append(told);
 </script>
 """
-
-
-def browser():
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
-        pytest.skip("chromium is absent; Debian has it as the package chromium")
-    return found
 
 
 @pytest.fixture(scope="module")

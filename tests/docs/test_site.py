@@ -1,0 +1,111 @@
+"""The built site in a browser: nothing is cut off, nothing is broken, the search finds words."""
+
+import html
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import unquote, urldefrag
+
+import pytest
+from browser import answer_of
+
+pytestmark = pytest.mark.slow
+
+DOCS = Path(__file__).parents[2] / "docs"
+SITE = DOCS / "_build" / "html"
+WIDTHS = (1440, 390)
+WORDS = ("throughput", "duplicate", "AXI")
+
+# For each page and width: the elements that are wider than the page and cannot be scrolled, and
+# broken images. For each word: the pages that the search finds.
+PROGRAM = """
+const frame = document.body.appendChild(document.createElement("iframe"));
+frame.style = "border:0;height:900px";
+const load = url => new Promise(done => { frame.onload = done; frame.src = url; });
+const pause = ms => new Promise(done => setTimeout(done, ms));
+const scrolls = (one, root) => {
+  for (let up = one; up && up !== root; up = up.parentElement)
+    if (/auto|scroll/.test(frame.contentWindow.getComputedStyle(up).overflowX)) return true;
+  return false;
+};
+const wide = () => {
+  const page = frame.contentDocument, width = frame.contentWindow.innerWidth, found = [];
+  const all = page.documentElement.scrollWidth;
+  if (all > width) found.push("page " + all);
+  for (const one of page.querySelectorAll("article :is(p, li, table, pre, img, h1, h2, h3, dt)")) {
+    const box = one.getBoundingClientRect();
+    if (box.right > width + 1 && !scrolls(one, page.body))
+      found.push(one.tagName + " " + one.textContent.slice(0, 40));
+  }
+  for (const one of page.querySelectorAll("img"))
+    if (!one.complete || !one.naturalWidth) found.push("image " + one.src);
+  return found;
+};
+(async () => {
+  const wrong = [], found = {};
+  for (const width of WIDTHS) {
+    frame.style.width = width + "px";
+    for (const page of PAGES) {
+      await load("/" + page);
+      for (const one of wide()) wrong.push(width + " " + page + ": " + one);
+    }
+  }
+  for (const word of WORDS) {
+    await load("/search.html?q=" + word);
+    for (let turn = 0; turn < 100 && !/finished|found/i.test(
+      frame.contentDocument.querySelector("#search-results p, .search-summary")?.textContent || "");
+      turn++) await pause(100);
+    found[word] = [...frame.contentDocument.querySelectorAll("#search-results li a")].map(
+      one => one.textContent);
+  }
+  await fetch("/answer", {method: "POST", body: JSON.stringify({wrong, found})});
+})();
+"""
+
+
+@pytest.fixture(scope="module")
+def pages():
+    """All pages of the site, which is built if it is not there."""
+    if not (SITE / "index.html").exists():
+        command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", DOCS, SITE]
+        subprocess.run(command, check=True)
+    return sorted(path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html"))
+
+
+def test_pages_in_a_browser(pages):
+    shown = [page for page in pages if not page.startswith(("_modules/", "genindex-"))]
+    values = {"PAGES": shown, "WIDTHS": WIDTHS, "WORDS": WORDS}
+    given = "".join(f"const {name} = {json.dumps(value)};\n" for name, value in values.items())
+    answer = answer_of(given + PROGRAM, SITE, seconds=500)
+    print(f"{len(shown)} pages at {WIDTHS} px; search: {answer['found']}")
+    assert answer["wrong"] == []
+    assert all(len(answer["found"][word]) > 1 for word in WORDS)
+
+
+def test_links(pages):
+    """Each link within the site names a page, and a place of it that exists."""
+    texts = {page: (SITE / page).read_text("utf-8") for page in pages}
+    places = {page: set(re.findall(r'\bid="([^"]+)"', text)) for page, text in texts.items()}
+    broken = []
+    for page, text in texts.items():
+        for link in set(map(html.unescape, re.findall(r'<a [^>]*href="([^"]+)"', text))):
+            if re.match(r"[a-z]+:", link):
+                continue
+            path, place = map(unquote, urldefrag(link))
+            target = (SITE / page).parent / path if path else SITE / page
+            target = target.resolve()
+            name = target.relative_to(SITE.resolve()).as_posix()
+            if not target.exists() or (name in places and place and place not in places[name]):
+                broken.append(f"{page}: {link}")
+    assert broken == []
+
+
+def test_sidebar_titles_name_their_subjects(pages):
+    """No title is a single general word."""
+    text = (SITE / "index.html").read_text("utf-8")
+    titles = re.findall(r'toctree-l1"><a [^>]*>([^<]+)</a>', text)
+    assert len(set(titles)) == len(titles) > 40
+    single = {title for title in titles if " " not in title}
+    assert single <= {"Glossary"}
