@@ -1,5 +1,7 @@
 """Blocks of the pages: how they are filled, and that all of them are current."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -78,6 +80,24 @@ def test_files_for_a_page_that_takes_none(page, capsys):
 def test_results_are_whole_files():
     suffixes = {path.suffix for path in blocks.RESULTS.iterdir()}
     assert suffixes == {".json", ".jsonl", ".md"}  # Of mutants, of campaigns, and README.md.
+
+
+def test_links_between_pages():
+    """Links are plain, as GitHub shows them, and each names a page and a heading."""
+    pages = {path: path.read_text("utf-8") for path in blocks.DOCS.glob("*.md")}
+    headings = {
+        path.name: {
+            re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+            for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+        }
+        for path, text in pages.items()
+    }
+    for path, text in pages.items():
+        assert not re.search(r"\{(doc|ref|py:\w+)\}`", text), path
+        for page, place in re.findall(r"\]\(([\w-]+\.md)?(?:#([\w-]+))?\)", text):
+            known = headings.get(page or path.name)
+            assert known, f"{path.name}: {page}"
+            assert not place or place in known, f"{path.name}: {page}#{place}"
 
 
 def test_generations_of_the_picture_count_as_long_as_golden_says():
