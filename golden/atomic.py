@@ -32,8 +32,8 @@ _SPECIAL = ("__contains__", "__reduce__", "__repr__")
 class Atomic(Base):
     """Base of classes whose public methods and properties each hold the lock of their object.
 
-    A thread that holds the lock may call other public methods. Objects share no lock. Methods
-    in `_unlocked` take the lock themselves, for part of their work.
+    A thread that holds the lock may call other public methods. Objects share no lock. Methods in
+    `_unlocked` acquire the lock themselves, for part of their work.
     """
 
     _unlocked: ClassVar[tuple[str, ...]] = ()

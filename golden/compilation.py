@@ -35,7 +35,7 @@ def extension() -> Any:
 
 
 def core() -> Any:
-    """Return the extension module; None if it is not there, or is refused."""
+    """Return the extension module; None if it is missing, or disabled."""
     return _core if os.environ.get(VARIABLE, "") != "0" else None
 
 
@@ -45,5 +45,5 @@ def wanted() -> bool:
 
 
 def halves(secrets: list[int]) -> NDArray[np.uint64]:
-    """Return `secrets` as the extension takes them, low half first, shape (secrets, 2)."""
+    """Return `secrets` in the extension's format, low half first, shape (secrets, 2)."""
     return np.array([(secret & (1 << 64) - 1, secret >> 64) for secret in secrets], np.uint64)

@@ -44,12 +44,12 @@ class PythonProtocol(Atomic, ABC):
     @property
     @abstractmethod
     def nbytes(self) -> int:
-        """Bytes that the contents take in this process."""
+        """Bytes of memory that the contents occupy in this process."""
 
     @property
     @abstractmethod
     def memory(self) -> NDArray[Any]:
-        """Contents of the memory, a copy; its shape depends on the family."""
+        """Copy of the memory contents; its shape depends on the family."""
 
     @property
     @abstractmethod

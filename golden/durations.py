@@ -26,7 +26,7 @@ _TIME = re.compile(rf"\s*(\d+(?:\.\d+)?)\s*({'|'.join(UNITS)}|m)\s*")
 
 
 def time_text(seconds: Fraction) -> str:
-    """Return `seconds` in the largest unit of which they are one or more, such as "1.5 ms"."""
+    """Return `seconds` in the largest unit in which the number is at least 1, such as "1.5 ms"."""
     unit = next((name for name in reversed(UNITS) if seconds >= UNITS[name]), "ns")
     return f"{float(seconds / UNITS[unit]):.6g} {unit}"
 
@@ -53,7 +53,7 @@ def time_seconds(text: str, name: str) -> Fraction:
 
 
 def whole_nanoseconds(name: str, seconds: Fraction) -> int:
-    """Return a time in `seconds` in nanoseconds; `name` is its name in messages.
+    """Return a time, given in `seconds`, in nanoseconds; `name` is its name in messages.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def whole_nanoseconds(name: str, seconds: Fraction) -> int:
 
 
 def default_tick(span: int | Fraction) -> int:
-    """Return the tick that divides a span into about `TICKS` ticks; both in nanoseconds."""
+    """Return the tick that divides a span into about `TICKS` ticks; both are in nanoseconds."""
     return -(-span // TICKS)
 
 

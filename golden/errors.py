@@ -13,7 +13,7 @@ class SpecificationError(LatelyError, ValueError):
 
 
 class RekeyError(LatelyError, RuntimeError):
-    """A filter cannot take a new secret yet, as its two present secrets are in use."""
+    """A filter cannot accept a new secret yet, because its two current secrets are in use."""
 
 
 class StateFileError(LatelyError, ValueError):

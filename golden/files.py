@@ -33,7 +33,7 @@ def replace_file(
     private : bool
         Whether only its owner may read a regular file, at any time.
     source : path or int, optional
-        File or descriptor from which the content comes. If it is a regular file, a new file gets no
+        Source of the content: a file or descriptor. If it is a regular file, a new file gets no
         wider read permissions.
 
     Raises

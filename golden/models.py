@@ -1,6 +1,6 @@
 """Filters of any kind, from a specification or from a state file.
 
-Only this module imports all filters: each study that uses it depends on all its imports.
+Only this module imports all filters, so a study that uses it depends on every filter.
 """
 
 from typing import cast, overload

@@ -21,9 +21,9 @@ class OperationBit(IntFlag):
 
 
 class Operation(IntEnum):
-    """An operation, by its code: `OperationBit` says what the bits mean.
+    """An operation, by its code; `OperationBit` defines the bits.
 
-    The codes are those of the hardware's ``operation`` field and of the serial protocol.
+    The hardware's ``operation`` field and the serial protocol use the same codes.
     Operations take effect in order, each as if the previous operation had finished. A query answers
     from the state before its own insertion.
     """

@@ -142,7 +142,7 @@ class Parameterised(PythonProtocol):
 
     @property
     def spec(self) -> Specification:
-        """Specification of the filter: `from_spec` builds an empty one like it."""
+        """Specification of the filter; `from_spec` builds an empty filter from it."""
         return self.specification(**self.parameters)
 
     @property
@@ -171,7 +171,7 @@ class Parameterised(PythonProtocol):
 
 
 def require_count(name: str, value: object, *, least: int = 1, most: int | None = None) -> None:
-    """Refuse a parameter that is not an integer from `least` to `most`; None is no end.
+    """Refuse a parameter that is not an integer from `least` to `most`; None means no maximum.
 
     Raises
     ------

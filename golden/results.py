@@ -44,9 +44,9 @@ class Results(NamedTuple):
 
     @classmethod
     def of(cls, seen: ArrayLike, age: ArrayLike, **known: ArrayLike | None) -> Self:
-        """Build results from the fields that are `known`; the others are 0.
+        """Build results from `seen`, `age` and other `known` fields; all remaining fields are 0.
 
-        `seen`, `age` and all others have shape (n,).
+        All fields have shape (n,).
         """
         reported = np.asarray(seen, np.bool_)
         fields: list[Any] = []

@@ -1,4 +1,4 @@
-"""Parts of large memories, from which figures are taken in little time."""
+"""Samples of large memories, for fast estimates of their figures."""
 
 from typing import TypeVar
 
@@ -16,7 +16,7 @@ _Element = TypeVar("_Element", bound=np.generic)
 def sample(memory: NDArray[_Element]) -> NDArray[_Element]:
     """Return evenly spaced parts of each row of a large `memory`, or all of a small one.
 
-    The rows are along the last axis; the sample has as many, of one shorter length.
+    The rows are along the last axis. The sample has the same number of rows, all equally shorter.
     """
     width = memory.shape[-1]
     most = MOST_BYTES * width // memory.nbytes if memory.nbytes else width

@@ -28,7 +28,7 @@ _DIGEST = ("digest", DIGESTS[0])
 
 
 class Saved(Parameterised):
-    """Mixin of `Filter` that saves, loads and compares states, and lends them to the extension."""
+    """Mixin of `Filter` that saves, loads and compares states, and passes them to the extension."""
 
     _unlocked: ClassVar[tuple[str, ...]] = ("save", "to_bytes")
     _uncompared: ClassVar[tuple[str, ...]] = ()
@@ -123,7 +123,7 @@ class Saved(Parameterised):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Values from which a state file builds the filter; a digest only if not BLAKE2b."""
+        """Values from which a state file builds the filter; no digest if it is BLAKE2b."""
         names = [name for name in self.__signature__.parameters if name not in self._UNSAVED]
         values = {name: getattr(self, name) for name in names}
         return {
@@ -149,7 +149,7 @@ class Saved(Parameterised):
         return False
 
     def save(self, file: StateFile, *, secrets: bool = False) -> None:
-        """Write the whole state to a file, in the form npz.
+        """Write the whole state to a file in npz format.
 
         A file at a path appears complete or not at all: it is written beside the path, forced to
         disk and renamed. The state of a filter with the hash "siphash" is useless without its
@@ -191,7 +191,7 @@ class Saved(Parameterised):
 
     @classmethod
     def load(cls, file: StateFile) -> Self:
-        """Read a state that `save` wrote, in the present format or an earlier one.
+        """Read a state that `save` wrote, in the current format or an earlier format.
 
         The class of the filter must have been imported; `lately.golden.load` imports all.
 

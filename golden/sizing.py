@@ -69,7 +69,7 @@ def smallest(meets: Callable[[int], bool], guess: int) -> int:
 
 
 def shared_cells(load: int, fpr: float, hashes: int) -> int:
-    """Return the number of cells that all hash functions share, as in a classical Bloom filter.
+    """Return the cells of a classical Bloom filter, whose hash functions share all cells.
 
     With `load` distinct keys, the share of touched cells to the power of `hashes`
     is the rate `fpr`.

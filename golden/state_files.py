@@ -39,14 +39,14 @@ def write_state(
     *,
     private: bool = False,
 ) -> None:
-    """Write a state in the form npz; at a path, the file appears complete or not at all.
+    """Write a state in npz format; at a path, the file appears complete or not at all.
 
     Parameters
     ----------
     file : path or binary file
         An open file need not be seekable: it may be a pipe.
     header : mapping
-        Values for JSON, "format" among them.
+        Values for JSON, including "format".
     arrays : mapping of ndarray
         Arrays of any shape and numeric type, under names other than "header" and "digest".
     private : bool

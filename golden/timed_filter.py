@@ -56,7 +56,7 @@ class TimedFilter(Filter):
         span : int
             Time for which every key is reported, in units of the timestamps.
         fpr : float
-            Share of fresh keys that may be reported by chance, while keys come at the `rate`.
+            Share of fresh keys that may be reported by chance, while keys arrive at the `rate`.
         rate : float
             Highest rate of insertions that is expected, per unit of time.
         **options

@@ -1,4 +1,4 @@
-"""Timestamps of operations, checked, and the clock that gives them."""
+"""Checks of the timestamps of operations, and the clock that supplies them."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -90,7 +90,7 @@ def instant(moment: datetime) -> int:
 
 
 def check_timestamps(timestamps: ArrayLike, count: int, last: int) -> Times:
-    """Return ordered timestamps of operations in the form that models take.
+    """Return checked, ordered timestamps in the format of the models.
 
     Parameters
     ----------

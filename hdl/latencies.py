@@ -175,7 +175,7 @@ def memory_latency(*, bits: Any, clear: Any, registers: Any = 1) -> Any:
 
 
 def stamp_bits(span: int) -> int:
-    """Return the bits of a time stamp for a window of `span` ticks: ages up to twice the span."""
+    """Return the bits of a time stamp for ages up to twice a `span` in ticks."""
     return (2 * span + 1).bit_length()
 
 

@@ -63,7 +63,7 @@ def watch_count(m, count, name, *, more, less=0):
 
 
 def watch_credits(m, credits, name):
-    """Return whether the credits did not equal the limit minus the operations in flight.
+    """Return whether the credits differed from the limit minus the operations in flight.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def watch_results(m, *, i, accepted, queue, places, lags, due, valid_next):
     queue : ResultQueue
         With `check`.
     places : Signal
-        Free places, less a constant; signed. At least one high bit repeats the sign of the number
+        Free places minus a constant; signed. At least one high bit repeats the sign of the number
         of places modulo twice the depth of the queue.
     lags : (int, int)
         Cycles by which the count of places sees tags and results later than the queue.

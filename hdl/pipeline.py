@@ -148,7 +148,7 @@ class Staged:
         return staged
 
     def settled(self):
-        """Return the value registered; no further register if it comes from a register."""
+        """Return the value from a register, without a second one if a register drives it."""
         return self.at(self.stage + 1) if self.levels else self
 
     def _register(self):

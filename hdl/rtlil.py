@@ -23,7 +23,7 @@ def units() -> Iterator[tuple[str, object]]:
     name : str
         Preset and variant.
     unit : Component
-        Impossible combinations are left out.
+        Impossible combinations are omitted.
     """
     presets = {spec: name for name, spec in reversed(ALL_PRESETS.items())}
     for spec, preset in presets.items():

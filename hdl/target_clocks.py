@@ -1,7 +1,7 @@
 """Target clocks: the highest clock that the vendor permits for a unit on each device.
 
-Pipelines are designed for these clocks, and nextpnr aims for them. Needs no Amaranth.
-`lately.boards.flow.limits` names the sources of the figures.
+Pipelines are designed for these clocks, and nextpnr aims for them. This module does not import
+Amaranth. `lately.boards.flow.limits` names the sources of the figures.
 """
 
 from collections.abc import Mapping

@@ -57,7 +57,7 @@ class SelfTestResult(NamedTuple):
 
 
 class BoardSession(Session):
-    """A session that reads and writes registers by name, and performs records of operations."""
+    """A session that reads and writes registers by name, and performs operations."""
 
     _time = 0
 
@@ -209,7 +209,7 @@ class Board(BoardSession):
     # The filter
 
     def check_spec(self, spec: Specification) -> None:
-        """Refuse a board that holds another filter than `spec`, with a `HostError`."""
+        """Raise `HostError` if the board's filter is not `spec`."""
         wanted, found = spec.to_dict(), self.information.spec
         for name in [*wanted, *found]:
             if wanted.get(name) != found.get(name):
@@ -234,7 +234,7 @@ class Board(BoardSession):
         The golden model's method `perform` returns the same results at the same times, if both were
         cleared together. The board reports the low bits of its tick counter, and the host extends
         them. This needs fewer than 2**30 ticks between two operations: 12 days of milliseconds. The
-        answers of the board are right after a pause of any length.
+        board's answers are correct after a pause of any length.
 
         Parameters
         ----------

@@ -72,10 +72,10 @@ class Session:
     baud : int
         Rate for which the board was built.
     timeout : float
-        Seconds to wait for an answer, in addition to the time that line and board need, before the
-        request is sent again.
+        Seconds without an answer after which a request is sent again, in addition to the time that
+        line and board need.
     attempts : int
-        Most times that a request is sent.
+        Maximum number of times that a request is sent.
 
     Attributes
     ----------

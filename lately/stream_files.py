@@ -62,7 +62,7 @@ class TraceError(LatelyError, ValueError):
 
 
 def is_capture(head: bytes) -> bool:
-    """Return whether a file is a capture of packets, from its first four bytes, the `head`."""
+    """Return whether a file is a packet capture, from its first four bytes, the `head`."""
     return head[:4] in PCAP_MAGIC or head[:4] == PCAPNG_MAGIC
 
 
@@ -183,7 +183,7 @@ def open_stream(path: str | os.PathLike[str]) -> StreamFile:
 
 @contextmanager
 def compressed(name: str, file: BinaryIO) -> Iterator[BinaryIO]:
-    """Compress the bytes that are written to a `file`, if the suffix of its `name` says so."""
+    """Compress the bytes that are written to a `file`, if `name` has a suffix for compression."""
     kind = _ENDINGS.get(os.path.splitext(name)[1])
     if kind is None:
         yield file

@@ -71,7 +71,7 @@ def unit_netlist(
     synthesis : sequence of str
         yosys pass and its options, from `lately.boards.flow.devices.Device`.
     directory : Path
-        Working folder; the netlist and the log stay there.
+        Working folder, which keeps the netlist and the log.
     memory : str
         Variant of the memories.
     options

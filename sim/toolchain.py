@@ -90,7 +90,7 @@ def cache_directory() -> Path:
 def shared_runtime(build: Path, flags: str) -> Iterator[None]:
     """Share the objects of Verilator's runtime among models with the same flags.
 
-    make reuses the objects in the build folder, which cuts the build of a small model to a third.
+    make reuses the objects in the build folder, so a small model builds in a third of the time.
 
     Parameters
     ----------

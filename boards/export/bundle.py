@@ -152,7 +152,7 @@ def texts(design: Design) -> dict[str, str]:
 
 
 def descriptions(design: Design) -> dict[str, str]:
-    """Return the texts of the files beside the unit's own Verilog, by their names.
+    """Return the texts of all files except the unit's own Verilog, by their names.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Contract on the page of an exported unit: reset, throughput, order and window."""
+"""Guarantees on the page of an exported unit: reset, throughput, order and window."""
 
 from ...hdl.latencies import GENERATION_LEAD
 from .design import NO_BUS, Design

@@ -19,7 +19,7 @@ _AGAIN = 0.4
 
 
 def all_fit(how: FrameOptions) -> bool:
-    """Return whether no frame of the test bench is without room, at whatever pace it comes."""
+    """Return whether every frame of the test bench fits into the store, at any input rate."""
     beats = _FRAMES * beats_of(MOST_FRAME, how.beat) + ROOM_LAG
     slow = how.ready or how.longest >= _SHORTEST_OF_LINE
     return how.when_full == "wait" or (slow and beats * how.beat <= 8 * (how.store or 0))

@@ -126,7 +126,7 @@ FRAME_MEANINGS = MEANINGS | {
 
 
 def frame_meanings(side: Sideband) -> dict[str, str]:
-    """Return the meanings for a deduplicator whose frames have signals beside them.
+    """Return the meanings for a deduplicator whose frames have sideband signals.
 
     Parameters
     ----------

@@ -64,12 +64,12 @@ def with_templates(text: str, style: str) -> str:
     """Return Verilog in which each memory has a process for each port, and attributes.
 
     The port that writes reads in the same process, so that tools find a true dual-port memory.
-    First contents are left out, as units clear their memories after reset.
+    Initial contents are omitted, because units clear their memories after reset.
 
     Parameters
     ----------
     text : str
-        Verilog as yosys writes it.
+        Verilog from yosys.
     style : str
         One of `RAM_STYLES`.
     """

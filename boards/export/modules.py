@@ -27,7 +27,7 @@ class RtlilModule:
         Name by which instances refer to the module.
     lines : list of str
     path : str
-        Place of its first instance in the design, with dots.
+        Path of its first instance in the design, with dots.
     shared : bool
         Whether the module replaces other modules.
     """
@@ -66,14 +66,15 @@ class RtlilModule:
 
 
 def read_modules(text: str) -> list[RtlilModule]:
-    """Return the modules of a design, each before the modules below it.
+    """Return the modules of a design, each before its submodules.
 
-    Attributes are left out, except the first values of registers and, at the top, those of ports.
+    Attributes are omitted, except the initial values of registers and, at the top, the attributes
+    of ports.
 
     Parameters
     ----------
     text : str
-        RTLIL as Amaranth writes it.
+        RTLIL from Amaranth.
     """
     found: list[RtlilModule] = []
     for name, body in _MODULE.findall(text):
@@ -106,7 +107,7 @@ def share(modules: list[RtlilModule]) -> list[RtlilModule]:
     Parameters
     ----------
     modules : list of RtlilModule
-        Each before the modules below it.
+        Each before its submodules.
     """
     left: dict[str, RtlilModule] = {}
     stand_ins: dict[str, tuple[str, dict[str, str]]] = {}

@@ -8,7 +8,7 @@ from ...golden.errors import LatelyError
 
 
 class ExportError(LatelyError, ValueError):
-    """A unit cannot be exported as requested; the message says why."""
+    """A unit cannot be exported as requested; the message gives the reason."""
 
 
 _NAME = re.compile(r"[A-Za-z](?:_?[A-Za-z0-9])*")

@@ -48,8 +48,16 @@ def vectors(design: Design, count: int, *, seed: int) -> Vectors:
     Parameters
     ----------
     design : Design
+        Unit with operations, not with frames.
     count : int
+        Number of transfers, at least 0.
     seed : int
+        Seed of the operations and keys, at least 0; ValueError if it is negative.
+
+    Returns
+    -------
+    Vectors
+        Lists of length `count`.
     """
     component = design.component
     signature: UnitSignature = component.unit.signature

@@ -104,7 +104,7 @@ class Device:
         return limit_mhz(self.name) if self.placed else None
 
     def count(self, kind: str, cell: str) -> int:
-        """Return how many resources of a `kind` of `cells` a yosys `cell` uses."""
+        """Return the number of resources of a `kind` in `cells` that a yosys `cell` uses."""
         return next((n for name, n in self.cells[kind].items() if re.fullmatch(name, cell)), 0)
 
 

@@ -1,4 +1,4 @@
-"""Placement of a unit's block RAMs, which nextpnr would scatter."""
+"""Placement of a unit's block RAMs; without it, nextpnr scatters them."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

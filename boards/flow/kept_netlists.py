@@ -1,4 +1,4 @@
-"""Cache of yosys netlists for further seeds of placement."""
+"""Cache of yosys netlists, for further placement seeds."""
 
 import gzip
 import hashlib

@@ -38,7 +38,7 @@ class Resources:
     usram: int = 0
 
     def fields(self) -> dict[str, Any]:
-        """Return the counts by name, without uSRAM where there is none."""
+        """Return the counts by name; without uSRAM if the count is 0."""
         return {kind: count for kind, count in asdict(self).items() if count or kind != "usram"}
 
 

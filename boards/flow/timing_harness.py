@@ -21,8 +21,8 @@ class TimingHarness(Elaboratable):
     Parameters
     ----------
     unit : wiring.Component
-        Unit to time, in domain ``sync``, as submodule ``unit``. With more than 500 input bits the
-        registers between them are fewer.
+        Unit to time, in domain ``sync``, as submodule ``unit``. Units with more than 500 input bits
+        have fewer registers between the inputs.
     reset : bool
         Whether the domain has a reset, from a register. Otherwise registers keep their initial
         values, as on an ECP5, whose global reset needs no routing.

@@ -372,7 +372,13 @@ def _check_placed(device: Device, log: Log) -> None:
 
 
 def refuse_excess(device: Device, counts: Iterable[tuple[str, int, int]]) -> None:
-    """Reject `counts` with an excess: kind, number needed, and number available.
+    """Reject a design that needs more than the device has.
+
+    Parameters
+    ----------
+    device : Device
+    counts : iterable of (str, int, int)
+        Name of each resource, needed number, and available number.
 
     Raises
     ------

@@ -107,7 +107,7 @@ def build(
     ----------
     board : Board
         See `targets.board`; `dataclasses.replace` changes its filter, clock, serial rate or seeds.
-        The clock is the nearest that the PLL makes.
+        The clock is the nearest clock that the PLL can generate.
     directory : path
         Created if necessary.
     strict : bool
@@ -127,7 +127,7 @@ def build(
     BaudError
         If the clock cannot be divided to the rate of the serial port.
     ClockError
-        If the PLL cannot generate the clock, or the PHYs need another.
+        If the PLL cannot generate the clock, or the PHYs need another clock.
     LimitError
         If the clock exceeds the vendor's limit for the device.
     TimingError

@@ -50,8 +50,8 @@ class Board:
         LEDs in the terms of amaranth-boards: the name of the resource, after a dot the name of its
         part if any, and the number.
     rgmii : tuple of str
-        Two PHYs in the same form. Frames from the first PHY leave through the second, without
-        frames that were seen lately. Empty for a link only.
+        Two PHYs in the same form. Frames from the first PHY leave through the second, except
+        duplicates. Empty for a link only.
     period : int or None
         Cycles per tick of the filter between two PHYs.
     seeds : tuple of int
@@ -96,7 +96,7 @@ class Board:
 
     @property
     def lights(self) -> dict[str, str]:
-        """Pins of the LEDs alive, hit and fault, where present."""
+        """Pins of the LEDs alive, hit and fault, if present."""
         every = {"alive": self.alive, "hit": self.hit, "fault": self.fault}
         return {name: pin for name, pin in every.items() if pin is not None}
 

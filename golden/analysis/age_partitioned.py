@@ -25,9 +25,8 @@ def apbf_fills(k: int, l: int, *, profile: str = "exact") -> list[float]:
         Segments that an insertion writes (slices of an APBF), and generations in the window.
     profile : str
         'linear' takes (i + 1) / (2k) for the slices s_i, i < k, as the paper
-        does. 'exact' takes 1 - 2^(-(i + 1) / k), to which generations of
-        floor(m ln 2 / k) keys lead; it is the larger one, and the one that
-        filters measure. The other slices are half full.
+        does. 'exact' takes 1 - 2^(-(i + 1) / k), the fill after generations of floor(m ln 2 / k)
+        keys. It is larger, and agrees with measured filters. The other slices are half full.
 
     Raises
     ------
@@ -65,9 +64,8 @@ def apbf_false_positive_rate(
 ) -> float:
     """Probability of k consecutive matches among k + l segments: F(k, l, 0, 0) (APBF, section 5.3).
 
-    The recursion is run forwards over the segments, on the probabilities of
-    the number of matches just before a segment. For k = 1 it is 1 minus the
-    product of the misses.
+    The recursion runs forwards over the segments. Its state is the distribution of the run of
+    matches that ends just before a segment. For k = 1 it is 1 minus the product of the misses.
 
     Parameters
     ----------
@@ -107,7 +105,7 @@ def apbf_accesses(
         a fresh key, given that it is reported. 'window': a key of the window,
         averaged over the l generations to which it may belong. With the j-th
         youngest of them, 0 <= j < l, segments j to j + k - 1 are certain to match,
-        and the others match with their fill ratio. (Generation l is reported just
+        and the other segments match with their fill ratio. (Generation l is reported just
         before a shift as well, but it is the first of the slack.)
 
     Raises
@@ -126,7 +124,7 @@ def apbf_accesses(
 
 
 def apbf_efficiency(k: int, l: int, bloom_k: float) -> float:
-    """Memory of a Bloom filter over that of an APBF for the same window (APBF, section 5.5).
+    """Memory of a Bloom filter over the memory of an APBF, same window (APBF, section 5.5).
 
     It is (bloom_k / k) l / (k + l), without unit. `bloom_k` is the number of slices
     of the Bloom filter with the same false-positive rate. Table 2 takes

@@ -41,18 +41,18 @@ def apbbf_generation(blocks: int, block_bits: int, hashes_per_block: int, k: int
     It is g = floor(blocks n / k) insertions with n the capacity of a block, and
     never less than 1.
 
-    Parameters, errors: as `apbbf_block_capacity`, with `k` as in
-    `apbf_generation` and the number of `blocks` of a segment.
+    `blocks` is the number of blocks of a segment, and `k` is as for `apbf_generation`. Other
+    parameters, errors: as `apbbf_block_capacity`.
     """
     require_counts(blocks=blocks, k=k)
     return max(1, math.floor(blocks * apbbf_block_capacity(block_bits, hashes_per_block) / k))
 
 
 def apbbf_relative_capacity(block_bits: int, hashes_per_block: int) -> float:
-    """Window of an APBBF over that of an APBF in the same memory (APBF, Table 3, 'cap.').
+    """Window of an APBBF over the window of an APBF in the same memory (APBF, Table 3, 'cap.').
 
-    It is n / ((B/b) ln 2), without unit; the APBF has k b slices written and
-    l b in the window.
+    It is n / ((B/b) ln 2), without unit; the APBF writes k b slices per insertion, and its window
+    has l b slices.
 
     Parameters, errors: as `apbbf_block_capacity`.
     """
@@ -64,9 +64,8 @@ def npws(k: int, l: int, survival: float) -> float:
     """Peak normalised probability-weighted slack, in windows (APBF, section 5.2).
 
     Just before a shift, the youngest of the k generations of the slack is
-    always reported, and each older one has one segment fewer of its own: (1/l)
-    times the sum of survival**i for i < k. For l < k - 1 some of these segments are not full, and
-    the result is an upper bound.
+    always reported, and each older one keeps one segment fewer: (1/l) times the sum of survival**i
+    for i < k. For l < k - 1 some of these segments are not full, and the result is an upper bound.
 
     Parameters
     ----------
@@ -97,9 +96,8 @@ def apbf_npws(k: int, l: int) -> float:
 def apbf_staleness_bound(k: int, l: int, generation: int) -> int:
     """Return the insertions after which an APBF or APBBF has forgotten a key (APBF, section 5.2).
 
-    The first key of a generation is written to segment 0 and discarded by the
-    (k + l)-th shift from there, which comes with the last of these
-    (k + l) g = window + slack insertions after its own.
+    The first key of a generation is written to segment 0, and the (k + l)-th shift after that
+    discards it. This shift occurs (k + l) g = window + slack insertions after the key's own.
 
     `k` and `l` as for `npws`; `generation` is g, in insertions. Errors: as `require_counts`.
     """

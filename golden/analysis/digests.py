@@ -1,4 +1,4 @@
-"""Rates and loads of a dictionary of digests with columns of cells."""
+"""False-positive rate and column loads of a dictionary of digests."""
 
 import math
 
@@ -15,12 +15,12 @@ def digest_false_positive_rate(window: int, digest_bits: int) -> float:
 
 
 def column_loads(window: int, *, columns: int, rows: int) -> list[float]:
-    """Return the entries that are offered to a cell of each column, and to the stash per row.
+    """Return the mean entries per window that reach a cell of each column, then the stash, per row.
 
     The window is full of distinct keys, and an entry goes to the first column with a free cell. A
     cell that is offered x entries per window is free for a share 1 / (1 + x) of them (Erlang's loss
-    formula for one server), so the next column is offered x**2 / (1 + x). The stash holds `rows`
-    times the last figure on average.
+    formula for one server), so the next column is offered x**2 / (1 + x). On average the stash
+    holds `rows` times the last figure.
 
     Parameters
     ----------

@@ -6,9 +6,9 @@ from .rules import require, require_counts, require_share
 
 
 def bloom_hashes(rate: float) -> int:
-    """Hash functions of a Bloom filter for a false-positive rate (APBF, section 4.1).
+    """Number of hash functions of a Bloom filter for a false-positive rate (APBF, section 4.1).
 
-    They are ceil(log2(1 / rate)), for a `rate` above 0 and below 1. Errors: as `require`.
+    It is ceil(log2(1 / rate)), for a `rate` above 0 and below 1. Errors: as `require`.
     """
     require(0 < rate < 1, "rate", "must be above 0 and below 1", rate)
     return math.ceil(-math.log2(rate))
@@ -37,9 +37,9 @@ def bloom_false_positive_rate(k: int, fill: float = 1 / 2) -> float:
 def bloom_accesses(k: int, case: str, fill: float = 1 / 2) -> float:
     """Return the expected slice accesses of a Bloom-filter query (APBF, section 4.2).
 
-    In the `case` 'true', of a query that is reported, they are k; in the case
-    'false' they are the mean position of the first 0 given that there is one, and
-    the fill must be below 1. Parameters, errors: as `bloom_false_positive_rate`.
+    In the `case` 'true' the query is reported, and the result is k. In the case 'false' it is the
+    mean position of the first 0, given that there is one, and the fill must be below 1. Parameters,
+    errors: as `bloom_false_positive_rate`.
     """
     require_counts(k=k)
     require(case in ("true", "false"), "case", "must be one of true, false", case)

@@ -29,7 +29,7 @@ def require_counts(**values: int) -> None:
 
 
 def require_share(name: str, value: float) -> None:
-    """Check that a value is in 0 to 1; parameters, errors as `require`."""
+    """Check that a value is from 0 to 1; parameters, errors: as `require`."""
     require(0 <= value <= 1, name, "must be in 0 to 1", value)
 
 

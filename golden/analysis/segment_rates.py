@@ -80,7 +80,7 @@ def apbbf_block_false_positive_rate(
     """Probability that a fresh key matches a segment of very many blocks (APBF, section 6).
 
     The limit of `segment_false_positive_rate`: the number of keys in a block is
-    Poisson-distributed. The `load` is its mean, by default that of a full block,
+    Poisson-distributed. The `load` is its mean, by default the mean of a full block,
     `apbbf_block_capacity`; B need not be a multiple of b.
 
     Parameters, errors: as `apbbf_block_capacity` and `segment_false_positive_rate`.
@@ -101,9 +101,9 @@ def apbbf_block_false_positive_rate(
 def mean_rate(rate: Callable[[float], float], generation: int) -> float:
     """Average a rate over the phases that queries meet after each insertion of a generation.
 
-    A shift comes with the insertion after the last, so no query meets a generation
-    without any. The `rate` takes a phase as in `segment_loads`, in which it is
-    smooth; `generation` is its number of insertions.
+    A shift occurs at the first insertion of the next generation, so no query sees an empty
+    generation. The `rate` takes a phase as in `segment_loads`, in which it is smooth; `generation`
+    is its number of insertions.
     """
     if generation <= _SUMMED:
         return sum(rate(i / generation) for i in range(1, generation + 1)) / generation
@@ -113,9 +113,10 @@ def mean_rate(rate: Callable[[float], float], generation: int) -> float:
 
 
 def window_rate(rate: Callable[[float], float], window: int, block: int) -> float:
-    """Average a rate over the insertions of a block; the window keeps all of a block until its end.
+    """Average a rate over the insertions of a block; a block leaves the window all at once.
 
-    The `rate` takes the number of keys that count: the window and the part of a block that it cuts.
+    The `rate` takes the number of keys that are reported: the window, and the rest of its oldest
+    block.
     """
     return mean_rate(lambda phase: rate(window - 1 + phase * block), block)
 

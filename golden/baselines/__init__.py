@@ -1,1 +1,1 @@
-"""Filters of other papers that the sliding-window filters are measured beside."""
+"""Filters of other papers, for comparison with the sliding-window filters."""

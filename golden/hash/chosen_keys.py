@@ -5,7 +5,7 @@ an attacker with the seed can choose cells and solve for a key with these cells:
 independent index bits, in one or several segments. For keys of more than 64 bits, the fold also has
 a kernel: key differences that change no cell of any filter with this seed.
 
-No function searches. Tests and experiments use this module (`campaigns.attacks`).
+The functions solve equations and do not search. Tests and experiments use this module.
 """
 
 from collections.abc import Mapping, Sequence
@@ -98,7 +98,7 @@ class ChosenKeys:
     def with_cells_of(
         self, keys: Keys, functions: Sequence[int], random: np.random.Generator
     ) -> NDArray[np.uint64]:
-        """Return other keys than `keys` with the same cells, both of shape (n, words).
+        """Return keys that differ from `keys` and have the same cells, shape (n, words).
 
         The indices that the `functions` give are the same. Above 64 bits the keys are equal. The
         `random` generator is as for `with_indices`.
@@ -138,9 +138,9 @@ class ChosenKeys:
 
 
 def index_rows(key_hash: KeyHash, function: int) -> Vectors:
-    """Masks of the state bits whose sum is each bit of each index, for a `function`.
+    """Mask of the state bits that add up to each bit of each index of a `function`.
 
-    The indices are those of sizes that are powers of two, the least significant bit first.
+    Sizes are powers of two. The bits of an index are in order, least significant first.
 
     Parameters
     ----------

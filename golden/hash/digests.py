@@ -1,6 +1,6 @@
 """Digests that turn text and bytes into keys.
 
-BLAKE2b gives the 64-bit words of a key. For keys of more than 512 bits, SHAKE256 gives them.
+BLAKE2b computes the 64-bit words of a key. For keys of more than 512 bits, SHAKE256 does.
 Neither has a secret: the digest depends only on the text and the width.
 
 SipHash-1-3 gives one word under each of several keys of 16 bytes. They are the first bytes, 16
@@ -47,7 +47,7 @@ class KeyDigest:
 
     @property
     def count(self) -> int:
-        """Words of a key."""
+        """Number of words of a key."""
         return -(-self.key_bits // 64)
 
     @cached_property

@@ -11,8 +11,8 @@ four-input look-up tables computes one pipeline stage:
    The fold alone is linear, so regular keys (counters, strides, addresses)
    would land on linear subspaces and miss the theory's rate in either
    direction. The mixing removes that structure.
-3. *Expand*: each segment takes its cell indices from words of its own, each
-   the sum of three rotations of the mixed state. Any consecutive segments
+3. *Expand*: each segment takes its cell indices from separate words, each the sum of three
+rotations of the mixed state. Any consecutive segments
    whose indices together have 64 bits or fewer get linearly independent
    index bits: for a uniform state they are exactly uniform and independent.
    (Where a longer ring closes, the number of such segments may be smaller.)
@@ -100,7 +100,7 @@ class ConstantStream:
 
 @dataclass(frozen=True)
 class IndexField:
-    """Field of the expanded words that gives one cell index."""
+    """Field of the expanded words that determines one cell index."""
 
     size: int
     """The index is in ``range(size)``."""
@@ -189,10 +189,9 @@ def expand_rotations(
 ) -> tuple[tuple[Rotations, ...], ...]:
     """Rotation amounts, indexed by function, word and term.
 
-    Each function is drawn until its index bits are linearly independent of
-    those of as many neighbours (the functions form a ring) as fit together
-    into the 64 bits of state. The last one meets that many neighbourhoods at
-    once; if no candidate satisfies all, they are made smaller for it.
+    Each function is drawn until its index bits are linearly independent of the bits of its
+    neighbours: as many neighbours as fit into the 64 bits of state. (The functions form a ring.) If
+    no candidate satisfies this, fewer neighbours count.
     """
     stream = ConstantStream(label=f"expand/{functions}", seed=seed)
     words = fields[-1].word + 1
@@ -241,8 +240,8 @@ def _neighbour_bases(rows: list[list[int]], functions: int, reach: int) -> list[
 def shard_rotations(fields: tuple[IndexField, ...], functions: int, seed: int) -> Rotations:
     """Rotation amounts of the word whose highest bits select the shard.
 
-    These bits are linearly independent of the index bits of consecutive functions, as many as fit
-    into the 64 bits of state together; fewer if no candidate succeeds.
+    These bits are linearly independent of the index bits of consecutive functions, as many
+    functions as fit into the 64 bits of state; fewer if no candidate succeeds.
     """
     stream = ConstantStream(label="shard", seed=seed)
     words = expand_rotations(fields, functions, seed)

@@ -1,6 +1,6 @@
-"""Forms of keys other than integers and bytes; each form stands for an integer or for bytes.
+"""Forms of keys other than integers and bytes; each form represents an integer or bytes.
 
-`check_keys` says what each form stands for.
+`check_keys` lists the meaning of each form.
 
 A tuple is one key: the digest of its encoding. A tuple is encoded like an element. An element
 is encoded as a tag of one byte, the length of its content in 8 bytes, little-endian, and the
@@ -33,7 +33,7 @@ _NULLS = ("NoneType", "NAType", "NaTType")
 
 
 def null(kind: object, position: int) -> TypeError:
-    """Return the error for a null of some kind among keys."""
+    """Return the error for a null of this kind among keys."""
     return TypeError(f"keys: {_EXPECTED}, not a null ({kind} at position {position})")
 
 
@@ -185,7 +185,7 @@ def arrow_chunks(keys: Any) -> list[Any] | None:
 
 
 def arrow_spans(chunk: Any) -> tuple[Any, NDArray[np.int64], NDArray[np.int64]] | None:
-    """Return buffer, starts and stops of the texts of an array of pyarrow; None for other types."""
+    """Return buffer, starts and stops of the texts of a pyarrow array; None for other types."""
     arrow: Any = import_module("pyarrow")
     types = arrow.types
     kind, count, first = chunk.type, len(chunk), chunk.offset

@@ -120,7 +120,7 @@ def check_keys(keys: Keys, digest: KeyDigest) -> NDArray[np.uint64]:
     - An integer stands for itself: 5 and numpy's 5 are one key, 5 and "5" are two. A negative
       integer is its two's complement in `key_bits`: -1 and 2**key_bits - 1 are one key.
     - A UUID stands for its 16 bytes, an IP address for the 4 or 16 bytes of its `packed` form,
-      behind which a scope follows after ``%``. An address and its text are two keys.
+      followed by ``%`` and the scope, if any. An address and its text are two keys.
     - A date, a datetime or a datetime64 stands for the integer of its nanoseconds since 1970, so
       that its unit makes no difference. Without a time zone, it is in UTC.
     - A tuple is one key, whose elements are of any of these forms or tuples: (1, 2) and (2, 1)

@@ -4,9 +4,9 @@
 the secret, nobody can choose messages that collide more often than by chance,
 which no hash with public constants can ensure.
 
-The rounds are those of SipHash-1-3: one for each word of the message and three
-at the end, as Python, Rust and Ruby use it against the flooding of hash tables.
-It takes half the hardware of the paper's SipHash-2-4, which is chosen by arguments.
+The default is SipHash-1-3: one round for each word of the message, and three at the end. Python,
+Rust and Ruby use it against hash flooding. It takes half the hardware of the paper's SipHash-2-4,
+which the arguments can select.
 """
 
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ def check_secret(secret: object) -> int:
 
 
 def message_bytes(key_bits: int) -> int:
-    """Bytes of the message that a key of `key_bits` is."""
+    """Bytes of the message for a key of `key_bits`."""
     return -(-key_bits // 8)
 
 
@@ -81,7 +81,7 @@ def siphash(
     compression: int = COMPRESSION_ROUNDS,
     finalization: int = FINALIZATION_ROUNDS,
 ) -> NDArray[np.uint64]:
-    """Hash keys, each as the message of its bytes, least significant first.
+    """Hash keys; the bytes of a key, least significant first, are the message.
 
     Parameters
     ----------

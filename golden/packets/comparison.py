@@ -106,7 +106,7 @@ MOST_OFFSET = 1 << 16
 class Comparison:
     """Rules by which two packets are the same.
 
-    The message of `packet_digest` is masked, then its first bytes are skipped, then it is cut.
+    The message of `packet_digest` is masked, its first bytes are skipped, and the rest is cut.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class Comparison:
     masks : tuple of (int, bytes)
         Offsets in the message, and the mask bytes from each offset on.
     skip : int
-        Bytes of the message to skip. A message that is not longer counts completely.
+        Bytes of the message to skip. A message of at most this length counts completely.
     first : int or None
         Most bytes of the message that count.
 
@@ -161,7 +161,7 @@ class Comparison:
 
     @property
     def mask(self) -> NDArray[np.uint8]:
-        """Combination of all masks, shape (n,), from the first byte of the message."""
+        """All masks combined, shape (n,), from the first byte of the message."""
         size = max((offset + len(octets) for offset, octets in self.masks), default=0)
         mask = np.full(size, 0xFF, np.uint8)
         for offset, octets in self.masks:

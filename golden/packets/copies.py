@@ -1,12 +1,12 @@
-"""Copies of packets, and packets that were sent again: which repeats are dropped.
+"""Rules for repeats of packets: copies are dropped, and packets that were sent again pass.
 
 `CopyRule` names the rule, and `CopyTable` applies it to digests. Without a property that differs
 and with "last-seen", the filter decides and the table holds the bound in packets: a packet whose
 digest the table does not find keeps the filter's answer. Otherwise the table is exact for digests:
 
 - A repeat is a copy only if a packet with the same digest is remembered. With "last-seen" every
-  packet is remembered, with "first-seen" every packet that is not a copy. A packet that repeats for
-  ever passes once with "last-seen", and once in each span with "first-seen".
+  packet is remembered, with "first-seen" every packet that is not a copy. A packet that repeats
+  forever passes once with "last-seen", and once in each span with "first-seen".
 - A packet is remembered for `span` nanoseconds and `window` packets, both ends included.
 - With a property that must differ, a repeat is a copy only if the property differs from the last
   packet with the same digest that was no copy. All other repeats were sent again, and pass.
@@ -115,7 +115,7 @@ def properties(
     what: Comparison,
     secret: int = 0,
 ) -> NDArray[np.uint64]:
-    """Return a number for the property of each packet, shape (n,); equal ones have equal numbers.
+    """Return a number for a property of each packet, shape (n,); equal properties, equal numbers.
 
     Parameters
     ----------
@@ -158,8 +158,8 @@ def scoped(digests: NDArray[np.uint64], origins: NDArray[np.uint64]) -> NDArray[
 class CopyTable:
     """Decides which packets are copies, by a rule.
 
-    Two tables find at least the last `most` digests. They take turns: a table that is half full
-    becomes the older one, and the older one is cleared for new digests.
+    Two tables find at least the last `most` digests. They take turns: when the newer table is half
+    full, it becomes the older table, and the previous older table is cleared for new digests.
 
     Parameters
     ----------
@@ -197,9 +197,9 @@ class CopyTable:
         ----------
         digests : ndarray of uint64, shape (n,)
         seen : ndarray of bool, shape (n,)
-            Packets that can be copies; a filter that reports every copy chooses them.
+            Packets that may be copies: the reports of a filter that reports every copy.
         elapsed : ndarray of int64, shape (n,)
-            Nanoseconds from the beginning, which never decrease.
+            Nanoseconds since the beginning; they never decrease.
         found : ndarray of uint64, shape (n,)
             `properties` of the packets.
 

@@ -1,9 +1,9 @@
-"""Protocols around layer 3 as a table: each function gives the place that follows its header.
+"""Protocols around layer 3, as a table of functions that return the place after a header.
 
-A kind is one number for the content of a place. EtherTypes are kinds as they are; IP protocols,
-UDP ports and PPP protocols are kinds after `IP_PROTOCOL`, `UDP_PORT` and `PPP_PROTOCOL` are added.
-`STEPS` gives the function of a kind. A function takes the bytes of its place and raises
-`IndexError` if a byte is missing, `ValueError` if the header contradicts its protocol.
+A kind is one number for the content of a place. An EtherType is its own kind. IP protocols, UDP
+ports and PPP protocols become kinds by adding `IP_PROTOCOL`, `UDP_PORT` or `PPP_PROTOCOL`. `STEPS`
+gives the function of a kind. A function takes the bytes of its place and raises `IndexError` if a
+byte is missing, `ValueError` if the header contradicts its protocol.
 """
 
 from collections.abc import Callable, Iterable
@@ -54,9 +54,9 @@ def number(octets: bytes, at: int) -> int:
 
 
 def typed(octets: bytes, type_at: int, place: HeaderPlace) -> HeaderPlace:
-    """Return the place behind an EtherType or a length (IEEE 802.3, 3.2.6).
+    """Return the place after an EtherType or a length (IEEE 802.3, 3.2.6).
 
-    A length that exceeds the frame, or is too short for LLC, is not understood.
+    A length that exceeds the frame, or is too short for LLC, leads to an unknown kind.
     """
     kind, at, end = number(octets, type_at), type_at + 2, place.end
     if LEAST_LENGTH <= kind <= MOST_LENGTH and at + kind <= end:
@@ -70,7 +70,7 @@ def _ethernet(octets: bytes, place: HeaderPlace) -> HeaderPlace:
 
 
 def tag(octets: bytes, place: HeaderPlace) -> HeaderPlace:
-    """IEEE 802.1Q, 9.6: priority and VLAN identifier, then the next EtherType."""
+    """Return the place after a VLAN tag: priority and identifier, EtherType (IEEE 802.1Q, 9.6)."""
     identifier = number(octets, place.at) & 0xFFF
     return typed(octets, place.at + 2, place._replace(tags=(*place.tags, identifier)))
 

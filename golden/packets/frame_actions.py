@@ -31,17 +31,17 @@ ROOM_LAG = 3
 
 
 def beat_bytes(width: int) -> int:
-    """Return the bytes of a beat inside the hardware, if transfers have a `width` in bits."""
+    """Return the bytes of a beat inside the hardware, for transfers of `width` bits."""
     return max(width, 64) // 8
 
 
 def default_store(width: int) -> int:
-    """Return the default bytes of the store for a `width`: at least 512 beats."""
+    """Return the default size of the store in bytes for a `width`: at least 512 beats."""
     return max(8192, 512 * beat_bytes(width))
 
 
 def longest_stored(store: int, width: int) -> int:
-    """Return the bytes of the longest frame that fits twice into a store of `store` bytes.
+    """Return the bytes of the longest frame of which two fit into a store of `store` bytes.
 
     No frame is longer than `MOST_BYTES`.
     """

@@ -50,7 +50,7 @@ class FrameCounts:
     frames_malformed : int
         Digested frames with contradictory headers.
     frames_errored, frames_no_room : int
-        Discarded frames: damaged; otherwise without room.
+        Discarded frames: damaged frames, and undamaged frames for which there was no room.
     frames_oversize : int
         Undamaged frames above the maximum: discarded, or passed without a record.
     """
@@ -90,9 +90,10 @@ _OF_VERSION = {
 class FrameDeduplicator(Atomic):
     """Golden model of `lately.hdl.packets.deduplicator.Deduplicator`.
 
-    A frame that is damaged or without room is discarded and not recorded. A frame above the maximum
-    is discarded too, or it is forwarded without a record. The digests of all other frames are
-    queried and inserted in order. Frames are Ethernet frames without their check sequence.
+    A frame that is damaged, or for which there is no room, is discarded and not recorded. A frame
+    above the maximum is discarded too, or it is forwarded without a record. The digests of all
+    other frames are queried and inserted in order. Frames are Ethernet frames without their check
+    sequence.
 
     Attributes
     ----------
@@ -111,8 +112,8 @@ class FrameDeduplicator(Atomic):
     store : int, optional
         Bytes in which frames wait. By default `default_store`.
     oversize : str
-        Rule for frames above the maximum, of `OVERSIZE`. With "pass", a frame longer than
-        `longest_stored` has no room.
+        Rule for frames above the maximum, of `OVERSIZE`. With "pass", there is no room for a frame
+        longer than `longest_stored`.
     inner : bool
         Whether layer 3 is the innermost that `lately.golden.packets.inner_layers` finds.
     counts : FrameCounts
@@ -165,7 +166,7 @@ class FrameDeduplicator(Atomic):
         times : array_like of int, shape (n,)
             Tick of each frame's query.
         errored, lost : array_like of bool, shape (n,), optional
-            Whether each frame is damaged, and whether it is without room.
+            Whether each frame is damaged, and whether it is lost because there is no room.
         """
         none = np.zeros(len(frames), bool)
         damaged = none if errored is None else np.asarray(errored, bool)

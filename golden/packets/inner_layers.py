@@ -2,17 +2,17 @@
 
 The result is the result of `packet_layers.layers` with `Reach.INNER`, except:
 
-- Hardware passes `MOST_HEADERS` headers at most, and reads the first `MOST_READ` bytes of a frame.
-  Layer 3 is the last packet of IP that it reached.
-- Hardware passes VLAN tags, labels of MPLS, IP with extension headers, UDP, VXLAN, GRE without
+- Hardware parses at most `MOST_HEADERS` headers, and reads the first `MOST_READ` bytes of a frame.
+  Layer 3 is the last IP packet that it reached.
+- Hardware parses VLAN tags, MPLS labels, IP with extension headers, UDP, VXLAN, GRE without
   routing, and GTP-U. Other protocols end the search, so layer 3 is the packet around them. Only IP
   is a layer 3.
 - A frame of `MOST_READ` bytes or more has an unknown length while its headers are read. So any
   length that a packet without a type has in its header fits the frame.
 
-Each header counts one: a tag, a label, a packet of IP, an extension header of IPv6 or GTP-U, and a
-header of UDP, VXLAN, GRE or GTP-U. The half byte of content without a type counts one, and so does
-a control word. Addresses and EtherType of Ethernet do not count.
+Each of these counts as one header: a tag, a label, an IP header, an extension header of IPv6 or
+GTP-U, and a header of UDP, VXLAN, GRE or GTP-U. The first half byte of content without a type
+counts as one, and so does a control word. Addresses and EtherType of Ethernet do not count.
 """
 
 from .encapsulations import (

@@ -1,21 +1,21 @@
 """Keyed digest of a packet, without what routers and taps change.
 
-The message is the bytes of layer 3, to the end that its own header gives; TTL or hop limit, and
-the checksum of an IPv4 header, are zeros in it. The message of a packet without IP is its whole
-frame. The message is padded with zeros to words of 8 bytes, at least two, which go to two lanes in
-turn. If the capture is incomplete, one more word follows: the length of the message on the line.
-Both lanes end with 7 bytes: the captured length of the message, the version, and the VLAN
-identifiers with their number. Each lane is SipHash-1-3 (`lately.golden.hash.siphash`) under its own
-secret; the digest is the exclusive or of both lanes.
+The message consists of the bytes of layer 3, up to the end that its header states. TTL or hop
+limit, and the checksum of an IPv4 header, are replaced by zeros. For a packet without IP, the
+message is the whole frame. The message is padded with zeros to words of 8 bytes, at least two,
+which go to two lanes in turn. If the capture is incomplete, one more word follows: the length of
+the message on the line. Both lanes end with 7 bytes: the captured length of the message, the
+version, and the VLAN identifiers with their number. Each lane is SipHash-1-3
+(`lately.golden.hash.siphash`) under its own secret; the digest is the exclusive or of both lanes.
 
-For each word, SipHash does two additions in sequence. With two lanes, hardware that takes one word
-per cycle has two cycles for the additions. Two lanes separate packets as well as one SipHash. No
-two messages have the same words in both lanes. If one lane differs, its change cannot be predicted
-without the secret. If both lanes differ, the changes of two keyed functions are equal only by
-chance. Digests are never output.
+For each word, SipHash does two additions in sequence. With two lanes, hardware that accepts one
+word per cycle has two cycles for the additions. Two lanes separate packets as well as one SipHash.
+No two messages have the same words in both lanes. If one lane differs, its change cannot be
+predicted without the secret. If both lanes differ, the changes of two keyed functions are equal
+only by chance. Digests are never output.
 
 `packet_digest` takes one packet; `packet_digests` takes many, in a compiled loop. Hardware that
-takes more than one word per cycle has another digest of the same message (`polynomial_digest`).
+accepts more than one word per cycle uses another digest of the same message (`polynomial_digest`).
 """
 
 from typing import NamedTuple
@@ -75,7 +75,7 @@ class Message(NamedTuple):
 
     @property
     def words(self) -> list[bytes]:
-        """Words that go to the lanes in turn, of 8 bytes each."""
+        """Words of 8 bytes, which go to the lanes in turn."""
         count = max(LEAST_WORDS, -(-len(self.octets) // 8))
         padded = self.octets.ljust(8 * count, b"\0")
         more = [self.length] if self.length > len(self.octets) else []
@@ -86,7 +86,7 @@ class Message(NamedTuple):
 
     @property
     def closing(self) -> int:
-        """Number of `CLOSING_BYTES` bytes, the lowest first, that ends both lanes."""
+        """The last `CLOSING_BYTES` bytes of both lanes, as a number, lowest byte first."""
         tags = self.tags[:CLOSING_TAGS]
         parts = [
             (len(self.octets) % (1 << LENGTH_BITS), LENGTH_BITS),
@@ -104,7 +104,7 @@ class Message(NamedTuple):
 def message(
     frame: bytes, length: int, place: Layers, what: Comparison = DEFAULT, link: int = -1
 ) -> Message:
-    """Return the message of a packet, which is digested.
+    """Return the message of a packet: the part that is digested.
 
     Parameters
     ----------

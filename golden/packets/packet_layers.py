@@ -68,7 +68,7 @@ class Version(IntEnum):
 
 
 class Reach(IntEnum):
-    """Headers that are passed in search of layer 3."""
+    """Headers that the search for layer 3 skips."""
 
     HARDWARE = 0
     """Up to `MOST_TAGS` VLAN tags of `TAG_TYPES` before IP, as the hardware."""

@@ -1,10 +1,10 @@
-"""Order of packets from several inputs whose packets are not quite in the order of their times.
+"""Order of packets from several inputs, each of which is only roughly in order of time.
 
 A packet is due at its time, or `bound` nanoseconds before the latest time of its input if that is
-later. Packets are put in the order in which they are due; of equal ones, the packet of the input
-with the lower number is first, and then the packet that was read first. So the order does not
-depend on the number of packets that are read at a time, and packets of one input that are at most
-`bound` late are in the order of their times.
+later. Packets are sorted by the time at which they are due. Ties go to the input with the lower
+number, then to the packet that was read first. So the order does not depend on the number of
+packets that are read at a time, and packets of one input that are at most `bound` late are in the
+order of their times.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ def due_times(times: Times, bound: int, reached: int = 0) -> Times:
     Parameters
     ----------
     times : ndarray of int64, shape (n,)
-        Nanoseconds; a negative one stands for a packet without a time, which counts as the latest.
+        Nanoseconds; a negative value means a packet without a time, which counts as the latest.
     bound : int
         Nanoseconds.
     reached : int

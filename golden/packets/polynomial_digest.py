@@ -1,8 +1,8 @@
-"""Keyed digest of frames that come 128 bits a cycle and more: two polynomials over GF(2^64).
+"""Keyed digest of frames at 128 bits per cycle or more: two polynomials over GF(2^64).
 
-The message and its closing are the ones of `packet_digest.Message`. Zeros pad the message to whole
-beats of the hardware. The 64-bit words of the message are the coefficients of a polynomial, the
-first word of the highest power. Two keys give two values of the polynomial, and a keyed function F
+The message and its closing are as in `packet_digest.Message`. Zeros pad the message to whole
+beats of the hardware. The 64-bit words of the message are the coefficients of a polynomial, and the
+first word has the highest power. Two keys give two values of the polynomial, and a keyed function F
 makes a digest of both values and of the closing:
 
 - F(x0, x1, c) is SipHash-1-3 under the secret, of the 8 bytes of x0, the 8 of x1 and the 7 of c.
@@ -16,9 +16,10 @@ most ((n - 1) / 2^64)^2. The bound is 2^-122 for a beat of 64 bytes, 2^-112 for 
 below 65,536 bytes.
 
 **Attacker.** An attacker chooses all frames and sees which frames are dropped. F is a
-pseudo-random function. As long as no two messages agree in both values, drops say nothing about the
-keys. So P(a wrong match of digests) <= pairs * (bound + 2^-64) + Adv(F), where `pairs` counts each
-frame with each remembered frame. The 2^-64 is chance. Chance gives an attacker one pair, not a key.
+pseudo-random function. As long as no two messages agree in both values, drops reveal nothing about
+the keys. So P(a wrong match of digests) <= pairs * (bound + 2^-64) + Adv(F), where `pairs` counts
+each frame with each remembered frame. The 2^-64 is chance. Chance gives an attacker one pair, not a
+key.
 """
 
 from functools import lru_cache
@@ -81,7 +82,7 @@ def _products(key: int) -> Key:
 
 
 def values(octets: bytes, secret: int, beat_bytes: int) -> tuple[int, ...]:
-    """Return the values of both polynomials.
+    """Return the values of both polynomials for a message.
 
     Parameters
     ----------
@@ -113,7 +114,7 @@ def polynomial_digest(octets: bytes, closing: int, secret: int, beat_bytes: int)
     Parameters
     ----------
     octets : bytes
-        Less than 65,536, else the bound does not hold.
+        Fewer than 65,536 bytes; otherwise the bound does not hold.
     closing : int
         56 bits, as `packet_digest.Message.closing`.
     secret : int

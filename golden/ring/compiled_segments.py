@@ -40,7 +40,7 @@ def pitch(layout: Layout) -> int:
 class CompiledSegments:
     """Bits of all physical segments in a `layout`; equal to `Segments` bit for bit.
 
-    `live` passes the `memory` and the position that several processes share.
+    `memory` and `live` are arrays that several processes share: the bits and the position.
     """
 
     def __init__(

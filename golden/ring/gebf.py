@@ -37,7 +37,7 @@ class GEBF(Spanned):
 
 
 class BlockedGEBF(Spanned):
-    """Blocked Guarded Epoch Bloom Filter: one hash selects a block for all the others.
+    """Blocked Guarded Epoch Bloom Filter: one hash selects a block for all other hashes.
 
     A key is reported for all d <= W = `window`, where d is the number of insertions after its
     own. Window and staleness are as in a `GEBF` (lemma 1, proposition 1).
@@ -45,7 +45,7 @@ class BlockedGEBF(Spanned):
     Parameters
     ----------
     window, epochs, hashes, bits, seed, key_bits, partitioned, hash, rekey, secret
-        As for `GEBF`; the bits of a block take the place of the segment's.
+        As for `GEBF`; with a block in place of a segment.
     block_bits : int
         Bits of a block, a power of two.
     """

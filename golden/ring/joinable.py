@@ -1,4 +1,4 @@
-"""Rings that the clock turns, so that rings of several processes can be joined."""
+"""Rings that turn by the clock, so that rings of several processes can be joined."""
 
 from copy import deepcopy
 from itertools import pairwise

@@ -16,7 +16,7 @@ from ..spec import FilterSpec
 class RingPosition:
     """State of a filter apart from its bits.
 
-    The present generation has `length` insertions, and `filled` of them have occurred. `insertions`
+    The current generation has `length` insertions, and `filled` of them have occurred. `insertions`
     and `shifts` count from construction. The `older` oldest segments of the ring have the secret
     `older_secret`; the others have `secret`.
     """
@@ -57,7 +57,7 @@ class RingPosition:
         return self.older_secret if older else self.secret
 
     def turn(self) -> None:
-        """Let the spare become the youngest segment, and the oldest the spare."""
+        """Make the spare the youngest segment, and the oldest segment the spare."""
         self.base = self.spare
         self.filled = 0
         self.length = self.generation
@@ -91,7 +91,7 @@ class RingPosition:
         return [self.base, self.filled, self.length, self.generation]
 
     def set_numbers(self, numbers: list[Any], insertions: Any, shifts: Any) -> None:
-        """Take the numbers that `numbers` returned, and the counters `insertions` and `shifts`.
+        """Restore the numbers that `numbers` returned, and the counters `insertions` and `shifts`.
 
         Raises
         ------
@@ -110,7 +110,7 @@ class RingPosition:
             raise ValueError(f"numbers {numbers} do not fit the specification")
 
     def set_secrets(self, secret: Any, older_secret: Any, older: Any, waiting: Any) -> None:
-        """Take `secret`, `older_secret`, `older` and `waiting` of a state file.
+        """Restore `secret`, `older_secret`, `older` and `waiting` from a state file.
 
         Raises
         ------

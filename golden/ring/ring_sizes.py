@@ -67,7 +67,7 @@ def _keeps(family: str, fpr: float, values: dict[str, Any]) -> bool:
 
 
 def apbf_mean_rate(k: int, l: int) -> float:
-    """Return the mean rate over a generation of slices that `k` generations fill to one half.
+    """Return the mean rate over a generation, for slices that `k` generations fill to one half.
 
     Generations are assumed long: after i + p generations a slice has a fill of 1 - 2**(-(i + p) /
     k).
@@ -82,16 +82,16 @@ def apbf_mean_rate(k: int, l: int) -> float:
 
 @lru_cache
 def apbf_shape(window: int, fpr: float, *, mean: bool = False) -> tuple[int, int]:
-    """Return k and l of the smallest APBF that meets the rate even just before a shift.
+    """Return k and l of the smallest APBF that meets the rate, by default even before a shift.
 
     Parameters
     ----------
     window : int
         Insertions.
     fpr : float
-        Mean false-positive rate.
+        Required false-positive rate.
     mean : bool
-        Whether slices of exactly this size need to meet the rate only on average.
+        Whether the rate needs to hold only on average over a generation.
     """
     kept = apbf_mean_rate if mean else analysis.apbf_false_positive_rate
     found = []

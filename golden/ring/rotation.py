@@ -1,4 +1,4 @@
-"""Turns of a ring: after a number of insertions, after a time, or after either.
+"""Turns of a ring: after a number of insertions, after a time, or both.
 
 Turns depend only on operations and timestamps, never on keys. So `RotationState` runs before the
 memory of a ring of any family, and determines its shifts.
@@ -110,7 +110,7 @@ class Followed(NamedTuple):
 
 
 class RotationState:
-    """State that decides when a ring turns: all state of its slices except their bits.
+    """State that decides when a ring turns: everything about its slices except their bits.
 
     A slice *counts* at a time if its last insertion is at most the span ago. The youngest slices,
     which are still written, have the time of the ring's last insertion. A generation is *full* when
@@ -123,11 +123,11 @@ class RotationState:
     ----------
     policy : RotationPolicy
     generation : int
-        Insertions of the generations to come.
+        Length of the following generations, in insertions.
     length : int
-        Insertions that fill the present generation.
+        Insertions that fill the current generation.
     filled : int
-        Insertions of the present generation so far; more than `length` if it is overfull.
+        Insertions in the current generation so far; more than `length` if it is overfull.
     first, last : int
         Times of the generation's first insertion and the ring's last insertion; or `NEVER`.
     lost : int
@@ -291,7 +291,7 @@ class RotationState:
     def take(
         self, state: NDArray[np.int64], settled: NDArray[np.int64], overfull: NDArray[np.bool_]
     ) -> None:
-        """Take over the result of `vector` after the extension has changed it."""
+        """Restore the state from the result of `vector`, which the extension has changed."""
         before = min(self.length, TIME_LIMIT)
         values = state.tolist()
         self.filled, length, _, self.first, self.last, self.lost, self.latest = values[:7]

@@ -40,7 +40,7 @@ class Segments:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays, scratch included."""
+        """Bytes of the arrays, including scratch arrays."""
         return self._memory.nbytes + self._first.nbytes
 
     def fill(self) -> float:

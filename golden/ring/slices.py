@@ -1,4 +1,4 @@
-"""Searching and writing slices of bits, and slices of keys for this purpose."""
+"""Search and update of slices of bits, chunk by chunk of keys."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -52,7 +52,7 @@ def unpacked(packed: NDArray[Any], count: int) -> NDArray[np.bool_]:
     Raises
     ------
     ValueError
-        If `packed` is not as many bytes, ndarray of uint8, of shape (bytes,).
+        If `packed` is not an ndarray of uint8 with this number of bits, shape (bytes,).
     """
     if packed.dtype != np.uint8 or packed.shape != (-(-count // 8),):
         raise ValueError(f"bits: {packed.dtype} {packed.shape} do not fit the filter")

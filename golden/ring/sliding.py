@@ -8,7 +8,7 @@ methodology).
 
 The rings of the papers have no spare. Here one more segment, always empty, replaces the segment
 that a shift retires. Physical segments keep their hash functions in hardware, so the spare has one
-too, and the golden model turns through the same positions.
+too, and the golden model uses the same positions.
 """
 
 import inspect
@@ -123,7 +123,7 @@ class SlidingFilter(KeyedRing):
 
     @property
     def fpr(self) -> float:
-        """Expected false-positive rate, averaged over a generation, keys distinct."""
+        """Expected false-positive rate, averaged over a generation of distinct keys."""
         return self.spec.mean_false_positive_rate
 
     # Operations
@@ -201,7 +201,7 @@ class SlidingFilter(KeyedRing):
 
     @property
     def shifts(self) -> int:
-        """Shifts since construction, forced ones included."""
+        """Shifts since construction, including SHIFT operations."""
         return self._ring.shifts
 
     @property
@@ -225,12 +225,12 @@ class SlidingFilter(KeyedRing):
 
     @property
     def fill(self) -> float:
-        """Share of set bits in all segments, the spare included."""
+        """Share of set bits in all segments, including the spare."""
         return self._segments.fill()
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the segments take in this process."""
+        """Bytes of memory that the segments occupy in this process."""
         return self._segments.nbytes
 
     def segment(self, index: int) -> NDArray[np.bool_]:
@@ -259,8 +259,8 @@ class SlidingFilter(KeyedRing):
     def estimated_false_positive_rate(self) -> float:
         """Probability that a fresh key is reported now, computed from the set bits.
 
-        The recursion F (APBF, section 5.3) over the probability of a match in
-        each segment, which for blocks is the mean over the blocks.
+        This is the recursion F (APBF, section 5.3) over the match probability of each segment. With
+        blocks, the probability is the mean over the blocks.
         """
         return self._estimated_rate(self.spec.ring_segments)
 

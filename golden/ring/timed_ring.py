@@ -1,4 +1,4 @@
-"""Rings of all families whose window is a span of time: a turn policy before a ring of segments."""
+"""Rings of all families whose window is a span of time: a ring of segments with a turn policy."""
 
 import inspect
 from dataclasses import replace
@@ -100,7 +100,7 @@ class TimeLimitedRing(Joinable):
 
     @property
     def fpr(self) -> float:
-        """Expected false-positive rate, averaged over full generations, keys distinct."""
+        """Expected false-positive rate, averaged over full generations of distinct keys."""
         return self._spec.mean_false_positive_rate
 
     @property
@@ -139,12 +139,12 @@ class TimeLimitedRing(Joinable):
 
     @property
     def fill(self) -> float:
-        """Share of set bits in all slices, the spare included."""
+        """Share of set bits in all slices, including the spare."""
         return self._ring.fill
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the slices take in this process."""
+        """Bytes of memory that the slices occupy in this process."""
         return self._ring.nbytes
 
     def fill_ratios(self) -> NDArray[np.float64]:
@@ -261,7 +261,7 @@ class TimeLimitedRing(Joinable):
 
     @property
     def shifts(self) -> int:
-        """Shifts since construction, forced ones included."""
+        """Shifts since construction, including SHIFT operations."""
         return self._turns.shifts
 
     @property
@@ -276,7 +276,7 @@ class TimeLimitedRing(Joinable):
 
     @property
     def settled_times(self) -> list[int | None]:
-        """Time of the last insertion into each slice that is no longer written, else None."""
+        """Time of the last insertion into each slice that is no longer written, or None."""
         return [None if time == NEVER else time for time in self._turns.settled]
 
     @property

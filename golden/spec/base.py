@@ -137,7 +137,7 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @property
     def classes(self) -> int | None:
-        """Number of query classes, if a table of thresholds answers; otherwise None."""
+        """Number of query classes, if a table of thresholds determines answers; otherwise None."""
         return None
 
     @property

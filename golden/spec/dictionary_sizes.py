@@ -104,7 +104,7 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
 
     @property
     def timestamp_bits(self) -> int:
-        """Bits of a timestamp, T: the sweep erases an expired one before it looks young.
+        """Bits of a timestamp, T: the sweep erases an expired entry before its timestamp repeats.
 
         2**T is at least the window, the insertions of a sweep and a margin:
         n + `SWEPT_PER_ROW` rows + `SWEEP_MARGIN`.

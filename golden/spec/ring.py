@@ -138,7 +138,7 @@ class FilterSpec(SpanSpecification):
 
     @property
     def shared_cells(self) -> int:
-        """Bits that hash functions share if they have no own parts; 0 if they cannot share."""
+        """Bits that hash functions share if they have no separate parts; 0 if they cannot share."""
         return 0
 
     @property
@@ -153,7 +153,7 @@ class FilterSpec(SpanSpecification):
 
     @property
     def run(self) -> int:
-        """Segments that an insertion writes and a report needs: k of an APBF, 1 of a GEBF."""
+        """Segments that an insertion writes and a report requires: k of an APBF, 1 of a GEBF."""
         return self._geometry.run
 
     @property
@@ -188,7 +188,7 @@ class FilterSpec(SpanSpecification):
 
     @property
     def cells(self) -> int:
-        """Bits of one part in one block (of the whole part without blocks), in all shards."""
+        """Bits of one part in one block, in all shards; without blocks, bits of the whole part."""
         return self._geometry.cells
 
     @property
@@ -208,7 +208,7 @@ class FilterSpec(SpanSpecification):
 
     @property
     def index_sizes(self) -> tuple[int, ...]:
-        """Ranges of the indices of a hash function in a shard: of the block, if any, and cells."""
+        """Ranges of the indices of a hash function in a shard: block, if any, then cells."""
         if self.blocked:
             return (self.segment_blocks // self.shards,) + (self.cells,) * self.parts
         return (self.shard_bits,) * self.parts
@@ -263,23 +263,23 @@ class FilterSpec(SpanSpecification):
         return [analysis.segment_false_positive_rate(load, **shape) for load in loads]
 
     def false_positive_rate(self, *, phase: float) -> float:
-        """Return the expected false-positive rate at a phase of the generation, keys distinct.
+        """Return the expected false-positive rate at a phase of the generation, for distinct keys.
 
-        The recursion F of the APBF paper (section 5.3) over the expected
-        match probabilities of the segments; for a GEBF it is 1 minus the
-        product of the misses, the form of the paper's approximation.
+        This is the recursion F of the APBF paper (section 5.3) over the expected match
+        probabilities of the segments. For a GEBF it is 1 minus the product of the miss
+        probabilities, as in the paper's approximation.
         """
         fills = self.segment_false_positive_rates(phase=phase)
         return analysis.apbf_false_positive_rate(self.run, self.window_generations, fills=fills)
 
     @cached_property
     def worst_false_positive_rate(self) -> float:
-        """Expected false-positive rate just before a shift (APBF, section 5.3), keys distinct."""
+        """Expected false-positive rate just before a shift (APBF, section 5.3), distinct keys."""
         return self.false_positive_rate(phase=1.0)
 
     @cached_property
     def mean_false_positive_rate(self) -> float:
-        """False-positive rate averaged over the insertions of a generation, keys distinct."""
+        """False-positive rate averaged over the insertions of a generation, for distinct keys."""
         return analysis.mean_rate(lambda p: self.false_positive_rate(phase=p), self.generation)
 
 
@@ -304,7 +304,7 @@ class AgePartitionedSpec(FilterSpec):
 
     @property
     def hash_functions(self) -> int:
-        """Hash functions: one per segment, the spare included."""
+        """Hash functions: one per segment, including the spare."""
         return self.segments
 
     def with_generations(self, generations: int) -> Self:
@@ -396,7 +396,7 @@ class GuardedEpochSpec(FilterSpec):
 
     @property
     def npws(self) -> float:
-        """1/r: keys of the guard epoch are all reported, and no older key is."""
+        """Slack at its peak, 1/r: all keys of the guard epoch are reported, and no older key is."""
         return 1 / self.epochs
 
 

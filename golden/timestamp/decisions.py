@@ -1,4 +1,4 @@
-"""Answers of an inferential filter as thresholds, for a look-up in hardware."""
+"""Decisions of an inferential filter as a table of thresholds, for hardware."""
 
 import json
 import os

@@ -18,7 +18,8 @@ Distinct = Callable[[ArrayLike], Reals]
 def all_distinct(insertions: ArrayLike) -> Reals:
     """Return D(j) = j, for a stream of distinct keys.
 
-    The `insertions` j are integers, array_like of any shape; so is the result, of float64.
+    The `insertions` j are integers, array_like of any shape. The result is float64 of the same
+    shape.
 
     Raises
     ------
@@ -31,8 +32,8 @@ def all_distinct(insertions: ArrayLike) -> Reals:
 def expected_distinct(insertions: ArrayLike, probabilities: ArrayLike) -> Reals:
     """Expected distinct keys of a stream whose keys have these probabilities (equation 15).
 
-    The `probabilities` of the keys to be the next, array_like of shape (keys,), are
-    0 to 1, and their sum at most 1.
+    Each of the `probabilities`, array_like of shape (keys,), is the probability that the next key
+    is this key. They are 0 to 1, and their sum is at most 1.
 
     Parameters, errors, shape of the result: as for `all_distinct` and `checked_probabilities`.
     """
@@ -65,8 +66,8 @@ def power_law_distinct(insertions: ArrayLike, universe: int) -> Reals:
 
     The equation is an approximation for numbers that are neither small nor
     near ``U H exp(-gamma)``, U being the universe and H its harmonic number.
-    It peaks there, so the peak is returned from there on. It exceeds j where j
-    is small, so j is returned there.
+    It peaks there, and the peak is returned for larger j. It exceeds j for small j, and j is
+    returned instead.
 
     Parameters, errors, shape of the result: as for `all_distinct`; `universe` is U.
     """
@@ -80,7 +81,7 @@ def power_law_distinct(insertions: ArrayLike, universe: int) -> Reals:
 
 
 def interpolated_distinct(insertions: ArrayLike, at: ArrayLike, distinct: ArrayLike) -> Reals:
-    """Interpolate on straight lines between the logarithms of both numbers (equation 18).
+    """Interpolate D(j) linearly between points in log-log scale (equation 18).
 
     Parameters
     ----------
@@ -119,10 +120,10 @@ def interpolated_distinct(insertions: ArrayLike, at: ArrayLike, distinct: ArrayL
 
 
 def sampled_distinct(keys: ArrayLike, at: Sequence[int], trials: int) -> Reals:
-    """Count distinct keys in stretches of a stream, averaged over trials (section 5.3.2).
+    """Return mean counts of distinct keys in stretches of a stream, over trials (section 5.3.2).
 
-    The trials begin at even distances. A stretch that reaches the end of the
-    stream goes on at its beginning.
+    The trials start at evenly spaced positions. A stretch that reaches the end of the stream
+    continues at the beginning.
 
     Parameters
     ----------
@@ -137,7 +138,7 @@ def sampled_distinct(keys: ArrayLike, at: Sequence[int], trials: int) -> Reals:
     Raises
     ------
     TypeError, SpecificationError
-        If a number is not an integer, or a length more than the stream has.
+        If a number is not an integer, or a length exceeds the length of the stream.
     """
     require_count("trials", trials)
     stream = np.unique(np.asarray(keys), return_inverse=True)[1].reshape(-1)
@@ -157,7 +158,7 @@ def checked_probabilities(probabilities: ArrayLike) -> Reals:
     Raises
     ------
     ValueError
-        If one is not between 0 and 1.
+        If a probability is not between 0 and 1.
     """
     chances = np.asarray(probabilities, np.float64)
     wrong = ~((chances >= 0) & (chances <= 1))

@@ -1,4 +1,4 @@
-"""D(j) by name: the form in which parameters and state files describe a stream."""
+"""Descriptions of D(j) by name, for parameters and state files."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -74,7 +74,7 @@ def distinct_function(distinct: Mapping[str, Any]) -> Distinct:
     Parameters
     ----------
     distinct : mapping
-        As `checked_distinct` returned it.
+        Result of `checked_distinct`.
     """
     function, parameters = _KINDS[distinct["kind"]]
     return partial(function, **{name: distinct[own] for own, name in parameters.items()})

@@ -69,7 +69,7 @@ class InferentialFilter(CountedFilter):
     positive has no greater expected cost than a false negative. Hence it may miss keys of its
     window if a miss costs less than a false positive. It may also not report keys that the timing
     Bloom filter reports. With a `false_positive` of 0 it reports every key; with a `false_negative`
-    of 0, only keys that are certain to be there.
+    of 0, only keys that are certain to be in the window.
 
     Parameters
     ----------
@@ -81,9 +81,9 @@ class InferentialFilter(CountedFilter):
         D(j) of the stream, the expected number of distinct keys among j
         insertions; see `checked_distinct` for the kinds. It must be known up to
         `block` insertions; with `recurring`, up to ``window + block - 1``. A
-        function is not accepted, as a state file cannot hold one: to use your own,
-        pass it to `age_posterior` with a timing Bloom filter and the result of its
-        method `inspect` for the keys.
+        function is not accepted, because a state file cannot hold a function. To use a function,
+        pass it to `age_posterior` with a timing Bloom filter and the result of its method `inspect`
+        for the keys.
     probability : float
         p_x, the default probability that a key is the next one; between 0 and 1, both excluded.
     false_positive, false_negative : float
@@ -141,12 +141,12 @@ class InferentialFilter(CountedFilter):
 
     @property
     def storage_bits(self) -> int:
-        """Bits of all cells (section 3.2); a prior takes none."""
+        """Bits of all cells (section 3.2); the prior needs no memory."""
         return self.model.storage_bits
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the cells take in this process."""
+        """Bytes of memory that the cells occupy in this process."""
         return self.model.nbytes
 
     @property

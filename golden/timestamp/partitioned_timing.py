@@ -3,10 +3,10 @@
 As the block timing Bloom filter (inferential paper, section 3.2), with three
 differences. Each hash function has its own part of the cells. A cell holds the number of the block
 in which it was last touched, counted from the first block. Timestamps never wrap, so no sweep is
-needed. And the clock counts either insertions or time. A window is a whole number of blocks, so
+needed. The clock counts either insertions or time. A window is a whole number of blocks, so
 definition 9 compares blocks: a key is reported if the age of its oldest cell is at most the window.
-Alternatively, the thresholds of an inferential filter answer, from a table as in hardware (section
-2.6).
+Alternatively, a table of thresholds of an inferential filter determines answers, as in hardware
+(section 2.6).
 """
 
 import math
@@ -44,10 +44,10 @@ class StampedParts(Filter):
     insertions : int
         Insertions since construction, or since `clear`.
     shifts : int
-        SHIFT operations since then. Each begins the next block, apart from the clock.
+        SHIFT operations since then. Each begins the next block, independent of the clock.
     thresholds : ndarray of uint8, shape (classes, ages, 2**phase_bits)
-        With classes, the table that answers: see `decide_by`. At first all are 0, and every queried
-        key is reported.
+        With classes, the table that determines answers: see `decide_by`. At first all are 0, and
+        every queried key is reported.
     compiled : bool
         Whether operations run in the extension; results are the same either way.
     """
@@ -115,7 +115,7 @@ class StampedParts(Filter):
     def estimated_false_positive_rate(self, *now: int, window: int | None = None) -> float:
         """Probability that a fresh key is reported, from the ages of all cells.
 
-        Parameters: as `fill_ratios`. If a table answers, `window` is the class of the query.
+        Parameters: as `fill_ratios`. With classes, `window` is the class of the query.
         """
         if self.classes is None:
             return float(np.prod(self.fill_ratios(*now, window=window)))
@@ -153,12 +153,12 @@ class StampedParts(Filter):
         self._stamps[:] = 0
 
     def shift(self) -> None:
-        """Begin the next block now, apart from the clock: every key becomes one block older."""
+        """Begin the next block now, independent of the clock: every key becomes one block older."""
         self.shifts += 1
         self._note_events(1)
 
     def decide_by(self, thresholds: ArrayLike) -> None:
-        """Load the table that answers from the next operation on; CLEAR keeps the table.
+        """Load the table that determines answers from the next operation on; CLEAR keeps the table.
 
         Parameters
         ----------
@@ -183,7 +183,7 @@ class StampedParts(Filter):
 
     @property
     def phase(self) -> int:
-        """Phase of the present block, which selects thresholds of the table."""
+        """Phase of the current block, which selects thresholds of the table."""
         return int(np.ravel(self._phases(np.zeros(1, np.bool_)))[0])
 
     def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
@@ -305,8 +305,8 @@ class PartitionedTimingFilter(StampedParts, CountedFilter):
     stamp_bits : int, optional
         Bits of a cell in hardware, 64 at most; see `StampedPartsSpec`.
     classes : int, optional
-        Number of query classes: queries then have a class instead of a window, and a table answers,
-        see `decide_by`.
+        Number of query classes: queries then have a class instead of a window, and a table
+        determines answers, see `decide_by`.
     phase_bits : int, optional
         Leading bits of the number of insertions into the block that select a phase of the table.
     """

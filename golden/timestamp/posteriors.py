@@ -1,20 +1,19 @@
 """Posterior probabilities of insertion ages, from a filter and a prior (inferential paper).
 
-The quantity inferred is I_x, the number of insertions since key x was last
-inserted. The prior is that of a stream in which x is the next key with
-probability p_x, whatever came before (section 2.3.1). The evidence is in the
-cells of x alone.
+The inferred quantity is I_x, the number of insertions since key x was last inserted. The prior
+assumes a stream in which x is the next key with probability p_x, independent of the past (section
+2.3.1). The evidence is in the cells of x alone.
 
 For a timing Bloom filter (section 4), the probability of the evidence given
 I_x = i is 0 for all i below `start`, constant from there to `end`, and `ratio`
 times that constant from `end` on. Theorems 2 to 5 are cases of one sum over
-these three pieces, which this module computes. With `start` at or past the window, the sum is 0
-(theorem 2). With `start` 0 and `end` b it is theorem 3. With `end` up to or past the window it is
-theorems 4 and 5. Differences of nearly equal numbers are avoided.
+these three pieces, which this module computes. If `start` is at or past the window, the sum is 0
+(theorem 2). The case `start` 0 and `end` b is theorem 3. Theorems 4 and 5 are the cases with `end`
+up to the window, and past it. Differences of nearly equal numbers are avoided.
 
 The theorems are limits for endless streams. After n insertions they still hold
-for windows up to n, because a cell looks the same for every i from `end` on and
-for a key that never came; a longer window counts as n.
+for windows up to n, because the cells are the same for every i from `end` on as for a key that
+never came. A longer window counts as n.
 """
 
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from .timestamps import Evidence, Integers, TimestampFilter
 
 
 def prior(age: ArrayLike, probabilities: ArrayLike) -> Reals:
-    """Probability that exactly `age` insertions came since the key's last (equations 3 and 4).
+    """Probability of exactly `age` insertions since the key's last one (equations 3 and 4).
 
     The age i, array_like of int, is less than the number of insertions so far, and
     broadcast against the `probabilities` p_x of the keys, 0 to 1; so is the result.
@@ -104,7 +103,7 @@ def bloom_posterior(
 
 @dataclass(frozen=True)
 class AgePosterior:
-    """Posterior of the insertion age of each key (definition 5), up to its norm."""
+    """Posterior of the insertion age of each key (definition 5), not normalised."""
 
     start: Integers
     """Least age that the evidence allows, shape (n,)."""
@@ -176,8 +175,7 @@ def age_posterior(
 ) -> AgePosterior:
     """Infer insertion ages from the evidence of a timing Bloom filter (section 4).
 
-    For a key with an expired cell, nothing is known except that its age is at
-    least the window.
+    If a cell of a key has expired, only one fact is known: the age is at least the window.
 
     Parameters
     ----------
@@ -186,23 +184,21 @@ def age_posterior(
     probabilities : array_like of float, shape (n,) or ()
         p_x of each key, 0 to 1, both excluded.
     model : TimestampFilter
-        Filter that gave the evidence; its parameters are used, not its cells.
+        Filter that returned the evidence; only its parameters are used, not its cells.
     distinct : callable
         D(j) of the stream, as `distinct.uniform_distinct` with the universe bound;
         takes and returns an array of the same shape.
     recurring : bool
-        Whether to count, among the keys of a block, only those that did not come
-        again later: ``D(end) - D(start)`` of them, in place of D(B). Equation
-        25 treats it as independent that cells were touched in a block and that
-        they were not touched since. Where most keys of a block come again
-        soon, as on skewed streams with long windows, it expects too many
-        false positives. This option is not in the paper.
+        Whether to count only the keys of a block that did not recur later: ``D(end) - D(start)``
+        instead of D(B). Equation 25 assumes two independent events: cells were touched in a block,
+        and were not touched since. If most keys of a block recur soon, as in skewed streams with
+        long windows, it predicts too many false positives. This option is not in the paper.
 
     Raises
     ------
     ValueError
-        If a probability is out of range, or a timestamp is of the current
-        block where that has no insertions.
+        If a probability is out of range, or a timestamp belongs to the current block although the
+        block has no insertions.
     """
     age, filled = evidence.age, evidence.filled
     chances = np.broadcast_to(open_probabilities(probabilities), age.shape)
@@ -227,12 +223,12 @@ def age_posterior(
 
 
 def open_probabilities(probabilities: ArrayLike) -> Reals:
-    """Return `probabilities` as `checked_probabilities`, 0 and 1 excluded.
+    """Return `probabilities` as `checked_probabilities` does, but refuse 0 and 1.
 
     Raises
     ------
     ValueError
-        If one is not more than 0 and less than 1.
+        If a probability is not above 0 and below 1.
     """
     chances = checked_probabilities(probabilities)
     wrong = (chances == 0) | (chances == 1)

@@ -1,11 +1,11 @@
 """Cells that hold the time they were last touched: the base of the timing Bloom filters.
 
 A cell holds a timestamp from 0 to `last_timestamp`, or the mark of an expired cell.
-The present timestamp cycles through that range, one step after each block of
-insertions, and an insertion writes it to the cells of its key. A key is reported
-unless one of its cells has expired. An expired timestamp is marked before the present timestamp
-reaches the same value again. The sweep examines `swept` cells after each insertion. `padding` makes
-the range longer than the window needs, so that the sweep can examine fewer cells at a time.
+The current timestamp cycles through that range, one step after each block of insertions. An
+insertion writes it to the cells of its key. A key is reported unless one of its cells has expired.
+An expired timestamp is marked before the current timestamp reaches the same value again. The sweep
+examines `swept` cells after each insertion. `padding` makes the range longer than the window needs,
+so that the sweep can examine fewer cells at a time.
 """
 
 from collections.abc import Iterator
@@ -129,12 +129,12 @@ class TimestampFilter(CountedFilter):
 
     @property
     def timestamp(self) -> int:
-        """The present timestamp, the paper's T_+."""
+        """The current timestamp, the paper's T_+."""
         return self.insertions // self.block % (self.last_timestamp + 1)
 
     @property
     def filled(self) -> int:
-        """Insertions since the present timestamp began, the paper's b."""
+        """Insertions since the current timestamp began, the paper's b."""
         return self.insertions % self.block
 
     def _empty(self) -> None:
@@ -198,8 +198,9 @@ class TimestampFilter(CountedFilter):
     def age(self, keys: Keys) -> Ages:
         """Return the fewest insertions since the last one of each key; changes nothing.
 
-        A later insertion would have left younger timestamps (section 3.2.2). With blocks of one
-        insertion the result is the exact age, unless other keys have touched all cells since.
+        The result is a lower bound of the number, from the oldest timestamp (section 3.2.2). With
+        blocks of one insertion the result is the exact age, unless other keys have touched all
+        cells since.
 
         Parameters, errors: as `insert`. The result of int64 has shape (n,), with -1 for
         a key that is not reported.
@@ -228,7 +229,7 @@ class TimestampFilter(CountedFilter):
         return _joined(parts)
 
     def inspect_and_insert(self, keys: Keys) -> Evidence:
-        """Inspect and insert keys one after another, each before its insertion; as `inspect`."""
+        """Insert keys one after another; return the earlier evidence of each, as `inspect`."""
         return self._inspect_and_insert(self._words(keys))
 
     def _inspect_and_insert(self, keys: Words) -> Evidence:

@@ -8,7 +8,7 @@ from ..sizing import HASHES, bloom_rate, shared_cells, smallest
 
 
 def timing_bits(window: int, cells: int, hashes: int, block: int = 1) -> int:
-    """Return the bits of all cells with the paper's padding; as for `BlockTimingBloomFilter`."""
+    """Return the bits of all cells with the paper's padding."""
     expired = -(-window // block) + 1 + -(-cells // (hashes * block))
     return cells * expired.bit_length()
 
@@ -18,7 +18,8 @@ def block_cells(
 ) -> int:
     """Return the fewest cells whose mean rate over a block is at most `fpr`.
 
-    The `rate` is of a load, cells and hash functions, as `bloom_rate`; otherwise as `timing_sizes`.
+    The `rate` takes load, cells and hash functions, as `bloom_rate` does. Other parameters: as for
+    `timing_sizes`.
     """
 
     def keeps(cells: int) -> bool:
@@ -31,7 +32,7 @@ def block_cells(
 
 @lru_cache
 def timing_sizes(window: int, fpr: float, block: int = 1) -> dict[str, int]:
-    """Return window, cells and hashes of the filter of fewest bits.
+    """Return window, cells and hashes of the filter with the fewest bits.
 
     Parameters
     ----------

@@ -83,7 +83,7 @@ class Controlled(wiring.Component):
 
     @property
     def floorplan_groups(self):
-        """Groups of the unit, with the names within the whole."""
+        """Floorplan groups of the unit, with names relative to this component."""
         groups = getattr(self.unit, "floorplan_groups", ())
         return [[f"unit.{name}" for name in group] for group in groups]
 

@@ -146,6 +146,11 @@ def register_map(
         Width of the tag in requests, which a register reports.
     others : collection of str
         Ports in addition to the ports of the unit, such as `OVERRUN`.
+
+    Returns
+    -------
+    RegisterMap
+        Words in the order of their addresses, and the width of each register in bits.
     """
     members = {**unit.signature.members}
     major, minor, patch = version

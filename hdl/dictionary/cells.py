@@ -14,7 +14,7 @@ GROUP = 4
 
 
 class Cell(data.StructLayout):
-    """A cell: whether it is in use, the number of its insertion, and the rest of its digest.
+    """A cell: whether it is in use, the number of its insertion, and the remainder of its digest.
 
     A cell with parity has two more fields: the parity, and ``unknown``, set if an upset destroyed
     the digest of the cell.
@@ -44,7 +44,7 @@ class Entry(data.StructLayout):
 
 
 def row_of(low, rest, terms):
-    """Return the row of a digest in a column; or from the row, the low bits of the digest.
+    """Return the row of a digest in a column or, if `low` is the row, the digest's low bits.
 
     Parameters
     ----------

@@ -28,11 +28,11 @@ class DictionaryCore(wiring.Component):
     """Pipeline of a window dictionary: one operation per cycle, fixed latency.
 
     A shift does nothing. The core asserts `stall` if the sweep of a column needs a cycle without an
-    operation, or little room is left in the stash of a dictionary with moves.
+    operation, or if the stash of a dictionary with moves is almost full.
 
     With moves, an operation that finds no cell stores its digest in the stash. Later each column
     exchanges an entry of the stash for the entry of its cell, which then tries the next column. An
-    entry that meets a free cell stays there. Operations continue during the exchanges.
+    entry that arrives at a free cell stays there. Operations continue during the exchanges.
 
     Parameters
     ----------

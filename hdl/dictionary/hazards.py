@@ -1,4 +1,4 @@
-"""Comparison of operations with earlier operations that have not written yet."""
+"""Comparison of operations with earlier operations that have not yet written."""
 
 from amaranth.hdl import Cat, Module
 from amaranth.lib import data, wiring

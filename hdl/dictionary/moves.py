@@ -55,8 +55,8 @@ class ExchangeSignature(wiring.Signature):
 class Offers(wiring.Component):
     """Offers the entries of the stash to the columns, one place per cycle.
 
-    Pushed entries start at the columns in turn. An entry moves on to the next column each time it
-    leaves for a column; so does the entry that returns to its place.
+    Pushed entries start at the columns in turn. Each time an entry leaves for a column, its next
+    column advances. The entry that returns to its place continues with this column.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class Offers(wiring.Component):
 
 
 class Crowd(wiring.Component):
-    """Stalls the input while the stash has little room.
+    """Stalls the input while the stash is almost full.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ class Crowd(wiring.Component):
     valid : In
         Places in use.
     crowded : Out(1)
-        The stash has little room. High for at most `MAX_STALL` cycles in `STALL_PERIOD`.
+        The stash is almost full. High for at most `MAX_STALL` cycles in `STALL_PERIOD`.
     """
 
     def __init__(self, *, spec):

@@ -16,7 +16,7 @@ NEAR_BITS = HAZARDS.bit_length()
 
 
 class Knowledge(data.StructLayout):
-    """An operation's knowledge of its cells, from its read and from earlier operations.
+    """State of an operation's cells, from its read and from earlier operations.
 
     Parameters
     ----------
@@ -46,9 +46,9 @@ class Placement(wiring.Component):
     the stash. A removal empties the cell that holds its digest.
 
     An operation enters in the cycle in which its cells are read. The decision follows `DECISION`
-    cycles later, and the write two cycles after the decision. The reads of operations behind it,
-    up to the cycle of the write, miss the write. So they receive the decision and merge it into
-    their reads, the nearest decision last.
+    cycles later, and the write two cycles after the decision. Operations that read before the write
+    do not see it. So they receive the decision and merge it into their reads, the nearest decision
+    last.
 
     Parameters
     ----------

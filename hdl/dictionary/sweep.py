@@ -50,7 +50,7 @@ class Sweep(wiring.Component):
     upset : Out(1)
         The cell was upset.
     behind, late, overdue : Out(1)
-        `BEHIND_ROWS` rows are due; `SWEEP_BACKLOG` rows; twice as many.
+        At least `BEHIND_ROWS`, `SWEEP_BACKLOG`, or twice `SWEEP_BACKLOG` rows are due.
     """
 
     def __init__(self, *, spec, cell):

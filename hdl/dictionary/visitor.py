@@ -59,11 +59,12 @@ class VisitSignature(wiring.Signature):
 class Visitor(wiring.Component):
     """Writes an entry of the stash into its cell, and returns the entry of the cell to the stash.
 
-    An entry arrives with its place in the stash, which keeps it for now. The cell is read, and
-    written some cycles later, while the place takes the evicted entry. In this cycle no operation
-    in flight has read the cell or will write it. All digests concerned have the same row, so none
-    of these operations searches for them. Otherwise, or if the place has changed, the entry stays
-    in the stash. An entry never evicts a cell whose content an upset made unknown.
+    An entry arrives with its place in the stash, and the stash keeps the entry until the exchange.
+    The cell is read, and written some cycles later, while the place takes the evicted entry. In
+    this cycle no operation in flight has read the cell or will write it. All digests concerned have
+    the same row, so none of these operations searches for them. Otherwise, or if the place has
+    changed, the entry stays in the stash. An entry never evicts a cell whose content an upset made
+    unknown.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Minimum distance of external ticks."""
+"""Minimum distance between external ticks."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring

@@ -13,11 +13,11 @@ from .siphash import SipHash
 class Secrets(wiring.Component):
     """Holds the secrets of the hash pipelines, and selects the turn that adopts a new secret.
 
-    A new secret waits beside the secret in use. With re-keying, the next turn of the ring adopts
-    the new secret. The pipeline of the old secret is free again when all its segments have left
-    the ring; no other secret is accepted until then. Without re-keying there is one pipeline. A
-    clear adopts the secret that was pending at its acceptance, once the pipeline is empty. No
-    secret is accepted while a clear is in progress.
+    A new secret waits while the current secret stays in use. With re-keying, the next turn of the
+    ring adopts the new secret. The pipeline of the old secret is free again when all its segments
+    have left the ring; no other secret is accepted until then. Without re-keying there is one
+    pipeline. A clear adopts the secret that was pending at its acceptance, once the pipeline is
+    empty. No secret is accepted while a clear is in progress.
 
     Parameters
     ----------

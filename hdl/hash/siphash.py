@@ -77,7 +77,7 @@ class Arithmetic:
         return word[-amount:] + word[:-amount]
 
     def value(self, word, clock):
-        """Return the bits of a word, or of part of a word, as of a cycle."""
+        """Return the bits of a word, or of part of a word, delayed to a cycle."""
         return Cat(
             Const(bit, 1) if isinstance(bit, int) else bit[0].at(clock).value[bit[1]]
             for bit in word

@@ -27,12 +27,12 @@ def steps_layout(lanes):
 
 
 def ordered_steps(m, wanted):
-    """Return the steps of an entry, as a value of `steps_layout`, one cycle later.
+    """Return the steps of an entry, turn first, as a value of `steps_layout`, one cycle later.
 
     Parameters
     ----------
     m : Module
-        Gets the registers between the steps of the lanes and of the turn, which comes first.
+        Gets the registers.
     wanted : Value
         A bit for each lane; the highest bit is the turn.
     """

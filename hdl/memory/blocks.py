@@ -236,8 +236,8 @@ def _all_of_four(flags):
 class DualPortSegmentMemory(BlockSegmentMemory, ABC):
     """Segment memory of true dual-port block RAMs: port A reads or clears, port B sets bits.
 
-    A clear blocks all writes of single bits, which it may have passed already. So the ports never
-    write the same bit.
+    A clear blocks all writes of single bits, also in words that it has already cleared. So the
+    ports never write the same bit.
     """
 
     def _setting(self, pipe, set, clear):

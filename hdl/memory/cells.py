@@ -1,4 +1,4 @@
-"""Memory of whole cells: one port reads, the other port reads or writes, in every cycle.
+"""Memory of whole cells: in every cycle one port reads, and the other port reads or writes.
 
 Every variant has the signature of `CellMemory`. Except for undefined words, all variants behave
 identically at their ports in every cycle.

@@ -339,7 +339,7 @@ def decoded_ages(spec: Any, bits: NDArray[np.bool_], now: int) -> NDArray[np.int
 def decoded_entries(spec: Any, bits: NDArray[np.bool_], now: int) -> NDArray[np.int64]:
     """Return the entries of a dictionary after `now` insertions, shape (2, columns, rows).
 
-    An entry is the rest of the live key together with its age plus 1; 0 for a free cell.
+    An entry is the age plus 1 and the remainder of a live digest; 0 for a free cell.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ class PagedMemory(wiring.Component):
     """Memory in pages; two address bits per cycle select among the pages.
 
     One write and one read per cycle. A read returns writes at least two cycles earlier; with `far`,
-    also writes of its own cycle. Latency `latency` cycles from `read_address` to `word`.
+    also writes in the same cycle. Latency `latency` cycles from `read_address` to `word`.
 
 
     Parameters
@@ -61,8 +61,8 @@ class PagedMemory(wiring.Component):
         Index and number of the memories with the same addresses. Each memory has separate
         registers for the addresses, so that memories can be placed far apart.
     far : bool
-        Whether the read addresses come from far away. They then have three registers instead of
-        one before the pages.
+        Whether the source of the read addresses is far away on the chip. They then have three
+        registers instead of one before the pages.
     share : int
         Bits of all pages, per position, that share address registers. More bits share registers if
         there are too few maps.

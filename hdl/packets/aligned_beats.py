@@ -82,7 +82,7 @@ class AlignedBeats(wiring.Component):
     fields : In(FIELDS)
         Constant while there are frames.
     fill : In(width)
-        Set in `octets` one cycle later; 0 while there are frames.
+        ORed into `octets` one cycle later; 0 while there are frames.
     octets : Out(width)
         Zero for bytes that are not compared.
     counts : Out(1)

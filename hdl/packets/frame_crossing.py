@@ -11,7 +11,7 @@ from .axis_beats import AxisBeat
 class FrameCrossing(wiring.Component):
     """Transfers frames from one clock domain to another.
 
-    If a transfer finds no room, its frame ends there as damaged. A frame that begins before this
+    If there is no room for a transfer, its frame ends as damaged. A frame that begins before this
     end has left is damaged too. There is always room if the clocks differ by no more than Ethernet
     permits, and a transfer is accepted in every cycle.
 

@@ -14,18 +14,16 @@ FATES = ("errored", "oversize", "no_room")
 
 
 def beats_of(size, width=8 * BEAT_BYTES):
-    """Return the beats of `width` bits of a frame of `size` bytes."""
+    """Return the number of beats of `width` bits in a frame of `size` bytes."""
     return -(-8 * size // width)
 
 
 class FrameRecord(data.StructLayout):
-    """Size of a frame that is kept: its `beats`, and the `size` of the last as of `FrameBeat`.
+    """Size of a kept frame: its number of `beats`, and the `size` of its last `FrameBeat`.
 
     Parameters
     ----------
-    longest : int
-        Bytes of a frame at most.
-    width : int
+    longest : int Maximum bytes of a frame. width : int
         Bits of a beat.
     """
 
@@ -37,23 +35,23 @@ class FrameRecord(data.StructLayout):
 class FrameIntake(wiring.Component):
     """Passes beats to the digest, and stores or discards whole frames.
 
-    A damaged frame, or a frame longer than allowed, is discarded. It leaves nevertheless, with
-    its error set. If `when_full` is "drop", a frame without room is discarded likewise, and a
-    frame that begins while `enable` is low does not leave at all. If `when_full` is "wait", both
-    wait instead. Nothing is delayed.
+    A damaged frame, or a frame longer than allowed, is discarded. The digest still receives it,
+    with `error` set. If `when_full` is "drop", a frame for which there is no room is discarded in
+    the same way. A frame that begins while `enable` is low is dropped and not passed on. If
+    `when_full` is "wait", both frames wait instead. Beats pass without delay.
 
-    Without `ready`, a beat that comes while `o.ready` is low is lost, and its frame is discarded
-    for lack of room: it does not leave at all, or it ends with an error in a later cycle.
+    Without `ready`, a beat that arrives while `o.ready` is low is lost, and its frame is discarded
+    for lack of room. This frame is not passed on, or it ends with an error in a later cycle.
 
     Parameters
     ----------
     longest : int
-        Bytes of a frame at most, from 1 on.
+        Maximum bytes of a frame, at least 1.
     when_full : str
         One of `WHEN_FULL`.
     most : int, optional
-        Frames of more than `longest` and at most so many bytes are kept, with `passes`; longer
-        ones have no room. By default there are no such frames.
+        Frames above `longest` with at most this number of bytes are kept, with `passes`. For longer
+        frames there is no room. By default no frame above `longest` is kept.
     ready : bool
         Whether `i` can wait.
     width : int
@@ -64,24 +62,24 @@ class FrameIntake(wiring.Component):
     i, o : In(stream.Signature(FrameBeat(width))), Out(stream.Signature(FrameBeat(width)))
     enable : In(1)
     room : In(1)
-        There are places for the beat that comes and for another frame.
+        There is space for the arriving beat and for another frame.
     begins : Out(1)
         The first beat of a frame leaves.
     write : Out(1)
-        The beat has to be kept.
+        The beat must be stored.
     keep, discard : Out(1)
-        The frame ends: it is kept with all that was written of it, or none of it is.
+        The frame ends: all of its written beats are kept, or all are discarded.
     passes : Out(1)
         With `keep`: the frame is longer than `longest`.
     record : Out(FrameRecord(most, width))
         With `keep`.
     fates : Out(3)
-        With `discard`: a bit of these is high, in the order of `FATES`.
+        With `discard`: one bit is high, in the order of `FATES`.
 
     Raises
     ------
     TypeError, ValueError
-        If the length is no integer, below 1 or above `MOST_BYTES`, or the rule does not exist.
+        If the length is not an integer from 1 to `MOST_BYTES`, or the rule is unknown.
     """
 
     def __init__(self, *, longest, when_full="wait", most=None, ready=True, width=8 * BEAT_BYTES):

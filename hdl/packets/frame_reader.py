@@ -28,8 +28,8 @@ FRAMES = 16
 class Slot(data.StructLayout):
     """Event of a frame in a cycle.
 
-    Members: `valid`, whether a beat is read, which is `beat`; `first`, whether it is the first of
-    its frame; and `done`, with the last beat of a frame, or in slot `LEAST_SLOTS` if that is later.
+    Members: `valid`, whether `beat` is read; `first`, whether it is the first beat of its frame;
+    and `done`, high with the last beat of a frame, or in slot `LEAST_SLOTS` if that is later.
 
     Parameters
     ----------

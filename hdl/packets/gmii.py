@@ -109,7 +109,7 @@ class GmiiTransmitter(wiring.Component):
     Parameters
     ----------
     marks : bool
-        Whether `user` is a mark, which cannot be sent and damages nothing.
+        Whether `user` is the mark of a duplicate, which is not sent and does not damage the frame.
 
     Members
     -------

@@ -17,22 +17,22 @@ from .inner_step import InnerStep, begin_walk
 class InnerParser(wiring.Component):
     """Finds the innermost layer 3 of Ethernet frames from their beats, at most one per cycle.
 
-    A ring of steps passes one header each. A frame passes the ring as often as `MOST_HEADERS` steps
-    take. With one step for 64 bits of a beat, frames of 60 bytes enter as fast as they arrive.
+    Each step of a ring parses one header. A frame goes around the ring until `MOST_HEADERS` steps
+    are done. With one step for each 64 bits of a beat, frames of 60 bytes enter at full rate.
 
-    Layers are found in the order of frames. With beats of 512 bits they come a fixed time after
-    beat `decisive` of a frame, or after the last beat of a shorter frame; else up to a turn of the
-    ring later. Frames of less than 60 bytes wait.
+    Layers are found in the order of frames. With beats of 512 bits they are found a fixed time
+    after beat `decisive` of a frame, or after the last beat of a shorter frame. With narrower beats
+    this may take another turn of the ring. Frames shorter than 60 bytes may wait.
 
     Parameters
     ----------
     width : int
         Bits of a beat.
     beats : int
-        Beats that are kept, a power of two. The layers of a frame must be found before as many
-        beats have come since its first beat.
+        Number of stored beats, a power of two. The layers of a frame must be found before this
+        number of beats has followed its first beat.
     frames : int
-        Frames that may wait, a power of two.
+        Maximum number of waiting frames, a power of two.
 
     Members
     -------

@@ -1,4 +1,4 @@
-"""A step of the search for the innermost layer 3: one header is read and passed."""
+"""A step of the search for the innermost layer 3, which parses one header."""
 
 from enum import IntEnum, auto
 
@@ -36,7 +36,7 @@ _HALF = 16
 
 
 class Kind(IntEnum):
-    """Header at a place: `TYPE` is known by the EtherType before it, `NONE` ends the search."""
+    """Kind of a header: the EtherType before a `TYPE` identifies it, and `NONE` ends the search."""
 
     NONE = 0
     TYPE = auto()
@@ -60,12 +60,12 @@ class Walk(data.StructLayout):
     """State of the search in a frame.
 
     The first beat of the frame has the address `base`. A header of a `kind` begins two bytes after
-    the place `at`. Ethernet may begin with the control word if `bridged` is set. `limit` bytes can
-    be read, and the frame has no more bytes if it has `ended`. There are `count` VLAN `tags`. The
-    content ends before `end`.
+    position `at`. If `bridged` is set, a control word may precede Ethernet. `limit` bytes have
+    arrived; the frame has no further bytes if `ended` is set. There are `count` VLAN `tags`. The
+    content ends before position `end`.
 
-    Layer 3, once found, has a `half` of its version, a place `begin`, a number of tags before it
-    (`outer`), and an end (`last`). The end comes from another header if `lenient` is set.
+    Once layer 3 is found, `half` is half its version, `begin` its position, `outer` the number of
+    tags before it, and `last` its end. If `lenient` is set, another header states the end.
     """
 
     def __init__(self, base_bits):
@@ -91,7 +91,7 @@ class Walk(data.StructLayout):
 
 
 def begin_walk(base_bits, base, reach):
-    """Return the state for a frame with a number of bytes, at most `MOST_READ`."""
+    """Return the first state for a frame with `reach` readable bytes, at most `MOST_READ`."""
     ended = reach < MOST_READ
     return changed(
         data.View(Walk(base_bits), Const(0, Walk(base_bits).size)),
@@ -105,7 +105,7 @@ def begin_walk(base_bits, base, reach):
 
 
 def changed(view, **members):
-    """Return a view with other values of some members."""
+    """Return a view with new values of some `members`."""
     parts = []
     for name, field in view.shape():
         value = members.get(name, view[name])
@@ -115,14 +115,14 @@ def changed(view, **members):
 
 
 class InnerStep(wiring.Component):
-    """Passes one header of a frame, a frame in each cycle.
+    """Parses one header of a frame; accepts a frame in each cycle.
 
     Parameters
     ----------
     width : int
         Bits of a beat.
     beats : int
-        Beats that are kept, a power of two.
+        Number of stored beats, a power of two.
 
     Members
     -------

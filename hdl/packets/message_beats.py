@@ -46,8 +46,8 @@ class MessageBeat(data.StructLayout):
     Members: `valid`; `octets`, with zeros for ignored bytes, and without a beat; `first` and `last`
     of the frame; `word`, whether a word of the message begins in this beat. The word begins with
     the first byte if the message is `whole`, which means that it begins with the frame. Otherwise
-    it begins with the third byte, or the seventh if `even`. In inner packets it begins with the
-    half word number `even`.
+    the word begins with the third byte, or the seventh if `even`. In inner packets, `even` is the
+    number of the half word with which it begins.
     """
 
     def __init__(self, inner=False):

@@ -22,7 +22,7 @@ COUNT_WORDS_BITS = 6
 
 
 class Closing(data.StructLayout):
-    """Bytes that end a digest, as in `lately.golden.packets.packet_digest.Message`."""
+    """Last bytes of a digested message, as in `lately.golden.packets.packet_digest.Message`."""
 
     def __init__(self):
         tags = data.ArrayLayout(TAG_BITS, MOST_TAGS)

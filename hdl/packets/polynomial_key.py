@@ -39,9 +39,9 @@ class _Phase(enum.Enum):
 
 
 class PolynomialKey(wiring.Component):
-    """Loads the tables of products with H, H^2, ... for a secret, after reset and each change.
+    """Loads the tables of products with H, H^2, ... after reset and each change of the secret.
 
-    The finish of the digest computes both keys H. A walk computes H^p * x^i for each bit i. The sum
+    `PolynomialFinish` computes both keys H. A loop computes H^p * x^i for each bit i. The sum
     of the products that the bits of H select is H^(p+1). The component keeps the products of the
     bits of a table, and writes each sum of them. A load takes 37 cycles per table with 5 address
     bits, and 20 cycles with 4 address bits.
@@ -59,7 +59,8 @@ class PolynomialKey(wiring.Component):
     -------
     secret : In(128)
     hashes, number : Out(1), Out(1)
-        The finish takes this number, 0 and `lately.golden.packets.polynomial_digest.EMPTY`.
+        `PolynomialFinish` hashes this number, 0 and
+        `lately.golden.packets.polynomial_digest.EMPTY`.
     hashed : In(64)
     loading : Out(1)
         No message may be digested. High at most `LAG` cycles after a change of the secret.

@@ -205,7 +205,7 @@ class RingProfile(Profile):
 
     @property
     def lane_hash_levels(self) -> int:
-        """Levels of LUTs in the hashes of the lanes: half as many, because wires are long."""
+        """Levels of LUTs in the hashes of the lanes: half of `levels`, because wires are long."""
         return max(1, self.levels // 2)
 
     @property
@@ -285,8 +285,8 @@ class RingProfile(Profile):
         _require(
             spec.generation >= self._cleared_generation,
             f"generation: must be at least {self._cleared_generation} "
-            f"({spec.shard_bits} bits of a part / {spec.clear} cleared per clock = "
-            f"{cycles} clocks, and one to shift{several}), not {spec.generation}",
+            f"({spec.shard_bits} bits of a part / {spec.clear} cleared per cycle = "
+            f"{cycles} cycles, and one to shift{several}), not {spec.generation}",
         )
         if spec.timed:
             _check_timed(spec)

@@ -53,7 +53,8 @@ class TimingPart(wiring.Component):
     address : In(range(cells))
     insert : In(1)
     visit, wipe : In(1)
-        The access is a visit of the sweep; with `wipe` the cell expires, whatever its content.
+        The access is a visit of the sweep; with `wipe` the cell expires, independent of its
+        content.
     tick : In(1)
         A tick occurs before the access, or without an access.
     clean : In(1)

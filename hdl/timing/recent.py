@@ -1,4 +1,4 @@
-"""Recent insertions into the cell of an access that the memory does not hold yet."""
+"""Recent insertions into the cell of an access, which have not yet reached the memory."""
 
 from functools import partial
 
@@ -31,7 +31,7 @@ def same_address(pipe, name, address, other, flag):
 
 
 def recent_insertion(pipe, address, insert, tick, port, *, distance, most_ticks):
-    """Return whether a recent access inserted into the cell of an access.
+    """Return whether, and how long ago, a recent access inserted into the cell of an access.
 
     Parameters
     ----------

@@ -130,7 +130,7 @@ class BlockCount(wiring.Component):
 
 
 def constant_flags(value, least):
-    """Return two flags for each four bits of `value`: above those bits of `least`, and equal.
+    """Return two flags for each four bits of `value`: above, or equal to, these bits of `least`.
 
     `is_at_least` combines the flags: whether the value is `least` or more. This takes half of the
     LUTs of a comparison with a carry chain, and permits a register in between.
@@ -144,7 +144,7 @@ def constant_flags(value, least):
 
 
 def joined_flags(flags):
-    """Return flags of `constant_flags` for digits of twice the width."""
+    """Return `constant_flags` combined pairwise, for digits of twice the width."""
     joined = []
     for low in range(0, len(flags), 4):
         above, same = flags[low], flags[low + 1]

@@ -89,7 +89,7 @@ class TimingProfile(Profile):
 
     @property
     def rest_interval(self) -> int:
-        """Interval with one cycle without acceptance, in cycles; 0 if there is no such cycle."""
+        """Interval, in cycles, in which one cycle accepts no operation; 0 without such a cycle."""
         return rest_interval(self.spec) if self.counted else 0
 
     @property

@@ -18,7 +18,7 @@ _HEADER = 24
 
 
 class CaptureFiles(AbstractContextManager["CaptureFiles"]):
-    """Captures that are read in sequence. A damaged capture ends at its damage.
+    """Captures that are read in sequence. A damaged capture is read up to the damage.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
 
     @property
     def fraction(self) -> float | None:
-        """Share of the files that has been read, 0 to 1; None where a size is unknown."""
+        """Share of the files that has been read, 0 to 1; None if a size is unknown."""
         share = 1.0 if self._reader is None else self._reader.fraction
         return None if share is None else (self._number + share) / len(self._paths)
 

@@ -63,7 +63,7 @@ def scan_records(
     big : bool
         Whether numbers have the most significant byte first.
     form : tuple of int
-        Nanoseconds of the fraction's unit; bytes before a packet; `KEPT`, `SWAPPED` or
+        Nanoseconds per unit of the fraction; bytes before a packet; `KEPT`, `SWAPPED` or
         `SWAPPED_IF_LESS`; most bytes of a packet; type of the link.
     table : ndarray of int64, shape (ROWS, n)
         Gets the packets.
@@ -107,8 +107,8 @@ def scan_blocks(
 ) -> Scanned:
     """Find the packets of a section of a pcapng file.
 
-    Blocks without a packet are passed over, except blocks of the types `SECTION` and
-    `INTERFACE`. A packet of an interface that was not described has the link -1 and no time.
+    Blocks without a packet are skipped, except blocks of the types `SECTION` and `INTERFACE`. A
+    packet of an undescribed interface has the link -1 and no time.
 
     Parameters
     ----------
@@ -117,8 +117,8 @@ def scan_blocks(
     most : int
         Most bytes of a block.
     interfaces : ndarray of int64, shape (m, INTERFACE_COLUMNS)
-        Link type; base and exponent of the unit of time; seconds that are added; most bytes that
-        are captured, 0 for all.
+        Link type; base and exponent of the unit of time; seconds to add; maximum number of captured
+        bytes, 0 for no limit.
 
     Returns
     -------

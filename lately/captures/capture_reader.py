@@ -49,13 +49,13 @@ _TSRESOL, _TSOFFSET = 9, 14
 
 
 def most_captured(link: int) -> int:
-    """Return the bytes that can be captured of a packet of a type of `link`, as in libpcap."""
+    """Return the maximum captured bytes of a packet of a `link` type, as in libpcap."""
     return _MOST_OF_LINK.get(link, _MOST_CAPTURED)
 
 
 @dataclass(frozen=True)
 class Packets:
-    """Some packets of a capture, in order; valid until the next but one are read.
+    """Some packets of a capture, in order; valid until the second next read.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Packets:
     table : ndarray of int64, shape (ROWS, n)
         Table as in `capture_loops`.
     section_lengths : tuple of int
-        Places in the buffer of the lengths, of 8 bytes, of sections of pcapng.
+        Offsets in the buffer of the 8-byte lengths of pcapng sections.
     file : int
         Number of the capture among several, from 0.
     files_of : ndarray of int64, shape (n,), optional
@@ -90,13 +90,13 @@ class Packets:
 
     @property
     def times(self) -> NDArray[np.int64]:
-        """Nanoseconds since the epoch of each, shape (n,); or `capture_loops.NO_TIME`."""
+        """Time of each packet in nanoseconds since 1970, or `capture_loops.NO_TIME`; shape (n,)."""
         times: NDArray[np.int64] = self.table[loops.TIME]
         return times
 
     @property
     def interfaces(self) -> NDArray[np.int64]:
-        """Interface of each, shape (n,); cooked captures of version 2 have the numbers of Linux."""
+        """Interface of each packet, shape (n,); in cooked captures of version 2, Linux's number."""
         found = self.table[loops.FROM]
         cooked = (self.table[loops.LINK] == _COOKED2) & (self.table[loops.CAPTURED] >= 8)
         if cooked.any():
@@ -163,7 +163,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
     packets : int
         Packets read so far.
     missing : int
-        Bytes of a last record that the file does not have whole, once it has been read.
+        Bytes of an incomplete last record, once it has been read.
     truncated : bool
         Whether compressed data ends early; the reader then stops as at the end of a plain file.
 
@@ -219,7 +219,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
 
     @property
     def fraction(self) -> float | None:
-        """Share of the file that has been read, 0 to 1; None where the size is unknown."""
+        """Share of the file that has been read, 0 to 1; None if the size is unknown."""
         return self._stream.fraction
 
     def read(self) -> Packets | None:

@@ -47,8 +47,7 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
     Raises
     ------
     TraceError
-        If the system is not Linux, or packets of the interface have another link type than
-        Ethernet and IP.
+        If the system is not Linux, or the link type of the interface is neither Ethernet nor IP.
     OSError
         If there is no such interface, or the user may not read from it.
     """
@@ -98,7 +97,7 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
 
     @property
     def lost(self) -> int:
-        """Packets that the system dropped for lack of room."""
+        """Packets that the system dropped because its buffer was full."""
         found = self._socket.getsockopt(_PACKET, _STATISTICS, 8)
         self._lost += struct.unpack("II", found)[1]
         return self._lost

@@ -1,4 +1,4 @@
-"""Several captures that are read in order of time, as one capture in pcapng format."""
+"""Several captures, merged in order of time into one capture in pcapng format."""
 
 import struct
 from collections.abc import Sequence
@@ -90,7 +90,7 @@ class MergedCaptures(AbstractContextManager["MergedCaptures"]):
 
     @property
     def fraction(self) -> float | None:
-        """Share of the files that has been read, 0 to 1; None where a size is unknown."""
+        """Share of the files that has been read, 0 to 1; None if a size is unknown."""
         shares = [one.capture.fraction for one in self._inputs]
         known = [share for share in shares if share is not None]
         return sum(known) / len(shares) if len(known) == len(shares) else None

@@ -34,7 +34,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Taps:
-    """Parameters of two taps on one stream.
+    """Settings of two taps on one stream.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Taps:
     vlan : int or None
         VLAN identifier of the second tap's packets.
     hops : int
-        Routers between the taps; each decrements the TTL or hop limit.
+        Number of routers between the taps; each decrements the TTL or hop limit.
     tunnel : str or None
         Tunnel of the second tap's packets, from `lately.captures.added_headers.TUNNELS`. A packet
         that the tunnel cannot carry stays outside.
@@ -118,7 +118,7 @@ def tap(
     truth: BinaryIO | None = None,
     progress: Callable[[int, float | None], None] | None = None,
 ) -> TapResult:
-    """Write a stream as two taps see it: a pcap file in the order of its times.
+    """Write a stream as two taps capture it: a pcap file in the order of capture times.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def tap(
     Raises
     ------
     TraceError
-        If the source is damaged, or has links that cannot be written so.
+        If the source is damaged, or has a link type that the pcap file cannot hold.
     """
     course = _Course(source.name, output, how, truth)
     while (packets := source.read()) is not None:

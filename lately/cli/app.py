@@ -55,7 +55,7 @@ def _with_statuses(command: click.Command) -> click.Command:
 
 
 class Grouped(OneLineErrors):
-    """Group that imports the command that runs, and lists commands as in `GROUPS`."""
+    """Group that imports only the command that runs; its help lists commands as in `GROUPS`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands, in the order of use."""

@@ -69,7 +69,7 @@ def golden_model(
 
 
 def begin(board: Board, secret: int | None) -> None:
-    """Clear the filter of a board, and let `secret` be its only secret."""
+    """Clear the filter of a board, and make `secret` its only secret."""
     board.clear()
     if secret is not None:
         board.configure(secret=secret)
@@ -87,9 +87,9 @@ def perform(
 ) -> dict[str, Any]:
     """Check and insert the keys of a stream in the filter of a board.
 
-    Results are compared with those of `golden`, and written to `verdicts` as CSV, if these are
-    given. The board has already performed the first `skip` operations; at most `limit` are added.
-    Queries have a `window`, or a class, as for `Board.query`.
+    Results are compared with the results of `golden` and written to `verdicts` as CSV, if given.
+    The board has already performed the first `skip` operations; at most `limit` are added. Queries
+    have a `window`, or a class, as for `Board.query`.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Options that say which packets are the same, and help texts in groups."""
+"""Options that define which packets are the same, and help texts in groups."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -73,7 +73,7 @@ def compare_options(command: Command) -> Command:
 
 
 def comparison(options: dict[str, Any]) -> "tuple[Comparison, CopyRule]":
-    """Return the comparison and the rule of options, by their names.
+    """Return the comparison and the rule that the `options` define.
 
     Raises
     ------

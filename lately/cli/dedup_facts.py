@@ -7,7 +7,7 @@ from .compare_options import rule_facts
 
 
 def facts(figures: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield names, values and notes; without templates, as the start of Jinja is slow."""
+    """Yield names, values and notes; without templates, because Jinja starts slowly."""
     from ..replay.formatting import rate_text, seconds_text
 
     counts = {name: f"{value:,}" for name, value in figures.items() if isinstance(value, int)}

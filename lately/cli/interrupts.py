@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP, which end a command without loss of data."""
+"""Ctrl-C, SIGTERM and SIGHUP end a command without loss of data."""
 
 import signal
 import threading
@@ -22,14 +22,14 @@ class Interrupts:
         return self._heard
 
     def hear(self) -> None:
-        """Record an interrupt, and end a block that waits."""
+        """Record an interrupt, and end a `waiting` block."""
         self._heard = True
         if self._waiting:
             raise KeyboardInterrupt
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """End the block at an interrupt: for work that may wait for long and has no effects."""
+        """End the block at an interrupt; for work that may wait long and has no effects."""
         with suppress(KeyboardInterrupt):
             self._waiting = True
             try:
@@ -40,7 +40,7 @@ class Interrupts:
 
 @contextmanager
 def interruptible() -> Iterator[Interrupts]:
-    """Yield whether an interrupt arrived, for a block that ends by itself; a second one acts."""
+    """Yield whether an interrupt arrived, for a block that checks it; a second one acts at once."""
     interrupts = Interrupts()
     with ExitStack() as stack:
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the values that they stand for."""
+"""Options that several commands share, and their values."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -64,7 +64,7 @@ def fpr_option(text: str, default: float | None = None) -> Callable[[Command], C
 
 
 def clock_option(default: str) -> Callable[[Command], Command]:
-    """Return --clock, of commands that place and route, with its default in words."""
+    """Return --clock for commands that place and route, with its default in words."""
     return amount_option(
         "--clock", "MHZ", f"Clock frequency that the hardware must reach.  [default: {default}]"
     )
@@ -198,7 +198,7 @@ def filter_options(default: str = "default") -> Callable[[Command], Command]:
 
 
 def trace_options(command: Command) -> Command:
-    """Add --format and --key, which say how to read a trace."""
+    """Add --format and --key, which define how a trace is read."""
     key = (
         "Key: fields (log) or columns (CSV), separated by commas; or part of a packet (capture): "
         "digest, five-tuple, ip-id, dns-name or bytes:OFFSET:COUNT."
@@ -238,7 +238,7 @@ def parse_seeds(text: str, option: str = "--seeds") -> list[int]:
     Raises
     ------
     UsageError
-        If it is no such list.
+        If the text is not such a list.
     """
     seeds: set[int] = set()
     for part in text.split(","):

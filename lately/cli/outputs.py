@@ -41,7 +41,7 @@ class OutputFile(click.Path):
         self._in_place = in_place
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the path, if the file can be written and is no other file of the command."""
+        """Return the path, if the file is writable and differs from the command's other files."""
         if self._standard and value in ("/dev/stdout", "/dev/fd/1"):
             value = "-"
         if value != "-":
@@ -60,10 +60,10 @@ class OutputFile(click.Path):
 
 
 class OutputFolder(click.Path):
-    """Folder that a command makes, if need be, and writes to."""
+    """Folder that a command writes to, and creates if necessary."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the path, if there is such a folder or it can be made."""
+        """Return the path, if the folder exists or can be created."""
         if value == "-":
             self.fail("must be a folder, not - for standard output", param, ctx)
         path = Path(value).absolute()

@@ -21,7 +21,7 @@ _FOLDER = click.Option(["--out-dir"])
 
 
 class PacketFiles(NamedTuple):
-    """Files of a command line."""
+    """Input and output files of a command."""
 
     inputs: list[str]
     outputs: list[str]
@@ -31,7 +31,7 @@ class PacketFiles(NamedTuple):
 def packet_files(
     paths: Sequence[str], folder: str | None, dry_run: bool, live: bool
 ) -> PacketFiles:
-    """Divide the arguments IN... OUT, where OUT is left out with a folder and in a dry run.
+    """Divide the arguments IN... OUT; with a folder and in a dry run there is no OUT.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def packet_files(
 
 
 def open_inputs(files: PacketFiles, folder: str | None, options: dict[str, Any]) -> Any:
-    """Open an interface, or files that are read one after the other or in order of time."""
+    """Open an interface, or files that are read in sequence or in order of time."""
     reorder, interface, limit, long = (
         options[name] for name in ("reorder", "interface", "limit", "duration")
     )
@@ -87,7 +87,7 @@ def open_inputs(files: PacketFiles, folder: str | None, options: dict[str, Any])
 
 @contextmanager
 def open_output(path: str, capture: str | None) -> Iterator[BinaryIO]:
-    """Open an output that comes from a `capture`: a file, compressed by its name, or stdout."""
+    """Open the output for a `capture`: stdout, or a file, compressed according to its name."""
     from ..golden.files import replace_file
     from ..stream_files import compressed
 
@@ -117,7 +117,7 @@ class UntilInterrupted:
 
     @property
     def missing(self) -> int:
-        """Bytes of last records that are not there whole."""
+        """Bytes of incomplete last records."""
         return self._capture.missing
 
     @property

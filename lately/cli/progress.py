@@ -66,9 +66,9 @@ def counting_bar(name: str, total: int | None, *columns: str) -> Iterator[Callab
 
 @contextmanager
 def stage_bar(name: str) -> Iterator[Callable[[str, float], None]]:
-    """Show the stages of one piece of work, at first that of a name.
+    """Show the stages of one piece of work; `name` is the first stage.
 
-    Yield a function that takes the present stage and the share of the whole that is done.
+    Yield a function that takes the current stage, and the share of all work that is done.
     """
     with progress_bar("{task.description:<10}", "bar", "elapsed") as bar:
         task = bar.add_task(name, total=1.0)

@@ -33,7 +33,7 @@ def terminal(*, err: bool = False) -> Any:
 
 
 def show(as_json: bool, value: object, tables: str | Sequence[str], figures: Figures) -> None:
-    """Print a value as JSON with `as_json`, or else figures in one or several tables."""
+    """Print a value as JSON with `as_json`, otherwise figures in one or several tables."""
     if as_json:
         print_json(value)
     else:
@@ -42,7 +42,7 @@ def show(as_json: bool, value: object, tables: str | Sequence[str], figures: Fig
 
 
 def add_tables(path: Path, **filters: Any) -> None:
-    """Add the layouts of another file to those of ``tables.toml``, and filters for their cells."""
+    """Add the layouts of another file to the layouts in ``tables.toml``, and filters for cells."""
     _PATHS.append(path)
     _FILTERS.update(filters)
 
@@ -70,7 +70,7 @@ def print_figures(name: str, figures: dict[str, Any]) -> None:
 
 
 def print_facts(facts: Iterable[Sequence[str]], *, err: bool = False) -> None:
-    """Print names, values and notes in three columns; without a terminal, without rich.
+    """Print names, values and notes in three columns; rich is used only on a terminal.
 
     With `err` they go to standard error.
     """

@@ -34,7 +34,7 @@ def live_view(waiting: str, view: "View") -> Iterator[Callable[[Any, float | Non
     Raises
     ------
     UsageError
-        If standard error is no terminal.
+        If standard error is not a terminal.
     """
     if not watched():
         raise click.UsageError("--watch needs a terminal on standard error, which is none")
@@ -92,7 +92,7 @@ class View:
             self._shares.append(repeats / done)
 
     def table(self, result: Any, share: float | None) -> "Table":
-        """Return the view of a `result` of which a `share` of the stream, if known, was read."""
+        """Return the view of a `result`; `share` is the part of the stream read so far, or None."""
         from rich.progress_bar import ProgressBar
         from rich.table import Table
 
@@ -111,7 +111,7 @@ class View:
 
 
 def run_view(name: str) -> View:
-    """Return the view of a replay of the stream of a `name`."""
+    """Return the view of a replay of the stream `name`."""
     return View(
         name, "operations", "repeats", lambda run: (run.operations, run.repeats, run.seconds), _run
     )
@@ -132,7 +132,7 @@ def _run(result: "RunResult") -> Iterator[tuple[str, str]]:
 
 
 def dedup_view(name: str, model: Any, oracle: "PacketOracle | None") -> View:
-    """Return the view of a deduplication of the capture of a `name`.
+    """Return the view of a deduplication of the capture `name`.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def fill_text(fills: Any) -> str:
 
 
 def sparkline(values: Any) -> str:
-    """Draw values as a row of bars, the highest a full one."""
+    """Draw values as a row of bars; the highest value is a full bar."""
     top = max(float(max(values)), 1e-300)
     last = len(_BARS) - 1
     return "".join(_BARS[min(last, int(float(value) / top * last + 0.5))] for value in values)

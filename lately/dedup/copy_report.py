@@ -70,7 +70,7 @@ class CopyReport:
     rates : ndarray of int64, shape (TIMES, 2)
         Packets that were kept and dropped in each part of the time.
     part : int
-        Nanoseconds of each part of the time.
+        Length of each part of the time, in nanoseconds.
     pairs : dict of str to Counter
         Dropped packets by a property of the earlier packet and of the copy, for each of `KINDS`.
     talkers : Counter
@@ -174,10 +174,11 @@ class CopyReport:
 
     @property
     def suggested_span(self) -> int | None:
-        """Nanoseconds that cover the nearest group of distances; None without such a group.
+        """Span in nanoseconds that covers the first group of distances; None without such a group.
 
         A group has at least one percent of all repeats and ends before one second. The decade after
-        it has at most one percent of the repeats up to its end. The span is twice as long.
+        the group has at most one percent of the repeats up to the end of the group. The span is
+        twice the greatest distance of the group, rounded up to 1, 2 or 5 times a power of ten.
         """
         repeats = self.distances.sum(axis=1)
         until = np.cumsum(repeats)

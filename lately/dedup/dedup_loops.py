@@ -1,4 +1,4 @@
-"""Loops of a deduplication: the time that passes, and the kept records."""
+"""Loops of a deduplication: elapsed time, and copies of the kept records."""
 
 from typing import NamedTuple
 
@@ -31,10 +31,10 @@ class ClockState(NamedTuple):
 
 
 class PacketClock:
-    """Measures the time that passes with each packet.
+    """Measures the time that passes up to each packet.
 
     A time that is at most `span` before the latest counts as the latest. An earlier one is a step
-    of the clock: then `silence` passes, and the latest time starts from there. A gap longer than
+    of the clock: then `silence` passes, and this time becomes the latest. A gap longer than
     `silence` counts as `silence`.
 
     Parameters
@@ -50,7 +50,7 @@ class PacketClock:
 
     @property
     def state(self) -> ClockState:
-        """Counts so far."""
+        """Latest time, time that has passed, and counts of packets."""
         return ClockState(*self._state.tolist())
 
     def follow(self, times: Times) -> Times:
@@ -92,7 +92,7 @@ def keep_lines(
     keep: NDArray[np.bool_],
     out: NDArray[np.uint8],
 ) -> int:
-    """Copy the lines or records of `data` that are kept to `out`, and return their bytes.
+    """Copy the kept lines or records of `data` to `out`, and return the number of bytes.
 
     `bounds` has shape (n + 1,): the starts of all lines, then the end; `keep` has shape (n,).
     """

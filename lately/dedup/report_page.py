@@ -60,7 +60,7 @@ def picture(report: CopyReport, span: float, path: str | os.PathLike[str], text:
     Raises
     ------
     ValueError
-        If the ending of the path is another one.
+        If the path ends with neither .svg nor .png.
     OSError
         If the file cannot be written.
     """

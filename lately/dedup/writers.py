@@ -52,7 +52,7 @@ class CaptureWriter:
 
 
 class FolderWriter:
-    """Writes the kept packets of each input to an output of its own.
+    """Writes the kept packets of each input to a separate output.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Program that FuseSoC calls to have a unit exported, with its core, into the present folder."""
+"""Generator for FuseSoC: exports a unit, with its core file, into the current folder."""
 
 import subprocess
 import sys

@@ -39,14 +39,14 @@ class LineKey:
     delimiter : bytes
         One byte between two fields.
     member : str, optional
-        Member of a JSON object; dots lead to members of members. Equal values are equal keys.
+        Member of a JSON object; dots separate nested members. Equal values are equal keys.
     pattern : bytes, optional
         Regular expression; the key is its first group, or the match if there is no group.
 
     Raises
     ------
     LineKeyError
-        If more than one way is given, or a way is invalid.
+        If more than one kind of key is given, or the key is invalid.
     """
 
     field: int | None = None
@@ -81,7 +81,7 @@ class LineKey:
         data : ndarray of uint8
             Bytes that hold the keys.
         starts, stops : ndarray of int64, shape (n,)
-            Where in them each key begins and ends; the start is -1 for a line without a key.
+            Where in `data` each key begins and ends; the start is -1 for a line without a key.
         """
         starts, stops = bounds[:-1].copy(), bounds[1:].copy()
         # The last line of a stream may have no newline.
@@ -126,10 +126,10 @@ class LineKey:
 
 
 def line_bounds(data: Bytes, stop: int, bounds: Places) -> int:
-    """Write where the lines of ``data[:stop]`` begin, and return how many are whole.
+    """Write the starts of the lines of ``data[:stop]``, and return the number of complete lines.
 
-    A line ends behind its newline. The entry behind the last whole line is where the first one
-    begins that is not whole. Lines for which `bounds` has no room are left out.
+    A line ends after its newline. The entry after the last complete line is the start of the
+    incomplete rest. Lines that do not fit into `bounds` are omitted.
     """
     if native := core():
         return int(native.line_bounds(data, stop, bounds))
@@ -155,8 +155,8 @@ def field_spans(data: Bytes, field: int, delimiter: int, starts: Places, stops: 
 def line_digest(spec: Specification, key: LineKey) -> KeyDigest:
     """Return the digest of the keys of lines in a filter.
 
-    The digest of whole lines is that of the filter. Any other key has a digest that differs: a
-    state with keys of one kind finds no key of another kind.
+    Whole lines have the digest of the filter. Any other kind of key has its own digest, so a saved
+    state never matches keys of another kind.
     """
     if key == LineKey():
         return spec.key_digest()

@@ -53,20 +53,20 @@ class UniqResult:
 
 
 class RecentLines:
-    """A filter that remembers the keys of lines, with a clock if its window is a time.
+    """A filter that remembers the keys of recent lines, within a window in lines or in time.
 
     Parameters
     ----------
     key : LineKey
         Part of a line that is compared.
     window : int
-        Distance in lines up to which a repeat is always found; with a span, capacity in lines.
+        Maximum distance in lines at which a repeat is always found; with a span, capacity in lines.
     fpr : float
         Share of new lines that the filter may report as repeats.
     span : int, optional
         Nanoseconds for which a line is remembered, by the system clock.
     state : path, optional
-        File that `save` writes; if it exists, its lines are remembered.
+        File that `save` writes; if it exists, the filter starts with its contents.
 
     Raises
     ------
@@ -119,7 +119,7 @@ class RecentLines:
             self.model.save(self._state)
 
     def seen(self, data: Bytes, bounds: NDArray[np.int64]) -> tuple[NDArray[np.bool_], int]:
-        """Return which lines are repeats, and how many have no key.
+        """Return which lines are repeats, and the number of lines without a key.
 
         Parameters
         ----------

@@ -105,7 +105,7 @@ def choice(request: FilterRequest) -> tuple[Specification, int | None]:
 
 
 def named(request: FilterRequest) -> Specification:
-    """Return the filter of a file or a preset, with any ticks; errors as for `choice`."""
+    """Return the filter of a file or preset, which may have ticks; errors as for `choice`."""
     if request.spec is None:
         return any_preset(request.preset or "default")
     found = Specification.from_toml(request.spec)
@@ -165,12 +165,12 @@ def with_ticks(spec: Any, **fields: Any) -> Specification:
     ----------
     spec : Specification
     **fields
-        Those of a specification with a span, in ticks, or None.
+        Fields of a specification with a span, in ticks, or None.
 
     Raises
     ------
     SpecificationError
-        If the filter has a span already, there is none, or it cannot be.
+        If the filter already has a span, if no span is given, or if no such filter exists.
     """
     given = {name: value for name, value in fields.items() if value is not None}
     for name, value in given.items():

@@ -52,9 +52,10 @@ class Area:
         return self.bram / device.bram + self.lut / device.lut
 
     def needs(self, device: "Device") -> dict[str, tuple[Bools, str]]:
-        """Return whether the device is too small, shape (n,), and the need of the first filter.
+        """Return, for each resource, which filters exceed the device, and the need of the first.
 
-        For each resource; the error of a prediction is added to it.
+        The filters are a mask of shape (n,), and the need is a text. LUTs and flip-flops include
+        the error of the prediction.
         """
         lut, ff = self.lut * (1 + self.lut_error), self.ff * (1 + self.ff_error)
         return {
@@ -64,7 +65,7 @@ class Area:
         }
 
     def fits(self, device: "Device") -> Bools:
-        """Return which filters fit on the device, shape (n,); errors of predictions are added."""
+        """Return which filters fit on the device, with the errors of predictions; shape (n,)."""
         scarce = [beyond for beyond, _ in self.needs(device).values()]
         return ~np.logical_or.reduce(scarce)
 

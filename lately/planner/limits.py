@@ -1,4 +1,4 @@
-"""The lowest rate and the largest window that limits of memory permit."""
+"""The lowest rate and the largest window that memory limits permit."""
 
 from dataclasses import replace
 
@@ -13,9 +13,9 @@ _LOWEST = 30
 
 
 def within_limits(requirement: Requirement, *, window: bool) -> Requirement:
-    """Return a requirement with the lowest rate that its limits of memory permit.
+    """Return a requirement with the lowest rate that its memory limits permit.
 
-    With `window`, it has the largest window of three digits instead. The present rate or window of
+    With `window`, it has the largest window of three digits instead. The current rate or window of
     the requirement is ignored.
 
     Raises

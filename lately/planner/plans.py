@@ -45,7 +45,7 @@ class Candidate:
     cost : float
         Cost as in `Found`.
     worst_rate, mean_rate : float
-        Expected false-positive rates, keys distinct: at the worst moment, and on average.
+        Expected false-positive rates for distinct keys: at the worst moment, and on average.
     bits : int
         Bits with the spare; without the spare if `any_size` is given.
     memories : int or None
@@ -85,7 +85,7 @@ class Candidate:
 
     @property
     def family(self) -> PlannerFamily:
-        """Its family."""
+        """Family of the filter."""
         return PLANNER_FAMILIES[self.spec.family]
 
     @property
@@ -132,8 +132,8 @@ class Plan:
     candidates : list of Candidate
         Cheapest first.
     front : list of Candidate
-        The cheapest filters of each family at the required rate and at lower rates, without filters
-        that another of the same family beats in cost and rate. Empty by default.
+        The cheapest filters of each family at the required rate and at lower rates. Filters that
+        another filter of the family beats in cost and rate are omitted. Empty by default.
     """
 
     requirement: Requirement
@@ -147,7 +147,7 @@ class Plan:
 
     @property
     def shows_answers(self) -> bool:
-        """Whether some candidates have answers that not every family has."""
+        """Whether the answers of some candidates have a form that not every family has."""
         return any(one.family.answers != PlannerFamily.answers for one in self.candidates)
 
     @property

@@ -1,6 +1,7 @@
 """Bounds of the false-positive rates of many rings at once, for the search.
 
-`FilterSpec.worst_false_positive_rate` decides; a bound only skips filters that it would refuse.
+`FilterSpec.worst_false_positive_rate` decides; a bound only skips filters that the method would
+reject.
 """
 
 from math import comb
@@ -17,13 +18,13 @@ _LEAST = 1e-300
 
 
 def lower_bounds(shapes: Shapes, size: Ints) -> Floats:
-    """Return lower bounds of the rates just before a shift, keys distinct; except for rounding.
+    """Return lower bounds, except for rounding, of the rates of distinct keys before a shift.
 
-    The `size` of each filter and the result have shape (n,). In a ring with `run` full segments or
-    more, only these count. With F(t) the probability that a run ends with segment t or before,
-    F(t) = F(t - 1) + (1 - F(t - k - 1)) (1 - p(t - k)) p(t - k + 1) ... p(t): the recursion of the
-    APBF paper (section 5.3). The bound follows, as 1 - F(t - k - 1) is at least 1 - F(t - 1). In
-    a shorter ring, only the run of the oldest segments counts.
+    The `size` of each filter and the result have shape (n,). If a ring has at least `run` full
+    segments, only full segments count. With F(t) the probability that a run ends with segment t or
+    before, F(t) = F(t - 1) + (1 - F(t - k - 1)) (1 - p(t - k)) p(t - k + 1) ... p(t): the recursion
+    of the APBF paper (section 5.3). The bound follows, as 1 - F(t - k - 1) is at least 1 - F(t -
+    1). In a shorter ring, only the run of the oldest segments counts.
     """
     full = _segment_rates(shapes, size, shapes.run * shapes.generation)
     whole = full**shapes.run
@@ -46,7 +47,7 @@ def _oldest_run(shapes: Shapes, size: Ints) -> Floats:
 
 
 def log_rates(shapes: Shapes, size: Ints) -> Floats:
-    """Return approximate logarithms of worst rates, for ordering; blocks count as equally full.
+    """Return approximate logarithms of worst rates, for ordering; all blocks count as equally full.
 
     Parameters, result: as for `lower_bounds`.
     """

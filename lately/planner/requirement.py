@@ -1,4 +1,4 @@
-"""Requirements of filters, and the interface of families: all that the planner knows of them."""
+"""Requirements of filters, and the interface between the planner and each family."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -43,7 +43,7 @@ def area(shapes: Shapes, size: Ints, device: "Device", key_bits: int) -> Area:
 
 
 def block_rams(shapes: Shapes, size: Ints, device: "Device", key_bits: int) -> Ints:
-    """Count block RAMs of all parts of all segments, the spare included, and of small memories.
+    """Count block RAMs of all parts of all segments, including the spare, and of small memories.
 
     Parameters and result: as for `area`, shape (n,).
     """

@@ -60,7 +60,7 @@ class PlannedRing(PlannerFamily):
     limit = "whose segments must be cleared within a generation"
 
     def search(self, requirement: Requirement, *, fitting: bool = True) -> Iterator[Found]:
-        """Yield one specification for each shape, cheapest first; `fitting` as for the base."""
+        """Yield one specification for each shape, cheapest first; see `PlannerFamily.search`."""
         yield from by_cost(sized(self.name, requirement, fitting=fitting), requirement)
 
     def rates(self, spec: FilterSpec, requirement: Requirement) -> tuple[float, float]:
@@ -68,13 +68,13 @@ class PlannedRing(PlannerFamily):
         return spec.worst_false_positive_rate, spec.mean_false_positive_rate
 
     def slack(self, spec: FilterSpec, requirement: Requirement) -> float:
-        """Return the insertions, or ticks, past the window with a trace of a key, in windows."""
+        """Return the slack, in windows: how long a trace of a key remains past the window."""
         if spec.timed:
             return spec.run * (spec.generation_span - 1) / spec.span
         return (spec.guaranteed_window + spec.slack) / spec.window - 1
 
     def memories(self, spec: FilterSpec) -> int:
-        """Return the parts of all segments, the spare's included."""
+        """Return the number of parts of all segments, including the spare."""
         return spec.segments * spec.parts
 
     def bits(self, spec: FilterSpec, requirement: Requirement) -> int:
@@ -87,7 +87,7 @@ class PlannedRing(PlannerFamily):
         return analysis.apbf_accesses(spec.run, spec.window_generations, "false", fills=fills)
 
     def model(self, spec: FilterSpec) -> str:
-        """All rings have one model."""
+        """Return the name of the model, the same for all rings."""
         return "ring"
 
     def features(self, spec: FilterSpec, device: "Device") -> dict[str, float]:

@@ -51,13 +51,13 @@ class Shapes:
     ----------
     family : str
     window : int
-        N, in insertions; of the most in a span, those between two of which nothing may be lost.
+        N, in insertions. With a span, the most insertions within it.
     span : Span or None
-        Time that is the window.
+        Window in time, if it is one.
     run, generations, parts : ndarray of int, shape (n,)
         k, l and b of an APBBF; 1, r and k of a GEBF.
     block_bits : ndarray of int, shape (n,)
-        B; 0 where there are no blocks.
+        B; 0 if there are no blocks.
     aged : ndarray of int, shape (n,)
         Generations of the window that may end by their age, before the others are full; 0 without
         a span.
@@ -81,7 +81,7 @@ class Shapes:
 
     @property
     def generation(self) -> Ints:
-        """Insertions between two shifts, shape (n,): ceil(N / l); the aged ones may be empty."""
+        """Insertions between two shifts, shape (n,): ceil(N / l), aged generations excluded."""
         filled = -(-self.window // (self.generations - self.aged))
         return filled if self.span is None else np.maximum(filled, TIMED_GENERATION)
 
@@ -107,7 +107,7 @@ class Shapes:
 
     @property
     def block_cells(self) -> Ints:
-        """Bits of one part of one block, shape (n,); 1 where there are no blocks."""
+        """Bits of one part of one block, shape (n,); 1 if there are no blocks."""
         return self.block_bits // self.parts if self.blocked else np.ones_like(self.parts)
 
     def spec(self, index: int, size: int, requirement: Requirement) -> FilterSpec:
@@ -161,10 +161,9 @@ def shapes(family: str, requirement: Requirement) -> Shapes:
 def aged_generations(run: Ints, requirement: Requirement) -> Ints:
     """Return the generations that time alone may end within a span, shape (n,).
 
-    A trace of a key lasts `run` generations longer than the span. So many more than these, taken
-    together, are longer than the span, and `run` of them as long as the slack at most. While no
-    more than N keys come within a span, full generations take the others, whatever the course of
-    the stream: no segment retires early.
+    Age ends a generation after a share ``slack / run`` of the span, so that `run` generations fit
+    into the slack. Fewer than ``run / slack`` such generations fit into a span. If at most N keys
+    arrive within a span, the other generations of the window are full, so no segment retires early.
     """
     if requirement.span is None:
         return np.zeros_like(run)
@@ -193,7 +192,7 @@ def part_bits(shapes: Shapes, size: Ints) -> Ints:
 
 
 def clear_width(shapes: Shapes, size: Ints) -> Ints:
-    """Bits to zero per cycle, so that a segment is clear within a generation and a cycle.
+    """Return the bits to clear per cycle, so that a segment is clear in time for the next shift.
 
     Parameters, result: as for `part_bits`.
     """
@@ -203,7 +202,7 @@ def clear_width(shapes: Shapes, size: Ints) -> Ints:
 
 
 def too_large(shapes: Shapes, size: Ints, requirement: Requirement) -> Bools:
-    """Return whether models, or the hardware if required, do not support the size.
+    """Return which sizes the models, or the hardware if required, do not support.
 
     If a size is too large, all larger sizes are too. Sizes and result: as for `part_bits`.
     """

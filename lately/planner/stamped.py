@@ -67,7 +67,7 @@ class Stamped(PlannerFamily, ABC):
 
     @abstractmethod
     def result_bits(self, spec: Any) -> tuple[int, ...]:
-        """Return the width of a verdict of `spec`, then that of its time if it has one."""
+        """Return the width of a verdict of `spec`, then the width of its time if it has one."""
 
     @abstractmethod
     def own_features(self, spec: Any) -> dict[str, int]:
@@ -91,7 +91,7 @@ class Stamped(PlannerFamily, ABC):
         return {name: float(value) for name, value in named.items()}
 
     def block_rams(self, spec: Any, device: Device) -> int:
-        """Return the block RAMs of the cells of `spec`, and on iCE40 those of small memories."""
+        """Return the block RAMs of the cells of `spec`; on iCE40, small memories are included."""
         if device.family not in INFERRED:
             return super().block_rams(spec, device)
         blocks = self.memories(spec) * self._inferred(spec, device).blocks
@@ -157,19 +157,19 @@ class Dictionary(Stamped):
                     pass
 
     def rates(self, spec: WindowDictionarySpec, requirement: Requirement) -> tuple[float, float]:
-        """Return the only rate twice."""
+        """Return the rate twice: the worst case and the mean are equal."""
         return spec.mean_false_positive_rate, spec.mean_false_positive_rate
 
     def memories(self, spec: WindowDictionarySpec) -> int:
-        """Return the columns."""
+        """Return the number of columns."""
         return spec.columns
 
     def model(self, spec: WindowDictionarySpec) -> str:
-        """Return a name that says whether entries move."""
+        """Return the name of the model, which depends on whether entries move."""
         return f"{self.name}, moves" if spec.moves else self.name
 
     def cells(self, spec: WindowDictionarySpec) -> tuple[int, int, list[range]]:
-        """The sweep reads the valid bit and the time of a cell; with moves, the whole cell."""
+        """Return words and width; the sweep reads valid bit and time, with moves the whole cell."""
         whole = range(spec.cell_bits)
         swept = whole if spec.moves else range(1 + spec.timestamp_bits)
         return spec.rows, spec.cell_bits, [whole, swept]
@@ -179,7 +179,7 @@ class Dictionary(Stamped):
         return (2 + (spec.window - 1).bit_length(),)
 
     def own_features(self, spec: WindowDictionarySpec) -> dict[str, int]:
-        """Return bits of columns and stash."""
+        """Return the bits of the columns and of the stash."""
         return {
             "digest bits": spec.digest_bits,
             "columns": spec.columns,
@@ -218,12 +218,12 @@ class Timing(Stamped):
         """Return the keys in `spec` at the beginning and the end of a block or a tick."""
 
     def rates(self, spec: Any, requirement: Requirement) -> tuple[float, float]:
-        """Return the rates of `spec` at the end of a block or a tick, and over one."""
+        """Return the rates of `spec`: at the end of a block or tick, and the mean over one."""
         rates = self.moments(spec, requirement)
         return float(max(rates)), float(np.mean(rates))
 
     def moments(self, spec: Any, requirement: Requirement) -> list[float]:
-        """Return the rates of `spec` at moments of a block or a tick, at its end last."""
+        """Return the rates of `spec` at several moments of a block or tick; the last is its end."""
         first, last = self.keys(spec, requirement)
         moments = np.linspace(first, last, min(_MOMENTS, last - first + 1)).round().astype(int)
         return [parts_rate(keys, spec.cells, spec.hashes) for keys in moments.tolist()]
@@ -239,7 +239,7 @@ class Timing(Stamped):
         return bloom_accesses(spec.hashes, "false", fill)
 
     def cells(self, spec: Any) -> tuple[int, int, list[range]]:
-        """Both ports of `spec` read whole stamps."""
+        """Return words and width of each memory of `spec`; both ports read whole stamps."""
         return spec.cells, spec.stamp_bits, [range(spec.stamp_bits)] * 2
 
     def result_bits(self, spec: Any) -> tuple[int, ...]:
@@ -247,14 +247,14 @@ class Timing(Stamped):
         return (1 + (spec.window_blocks + 1).bit_length() + spec.hashes.bit_length(),)
 
     def waiting(self, spec: Any, profile: Any) -> Iterator[tuple[int, int]]:
-        """Windows wait for hash and cells of `spec`, for the time in its `profile`."""
+        """Yield the delay lines in which windows wait for the hash and the cells of `spec`."""
         left = profile.latency_terms["hash"] + profile.latency_terms["cells"]
         while (cycles := min(left, PAGE_WORDS + 1)) > 1:
             yield cycles - 1, spec.window_blocks.bit_length()
             left -= cycles
 
     def own_features(self, spec: Any) -> dict[str, int]:
-        """Return bits of parts of `spec`."""
+        """Return the bits of the parts of `spec`."""
         return {
             "window bits": spec.window_blocks.bit_length(),
             "parts": spec.hashes,
@@ -277,7 +277,7 @@ class Timing(Stamped):
 
 
 class CountedTiming(Timing):
-    """Timing filters whose clock counts insertions, of all blocks."""
+    """Timing filters whose clock counts insertions; the search includes all block sizes."""
 
     counts = ("insertions",)
     answers = "age in blocks, any window"
@@ -303,7 +303,7 @@ class CountedTiming(Timing):
         return spec.window, spec.window + spec.slack
 
     def slack(self, spec: PartitionedTimingSpec, requirement: Requirement) -> float:
-        """Return the rest of the last block."""
+        """Return the slack: the rest of the oldest block, in windows."""
         return (spec.window + spec.slack) / requirement.window - 1
 
     def cycle_share(self, spec: PartitionedTimingSpec) -> float:
@@ -311,7 +311,7 @@ class CountedTiming(Timing):
         return 1 - 1 / rest_interval(spec)
 
     def cells(self, spec: PartitionedTimingSpec) -> tuple[int, int, list[range]]:
-        """One port reads whole stamps."""
+        """Return words and width of each memory; one port reads whole stamps."""
         return spec.cells, spec.stamp_bits, [range(spec.stamp_bits)]
 
     def bindings(self, spec: PartitionedTimingSpec, requirement: Requirement) -> list[Binding]:
@@ -340,7 +340,7 @@ class TimedTiming(Timing):
             yield from _shortest(spec, spec.stamp_bits, lambda one: buildable(one, requirement))
 
     def keys(self, spec: TimedTimingSpec, requirement: Requirement) -> tuple[int, int]:
-        """Return the keys of the span's ticks, without and with the present tick."""
+        """Return the keys of the span's ticks, without and with the current tick."""
         ticks, last = spec.window_blocks, requirement.window
         return last * ticks // (ticks + 1), last
 

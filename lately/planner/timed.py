@@ -15,7 +15,7 @@ from .space import shapes
 
 @dataclass(frozen=True)
 class TimedModel:
-    """A golden model for a span of time at a rate; there is no hardware of it.
+    """A golden model, without hardware, for a span of time at a rate.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Records of a capture of packets: a key and a time of each."""
+"""Records of a packet capture: the key and time of each packet."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from .trace_formats import Rejects, Take, taking
 def open_capture(
     stream: StreamFile, rejects: Rejects, *, key: Sequence[str], time: str | None
 ) -> tuple[Take, tuple[str, ...]]:
-    """Return what takes the records of a capture, and its key; packets without a key are counted.
+    """Return a function that takes the next records of a capture, and the name of the key.
 
     Parameters
     ----------

@@ -76,12 +76,12 @@ _METADATA = {
 def draw(chart: Chart, path: str | os.PathLike[str]) -> None:
     """Write the drawing of a chart as .svg, .png or .pdf; the same chart gives the same bytes.
 
-    Series of one label share a colour, as measurement and theory of one thing do.
+    Series with equal labels share a colour, such as a measurement and its theory.
 
     Raises
     ------
     ValueError
-        If the ending is another one.
+        If the path has another suffix.
     OSError
         If the file cannot be written.
     """

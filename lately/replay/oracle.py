@@ -1,4 +1,4 @@
-"""Exact membership in a sliding window, which a filter approximates."""
+"""Exact membership in a sliding window, the reference for a filter's approximation."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ _EVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Truth:
-    """Exact state before each operation's insertion, in arrays of shape (n,)."""
+    """Exact state just before the insertion of each operation, in arrays of shape (n,)."""
 
     distance: NDArray[np.int64]
     """Insertions since the key's last: 1 for the operation just before, 0 for a new key."""
@@ -47,8 +47,8 @@ class Oracle:
     - A ring that counts insertions: insertion number n, from 1, belongs to generation
       ``(n - 1) // generation``. The shift takes place at the insertion that begins a generation,
       so the query of check-and-insert number n + 1 meets the state after n insertions. A key is
-      guaranteed if the generations of its last insertion and of the last insertion of all are
-      at most `window_generations` apart. It has no trace from `ring_segments` on.
+      guaranteed if the generations of its last insertion and of the latest insertion are at most
+      `window_generations` apart. It has no trace from `ring_segments` on.
     - A ring with a span: a key is guaranteed for the span, or as much of it as is still covered.
       A trace remains while one of the key's segments counts. k generations write to the youngest of
       these segments. It counts for the span after their last insertion, unless it is retired
@@ -88,7 +88,7 @@ class Oracle:
 
     @property
     def present(self) -> tuple[int, ...]:
-        """Argument of a query now: the time, if the window is a span of time."""
+        """Arguments of a query now: the time, if the window is a span of time."""
         return (self.now,) if self._spec.timed else ()
 
     def check_and_insert(
@@ -97,7 +97,7 @@ class Oracle:
         times: Times | None = None,
         covered: NDArray[np.int64] | None = None,
     ) -> Truth:
-        """Judge each operation by the insertions before it, then insert its key.
+        """Judge each operation from the insertions before it, then insert its key.
 
         Parameters
         ----------
@@ -176,7 +176,7 @@ class Oracle:
 
 
 class AgeLimits(NamedTuple):
-    """Ages up to which a key is guaranteed, or may have a trace; numbers, or of shape (n,)."""
+    """Largest ages at which a key is guaranteed or may leave a trace; int, or shape (n,)."""
 
     elapsed: Any
     """Insertions, or ticks, since its insertion, up to which it is guaranteed."""
@@ -187,7 +187,7 @@ class AgeLimits(NamedTuple):
 
 
 class LastInsertions:
-    """The last insertion of each key: a row of integers, of which the first is above 0.
+    """The last insertion of each key, as a row of integers; the first integer is above 0.
 
     Keys are `sortable`, of shape (n,); rows have shape (n, columns).
     """
@@ -216,7 +216,7 @@ class LastInsertions:
         return previous
 
     def find(self, keys: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the row of each of the `keys`, (n,): shape (n, columns), or zeros."""
+        """Return the row of each of the `keys`, or zeros, shape (n, columns)."""
         if self._keys is None:
             self._keys = keys[:0]
         place, new = places(self._keys, keys)

@@ -1,4 +1,4 @@
-"""Self-contained pages, which templates lay out."""
+"""Self-contained pages from templates."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ _FOLDERS = [Path(__file__).parent, Path(__file__).parents[1] / "dedup"]
 
 
 def render(template: str, **values: Any) -> str:
-    """Return the page of a template for some values."""
+    """Return the page that a template makes of `values`."""
     import jinja2
 
     environment = jinja2.Environment(

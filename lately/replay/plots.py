@@ -49,7 +49,7 @@ def picture(
     Raises
     ------
     ValueError
-        If the ending is another one.
+        If the path has another suffix.
     OSError
         If the file cannot be written.
     """
@@ -100,7 +100,7 @@ def blank_figure(width: float, height: float) -> "Figure":
 
 
 def page_drawing(height: float, draw: Callable[..., list[Mark]], plots: int = 1) -> str:
-    """Draw plots, one above the other, as SVG whose colours are the page's variables."""
+    """Draw plots, one above another, as SVG whose colours are variables of the page."""
     text = io.StringIO()
     with style():
         figure = blank_figure(9, height)
@@ -386,7 +386,7 @@ def _format(upper: "Axes", lower: "Axes") -> None:
 
 
 def legend(axes: "Axes") -> None:
-    """Put the legend between title and plot, where it hides nothing."""
+    """Put the legend between title and plot, so that it hides no data."""
     entries = zip(*axes.get_legend_handles_labels(), strict=True)
     # Measurement first: errorbars would otherwise come after the lines.
     first = sorted(entries, key=lambda entry: not entry[1].startswith("measured"))

@@ -35,7 +35,7 @@ class Checkpoint:
     """Fill of the n segments of the ring, youngest to oldest, shape (n,)."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Values for JSON, the probes' interval among them."""
+        """Return the values for JSON, including the interval of the probes."""
         return vars(self) | {
             "probe_false_positive_rate": _ratio(self.probe_hits, self.probes),
             "probe_false_positive_interval": clopper_pearson(self.probe_hits, self.probes),
@@ -45,7 +45,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """First verdict, of operation `index` from 0, that differs between `rtl` and golden model.
+    """First operation, `index` from 0, at which `rtl` and golden model give different verdicts.
 
     `key` is the key of the filter, and `text` its text in the trace.
     """
@@ -70,11 +70,10 @@ _NAMES = {"status": "statuses", "age": "ages", "oldest": "oldest cells"}
 
 @dataclass(kw_only=True)
 class Reported:
-    """Reports of the golden model, and differences of a unit's results beyond `seen`.
+    """Counts of the golden model's reports, and of differences in a unit's results.
 
-    `least_covered` is the least `lately.golden.Results.covered`; `expired` counts the keys of which
-    a cell had expired. `mismatches` is None without RTL; `first_mismatch` is the first operation,
-    from 0, of these.
+    `least_covered` is the least `lately.golden.Results.covered`; `expired` counts keys with an
+    expired cell. `mismatches` is None without RTL; `first_mismatch` is its first operation, from 0.
     """
 
     spec: Any
@@ -87,7 +86,7 @@ class Reported:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Fields that are compared beside `seen`."""
+        """Compared fields in addition to `seen`."""
         spec = self.spec
         return COMPARED.get(spec.kind, ("age",)) if spec.timed or spec.kind != "ring" else ()
 
@@ -121,7 +120,7 @@ class Reported:
 
 @dataclass(kw_only=True)
 class RunSpan:
-    """A window in time: the `span` of the filter, in ticks of `tick` nanoseconds.
+    """A window in time: the filter's `span` in ticks, and the `tick` in nanoseconds.
 
     `late`, `missing` and `latest` are as in `lately.replay.stream_times.TickCounter`.
     """
@@ -133,7 +132,7 @@ class RunSpan:
     missing: int = 0
 
     def figures(self) -> dict[str, Any]:
-        """Return the figures for JSON; keys younger than `seconds` are reported."""
+        """Return the figures for JSON; every key younger than `seconds` is reported."""
         return {
             "ticks": self.span,
             "tick_seconds": self.tick / NANOSECONDS,
@@ -205,12 +204,12 @@ class RunResult:
 
     @property
     def decided(self) -> bool:
-        """Whether a table of thresholds answers, which may miss keys where that costs less."""
+        """Whether a table of thresholds determines answers; it may miss keys if this costs less."""
         return self.spec.classes is not None
 
     @property
     def predicted(self) -> float | None:
-        """False-positive rate that the sizes predict; None if a table answers."""
+        """Predicted false-positive rate; None if a table determines answers."""
         return None if self.decided else self.asked.mean_false_positive_rate
 
     @property
@@ -241,7 +240,7 @@ class RunResult:
         return failures
 
     def figures(self) -> dict[str, Any]:
-        """Return the figures for JSON; a rate of nothing is None."""
+        """Return the figures for JSON; a rate without any trials is None."""
         return {
             "lately": __version__,
             "engine": self.engine,
@@ -273,7 +272,7 @@ class RunResult:
         }
 
     def series(self) -> dict[str, Any]:
-        """Return the course of the run and the distances for JSON."""
+        """Return the checkpoints of the run and the distances for JSON."""
         filled = np.flatnonzero(self.distances.sum(axis=1))
         return {
             "checkpoints": [checkpoint.to_dict() for checkpoint in self.checkpoints],
@@ -337,7 +336,7 @@ class RunResult:
         }
 
     def probe_figures(self) -> dict[str, Any]:
-        """Return the rates of fresh random keys at the checkpoints, and of the set bits."""
+        """Return the false-positive rates at the checkpoints: of probes, and from the set bits."""
         probes = sum(checkpoint.probes for checkpoint in self.checkpoints)
         hits = sum(checkpoint.probe_hits for checkpoint in self.checkpoints)
         estimates = [point.estimated_false_positive_rate for point in self.checkpoints]
@@ -352,7 +351,7 @@ class RunResult:
 
 
 def distance_edges(spec: Specification) -> NDArray[np.int64]:
-    """Edges of distance bins: four an octave, and the ends of window and slack, or of the span.
+    """Edges of distance bins: four per octave, and the ends of window and slack, or of the span.
 
     Distances are in insertions, from 1, or in ticks, from 0. The array is ascending and has
     shape (edges,).

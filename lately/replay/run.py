@@ -41,7 +41,7 @@ _CHECKPOINTS = 256
 class ReplayUnit(Protocol):
     """Compiled hardware, or its replacement.
 
-    If tables of thresholds answer, it also has `decide_by`; if the hash takes a secret, `rekey`.
+    With tables of thresholds, it also has `decide_by`; with a secret, `rekey`.
     """
 
     @property
@@ -54,7 +54,7 @@ class ReplayUnit(Protocol):
 
     @property
     def memory(self) -> NDArray[Any]:
-        """Contents of the memory, as the golden model's."""
+        """Contents of the memory, in the format of the golden model."""
 
     def perform(
         self, operations: ArrayLike, keys: ArrayLike, times: Any = None, windows: Any = None
@@ -68,7 +68,7 @@ Engine = Callable[[Any], AbstractContextManager[ReplayUnit]]
 
 @dataclass(frozen=True)
 class JudgedRecords:
-    """Results of the engine for the records from operation `start` on, with the truth.
+    """Results of the engine, and the true answers, for the records from operation `start` on.
 
     The `results` and the `truth` have arrays of shape (n,).
     """
@@ -86,7 +86,7 @@ class RunOptions:
     Attributes
     ----------
     engine : str or callable
-        'rtl' (the compiled hardware beside the golden model), 'golden' (the model alone), or a
+        'rtl' (the compiled hardware and the golden model), 'golden' (the model alone), or a
         replacement for the hardware.
     tick : int, optional
         Nanoseconds of a tick, for a filter with a span; the times of the stream advance it.
@@ -94,12 +94,11 @@ class RunOptions:
         Window of each query, in insertions or ticks, for filters that accept a window; by default
         the filter's window.
     table : DecisionTable, optional
-        Table that answers, for a filter with classes.
+        Table that determines answers, for a filter with classes.
     query_class : int
         Class of all queries, with a table.
     secret : int, optional
-        128 bits under which a filter with siphash hashes; by default drawn from the generator of
-        the operating system.
+        Secret of 128 bits for a filter with siphash; by default random, from the operating system.
     limit : int, optional
         Most operations to perform.
     """

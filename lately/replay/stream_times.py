@@ -1,4 +1,4 @@
-"""Windows in real time: spans in ticks, and the ticks of a stream's times."""
+"""Windows in real time: converts spans and the times of a stream to ticks."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -100,8 +100,7 @@ def check_table(spec: Any, table: DecisionTable | None, query_class: int) -> Non
 class TickCounter:
     """Ticks since the first time of a stream; they never decrease.
 
-    An operation before the latest time, or without a time, counts at the latest time, as in
-    hardware.
+    An operation that is late, or has no time, counts at the latest time so far, as in hardware.
 
     Parameters
     ----------
@@ -125,7 +124,7 @@ class TickCounter:
 
     @property
     def begun(self) -> bool:
-        """Whether any operation had a time."""
+        """Whether an operation had a time so far."""
         return self._first is not None
 
     def ticks(self, times: Iterable[int | None]) -> Times:

@@ -1,4 +1,4 @@
-"""Drawings of matplotlib in a fraction of their bytes."""
+"""Compression of the SVG drawings of matplotlib."""
 
 import re
 from itertools import count

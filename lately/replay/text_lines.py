@@ -21,8 +21,8 @@ def open_text(stream: StreamFile) -> tuple[io.TextIOWrapper, Iterator[str]]:
     Returns
     -------
     tuple
-        The decoder, and the lines that come from it. The file is closed when the decoder
-        is collected.
+        The decoder, and an iterator over its lines. The file is closed when the decoder is
+        garbage-collected.
 
     Raises
     ------

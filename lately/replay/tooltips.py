@@ -1,4 +1,4 @@
-"""Values that a page's drawings show at the pointer."""
+"""Values that the drawings of a page show at the mouse pointer."""
 
 from collections.abc import Sequence
 from html import escape
@@ -21,9 +21,9 @@ class Mark(NamedTuple):
 
 
 def with_marks(svg: str, figure: "Figure", marks: Sequence[Mark]) -> str:
-    """Return a drawing with an unseen circle, whose title is the text, at each mark.
+    """Return a drawing with an invisible circle at each mark, whose title is the mark's text.
 
-    A browser shows the title of a circle, and the script of the page that of the nearest one.
+    A browser shows the title under the pointer; the script of the page shows the nearest title.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ LOG_KEY = ("client", "method", "url")
 
 @dataclass
 class Rejects:
-    """The `count` of lines that hold no record, and examples: number, from 1, and reason."""
+    """The `count` of lines without a record, and examples: line number, from 1, and reason."""
 
     count: int = 0
     examples: list[tuple[int, str]] = field(default_factory=list)
@@ -92,15 +92,15 @@ def open_records(
     key: Sequence[str],
     time: str | None,
 ) -> tuple[str, Take, tuple[str, ...], str | None]:
-    """Parse the lines of a trace, of a name for messages, and count those that hold no record.
+    """Parse the lines of a trace, and count lines without a record; messages contain `name`.
 
     Format, `key` and time are as for `traces.open_trace`; an empty key stands for the default.
 
     Returns
     -------
     tuple
-        The format, a function that takes the next records, the fields or columns of the key, and
-        the one of the time.
+        The format; a function that takes the next records; the fields or columns of the key; and
+        the field or column of the time.
 
     Raises
     ------

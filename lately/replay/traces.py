@@ -15,11 +15,11 @@ _TOGETHER = 4096
 
 
 class Trace(AbstractContextManager["Trace"]):
-    """Records of a stream, in order; blank lines are none, malformed ones are counted.
+    """Records of a stream, in order. Blank lines are skipped, and malformed lines are counted.
 
-    Iterating yields `Record` tuples and raises `TraceError` where compressed
-    data is damaged, and at the end if no line at all could be parsed. Made by
-    `open_trace` of a `stream`; parameters and errors as for `open_trace`.
+    Iterating yields `Record` tuples. It raises `TraceError` if compressed data is damaged, or at
+    the end if no line could be parsed. `open_trace` makes a trace from a `stream`; parameters and
+    errors as for `open_trace`.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Trace(AbstractContextManager["Trace"]):
             yield from records
 
     def read(self, count: int) -> list[Record]:
-        """Return the next `count` records, fewer at the end, none after it.
+        """Return the next `count` records; at the end fewer, then none.
 
         Raises
         ------
@@ -77,7 +77,7 @@ class Trace(AbstractContextManager["Trace"]):
 
     @property
     def fraction(self) -> float | None:
-        """Share of the file that has been read, 0 to 1; None where the size is unknown."""
+        """Share of the file that has been read, 0 to 1; None if the size is unknown."""
         return self._stream.fraction
 
     def close(self) -> None:
@@ -125,7 +125,7 @@ def open_trace(
         `lately.captures.packet_keys.KEYS` (captures; default "digest").
     time : str, optional
         Column of the time, in seconds since the epoch or ISO 8601 (CSV;
-        default 'timestamp' or 'time' where there is one).
+        default 'timestamp' or 'time', if such a column exists).
 
     Raises
     ------

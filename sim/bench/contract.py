@@ -30,7 +30,7 @@ QUEUE = 66
 
 
 def pool(bench: UnitUnderTest) -> tuple[np.ndarray, np.ndarray]:
-    """Return keys, and the cell of each in each part, shape (parts, keys)."""
+    """Return keys, and the cell of each key in each part, shape (parts, keys)."""
     keys = np.arange(min(1 << bench.spec.key_bits, 1 << 12))
     return keys, bench.reference.cells_of(keys.tolist())
 
@@ -49,7 +49,7 @@ def apart(bench: UnitUnderTest) -> list[int]:
 
 
 def sharing(bench: UnitUnderTest) -> tuple[int, int]:
-    """Return two keys that share the maximum number of cells, the first cells of each."""
+    """Return two keys that share as many of their first cells as possible."""
     keys, cells = pool(bench)
     # Dictionary entries that share all cells have the same digest.
     most = len(cells) - ("dictionary" in bench.settings.traits)
@@ -65,7 +65,7 @@ def sharing(bench: UnitUnderTest) -> tuple[int, int]:
 
 
 async def grow_older(bench: UnitUnderTest, count: int, other: int) -> None:
-    """Increase the age of all keys by `count`; by insertions of one key if these count."""
+    """Increase the age of all keys by `count`; if insertions count, by inserting `other`."""
     traits = bench.settings.traits
     if "ring" in traits:
         await bench.send(*[(SHIFT, 0)] * count)

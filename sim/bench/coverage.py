@@ -62,7 +62,7 @@ class Moment:
 
     @property
     def gap(self) -> int:
-        """Cycles since the previous acceptance in which nothing was offered."""
+        """Cycles without an offered operation since the previous acceptance."""
         return self.cycles - 1 - self.now.wait if self.last else 0
 
     @property
@@ -76,7 +76,7 @@ class Moment:
         return self.now.time - self.last.time if self.last else 0
 
     def changed(self, fact: str) -> int:
-        """Return the increase of a fact by the operation."""
+        """Return the increase of a fact that the operation caused."""
         last = self.last.facts.get(fact, 0) if self.last else 0
         return self.now.facts.get(fact, 0) - last
 

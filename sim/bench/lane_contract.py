@@ -18,7 +18,7 @@ CODES = (NONE, QUERY, INSERT, CHECK)
 def beat(
     bench: UnitUnderTest, *operations: tuple[Operation, int] | None, alone: Operation = NONE
 ) -> Beat:
-    """Return a beat of (operation, key) pairs, or None, from lane 0 on."""
+    """Return a beat of (operation, key) pairs from lane 0 on; None leaves a lane idle."""
     items = [None if one is None else bench.item(*one) for one in operations]
     return Beat(alone, (*items, *[None] * (bench.signature.lanes - len(items))))
 

@@ -97,7 +97,7 @@ class Stalls:
 
 
 class Pattern(Stalls):
-    """Pauses of given lengths in turn, with one cycle between them.
+    """Pauses whose lengths cycle through `lengths`, with one cycle between pauses.
 
     Attributes
     ----------
@@ -298,7 +298,7 @@ class Monitor:
         self.stalls = Stalls()
 
     async def run(self) -> None:
-        """Accept results forever, with the pauses of `stalls`."""
+        """Accept results until cancelled, with the pauses of `stalls`."""
         waiting, ready, held = None, False, 0
         dut = self._dut
         clk, valid, rst = dut.clk, dut.o__valid, dut.rst

@@ -40,7 +40,7 @@ class Passage:
         return int(self._bench.profile.least_period) or 1
 
     def step(self) -> None:
-        """Occasionally advance the time of requests, by steps of all kinds."""
+        """Occasionally advance the time of requests, by small and large steps."""
         spec, draw = self._bench.spec, self._bench.random
         if self._source == "time" and draw.random() < 0.1:
             self.time += draw.choice((1, 1, 2, spec.generation_span, spec.span, spec.span + 1, 100))
@@ -84,7 +84,7 @@ class Passage:
             self._flow = cocotb.start_soon(pulses())
 
     def crowd(self) -> None:
-        """Send ticks to the port so close that many of them wait."""
+        """Send ticks to the port at such short distances that many of them wait."""
         distances = itertools.cycle((1, 1, 1, self.period))
         self.flow(lambda: next(distances))
 

@@ -173,7 +173,7 @@ class Requests:
         return fields
 
     def mixture(self, count: int) -> Iterator[Item]:
-        """Yield operations of all kinds on few or many keys, sometimes one operation alone."""
+        """Yield random operations on few or many keys, and rarely an operation without a key."""
         draw = self.random
         removes = (8, 8, 9, 10, 11) if self.codes > 8 else ()
         kinds = (0, 1, 1, 2, 2, *[3] * 8, *removes)
@@ -359,13 +359,13 @@ class UnitUnderTest(Requests):
         self.monitor.forget()
 
     async def interrupt(self, items: Sequence[Beat], *, cycles: int) -> int:
-        """Reset the unit after some cycles of operations; return the accepted operations."""
+        """Reset the unit after some cycles; return the number of accepted operations."""
         sending = cocotb.start_soon(self.driver.send(items))
         await ClockCycles(self.dut.clk, cycles)
         return await self.cut(sending)
 
     async def cut(self, sending: cocotb.task.Task) -> int:
-        """Reset the unit while operations are sent; return the accepted operations."""
+        """Reset the unit while operations are sent; return the number of accepted operations."""
         sending.cancel()
         self.driver.release()
         accepted = self.driver.accepted
@@ -453,7 +453,7 @@ class UnitUnderTest(Requests):
     async def perform_with_pauses(
         self, items: Callable[[], Sequence[Beat]], taking: Pattern, *, unpaused: int
     ) -> None:
-        """Send new items with pauses of each length, then without; pause the output differently."""
+        """Send items with input pauses of each length, then without; `taking` pauses the output."""
         self.monitor.stalls = taking
         for length in range(1, 10):
             await self.driver.send(items(), stalls=Pattern([length]))
@@ -464,9 +464,9 @@ class UnitUnderTest(Requests):
         await self.finish()
 
     async def perform_blocked(self, items: Sequence[Beat], *, cycles: int) -> int:
-        """Send items while results are not taken for some cycles; return the accepted operations.
+        """Send items with a blocked output for `cycles`; return the number of accepted operations.
 
-        After a reset with all slots in use, the unit must accept as many again.
+        If a reset follows while all slots are in use, the unit must accept this number again.
         """
         self.monitor.stalls = Stalls(1.0)
         before = await self.interrupt(items, cycles=cycles)

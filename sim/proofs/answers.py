@@ -42,11 +42,11 @@ class _OfCollector(Harness):
 
 
 class Answers(_OfCollector):
-    """A collector; one beat in twice the slots is followed, for any choice of this beat.
+    """A collector; out of every ``2 * slots`` beats, an arbitrary one is followed.
 
-    Beats arrive while fewer than `slots` wait for their answers, and shards finish entries that
-    they have. Reads from a shard are arbitrary, except for its finished verdicts of the followed
-    beat, until another beat gets the slot.
+    A beat arrives only while fewer than `slots` beats wait for answers. A shard finishes only
+    entries that it received. Reads from a shard are arbitrary, except for its finished verdicts of
+    the followed beat, until another beat gets the slot.
     """
 
     PATIENCE = 31

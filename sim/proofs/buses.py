@@ -34,13 +34,13 @@ def under_way(m, access):
 
 
 def steady(m, condition, *values):
-    """Return whether values equal their previous values, if a condition held in that cycle."""
+    """Return whether values are unchanged if a condition held in the previous cycle."""
     value = Cat(Value.cast(one) for one in values)
     return ~delayed(m, condition, 1, "held") | (value == delayed(m, value, 1, "value"))
 
 
 class Axi4LiteRules(Harness):
-    """AXI4-Lite with any master, and registers that answer after any time."""
+    """AXI4-Lite with any master, and registers that answer after any delay."""
 
     def __init__(self, *, front=Axi4Lite, goal=None):
         self._front = front()
@@ -107,7 +107,7 @@ class Axi4LiteRules(Harness):
 
 
 class WishboneRules(Harness):
-    """Wishbone with any master, and registers that answer after any time."""
+    """Wishbone with any master, and registers that answer after any delay."""
 
     def __init__(self, *, front=Wishbone, goal=None):
         self._front = front()
@@ -155,7 +155,7 @@ class WishboneRules(Harness):
 
 
 class AvalonMmRules(Harness):
-    """Avalon-MM with any host, and registers that answer after any time."""
+    """Avalon-MM with any host, and registers that answer after any delay."""
 
     def __init__(self, *, front=AvalonMm, goal=None):
         self._front = front()

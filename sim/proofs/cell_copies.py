@@ -1,4 +1,4 @@
-"""Proofs of cells in three copies, of which one is wrong, before and during its repair."""
+"""Proofs of cells in three copies: one copy is wrong until it is repaired."""
 
 from amaranth.hdl._ast import AnySeq
 
@@ -20,7 +20,7 @@ class UnreliableCells(Unreliable, UndefinedCells):
 
 
 def watch(harness, m, memory):
-    """Make any one of the copies wrong, and require that it is written.
+    """Make an arbitrary copy wrong, and require that the repair writes it.
 
     Parameters
     ----------

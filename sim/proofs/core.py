@@ -27,7 +27,7 @@ from .harness import Harness, Rules
 
 
 class AnyHash(wiring.Component):
-    """Any hash: one tracked key has constant addresses, all others have new ones in every cycle.
+    """Any hash: one tracked key has constant addresses; other addresses change in every cycle.
 
     Members
     -------
@@ -58,7 +58,7 @@ class AnyHash(wiring.Component):
 
 
 class TrackedMemory(SegmentMemory):
-    """One tracked bit of a memory; all other bits are arbitrary.
+    """Memory with one tracked bit; all other bits are arbitrary.
 
     It represents every memory that satisfies `SegmentAnswers`.
     """

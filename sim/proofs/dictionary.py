@@ -36,7 +36,7 @@ class ColumnSizes:
 
 
 class ColumnAnswers(Harness):
-    """A column against an unbounded count of insertions, for one arbitrary cell.
+    """One arbitrary cell of a column, compared with an unbounded count of insertions.
 
     Every cycle has an operation, which reads a row and may write or empty it. The input stalls
     for the sweep as the core requires, `LAG` cycles later.
@@ -155,7 +155,7 @@ class ColumnAnswers(Harness):
 
 
 class Struck(UndefinedCells):
-    """Such a memory in which any one bit flips once and stays wrong until its word is written."""
+    """Memory in which an arbitrary bit flips once, and stays wrong until its word is written."""
 
     def elaborate(self, platform):
         self._row = Signal.like(self.a_address, name="struck_row")
@@ -219,7 +219,7 @@ def digest_core(spec, *, memory=UndefinedCells):
 
 
 class DictionaryAnswers(Harness):
-    """A core against the insertions since the insertion of one arbitrary digest.
+    """A core, compared with the number of insertions since one arbitrary digest was inserted.
 
     Operations are arbitrary after a clear: queries with any window, insertions, removals.
     """

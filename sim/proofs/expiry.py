@@ -49,9 +49,10 @@ class OpenMemory(memory.Memory):
 
 
 def waiting_ticks(m, harness, given, passes):
-    """Return the number of waiting ticks; require that no tick passes that was not given.
+    """Return the number of waiting ticks; require that only given ticks pass.
 
-    Up to `TICKS_WAITING` ticks wait. A further tick is lost, unless another passes in its cycle.
+    Up to `TICKS_WAITING` ticks wait. A further tick is lost, unless a tick passes in the same
+    cycle.
 
     Parameters
     ----------
@@ -92,10 +93,10 @@ class Spaced(Harness):
 
 
 class Counted(Harness):
-    """A time window with any insertions, ticks and clears, and turns some cycles apart.
+    """A time window with any insertions, ticks and clears; turns are some cycles apart.
 
-    The references are the ages, in ticks, of the last insertions before each turn, which stop
-    after the span; and the age of the last retired generation.
+    The references are ages in ticks: of the last insertion before each turn, up to the span, and of
+    the last retired generation.
     """
 
     def __init__(self, *, window=TimeWindow, synchronous_read=False, goal=None):
@@ -244,9 +245,9 @@ class AnyBits(wiring.Component):
 
 
 class WithinLimit(Harness):
-    """Verdicts of a core with a limit against a mask over the segments, for any bits and limits.
+    """Verdicts of a core with a limit, compared with masked segments, for any bits and limits.
 
-    Expired segments match nothing: the age is the start of the youngest run of the others.
+    Expired segments match nothing. The age is the start of the youngest run of live segments.
     """
 
     def __init__(self, *, run, generations, core=FilterCore, detector=RingDetector, goal=None):

@@ -47,7 +47,7 @@ class Bounded:
 
 @dataclass(frozen=True)
 class Reachable(Bounded):
-    """Some run of at most `clocks` cycles reaches the state that the component asserts against."""
+    """A run of at most `clocks` cycles reaches the state, so it violates the assertion."""
 
     def __str__(self) -> str:
         return f"reached within {self.clocks} cycles"
@@ -55,10 +55,10 @@ class Reachable(Bounded):
 
 @dataclass(frozen=True)
 class Unrolled:
-    """Nothing fails in `clocks` cycles from any contents of registers without a reset.
+    """No assertion fails in `clocks` cycles after any contents of the registers, without a reset.
 
-    This suffices for a pipeline without feedback, which forgets older values. ABC unrolls the
-    cycles into one circuit and searches for equal nodes, as in equivalence checking.
+    This suffices for a pipeline without feedback, whose outputs depend only on recent inputs. ABC
+    unrolls the cycles into one circuit and searches for equal nodes, as in equivalence checking.
     """
 
     clocks: int

@@ -1,4 +1,4 @@
-"""Frames pass a deduplicator whole, once and in order, and its counters add up: the proofs."""
+"""Proofs: frames leave a deduplicator whole, once and in order, and its counters add up."""
 
 from functools import partial
 
@@ -29,7 +29,7 @@ _QUIET = 5
 
 
 class FirstBits(CellMemory):
-    """Ring that keeps the lowest bits of each word; the others are anything when they are read."""
+    """Ring that stores the lowest bits of each word; the other bits are arbitrary when read."""
 
     def elaborate(self, platform):
         m = Module()
@@ -46,7 +46,7 @@ class FirstBits(CellMemory):
 
 
 class Paced(wiring.Component):
-    """A digest or a filter that answers in order, with any values after any time from a cycle on.
+    """A digest or filter that answers in order, with any values and any delay from one cycle on.
 
     Parameters
     ----------
@@ -55,7 +55,8 @@ class Paced(wiring.Component):
     ends : callable
         Takes the payload of `i`; returns whether there is an answer.
     kept : callable
-        Takes the payloads of `i` and `o`; returns the value of a bit that comes back, and the bit.
+        Takes the payloads of `i` and `o`. Returns a bit of `i` to store with the request, and the
+        bit of `o` that must return it.
     """
 
     def __init__(self, signature, ends, kept):
@@ -84,7 +85,7 @@ class Paced(wiring.Component):
 
 
 class FollowedFrame:
-    """Any one frame: whether it is kept and forwarded, and whether it leaves unchanged."""
+    """An arbitrary frame: whether it is kept and forwarded, and whether it leaves unchanged."""
 
     def __init__(self, m, harness, name):
         part, intake = harness.part_, harness.intake
@@ -226,12 +227,12 @@ class FrameFlow(Harness):
 PROOFS = tuple(
     Proof(
         name=f"frames of {WIDTH} bits, {how} when full",
-        statement="Of any two frames each leaves once and whole, with its own bytes, or not at "
-        "all; the first one leaves first; no other frame leaves within one; and the frames that "
-        "came are those that left, were dropped or were discarded, as the counters say.",
+        statement="Each of any two frames leaves once and whole, with its own bytes, or not at "
+        "all. The first leaves first, and frames never interleave. The counters agree: each frame "
+        "that came has left, was dropped or was discarded.",
         design=f"deduplicator with streams of {WIDTH} bits, with {_STORE} bytes and frames of "
         f"{_LONGEST} at most; input {'with' if how == 'wait' else 'without'} TREADY; any digest, "
-        "any filter, any giver and taker",
+        "any filter, any source and any receiver",
         build=partial(FrameFlow, when_full=how),
         method=Bounded(16),
         goals={"two frames leave": 20, "all have left": 22},

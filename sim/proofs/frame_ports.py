@@ -53,13 +53,13 @@ class Arbitrary(wiring.Component):
 
 
 def digest_signature(width):
-    """Return the ports of a digest of frames with beats of a `width`, which is not built."""
+    """Return the ports of a digest for beats of a `width`, without building the digest."""
     members = FrameDigest().signature.members
     return wiring.Signature({**members, "i": In(stream.Signature(FrameBeat(width)))})
 
 
 def free_inputs(m, part):
-    """Give the inputs of a part any values. An input without ready has a constant for it."""
+    """Drive the inputs of a part with arbitrary values."""
     for _, member, port in part.signature.flatten(part):
         if member.flow is In:
             value = Value.cast(port)
@@ -96,7 +96,7 @@ class FramePorts(Harness):
 
 
 def kept_after_waiting(m, o):
-    """Return whether a transfer takes place that was not accepted in its first cycle."""
+    """Return whether a transfer is accepted after it waited for at least a cycle."""
     waited = Signal(name="waited")
     m.d.sync += waited.eq(o.valid & ~o.ready)
     return waited & o.valid & o.ready
@@ -222,7 +222,7 @@ class NarrowedFrames(Harness):
             ~(came & owes) | (leaves & o.p.last),
             ~(leaves & o.p.last) | owes | (came & i.p.last),
             ~owes | (left != 0),
-            # Nothing waits for a taker before it is offered.
+            # A transfer is offered whether or not the receiver is ready.
             o.valid | ~delayed(m, i.valid & ~o.valid, 1, "offered"),
         )
         self.reach("a frame ends after it waited", kept_after_waiting(m, o) & o.p.last)
@@ -319,11 +319,11 @@ PROOFS = (
     *(
         Proof(
             name=f"frames of {width} bits",
-            statement="What is offered stays until it is taken, payload and all; bytes are kept "
-            "from the lowest on, and at least one.",
+            statement="An offered transfer and its payload stay until accepted. TKEEP marks at "
+            "least one byte, and marked bytes are contiguous from the lowest.",
             design=f"deduplicator with streams of {width} bits, frames that {how} when it is full, "
-            f"input {'with' if ready else 'without'} TREADY; any digest, any filter, any giver and "
-            "taker",
+            f"input {'with' if ready else 'without'} TREADY; any digest, any filter, any source "
+            "and any receiver",
             build=partial(FramePorts, width=width, when_full=how, ready=ready),
             method=Unbounded(),
             goals={"a frame leaves after it waited": 30},
@@ -339,9 +339,9 @@ PROOFS = (
         Proof(
             name=f"frames widened from {width} bits",
             statement="All beats of a frame except the last are full. Each beat stays until it is "
-            "taken. A frame ends once for each TLAST, and as damaged if TUSER says so, or if bytes "
-            "were kept otherwise than they may be.",
-            design="widener, any giver and taker",
+            "accepted. A frame ends once for each TLAST. It ends as damaged if TUSER is high, or "
+            "if TKEEP breaks the rules of streams.",
+            design="widener, any source and any receiver",
             build=partial(WidenedFrames, width=width),
             method=Unbounded(),
             goals={"a damaged frame waits": 20},
@@ -352,10 +352,11 @@ PROOFS = (
         Proof(
             name=f"frames kept, {how} when full" + ("" if ready else ", without TREADY"),
             statement="Each frame is kept or discarded at its end, never both. A kept frame was "
-            "written and digested whole and undamaged, where there was room, with its length in "
-            "the record, and no longer than allowed. A discarded frame is digested as damaged or "
+            "written to free space and digested, whole and undamaged. Its record has its length, "
+            "which is at most the longest allowed. A discarded frame is digested as damaged, or "
             "not at all. " + why,
-            design=f"intake, frames of {_LONGEST + 4} bytes at most; any giver and taker, any room",
+            design=f"intake, frames of {_LONGEST + 4} bytes at most; any source, any receiver, "
+            "any free space",
             build=partial(IntakeRules, when_full=how, ready=ready),
             method=Unbounded(),
             goals={"the longest frame is kept": 10, "a frame that is too long is discarded": 10}
@@ -363,18 +364,18 @@ PROOFS = (
             | ({} if ready else {"a frame that lost a beat ends later": 10}),
         )
         for how, ready, why in (
-            ("wait", True, "No frame is discarded for lack of room."),
-            ("drop", True, "No frame waits for room."),
+            ("wait", True, "No frame is discarded for lack of space."),
+            ("drop", True, "No frame waits for space."),
             ("drop", False, "A frame that lost a beat is discarded."),
         )
     ),
     *(
         Proof(
             name=f"frames narrowed to {width} bits",
-            statement="As many bytes leave as came; bytes are kept all but in the last transfer of "
-            "a frame, which comes once for each; what is offered does not wait for the taker's "
-            "TREADY, and stays until it is taken.",
-            design="narrower, beats that are full but for the last, any taker",
+            statement="The number of bytes is the same at input and output. Each transfer of a "
+            "frame is full, except the last, which occurs once per frame. A transfer is offered "
+            "without waiting for TREADY, and stays until accepted.",
+            design="narrower, beats that are full except the last, any receiver",
             build=partial(NarrowedFrames, width=width),
             method=Unbounded(),
             goals={"a frame ends after it waited": 20},
@@ -383,19 +384,19 @@ PROOFS = (
     ),
     Proof(
         name="frames received",
-        statement="A frame that has begun ends, once; one that is not told to be damaged has "
-        f"{SHORTEST_FRAME} bytes at least.",
-        design="receiver of GMII, any line",
+        statement="Each frame that begins ends once. A frame that is not reported as damaged has "
+        f"at least {SHORTEST_FRAME} bytes.",
+        design="GMII receiver, any line",
         build=ReceivedFrames,
         method=Unbounded(),
         goals={"a damaged frame ends": 30},
     ),
     Proof(
         name="frames sent",
-        statement="A frame of which a byte was taken is taken without a pause; on the line, it has "
-        f"{_LEAST_RUN} bytes at least, from the preamble to the check sequence, or an error, and "
-        f"{GAP_BYTES} clocks before the next.",
-        design="transmitter of GMII, any giver",
+        statement="Once the first byte of a frame is accepted, the transmitter is ready in every "
+        f"cycle. On the line a frame has at least {_LEAST_RUN} bytes from the preamble to the "
+        f"check sequence, or an error. At least {GAP_BYTES} cycles precede the next frame.",
+        design="GMII transmitter, any source",
         build=SentFrames,
         method=Bounded(160),
         goals={
@@ -405,8 +406,8 @@ PROOFS = (
     ),
     Proof(
         name="frames to another clock",
-        statement="What is offered stays until it is taken.",
-        design="crossing of 4 bytes with one clock on both sides, any giver and taker",
+        statement="An offered byte stays until it is accepted.",
+        design="crossing of 4 bytes with one clock on both sides, any source and any receiver",
         build=CrossedFrames,
         method=Unbounded(),
         goals={"a byte leaves after it waited": 20},

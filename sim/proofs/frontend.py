@@ -93,7 +93,7 @@ SWEPT = APBFSpec(k=2, l=2, slice_bits=64, clear=4, generation=20)
 
 
 class SpareOfUnitInTime(SpareInTime):
-    """The same for a unit's own front end, with the unit's values for its sweep."""
+    """`SpareInTime` for the front end of a unit, with the unit's own sweep settings."""
 
     def __init__(self, *, spec, unit=Unit, goal=None):
         built = unit(unit_profile(spec))
@@ -106,14 +106,14 @@ class SpareOfUnitInTime(SpareInTime):
 
 
 class SpareOfAgesInTime(SpareInTime):
-    """The same if ticks end generations too, at any time.
+    """`SpareInTime` for generations that ticks also end, at any time.
 
     Parameters
     ----------
     when_full : str
         Rule for a full generation while the oldest segment is live.
     window : type
-        Window that keeps the times.
+        Class of the time window.
     """
 
     def __init__(self, *, when_full, window=TimeWindow, goal=None):

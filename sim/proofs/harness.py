@@ -19,9 +19,9 @@ class Harness(wiring.Component):
     """Component with assumptions, assertions, and states that must be reachable.
 
     Conditions that a harness requires become assertions, and states get names. With a `goal`, the
-    harness asserts instead that the state of that name is never reached, so a counterexample shows
-    the way to the state. With a `part`, its ports are the ports of that component, whose inputs are
-    arbitrary.
+    harness asserts instead that the state of that name is never reached, so a counterexample is a
+    run that reaches the state. With a `part`, its ports are the ports of that component, whose
+    inputs are arbitrary.
     """
 
     def __init__(self, members=None, *, part=None, goal=None):
@@ -64,7 +64,7 @@ class Unreliable:
 
 
 def one_lies(m, copies):
-    """Make any one of the memories wrong in each cycle, or none.
+    """Make one arbitrary memory wrong in every cycle, or none.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Proofs of the hash: for every key, the hardware computes the same as the golden model.
 
-The scalar golden model itself is run with symbols instead of integers; its operations on the
-symbols build a circuit.
+The scalar golden model runs with symbols instead of integers, and its operations on symbols build a
+circuit.
 """
 
 from dataclasses import replace
@@ -21,7 +21,7 @@ from .harness import Harness
 
 
 class Symbol:
-    """Nonnegative integer that a circuit computes.
+    """Non-negative integer that a circuit computes.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Symbol:
 
 
 class HashIsGolden(Harness):
-    """The addresses of any key in any cycle, against the addresses of the golden model."""
+    """The addresses of any key in any cycle, compared with the addresses of the golden model."""
 
     def __init__(self, *, spec, goal=None):
         self._spec = spec

@@ -20,10 +20,10 @@ _SMALL = {"PLACES": 10}
 
 
 class Shares(Harness):
-    """A distributor; any beat in sixteen is followed to any one shard.
+    """A distributor; an arbitrary beat of every sixteen is followed to an arbitrary shard.
 
-    States arrive while the states of fewer than `depth` beats are inside, beats arrive with their
-    states or later, and shards take entries that they have.
+    States arrive while the distributor holds the states of fewer than `depth` beats. A beat arrives
+    with its states or later. Shards accept only valid entries.
     """
 
     PATIENCE = 5

@@ -40,7 +40,7 @@ def kept_while_waiting(m, o):
 
 
 class Order:
-    """Results of a queue; any one in twice its depth is followed.
+    """Results of a queue; an arbitrary one of every ``2 * depth`` is followed.
 
     Ordinals are modulo twice the depth, to distinguish a full queue from an empty one.
 
@@ -145,7 +145,8 @@ class Order:
 class QueueOrder(Harness):
     """A result queue alone.
 
-    Tags arrive while fewer than `places` results are in flight, each verdict with its tag or later.
+    Tags arrive while fewer than `places` results are in flight. A verdict arrives with its tag or
+    later.
     """
 
     def __init__(self, *, depth, queue=ResultQueue, places=None, inside=True, goal=None):
@@ -261,7 +262,7 @@ class UnitPlaces(UnitHarness):
 class UnitOrder(UnitHarness):
     """Results of a unit, of which an arbitrary one is followed from its operation.
 
-    With `pauses`, also the time for which the input is closed.
+    With `pauses`, the harness also limits how long the input stays closed.
     """
 
     def __init__(self, *, pauses=False, **options):

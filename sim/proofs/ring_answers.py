@@ -52,7 +52,7 @@ def fill(stash):
     Returns
     -------
     list of tuple
-        For each place whether it holds an entry, with the entry's digest and time.
+        For each place: whether it holds an entry, and the entry's digest and time.
     """
     places, m = elaborated(stash.place), elaborated(stash)
     begun = registered(m, Const(1), "begun")

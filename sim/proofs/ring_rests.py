@@ -60,8 +60,7 @@ class AnyCells(CellMemory):
 class InputRests(Harness):
     """The gate of a unit, with a core that stalls it; any operations except SHIFT and CLEAR.
 
-    After the input has opened, at most `most` of the consecutive cycles for which it is closed are
-    stalls of the core.
+    While the input is closed, at most `most` consecutive cycles are stalls of the core.
     """
 
     OTHERS = False
@@ -108,7 +107,7 @@ class RestsForStash(InputRests):
 
 
 class PushesFindPlaces(Harness):
-    """A stash with any pushes and removals, at any time."""
+    """A stash in which every push finds a place, and which reports each evicted entry."""
 
     def __init__(self, *, stash=Stash, goal=None):
         self._stash = stash(spec=SPEC)
@@ -149,9 +148,9 @@ class PushesFindPlaces(Harness):
 
 
 class RestsForSweep(InputRests):
-    """A column of any cells, whose row any operation writes, and which receives entries anytime.
+    """A column with arbitrary cells, any operations, and entries from the stash at any time.
 
-    Rows are due as fast as for `ColumnAnswers`. There is no other column, so an entry may be
+    The sweep rate is the same as for `ColumnAnswers`. There is no other column, so an entry may be
     written every other cycle.
     """
 

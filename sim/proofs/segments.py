@@ -30,19 +30,18 @@ class _AnyWord:
 
 
 class Undefined(_AnyWord, PortableSegmentMemory):
-    """Such a memory without an output register."""
+    """Memory without an output register, which returns an arbitrary word if it is undefined."""
 
 
 class UndefinedRegistered(_AnyWord, RegisteredSegmentMemory):
-    """Such a memory with an output register."""
+    """Memory with an output register, which returns an arbitrary word if it is undefined."""
 
 
 class SegmentAnswers(Harness):
-    """A segment memory against a flip-flop for one arbitrary bit.
+    """One arbitrary bit of a segment memory, compared with a flip-flop.
 
-    Any word is cleared at any time, in sweeps or not. During a clear no bit is set, and answers
-    are not checked. A bit that is set in the cycle before a clear of another word is not checked
-    either.
+    Any word is cleared at any time, in a sweep or alone. During a clear no bit is set, and answers
+    are not checked. Nor is a bit that is set in the cycle before another word is cleared.
     """
 
     def __init__(self, *, depth=16, clear_bits=4, shared_bits=0, memory=Undefined, goal=None):
@@ -105,7 +104,7 @@ class SetAnswers(SegmentAnswers):
 
 
 class RingContents(Harness):
-    """An arbitrary bit of an arbitrary segment against the effects of the operations.
+    """An arbitrary bit of an arbitrary segment, compared with the expected effects of operations.
 
     The ring drives the memory of one part of one segment. The reference is one flip-flop.
     Insertions into the cell set it while the segment is among the youngest, and it is cleared when

@@ -1,7 +1,7 @@
 """Proofs of SipHash: for every key and secret, the hardware computes the golden model's hash.
 
-The golden model runs on symbols and adds words digit by digit, like the hardware. A separate
-proof shows that these sums are correct. So no two adders are compared more than once.
+The golden model runs on symbols and adds words digit by digit, like the hardware. A separate proof
+shows that these sums are correct, so each adder is compared once.
 """
 
 from dataclasses import replace
@@ -59,7 +59,7 @@ class Word(Symbol):
 
 
 class SumsOfDigits(Harness):
-    """Any two words, added digit by digit and at once."""
+    """Any two words: the sum digit by digit equals the sum of one adder."""
 
     def __init__(self, *, total=sum_of_digits, goal=None):
         self._total = total
@@ -70,7 +70,7 @@ class SumsOfDigits(Harness):
 
 
 class KeyedHashIsGolden(Harness):
-    """The addresses of a key under a secret, against the addresses of the golden model.
+    """The addresses of a key under a secret, compared with the addresses of the golden model.
 
     Other keys precede and follow it. The secret is constant from `SipHash.SETTLE` cycles before
     the key to `SipHash.HOLD` cycles after it, and arbitrary in all other cycles.

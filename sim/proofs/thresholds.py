@@ -35,10 +35,10 @@ class AnyCore(wiring.Component):
 
 
 class TableAnswers(Harness):
-    """Tables that are loaded and swapped at any time, against one arbitrary entry of both banks.
+    """One arbitrary entry of both banks, while tables are loaded and swapped at any time.
 
-    An operation between two swaps uses the entry that was loaded before the first of them, for any
-    loads while the operation is in flight.
+    An operation between two swaps uses the entry that was loaded before the first swap. Loads while
+    the operation is in flight have no effect on it.
     """
 
     def __init__(self, *, deciding=DecidingCore, goal=None):

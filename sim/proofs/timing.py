@@ -33,7 +33,7 @@ class UndefinedCells(PortableCellMemory):
 
 
 class CellAnswers(Harness):
-    """A memory of cells against registers for one arbitrary word."""
+    """One arbitrary word of a memory of cells, compared with registers."""
 
     def __init__(self, *, memory=ECP5CellMemory, depth=4, width=20, goal=None):
         self._memory = memory(depth=depth, width=width)
@@ -58,7 +58,7 @@ class CellAnswers(Harness):
 
 
 class Aged(Harness):
-    """A part against the age of the last insertion into one arbitrary cell.
+    """A part, compared with the age of the last insertion into one arbitrary cell.
 
     Operations use any cell. The reference is the age itself, which stops at the limit.
     """
@@ -113,9 +113,9 @@ class Aged(Harness):
 
 
 class PartAnswers(Aged):
-    """A part that elides writes, with any operations, and ticks at a minimum distance in cycles.
+    """A part that elides writes, with any operations, and a minimum number of cycles between ticks.
 
-    Operations write the cell at most once per tick, because the sweep has the other cycles.
+    Operations write the cell at most once per tick; all other cycles belong to the sweep.
     """
 
     def __init__(self, *, part=TimingPart, sweep=PortSweep, visits=Visits, clocks=11, goal=None):
@@ -148,7 +148,7 @@ class PartAnswers(Aged):
 
 
 class RestAnswers(Aged):
-    """A part with a sweep in cycles without an operation: one in `interval`, and any others.
+    """A part with a sweep in idle cycles: at least one idle cycle in every `interval`.
 
     A tick accompanies the last of `block` insertions.
     """
@@ -176,7 +176,7 @@ class RestAnswers(Aged):
 
 
 class SweepInTime(Harness):
-    """The sweep while operations use one cycle for each cell of each tick, at any time.
+    """The sweep, while operations use as many cycles per tick as there are cells, at any time.
 
     The sweep visits one arbitrary cell again within the ticks that `check_elision` requires. By
     then the cell has been written if it had expired and no operation has inserted into it.
@@ -253,10 +253,10 @@ def _require_lap(harness, m, visit, tick, *, clocks, most):
 
 
 class RestSweepInTime(Harness):
-    """A whole unit with a sweep in cycles without an operation, for any requests and receiver.
+    """A whole unit with a sweep in idle cycles, for any requests and any receiver.
 
     The sweep reads one arbitrary cell again before its stamp repeats, including the operations
-    that read the cell before it is written. Operations pause as `rest_interval` requires.
+    that read the cell before it is written. The input stalls as `rest_interval` requires.
     """
 
     def __init__(self, *, unit=Unit, cells=2, goal=None):
@@ -275,7 +275,7 @@ class RestSweepInTime(Harness):
 
 
 class OldestOfAll(Harness):
-    """Verdict of the ages against their maximum, and the number of cells with this age."""
+    """The verdict, compared with the maximum of the ages and the number of cells with it."""
 
     def __init__(self, *, window=5, hashes=3, goal=None):
         self._oldest = OldestCell(window=window, hashes=hashes)
@@ -363,7 +363,7 @@ PROOFS = (
         statement="The sweep reads each cell again within the ticks that its stamp leaves, "
         "including the operations before its write, for any operations and any receiver of "
         "results. It uses only cycles without an operation.",
-        design="unit of one part of 2 cells of 3 bits, swept in free clocks, blocks of 8 "
+        design="unit of one part of 2 cells of 3 bits, swept in idle cycles, blocks of 8 "
         "insertions, a window of 4 blocks",
         build=RestSweepInTime,
         method=Unbounded(),

@@ -282,8 +282,9 @@ class CompiledUnit(DrivenModel):
         """Perform a mixed sequence of operations, like the golden model's method.
 
         Without times, operations have the time of the last operation. A silence may have any
-        length: a ring receives at most `lately.hdl.verilog.LONGEST_SILENCE`. A timing filter
-        receives at most the ticks in which all cells expire, each `least_period` cycles long.
+        length, but a ring receives at most `lately.hdl.verilog.LONGEST_SILENCE` ticks. A timing
+        filter receives at most the ticks in which all cells expire, each `least_period` cycles
+        long.
 
         Parameters
         ----------

@@ -53,7 +53,7 @@ class DrivenModel(Closable):
     counters : sequence of str
         Names of the counters, in the order of `counter_macro`.
     keyed, deciding : bool
-        Whether the unit accepts a secret; whether tables of thresholds determine answers.
+        Whether the unit accepts a secret; whether it answers from tables of thresholds.
     latency : int
         Cycles in which operations in flight leave, without back-pressure.
     progress : callable, optional

@@ -119,7 +119,7 @@ class Upsets:
 
     @property
     def told(self) -> bool:
-        """Whether the unit reports a fault, or has counted one."""
+        """Whether the unit reports or has counted a fault."""
         return bool(self._library.lately_told(self._unit))
 
     def reference(self, clocks: int, *marks: int) -> tuple[RawResults, list[int]]:
@@ -136,7 +136,7 @@ class Upsets:
         -------
         beheld : RawResults
         marks : list of int
-            Cycles until each of these numbers of beats was answered.
+            Cycles after which the numbers of answered beats reached these marks.
         """
         library, unit = self._library, self._unit
         self._states = np.zeros(clocks, np.uint64)
@@ -159,7 +159,7 @@ class Upsets:
         upsets : list of Upset
             In the order of their cycles.
         beats : int
-            Results that are awaited after each upset.
+            Number of beats whose results each run awaits after the upset.
         patience : int
             Cycles without a result after which the run ends.
         """

@@ -152,7 +152,7 @@ def test_shortest_generation(values, words):
     RingProfile.of(spec).check_buildable()
     assert unbuildable(FilterSpec(**values, generation=words, clear=32)) == (
         f"generation: must be at least {words + 1} ({spec.part_bits} bits of a part / 32 cleared "
-        f"per clock = {words} clocks, and one to shift), not {words}"
+        f"per cycle = {words} cycles, and one to shift), not {words}"
     )
 
 
