@@ -278,7 +278,7 @@ class Flow:
                 self.report(stage, fraction)
 
     def report(self, stage: str, fraction: float) -> None:
-        """Report once a stage of `STAGES`, and the completed `fraction` of the whole run."""
+        """Report a stage of `STAGES` and the completed `fraction` of the run, unless repeated."""
         # yosys runs some passes more than once.
         if self._progress is not None and (stage, fraction) not in self._reported:
             self._reported.add((stage, fraction))

@@ -138,7 +138,7 @@ class ChosenKeys:
 
 
 def index_rows(key_hash: KeyHash, function: int) -> Vectors:
-    """Mask of the state bits that add up to each bit of each index of a `function`.
+    """For each index bit of a `function`, the mask of the state bits whose sum it is.
 
     Sizes are powers of two. The bits of an index are in order, least significant first.
 

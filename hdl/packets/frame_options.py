@@ -139,7 +139,7 @@ class FrameOptions:
 
     @classmethod
     def taken_from(cls, options: dict[str, Any]) -> "FrameOptions":
-        """Move the options of this class and of `SIDE_OPTIONS` out of `options`; return them."""
+        """Remove the fields of this class, and `SIDE_OPTIONS`, from `options`; return them."""
         names = [one.name for one in fields(cls) if one.name in options]
         chosen = {name: options.pop(name) for name in names}
         found = {field: name for name, field in SIDE_OPTIONS.items() if name in options}

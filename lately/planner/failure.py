@@ -32,7 +32,7 @@ _LIMITED = 60
 
 
 def explain(requirement: Requirement) -> RequirementError:
-    """Return an error of one line that names the binding constraint."""
+    """Return a one-line error that names the binding constraint."""
     return RequirementError(_message(requirement))
 
 
