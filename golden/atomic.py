@@ -96,7 +96,7 @@ def _holding(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def taking_single_keys(kind: _Class) -> _Class:
-    """Give a class methods that perform single-key operations in the extension.
+    """Add methods to a class that perform single-key operations in the extension.
 
     The class keeps its own methods, for all other keys, under names that begin with
     ``_python_``.

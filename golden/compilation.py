@@ -40,7 +40,7 @@ def core() -> Any:
 
 
 def wanted() -> bool:
-    """Whether filters that are built now take the compiled path."""
+    """Whether filters that are built now use the compiled loops."""
     return core() is not None
 
 

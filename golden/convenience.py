@@ -75,9 +75,10 @@ class PythonProtocol(Atomic, ABC):
 
     @property
     def window(self) -> int | None:
-        """W: a key is reported for all d < W; None if the filter guarantees no window.
+        """Window W: a key is reported for all d < W; None if the filter guarantees no window.
 
-        d is the number of insertions after the key's own, or the time since in filters of time.
+        d is the number of insertions after the key's own or, for a window in time, the age of the
+        key.
         """
         return None
 

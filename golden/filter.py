@@ -169,7 +169,7 @@ class Filter(Saved):
         return self.fpr or 0.0
 
     def fill_ratios(self, *now: Any, **window: Any) -> NDArray[np.float64]:
-        """Share in use of each part of the memory, shape (parts,); by default one part."""
+        """Used share of each part of the memory, shape (parts,); by default one part."""
         return np.array([self.fill])
 
     @property

@@ -163,7 +163,7 @@ class Profile:
 
     @property
     def block_rams(self) -> int:
-        """Block RAMs of the memory, in blocks of an ECP5."""
+        """Block RAMs of the memory, counted as blocks of an ECP5."""
         return 0
 
     @property

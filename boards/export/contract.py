@@ -5,7 +5,7 @@ from .design import NO_BUS, Design
 
 
 def contract(design: Design) -> list[tuple[str, str]]:
-    """Return a subject and its sentences, for each subject.
+    """Return each subject with its sentences.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Phase-locked loops: clocks of units from the oscillators of boards."""
+"""Phase-locked loops, which generate the clocks of units from board oscillators."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -220,7 +220,7 @@ class ECP5PLL(PLL):
 
 
 class ICE40PLL(PLL):
-    """SB_PLL40_CORE, which has no fixed position and an input from a net."""
+    """SB_PLL40_CORE, which has no fixed position and takes its input from a net."""
 
     cell = "SB_PLL40_CORE"
 

@@ -242,7 +242,7 @@ class Information:
     # The ROM
 
     def rom(self) -> bytes:
-        """Return the words of the description: its number of bytes, then the bytes.
+        """Return the description as whole words: its number of bytes, then the bytes.
 
         Raises
         ------

@@ -15,7 +15,7 @@ def bloom_hashes(rate: float) -> int:
 
 
 def bloom_bits_per_item(k: int) -> float:
-    """Bits per key of a Bloom filter that stops at half full (APBF, section 4.1): k / ln 2.
+    """Bits per key of a Bloom filter that is filled to one half (APBF, section 4.1): k / ln 2.
 
     Parameters, errors: as `bloom_false_positive_rate`.
     """

@@ -22,7 +22,7 @@ def require(condition: bool, name: str, rule: str, value: object) -> None:
 
 
 def require_counts(**values: int) -> None:
-    """Check that values, by their names, are integers of at least 1; errors as `require`."""
+    """Check that the named values are integers of at least 1; errors as `require`."""
     for name, value in values.items():
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
         require(whole and value >= 1, name, "must be an integer of at least 1", value)

@@ -102,7 +102,7 @@ class DictionaryState(CountedFilter):
 
     @property
     def entries(self) -> Ages:
-        """Digest and age plus 1 of each live entry, stash included, by digest; shape (live, 2)."""
+        """Digest and age plus 1 of each live entry, sorted by digest; shape (live, 2)."""
         distances = self._distances(self._stash_times)
         stashed = np.stack([self._stash, distances], axis=1)[distances <= self.window]
         found = np.concatenate([self.entries_of(self.memory), stashed])

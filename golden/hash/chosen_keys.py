@@ -1,4 +1,4 @@
-"""Chosen keys for known constants of the hash "h3": why "h3" does not resist attackers.
+"""Keys chosen with the known constants of the hash "h3": "h3" does not resist attackers.
 
 Fold and expand are linear over GF(2), and the mix between them is a permutation without a key. So
 an attacker with the seed can choose cells and solve for a key with these cells: any 64 linearly

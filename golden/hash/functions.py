@@ -269,13 +269,13 @@ def _draw_rotations(stream: ConstantStream) -> Rotations:
 def offset_terms(
     *, columns: int, row_bits: int, rest_bits: int, seed: int
 ) -> tuple[tuple[tuple[int, ...], ...], ...]:
-    """Bits of the rest of a digest that are added to each bit of its row, for each column.
+    """For each column and bit of a row, the bits of the digest's rest that are added to it.
 
-    The row of a digest in a column is its low part, to each bit of which
-    `OFFSET_TERMS` bits of the rest or fewer are added over GF(2); in the first
-    column none. Row and remainder together determine the digest in every column. Columns are drawn
-    until any two differ by a map of full rank, so that digests with a common cell in one column
-    seldom share a cell in another. If no candidate succeeds, the condition is relaxed.
+    The row of a digest in a column is its low part. At most `OFFSET_TERMS` bits of the rest are
+    added to each bit of the row over GF(2); in the first column, none. Row and remainder together
+    determine the digest in every column. Columns are drawn until any two differ by a map of full
+    rank, so that digests with a common cell in one column seldom share a cell in another. If no
+    candidate succeeds, the condition is relaxed.
 
     Parameters
     ----------
@@ -352,7 +352,7 @@ class KeyHash:
     hash : str
         One of `HASHES`.
     shards : int
-        Shards over which keys are spread; the indices are those within a shard.
+        Shards over which keys are spread; an index is a position within a shard.
     """
 
     def __init__(
@@ -415,13 +415,13 @@ class KeyHash:
         return indices
 
     def shard(self, state: NDArray[np.uint64]) -> NDArray[np.intp]:
-        """Shards of states of shape (n,), in ``range(shards)``, shape (n,)."""
+        """Return the shard of each `state`, in ``range(shards)``, shape (n,)."""
         word = _sum_of_rotations(state, shard_rotations(self.fields, self.functions, self.seed))
         value = word >> np.uint64(WORD_BITS - SHARD_BITS)
         return (value * np.uint64(self.shards) >> np.uint64(SHARD_BITS)).astype(np.intp)
 
     def compiled(self) -> tuple[Any, Any]:
-        """Return the extension module, and these hash functions as it takes them."""
+        """Return the extension module, and these hash functions in its format."""
         fields = [
             # A field of no bits must not shift by the whole word.
             [f.word, (64 - f.offset - f.bits) % 64, (1 << f.bits) - 1, f.size, f.bits]

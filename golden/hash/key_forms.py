@@ -98,7 +98,7 @@ def _instant(item: date) -> int:
 
 
 def nanoseconds(instants: NDArray[np.datetime64]) -> NDArray[np.int64]:
-    """Return the nanoseconds from 1970 to each of some instants, shape (n,).
+    """Return the nanoseconds from 1970 to each instant, shape (n,).
 
     Raises
     ------

@@ -37,7 +37,7 @@ Words = list[NDArray[np.uint64]]
 
 
 def check_secret(secret: object) -> int:
-    """Return a `secret` as an int. The messages do not show it.
+    """Return a `secret` as an int. Error messages do not reveal it.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def message_words(key_bits: int) -> int:
 
 
 def length_word(key_bits: int) -> int:
-    """Return the top term of the last word: the bytes of `key_bits`, modulo 256."""
+    """Return the top byte of the last word: the bytes of `key_bits`, modulo 256."""
     return message_bytes(key_bits) % 256 << 56
 
 

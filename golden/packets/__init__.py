@@ -1,1 +1,1 @@
-"""Packets: where their layers are, and digests without what changes on the way."""
+"""Packets: positions of their layers, and digests without fields that change on the way."""

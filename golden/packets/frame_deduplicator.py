@@ -73,7 +73,7 @@ class FrameCounts:
         setattr(self, name, getattr(self, name) + amount)
 
     def discarded(self, oversize: str) -> int:
-        """Return the frames that were discarded under a rule of `OVERSIZE`.
+        """Return the number of frames that were discarded under a rule of `OVERSIZE`.
 
         ``frames_in`` is ``frames_out`` plus these, plus ``hits`` if duplicates are dropped.
         """

@@ -1,4 +1,4 @@
-"""Keyed digest of a packet, without what routers and taps change.
+"""Keyed digest of a packet, without the fields that routers and taps change.
 
 The message consists of the bytes of layer 3, up to the end that its header states. TTL or hop
 limit, and the checksum of an IPv4 header, are replaced by zeros. For a packet without IP, the

@@ -66,7 +66,7 @@ class Layout:
         return len(self.hash.fields) > self.spec.parts
 
     def positions(self, state: NDArray[np.uint64], segment: int) -> NDArray[np.intp]:
-        """Bits of a physical `segment` for each `state`, shape (n,); shape (spec.parts, n)."""
+        """Return the bits of each of n states in a physical `segment`, shape (spec.parts, n)."""
         indices = self.hash.indices(state, segment % self.hash.functions)
         parts = self.spec.parts
         block = indices[0] * self.cells if self.blocked else np.intp(0)

@@ -236,8 +236,8 @@ class RotationState:
     def follow(self, codes: NDArray[np.uint8], times: Times) -> Followed:
         """Follow operations one after another, and return the results that depend on times.
 
-        The `codes`, shape (n,), are values of `Operation`, of the families without
-        removal; the `times`, shape (n,), never decrease.
+        The `codes`, shape (n,), are values of `Operation` without removal. The `times`, shape (n,),
+        never decrease.
         """
         if (core := compilation.core()) is not None:
             return self._follow_compiled(core, codes, times)

@@ -1,4 +1,4 @@
-"""Specifications: the base of all families, and the register of families."""
+"""Specifications: the base of all families, and the registry of families."""
 
 import hashlib
 import json

@@ -134,7 +134,7 @@ class AgePosterior:
         return result
 
     def at(self, age: ArrayLike) -> Reals:
-        """Probability of an age (equation 7); `age`, result of shape (n,), as `within`."""
+        """Probability of an age (equation 7), shape (n,); `age` is as `window` of `within`."""
         age = np.asarray(age)
         near, far = self._weights()
         weight = prior(np.maximum(age - self.start, 0), self.probabilities)

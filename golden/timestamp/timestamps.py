@@ -196,9 +196,9 @@ class TimestampFilter(CountedFilter):
 
     @one_or_all
     def age(self, keys: Keys) -> Ages:
-        """Return the fewest insertions since the last one of each key; changes nothing.
+        """Return the least possible number of insertions after each key's own; changes nothing.
 
-        The result is a lower bound of the number, from the oldest timestamp (section 3.2.2). With
+        The bound follows from the oldest timestamp of the key (section 3.2.2). With
         blocks of one insertion the result is the exact age, unless other keys have touched all
         cells since.
 

@@ -76,7 +76,7 @@ been compared with the row, on leaving, `HAZARDS` cycles after their read."""
 
 
 def crowded_stash(spec: WindowDictionarySpec) -> int:
-    """Return the number of entries in the stash at which the input stalls: three quarters of it.
+    """Return the number of stash entries at which the input stalls: three quarters of the places.
 
     Parameters
     ----------

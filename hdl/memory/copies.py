@@ -1,4 +1,4 @@
-"""Redundant copies of a memory with a common answer."""
+"""Redundant copies of a memory with one voted answer."""
 
 from functools import reduce
 from operator import and_, or_

@@ -128,7 +128,7 @@ class MemoryMap:
         read : callable
             As for `gather`.
         now : int
-            For a timing filter, past ticks or blocks; for a dictionary, past insertions.
+            For a timing filter, number of ticks or blocks so far; for a dictionary, of insertions.
         """
         return self.decode(self.gather(read), now)
 

@@ -238,7 +238,7 @@ CELL_PROTECTIONS = MappingProxyType(
 
 
 def parity(held):
-    """Return the parity bits of a cell: the number of ones is odd with them.
+    """Return the parity bits of a cell, which make the number of ones odd.
 
     Words of only zeros or only ones are wrong. For this, the parity has a second bit, 0, if the
     number of bits would otherwise be odd.

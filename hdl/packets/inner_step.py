@@ -1,4 +1,4 @@
-"""A step of the search for the innermost layer 3, which parses one header."""
+"""A step of the search for the innermost layer 3: it parses one header."""
 
 from enum import IntEnum, auto
 

@@ -78,7 +78,7 @@ class RingProfile(Profile):
 
     @property
     def memories(self) -> int:
-        """Memories of one part of one segment, in all shards, including the spare's."""
+        """Memories of one part of one segment, in all shards, including the spare."""
         return self.spec.shards * self.spec.segments * self.spec.parts
 
     @property

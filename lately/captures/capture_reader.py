@@ -55,7 +55,7 @@ def most_captured(link: int) -> int:
 
 @dataclass(frozen=True)
 class Packets:
-    """Some packets of a capture, in order; valid until the second next read.
+    """Some packets of a capture, in order; valid until the read after the next.
 
     Attributes
     ----------

@@ -14,7 +14,7 @@ _FILES = "lately.cli.outputs"
 
 
 class InputFile(click.Path):
-    """File that a command reads, or - for standard input: no output may destroy it."""
+    """File that a command reads, or - for standard input; no output may overwrite it."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the path; errors are reported when the file is opened."""

@@ -184,7 +184,7 @@ def _environment() -> Any:
 
 
 def print_table(rows: Sequence[Mapping[str, object]]) -> None:
-    """Print rows as a table with a head; the columns are the members of the rows."""
+    """Print rows as a table with a header; the columns are the keys of the rows."""
     from rich import box
     from rich.table import Table
     from rich.text import Text

@@ -50,7 +50,7 @@ class PacketClock:
 
     @property
     def state(self) -> ClockState:
-        """Latest time, time that has passed, and counts of packets."""
+        """Latest time, elapsed time, and counts of packets."""
         return ClockState(*self._state.tolist())
 
     def follow(self, times: Times) -> Times:

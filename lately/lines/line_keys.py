@@ -140,7 +140,7 @@ def line_bounds(data: Bytes, stop: int, bounds: Places) -> int:
 
 
 def field_spans(data: Bytes, field: int, delimiter: int, starts: Places, stops: Places) -> None:
-    """Narrow spans of `data` to a field, from 1 on; the start of a span without it becomes -1."""
+    """Narrow spans of `data` to a `field`, from 1 on; without the field, a start becomes -1."""
     text, between = data.tobytes(), bytes([delimiter])
     for number, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
         for _ in range(field - 1):

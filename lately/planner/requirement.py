@@ -81,7 +81,7 @@ class Span:
         return cls(ticks=span_ticks(seconds, tick), tick=tick, when_full=when_full)
 
     def keys(self, rate: float) -> int:
-        """Return the most keys in the ticks of the span, at `rate` keys per second.
+        """Return the maximum number of keys in the span's ticks, at `rate` keys per second.
 
         Errors: as `window_of_span`.
         """
@@ -463,7 +463,7 @@ class PlannerFamily:
         return best
 
     def least_slack(self, requirement: Requirement) -> float | None:
-        """Return the least slack of filters with the required window; None without a filter."""
+        """Return the least slack of filters with the required window; None if there are none."""
         return 0.0
 
 

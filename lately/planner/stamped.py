@@ -1,4 +1,4 @@
-"""Families whose cells hold timestamps, dictionaries and timing filters: all sizes are tried."""
+"""Families whose cells hold timestamps: dictionaries, timing filters. All sizes are tried."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator

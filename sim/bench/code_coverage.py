@@ -1,4 +1,4 @@
-"""Coverage of the Verilog of a unit by Verilator's counts of lines and bits.
+"""Coverage of a unit's Verilog, from Verilator's counts of lines and bits.
 
 The file of counts is text, with one point of the code per line. Rules with reasons exclude points
 that cannot be reached. A rule excludes only points that were not reached, and the report states

@@ -78,7 +78,7 @@ async def grow_older(bench: UnitUnderTest, count: int, other: int) -> None:
 
 
 def most_rests(bench: UnitUnderTest, count: int) -> int:
-    """Return the maximum input stalls, in cycles, while a unit accepts `count` operations."""
+    """Return the maximum number of stalled cycles while a unit accepts `count` operations."""
     if "moves" in bench.settings.traits:
         from ...hdl.dictionary.dictionary_figures import MAX_STALL, STALL_PERIOD
 

@@ -105,7 +105,7 @@ class Passage:
         self.time = 0
 
     async def stand_still(self) -> None:
-        """Send no more ticks, and wait for the effect of all; ends after an edge."""
+        """Send no more ticks, and wait until all have taken effect; ends after an edge."""
         self.stop()
         waiting = (TICKS_WAITING + 2) * self.period
         await ClockCycles(self._dut.clk, int(self._bench.profile.longest_pause) + waiting)

@@ -417,7 +417,7 @@ class MovingDictionaryReference(DictionaryReference):
             assert not self.unsure, f"{self.unsure} unsure results without a loss"
 
     def check_memory(self, memory: Any) -> None:
-        """Compare the entries in all cells; up to a stash of entries may be in no cell."""
+        """Compare the entries in all cells; at most `stash` entries may be in no cell."""
         there = {*map(tuple, self.golden.entries_of(memory.view(self._count)).tolist())}
         due = {*map(tuple, self.golden.entries.tolist())}
         assert there <= due, f"memory differs: {len(there - due)} entries that golden has not"
