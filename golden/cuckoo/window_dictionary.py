@@ -68,7 +68,7 @@ class WindowDictionary(DictionaryState):
     stash : int
         Places for digests without a free cell.
     moves : int, optional
-        Most entries that an insertion moves; by default entries never move.
+        Maximum number of entries that an insertion moves; by default entries never move.
     hash : str
         "h3", or "siphash", which takes a secret.
     secret : int
@@ -81,7 +81,7 @@ class WindowDictionary(DictionaryState):
     lost : int
         Entries evicted so far, each before it expired.
     stash_peak : int
-        Most live entries in the stash at any time.
+        Maximum number of live entries in the stash so far.
     compiled : bool
         Whether operations run in a compiled loop; results are the same either way.
 

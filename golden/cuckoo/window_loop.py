@@ -41,7 +41,7 @@ class Cells(NamedTuple):
     window: int
     """Insertions after which an entry expires, n."""
     moves: int
-    """Most entries that an insertion moves; 0 if entries never move."""
+    """Maximum number of entries that an insertion moves; 0 if entries never move."""
     offsets: Any
     """Value that each column adds to a row, by the bytes of the remainder, see `offset_tables`;
     shape (columns, bytes, 256). The first column adds nothing: its row is the low part of the

@@ -120,7 +120,7 @@ class Comparison:
     skip : int
         Bytes of the message to skip. A message of at most this length counts completely.
     first : int or None
-        Most bytes of the message that count.
+        Maximum number of bytes of the message that count.
 
     Raises
     ------

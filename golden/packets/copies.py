@@ -166,7 +166,7 @@ class CopyTable:
     window, span : int
         Packets and nanoseconds for which a packet is remembered.
     most : int
-        Least number of digests that are found, at least `window`.
+        Minimum number of digests that are found, at least `window`.
     rule : CopyRule
     """
 

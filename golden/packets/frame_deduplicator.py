@@ -105,7 +105,7 @@ class FrameDeduplicator(Atomic):
         Secret of the digest, 128 bits.
     action : Action
     longest : int
-        Most bytes of a recorded frame: the maximum.
+        Maximum bytes of a recorded frame.
     width : int
         Bits of a transfer, from `WIDTHS`. From 128 bits the digest is a
         `lately.golden.packets.polynomial_digest`.

@@ -42,7 +42,7 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
     digest_bits: int = required(most=62)
     stash: int = optional(8, most=256)
     moves: int = optional(most=1 << 16)
-    """Most entries that an insertion moves to make room; if omitted, entries never move."""
+    """Maximum number of entries that an insertion moves; if omitted, entries never move."""
     hash: str = "h3"
     """"h3", whose constants are public, or "siphash", which takes a secret. The secret is loaded at
     run time and is not part of a specification."""

@@ -55,7 +55,7 @@ class DecisionTable:
     Attributes
     ----------
     thresholds : ndarray of uint8, shape (classes, ages, 2**bits)
-        Least number of cells, at least 1, with which the answer is True; ``hashes + 1`` if the
+        Minimum number of cells, at least 1, with which the answer is True; ``hashes + 1`` if the
         answer is never True. The last age belongs to keys with expired cells: 1 stands for True.
     hashes, block, bits : int
         Cells per key, insertions per block, and digits of the phase.

@@ -364,7 +364,7 @@ class AvalonUnit(RawUnit):
     out_data, out_valid : Out
     out_ready : In(1)
 
-    The other members are those in `RawUnit`, except the ports of the fields.
+    Other members: as for `RawUnit`, except the ports of the fields.
     """
 
     @staticmethod
@@ -397,7 +397,7 @@ class ExternUnit(RawUnit):
     overrun : Out(1)
         A request was refused since the last reset.
 
-    The other members are those in `RawUnit`, except `in_ready` and `out_ready`.
+    Other members: as for `RawUnit`, except `in_ready` and `out_ready`.
 
     Raises
     ------

@@ -21,9 +21,9 @@ class TimeWindow(wiring.Component):
     live segments precede the others, so one number separates the two groups.
 
     A tick takes effect between two operations and uses no cycle. In advance, the window checks
-    segments one by one, to find those that expire with the next tick. So no comparison is in the
-    critical path. Expiry is permanent, so times do not wrap in a long gap. A tick waits for this
-    check. A tick that makes a generation old also waits until the spare is clean.
+    segments one by one, to find the segments that expire with the next tick. So no comparison is in
+    the critical path. Expiry is permanent, so times do not wrap in a long gap. A tick waits for
+    this check. A tick that makes a generation old also waits until the spare is clean.
 
     Times are compared modulo ``2**lately.hdl.latencies.stamp_bits(span)``.
 

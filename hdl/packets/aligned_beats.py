@@ -1,4 +1,4 @@
-"""Beats of the message of each frame: the message starts at the start of a beat."""
+"""Beats of the message of each frame; the message begins at the first byte of a beat."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring

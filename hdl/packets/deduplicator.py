@@ -53,7 +53,7 @@ class Deduplicator(wiring.Component):
     digest : Component, optional
         Replaces the `FrameDigest`; has the same ports.
     options
-        Those of `FrameOptions`, such as ``width``, and of the filter's unit, see
+        Options of `FrameOptions`, such as ``width``, and of the filter's unit, see
         `lately.hdl.profile.UnitOptions`; ``ticks`` are "period", the default, or "tick".
 
     Members

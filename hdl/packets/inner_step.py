@@ -60,8 +60,8 @@ class Walk(data.StructLayout):
     """State of the search in a frame.
 
     The first beat of the frame has the address `base`. A header of a `kind` begins two bytes after
-    position `at`. If `bridged` is set, a control word may precede Ethernet. `limit` bytes have
-    arrived; the frame has no further bytes if `ended` is set. There are `count` VLAN `tags`. The
+    position `at`. If `bridged` is set, a control word may precede Ethernet. `limit` bytes can be
+    read; the frame has no further bytes if `ended` is set. There are `count` VLAN `tags`. The
     content ends before position `end`.
 
     Once layer 3 is found, `half` is half its version, `begin` its position, `outer` the number of

@@ -64,7 +64,7 @@ def scan_records(
         Whether numbers have the most significant byte first.
     form : tuple of int
         Nanoseconds per unit of the fraction; bytes before a packet; `KEPT`, `SWAPPED` or
-        `SWAPPED_IF_LESS`; most bytes of a packet; type of the link.
+        `SWAPPED_IF_LESS`; maximum bytes of a packet; type of the link.
     table : ndarray of int64, shape (ROWS, n)
         Gets the packets.
 
@@ -115,7 +115,7 @@ def scan_blocks(
     buffer, at, end, big, table
         As for `scan_records`.
     most : int
-        Most bytes of a block.
+        Maximum bytes of a block.
     interfaces : ndarray of int64, shape (m, INTERFACE_COLUMNS)
         Link type; base and exponent of the unit of time; seconds to add; maximum number of captured
         bytes, 0 for no limit.

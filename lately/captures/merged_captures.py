@@ -44,7 +44,7 @@ class MergedCaptures(AbstractContextManager["MergedCaptures"]):
     ----------
     paths : sequence of str
     bound : int
-        Most nanoseconds by which a packet may be later than a following packet of its file.
+        Maximum nanoseconds by which a packet may be later than a following packet of its file.
 
     Attributes
     ----------

@@ -54,7 +54,7 @@ class Taps:
     repeat_after : int
         Nanoseconds after which repeated packets are sent again.
     disorder : int
-        Most nanoseconds by which a packet is later in the file than its time.
+        Maximum nanoseconds by which a packet is later in the file than its time.
     seed : int
         Seed of losses, jitter, repeats and disorder.
 

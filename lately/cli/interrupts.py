@@ -12,7 +12,7 @@ _ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 class Interrupts:
-    """Whether an interrupt arrived; a call returns this."""
+    """Record of an interrupt; a call returns whether one has arrived."""
 
     def __init__(self) -> None:
         self._heard = self._waiting = False
@@ -40,7 +40,7 @@ class Interrupts:
 
 @contextmanager
 def interruptible() -> Iterator[Interrupts]:
-    """Yield whether an interrupt arrived, for a block that checks it; a second one acts at once."""
+    """Record an interrupt for a block that polls for it; a second interrupt acts at once."""
     interrupts = Interrupts()
     with ExitStack() as stack:
 

@@ -23,7 +23,7 @@ class ClockState(NamedTuple):
     late: int = 0
     """Packets before the latest time."""
     most_late: int = 0
-    """Most nanoseconds before the latest time."""
+    """Maximum nanoseconds before the latest time."""
     steps: int = 0
     """Steps back."""
     untimed: int = 0

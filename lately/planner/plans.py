@@ -65,7 +65,7 @@ class Candidate:
     bindings : list of Binding
         Constraints that keep the next smaller filters from meeting the requirement.
     cycle_share : float
-        Least share of cycles in which an operation can be accepted. For a dictionary, keys that
+        Minimum share of cycles in which an operation can be accepted. For a dictionary, keys that
         always write the same column are excluded.
     """
 

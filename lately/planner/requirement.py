@@ -72,9 +72,9 @@ class Span:
     def of(
         cls, seconds: Fraction, tick: Fraction | None = None, *, when_full: str = WHEN_FULL[0]
     ) -> Self:
-        """Return the span of a time in `seconds`, with a `tick` in seconds.
+        """Return the `Span` for a time in `seconds`, with a `tick` in seconds.
 
-        The default tick is `durations.default_tick`. `when_full` becomes the attribute.
+        The default tick is `durations.default_tick`; `when_full` is as in `Span`.
         """
         if tick is None:
             tick = Fraction(default_tick(seconds * NANOSECONDS), NANOSECONDS)
@@ -120,8 +120,8 @@ class Requirement:
     device : Device or None
         Device that the filter must fit.
     most_bits, most_block_rams : int or None
-        Most bits of memory, and most block RAMs of the `device`, or memories of 16 kbit without a
-        device.
+        Maximum bits of memory, and maximum number of block RAMs of the `device`; without a device,
+        of memories of 16 kbit.
     any_size : bool
         Whether to drop two limits of hardware: sizes that are powers of two, and a spare that is
         cleared in time. For golden models only.

@@ -136,7 +136,7 @@ class Shapes:
 
 
 def shapes(family: str, requirement: Requirement) -> Shapes:
-    """Return all shapes of a family that are searched."""
+    """Return all shapes of a family that the search covers."""
     blocks = BLOCK_BITS.get(family, (0,))
     parts = PARTS[family]
     if family == "blocked-gebf" and not requirement.any_size:

@@ -100,7 +100,7 @@ class RunOptions:
     secret : int, optional
         Secret of 128 bits for a filter with siphash; by default random, from the operating system.
     limit : int, optional
-        Most operations to perform.
+        Maximum number of operations to perform.
     """
 
     engine: str | Engine = "rtl"

@@ -55,7 +55,7 @@ class Passage:
         self.ticks.append(get_sim_time("ns"))
 
     async def go_on(self, ticks: int) -> None:
-        """Advance time by some ticks, as close as permitted."""
+        """Advance time by some ticks, at the minimum distance."""
         if self._source == "time":
             self.time += ticks
         elif self._source == "period":

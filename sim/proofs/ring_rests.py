@@ -60,7 +60,8 @@ class AnyCells(CellMemory):
 class InputRests(Harness):
     """The gate of a unit, with a core that stalls it; any operations except SHIFT and CLEAR.
 
-    While the input is closed, at most `most` consecutive cycles are stalls of the core.
+    Once the input has opened, each period in which it is closed has at most `most` stalls of the
+    core.
     """
 
     OTHERS = False

@@ -275,7 +275,7 @@ class RestSweepInTime(Harness):
 
 
 class OldestOfAll(Harness):
-    """The verdict, compared with the maximum of the ages and the number of cells with it."""
+    """The verdict, compared with the maximum age and the number of cells of this age."""
 
     def __init__(self, *, window=5, hashes=3, goal=None):
         self._oldest = OldestCell(window=window, hashes=hashes)

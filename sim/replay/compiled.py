@@ -214,7 +214,7 @@ class CompiledUnit(DrivenModel):
         Raises
         ------
         RekeyError
-            If the unit cannot accept a secret now. Only cycles have passed.
+            If the unit cannot accept a secret now. Its contents and secrets are then unchanged.
         SpecificationError
             If ``spec.hash`` takes no secret.
         TypeError, ValueError
@@ -354,7 +354,7 @@ class CompiledUnit(DrivenModel):
         return results
 
     def pass_ticks(self, ticks: int) -> None:
-        """Send this many `ticks`, as close as permitted, without an operation."""
+        """Send this number of `ticks`, at the minimum distance, without an operation."""
         period = self.profile.least_period
         self._library.lately_period(self._unit, period)
         # In parts, so that an interrupt is handled between them.
