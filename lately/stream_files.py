@@ -44,6 +44,9 @@ packet. The last two are the modified format, which names the interface of each 
 PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"
 """First bytes of a pcapng file, and of each of its sections."""
 
+PCAP_HEADER = 24
+"""Bytes of the header of a pcap file. A pcapng file has more."""
+
 
 _UNPACKED = ("gzip", "bzip2", "xz")
 """Compressions of the standard library."""
@@ -142,6 +145,14 @@ class StreamFile:
         self.raw.close()
 
 
+def not_capture(stream: StreamFile, head: bytes) -> TraceError:
+    """Return the error of a `stream` that is no capture, from its first bytes, the `head`."""
+    found = f"begins with {head[:4].hex(' ')}" if head else "is empty"
+    if not stream.readable:
+        found = f"is compressed by {stream.compression}"
+    return TraceError(f"{stream.name}: must be a capture, pcap or pcapng, but {found}")
+
+
 class _PipeReader(io.BufferedReader):
     """Buffer of a pipe: a read returns the available data and does not wait for more."""
 
@@ -220,6 +231,49 @@ def _standard_input() -> BinaryIO:
     return cast(BinaryIO, raw)
 
 
+class _Begun(io.RawIOBase):
+    """Content whose first read returns enough bytes to know the format.
+
+    The bytes may come one by one, as in a pipe.
+    """
+
+    def __init__(self, raw: io.RawIOBase) -> None:
+        self._raw = raw
+        self._head: bytes | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        if self._head is None:
+            self._head = self._begin()
+        if not self._head:
+            return self._raw.readinto(buffer)
+        count = min(len(buffer), len(self._head))
+        buffer[:count] = self._head[:count]
+        self._head = self._head[count:]
+        return count
+
+    def _begin(self) -> bytes:
+        head = more = self._raw.read(BUFFERED) or b""
+        while more and _is_open(head):
+            try:
+                more = self._raw.read(BUFFERED) or b""
+            except Exception:
+                # The next read raises the error again, after the data.
+                break
+            head += more
+        return head
+
+
+def _is_open(head: bytes) -> bool:
+    """Return whether further bytes decide the format of a stream that begins with `head`."""
+    if is_capture(head):
+        return len(head) < PCAP_HEADER
+    known = (*_MAGIC, *PCAP_MAGIC, PCAPNG_MAGIC)
+    return any(len(head) < len(magic) and magic.startswith(head) for magic in known)
+
+
 class _Unpacked(io.RawIOBase):
     """Content of a compressed file; a truncated file yields all its data before the error."""
 
@@ -236,13 +290,16 @@ class _Unpacked(io.RawIOBase):
 
 
 def _decompress(raw: BinaryIO) -> tuple[str, "io.BufferedReader[Any]"]:
-    seekable = raw.seekable()
-    reader = io.BufferedReader if seekable else _PipeReader
-    buffered = reader(cast(io.RawIOBase, raw), BUFFERED if seekable else _enlarge(raw))
+    file = cast(io.RawIOBase, raw)
+    buffered: io.BufferedReader[Any]
+    if raw.seekable():
+        buffered = io.BufferedReader(file, BUFFERED)
+    else:
+        buffered = _PipeReader(_Begun(file), _enlarge(raw))
     head = buffered.peek(8)[:8]
     kind = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), "none")
     if kind in _UNPACKED:
-        return kind, io.BufferedReader(_Unpacked(kind, buffered), BUFFERED)
+        return kind, io.BufferedReader(_Begun(_Unpacked(kind, buffered)), BUFFERED)
     if kind in _ARROW:
         import pyarrow as pa
 

@@ -5,16 +5,16 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from ..stream_files import (
+    PCAP_HEADER,
     PCAP_MAGIC,
     PCAPNG_MAGIC,
     StreamFile,
     TraceError,
     is_capture,
+    not_capture,
     open_stream,
 )
 from .capture_reader import CaptureReader, Packets, most_captured
-
-_HEADER = 24
 
 
 class CaptureFiles(AbstractContextManager["CaptureFiles"]):
@@ -108,10 +108,10 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
         begin = packets.begin
         if self._new and self._joined and self.format == "pcap":
             if self._number:
-                begin += _HEADER
+                begin += PCAP_HEADER
             else:
                 # Packets of other files may be longer than the limit of the first file.
-                head = packets.buffer[begin : begin + _HEADER].view("<u4")
+                head = packets.buffer[begin : begin + PCAP_HEADER].view("<u4")
                 big = PCAP_MAGIC[head[:1].tobytes()][0]
                 link = int(head[5:].view(">u4" if big else "<u4")[0]) & 0x03FFFFFF
                 head[4:5].view(">u4" if big else "<u4")[:] = most_captured(link)
@@ -127,11 +127,11 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
             stream = open_stream(path)
             # The bytes that a pipe gave are not available to a second reader.
             self._pipes[number] = stream
-            head = stream.head(_HEADER) if stream.readable else b""
+            head = stream.head(PCAP_HEADER) if stream.readable else b""
             if stream.raw.seekable():
                 self._pipes.pop(number).close()
             if not is_capture(head):
-                raise TraceError(f"{path}: must be a capture, pcap or pcapng")
+                raise not_capture(stream, head)
             # Snapshot length and accuracy may differ.
             head = head[:4] if head[:4] == PCAPNG_MAGIC else head[:8] + head[20:24]
             first = first or head

@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from ..stream_files import (
     BUFFERED,
+    PCAP_HEADER,
     PCAP_MAGIC,
     PCAPNG_MAGIC,
     StreamFile,
     TraceError,
     is_capture,
+    not_capture,
     open_stream,
     whole,
 )
@@ -26,7 +28,6 @@ BUFFER = 1 << 22
 MOST_INTERFACES = 1 << 16
 """Interfaces of a section at most."""
 
-_FILE_HEADER = 24
 _SECTION_LENGTH = 16
 # Rows of a table must not be a power of two apart, or they share few places of a cache.
 _PACKETS = (1 << 16) + 64
@@ -202,10 +203,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         if not is_capture(head):
             if self._failure is not None:
                 raise self._failure
-            found = "is empty" if not self._end else f"begins with {head.hex(' ')}"
-            if not self._stream.readable:
-                found = f"is compressed by {self.compression}"
-            raise TraceError(f"{self.name}: must be a capture, pcap or pcapng, but {found}")
+            raise not_capture(self._stream, head)
         self.format = "pcapng" if head == PCAPNG_MAGIC else "pcap"
         if self.format == "pcap":
             self._read_header()
@@ -343,9 +341,9 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
 
     def _read_header(self) -> None:
         """Read the header of a pcap file, which stays in the buffer before the first packet."""
-        if self._end < _FILE_HEADER:
-            raise self._damage(f"have a header of {_FILE_HEADER} bytes, but has {self._end}")
-        head = self._buffer[:_FILE_HEADER].tobytes()
+        if self._end < PCAP_HEADER:
+            raise self._damage(f"have a header of {PCAP_HEADER} bytes, but has {self._end}")
+        head = self._buffer[:PCAP_HEADER].tobytes()
         big, unit, header = PCAP_MAGIC[head[:4]]
         order = ">" if big else "<"
         version = struct.unpack_from(f"{order}HH", head, 4)
@@ -356,7 +354,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         link = struct.unpack_from(f"{order}I", head, 20)[0] & 0x03FFFFFF
         form = unit, header, _LENGTHS[version], most_captured(link), link
         self._section = _Section(big, form)
-        self._at = _FILE_HEADER
+        self._at = PCAP_HEADER
 
     # Blocks that describe others
 

@@ -86,6 +86,19 @@ def test_pipes_are_one_stream(tmp_path, packets, options):
         assert (tmp_path / "out").read_bytes() == (tmp_path / "other").read_bytes()
 
 
+@pytest.mark.parametrize("at", range(3))
+@pytest.mark.parametrize(
+    ("content", "found"), [(b"", "is empty"), (b"a,b\n", "begins with 61 2c 62 0a")]
+)
+def test_pipe_without_a_capture(tmp_path, packets, at, content, found):
+    paths = rotated(tmp_path, packets)
+    os.mkfifo(pipe := tmp_path / "pipe")
+    paths[at] = pipe
+    Thread(target=pipe.write_bytes, args=(content,)).start()
+    message = f"{pipe}: must be a capture, pcap or pcapng, but {found}"
+    assert message in dedup(*paths, tmp_path / "out", code=2)
+
+
 def test_one_output_each(tmp_path, packets):
     """State is carried over, and each output has the packets of its input."""
     paths = rotated(tmp_path, packets)

@@ -4,9 +4,11 @@ import gzip
 import json
 import lzma
 import os
+import select
 import tempfile
 import threading
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -69,6 +71,45 @@ def test_pipe_gives_all_that_comes():
     stream.close()
     thread.join()
     assert buffer[:got] == content
+
+
+@pytest.mark.parametrize("packed", [bytes, gzip.compress, lzma.compress])
+@pytest.mark.parametrize("cuts", [(1, 2, 3, 4, 5), (23,), (4, 24)])
+def test_format_of_a_pipe_whose_first_bytes_come_slowly(packed, cuts):
+    """A part of the first bytes does not decide the format."""
+    capture = pcap([(0, bytes(60))] * 7)
+    content = packed(capture)
+    source, sink = os.pipe()
+
+    def write():
+        with os.fdopen(sink, "wb", buffering=0) as file:
+            for begin, end in pairwise((0, *cuts, len(content))):
+                while begin and select.select([source], [], [], 0)[0]:
+                    pass
+                file.write(content[begin:end])
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    stream = open_stream(f"/dev/fd/{source}")
+    assert stream.head(24) == capture[:24]
+    with CaptureReader(stream) as reader:
+        assert sum(len(part.times) for part in iter(reader.read, None)) == 7
+    thread.join()
+    os.close(source)
+
+
+def test_damage_behind_the_first_bytes():
+    """The bytes before the damage are returned first."""
+    content = gzip.compress(pcap([])[:10])
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(content[:-4])
+        file.flush()
+        stream = open_stream(file.name)
+        assert stream.head(24) == pcap([])[:10]
+        assert stream.data.read1(24) == pcap([])[:10]
+        with pytest.raises(EOFError):
+            stream.data.read1(24)
+        stream.close()
 
 
 # Text of any kind
