@@ -1,18 +1,12 @@
-"""English of the project: errors of style in each file, which may only become fewer.
-
-`python tests/test_words.py` lowers the allowances in `words.json` to the present counts.
-"""
+"""English of the project: no file has errors of style."""
 
 import ast
-import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ALLOWANCES = Path(__file__).with_name("words.json")
 FOLDERS = ("golden", "hdl", "sim", "boards", "lately", "papers", "campaigns", "examples")
 ERRORS = [
     r"\b(tells?|told)\b",
@@ -59,8 +53,11 @@ def prose(path):
             line[1].replace('"', "") for line in re.finditer(r'"([^"\n]* [^"\n]* [^"\n]*)"', text)
         ]
     if path.suffix == ".j2" and not path.name.endswith(".md.j2"):
-        comments = r"(?m)^ *(?:#|//|--|/\*)(.+)$|\"\"\"([^\"]+)\"\"\"|desc = \"([^\"]+)\""
-        return ["".join(found) for found in re.findall(comments, text)]
+        # Comments on consecutive lines are one text.
+        runs = re.findall(r"(?m)(?:^ *(?:#|//|--|/\*).+\n)+", text)
+        runs = [re.sub(r"(?m)^ *(?:#|//|--|/\*)", "", run) for run in runs]
+        strings = re.findall(r"\"\"\"([^\"]+)\"\"\"|desc = \"([^\"]+)\"", text)
+        return runs + ["".join(found) for found in strings]
     if path.suffix != ".py":
         return [text]
     found = []
@@ -81,19 +78,9 @@ def files():
     return sorted({*pages, *rooms} - {ROOT / "CHANGELOG.md"})
 
 
-def counts():
-    """Return the number of errors of each file that has some."""
-    found = {path: sum(len(errors(text)) for text in prose(path)) for path in files()}
-    return {path.relative_to(ROOT).as_posix(): count for path, count in found.items() if count}
-
-
-def test_errors_become_fewer():
-    allowed = json.loads(ALLOWANCES.read_text("utf-8"))
-    worse = {}
-    for name, count in counts().items():
-        if count > allowed.get(name, 0):
-            worse[name] = [one for text in prose(ROOT / name) for one in errors(text)]
-    assert worse == {}
+def test_no_file_has_errors():
+    found = [(path, one) for path in files() for text in prose(path) for one in errors(text)]
+    assert found == []
 
 
 @pytest.mark.parametrize(
@@ -114,13 +101,11 @@ def test_error_is_found(text):
     assert len(errors(f"A sentence. {text}")) == 1
 
 
+def test_comments_on_consecutive_lines_are_one_text(tmp_path):
+    template = tmp_path / "core.v.j2"
+    template.write_text("// A unit that\n// tells the age.\nwire told;\n")
+    assert [len(errors(text)) for text in prose(template)] == [1]
+
+
 def test_code_is_no_prose():
     assert errors("Run `lately what is told`.\n\n```text\nThis is told.\n```\n") == []
-
-
-if __name__ == "__main__":
-    present = counts()
-    if ALLOWANCES.exists() and "--all" not in sys.argv:
-        allowed = json.loads(ALLOWANCES.read_text("utf-8"))
-        present = {name: min(count, allowed.get(name, 0)) for name, count in present.items()}
-    ALLOWANCES.write_text(json.dumps(present, indent=1) + "\n")

@@ -93,7 +93,7 @@ class Grouped(OneLineErrors):
 )
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress on the terminal.")
 def main(*, quiet: bool) -> None:
-    r"""Filters for FPGAs that report whether a key was seen within a sliding window.
+    """Filters for FPGAs that report whether a key was seen within a sliding window.
 
     \b
     Examples:

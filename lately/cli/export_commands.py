@@ -168,8 +168,8 @@ def export(
     The folder gets the module in Verilog-2005, an instance template, a test
     bench with results of the golden model, a FuseSoC core, a VHDL component, a
     LiteX module, the clock's constraint, a page on ports and fields, and the
-    specification; with --bus also the registers as SystemRDL, C, Python and a
-    page. The same input gives the same files. All names begin with X, so that
+    specification. With --bus it also gets the registers as SystemRDL, C, Python
+    and a page. The same input gives the same files. All names begin with X, so that
     several units fit into one design.
 
     \b
@@ -183,7 +183,7 @@ def export(
       lately export --spec timed.toml --name dedup --wrap frames-512 --no-tready
     """
     if name is None:
-        raise click.UsageError("give --name, that of the module")
+        raise click.UsageError("give --name, the name of the module")
     chosen = choose_unit(spec, preset)
     if how.pop("registered"):
         if how["memory"] != "portable":

@@ -132,7 +132,7 @@ table_option = click.option(
 limit_option = count_option("--limit", None, "Stop after N operations.")
 """--limit."""
 
-seed_option = count_option("--seed", 1, "Seed of the random keys.", least=0)
+seed_option = count_option("--seed", 1, "Seed of the random keys or packets.", least=0)
 """--seed, of commands that draw keys."""
 
 

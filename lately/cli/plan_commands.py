@@ -94,7 +94,12 @@ if TYPE_CHECKING:
     help="Count bits as the cost, not memories, for filters that are used only as golden models.",
 )
 @click.option(
-    "--key-bits", type=int, default=64, show_default=True, help="Width of a key, in bits."
+    "--key-bits",
+    type=int,
+    metavar="N",
+    default=64,
+    show_default=True,
+    help="Width of a key, in bits.",
 )
 @count_option("--candidates", 3, "Number of candidates to list per family.")
 @out_option("Write the cheapest filter to FILE, as TOML.")

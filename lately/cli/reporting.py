@@ -32,6 +32,10 @@ INTERRUPTED = 130
 """Exit status after Ctrl-C, SIGTERM or SIGHUP: 128 plus the number of the first."""
 
 
+UNREAD = 141
+"""Exit status if the reader of an output ends first: 128 plus the number of SIGPIPE."""
+
+
 class CheckError(click.ClickException):
     """A check failed: the command ran, and found a difference or a broken promise."""
 
@@ -42,7 +46,7 @@ class OneLineCommand(click.Command):
     """Command that reports every error in one line on standard error.
 
     Exit status: 1 if a check failed, `UNABLE` if the command could not run,
-    `INTERRUPTED` after Ctrl-C, SIGTERM or SIGHUP.
+    `INTERRUPTED` after Ctrl-C, SIGTERM or SIGHUP, `UNREAD` if the reader of an output ends first.
     """
 
     def main(self, *args: Any, **extra: Any) -> Any:
@@ -62,6 +66,9 @@ class OneLineCommand(click.Command):
         except click.Abort:
             _say("\nlately: interrupted")
             status = INTERRUPTED
+        except SystemExit as error:
+            # Click exits with 1 if an output has no reader, and with 0 after completion.
+            status = UNREAD if error.code == 1 else error.code
         except Exception as error:
             message = _explain(error)
             if message is None:

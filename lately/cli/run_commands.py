@@ -89,10 +89,11 @@ def run(
 ) -> None:
     """Check and insert every key of TRACE, and judge every verdict.
 
-    TRACE is an NCSA common or combined access log (key: client, method and
-    URL), a CSV with a header, a file with one key per line, or a pcap or pcapng
-    capture (key: digest of the packet without the fields that routers change).
-    It may be compressed; - is standard input. Each key goes through the compiled
+    TRACE is an NCSA common or combined access log, a CSV with a header, a file
+    with one key per line, or a pcap or pcapng capture. The key of a log is
+    client, method and URL. The key of a capture is the digest of the packet
+    without the fields that routers change. TRACE may be compressed; - is
+    standard input. Each key goes through the compiled
     RTL, the golden model and an exact oracle. Fails if RTL and golden model
     differ in any verdict, or if a key within the guaranteed window is not
     reported.

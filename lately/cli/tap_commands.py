@@ -20,7 +20,11 @@ from .tables import show
 )
 @click.option("--jitter", metavar="T", help="Maximum additional delay of each packet.")
 @click.option(
-    "--loss", type=click.FloatRange(0, 1), default=0.0, help="Share of packets that a tap loses."
+    "--loss",
+    type=click.FloatRange(0, 1),
+    metavar="P",
+    default=0.0,
+    help="Share of packets that a tap loses.",
 )
 @count_option("--vlan", None, "Tag the second tap's packets with a VLAN.", least=0, most=4095)
 @count_option("--hops", 0, "Number of routers between the taps.", least=0, most=255)
@@ -32,6 +36,7 @@ from .tables import show
 @click.option(
     "--repeats",
     type=click.FloatRange(0, 1),
+    metavar="P",
     default=0.0,
     help="Share of packets that are sent again.",
 )

@@ -1,4 +1,4 @@
-"""README.md prints what its examples print."""
+"""README.md prints what its examples print, and CHANGELOG.md is short."""
 
 import subprocess
 import sys
@@ -53,3 +53,10 @@ def test_commands_write_a_filter(tmp_path):
         subprocess.run([lately, *words], cwd=tmp_path, check=True, capture_output=True)
     assert [words[1] for words in commands] == ["plan", "export"]
     assert (tmp_path / "seen_lately" / "seen_lately.v").exists()
+
+
+def test_changes_are_short():
+    """A merge must not bring back changes between states that were never released."""
+    changes = (readme.README.parent / "CHANGELOG.md").read_text("utf-8")
+    assert "### " not in changes.partition("[0.1.0], not yet released")[2].partition("\n## ")[0]
+    assert len(changes.splitlines()) <= 60

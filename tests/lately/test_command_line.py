@@ -92,6 +92,7 @@ def test_help(path):
     done = CliRunner().invoke(main, [*path.split()[1:], "--help"])
     assert done.exit_code == 0, done.output
     assert " ".join(done.stdout.split()).endswith(STATUSES)
+    assert not re.search(r"\\b|FLOAT|INTEGER|RANGE", done.stdout)
     assert examples(path)
 
 

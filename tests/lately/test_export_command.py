@@ -52,7 +52,7 @@ def test_deduplicator_of_frames(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--preset", "tiny"), "give --name, that of the module (see 'lately export --help')"),
+        (("--preset", "tiny"), "give --name, the name of the module (see 'lately export --help')"),
         (("--name", "a b"), "name: must begin with a letter and go on with letters, digits and "
                             "single underscores, not 'a b'"),
         (("--name", "x", "--preset", "none"), "preset: must be one of "),
