@@ -97,7 +97,10 @@ def build(
 
 @click.command("program", short_help="Load a bitstream into a board.")
 @click.option("--board", "name", metavar="NAME", help="Target board; see `lately list boards`.")
-@click.option("--file", "path", metavar="FILE", help="Bitstream.  [default: from `lately build`]")
+@click.option(
+    "--file", "path", type=click.Path(), metavar="FILE",
+    help="Bitstream.  [default: from `lately build`]",
+)  # fmt: skip
 def program(*, name: str | None, path: str | None) -> None:
     """Load a bitstream into a board with openFPGALoader, which must be on PATH.
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     cls=HeadedCommand,
     short_help="Write captures without the packets that were seen lately.",
 )
-@click.argument("paths", metavar="IN... OUT", nargs=-1)
+@click.argument("paths", metavar="IN... OUT", nargs=-1, type=click.Path())
 @click.option(
     "--span", default="50ms", show_default=True, metavar="T", help="Remember a packet for a time."
 )

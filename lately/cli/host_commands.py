@@ -244,7 +244,7 @@ def clear(board: Opener) -> None:
 
 
 @host.command("table", short_help="Load a table of thresholds.")
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", type=click.Path())
 @click.pass_obj
 def load_table(board: Opener, *, file: str) -> None:
     """Load a table of thresholds into a filter with classes; it takes effect at once.

@@ -124,6 +124,7 @@ query_window_option = click.option(
 
 table_option = click.option(
     "--table",
+    type=click.Path(),
     metavar="FILE",
     help="Table of thresholds for a filter with classes, written by DecisionTable.save.",
 )
@@ -186,8 +187,9 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
 
 
 spec_option = partial(
-    click.option, "--spec", metavar="FILE", help="Filter specification, a TOML file."
-)
+    click.option, "--spec", type=click.Path(), metavar="FILE",
+    help="Filter specification, a TOML file.",
+)  # fmt: skip
 """--spec."""
 
 

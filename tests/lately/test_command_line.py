@@ -171,6 +171,14 @@ def test_completion():
         assert reply in map(str.strip, done.stdout.splitlines())
 
 
+def test_every_file_completes():
+    """Every parameter whose help names a file or folder has a type that the shell completes."""
+    for path, command in COMMANDS.items():
+        for one in command.params:
+            if re.search(r"FILE|DIR|IN|OUT|TRACE", one.make_metavar(click.Context(command))):
+                assert isinstance(one.type, click.Path), f"{path}: {one.name}"
+
+
 @pytest.mark.parametrize(("words", "shown"), [([], True), (["--quiet"], False)])
 def test_quiet(words, shown, monkeypatch, capsys):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
