@@ -57,9 +57,9 @@ class Segments:
     ) -> Ages:
         """Perform operations one after another, and turn the `ring`.
 
-        The `codes`, shape (n,), are values of `Operation`; of `keys`, shape (n, words),
-        there is one for each operation, also for operations that ignore the key. Returns the ages
-        that queries found, shape (n,); -1 for operations that do not query.
+        The `codes`, shape (n,), are values of `Operation`. The `keys`, shape (n, words), have a row
+        for each operation, also for operations that ignore the key. Returns the ages that queries
+        found, shape (n,); -1 for operations that do not query.
         """
         ages = np.empty(len(codes), np.int64)
         for part in chunks(len(codes), _CHUNK):

@@ -78,7 +78,8 @@ class BlockClock(wiring.Component):
     control, shift
         As for `TickClock`.
     phase : Out(phase_bits)
-        High bits of the number of insertions into the block, with the flags; if `phase_bits`.
+        High bits of the number of insertions into the block, with the flags; only if `phase_bits`
+        is not 0.
 
     Errors: as for `BlockCount`.
     """

@@ -99,8 +99,8 @@ class Requirement:
     Attributes
     ----------
     window : int
-        Last insertions whose keys must be reported, N; at most 2**32. With a `span`, the most
-        insertions within it.
+        Last insertions whose keys must be reported, N; at most 2**32. With a `span`, the maximum
+        number of insertions within it.
     false_positive_rate : float
         P, bound of the expected rate at the worst moment of a generation, with distinct keys; above
         0 and below 1.

@@ -147,7 +147,7 @@ class Sized:
 
 
 def sized(family: str, requirement: Requirement, *, fitting: bool = True) -> Sized:
-    """Find, by bisection, the smallest size of every shape of a family within the slack.
+    """Find, by bisection, the smallest size of each shape whose slack is permitted.
 
     If `fitting`, only filters that fit on the device count.
     """

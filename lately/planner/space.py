@@ -51,7 +51,7 @@ class Shapes:
     ----------
     family : str
     window : int
-        N, in insertions. With a span, the most insertions within it.
+        N, in insertions. With a span, the maximum number of insertions within it.
     span : Span or None
         Window in time, if it is one.
     run, generations, parts : ndarray of int, shape (n,)
