@@ -16,13 +16,18 @@ _SHORTEST_OF_LINE = 60
 """Minimum bytes of a frame if the input has no back-pressure."""
 _AGAIN = 0.4
 """Probability that a frame repeats an earlier frame."""
+_IP4 = b"\x08\x00\x45"
+"""EtherType and first byte of IPv4."""
+_LABEL = b"\x88\x47\x00\x01\x41\x40"
+"""EtherType and label of MPLS."""
 
 
 def all_fit(how: FrameOptions) -> bool:
     """Return whether every frame of the test bench fits into the store, at any input rate."""
     beats = _FRAMES * beats_of(MOST_FRAME, how.beat) + ROOM_LAG
     slow = how.ready or how.longest >= _SHORTEST_OF_LINE
-    return how.when_full == "wait" or (slow and beats * how.beat <= 8 * (how.store or 0))
+    fits = beats * how.beat <= 8 * (how.store or 0) and (how.frames or 0) >= _FRAMES + ROOM_LAG
+    return how.when_full == "wait" or (slow and fits)
 
 
 def frame_vectors(design: Design, *, seed: int) -> Vectors:
@@ -40,9 +45,12 @@ def frame_vectors(design: Design, *, seed: int) -> Vectors:
     frames: list[bytes] = []
     for _ in range(_FRAMES):
         if frames and choose.random() < _AGAIN:
-            frames.append(choose.choice(frames))
+            frames.append(_copy(choose, choose.choice(frames), inner=how.inner))
         else:
-            frames.append(choose.randbytes(choose.randint(shortest, MOST_FRAME)))
+            frames.append(_frame(choose, choose.randint(shortest, MOST_FRAME)))
+    if how.longest < MOST_FRAME:
+        # At least this frame leaves.
+        frames[0] = frames[0][: how.longest]
     side = how.side
     beside = [_beside(side, choose) for _ in frames]
     model = FrameDeduplicator(
@@ -66,6 +74,24 @@ def frame_vectors(design: Design, *, seed: int) -> Vectors:
             for found in (requests, results)
         )
     )
+
+
+def _frame(choose: random.Random, size: int) -> bytes:
+    """Return a random frame, which holds a packet of IPv4 if it has room for one."""
+    frame = choose.randbytes(size)
+    if size < 34:
+        return frame
+    return frame[:12] + _IP4 + frame[15:16] + (size - 14).to_bytes(2, "big") + frame[18:]
+
+
+def _copy(choose: random.Random, frame: bytes, *, inner: bool) -> bytes:
+    """Return a frame as another link has it: same packet, other addresses, TTL and checksum."""
+    if frame[12:15] != _IP4:
+        return frame
+    hop = choose.randbytes(15)
+    if inner and len(frame) + 4 <= MOST_FRAME and choose.random() < 0.5:
+        return hop[:12] + _LABEL + frame[14:]
+    return hop[:12] + frame[12:22] + hop[12:13] + frame[23:24] + hop[13:] + frame[26:]
 
 
 def _beside(side: Sideband, choose: random.Random) -> dict[str, int]:

@@ -341,7 +341,7 @@ def synthesize_unit(
         As for `synthesize`, including the errors.
     options
         ``seed``, ``directory``, ``target_mhz``, ``time_limit``, ``progress`` and ``netlists`` of
-        of `synthesize`.
+        `synthesize`.
 
     Raises
     ------

@@ -10,7 +10,9 @@ from verilators import VERILATORS, verilator
 
 from lately.boards.export.bundle import descriptions, write
 from lately.boards.export.design import FRAMES, Design
+from lately.boards.export.frame_vectors import frame_vectors
 from lately.boards.export.names import ExportError
+from lately.golden.packets.comparison import Field
 from lately.golden.spec import GEBFSpec
 from lately.hdl.bus.controlled import BUSES
 from lately.sim.toolchain import run_yosys, verilator_environment
@@ -34,17 +36,52 @@ def run(command, folder):
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
-def check_bench(folder):
+def check_bench(folder, says="PASS"):
     """Run the test bench that comes with it: what leaves is what leaves the golden model."""
     run(["iverilog", "-g2005", "-Wall", "-o", "bench", "dedup.v", "dedup_tb.v"], folder)
     told = subprocess.run(["vvp", "bench"], cwd=folder, capture_output=True, text=True, check=True)
-    assert re.search(r"^PASS: \d+ results", told.stdout, re.M), told.stdout
+    assert re.search(rf"^{says}: \d+ ", told.stdout, re.M), told.stdout
 
 
 @pytest.mark.slow
 def test_inner_packets(tmp_path):
+    """The bench fails for a module that compares outermost packets."""
     write(design(bus="none", options={"inner": True}), tmp_path / "ip")
     check_bench(tmp_path / "ip")
+    write(design(bus="none"), tmp_path / "outer")
+    (tmp_path / "outer" / "dedup.v").replace(tmp_path / "ip" / "dedup.v")
+    check_bench(tmp_path / "ip", "FAIL")
+
+
+@pytest.mark.slow
+def test_bench_depends_on_the_fields(tmp_path):
+    """The bench fails for a module that compares whole frames: copies have another TTL."""
+    write(design(bus="none"), tmp_path / "ip")
+    bench = tmp_path / "ip" / "dedup_tb.v"
+    default, frame = (f".fields(5'd{fields:d})" for fields in (Field.TOS, Field.FRAME))
+    assert default in bench.read_text()
+    bench.write_text(bench.read_text().replace(default, frame))
+    check_bench(tmp_path / "ip", "FAIL")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"longest": 1},
+        {"longest": 13, "oversize": "pass"},
+        {"longest": 59, "ready": False, "when_full": "drop"},
+    ],
+)
+def test_vectors_of_a_small_maximum(options):
+    """At least one frame leaves."""
+    vectors = frame_vectors(design(bus="none", options=options), seed=1)
+    sizes, size = [], 0
+    for one in vectors.results:
+        size += one["m_axis_tkeep"].bit_count()
+        if one["m_axis_tlast"]:
+            sizes, size = [*sizes, size], 0
+    assert sizes[0] == options["longest"]
+    assert (max(sizes) > options["longest"]) == (options.get("oversize") == "pass")
 
 
 @pytest.mark.parametrize("oversize", ["drop", pytest.param("pass", marks=pytest.mark.slow)])
@@ -62,6 +99,8 @@ def test_frames_above_the_maximum(oversize, tmp_path):
         ("frames-8", {"store": 128}),
         ("frames-64", {"store": 128, "oversize": "pass"}),
         ("frames-512", {"store": 512, "ready": False}),
+        ("frames-64", {"frames": 4}),
+        ("frames-64", {"longest": 1, "ready": False}),
     ],
 )
 def test_bench_of_a_small_buffer_that_drops(wrap, options, tmp_path):
@@ -111,7 +150,7 @@ def test_signals_beside_frames_and_no_tready(wrap, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("wrap", FRAMES)
 def test_no_output_depends_on_an_input_of_the_same_clock(wrap, tmp_path):
-    sizes = {"store": max(256, FRAMES[wrap]), "longest": 100}
+    sizes = {"store": 256 if FRAMES[wrap] <= 64 else 512, "longest": 100}
     write(design(wrap, "axi4-lite", options=sizes), tmp_path / "ip")
     assert_registered(tmp_path / "ip", "dedup")
 
