@@ -37,7 +37,7 @@ def live_view(waiting: str, view: "View") -> Iterator[Callable[[Any, float | Non
         If standard error is not a terminal.
     """
     if not watched():
-        raise click.UsageError("--watch needs a terminal on standard error, which is none")
+        raise click.UsageError("--watch: standard error must be a terminal, not a file or a pipe")
     from rich.console import Console
     from rich.live import Live
 

@@ -546,7 +546,7 @@ def test_watch_a_deduplication(tmp_path):
 def test_watch_without_a_terminal(keys):
     done = subprocess.run([*LATELY, "run", keys, *GOLDEN, "--watch"], capture_output=True)
     assert (done.returncode, done.stdout) == (2, b"")
-    assert b"--watch needs a terminal on standard error" in done.stderr
+    assert b"--watch: standard error must be a terminal" in done.stderr
     assert done.stderr.count(b"\n") == 1
 
 

@@ -96,6 +96,28 @@ def test_help(path):
     assert examples(path)
 
 
+def test_lines_of_pages_have_commands_and_options_that_exist():
+    known = {path: {opt for one in command.params for opt in one.opts} | {"--help"}
+             for path, command in COMMANDS.items()}  # fmt: skip
+    board = {path.split()[-1] for path in COMMANDS if path.startswith("lately host ")}
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob(".github/**/*.yml"),
+             *ROOT.glob("examples/**/*.*")]  # fmt: skip
+    found = 0
+    for page in pages:
+        if page.suffix not in (".md", ".yml", ".py", ".toml"):
+            continue
+        for name, rest in re.findall(r"\blately ([a-z]+)\b([^\n`|>]*)", page.read_text("utf-8")):
+            options, words = set(re.findall(r"(?<!\S)--[a-z][\w-]*", rest)), rest.split()
+            paths = [f"lately {name}"]
+            if name == "host" and "--port" in options:
+                paths += [f"lately host {word}" for word in words if word in board]
+                assert len(paths) == 2, f"{page}: {rest}"
+            if options and paths[0] in known:
+                found += 1
+                assert options <= set().union(*map(known.get, paths)), f"{page}: {name}{rest}"
+    assert found > 100
+
+
 @pytest.mark.parametrize("path", COMMANDS)
 def test_examples_are_understood(path, tmp_path, monkeypatch):
     monkeypatch.setattr(click.Command, "invoke", lambda *_: None)

@@ -184,7 +184,7 @@ def test_state_is_saved_while_lines_come(monkeypatch, tmp_path):
         (["--field", 1, "--member", "a"], "key: must be given in one way, not as field and me", 2),
         (["--regex", "("], "regex: must be a regular expression, but: missing )", 2),
         (["missing.log"], "missing.log: No such file or directory", 2),
-        (["--watch"], "--watch needs a terminal on standard error", 2),
+        (["--watch"], "--watch: standard error must be a terminal", 2),
     ],
 )
 def test_wrong_command_line(arguments, message, code):
