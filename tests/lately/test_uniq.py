@@ -247,7 +247,7 @@ def test_closed_pipe_ends_it_without_a_word(tmp_path):
         process.stdin.write(b"b\n")
         process.stdin.close()
         assert process.stderr.read() == b""
-        assert process.wait() == 1
+        assert process.wait() == 141
     assert kept(b"a\nc\n", "--state", state) == b"c\n"
 
 
