@@ -18,8 +18,8 @@ LEAST_SLOTS = 8
 BEATS = 32
 """Beats that wait: until a header is parsed, and until the result is known."""
 
-INNER_BEATS = {64: 128, 128: 128, 256: 64, 512: 64}
-"""Beats that wait until an innermost layer 3 is found, by the width of a beat."""
+INNER_BEATS = 128
+"""Beats that wait until an innermost layer 3 is found."""
 
 FRAMES = 16
 """Frames of 64-bit beats that wait; for wider beats, as many frames as beats."""
@@ -69,7 +69,7 @@ class FrameReader(wiring.Component):
     def __init__(self, width=8 * BEAT_BYTES, *, inner=False):
         self._width = width
         self._layers = FoundLayers(inner)
-        self._beats = beats = INNER_BEATS[width] if inner else BEATS
+        self._beats = beats = INNER_BEATS if inner else BEATS
         self._least, self._frames = (LEAST_SLOTS, FRAMES) if width == 8 * BEAT_BYTES else (1, beats)
         if inner:
             self._parser = InnerParser(width, beats=beats, frames=self._frames)

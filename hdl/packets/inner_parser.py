@@ -13,6 +13,9 @@ from .frames import BEAT_BYTES, FrameBeat
 from .header_parser import BEGIN_BITS, FoundLayers
 from .inner_step import InnerStep, begin_walk
 
+SOON = 64
+"""Beats that may come from the first beat of a frame until the last step has read it."""
+
 
 class InnerParser(wiring.Component):
     """Finds the innermost layer 3 of Ethernet frames from their beats, at most one per cycle.
@@ -42,9 +45,11 @@ class InnerParser(wiring.Component):
 
     def __init__(self, width, *, beats, frames):
         self._width = width
-        self._beats, self._frames = beats, frames
+        self._frames = frames
         self._steps = width // (8 * BEAT_BYTES)
         self._turns = MOST_HEADERS // self._steps
+        # A frame that passes the ring once does not wait, so its beats are read soon.
+        self._beats = beats if self._turns > 1 else min(beats, SOON)
         self._size = width // 8
         self.decisive = (MOST_READ - 1) // self._size
         super().__init__(

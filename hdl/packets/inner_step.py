@@ -2,7 +2,7 @@
 
 from enum import IntEnum, auto
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -133,7 +133,7 @@ class InnerStep(wiring.Component):
         `LATENCY` cycles later.
     """
 
-    LATENCY = 4
+    LATENCY = 6
 
     def __init__(self, width, beats):
         self._halves = width // _HALF
@@ -153,31 +153,30 @@ class InnerStep(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
+
+        def kept(name, value):
+            return registered(m, value, name, reset_less=True)
+
         walk = self.i
         halves, place = self._read(m, walk)
         content = walk.at + 2
-        room = registered(m, (walk.end - content)[:END_BITS], "room", reset_less=True)
-        left = Signal(signed(BEGIN_BITS + 2), reset_less=True)
-        m.d.sync += left.eq(walk.limit - content)
-        walk = registered(m, walk, "read", reset_less=True)
+        room = (walk.end - content)[:END_BITS]
+        left = Signal(signed(BEGIN_BITS + 2))
+        m.d.comb += left.eq(walk.limit - content)
+        room, left, walk = kept("room1", room), kept("left1", left), kept("walk1", walk)
         for digit in reversed(range(len(place))):
             halves = Mux(place[digit], halves.rotate_right(_HALF << digit), halves)
-        window = Signal(8 * WINDOW)
-        m.d.comb += window.eq(halves[: 8 * WINDOW])
-        types = registered(m, _ether_kind(_number(window, -2)), "types", reset_less=True)
-        enough = {n: registered(m, left >= n, f"enough{n}", reset_less=True) for n in _ENOUGH}
-        window = registered(m, window, "window", reset_less=True)
-        room, left, walk = (
-            registered(m, value, f"seen_{name}", reset_less=True)
-            for name, value in (("room", room), ("left", left), ("walk", walk))
-        )
-        decoded = registered(m, _decode(window, types, enough, walk), "decoded", reset_less=True)
-        room, left, walk = (
-            registered(m, value, f"decoded_{name}", reset_less=True)
-            for name, value in (("room", room), ("left", left), ("walk", walk))
-        )
-        passed = _pass(decoded, room, left, walk)
-        m.d.comb += self.o.eq(registered(m, passed, "passed", reset_less=True))
+        window = kept("window", halves[: 8 * WINDOW])
+        types = kept("types", _ether_kind(_number(halves, -2)))
+        room, left, walk = kept("room2", room), kept("left2", left), kept("walk2", walk)
+        seen = {name: kept(name, value) for name, value in _look(window, types, left, walk).items()}
+        window, room = kept("window3", window), kept("room3", room)
+        left, walk = kept("left3", left), kept("walk3", walk)
+        facts = kept("facts", _decode(window, seen, room, walk))
+        room, left, walk = kept("room4", room), kept("left4", left), kept("walk4", walk)
+        judged = kept("judged", _judge(facts, room, left, walk))
+        facts, walk = kept("facts5", facts), kept("walk5", walk)
+        m.d.comb += self.o.eq(kept("passed", _pass(facts, judged, walk)))
         return m
 
     def _read(self, m, walk):
@@ -240,7 +239,7 @@ def _lookup(number, kinds):
 _ENOUGH = (0, 1, 2, 3, 4, 5, 6, 8, 14, 20, 40)
 """Bytes of a header that some header must have."""
 
-_DECODED = data.StructLayout(
+_FACTS = data.StructLayout(
     {
         "kind": 4,
         "step": 9,
@@ -254,10 +253,8 @@ _DECODED = data.StructLayout(
         "untyped": 1,
         "control": 1,
         "zeros": 1,
-        "alike": 1,
         "fitting": 1,
-        "length": 1,
-        "content": 16,
+        "like": 1,
     }
 )
 """Facts of a header.
@@ -266,142 +263,167 @@ The next header has a `kind` and follows after `step` bytes, except Ethernet in 
 type. A `tag` has a `name`. The header is a correct header of `ip`, of version `six` or four. It
 states the `size` of a content that is `bounded`. A frame without IP so far is `malformed`.
 
-The content is `untyped`, or follows a `control` word. It begins with `zeros`. After two addresses
-it has a known EtherType (`alike`) or a `length` of its `content`. It is `fitting` if it begins like
-IP.
+The content is `untyped`, or follows a `control` word. It begins with `zeros`. It is `fitting` if it
+begins like IP, and `like` Ethernet if a known EtherType or a length follows two addresses.
 """
 
+_JUDGED = data.StructLayout({"kind": 4, "step": 9, "fits": 1, "shrinks": 1})
+"""Kind of the next header and the bytes to it; whether the content fits, and ends the bytes."""
 
-def _decode(window, types, enough, walk):
+
+def _look(window, types, left, walk):
+    """Return values of a window, each by few LUTs."""
+    kind = Mux(walk.kind == Kind.TYPE, types & (left >= 0).replicate(4), walk.kind)
+    high, low, total = _octet(window, 0)[4:], _octet(window, 0)[:4], _number(window, 2)
+    behind, number = _number(window, 12), _number(window, 2)
+    ports = {4789: Kind.VXLAN, 8472: Kind.VXLAN, 2152: Kind.GTP}
+    known = Cat(behind == one for one in sorted(ETHER_TYPES) if one > MOST_LENGTH).any()
+    return {
+        **{f"has_{one.name.lower()}": kind == one for one in Kind},
+        **{f"enough{least}": left >= least for least in _ENOUGH},
+        "four": high == 4,
+        "six": high == 6,
+        "long": low >= HEADERS[Version.IP4] // 4,
+        "sound": (total == 0) | total[6:].any() | (total[2:6] >= low),
+        "zeros": _number(window, 0) == 0,
+        "empty": total == 0,
+        "open6": (_number(window, 4) == 0) & (_octet(window, 6) != NO_NEXT_HEADER),
+        "entire": (_number(window, 6) & 0x3FFF) == 0,
+        "atomic": (number & 0xFFF9) == 0,
+        "behind4": _protocol_kind(_octet(window, 9), six=False),
+        "behind6": _protocol_kind(_octet(window, 6), six=True),
+        "extended": _protocol_kind(_octet(window, 0), six=True),
+        "port": _lookup(number, ports),
+        "ether": _ether_kind(number),
+        "bridged": (number == BRIDGED) | ((number == 0x88BE) & ~_octet(window, 0)[4]),
+        "known": known,
+        "length": (behind >= LEAST_LENGTH) & (behind <= MOST_LENGTH),
+        "whole": behind + SHORTEST,
+        "total8": total + 8,
+        "payload40": _number(window, 4) + HEADERS[Version.IP6],
+    }
+
+
+def _decode(window, seen, room, walk):
     """Return the facts of the header in a window."""
-    kind = Mux(walk.kind == Kind.TYPE, types & enough[0].replicate(4), walk.kind)
-    has = {one: kind == one for one in Kind}
-    four, six, sound = _versions(window)
+    has = {one: seen[f"has_{one.name.lower()}"] for one in Kind}
+    enough = {least: seen[f"enough{least}"] for least in _ENOUGH}
     tag = has[Kind.TAG] & (walk.count != MOST_TAGS)
-    right4 = has[Kind.IP4] & enough[20] & four & sound
-    right6 = has[Kind.IP6] & enough[40] & six
-    needs = {Kind.IP4: 20, Kind.IP6: 40, Kind.MPLS: 3, Kind.UNTYPED: 2}
+    fitting4 = seen["four"] & seen["long"] & seen["sound"]
+    right4 = has[Kind.IP4] & enough[20] & fitting4
+    right6 = has[Kind.IP6] & enough[40] & seen["six"]
+    # Without a type, the kind is NONE.
     lacks = ((walk.kind == Kind.TYPE) & ~enough[0]) | (tag & ~enough[4])
-    for one, least in needs.items():
+    for one, least in ((Kind.IP4, 20), (Kind.IP6, 40), (Kind.MPLS, 3), (Kind.UNTYPED, 2)):
         lacks = lacks | (has[one] & ~enough[least])
     wrong = (has[Kind.IP4] & enough[20] & ~right4) | (has[Kind.IP6] & enough[40] & ~right6)
-    following, step = _following(window, enough, has, right4, right6, tag)
-    name, behind = _number(window, 0), _number(window, 12)
-    known = Cat(behind == one for one in sorted(ETHER_TYPES) if one > MOST_LENGTH).any()
+    following, step = _following(window, seen, enough, has, right4, right6, tag)
+    six = has[Kind.IP6] | (has[Kind.UNTYPED] & seen["six"])
+    four = has[Kind.IP4] | (has[Kind.UNTYPED] & ~seen["six"])
+    sizes = (
+        (four, _number(window, 2)), (six, seen["payload40"]), (has[Kind.UDP], _number(window, 4)),
+        (has[Kind.GTP], seen["total8"]),
+    )  # fmt: skip
+    size = Const(0, END_BITS)
+    for holds, value in sizes:
+        size = size | (value & holds.replicate(END_BITS))
+    sized = has[Kind.UDP] & _number(window, 4)[3:].any()
     values = {
         "kind": following,
         "step": step,
         "tag": tag & enough[4],
-        "name": name[:TAG_BITS],
+        "name": _number(window, 0)[:TAG_BITS],
         "ip": right4 | right6,
         "six": right6,
+        "bounded": (right4 & ~seen["empty"]) | (right6 & ~seen["open6"]) | sized | has[Kind.GTP],
+        "size": size,
         "malformed": ~walk.half[1] & (wrong | (lacks & walk.ended)),
         "untyped": has[Kind.UNTYPED] & enough[2],
         "control": has[Kind.CONTROL],
-        "zeros": name == 0,
-        "alike": enough[14] & known,
-        "fitting": enough[6] & (six | (four & sound)),
-        "length": enough[14] & (behind >= LEAST_LENGTH) & (behind <= MOST_LENGTH),
-        "content": behind,
-        **_content_size(window, has, right4, right6),
+        "zeros": seen["zeros"],
+        "fitting": enough[6] & (seen["six"] | fitting4),
+        "like": enough[14] & (seen["known"] | (seen["length"] & (seen["whole"] <= room))),
     }
-    return data.View(_DECODED, Cat(Cat(values[n])[: f.width] for n, f in _DECODED))
+    return data.View(_FACTS, Cat(Cat(values[n])[: f.width] for n, f in _FACTS))
 
 
-def _versions(window):
-    """Return whether a header is IPv4 or IPv6, and whether the lengths of IPv4 agree."""
-    high, low, total = _octet(window, 0)[4:], _octet(window, 0)[:4], _number(window, 2)
-    sound = (total == 0) | total[6:].any() | (total[2:6] >= low)
-    return high == 4, high == 6, (low >= HEADERS[Version.IP4] // 4) & sound
-
-
-def _content_size(window, has, right4, right6):
-    """Return the bytes to the end that a header gives, and whether it gives an end."""
-    total, payload = _number(window, 2), _number(window, 4)
-    six = has[Kind.IP6] | (has[Kind.UNTYPED] & (_octet(window, 0)[4:] == 6))
-    size = (payload + HEADERS[Version.IP6]) & six.replicate(END_BITS)
-    lengths = {
-        Kind.IP4: total, Kind.UNTYPED: total, Kind.UDP: payload, Kind.GTP: total + 8,
-    }  # fmt: skip
-    for one, length in lengths.items():
-        size = size | (length & (has[one] & ~six).replicate(END_BITS))
-    open6 = (payload == 0) & (_octet(window, 6) != NO_NEXT_HEADER)
-    bounded = Cat(
-        right4 & (total != 0), right6 & ~open6, has[Kind.UDP] & payload[3:].any(), has[Kind.GTP]
-    )
-    return {"size": size, "bounded": bounded.any()}
-
-
-def _following(window, enough, has, right4, right6, tag):
+def _following(window, seen, enough, has, right4, right6, tag):
     """Return the kind of the next header, and the bytes to it."""
-    byte, two = (lambda at: _octet(window, at)), (lambda at: _number(window, at))
-    gtp = byte(0)
-    whole = (two(6) & 0x3FFF) == 0
-    extension = _protocol_kind(byte(0), six=True)
-    ports = {4789: Kind.VXLAN, 8472: Kind.VXLAN, 2152: Kind.GTP}
-    optional = byte(0)[7] + byte(0)[5] + byte(0)[4]
-    bridged = two(2).matches(BRIDGED) | (two(2).matches(0x88BE) & ~byte(0)[4])
-    plain = ~byte(0)[6] & (byte(1)[:3] == 0)
-    g_pdu = (gtp[4:] == 3) & (byte(1) == 0xFF)
-    half = Mux(byte(0)[4:] == 4, Kind.IP4, Mux(byte(0)[4:] == 6, Kind.IP6, Kind.NONE))
-    zeros = two(0) == 0
+    first, second = _octet(window, 0), _octet(window, 1)
+    third, fourth, fifth = (_octet(window, at) for at in (2, 3, 4))
+    optional = first[7] + first[5] + first[4]
+    bridged, zeros, extended = seen["bridged"], seen["zeros"], seen["extended"]
+    half = Mux(seen["four"], Kind.IP4, Mux(seen["six"], Kind.IP6, Kind.NONE))
+    plain = ~first[6] & (second[:3] == 0)
+    g_pdu = (first[4:] == 3) & (second == 0xFF)
+    another = (fourth != 0) & (fifth != 0) & (fifth[6:] == 0)
     rows = (
-        (tag & enough[4], Const(Kind.TYPE, 4), 4),
-        (right4 & whole, _protocol_kind(byte(9), six=False), byte(0)[:4] << 2),
-        (right6, _protocol_kind(byte(6), six=True), HEADERS[Version.IP6]),
-        (has[Kind.MPLS] & enough[3], Mux(byte(2)[0], Kind.UNTYPED, Kind.MPLS), 4),
+        (tag & enough[4], Kind.TYPE, 4),
+        (right4 & seen["entire"], seen["behind4"], first[:4] << 2),
+        (right6, seen["behind6"], HEADERS[Version.IP6]),
+        (has[Kind.MPLS] & enough[3], Mux(third[0], Kind.UNTYPED, Kind.MPLS), 4),
         (has[Kind.UNTYPED] & enough[2], Mux(zeros, Kind.CONTROL, half), Mux(zeros, 4, 0)),
-        (has[Kind.EXTENSION] & enough[8] & (byte(1)[5:] == 0), extension, (byte(1)[:5] << 3) + 8),
-        (has[Kind.AUTHENTICATION] & enough[8] & (byte(1)[6:] == 0), extension,
-         (byte(1)[:6] << 2) + 8),
-        (has[Kind.FRAGMENT] & enough[8] & ((two(2) & 0xFFF9) == 0), extension, 8),
-        (has[Kind.UDP] & enough[6], _lookup(two(2), ports), 8),
-        (has[Kind.VXLAN] & enough[1] & byte(0)[3], Const(Kind.TYPE, 4), 8 + SHORTEST),
-        (has[Kind.GRE] & enough[4] & plain, Mux(bridged, Kind.TYPE, _ether_kind(two(2))),
+        (has[Kind.EXTENSION] & enough[8] & (second[5:] == 0), extended, (second[:5] << 3) + 8),
+        (has[Kind.AUTHENTICATION] & enough[8] & (second[6:] == 0), extended,
+         (second[:6] << 2) + 8),
+        (has[Kind.FRAGMENT] & enough[8] & seen["atomic"], extended, 8),
+        (has[Kind.UDP] & enough[6], seen["port"], 8),
+        (has[Kind.VXLAN] & enough[1] & first[3], Kind.TYPE, 8 + SHORTEST),
+        (has[Kind.GRE] & enough[4] & plain, Mux(bridged, Kind.TYPE, seen["ether"]),
          (optional << 2) + Mux(bridged, 4 + SHORTEST, 4)),
-        (has[Kind.GTP] & enough[4] & g_pdu, Mux(gtp[2], Kind.GTP_EXTENSION, Kind.UNTYPED),
-         Mux(~gtp[2] & gtp[:2].any(), 12, 8)),
-        (has[Kind.GTP_EXTENSION] & enough[4] & (byte(3) == 0), Const(Kind.UNTYPED, 4), 4),
-        (has[Kind.GTP_EXTENSION] & enough[5] & (byte(3) != 0) & (byte(4) != 0)
-         & (byte(4)[6:] == 0), Const(Kind.GTP_EXTENSION, 4), byte(4)[:6] << 2),
+        (has[Kind.GTP] & enough[4] & g_pdu, Mux(first[2], Kind.GTP_EXTENSION, Kind.UNTYPED),
+         Mux(~first[2] & first[:2].any(), 12, 8)),
+        (has[Kind.GTP_EXTENSION] & enough[4] & (fourth == 0), Kind.UNTYPED, 4),
+        (has[Kind.GTP_EXTENSION] & enough[5] & another, Kind.GTP_EXTENSION, fifth[:6] << 2),
     )  # fmt: skip
     kind, step = Const(0, 4), Const(0, 9)
     for holds, following, size in rows:
-        size = Const(size, 9) if isinstance(size, int) else size
-        kind = kind | (following & holds.replicate(4))
-        step = step | (size & holds.replicate(9))
-    return kind, step[:9]
+        kind = kind | (Value.cast(following) & holds.replicate(4))
+        step = step | (Value.cast(size) & holds.replicate(9))
+    return kind, step
 
 
-def _pass(facts, room, left, walk):
+def _judge(facts, room, left, walk):
+    """Return the next kind and its place, with what fits."""
+    fits = facts.size <= room
+    packet = facts.untyped & (facts.zeros | (facts.fitting & fits))
+    ethernet = (facts.untyped & ~packet & facts.like) | (
+        facts.control & (facts.like | walk.bridged)
+    )
+    nearer = facts.control & ~facts.like
+    return data.View(
+        _JUDGED,
+        Cat(
+            Mux(ethernet, Kind.TYPE, facts.kind)[:4],
+            Mux(ethernet, Mux(nearer, SHORTEST - 4, SHORTEST), facts.step)[:9],
+            fits,
+            facts.bounded & (facts.size < left),
+        ),
+    )
+
+
+def _pass(facts, judged, walk):
     """Return the state behind a header."""
     content = walk.at + 2
-    fits = facts.size <= room
-    like = facts.alike | (facts.length & (facts.content + SHORTEST <= room))
-    ip = facts.untyped & facts.fitting & fits
-    ethernet = (facts.untyped & ~ip & ~facts.zeros & like) | (facts.control & (like | walk.bridged))
-    step = Mux(ethernet, Mux(facts.control & ~like, SHORTEST - 4, SHORTEST), facts.step)
-    at = walk.at + step
-    cuts = facts.bounded & fits
-    end = Mux(cuts, (content + facts.size)[:END_BITS], walk.end)
-    shrinks = facts.bounded & (facts.size < left)
+    at = walk.at + judged.step
+    behind = content + facts.size
+    end = Mux(facts.bounded & judged.fits, behind[:END_BITS], walk.end)
     found = facts.ip
-    named = Cat(
-        Mux(facts.tag & (walk.count == n), facts.name, walk.tags[n]) for n in range(MOST_TAGS)
-    )
     return changed(
         walk,
         at=at[:BEGIN_BITS],
-        kind=Mux(ethernet, Kind.TYPE, facts.kind) & ~at[BEGIN_BITS:].any().replicate(4),
-        bridged=like,
-        limit=Mux(shrinks, (content + facts.size)[:BEGIN_BITS], walk.limit),
+        kind=judged.kind & ~at[BEGIN_BITS:].any().replicate(4),
+        bridged=facts.like,
+        limit=Mux(judged.shrinks, behind[:BEGIN_BITS], walk.limit),
         count=walk.count + facts.tag,
-        tags=named,
+        tags=Cat(
+            Mux(facts.tag & (walk.count == n), facts.name, walk.tags[n]) for n in range(MOST_TAGS)
+        ),
         end=end,
         half=Mux(found, Cat(facts.six, 1), walk.half),
         begin=Mux(found, content[:BEGIN_BITS], walk.begin),
         outer=Mux(found, walk.count, walk.outer),
         last=Mux(found, end, walk.last),
         lenient=Mux(found, ~facts.bounded, walk.lenient),
-        malformed=Mux(found, facts.bounded & ~fits, walk.malformed | facts.malformed),
+        malformed=Mux(found, facts.bounded & ~judged.fits, walk.malformed | facts.malformed),
     )
