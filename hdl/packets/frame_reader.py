@@ -22,7 +22,8 @@ INNER_BEATS = 128
 """Beats that wait until an innermost layer 3 is found."""
 
 FRAMES = 16
-"""Frames of 64-bit beats that wait; for wider beats, as many frames as beats."""
+"""Frames of 64-bit beats that wait, twice as many for an innermost layer 3; for wider beats, as
+many frames as beats."""
 
 
 class Slot(data.StructLayout):
@@ -70,7 +71,8 @@ class FrameReader(wiring.Component):
         self._width = width
         self._layers = FoundLayers(inner)
         self._beats = beats = INNER_BEATS if inner else BEATS
-        self._least, self._frames = (LEAST_SLOTS, FRAMES) if width == 8 * BEAT_BYTES else (1, beats)
+        frames = 2 * FRAMES if inner else FRAMES
+        self._least, self._frames = (LEAST_SLOTS, frames) if width == 8 * BEAT_BYTES else (1, beats)
         if inner:
             self._parser = InnerParser(width, beats=beats, frames=self._frames)
         else:

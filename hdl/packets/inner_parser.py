@@ -75,7 +75,7 @@ class InnerParser(wiring.Component):
         for step, following in pairwise(steps):
             m.d.comb += following.i.eq(step.o)
         ends = steps[-1].o
-        cycles = InnerStep.LATENCY * self._steps
+        cycles = InnerStep.LATENCY * self._steps + 1
         valid = delayed(m, enters, cycles, "valid")
         turns = delayed(m, turn, cycles, "turn", reset_less=True)
         stays = valid & (turns != self._turns - 1)
@@ -84,7 +84,7 @@ class InnerParser(wiring.Component):
             waiting.o.ready.eq(~stays),
             enters.eq(stays | waiting.o.valid),
             turn.eq(Mux(stays, turns + 1, 0)),
-            steps[0].i.eq(Mux(stays, ends, start)),
+            steps[0].i.eq(registered(m, Mux(stays, ends, start), "walk", reset_less=True)),
             self.found_valid.eq(registered(m, valid & ~stays, "found_now")),
             self.found.eq(registered(m, _found(ends), "found_layers", reset_less=True)),
         ]

@@ -133,7 +133,7 @@ class InnerStep(wiring.Component):
         `LATENCY` cycles later.
     """
 
-    LATENCY = 6
+    LATENCY = 7
 
     def __init__(self, width, beats):
         self._halves = width // _HALF
@@ -157,15 +157,14 @@ class InnerStep(wiring.Component):
         def kept(name, value):
             return registered(m, value, name, reset_less=True)
 
-        walk = self.i
-        halves, place = self._read(m, walk)
+        halves, place = self._read(m, self.i)
+        walk = kept("walk0", self.i)
         content = walk.at + 2
         room = (walk.end - content)[:END_BITS]
         left = Signal(signed(BEGIN_BITS + 2))
         m.d.comb += left.eq(walk.limit - content)
         room, left, walk = kept("room1", room), kept("left1", left), kept("walk1", walk)
-        for digit in reversed(range(len(place))):
-            halves = Mux(place[digit], halves.rotate_right(_HALF << digit), halves)
+        halves = _rotated(halves, place, range(len(place) - len(place) // 2))
         window = kept("window", halves[: 8 * WINDOW])
         types = kept("types", _ether_kind(_number(halves, -2)))
         room, left, walk = kept("room2", room), kept("left2", left), kept("walk2", walk)
@@ -180,10 +179,13 @@ class InnerStep(wiring.Component):
         return m
 
     def _read(self, m, walk):
-        """Return the halves of the words from a place on, and by how many they are rotated."""
+        """Return the halves of the words from a place on, partly rotated, and the place."""
         half_bits, bank_bits = ((n - 1).bit_length() for n in (self._halves, self._banks))
         address = (Cat(Const(0, half_bits), walk.base) + walk.at[1:])[: half_bits + len(walk.base)]
         row, place = address[bank_bits:], address[:bank_bits]
+        behind = registered(m, (row + 1)[: len(row)], "behind", reset_less=True)
+        row = registered(m, row, "row", reset_less=True)
+        place = registered(m, place, "start", reset_less=True)
         target = Cat(Const(0, half_bits), self.address)
         found = []
         for bank in range(self._banks):
@@ -196,11 +198,20 @@ class InnerStep(wiring.Component):
                 write.en.eq(self.write & mine),
                 write.addr.eq(target[bank_bits:]),
                 write.data.eq(self.word.word_select(bank % self._halves, _HALF)),
-                read.addr.eq(row + (place > bank)),
+                read.addr.eq(Mux(place > bank, behind, row)),
             ]
             found.append(read.data)
-        halves = registered(m, Cat(found), "halves", reset_less=True)
+        # The upper digits of the place rotate here, the others in the next cycle.
+        upper = range(len(place) - len(place) // 2, len(place))
+        halves = registered(m, _rotated(Cat(found), place, upper), "halves", reset_less=True)
         return halves, registered(m, place, "place", reset_less=True)
+
+
+def _rotated(halves, place, digits):
+    """Return halves rotated by some binary digits of a place."""
+    for digit in reversed(digits):
+        halves = Mux(place[digit], halves.rotate_right(_HALF << digit), halves)
+    return halves
 
 
 def _octet(window, at):
