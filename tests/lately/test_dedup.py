@@ -745,7 +745,7 @@ def test_through_pipes(tmp_path, monkeypatch, capfdbinary):
             ["--fields", "mac"],
             "fields: must be none, or among tos, ttl, vlan, layer2, frame, no-ch",
         ),
-        (["--fpr", "1"], "fpr: must be a rate above 0 and below 1, not 1"),
+        (["--fpr", "1"], "Invalid value for '--fpr': 1.0 is not in the range 0<x<1."),
         (["--mark", "no/such"], "no/such: No such file or directory"),
     ],
 )
