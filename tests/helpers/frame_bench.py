@@ -243,9 +243,10 @@ async def line_rate(dut):
         assert all(ready)
         clocks = len(frames) * -(-8 * size // SETTINGS["width"])
         assert bench.golden.counts.hits > count
+        # The first frames in a ring of steps wait for a free cycle, up to a turn altogether.
+        waits = 8 if SETTINGS.get("inner") and SETTINGS["width"] <= 64 else 0
         first = valid.index(1)
-        assert valid[first : first + clocks] == [1] * clocks
-        assert sum(valid) == clocks
+        assert sum(valid[first : first + clocks + waits]) == sum(valid) == clocks
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
