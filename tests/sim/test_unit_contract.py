@@ -90,7 +90,6 @@ def options_of(name):
 QUICK = {
     ("apbbf-tiny", "verilator"): "^(?!.*(pauses=(none|input|output)|pauses_of|between_keys))",
     ("gebf-tiny", "icarus"): "short|generation_is|reset_in",
-    ("lanes-siphash", "icarus"): "secret_comes_in_with_a_clear_at_full_rate/into=0.0",
     ("timed-tiny", "icarus"): "come_close|whole_span|latency|silence",
     ("timed-overfill", "icarus"): "bursts",
     ("timed-requests", "icarus"): "later_times|shift_that|an_earlier|pauses=both",
@@ -99,7 +98,6 @@ QUICK = {
     ("timing-counted-tiny", "icarus"): "windows_of",
     ("timing-tables", "icarus"): "swap_between|no_entry|reset_in",
     ("dictionary-tiny", "icarus"): "=cell|removed_and|losses|windows_of|reset_in",
-    ("dictionary-small", "icarus"): "pauses=both",
     ("dictionary-crowded", "icarus"): "pauses=both",
 }
 """Runs of every day, with the tests of each: a test that many units pass, on one unit of a family.
