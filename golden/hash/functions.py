@@ -11,8 +11,8 @@ four-input look-up tables computes one pipeline stage:
    The fold alone is linear, so regular keys (counters, strides, addresses)
    would land on linear subspaces and miss the theory's rate in either
    direction. The mixing removes that structure.
-3. *Expand*: each segment takes its cell indices from separate words, each the sum of three
-rotations of the mixed state. Any consecutive segments
+3. *Expand*: each segment takes its cell indices from separate words, each
+   the sum of three rotations of the mixed state. Any consecutive segments
    whose indices together have 64 bits or fewer get linearly independent
    index bits: for a uniform state they are exactly uniform and independent.
    (Where a longer ring closes, the number of such segments may be smaller.)
