@@ -12,7 +12,7 @@ from datetime import datetime
 from lately import GEBF
 
 
-class Log:
+class LogStream:
     """Decides which lines of a log to show.
 
     Parameters
@@ -39,7 +39,7 @@ class Log:
 
 def main():
     """Show the lines of standard input."""
-    log = Log()
+    log = LogStream()
     for line in sys.stdin:
         if log.shows(line):
             print(line, end="")

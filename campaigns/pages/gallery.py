@@ -72,7 +72,7 @@ def mirror_port() -> Story:
 
 def log_stream() -> Story:
     """Messages of a log; one is repeated for half an hour."""
-    log = example("log_stream").Log()
+    log = example("log_stream").LogStream()
     rows: Rows = {
         "disk full": [0, 2, 4, 6, 8, 12, 14, 16, 18, 20, 22, 24, 26],
         "link down": [3, 4],

@@ -32,7 +32,7 @@ def test_frame_that_is_sent_again_passes():
 
 
 def test_message_returns_after_the_span():
-    log = LOG.Log()
+    log = LOG.LogStream()
     minutes = [0, 5, 9, 10, 12, 22, 23]
     shown = [m for m in minutes if log.shows(f"2026-03-01T12:{m:02}:00Z disk {m} % full\n")]
     assert (shown, log.dropped) == ([0, 12, 23], 4)
