@@ -86,13 +86,13 @@ def layout(name: str, summaries: Iterable[Summary], **values: Any) -> str:
 STAR = f"{MARK} A figure from an earlier version of the unit; the present version was not placed.\n"
 
 
-def caveats(summaries: Iterable[Summary]) -> str:
-    """Write each caveat about the timing of devices once."""
-    devices: dict[str, dict[str, None]] = {}
-    for report in (summary.median for summary in summaries):
-        if report.caveat:
-            devices.setdefault(report.caveat, {})[report.device] = None
-    return "".join(f"**{', '.join(names)}:** {text}.\n\n" for text, names in devices.items())
+def caveats(found: Iterable[tuple[str, str]]) -> str:
+    """Write each caveat once, behind the names of its devices or boards."""
+    names: dict[str, dict[str, None]] = {}
+    for name, text in found:
+        if text:
+            names.setdefault(text, {})[name] = None
+    return "".join(f"**{', '.join(those)}:** {text}.\n\n" for text, those in names.items())
 
 
 def performance(found: Sequence[Record], reported: Sequence[Row] = ()) -> dict[str, str]:
@@ -100,7 +100,16 @@ def performance(found: Sequence[Record], reported: Sequence[Row] = ()) -> dict[s
     units, tiny = summarise(found, "units"), summarise(found, "tiny")
     star = STAR * any(summary.earlier for summary in units + tiny)
     return {
-        "speed": "\n".join(filter(None, [layout("speed", units), star, caveats(units)])),
+        "speed": "\n".join(
+            filter(
+                None,
+                [
+                    layout("speed", units),
+                    star,
+                    caveats((one.median.device, one.median.caveat) for one in units),
+                ],
+            )
+        ),
         "plot": drawings.image(AREA, "Usable clock of units against their LUTs") if units else "",
         "area": layout("area", units),
         "paths": layout("paths", units),
@@ -242,7 +251,7 @@ def boards(reports: Sequence[dict[str, Any]]) -> dict[str, str]:
         f"**Built before the filter had its present memories:** {', '.join(former)}.\n"
         if former
         else "",
-        *(f"**{one['board']}:** {one['caveat']}.\n" for one in own if one["caveat"]),
+        caveats((one["board"], one["caveat"]) for one in own).removesuffix("\n"),
         lay("bitstream.paths", own),
         versions(report["versions"] for report in own),
     ]

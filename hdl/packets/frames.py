@@ -26,5 +26,5 @@ class FrameBeat(data.StructLayout):
 
 
 def kept_bytes(size):
-    """Return a bit for each byte of a beat: whether it is one of the ``size + 1`` lowest bytes."""
+    """Return a bit for each byte of a beat; the bits of the ``size + 1`` lowest bytes are set."""
     return Cat(1, *(size >= at for at in range(1, 1 << len(size))))

@@ -7,14 +7,12 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.packets.inner_layers import MOST_HEADERS, MOST_READ, UNKNOWN_END
+from ..latencies import QUEUE_LATENCY
 from ..pipeline import delayed, registered
 from ..queue import ResultQueue
 from .frames import BEAT_BYTES, FrameBeat
 from .header_parser import BEGIN_BITS, FoundLayers
 from .inner_step import InnerStep, begin_walk
-
-SOON = 64
-"""Beats that may come from the first beat of a frame until the last step has read it."""
 
 
 class InnerParser(wiring.Component):
@@ -48,10 +46,12 @@ class InnerParser(wiring.Component):
         self._frames = frames
         self._steps = width // (8 * BEAT_BYTES)
         self._turns = MOST_HEADERS // self._steps
-        # A frame that passes the ring once does not wait, so its beats are read soon.
-        self._beats = beats if self._turns > 1 else min(beats, SOON)
         self._size = width // 8
         self.decisive = (MOST_READ - 1) // self._size
+        self._cycles = InnerStep.LATENCY * self._steps + 1
+        # A frame that passes the ring once waits only for the queue, and needs no more beats.
+        once = self.decisive + 1 + QUEUE_LATENCY + self._cycles
+        self._beats = beats if self._turns > 1 else min(beats, 1 << (once - 1).bit_length())
         super().__init__(
             {
                 "valid": In(1),
@@ -75,9 +75,8 @@ class InnerParser(wiring.Component):
         for step, following in pairwise(steps):
             m.d.comb += following.i.eq(step.o)
         ends = steps[-1].o
-        cycles = InnerStep.LATENCY * self._steps + 1
-        valid = delayed(m, enters, cycles, "valid")
-        turns = delayed(m, turn, cycles, "turn", reset_less=True)
+        valid = delayed(m, enters, self._cycles, "valid")
+        turns = delayed(m, turn, self._cycles, "turn", reset_less=True)
         stays = valid & (turns != self._turns - 1)
         start = begin_walk(base_bits, waiting.o.p[:base_bits], waiting.o.p[base_bits:])
         m.d.comb += [

@@ -266,7 +266,7 @@ def _has_word(began, trimmed, top, whole, even):
 
 
 _NEARBY = data.StructLayout({"began": 1, "at": 3})
-"""Whether layer 3 has begun, and whether in this beat or in one of the two before."""
+"""`began` is set from the first beat of layer 3 on; bit n of `at` is set n beats after it."""
 
 
 def _near(number, layers):

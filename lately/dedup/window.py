@@ -16,10 +16,6 @@ LEAST_WINDOW = 64
 MOST_SEGMENTS = 16
 """Most segments: more segments take less memory, but more time per packet."""
 
-MOST_HASHES = 16
-"""Most hash functions, if the rate permits. At a rate of 1e-6, 26 functions need 7 % less memory
-than 14, and 1.5 times their time."""
-
 
 def dedup_spec(span: int, window: int, fpr: float) -> tuple[FilterSpec, int]:
     """Return a filter for packets, and the nanoseconds of its ticks.
@@ -51,9 +47,7 @@ def dedup_spec(span: int, window: int, fpr: float) -> tuple[FilterSpec, int]:
         families=("gebf",),
     )
     found = sized("gebf", asked)
-    found = found[found.shapes.ring_segments < MOST_SEGMENTS]
-    quick = found[found.shapes.parts <= MOST_HASHES]
-    best = next(by_cost(quick, asked), None) or next(by_cost(found, asked), None)
+    best = next(by_cost(found[found.shapes.ring_segments < MOST_SEGMENTS], asked), None)
     if best is None:
         raise RequirementError(f"window: must be met by a filter, but none has a {asked.text()}")
     return best.spec, tick

@@ -5,11 +5,12 @@ import random
 import pytest
 from amaranth.sim import Simulator
 from capture_files import ethernet, ip4
-from encapsulated import INNER, LAYER2, TUNNELS, around, gre, inner_frames
+from encapsulated import INNER, LAYER2, TUNNELS, around, gre, inner_frames, mpls
 from ethernet_frames import beats
 
 from lately.golden.packets.inner_layers import MOST_HEADERS, MOST_READ, inner_layers
 from lately.golden.packets.packet_layers import Fault
+from lately.hdl.packets import inner_parser
 from lately.hdl.packets.inner_parser import InnerParser
 
 SEED = 49
@@ -73,6 +74,36 @@ def parse(frames, *, width=64, idle=0.0):
 def check(frames, **how):
     for frame, found in zip(frames, parse(frames, **how)[0], strict=True):
         assert found == expected(frame), frame.hex()
+
+
+def deep_and_shallow(count):
+    """Frames of one wide beat, of which half have as many headers as are passed."""
+    choose = random.Random(SEED)
+    deep = mpls(INNER, *range(MOST_HEADERS - 2))
+    return [
+        ethernet(0x8847, deep if choose.random() < 0.5 else mpls(choose.randbytes(46), 1))[:64]
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("width", "cycles"), [(64, 68), pytest.param(512, 61, marks=pytest.mark.slow)]
+)
+def test_latency(width, cycles):
+    """The page of the deduplicator states the cycles from the end of a short frame."""
+    frame = ethernet(0x0800, ip4(bytes(26)))
+    _, (found,) = parse([frame], width=width)
+    assert found == cycles + -(-8 * len(frame) // width)
+
+
+@pytest.mark.slow
+def test_beats_wait_for_the_last_step(monkeypatch):
+    """A frame in every cycle; with a latency that is stated too low, beats are overwritten."""
+    print("seed", SEED)
+    check(deep_and_shallow(100), width=512)
+    monkeypatch.setattr(inner_parser, "QUEUE_LATENCY", -32)
+    with pytest.raises(AssertionError):
+        check(deep_and_shallow(100), width=512)
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from lately.golden.packets.comparison import Field
 from lately.golden.packets.frame_actions import Action
 from lately.golden.packets.frame_deduplicator import FrameDeduplicator
 from lately.golden.spec.base import Specification
+from lately.hdl.packets.inner_step import InnerStep
 from lately.hdl.registers import REGISTERS
 
 ADDRESSES = {row.name: row.address for row in REGISTERS}
@@ -244,7 +245,7 @@ async def line_rate(dut):
         clocks = len(frames) * -(-8 * size // SETTINGS["width"])
         assert bench.golden.counts.hits > count
         # The first frames in a ring of steps wait for a free cycle, up to a turn altogether.
-        waits = 8 if SETTINGS.get("inner") and SETTINGS["width"] <= 64 else 0
+        waits = InnerStep.LATENCY + 1 if SETTINGS.get("inner") and SETTINGS["width"] <= 64 else 0
         first = valid.index(1)
         assert sum(valid[first : first + clocks + waits]) == sum(valid) == clocks
 
