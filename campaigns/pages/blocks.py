@@ -15,7 +15,9 @@ from campaigns import engine
 from campaigns.engine import Record
 from campaigns.registry import CAMPAIGNS
 from lately.golden.files import replace_file
+from lately.replay import drawing
 from lately.replay.formatting import rate_text
+from lately.replay.plots import blank_figure, style
 from papers.studies import markdown
 
 ROOT = Path(__file__).parents[2]
@@ -64,6 +66,42 @@ def content(text: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
+class Drawing:
+    """A drawing of a page.
+
+    Attributes
+    ----------
+    path : Path
+    words : callable
+        Returns the description of the drawing, which must be in the file.
+    figure : callable
+        Returns the figure.
+    """
+
+    path: Path
+    words: Callable[[], str]
+    figure: Callable[[], Any]
+
+    def stale(self) -> bool:
+        """Return whether the file is not current."""
+        return not self.path.exists() or self.words() not in self.path.read_text("utf-8")
+
+    def write(self) -> None:
+        """Draw, in the style of the pages."""
+        with style():
+            drawing.save(self.figure(), self.path, self.words())
+
+
+def bare_axes(width: float, height: float, **limits: tuple[float, float]) -> tuple[Any, Any]:
+    """Return a figure of so many inches and its bare axes, with limits `xlim` and `ylim`."""
+    figure = blank_figure(width, height)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.set(**limits)
+    return figure, axes
+
+
+@dataclass(frozen=True)
 class Page:
     """A page with its blocks and drawings.
 
@@ -72,33 +110,27 @@ class Page:
     path : Path
     blocks : callable
         Returns the text of each block by name.
-    drawings : callable
-        Returns, by the path of each drawing, the words that must be in the file.
-    draw : callable
-        Writes the drawings.
+    drawings : sequence of Drawing
     take : callable or None
         Takes paths of new measurements into `RESULTS`.
     """
 
     path: Path
     blocks: Callable[[], dict[str, str]] = dict
-    drawings: Callable[[], dict[Path, str]] = dict
-    draw: Callable[[], None] = lambda: None
+    drawings: Sequence[Drawing] = ()
     take: Callable[[list[Path]], None] | None = None
 
     def stale(self) -> list[Path]:
         """Return the files that are not current."""
         text = self.path.read_text("utf-8")
         wrong = [] if fill(text, self.blocks()) == text else [self.path]
-        for path, words in self.drawings().items():
-            if not path.exists() or words not in path.read_text("utf-8"):
-                wrong.append(path)
-        return wrong
+        return wrong + [one.path for one in self.drawings if one.stale()]
 
     def write(self) -> None:
         """Fill the blocks and draw the drawings."""
         write(self.path, fill(self.path.read_text("utf-8"), self.blocks()))
-        self.draw()
+        for one in self.drawings:
+            one.write()
 
 
 def write(path: Path, text: str) -> None:

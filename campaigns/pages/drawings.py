@@ -23,30 +23,23 @@ from lately.golden import Operation, from_spec, preset
 from lately.golden.spec import APBFSpec, GEBFSpec
 from lately.hdl.build import filter_unit
 from lately.hdl.queue import ResultQueue
-from lately.hdl.ring.core import FilterCore, ring_core
-from lately.replay.drawing import save
-from lately.replay.plots import COLOURS, blank_figure, style
+from lately.hdl.ring.core import ring_core
+from lately.replay.plots import COLOURS, blank_figure
 
 from ..hardware import Summary
 from . import spans, waves
-from .blocks import DOCS, IMAGES, Page
+from .blocks import DOCS, IMAGES, Drawing, Page, bare_axes
 from .mechanisms import WIDTH, ages
 
-BLOCKS = IMAGES / "unit.svg"
-RING = IMAGES / "ring.svg"
 GENERATIONS = 9
 """Columns of the picture of the ring."""
 
 UNIT = preset("default")
 
 
-def _core() -> FilterCore:
-    return ring_core(UNIT)
-
-
 def stages() -> list[tuple[str, str]]:
     """Return the parts of the pipeline, with their descriptions."""
-    core = _core()
+    core = ring_core(UNIT)
     parts = (("hash", core.hashes[0]), ("store", core.store), ("detector", core.detector))
     found = [("front end", "gate, schedule")]
     found += [(name, f"{part.latency} cycles") for name, part in parts]
@@ -61,36 +54,27 @@ def unit_words() -> str:
 ARROW = {"arrowstyle": "-|>", "color": COLOURS["ink"], "linewidth": 1.1}
 """Properties of the arrows between blocks."""
 
-
-def block_axes(
-    width: float, height: float, across: tuple[float, float], up: tuple[float, float]
-) -> tuple[Any, Any, Any]:
-    """Return a figure for blocks, its bare axes with these limits, and what places a text."""
-    figure = blank_figure(width, height)
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set_axis_off()
-    axes.set_xlim(*across)
-    axes.set_ylim(*up)
-    return figure, axes, partial(axes.annotate, ha="center", va="center", fontsize=8)
+PLACED = {"ha": "center", "va": "center", "fontsize": 8}
+"""Properties of the texts of blocks."""
 
 
-def draw_unit() -> None:
+def unit() -> Any:
     """Draw a unit as blocks."""
-    with style():
-        figure, axes, place = block_axes(8.4, 2.1, (-1.1, 9.3), (-1.1, 1.2))
-        for number, (name, what) in enumerate(stages()):
-            draw_box(axes, 2 * number, 0, f"{name}\n{what}", "blue")
-        labels = ("i", "key", "addresses", "matches", "verdict", "o")
-        for number, label in enumerate(labels):
-            place("", (2 * number - 0.75, 0), (2 * number - 1.2, 0), arrowprops=ARROW)
-            place(label, (2 * number - 1, 0.3))
-        for y, start, end, text in ((0.9, 0, 8, "tag"), (-0.9, 8, 0, "credits: room for results")):
-            near = 0.5 * y
-            axes.plot((start, start, end), (near, y, y), color=COLOURS["ink"], linewidth=1.1)
-            place("", (end, near), (end, y), arrowprops=ARROW)
-            place(text, (4, y + 0.15))
-        place(f"{UNIT.ring_segments} segments and the spare", (4, -0.5))
-        save(figure, BLOCKS, unit_words())
+    figure, axes = bare_axes(8.4, 2.1, xlim=(-1.1, 9.3), ylim=(-1.1, 1.2))
+    place = partial(axes.annotate, **PLACED)
+    for number, (name, what) in enumerate(stages()):
+        draw_box(axes, 2 * number, 0, f"{name}\n{what}", "blue")
+    labels = ("i", "key", "addresses", "matches", "verdict", "o")
+    for number, label in enumerate(labels):
+        place("", (2 * number - 0.75, 0), (2 * number - 1.2, 0), arrowprops=ARROW)
+        place(label, (2 * number - 1, 0.3))
+    for y, start, end, text in ((0.9, 0, 8, "tag"), (-0.9, 8, 0, "credits: room for results")):
+        near = 0.5 * y
+        axes.plot((start, start, end), (near, y, y), color=COLOURS["ink"], linewidth=1.1)
+        place("", (end, near), (end, y), arrowprops=ARROW)
+        place(text, (4, y + 0.15))
+    place(f"{UNIT.ring_segments} segments and the spare", (4, -0.5))
+    return figure
 
 
 def draw_box(axes: Any, x: float, y: float, text: str, colour: str) -> None:
@@ -111,28 +95,27 @@ def roles(k: int, l: int) -> Iterator[tuple[int, int, int, str]]:
             yield generation, segment, age, role
 
 
-def draw_ring(k: int = 2, l: int = 3) -> None:
+def ring(k: int = 2, l: int = 3) -> Any:
     """Draw which segments are written, read and cleared in each generation."""
     colours = {"written": COLOURS["blue"], "read": COLOURS["green"], "spare": COLOURS["grid"]}
     names = {"written": "written and read", "read": "read", "spare": "spare, being cleared"}
-    with style():
-        figure = blank_figure(WIDTH, 2.9)
-        axes = figure.subplots()
-        for generation, segment, age, role in roles(k, l):
-            ink = COLOURS["ink"] if role == "spare" else "white"
-            axes.barh(segment, 0.94, 0.86, generation - 0.47, color=colours[role])
-            text = "" if role == "spare" else str(age)
-            axes.text(generation, segment, text, ha="center", va="center", color=ink, fontsize=8)
-        for role, name in names.items():
-            axes.barh(0, 0, color=colours[role], label=name)
-        axes.grid(False)
-        axes.set_ylim(k + l + 0.6, -0.6)
-        axes.set_xticks(range(GENERATIONS))
-        axes.set_yticks(range(k + l + 1))
-        axes.set_xlabel("generation; the numbers are ages", fontsize=9)
-        axes.set_ylabel("segment", fontsize=9)
-        axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.2), ncols=3, fontsize=8)
-        save(figure, RING, ring_words(k, l))
+    figure = blank_figure(WIDTH, 2.9)
+    axes = figure.subplots()
+    for generation, segment, age, role in roles(k, l):
+        ink = COLOURS["ink"] if role == "spare" else "white"
+        axes.barh(segment, 0.94, 0.86, generation - 0.47, color=colours[role])
+        text = "" if role == "spare" else str(age)
+        axes.text(generation, segment, text, ha="center", va="center", color=ink, fontsize=8)
+    for role, name in names.items():
+        axes.barh(0, 0, color=colours[role], label=name)
+    axes.grid(False)
+    axes.set_ylim(k + l + 0.6, -0.6)
+    axes.set_xticks(range(GENERATIONS))
+    axes.set_yticks(range(k + l + 1))
+    axes.set_xlabel("generation; the numbers are ages", fontsize=9)
+    axes.set_ylabel("segment", fontsize=9)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.2), ncols=3, fontsize=8)
+    return figure
 
 
 def ring_words(k: int = 2, l: int = 3) -> str:
@@ -142,59 +125,46 @@ def ring_words(k: int = 2, l: int = 3) -> str:
     )
 
 
-@cache
-def _blocks() -> dict[str, dict[str, Any]]:
-    return tomllib.loads(Path(__file__).with_name("drawings.toml").read_text("utf-8"))
+BLOCKS: dict[str, dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("drawings.toml").read_text("utf-8")
+)
 
 
-def draw_blocks(name: str) -> None:
-    """Draw the boxes, arrows and notes that `drawings.toml` has under a name."""
-    about = _blocks()[name]
+def blocks(about: dict[str, Any]) -> Any:
+    """Draw boxes, arrows and notes, as `drawings.toml` has them."""
     width, height = about["size"]
-    limits = about.get("across", (0, width)), about.get("up", (0, height))
-    with style():
-        figure, axes, place = block_axes(width, height, *limits)
-        for box in about["boxes"]:
-            draw_box(axes, *box)
-        for start, end, text in about["arrows"]:
-            place("", end, start, arrowprops=ARROW)
-            middle = (start[1] + end[1]) / 2 + about.get("lift", 0.14)
-            place(text, ((start[0] + end[0]) / 2, middle))
-        for x, y, text in about.get("notes", ()):
-            place(text, (x, y))
-        save(figure, IMAGES / f"{name}.svg", about["words"])
+    across, up = about.get("across", (0, width)), about.get("up", (0, height))
+    figure, axes = bare_axes(width, height, xlim=across, ylim=up)
+    place = partial(axes.annotate, **PLACED)
+    for box in about["boxes"]:
+        draw_box(axes, *box)
+    for start, end, text in about["arrows"]:
+        place("", end, start, arrowprops=ARROW)
+        middle = (start[1] + end[1]) / 2 + about.get("lift", 0.14)
+        place(text, ((start[0] + end[0]) / 2, middle))
+    for x, y, text in about.get("notes", ()):
+        place(text, (x, y))
+    return figure
 
 
 def _block_page(page: str, name: str) -> Page:
     """Return a page with a block drawing."""
-    return Page(
-        DOCS / f"{page}.md",
-        dict,
-        drawings=lambda: {IMAGES / f"{name}.svg": _blocks()[name]["words"]},
-        draw=lambda: draw_blocks(name),
+    about = BLOCKS[name]
+    drawing = Drawing(IMAGES / f"{name}.svg", lambda: about["words"], partial(blocks, about))
+    return Page(DOCS / f"{page}.md", drawings=[drawing])
+
+
+def _timing(name: str) -> Drawing:
+    """Return a timing diagram of a simulated unit."""
+    diagram = cache(waves.DIAGRAMS[name].wave_json)
+    return Drawing(
+        IMAGES / f"{name}.svg",
+        lambda: waves.description(diagram()),
+        lambda: waves.drawn(diagram()),
     )
 
 
-@cache
-def _diagrams() -> dict[str, dict[str, Any]]:
-    return {name: diagram.wave_json() for name, diagram in waves.DIAGRAMS.items()}
-
-
-def _hardware_drawings() -> dict[Any, str]:
-    timing = {IMAGES / f"{name}.svg": waves.description(d) for name, d in _diagrams().items()}
-    return {BLOCKS: unit_words()} | timing
-
-
-def draw_hardware() -> None:
-    """Draw the block diagram and the timing diagrams."""
-    draw_unit()
-    for name, diagram in _diagrams().items():
-        waves.draw(diagram, IMAGES / f"{name}.svg")
-
-
 # Windows in time
-
-SPANS = IMAGES / "spans.svg"
 
 TIMED = GEBFSpec(window=64, epochs=4, hashes=2, bits=640, span=40, generation_span=11)
 """Ring of the picture of windows in time."""
@@ -226,26 +196,25 @@ def spans_words() -> str:
     return f"Generations of a ring with a span of {TIMED.span} ticks: {told}"
 
 
-def draw_spans() -> None:
+def time_spans() -> Any:
     """Draw how long the segments of a ring receive insertions, and how long they count."""
-    with style():
-        figure = blank_figure(7.4, 2.3)
-        axes = figure.subplots()
-        for number, (first, last) in enumerate(generations()):
-            whole = last + TIMED.span
-            axes.barh(number, last + 1 - first, 0.7, first, color=COLOURS["blue"])
-            axes.barh(number, whole - last - 1, 0.7, last + 1, color=COLOURS["green"])
-        axes.barh(0, 0, color=COLOURS["blue"], label="receives insertions")
-        axes.barh(0, 0, color=COLOURS["green"], label="settled, counts")
-        shade: dict[str, Any] = {"color": COLOURS["grid"], "alpha": 0.5, "zorder": 0}
-        axes.axvspan(SILENCE.start, SILENCE.stop, label="silence", **shade)
-        axes.grid(visible=False)
-        axes.set_ylim(len(generations()) - 0.4, -0.6)
-        axes.set_yticks(range(len(generations())))
-        axes.set_xlabel("time in ticks")
-        axes.set_ylabel("generation")
-        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
-        save(figure, SPANS, spans_words())
+    figure = blank_figure(7.4, 2.3)
+    axes = figure.subplots()
+    for number, (first, last) in enumerate(generations()):
+        whole = last + TIMED.span
+        axes.barh(number, last + 1 - first, 0.7, first, color=COLOURS["blue"])
+        axes.barh(number, whole - last - 1, 0.7, last + 1, color=COLOURS["green"])
+    axes.barh(0, 0, color=COLOURS["blue"], label="receives insertions")
+    axes.barh(0, 0, color=COLOURS["green"], label="settled, counts")
+    shade: dict[str, Any] = {"color": COLOURS["grid"], "alpha": 0.5, "zorder": 0}
+    axes.axvspan(SILENCE.start, SILENCE.stop, label="silence", **shade)
+    axes.grid(visible=False)
+    axes.set_ylim(len(generations()) - 0.4, -0.6)
+    axes.set_yticks(range(len(generations())))
+    axes.set_xlabel("time in ticks")
+    axes.set_ylabel("generation")
+    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+    return figure
 
 
 SHOWN = 5
@@ -296,8 +265,6 @@ def tick_diagram(cycle: int = 2) -> str:
 
 # Copies of packets
 
-COPIES = IMAGES / "copies.svg"
-
 STREAM = Taps(delay=40_000, jitter=60_000, hops=1, repeats=0.1, repeat_after=200_000_000)
 """Taps of the picture of a report: a router between them, and packets that are sent again."""
 
@@ -328,12 +295,6 @@ def copies_words() -> str:
     return f"Repeats by distance: {', '.join(groups)}; suggested span {report.suggested_span} ns"
 
 
-def draw_copies() -> None:
-    """Draw the plots of a report on copies."""
-    report, span = copy_report()
-    picture(report, span, COPIES, copies_words())
-
-
 # Clock and area
 
 
@@ -351,36 +312,40 @@ def area_words(summaries: Sequence[Summary]) -> str:
     return "Usable clock and area of units, in MHz and LUTs. " + "; ".join(devices)
 
 
-def draw_area(summaries: Sequence[Summary], path: Path) -> None:
+def area(summaries: Sequence[Summary]) -> Any:
     """Draw the usable clock of units against their area."""
     families = {"ecp5": "blue", "ice40": "orange", "gowin": "green"}
-    with style():
-        figure = blank_figure(7, 4)
-        axes = figure.subplots()
-        for family, colour in families.items():
-            own = [s.median for s in summaries if s.case.device.startswith(family)]
-            sizes = [report.lut for report in own]
-            speeds = [report.fmax_mhz for report in own]
-            axes.plot(sizes, speeds, "o", color=COLOURS[colour], markersize=5, label=family)
-        axes.set_xlabel("LUTs")
-        axes.set_ylabel("usable clock in MHz")
-        axes.set_xlim(left=0)
-        axes.set_ylim(bottom=0)
-        axes.legend()
-        save(figure, path, area_words(summaries))
+    figure = blank_figure(7, 4)
+    axes = figure.subplots()
+    for family, colour in families.items():
+        own = [s.median for s in summaries if s.case.device.startswith(family)]
+        sizes = [report.lut for report in own]
+        speeds = [report.fmax_mhz for report in own]
+        axes.plot(sizes, speeds, "o", color=COLOURS[colour], markersize=5, label=family)
+    axes.set_xlabel("LUTs")
+    axes.set_ylabel("usable clock in MHz")
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.legend()
+    return figure
 
 
 PAGES = (
-    Page(DOCS / "dedup.md", dict, drawings=lambda: {COPIES: copies_words()}, draw=draw_copies),
-    Page(DOCS / "hardware.md", dict, drawings=_hardware_drawings, draw=draw_hardware),
-    Page(DOCS / "filters.md", dict, drawings=lambda: {RING: ring_words()}, draw=draw_ring),
+    Page(
+        DOCS / "dedup.md",
+        drawings=[Drawing(IMAGES / "copies.svg", copies_words, lambda: picture(*copy_report()))],
+    ),
+    Page(
+        DOCS / "hardware.md",
+        drawings=[Drawing(IMAGES / "unit.svg", unit_words, unit), *map(_timing, waves.DIAGRAMS)],
+    ),
+    Page(DOCS / "filters.md", drawings=[Drawing(IMAGES / "ring.svg", ring_words, ring)]),
     _block_page("index", "window"),
     replace(_block_page("deduplicator", "deduplicator"), blocks=spans.content),
     Page(
         DOCS / "time-limited.md",
         lambda: {"tick": tick_diagram()},
-        drawings=lambda: {SPANS: spans_words()},
-        draw=draw_spans,
+        drawings=[Drawing(IMAGES / "spans.svg", spans_words, time_spans)],
     ),
     _block_page("timing", "timing-part"),
     _block_page("cuckoo", "dictionary-columns"),

@@ -3,15 +3,14 @@
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from lately.replay.drawing import save
-from lately.replay.plots import COLOURS, blank_figure, style
+from lately.replay.plots import COLOURS, blank_figure
 
-from .blocks import DOCS, IMAGES, ROOT, Page
+from .blocks import DOCS, IMAGES, ROOT, Drawing, Page
 
 EXAMPLES = ROOT / "examples"
 
@@ -137,43 +136,36 @@ def words(name: str) -> str:
     return f"Events in {story.unit}. {'; '.join(rows)}"
 
 
-def draw(name: str) -> None:
+def drawn(name: str) -> Any:
     """Draw a picture."""
     story, found = events(name)
     end = max(at for _, at, _ in found)
-    with style():
-        figure = blank_figure(4.6, 0.9 + 0.34 * len(story.rows))
-        axes = figure.subplots()
-        least, most = story.band
-        for row, at, passed in found:
-            if passed or story.refreshed:
-                axes.barh(row, most - least, 0.62, at + least, color=COLOURS["grid"], zorder=1)
-        for wanted, looks in ((True, ("blue", "o")), (False, ("orange", "X"))):
-            chosen = [(at, row) for row, at, passed in found if passed == wanted]
-            colour, marker = looks
-            axes.plot(*zip(*chosen, strict=True), marker, color=COLOURS[colour], markersize=8,
-                      label=story.verbs[not wanted], zorder=3)  # fmt: skip
-        band = "same key is remembered" if least == 0 else "age between the limits"
-        axes.barh(0, 0, color=COLOURS["grid"], label=band)
-        axes.set_yticks(range(len(story.rows)), list(story.rows))
-        axes.set_ylim(len(story.rows) - 0.5, -0.5)
-        axes.set_xlim(-0.03 * end, 1.06 * end)
-        axes.set_xlabel(f"time in {story.unit}")
-        axes.grid(visible=False)
-        axes.legend(loc="lower center", bbox_to_anchor=(0.45, 1.0), ncols=3, handletextpad=0.3,
-                    columnspacing=1.2)  # fmt: skip
-        save(figure, IMAGES / f"{name}.svg", words(name))
-
-
-def draw_all() -> None:
-    """Draw all pictures."""
-    for name in STORIES:
-        draw(name)
+    figure = blank_figure(4.6, 0.9 + 0.34 * len(story.rows))
+    axes = figure.subplots()
+    least, most = story.band
+    for row, at, passed in found:
+        if passed or story.refreshed:
+            axes.barh(row, most - least, 0.62, at + least, color=COLOURS["grid"], zorder=1)
+    for wanted, looks in ((True, ("blue", "o")), (False, ("orange", "X"))):
+        chosen = [(at, row) for row, at, passed in found if passed == wanted]
+        colour, marker = looks
+        axes.plot(*zip(*chosen, strict=True), marker, color=COLOURS[colour], markersize=8,
+                  label=story.verbs[not wanted], zorder=3)  # fmt: skip
+    band = "same key is remembered" if least == 0 else "age between the limits"
+    axes.barh(0, 0, color=COLOURS["grid"], label=band)
+    axes.set_yticks(range(len(story.rows)), list(story.rows))
+    axes.set(ylim=(len(story.rows) - 0.5, -0.5), xlim=(-0.03 * end, 1.06 * end))
+    axes.set_xlabel(f"time in {story.unit}")
+    axes.grid(visible=False)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.45, 1.0), ncols=3, handletextpad=0.3,
+                columnspacing=1.2)  # fmt: skip
+    return figure
 
 
 PAGE = Page(
     DOCS / "gallery.md",
-    dict,
-    drawings=lambda: {IMAGES / f"{name}.svg": words(name) for name in STORIES},
-    draw=draw_all,
+    drawings=[
+        Drawing(IMAGES / f"{name}.svg", partial(words, name), partial(drawn, name))
+        for name in STORIES
+    ],
 )

@@ -1,8 +1,7 @@
 """Pictures of docs/how-it-works.md: the state of small golden models, drawn cell by cell."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,10 +10,9 @@ from matplotlib.path import Path as Outline
 
 from lately.golden import PartitionedTimingSpec, WindowDictionarySpec, from_spec
 from lately.golden.spec import APBFSpec, BlockedGEBFSpec
-from lately.replay.drawing import save
-from lately.replay.plots import COLOURS, blank_figure, style
+from lately.replay.plots import COLOURS, blank_figure
 
-from .blocks import DOCS, IMAGES, Page
+from .blocks import DOCS, IMAGES, Drawing, Page, bare_axes
 
 RING = APBFSpec(k=2, l=3, slice_bits=16, generation=4)
 BLOCKED = BlockedGEBFSpec(window=24, epochs=3, hashes=2, bits=512, block_bits=16)
@@ -232,37 +230,29 @@ _LEFT, _RIGHT, _LINE = 0.8, 1.1, 0.25
 """Inches for labels and notes, and of the height of a row."""
 
 
-def draw_picture(name: str) -> None:
-    """Draw a picture of `PICTURES`."""
-    picture = PICTURES[name]()
+def drawn(picture: Picture) -> Any:
+    """Draw a picture."""
     rows = len(picture.rows)
     unit = (WIDTH - _LEFT - _RIGHT) / len(picture.rows[0].states)
-    height = _LINE * (rows + 1.8)
-    with style():
-        figure = blank_figure(WIDTH, height)
-        axes = figure.add_axes((0, 0, 1, 1))
-        axes.set_axis_off()
-        axes.set_xlim(-_LEFT / unit, (WIDTH - _LEFT) / unit)
-        axes.set_ylim(rows + 1.5, -0.3)
-        place = partial(axes.text, va="center", fontsize=9, color=COLOURS["ink"])
-        for state in sorted({state for row in picture.rows for state in row.states}):
-            _squares(axes, picture, state)
-        marked = [(n, y) for y, row in enumerate(picture.rows) for n in row.marked]
-        axes.add_patch(_patch(marked, facecolor="none", edgecolor=COLOURS["ink"], linewidth=1.6))
-        for y, row in enumerate(picture.rows):
-            place(-0.15 / unit, y + 0.5, row.label, ha="right")
-            place((WIDTH - _LEFT - _RIGHT + 0.1) / unit, y + 0.5, row.note, ha="left")
-            for x, text in enumerate(row.texts):
-                ink = "white" if row.states[x] in ("set", "found") else COLOURS["ink"]
-                place(x + 0.5, y + 0.5, text, ha="center", fontsize=8, color=ink)
-        left = 0.0
-        for state, text in picture.legend.items():
-            axes.add_patch(
-                _patch([(left, rows + 0.4)], facecolor=COLOURS[FACES[state]], linewidth=0)
-            )
-            place(left + 1.2, rows + 0.9, text)
-            left += 2 + len(text) * 0.075 / unit
-        save(figure, IMAGES / f"how-{name}.svg", picture.words)
+    across = (-_LEFT / unit, (WIDTH - _LEFT) / unit)
+    figure, axes = bare_axes(WIDTH, _LINE * (rows + 1.8), xlim=across, ylim=(rows + 1.5, -0.3))
+    place = partial(axes.text, va="center", fontsize=9, color=COLOURS["ink"])
+    for state in sorted({state for row in picture.rows for state in row.states}):
+        _squares(axes, picture, state)
+    marked = [(n, y) for y, row in enumerate(picture.rows) for n in row.marked]
+    axes.add_patch(_patch(marked, facecolor="none", edgecolor=COLOURS["ink"], linewidth=1.6))
+    for y, row in enumerate(picture.rows):
+        place(-0.15 / unit, y + 0.5, row.label, ha="right")
+        place((WIDTH - _LEFT - _RIGHT + 0.1) / unit, y + 0.5, row.note, ha="left")
+        for x, text in enumerate(row.texts):
+            ink = "white" if row.states[x] in ("set", "found") else COLOURS["ink"]
+            place(x + 0.5, y + 0.5, text, ha="center", fontsize=8, color=ink)
+    left = 0.0
+    for state, text in picture.legend.items():
+        axes.add_patch(_patch([(left, rows + 0.4)], facecolor=COLOURS[FACES[state]], linewidth=0))
+        place(left + 1.2, rows + 0.9, text)
+        left += 2 + len(text) * 0.075 / unit
+    return figure
 
 
 def _squares(axes: Any, picture: Picture, state: str) -> None:
@@ -306,34 +296,32 @@ def spare_words() -> str:
     return "Bits of a segment after each insertion: " + " ".join(str(bits) for _, bits in life())
 
 
-def draw_spare() -> None:
+def spare() -> Any:
     """Draw the number of bits of one segment in time, with its ages."""
-    with style():
-        figure = blank_figure(WIDTH, 2.2)
-        axes = figure.subplots()
-        axes.step(range(1, len(life()) + 1), [bits for _, bits in life()], where="post",
-                  color=COLOURS["blue"])  # fmt: skip
-        spare = [n + 1 for n, (age, _) in enumerate(life()) if age == RING.ring_segments]
-        for start in spare:
-            axes.axvspan(start, start + 1, color=COLOURS["grid"], alpha=0.6, zorder=0, linewidth=0)
-        axes.set_xlabel("insertions", fontsize=9)
-        axes.set_ylabel("bits set", fontsize=9)
-        axes.set_ylim(0, None)
-        axes.text(spare[0] + 0.3, axes.get_ylim()[1] * 0.85, "spare", fontsize=9)
-        save(figure, IMAGES / "how-spare.svg", spare_words())
+    figure = blank_figure(WIDTH, 2.2)
+    axes = figure.subplots()
+    axes.step(range(1, len(life()) + 1), [bits for _, bits in life()], where="post",
+              color=COLOURS["blue"])  # fmt: skip
+    starts = [n + 1 for n, (age, _) in enumerate(life()) if age == RING.ring_segments]
+    for start in starts:
+        axes.axvspan(start, start + 1, color=COLOURS["grid"], alpha=0.6, zorder=0, linewidth=0)
+    axes.set_xlabel("insertions", fontsize=9)
+    axes.set_ylabel("bits set", fontsize=9)
+    axes.set_ylim(0, None)
+    axes.text(starts[0] + 0.3, axes.get_ylim()[1] * 0.85, "spare", fontsize=9)
+    return figure
 
 
-def _drawings() -> dict[Path, str]:
-    found = {IMAGES / f"how-{name}.svg": picture().words for name, picture in PICTURES.items()}
-    return found | {IMAGES / "how-spare.svg": spare_words()}
+def _drawing(name: str, picture: Callable[[], Picture]) -> Drawing:
+    path = IMAGES / f"how-{name}.svg"
+    return Drawing(path, lambda: picture().words, lambda: drawn(picture()))
 
 
-def draw_all() -> None:
-    """Draw all pictures of the page."""
-    for name in PICTURES:
-        draw_picture(name)
-    draw_spare()
-
-
-PAGE = Page(DOCS / "how-it-works.md", dict, drawings=_drawings, draw=draw_all)
+PAGE = Page(
+    DOCS / "how-it-works.md",
+    drawings=[
+        *(_drawing(name, picture) for name, picture in PICTURES.items()),
+        Drawing(IMAGES / "how-spare.svg", spare_words, spare),
+    ],
+)
 """docs/how-it-works.md, whose picture of the ring is drawn for docs/filters.md."""

@@ -38,6 +38,7 @@ from .blocks import (
     NOTHING,
     RESULTS,
     ROOT,
+    Drawing,
     Page,
     earlier,
     lay,
@@ -739,8 +740,9 @@ PAGES = (
     _page(
         "performance",
         lambda: performance(records("hardware"), load("reported")),
-        drawings=lambda: {AREA: drawings.area_words(units)} if (units := _units()) else {},
-        draw=lambda: drawings.draw_area(_units(), AREA),
+        drawings=[
+            Drawing(AREA, lambda: drawings.area_words(_units()), lambda: drawings.area(_units()))
+        ],
     ),
     _page("security", lambda: security(records("attack"), load("fuzz")), take=take_fuzz),
     _page("speed", lambda: speed(records("golden"), records("stream"))),

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,9 @@ from amaranth.sim import Simulator
 from lately.golden import preset
 from lately.golden.operations import Operation
 from lately.hdl.build import filter_unit
-from lately.replay.drawing import save
-from lately.replay.plots import COLOURS, blank_figure, style
+from lately.replay.plots import COLOURS
+
+from .blocks import bare_axes
 
 SPEC = preset("apbbf-tiny")
 NAMES = {
@@ -138,16 +138,13 @@ def _lane(values: Sequence[Any], cycles: Sequence[int], gaps: set[int]) -> dict[
     return {"wave": wave} | ({"data": data} if data else {})
 
 
-def draw(diagram: Mapping[str, Any], path: Path) -> None:
+def drawn(diagram: Mapping[str, Any]) -> Any:
     """Draw a diagram in the format of WaveDrom, as far as `wave_json` uses it."""
     rows = diagram["signal"]
-    with style():
-        figure = blank_figure(0.6 + 0.42 * len(rows[0]["wave"]), 0.3 * len(rows))
-        axes = figure.add_axes((0, 0, 1, 1))
-        axes.set_axis_off()
-        for number, row in enumerate(rows):
-            _draw_row(axes, row, -number)
-        save(figure, path, description(diagram))
+    figure, axes = bare_axes(0.6 + 0.42 * len(rows[0]["wave"]), 0.3 * len(rows))
+    for number, row in enumerate(rows):
+        _draw_row(axes, row, -number)
+    return figure
 
 
 def _draw_row(axes: Any, row: Mapping[str, Any], y: float) -> None:

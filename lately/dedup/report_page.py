@@ -1,20 +1,19 @@
 """Page and picture of a `CopyReport`."""
 
-import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..replay.drawing import save
 from ..replay.formatting import seconds_text
 from ..replay.pages import render
-from ..replay.plots import COLOURS, blank_figure, legend, page_drawing, style
+from ..replay.plots import COLOURS, blank_figure, legend, page_drawing
 from ..replay.tooltips import Mark
 from .copy_report import CopyReport, edges
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 TITLES = {
     "interface": "Interfaces", "vlan": "Outermost VLAN", "ttl": "TTL or hop limit",
@@ -45,31 +44,20 @@ def html(figures: dict[str, Any], report: CopyReport) -> str:
     )
 
 
-def picture(report: CopyReport, span: float, path: str | os.PathLike[str], text: str) -> None:
-    """Write both plots side by side as SVG or PNG, with a description.
+def picture(report: CopyReport, span: float) -> "Figure":
+    """Return a figure with both plots side by side.
 
     Parameters
     ----------
     report : CopyReport
     span : float
         Seconds for which a packet was remembered.
-    path : path
-    text : str
-        Description of the picture.
-
-    Raises
-    ------
-    ValueError
-        If the path ends with neither .svg nor .png.
-    OSError
-        If the file cannot be written.
     """
     figure = blank_figure(12, 3.9)
-    with style():
-        left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": (1.2, 1), "wspace": 0.16})
-        _draw_distances(left, report=report, span=span)
-        _draw_rates(right, report=report)
-        save(figure, path, text)
+    left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": (1.2, 1), "wspace": 0.16})
+    _draw_distances(left, report=report, span=span)
+    _draw_rates(right, report=report)
+    return figure
 
 
 def _draw_distances(axes: "Axes", report: CopyReport, span: float) -> list[Mark]:

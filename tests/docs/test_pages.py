@@ -7,9 +7,10 @@ import pytest
 
 from campaigns.pages import blocks, drawings, waves
 from campaigns.pages.__main__ import PAGES, main
-from campaigns.pages.blocks import Page, content, fill
+from campaigns.pages.blocks import Drawing, Page, content, fill
 from campaigns.pages.mechanisms import PICTURES
 from lately.golden import from_spec
+from lately.replay.plots import blank_figure
 
 TEXT = "Before.\n\n<!-- begin one -->\n\nold\n\n<!-- end -->\n\nAfter.\n"
 
@@ -52,8 +53,7 @@ def page(tmp_path, monkeypatch):
     page = Page(
         path,
         lambda: {"one": "new"},
-        drawings=lambda: {drawing: "said"},
-        draw=lambda: drawing.write_text("said and done"),
+        drawings=[Drawing(drawing, lambda: "said", lambda: blank_figure(1, 1))],
     )
     monkeypatch.setitem(main.__globals__, "PAGES", {"page": page})
     monkeypatch.setitem(main.__globals__, "ROOT", tmp_path)

@@ -1,10 +1,12 @@
 """docs/performance.md is what its data say."""
 
 from dataclasses import replace
+from functools import partial
 
 from campaigns.engine import Record
 from campaigns.hardware import CASES, points, summarise
 from campaigns.pages import drawings, tables
+from campaigns.pages.blocks import Drawing
 
 RESULT = {
     "limit_mhz": 302.0, "limit": "clock tree", "lut": 1600, "ff": 1900, "bram": 32,
@@ -56,7 +58,7 @@ def test_page_has_each_caveat_once():
 def test_drawing_is_known_by_its_figures(tmp_path):
     units = summarise(measured("units"), "units")
     first, again = tmp_path / "first.svg", tmp_path / "again.svg"
-    drawings.draw_area(units, first)
-    drawings.draw_area(units, again)
+    for path in (first, again):
+        Drawing(path, partial(drawings.area_words, units), partial(drawings.area, units)).write()
     assert first.read_bytes() == again.read_bytes()
     assert drawings.area_words(units) in first.read_text()
