@@ -87,6 +87,7 @@ types: $(DEV) ## Check types
 
 docs: $(DEV) ## Build the documentation; every warning is an error
 	@$(BIN)/python -m campaigns.pages --check
+	@rm -rf docs/api/generated
 	@$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo "Documentation: docs/_build/html/index.html"
 

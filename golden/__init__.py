@@ -13,7 +13,7 @@ LAZY = {
     "filter": ("CountedFilter", "Filter"),
     "models": ("from_spec", "load"),
     "operations": ("Operation",),
-    "results": ("Results", "TimedVerdicts", "TimingVerdicts", "Verdicts", "WindowVerdicts"),
+    "results": ("Results",),
     "ring.apbf": ("APBBF", "APBF"),
     "ring.gebf": ("GEBF", "BlockedGEBF"),
     "ring.live": ("attach", "share"),

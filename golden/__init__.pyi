@@ -9,10 +9,6 @@ from .models import from_spec as from_spec
 from .models import load as load
 from .operations import Operation as Operation
 from .results import Results as Results
-from .results import TimedVerdicts as TimedVerdicts
-from .results import TimingVerdicts as TimingVerdicts
-from .results import Verdicts as Verdicts
-from .results import WindowVerdicts as WindowVerdicts
 from .ring.apbf import APBBF as APBBF
 from .ring.apbf import APBF as APBF
 from .ring.gebf import GEBF as GEBF

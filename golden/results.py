@@ -1,7 +1,7 @@
 """Results of operations: one record for models, simulated units and boards."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -70,10 +70,3 @@ class Results(NamedTuple):
     def part(self, index: Any) -> Self:
         """Return the results that an `index`, such as a slice, selects."""
         return type(self)(*(array[index] for array in self))
-
-
-Verdicts: TypeAlias = Results
-"""Another name of `Results`, like the next three names."""
-TimedVerdicts: TypeAlias = Results
-TimingVerdicts: TypeAlias = Results
-WindowVerdicts: TypeAlias = Results

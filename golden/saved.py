@@ -15,7 +15,7 @@ from .errors import StateFileError
 from .hash.digests import DIGESTS
 from .parameters import Parameterised, require_count
 from .spec.base import Specification
-from .state_files import FORMATS, StateFile, read_state, state_name, write_state
+from .state_files import FORMAT, StateFile, read_state, state_name, write_state
 
 _CLASSES: "dict[str, type[Saved]]" = {}
 
@@ -102,14 +102,14 @@ class Saved(Parameterised):
         return {**numbers, "events": self.counters}, arrays
 
     def _take_saved(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Take the result of `_saved`; errors as `_restore`. Older files have no counters."""
+        """Take the result of `_saved`; errors as `_restore`."""
         self._restore(numbers, arrays)
         self._digest_under(numbers.get("digest_secret", 0))
-        if events := numbers.get("events"):
-            for name, value in events.items():
-                require_count(name, value, least=0)
-            self.operations, self.hits = events["operations"], events["hits"]
-            self._inserted_keys = events["insertions"]
+        events = numbers["events"]
+        for name, value in events.items():
+            require_count(name, value, least=0)
+        self.operations, self.hits = events["operations"], events["hits"]
+        self._inserted_keys = events["insertions"]
 
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Take the result of `_state`; KeyError, TypeError or ValueError if it does not fit."""
@@ -176,7 +176,7 @@ class Saved(Parameterised):
             self._settle()
             parameters, (numbers, arrays) = self.parameters, self._saved()
         header = {
-            "format": FORMATS[-1],
+            "format": FORMAT,
             "filter": type(self).__name__,
             "parameters": parameters,
             "numbers": numbers,
@@ -191,7 +191,7 @@ class Saved(Parameterised):
 
     @classmethod
     def load(cls, file: StateFile) -> Self:
-        """Read a state that `save` wrote, in the current format or an earlier format.
+        """Read a state that `save` wrote.
 
         The class of the filter must have been imported; `lately.golden.load` imports all.
 
@@ -207,7 +207,7 @@ class Saved(Parameterised):
         OSError
             If the file cannot be read.
         """
-        return cls.from_state(state_name(file), *read_state(file, FORMATS))
+        return cls.from_state(state_name(file), *read_state(file))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -221,7 +221,6 @@ class Saved(Parameterised):
         The `header` has kind, parameters and numbers; `arrays` are in the filter's shapes.
         """
         try:
-            header = _upgraded(header)
             owner = _CLASSES.get(header["filter"])
             if owner is not None and issubclass(owner, cls):
                 owner._check_room(header["parameters"], arrays)
@@ -273,26 +272,6 @@ class Saved(Parameterised):
             return (self._identity(), self._digest_secret), self._state()[1]
 
     __hash__ = None  # type: ignore[assignment]
-
-
-def _upgraded(header: dict[str, Any]) -> dict[str, Any]:
-    """Convert the header of a state file of any format to the present format.
-
-    The first format held only ring filters.
-    """
-    if header["format"] != FORMATS[0]:
-        return header
-    numbers = {"ring": header["state"], "counters": header["counters"]}
-    if "secrets" in header:
-        numbers["secrets"] = header["secrets"]
-    spec = header["spec"]
-    rings = [cls for cls in _CLASSES.values() if issubclass(cls, _CLASSES.get("SlidingFilter", ()))]
-    kinds = [cls for cls in rings if cls.specification.family == spec["family"]]
-    return {
-        "filter": kinds[0].__name__ if kinds else "SlidingFilter",
-        "parameters": {"spec": spec, "partitioned": header["partitioned"]},
-        "numbers": numbers,
-    }
 
 
 def _check_array(name: str, saved: NDArray[Any], like: NDArray[Any], most: int) -> NDArray[Any]:

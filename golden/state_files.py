@@ -19,11 +19,8 @@ from .files import replace_file
 StateFile = str | os.PathLike[str] | BinaryIO
 """A path, or a binary file that is open."""
 
-FORMATS = ("lately-filter-1", "lately-model-1", "lately-filter-2")
-"""Formats of state files that can be read; the last format is written. The first format held ring
-filters. The second held all others, and differs from the last only in its name.
-"""
-
+FORMAT = "lately-filter-2"
+"""Format of state files."""
 
 _ZIP = b"PK"
 
@@ -69,14 +66,12 @@ def state_name(file: StateFile) -> str:
     return str(getattr(file, "name", "state"))
 
 
-def read_state(
-    file: StateFile, formats: tuple[str, ...]
-) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def read_state(file: StateFile) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Read header and arrays of a state file, checked against their digest.
 
     An open file is read from its position to its end.
 
-    The header has one of `formats`; the arrays have the shapes and types that were written.
+    The arrays have the shapes and types that were written.
 
     Raises
     ------
@@ -95,7 +90,7 @@ def read_state(
         text, digest = str(arrays.pop("header")), str(arrays.pop("digest"))
         intact = _digest(text, arrays) == digest
         header = json.loads(text)
-        known = header["format"] in formats
+        known = header["format"] == FORMAT
     except Exception as error:
         # zipfile, zlib and numpy raise a dozen exception types for damage, OSError among them.
         reason = " ".join(str(error).split())
@@ -106,8 +101,7 @@ def read_state(
         ) from None
     if not known:
         raise StateFileError(
-            f"{name}: expected a filter state of format {' or '.join(formats)}, "
-            f"found {header['format']}"
+            f"{name}: expected a filter state of format {FORMAT}, found {header['format']}"
         )
     if not intact:
         raise StateFileError(f"{name}: expected the filter state that was written, found another")

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import stat
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -85,7 +84,8 @@ def write(design: Design, directory: str | os.PathLike[str], *, force: bool = Fa
     directory : path
         Must not exist, or be empty unless `force` is given.
     force : bool
-        Whether files of the same names are replaced; other files stay.
+        Whether files of the same names are replaced; other files stay. The folder is replaced as a
+        whole, so that an interrupt leaves the files of one export.
 
     Raises
     ------
@@ -97,29 +97,34 @@ def write(design: Design, directory: str | os.PathLike[str], *, force: bool = Fa
     folder = Path(directory).resolve()
     _check_folder(folder, force)
     files = texts(design)
+    staged, earlier = (Path(temporary_name(str(folder))) for _ in range(2))
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        staged = Path(temporary_name(str(folder)))
-        staged.mkdir()
-    except OSError as error:
-        # The user does not know the temporary name.
-        raise OSError(error.errno, error.strerror, str(folder)) from None
-    try:
-        if folder.exists():
-            staged.chmod(stat.S_IMODE(folder.stat().st_mode))
+        _stage(folder, staged)
         for name, text in files.items():
             (staged / name).write_text(text, "utf-8")
-        if force and folder.exists():
-            for name in files:
-                (staged / name).replace(folder / name)
-            staged.rmdir()
-        else:
-            # The complete folder replaces an empty one in one step.
-            staged.replace(folder)
-    except BaseException:
-        shutil.rmtree(staged, ignore_errors=True)
-        raise
+        if folder.exists():
+            folder.rename(earlier)
+        staged.rename(folder)
+    finally:
+        # After an interrupt between the two renames, the earlier folder returns.
+        if earlier.exists() and not folder.exists():
+            earlier.rename(folder)
+        for left in (staged, earlier):
+            shutil.rmtree(left, ignore_errors=True)
     return sorted(files)
+
+
+def _stage(folder: Path, staged: Path) -> None:
+    """Copy an existing folder, or create an empty one."""
+    try:
+        if folder.exists():
+            shutil.copytree(folder, staged, symlinks=True)
+        else:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            staged.mkdir()
+    except OSError as error:
+        # The user does not know the temporary name.
+        raise OSError(error.errno, error.strerror or str(error), str(folder)) from None
 
 
 def _check_folder(folder: Path, force: bool) -> None:

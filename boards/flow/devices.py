@@ -138,9 +138,6 @@ DEVICES: Mapping[str, Device] = {
 }
 """Devices by name."""
 
-FORMER_NAMES = {"gowin-gw1n-9": "gowin-gw1nr-9c", "gowin-gw2a-18": "gowin-gw2ar-18c"}
-"""Earlier names of devices, which remain valid, and the current names."""
-
 
 def device(name: str) -> Device:
     """Return a device by name.
@@ -150,7 +147,6 @@ def device(name: str) -> Device:
     UnknownDeviceError
         If the device is unknown.
     """
-    name = FORMER_NAMES.get(name, name)
     if name not in DEVICES:
         raise UnknownDeviceError(f"device: must be one of {_names_by_family()}, not {name!r}")
     return DEVICES[name]

@@ -18,7 +18,6 @@ from ...golden.spec.base import Specification
 from ...hdl.build import filter_unit, unit_profile
 from ...hdl.target_clocks import target_mhz as default_target
 from .devices import COUNTED, Device, own_memory
-from .devices import device as device_of
 from .limits import PortLimit, block_ports, lowest_limit, undocumented
 from .timing_harness import TimingHarness
 from .tools import TIME_LIMIT, Flow, Progress, SynthesisError, refuse_excess, versions
@@ -175,29 +174,6 @@ class SynthesisReport(Placement):
             "operations_per_second": self.operations_per_second,
             "latency_ns": self.latency_ns,
         }
-
-
-def with_limits(figures: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a placement, also from a record without vendors' limits.
-
-    In such a record `fmax_mhz` is from static timing, and ECP5 segments use block RAMs in
-    read-before-write mode, one bit at a time. `figures` are from `Placement.to_dict`.
-
-    Raises
-    ------
-    LimitError
-        As for `lowest_limit`.
-    """
-    name = device_of(figures["device"]).name
-    figures = figures | {"device": name}
-    if "timing_mhz" not in figures:
-        ports = [
-            PortLimit("READBEFOREWRITE", 1) if name.startswith("ecp5") else PortLimit("NORMAL")
-        ]
-        figures |= _limits(name, ports, figures["caveat"])
-        figures["timing_mhz"] = figures["fmax_mhz"]
-    derived = {"fmax_mhz", "limited_by", "operations_per_second", "latency_ns"}
-    return {field: value for field, value in figures.items() if field not in derived}
 
 
 def _limits(name: str, ports: Iterable[PortLimit], caveat: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 from lately.boards.flow.devices import DEVICES
 from lately.boards.flow.inference import INFERRED
 from lately.boards.flow.limits import limits, unit_limit
-from lately.boards.flow.synthesis import SynthesisReport, with_limits
+from lately.boards.flow.synthesis import SynthesisReport
 from lately.boards.targets.catalogue import BOARDS, Board
 from lately.golden import Specification
 from lately.hdl.build import unit_profile
@@ -240,7 +240,6 @@ def is_own(report: dict[str, Any]) -> bool:
 
 def boards(reports: Sequence[dict[str, Any]]) -> dict[str, str]:
     """Return the blocks of docs/boards.md."""
-    reports = [with_limits(report) for report in reports]
     own = [report for report in reports if is_own(report)]
     former = [
         f"`{report['board']}`"

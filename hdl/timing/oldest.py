@@ -13,7 +13,7 @@ _DIGIT = 6
 
 
 class TimingVerdict(data.StructLayout):
-    """Answer to a query, with the fields of `lately.golden.TimingVerdicts`.
+    """Answer to a query, with the fields of `lately.golden.Results`.
 
     Parameters
     ----------

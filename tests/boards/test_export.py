@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from amaranth.sim import Simulator
@@ -512,6 +513,26 @@ def test_folder_wrong(tmp_path, monkeypatch):
         write(design("axis"), tmp_path / "empty")
     assert sorted(os.listdir(tmp_path)) == before
     assert not os.listdir(tmp_path / "empty")
+
+
+@pytest.mark.parametrize("interrupted", [1, 2])
+def test_interrupt_leaves_the_files_of_one_export(tmp_path, monkeypatch, interrupted):
+    """In place of the first or the second rename."""
+    monkeypatch.setattr(bundle, "texts", lambda design: {"a": "old", "b": "old"})
+    write(design("axis"), tmp_path / "ip")
+    monkeypatch.setattr(bundle, "texts", lambda design: {"a": "new", "b": "new"})
+    rename, count = Path.rename, iter(range(1, 9))
+
+    def stop(path, target):
+        if next(count) == interrupted:
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", stop)
+    with pytest.raises(KeyboardInterrupt):
+        write(design("axis"), tmp_path / "ip", force=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["ip"]
+    assert {path.read_text() for path in (tmp_path / "ip").iterdir()} == {"old"}
 
 
 # AXI4-Stream

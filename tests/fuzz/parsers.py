@@ -50,7 +50,7 @@ from lately.golden.hash.digests import DIGESTS, KeyDigest
 from lately.golden.packets.comparison import Comparison, parse_fields
 from lately.golden.packets.packet_digest import packet_digest, packet_digests
 from lately.golden.packets.packet_layers import ETHERNET, Reach
-from lately.golden.state_files import FORMATS, read_state, write_state
+from lately.golden.state_files import read_state, write_state
 from lately.host import Board
 from lately.replay.traces import open_trace
 
@@ -239,7 +239,7 @@ def _unsealed(state: bytes) -> bytes:
     """Header and arrays of a state file, as bytes that can be damaged."""
     path = _file()
     Path(path).write_bytes(state)
-    header, arrays = read_state(path, FORMATS)
+    header, arrays = read_state(path)
     parts = [json.dumps(header).encode()]
     for name, array in arrays.items():
         kind = f"{name}\x1f{array.dtype.str}\x1f{json.dumps(array.shape)}".encode()

@@ -20,7 +20,7 @@ from scalar_baselines import (
 )
 
 from lately.golden import Filter, SpecificationError, StateFileError, load
-from lately.golden.state_files import FORMATS, read_state, write_state
+from lately.golden.state_files import read_state, write_state
 from papers.models import (
     A2Buffering,
     BlockedBloomFilter,
@@ -408,7 +408,7 @@ def test_round_trip(cls, tmp_path):
 
 
 def damaged(path, *, numbers=None, arrays=None):
-    header, held = read_state(path, FORMATS)
+    header, held = read_state(path)
     header["numbers"].update(numbers or {})
     write_state(path, json.loads(json.dumps(header)), held | (arrays or {}))
     with pytest.raises(StateFileError, match="damaged filter state") as caught:

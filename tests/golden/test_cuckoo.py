@@ -350,10 +350,10 @@ def crafted(path, *, numbers=None, **arrays):
     model = filled()
     kept, state = model._state()
     header = {
-        "format": "lately-model-1",
+        "format": "lately-filter-2",
         "filter": "CuckooDictionary",
         "parameters": model.parameters,
-        "numbers": kept | (numbers or {}),
+        "numbers": kept | {"events": model.counters} | (numbers or {}),
     }
     write_state(path, header, state | arrays)
     return path

@@ -332,12 +332,12 @@ def test_generation_beyond_what_a_machine_counts(name):
 
 def test_counters_beyond_what_a_machine_counts(tmp_path):
     """2**63 insertions take nothing from a filter; it is loaded with as many as it has made."""
-    from lately.golden.state_files import FORMATS, read_state, write_state
+    from lately.golden.state_files import read_state, write_state
 
     fast, slow = pair(RINGS["gebf"])
     for model in (fast, slow):
         model.save(tmp_path / "state")
-        header, arrays = read_state(tmp_path / "state", FORMATS)
+        header, arrays = read_state(tmp_path / "state")
         header["numbers"]["counters"] = [1 << 63] * 4
         del header["numbers"]["events"]
         write_state(tmp_path / "state", header, arrays)

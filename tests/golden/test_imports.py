@@ -24,7 +24,7 @@ def loaded(program):
 def test_one_family_is_imported_alone(program):
     found = loaded(program)
     assert "lately.golden.ring.gebf" in found
-    others = ("cuckoo", "timestamp", "baselines", "ring.time_limited", "ring.apbf")
+    others = ("cuckoo", "timestamp", "ring.apbf")
     assert not [name for name in found for other in others if f"golden.{other}" in name]
 
 

@@ -22,7 +22,7 @@ from lately.golden import (
     StateFileError,
     load,
 )
-from lately.golden.state_files import FORMATS, read_state, write_state
+from lately.golden.state_files import read_state, write_state
 from lately.golden.timestamp import distinct as d
 from lately.golden.timestamp import timestamps
 from lately.golden.timestamp.posteriors import age_posterior
@@ -502,7 +502,7 @@ def test_filter_of_another_kind(filter_, path):
 def craft(path, filter_, *, numbers=None, parameters=None, cells=None):
     """Write a state file that is whole, but not of a filter's making."""
     filter_.save(path)
-    header, arrays = read_state(path, FORMATS)
+    header, arrays = read_state(path)
     header["numbers"] |= numbers or {}
     header["parameters"] |= parameters or {}
     arrays["timestamps"] = arrays["timestamps"] if cells is None else cells

@@ -41,7 +41,7 @@ from lately.golden import saved as saved_module
 from lately.golden.files import write_json
 from lately.golden.packets.frame_deduplicator import FrameDeduplicator
 from lately.golden.ring.position import RingPosition
-from lately.golden.state_files import FORMATS, read_state, write_state
+from lately.golden.state_files import FORMAT, read_state, write_state
 from papers.models import Swamp
 
 STATES = Path(__file__).parents[1] / "data" / "states"
@@ -164,7 +164,7 @@ def test_saving_changes_nothing(model, path):
     assert len(path.read_bytes()) == len(first)
 
 
-# Files of earlier formats
+# Files that were written before
 
 
 def earlier_siphash():
@@ -193,12 +193,12 @@ def earlier_swamp():
 @pytest.mark.parametrize(
     ("name", "build"),
     [
-        ("siphash-tiny.filter-1", earlier_siphash),
-        ("gebf-shared.filter-1", earlier_gebf),
-        ("swamp.model-1", earlier_swamp),
+        ("siphash-tiny", earlier_siphash),
+        ("gebf-shared", earlier_gebf),
+        ("swamp", earlier_swamp),
     ],
 )
-def test_file_of_an_earlier_format(name, build, path):
+def test_file_that_was_written_before(name, build, path):
     copy, model = load(STATES / f"{name}.npz"), build()
     assert copy == model
     assert copy.insertions == model.insertions
@@ -209,10 +209,10 @@ def test_file_of_an_earlier_format(name, build, path):
 def test_file_of_a_filter_that_another_replaces():
     with pytest.raises(
         StateFileError,
-        match=r"pooled.model-1.npz: expected the state of Filter, found PooledTimeLimitedAPBF, "
+        match=r"pooled.npz: expected the state of Filter, found PooledTimeLimitedAPBF, "
         r"which TimeLimitedRing of an APBFSpec replaces$",
     ):
-        load(STATES / "pooled.model-1.npz")
+        load(STATES / "pooled.npz")
 
 
 # Secrets
@@ -368,7 +368,7 @@ def test_mode_is_that_of_an_ordinary_file(path):
 def test_something_else_in_the_header(path, name, place, other):
     """Where there are to be tables."""
     from_spec(any_preset(name)).save(path)
-    header, arrays = read_state(path, FORMATS)
+    header, arrays = read_state(path)
     if place == "spec":
         header["parameters"]["spec"] = other
     else:
@@ -394,7 +394,7 @@ def test_something_else_in_the_header(path, name, place, other):
 def test_small_file_of_a_large_filter(path, model, changes):
     """It is refused before memory is taken for what it says it holds."""
     model().save(path)
-    header, arrays = read_state(path, FORMATS)
+    header, arrays = read_state(path)
     values = header["parameters"].get("spec", header["parameters"])
     values |= changes
     write_state(path, header, arrays)
@@ -588,7 +588,7 @@ def test_huge_array_header(path):
 
 
 def nested(header):
-    """Where each field of the header stands, in the present format."""
+    """Where each field of the header stands."""
     parameters, numbers = header["parameters"], header["numbers"]
     return {
         "format": header, "filter": header, "spec": parameters, "partitioned": parameters,
@@ -596,30 +596,18 @@ def nested(header):
     }  # fmt: skip
 
 
-def first_format(header):
-    """Return the header as the first format had it."""
-    parameters, numbers = header["parameters"], header["numbers"]
-    return {
-        "format": "lately-filter-1",
-        **parameters,
-        **{"state" if name == "ring" else name: value for name, value in numbers.items()},
-    }
-
-
-@pytest.fixture(params=["first format", "present format"])
-def craft(request):
+@pytest.fixture
+def craft():
     """Write a state file whose digest is right and whose header is not the usual one."""
 
     def write(path, name="tiny", **changes):
         from_spec(preset(name)).save(path, secrets=True)
-        header, arrays = read_state(path, FORMATS)
+        header, arrays = read_state(path)
         for field, value in changes.items():
             place = nested(header)[field]
             place[field] = value
             if value is None:
                 del place[field]
-        if request.param == "first format" and header.get("format") == FORMATS[-1]:
-            header = first_format(header)
         write_state(path, header, arrays)
 
     return write
@@ -633,8 +621,7 @@ def test_crafted_like_save(craft, path):
 def test_other_version(craft, path):
     craft(path, format="lately-filter-3")
     assert refusal(path) == (
-        "expected a filter state of format lately-filter-1 or lately-model-1 or lately-filter-2, "
-        "found lately-filter-3"
+        "expected a filter state of format lately-filter-2, found lately-filter-3"
     )
 
 
@@ -652,7 +639,7 @@ def test_other_content_than_digested(saved):
 @pytest.mark.parametrize("name", ["spec", "partitioned", "ring", "counters"])
 def test_header_without_a_field(craft, path, name):
     craft(path, **{name: None})
-    assert refusal(path) in (f"damaged filter state: '{name}'", "damaged filter state: 'state'")
+    assert refusal(path) == f"damaged filter state: '{name}'"
 
 
 def test_header_without_a_format(craft, path):
@@ -788,7 +775,7 @@ def test_json_has_no_value_that_is_not_a_number(value, tmp_path):
 def test_state_without_secrets_is_as_public_as_any_file(tmp_path):
     """Only what is written as private keeps others out."""
     for name, options in [("usual", {}), ("private", {"private": True})]:
-        write_state(tmp_path / name, {"format": FORMATS[-1]}, {}, **options)
+        write_state(tmp_path / name, {"format": FORMAT}, {}, **options)
     (tmp_path / "any").touch()
     modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("usual", "private", "any")]
     assert modes == [modes[2], 0o600, modes[2]]

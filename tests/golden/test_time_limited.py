@@ -13,7 +13,7 @@ from lately.golden import SpecificationError, StateFileError, TimeLimitedRing, l
 from lately.golden.ring.rotation import PoolStatus
 from lately.golden.ring.slices import find_runs, test_and_set
 from lately.golden.spec import APBFSpec
-from lately.golden.state_files import FORMATS, read_state, write_state
+from lately.golden.state_files import read_state, write_state
 from lately.golden.times import check_each, check_timestamps
 from lately.intervals import clopper_pearson
 from papers.models.time_limited import TimeLimitedAPBF, slice_bits, slice_capacity
@@ -565,7 +565,7 @@ def used(make):
 def damaged(make, path, change):
     """Write a state of which the function changes numbers and arrays, and load it."""
     used(make).save(path)
-    header, arrays = read_state(path, FORMATS)
+    header, arrays = read_state(path)
     change(header["numbers"], arrays)
     write_state(path, header, arrays)
     with pytest.raises(StateFileError, match="damaged filter state") as caught:

@@ -10,7 +10,7 @@ from paths import PATHS, taking
 from scalar_timing import ScalarBTBF
 
 from lately.golden import SpecificationError, StateFileError, load
-from lately.golden.state_files import FORMATS, read_state, write_state
+from lately.golden.state_files import read_state, write_state
 from lately.golden.timestamp import timestamps as module
 from lately.golden.timestamp.timing import BlockTimingBloomFilter, TimingBloomFilter
 from lately.intervals import clopper_pearson
@@ -271,7 +271,7 @@ def test_filter_of_another_kind(model, path):
 def craft(path, model, *, numbers=None, parameters=None, timestamps=None):
     """Write a state file that is whole, but not of a filter's making."""
     model.save(path)
-    header, arrays = read_state(path, FORMATS)
+    header, arrays = read_state(path)
     header["numbers"] |= numbers or {}
     header["parameters"] |= parameters or {}
     arrays["timestamps"] = arrays["timestamps"] if timestamps is None else timestamps

@@ -1,1 +1,0 @@
-"""Filters of other papers, for comparison with the sliding-window filters."""
