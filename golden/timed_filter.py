@@ -286,7 +286,9 @@ class TimedFilter(Filter):
 
     def _take_saved(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         super()._take_saved(numbers, arrays)
-        late = numbers.get("late", 0)
+        late, clock = numbers["late"], numbers["clock"]
         require_count("late", late, least=0)
+        if not isinstance(clock, bool):
+            raise TypeError(f"clock: must be True or False, not {clock!r}")
         self.late = late
-        self._clock = SteadyClock() if numbers.get("clock") else None
+        self._clock = SteadyClock() if clock else None

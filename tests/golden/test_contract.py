@@ -1,7 +1,10 @@
 """The contract that all models share, held against each of them."""
 
 import inspect
+import re
 from copy import deepcopy
+from dataclasses import fields
+from functools import partial
 from inspect import signature
 
 import numpy as np
@@ -13,6 +16,7 @@ from lately.golden import (
     Filter,
     Operation,
     Results,
+    SlidingFilter,
     Specification,
     SpecificationError,
     from_spec,
@@ -78,6 +82,108 @@ def test_constructor_takes_the_fields_of_the_specification(name):
             kind(**{key: value for key, value in MODELS[name].items() if key != missing})
     with pytest.raises(TypeError, match="unexpected keyword argument 'other'"):
         kind(**MODELS[name], other=1)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_parameter_wrong(name):
+    """Each integer below and above its range, and values that are no integers."""
+    kind = model_class(name)
+    wrong_type = SpecificationError if issubclass(kind, SlidingFilter) else TypeError
+    for field in fields(kind.specification):
+        if "range" not in field.metadata or field.name not in inspect.signature(kind).parameters:
+            continue
+        least, most = field.metadata["range"]
+        shown = "2**48" if most == 1 << 48 and wrong_type is SpecificationError else most
+        cases = [(SpecificationError, least - 1, f"must be at least {least}, not {least - 1}")]
+        if most is not None:
+            cases.append((SpecificationError, most + 1, f"must be at most {shown}, not {most + 1}"))
+        for value in (1.5, "2", True):
+            cases.append((wrong_type, value, f"must be an integer, not {value!r}"))
+        for error, value, message in cases:
+            with pytest.raises(error, match=f"^{field.name}: {re.escape(message)}$"):
+                kind(**MODELS[name] | {field.name: value})
+
+
+@pytest.mark.parametrize("name", [*MODELS, *RINGS])
+def test_keys_wrong(name):
+    """No method that takes keys performs anything of a batch with a wrong key."""
+    model, before = (build(name, key_bits=8) for _ in range(2))
+    methods = ["insert", "query", "age", "check_and_insert", "remove", "last_update", "ages"]
+    methods += ["inspect", "inspect_and_insert", "posterior", "posterior_and_insert"]
+    clear_and_insert = partial(model.perform, [Operation.CLEAR, Operation.INSERT])
+    calls = [getattr(model, each) for each in methods if hasattr(model, each)]
+    for keys, error, message in (
+        ([1.0, 2.0], TypeError, "keys: must be integers, text or bytes, not float"),
+        ([1, 256], ValueError, "keys: must be below 2**8, not 0x100 or more"),
+        ([1, -129], ValueError, "keys: must be at least -2**7, not -129"),
+        ([[1, 2]], ValueError, "keys: must have shape (n,) for 8-bit keys, not (1, 2)"),
+    ):
+        for call in (*calls, clear_and_insert):
+            with pytest.raises(error, match=f"^{re.escape(message)}$"):
+                call(keys, *times(model, 0, len(keys)))
+    assert model == before
+    assert model.counters == before.counters
+
+
+@pytest.mark.parametrize(
+    "name", ["TimingBloomFilter", "BlockTimingBloomFilter", "InferentialFilter", "CuckooDictionary"]
+)
+def test_window_of_a_query_wrong(name):
+    model, before = build(name), build(name)
+    methods = ["query", "check_and_insert", "posterior", "posterior_and_insert"]
+    calls = [getattr(model, each) for each in methods if hasattr(model, each)]
+    for call in [each for each in calls if "window" in signature(each).parameters]:
+        for window, error, rule in (
+            (10, SpecificationError, "must be at most 9, not 10"),
+            (0, SpecificationError, "must be at least 1, not 0"),
+            (2.5, TypeError, "must be an integer, not 2.5"),
+        ):
+            with pytest.raises(error, match=f"^window: {rule}$"):
+                call([1], window)
+    assert model == before
+
+
+@pytest.mark.parametrize("name", [*MODELS, *RINGS])
+def test_no_keys(name):
+    model, before = build(name), build(name)
+    for none in ([], np.zeros(0, np.uint8)):
+        clock = times(model, 0, 0)
+        assert model.insert(none, *clock) is None
+        for method in (model.query, model.age, model.check_and_insert):
+            assert method(none, *clock).shape == (0,)
+        assert model.perform([], none, *clock).seen.shape == (0,)
+    assert model == before
+    assert not any(model.counters.values())
+    assert not model.query(KEYS, *times(model, 0, 60)).any()
+
+
+def enlarged(name):
+    """Return an empty filter whose generations hold thousands of keys, if they are its pace."""
+    sizes = MODELS.get(name, {})
+    if name == "TimeLimitedAPBF" or "generation" in sizes:
+        sizes = {
+            field: 997 * value
+            for field, value in sizes.items()
+            if field in ("generation", "bits", "span", "capacity")
+        }
+        return build(name, **sizes)
+    return build(name)
+
+
+# An inferential filter of a size that costs little has a test of its own.
+@pytest.mark.parametrize("name", sorted({*MODELS, *RINGS} - {"InferentialFilter"}))
+def test_long_batch_is_many_short_ones(name):
+    """Longer than the part of a batch that is hashed at a time."""
+    together, apart = enlarged(name), enlarged(name)
+    keys = np.random.default_rng(1).integers(0, 20_000, 40_000)
+    clock = times(together, 0, len(keys))
+    seen = together.check_and_insert(keys, *clock)
+    cuts = np.array_split(np.arange(len(keys)), 7)
+    parts = [apart.check_and_insert(keys[cut], *(each[cut] for each in clock)) for cut in cuts]
+    assert np.array_equal(seen, np.concatenate(parts))
+    assert together == apart
+    assert together.counters == apart.counters
+    assert together.hits == seen.sum()
 
 
 @pytest.mark.parametrize("name", [*MODELS, *RINGS])

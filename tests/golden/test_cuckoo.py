@@ -9,8 +9,7 @@ from cases import daily
 from paths import PATHS, taking
 from scalar_cuckoo import ScalarCuckoo
 
-from lately.golden import SpecificationError, StateFileError, load
-from lately.golden.state_files import write_state
+from lately.golden import SpecificationError, load
 from lately.intervals import clopper_pearson
 from papers.models import CuckooDictionary
 from papers.models.cuckoo_sizes import (
@@ -49,14 +48,6 @@ def assert_same_state(model, twin):
     assert times.tolist() == [t for _, t in twin.L]
     assert keys.tolist() == as_array(model, [x for x, _ in twin.L]).reshape(keys.shape).tolist()
     assert model.insertions == twin.i
-
-
-def filled(**parameters):
-    """A small dictionary with keys in both tables and in the list."""
-    model = CuckooDictionary(**{"window": 12, "positions": 5, "signature_bits": 2} | parameters)
-    model.insert(np.arange(100))
-    assert model.overflow
-    return model
 
 
 # Against the twin
@@ -326,134 +317,29 @@ def test_defaults():
 # State
 
 
-@pytest.mark.parametrize("key_bits", [64, 100])
-def test_round_trip(tmp_path, key_bits):
+def test_round_trip_of_wide_keys(tmp_path):
     path = tmp_path / "state"
-    model = CuckooDictionary(window=12, positions=5, signature_bits=2, key_bits=key_bits, seed=4)
+    model = CuckooDictionary(window=12, positions=5, signature_bits=2, key_bits=100, seed=4)
     rng = np.random.default_rng(8)
-    shape = () if key_bits == 64 else (2,)
-    model.insert(rng.integers(0, 1 << 36, (50, *shape)))
+    model.insert(rng.integers(0, 1 << 36, (50, 2)))
     assert model.overflow
     model.save(path)
     for read in (load, CuckooDictionary.load):
         copy = read(path)
         assert copy == model
         for _ in range(20):
-            keys = rng.integers(0, 1 << 4, (5, *shape))
+            keys = rng.integers(0, 1 << 4, (5, 2))
             assert np.array_equal(copy.check_and_insert(keys), model.check_and_insert(keys))
             assert copy == model
         model = CuckooDictionary.load(path)
 
 
-def crafted(path, *, numbers=None, **arrays):
-    """Write a state file whose digest is right and whose state is damaged."""
-    model = filled()
-    kept, state = model._state()
-    header = {
-        "format": "lately-filter-2",
-        "filter": "CuckooDictionary",
-        "parameters": model.parameters,
-        "numbers": kept | {"events": model.counters} | (numbers or {}),
-    }
-    write_state(path, header, state | arrays)
-    return path
-
-
-def test_crafted_like_save(tmp_path):
-    assert load(crafted(tmp_path / "state")) == filled()
-
-
-@pytest.mark.parametrize("value", [-1, True, 0.5, "3", None])
-@pytest.mark.parametrize("name", ["insertions", "moved", "overflow_peak", "coin"])
-def test_damaged_numbers(tmp_path, name, value):
-    path = crafted(tmp_path / "state", numbers={name: value})
-    with pytest.raises(
-        StateFileError, match=r"does not fit the parameters|is no state of the generator"
-    ):
-        load(path)
-
-
-@pytest.mark.parametrize("coin", [0, 1 << 64])
-def test_damaged_generator(tmp_path, coin):
-    path = crafted(tmp_path / "state", numbers={"coin": coin})
-    with pytest.raises(StateFileError, match="is no state of the generator"):
-        load(path)
-
-
-@pytest.mark.parametrize(
-    ("name", "most"), [("timestamps", 24), ("other_positions", 4), ("signatures", 3)]
-)
-def test_damaged_tables(tmp_path, name, most):
-    _, arrays = filled()._state()
-    for value in (-1, most + 1):
-        values = arrays[name].copy()
-        values[1, 2] = value
-        path = crafted(tmp_path / "state", **{name: values})
-        with pytest.raises(StateFileError, match=f"{name}: must be between 0 and {most}"):
-            load(path)
-    for values in (arrays[name][:, :4], arrays[name].astype(np.int32)):
-        path = crafted(tmp_path / "state", **{name: values})
-        with pytest.raises(StateFileError, match=rf"{name}: must be int64 of shape \(2, 5\)"):
-            load(path)
-
-
-def test_damaged_list(tmp_path):
-    _, arrays = filled()._state()
-    keys, times = arrays["overflow_keys"], arrays["overflow_timestamps"]
-    expired = times.copy()
-    expired[0] = (filled()._now + 11) % 24 + 1
-    twice = keys.copy()
-    twice[1] = twice[0]
-    for message, damaged in [
-        ("not in the order of their insertion", {"overflow_timestamps": times[::-1].copy()}),
-        ("not in the order of their insertion", {"overflow_timestamps": times * 0}),
-        ("not in the order of their insertion", {"overflow_timestamps": expired}),
-        ("in the list twice", {"overflow_keys": twice}),
-        ("must be int64 of shape", {"overflow_timestamps": times[1:]}),
-        ("keys in the list are not such", {"overflow_keys": keys.astype(np.int64)}),
-        ("keys in the list are not such", {"overflow_keys": keys[:, 0]}),
-        (r"must have shape \(n,\)", {"overflow_keys": np.hstack([keys, keys])}),
-    ]:
-        path = crafted(tmp_path / "state", **damaged)
-        with pytest.raises(StateFileError, match=message):
-            load(path)
-    path = crafted(tmp_path / "state", numbers={"overflow_peak": 1})
-    with pytest.raises(StateFileError, match="more than there ever were"):
-        load(path)
-
-
 # Wrong parameters
-
-
-@pytest.mark.parametrize("name", ["window", "positions", "moves", "key_bits"])
-def test_count_wrong(name):
-    parameters = {"window": 5} | {name: 0}
-    with pytest.raises(SpecificationError, match=f"{name}: must be at least 1, not 0"):
-        CuckooDictionary(**parameters)
-    for value in (1.0, "1", True):
-        with pytest.raises(TypeError, match=f"{name}: must be an integer, not {value!r}"):
-            CuckooDictionary(**{"window": 5} | {name: value})
 
 
 def test_positions_wrong():
     with pytest.raises(SpecificationError, match="positions: must be at most 1073741824"):
-        CuckooDictionary(window=5, positions=(1 << 30) + 1)
-    with pytest.raises(SpecificationError, match="positions: must be at most 1073741824"):
         CuckooDictionary(window=1 << 30)
-
-
-def test_signature_bits_wrong():
-    with pytest.raises(SpecificationError, match="signature_bits: must be at least 0, not -1"):
-        CuckooDictionary(window=5, signature_bits=-1)
-    with pytest.raises(SpecificationError, match="signature_bits: must be at most 32, not 33"):
-        CuckooDictionary(window=5, signature_bits=33)
-    with pytest.raises(TypeError, match=r"signature_bits: must be an integer, not 2\.0"):
-        CuckooDictionary(window=5, signature_bits=2.0)
-
-
-def test_seed_wrong():
-    with pytest.raises(SpecificationError, match="seed: must be at least 0, not -1"):
-        CuckooDictionary(window=5, seed=-1)
 
 
 def test_error_rate_wrong():
@@ -475,29 +361,3 @@ def test_space_bound_wrong():
         time_decaying_space_bound(window=5, universe=0, error_rate=0.1)
     with pytest.raises(SpecificationError, match="error_rate: must be above 0 and below 1, not 1"):
         time_decaying_space_bound(window=5, universe=5, error_rate=1)
-
-
-def test_query_window_wrong():
-    model = CuckooDictionary(window=5)
-    for ask in (model.query, model.check_and_insert):
-        with pytest.raises(SpecificationError, match="window: must be at most 5, not 6"):
-            ask([1], 6)
-        with pytest.raises(SpecificationError, match="window: must be at least 1, not 0"):
-            ask([1], window=0)
-        with pytest.raises(TypeError, match=r"window: must be an integer, not 2\.5"):
-            ask([1], 2.5)
-    with pytest.raises(SpecificationError, match="window: must be at most 5, not 6"):
-        model.expected_false_positive_rate(6)
-    assert model.insertions == 0
-
-
-def test_keys_wrong():
-    model = CuckooDictionary(window=5, key_bits=8)
-    for use in (model.insert, model.query, model.check_and_insert, model.last_update):
-        with pytest.raises(TypeError, match="keys: must be integers"):
-            use([0.5])
-        with pytest.raises(ValueError, match=r"keys: must be below 2\*\*8"):
-            use([1, 256])
-        with pytest.raises(ValueError, match="keys: must have shape"):
-            use([[1, 2]])
-    assert model.insertions == 0

@@ -178,19 +178,6 @@ def test_batch_is_one_by_one(model, data):
     assert counters_of(model) == counters_of(alone)
 
 
-def test_batch_longer_than_a_chunk():
-    spec = preset("default")
-    together, apart = from_spec(spec), from_spec(spec)
-    keys = np.random.default_rng(5).integers(0, 60_000, 100_000)
-    seen = together.check_and_insert(keys)
-    parts = [apart.check_and_insert(part) for part in np.array_split(keys, 777)]
-    assert np.array_equal(seen, np.concatenate(parts))
-    assert together == apart
-    assert counters_of(together) == counters_of(apart)
-    assert 0 < seen.sum() < len(seen)
-    assert together.hits == seen.sum()
-
-
 # Contracts
 
 
@@ -319,54 +306,6 @@ def test_generation_of_numpy(model):
 
 
 # Refusals: nothing is performed
-
-
-def refused(model, kind, message, call):
-    before, counters = model.memory, counters_of(model)
-    with pytest.raises(kind, match=f"^{re.escape(message)}$"):
-        call()
-    assert np.array_equal(model.memory, before)
-    assert counters_of(model) == counters
-
-
-@pytest.mark.parametrize("kind", ["insert", "query", "age", "check_and_insert"])
-def test_keys_wrong(model, kind):
-    call = getattr(model, kind)
-    model.insert([1])
-    refused(
-        model, ValueError, "keys: must be below 2**8, not 0x100 or more", lambda: call([1, 256])
-    )
-    refused(model, ValueError, "keys: must be at least -2**7, not -129", lambda: call([1, -129]))
-    refused(
-        model, TypeError, "keys: must be integers, text or bytes, not float", lambda: call([1.0])
-    )
-    refused(
-        model,
-        ValueError,
-        "keys: must have shape (n,) for 8-bit keys, not (1, 2)",
-        lambda: call([[1, 2]]),
-    )
-
-
-def test_apply_keys_wrong(model):
-    codes = [Operation.CLEAR, Operation.INSERT]
-    refused(
-        model,
-        ValueError,
-        "keys: must be below 2**8, not 0x1ff or more",
-        lambda: model.perform(codes, [0, 511]),
-    )
-
-
-@pytest.mark.parametrize("empty", [[], np.zeros(0, np.uint8)])
-def test_nothing_to_do(spec, model, empty):
-    model.insert(empty)
-    assert model.check_and_insert(empty).shape == (0,)
-    assert model.query(empty).shape == (0,)
-    assert model.age(empty).shape == (0,)
-    assert model.perform([], empty).seen.shape == (0,)
-    assert model == from_spec(spec)
-    assert counters_of(model) == [0, 0, 0, 0]
 
 
 def test_nothing_to_do_with_wide_keys():

@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from functools import partial
 
 import numpy as np
@@ -19,10 +18,8 @@ from lately.golden import (
     Filter,
     InferentialFilter,
     SpecificationError,
-    StateFileError,
     load,
 )
-from lately.golden.state_files import read_state, write_state
 from lately.golden.timestamp import distinct as d
 from lately.golden.timestamp import timestamps
 from lately.golden.timestamp.posteriors import age_posterior
@@ -486,56 +483,6 @@ def test_round_trip(path, recurring, key_bits):
         assert copy.parameters == filter_.parameters
         assert np.array_equal(copy.check_and_insert(keys), again.check_and_insert(keys))
         assert copy == again != filter_
-
-
-def test_filter_of_another_kind(filter_, path):
-    filter_.save(path)
-    message = "expected the state of BlockTimingBloomFilter, found InferentialFilter"
-    with pytest.raises(StateFileError, match=message):
-        BlockTimingBloomFilter.load(path)
-    filter_.model.save(path)
-    message = "expected the state of InferentialFilter, found BlockTimingBloomFilter"
-    with pytest.raises(StateFileError, match=message):
-        InferentialFilter.load(path)
-
-
-def craft(path, filter_, *, numbers=None, parameters=None, cells=None):
-    """Write a state file that is whole, but not of a filter's making."""
-    filter_.save(path)
-    header, arrays = read_state(path)
-    header["numbers"] |= numbers or {}
-    header["parameters"] |= parameters or {}
-    arrays["timestamps"] = arrays["timestamps"] if cells is None else cells
-    write_state(path, header, arrays)
-    return path
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"numbers": {"insertions": -1}}, "insertions: -1 does not fit the parameters"),
-        ({"cells": np.zeros(599, np.uint32)}, "timestamps: must be uint32 of shape (600,)"),
-        ({"parameters": {"probability": 1}}, "probability: must be more than 0"),
-        ({"parameters": {"probability": 10**400}}, "probability: must be more than 0"),
-        ({"parameters": {"false_positive": None}}, "false_positive: must be a number"),
-        ({"parameters": {"false_negative": math.inf}}, "false_negative: must be 0 or more and"),
-        ({"parameters": {"distinct": [1]}}, "distinct: must be a mapping that has a kind"),
-        ({"parameters": {"distinct": {"kind": ["uniform"]}}}, "distinct: kind must be"),
-        ({"parameters": {"recurring": 1}}, "recurring: must be True or False, not 1"),
-        ({"parameters": {"more": 1}}, "unexpected keyword argument 'more'"),
-    ],
-)
-def test_damaged_file(filter_, path, change, message):
-    filter_.insert(np.arange(50))
-    with pytest.raises(StateFileError, match=f"damaged filter state: .*{re.escape(message)}"):
-        load(craft(path, filter_, **change))
-
-
-def test_file_cut_short(filter_, path):
-    filter_.save(path)
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(StateFileError, match="expected a filter state written by save"):
-        InferentialFilter.load(path)
 
 
 def test_scalar_twin_takes_the_papers_equation_by_default():

@@ -10,7 +10,6 @@ from lately.golden import (
     Operation,
     PartitionedTimingFilter,
     SpecificationError,
-    StateFileError,
     TimedTimingFilter,
 )
 from lately.golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
@@ -228,16 +227,3 @@ def test_bits_of_a_stamp(span, stamp_bits, chosen, sweep):
     spec = TimedTimingSpec(span=span, stamp_bits=stamp_bits, **LARGE)
     assert (spec.stamp_bits, spec.sweep_blocks) == (chosen, sweep)
     assert TimedTimingFilter(span=span, stamp_bits=stamp_bits, **LARGE).spec == spec
-
-
-def test_state_of_another_time(tmp_path):
-    model = TimedTimingFilter(span=8, **LARGE)
-    model.insert([1], [9])
-    path = tmp_path / "state"
-    for name, value in {"_last": 8, "insertions": -1}.items():
-        twin = TimedTimingFilter.from_spec(model.spec)
-        twin.insert([1], [9])
-        setattr(twin, name, value)
-        twin.save(path)
-        with pytest.raises(StateFileError):
-            TimedTimingFilter.load(path)

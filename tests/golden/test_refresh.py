@@ -13,7 +13,6 @@ from lately.golden import (
     APBBF,
     APBF,
     GEBF,
-    TimedFilter,
     TimedTimingFilter,
     WindowDictionary,
 )
@@ -134,13 +133,6 @@ def test_a_late_key_that_is_reported_moves_no_later_time():
     ]
     assert (batch.latest, batch.late) == (single.latest, single.late) == (start + 2, 1)
     assert batch == single
-
-
-def test_numbers_of_keys():
-    for name in CHECKED:
-        model = build(name)
-        clock = [[]] if isinstance(model, TimedFilter) else []
-        assert model.check_and_insert([], *clock, refresh=False).shape == (0,)
 
 
 def test_a_posterior_refreshes():

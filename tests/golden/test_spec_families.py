@@ -1,9 +1,11 @@
 """Specifications of every family: the register, files, and fields that a family lacks."""
 
 import copy
+import math
 import pickle
 from dataclasses import FrozenInstanceError, fields
 
+import numpy as np
 import pytest
 
 import papers.models as papers_models
@@ -159,14 +161,18 @@ def test_integer_out_of_its_range(spec):
             continue
         least, most = field.metadata["range"]
         values = {"family": spec.family, **VALUES[spec.family]}
-        below = refusal({**values, field.name: least - 1})
-        assert below == f"{field.name}: must be at least {least}, not {least - 1}"
+        for low in (least - 1, -(10**30)):
+            below = refusal({**values, field.name: low})
+            assert below == f"{field.name}: must be at least {least}, not {low}"
         # A seed has no largest value here: its message, with a power of two, is tested by itself.
         if most is not None:
             shown = "2**48" if most == 1 << 48 else most
-            above = refusal({**values, field.name: most + 1})
-            assert above == f"{field.name}: must be at most {shown}, not {most + 1}"
-        assert refusal({**values, field.name: 2.0}) == f"{field.name}: must be an integer, not 2.0"
+            for high in (most + 1, 10**400):
+                above = refusal({**values, field.name: high})
+                assert above == f"{field.name}: must be at most {shown}, not {high}"
+        for other in (True, False, 2.0, "2", [2], np.int64(2), math.nan):
+            message = f"{field.name}: must be an integer, not {other!r}"
+            assert refusal({**values, field.name: other}) == message
 
 
 def test_family_of_another_base():

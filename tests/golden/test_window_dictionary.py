@@ -12,7 +12,6 @@ from lately.golden import (
     DICTIONARIES,
     Operation,
     SpecificationError,
-    StateFileError,
     WindowDictionary,
     WindowDictionarySpec,
     dictionary_preset,
@@ -22,7 +21,6 @@ from lately.golden import (
 from lately.golden.analysis import column_loads, digest_false_positive_rate, stashed_entries
 from lately.golden.hash.functions import offset_terms
 from lately.golden.spec.dictionary_sizes import least_columns, least_digest_bits
-from lately.golden.state_files import write_state
 from lately.intervals import clopper_pearson
 
 ROOMY = {"window": 20, "columns": 4, "rows": 64, "digest_bits": 30, "stash": 4}
@@ -578,33 +576,6 @@ def test_round_trip(tmp_path, options):
         assert copy == model
         copy.clear()
         model.clear()
-
-
-def damaged(path, numbers=None, **arrays):
-    model = used()
-    kept, state = model._state()
-    header = {
-        "format": "lately-filter-2",
-        "filter": "WindowDictionary",
-        "parameters": model.parameters,
-        "numbers": kept | (numbers or {}),
-    }
-    write_state(path, header, state | arrays)
-    return path
-
-
-def test_damaged_state(tmp_path):
-    assert load(damaged(tmp_path / "state")) == used()
-    _, arrays = used()._state()
-    for name in ("lost", "youngest_lost"):
-        with pytest.raises(StateFileError, match=f"{name}: 101 does not fit the parameters"):
-            load(damaged(tmp_path / "state", {name: 101}))
-    for name, most in (("times", 100), ("held", 31), ("stash_times", 100), ("stash", 127)):
-        for value, message in ((most + 1, f"at most {most}"), (-1, "at least 0")):
-            wrong = arrays[name].copy()
-            wrong[1] = value
-            with pytest.raises(StateFileError, match=f"{name}: must be {message}"):
-                load(damaged(tmp_path / "state", **{name: wrong}))
 
 
 def test_printing():

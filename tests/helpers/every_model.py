@@ -49,11 +49,11 @@ def model_class(name):
     return getattr(models, name) if name in models.__all__ else getattr(golden, name)
 
 
-def build(name):
+def build(name, **options):
     """Return an empty filter."""
     if name in RINGS:
-        return from_spec(FilterSpec(**RINGS[name], seed=5))
-    return model_class(name)(**MODELS[name], seed=5)
+        return from_spec(FilterSpec(**RINGS[name] | options, seed=5))
+    return model_class(name)(**MODELS[name] | options, seed=5)
 
 
 def times(model, start, count):

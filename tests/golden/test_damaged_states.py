@@ -1,0 +1,230 @@
+"""State files of all models that are whole, but not of a model's making: a line says why."""
+
+import json
+import math
+import re
+from copy import deepcopy
+from functools import partial
+
+import numpy as np
+import pytest
+from every_model import MODELS, RINGS, build, used
+
+from lately.golden import StateFileError, load
+from lately.golden.state_files import read_state, write_state
+
+NULLABLE = {"times", "settled"}
+"""Numbers of which -1 stands for a time that never was."""
+
+
+def filled(name, keys, **sizes):
+    model = build(name, **sizes)
+    model.insert(keys)
+    return model
+
+
+MADE = {name: partial(used, name) for name in (*MODELS, *RINGS)}
+MADE["cuckoo with a list"] = partial(
+    filled, "CuckooDictionary", np.arange(100), window=12, positions=5
+)
+MADE["dictionary with losses"] = partial(
+    filled, "WindowDictionary", np.arange(100), window=30, columns=2, rows=4, digest_bits=7, stash=3
+)
+MADE["block without insertions"] = partial(filled, "BlockTimingBloomFilter", np.arange(44))
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "filter.state"
+
+
+@pytest.fixture(params=[*MODELS, "apbf in time", "cuckoo with a list"])
+def state(request, path):
+    """Header and arrays of a model that has been used."""
+    MADE[request.param]().save(path)
+    return read_state(path)
+
+
+def refusal(path, header, arrays):
+    """Write a state, and return why it is refused."""
+    write_state(path, json.loads(json.dumps(header)), arrays)
+    with pytest.raises(StateFileError, match="damaged filter state: ") as caught:
+        load(path)
+    return str(caught.value).partition("damaged filter state: ")[2]
+
+
+def leaves(value, place=()):
+    """Return the places of all numbers; of a list the first and the last."""
+    if isinstance(value, dict):
+        return [leaf for key, part in value.items() for leaf in leaves(part, (*place, key))]
+    if isinstance(value, list):
+        ends = sorted({0, len(value) - 1})
+        return [leaf for key in ends for leaf in leaves(value[key], (*place, key))]
+    return [(place, value)]
+
+
+def changed(tree, place, value):
+    """Return a copy of nested tables with another value at a place."""
+    tree = deepcopy(tree)
+    part = tree
+    for key in place[:-1]:
+        part = part[key]
+    part[place[-1]] = value
+    return tree
+
+
+def test_numbers(state, path):
+    """Each is refused if it is no integer, or no bool if it was a bool, or negative."""
+    header, arrays = state
+    for place, known in leaves(header["numbers"]):
+        values = [1.5] + [True] * (type(known) is int)
+        values += [-1] * (not NULLABLE & {*place} and place[0] != "slices")
+        for value in values:
+            numbers = changed(header["numbers"], place, value)
+            assert refusal(path, {**header, "numbers": numbers}, arrays), place
+
+
+def test_numbers_that_are_missing(state, path):
+    header, arrays = state
+    for name in header["numbers"]:
+        numbers = {key: value for key, value in header["numbers"].items() if key != name}
+        assert refusal(path, {**header, "numbers": numbers}, arrays) == repr(name)
+
+
+def test_arrays(state, path):
+    header, arrays = state
+    for name, array in arrays.items():
+        others = {key: value for key, value in arrays.items() if key != name}
+        assert refusal(path, header, others)
+        wrong = [array.astype(np.int16), array[:-1], np.append(array, array[:1], axis=0)]
+        for damaged in wrong[: None if len(array) else 1]:
+            assert refusal(path, header, others | {name: damaged}), name
+
+
+PARAMETERS = {"probability", "false_positive", "false_negative", "distinct", "recurring", "block"}
+
+# Model, place of a number (or name of a parameter) or of an array's values, value, and message.
+WRONG = [
+    # Time-limited filters: 40 insertions, 7 shifts, the last at 117; k = 3.
+    ("TimeLimitedAPBF", ["function"], 3, "function: 3 does not fit the filter"),
+    ("TimeLimitedAPBF", ["generation", 0], 0, "generation: 0 does not fit"),
+    ("TimeLimitedAPBF", ["generation", 1], 10**9, "insertions left: 1000000000 does not fit"),
+    ("TimeLimitedAPBF", ["generation"], [1], "not enough values"),
+    ("TimeLimitedAPBF", ["times", 1], -2, "last insertion: -2 does not fit"),
+    ("TimeLimitedAPBF", ["times", 0], 118, "first insertion: 118 does not fit"),
+    ("TimeLimitedAPBF", ["counters", 1], 41, "shifts: 41 does not fit"),
+    ("TimeLimitedAPBF", ["slices"], [[8, 0, -1]] * 6, "slices: 6 does not fit"),
+    ("TimeLimitedAPBF", ["slices", 2, 0], 0, "bits of a slice: 0 does not fit"),
+    ("TimeLimitedAPBF", ["slices", 2, 0], (1 << 24) + 1, "bits of a slice: 16777217 does not fit"),
+    ("TimeLimitedAPBF", ["slices", 2, 1], 41, "insertions into a slice: 41 does not fit"),
+    ("TimeLimitedAPBF", ["slices", 2, 2], 5, "settled time: 5 does not fit"),
+    ("TimeLimitedAPBF", ["slices", 3, 2], 118, "settled time: 118 does not fit"),
+    ("TimeLimitedAPBF", ["slices", 4, 2], 103, "settled time: 103 does not fit"),
+    # Rings with a span.
+    ("apbf in time", ["ring", "ring", 0], 10, "numbers [10, "),
+    ("apbf in time", ["turns", "generation", 0], 41, "insertions of the generation: 41 does not"),
+    ("apbf in time", ["turns", "generation", 1], 0, "length of the generation: 0 does not fit"),
+    ("apbf in time", ["turns", "generation"], [1, 2], "not enough values"),
+    ("apbf in time", ["turns", "times", 3], 1 << 62, "last operation: 4611686018427387904 does"),
+    ("apbf in time", ["turns", "times", 1], 118, "last insertion: 118 does not fit"),
+    ("apbf in time", ["turns", "times", 0], 118, "first insertion: 118 does not fit"),
+    ("apbf in time", ["turns", "times", 2], 118, "time of what was lost: 118 does not fit"),
+    ("apbf in time", ["turns", "counters", 2], 41, "shortened: 41 does not fit the filter"),
+    ("apbf in time", ["turns", "counters", 3], 41, "overfilled: 41 does not fit the filter"),
+    ("apbf in time", ["turns", "settled"], [-1] * 6, "settled times: 6 does not fit the filter"),
+    ("apbf in time", ["turns", "settled", 0], 3, "settled time: 3 does not fit the filter"),
+    ("apbf in time", ["turns", "settled", 3], 118, "settled time: 118 does not fit the filter"),
+    ("apbf in time", ["turns", "settled", 4], 103, "settled time: 103 does not fit the filter"),
+    ("apbf in time", ["turns", "overfull"], [False] * 6, "overfull slices: 6 does not fit"),
+    ("apbf in time", ["turns", "overfull", 0], 1, "overfull slices: [1, "),
+    # Timing filters.
+    ("BlockTimingBloomFilter", ["insertions"], 1 << 70, "insertions: 1180591620717411303424 does"),
+    ("BlockTimingBloomFilter", ["insertions"], 6, "timestamps: must be of the 6 insertions that"),
+    ("block without insertions", "timestamps", 11, "timestamps: must be of the 44 insertions"),
+    ("BlockTimingBloomFilter", "timestamps", 99, "timestamps: must be at most 12, not 99"),
+    ("BlockTimingBloomFilter", ["block"], 0, "block: must be at least 1, not 0"),
+    ("TimedTimingFilter", ["last"], 115, "stamps: must be at most 29, not 30"),
+    # Inferential filters.
+    ("InferentialFilter", ["probability"], 1, "probability: must be more than 0"),
+    ("InferentialFilter", ["probability"], 10**400, "probability: must be more than 0"),
+    ("InferentialFilter", ["false_positive"], None, "false_positive: must be a number"),
+    ("InferentialFilter", ["false_negative"], math.inf, "false_negative: must be 0 or more and"),
+    ("InferentialFilter", ["distinct"], [1], "distinct: must be a mapping that has a kind"),
+    ("InferentialFilter", ["distinct"], {"kind": ["uniform"]}, "distinct: kind must be"),
+    ("InferentialFilter", ["recurring"], 1, "recurring: must be True or False, not 1"),
+    # Dictionaries.
+    ("cuckoo with a list", ["coin"], 0, "0 is no state of the generator"),
+    ("cuckoo with a list", ["coin"], 1 << 64, "18446744073709551616 is no state of the generator"),
+    (
+        "cuckoo with a list",
+        ["overflow_peak"],
+        1,
+        "4 keys are in the list, more than there ever were",
+    ),
+    ("cuckoo with a list", "timestamps", 25, "timestamps: must be between 0 and 24"),
+    ("cuckoo with a list", "timestamps", -1, "timestamps: must be between 0 and 24"),
+    ("cuckoo with a list", "other_positions", 5, "other_positions: must be between 0 and 4"),
+    ("cuckoo with a list", "signatures", 4, "signatures: must be between 0 and 3"),
+    ("dictionary with losses", ["lost"], 101, "lost: 101 does not fit the parameters"),
+    ("dictionary with losses", ["youngest_lost"], 101, "youngest_lost: 101 does not fit the"),
+    ("dictionary with losses", "times", 101, "times: must be at most 100"),
+    ("dictionary with losses", "times", -1, "times: must be at least 0"),
+    ("dictionary with losses", "held", 32, "held: must be at most 31"),
+    ("dictionary with losses", "stash_times", 101, "stash_times: must be at most 100"),
+    ("dictionary with losses", "stash", 128, "stash: must be at most 127"),
+    # Baselines.
+    ("CountingBloomFilter", "counters", 4, "counters: must be at most 3, not 4"),
+    ("CountingBloomFilter", ["insertions"], 2, "queue: holds more than 2"),
+    ("StableBloomFilter", "cells", 4, "cells: must be at most 3, not 4"),
+    ("Swamp", "buffer", 1 << 9, "buffer: must be at most 511, not 512"),
+    ("Swamp", ["insertions"], 2, "buffer: holds more than 2"),
+    ("DoubleBuffering", ["filled"], 7, "filled: 7 does not fit the parameters"),
+    ("A2Buffering", ["filled"], 7, "filled: 7 does not fit the parameters"),
+    ("ForgetfulBloomFilter", ["filled"], 5, "filled: 5 does not fit the parameters"),
+]
+
+
+@pytest.mark.parametrize(("name", "place", "value", "message"), WRONG)
+def test_value_at_its_edge(path, name, place, value, message):
+    MADE[name]().save(path)
+    header, arrays = read_state(path)
+    if isinstance(place, str):
+        arrays[place].flat[1] = value
+    elif place[0] in PARAMETERS:
+        header["parameters"] |= {place[0]: value}
+    else:
+        header["numbers"] = changed(header["numbers"], place, value)
+    assert re.search(re.escape(message), refusal(path, header, arrays))
+
+
+@pytest.mark.parametrize("name", ["cuckoo with a list", "dictionary with losses"])
+def test_no_damage(path, name):
+    MADE[name]().save(path)
+    write_state(path, *read_state(path))
+    assert load(path) == MADE[name]()
+
+
+def test_list_of_a_cuckoo_dictionary(path):
+    model = MADE["cuckoo with a list"]()
+    model.save(path)
+    header, arrays = read_state(path)
+    keys, times = arrays["overflow_keys"], arrays["overflow_timestamps"]
+    expired, twice = times.copy(), keys.copy()
+    expired[0] = (model._now + 11) % 24 + 1
+    twice[1] = twice[0]
+    for message, damaged in [
+        ("not in the order of their insertion", {"overflow_timestamps": times[::-1].copy()}),
+        ("not in the order of their insertion", {"overflow_timestamps": times * 0}),
+        ("not in the order of their insertion", {"overflow_timestamps": expired}),
+        ("in the list twice", {"overflow_keys": twice}),
+        ("keys in the list are not such", {"overflow_keys": keys[:, 0]}),
+        ("must have shape (n,)", {"overflow_keys": np.hstack([keys, keys])}),
+    ]:
+        assert message in refusal(path, header, arrays | damaged)
+
+
+def test_queue_of_keys_that_are_too_wide(path):
+    filled("CountingBloomFilter", [1, 2, 3], window=3, key_bits=4).save(path)
+    header, arrays = read_state(path)
+    arrays["queue"][:] = 16
+    assert "keys: must be below 2**4" in refusal(path, header, arrays)
