@@ -183,12 +183,6 @@ PROOFS = (
         design="collector, 2 lanes, 3 shards, 4 slots, 16 places for answers",
         build=Answers,
         method=Bounded(35),
-        goals={
-            "a beat is checked again": 40,
-            "all slots are in use when an answer arrives": 40,
-            "a slot is reused": 40,
-            "there are no credits": 40,
-        },
     ),
     Proof(
         name="places for answers",
@@ -197,7 +191,6 @@ PROOFS = (
         design="collector, 2 lanes, 3 shards, 4 slots, 32 places for answers",
         build=AnswerPlaces,
         method=Induction(24),
-        goals={"all places except the spare are in use": 60},
     ),
 )
 """Proofs of collectors."""

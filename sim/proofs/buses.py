@@ -323,11 +323,6 @@ PROOFS = (
         design="AXI4-Lite front, any master, registers that answer at any time",
         build=Axi4LiteRules,
         method=Unbounded(),
-        goals={
-            "data arrive before their address": 20,
-            "a write begins while a read waits": 20,
-            "both responses wait": 20,
-        },
     ),
     Proof(
         name="wishbone",
@@ -336,7 +331,6 @@ PROOFS = (
         design="Wishbone front, any master, registers that answer at any time",
         build=WishboneRules,
         method=Unbounded(),
-        goals={"a withdrawn request is followed by another": 30, "an error": 20},
     ),
     Proof(
         name="avalon-mm",
@@ -345,7 +339,6 @@ PROOFS = (
         design="Avalon-MM front, any host, registers that answer at any time",
         build=AvalonMmRules,
         method=Unbounded(),
-        goals={"a request arrives with the answer to another": 20, "an error": 20},
     ),
     Proof(
         name="orders of registers",
@@ -355,11 +348,6 @@ PROOFS = (
         design="registers on Wishbone, any unit whose results stay, any master and requests",
         build=Orders,
         method=Unbounded(),
-        goals={
-            "a command is accepted": 40,
-            "an operation is accepted after a command": 40,
-            "a later request waits for a command": 40,
-        },
     ),
     Proof(
         name="faults of registers",
@@ -368,10 +356,6 @@ PROOFS = (
         design="registers on Wishbone, any unit and events, any master and requests",
         build=Faults,
         method=Unbounded(),
-        goals={
-            "overrun occurs as it is cleared": 40,
-            "shortened occurs as it is cleared": 40,
-        },
     ),
 )
 """Proofs of buses."""

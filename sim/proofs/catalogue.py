@@ -90,8 +90,7 @@ def with_goals(proofs: Iterable[Proof]) -> Iterator[Proof]:
     """Yield each proof, followed by its cover checks."""
     for proof in proofs:
         yield proof
-        for goal in proof.goals:
-            yield proof.reaching(goal)
+        yield from proof.covers()
 
 
 def prove(

@@ -89,7 +89,7 @@ PROOFS = tuple(
         design=f"{design} in three copies",
         build=build,
         method=Bounded(depth),
-        goals={MENDED: 30},
+        goals=(MENDED,),
     )
     for name, design, build, depth in (
         ("ages of cells", "part of 2 cells of 3 bits", CopiedPart, 34),

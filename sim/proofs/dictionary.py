@@ -299,11 +299,6 @@ PROOFS = (
         design="column of 2 cells, window of 2, timestamps of 5 bits",
         build=ColumnAnswers,
         method=Bounded(62),
-        goals={
-            "an entry is found at the end of the window": 40,
-            "an entry is older than timestamps can show": 62,
-            "the input stalls for the sweep": 62,
-        },
     ),
     Proof(
         name="column of a dictionary, upset",
@@ -313,7 +308,6 @@ PROOFS = (
         design="column of 2 cells with a parity, window of 2, timestamps of 5 bits",
         build=UpsetAnswers,
         method=Bounded(48),
-        goals={"a lost entry is doubtful until the end of its window": 48},
     ),
     Proof(
         name="dictionary, any digest",
@@ -323,7 +317,6 @@ PROOFS = (
         design="core of 3 columns of 2 rows, digests of 3 bits, window of 16, stash of 1",
         build=DictionaryAnswers,
         method=Bounded(48),
-        goals={"a digest is found": 48, "an entry is lost, and missed": 48},
     ),
 )
 """Proofs of window dictionaries."""

@@ -301,12 +301,6 @@ PROOFS = (
             design=f"time window, k = 2, l = {_GENERATIONS}, a span of {_SPAN} ticks{read}",
             build=partial(Counted, synchronous_read=bool(read)),
             method=Unbounded(900),
-            goals={
-                "the oldest segment at the end of its span": 80,
-                "a segment expires before a younger one": 80,
-                "a segment is lost within its span": 80,
-                "a tick arrives as one passes and the maximum wait": 80,
-            },
         )
         for read in ("", ", times read with the clock")
     ),
@@ -317,7 +311,6 @@ PROOFS = (
         design=f"source of a timing filter's ticks, {Spaced.LEAST} cycles from one to the next",
         build=Spaced,
         method=Unbounded(),
-        goals={"a tick arrives as one passes and the maximum wait": 40},
     ),
     *(
         Proof(
@@ -328,10 +321,6 @@ PROOFS = (
             design=f"core with a limit, k = {run}, l = {generations}; any bits",
             build=partial(WithinLimit, run=run, generations=generations),
             method=Unbounded(),
-            goals={
-                "the oldest run is seen": 20,
-                "the oldest run has expired": 20,
-            },
         )
         for run, generations in ((1, 11), (4, 8), (6, 6), (11, 1))
     ),

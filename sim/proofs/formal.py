@@ -2,15 +2,19 @@
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from amaranth.back import rtlil
 from amaranth.lib import wiring
 
 from ..toolchain import ToolError, run_yosys
+
+REACH = 120
+"""Maximum cycles in which a state must be reached."""
 
 
 @dataclass(frozen=True)
@@ -84,14 +88,16 @@ class Proof:
     design : str
         Design that has the property.
     build : callable
-        Returns the component whose assertions must hold. With `goal`, the component asserts that
-        the state of that name is never reached.
+        Returns the `harness.Harness` whose assertions must hold. With `goal`, the component asserts
+        that the state of that name is never reached.
     method : Method
     models : sequence of Path
         Verilog models of the primitives.
-    goals : mapping of str to int
-        States that must be reachable, so that the proof is not vacuous; each with its maximum
-        number of cycles.
+    goals : sequence of str, optional
+        States that must be reachable, so that the proof is not vacuous; by default all states that
+        the component names.
+    smaller : callable, optional
+        Returns a design like `build`, in which states are reached in fewer cycles.
     """
 
     name: str
@@ -100,24 +106,28 @@ class Proof:
     build: Callable[..., wiring.Component]
     method: Method
     models: Sequence[Path] = ()
-    goals: Mapping[str, int] = field(default_factory=dict)
+    goals: Sequence[str] | None = None
+    smaller: Callable[..., wiring.Component] | None = None
 
-    def reaching(self, goal: str) -> "Proof":
-        """Return the proof that a goal is reachable.
-
-        Raises
-        ------
-        KeyError
-            If no goal has this name.
-        """
-        return replace(
-            self,
-            name=f"{self.name}: {goal}",
-            statement=f"Reached: {goal}.",
-            build=partial(self.build, goal=goal),
-            method=Reachable(self.goals[goal]),
-            goals={},
-        )
+    def covers(self) -> "list[Proof]":
+        """Return the proofs that the goals are reachable."""
+        build = self.smaller or self.build
+        goals = self.goals
+        if goals is None:
+            component: Any = build()
+            component.elaborate(None)
+            goals = [*component.goals]
+        return [
+            replace(
+                self,
+                name=f"{self.name}: {goal}",
+                statement=f"Reached: {goal}.",
+                build=partial(build, goal=goal),
+                method=Reachable(REACH),
+                goals=(),
+            )
+            for goal in goals
+        ]
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,13 @@ class Harness(wiring.Component):
     Conditions that a harness requires become assertions, and states get names. With a `goal`, the
     harness asserts instead that the state of that name is never reached, so a counterexample is a
     run that reaches the state. With a `part`, its ports are the ports of that component, whose
-    inputs are arbitrary.
+    inputs are arbitrary. After elaboration `goals` has the conditions of the states, by name.
     """
 
     def __init__(self, members=None, *, part=None, goal=None):
         self._part = part
         self._goal = goal
-        self._goals = []
+        self.goals: dict[str, Any] = {}
         super().__init__(members if part is None else {"part": Out(part.signature)})
 
     def elaborate(self, platform):
@@ -39,7 +39,7 @@ class Harness(wiring.Component):
         if self._goal is None:
             m.d.comb += [Assert(condition) for condition in self._require]
         else:
-            m.d.comb += Assert(~dict(self._goals)[self._goal])
+            m.d.comb += Assert(~self.goals[self._goal])
         return m
 
     def require(self, *conditions):
@@ -48,7 +48,8 @@ class Harness(wiring.Component):
 
     def reach(self, name, condition):
         """Name a state that must be reachable."""
-        self._goals.append((name, condition))
+        assert name not in self.goals
+        self.goals[name] = condition
 
 
 class Unreliable:

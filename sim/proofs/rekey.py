@@ -133,10 +133,6 @@ PROOFS = (
             ),
         ),
         method=Bounded(52),
-        goals={
-            "a key at the end of its window is queried": 52,
-            "a key of an older secret is queried": 52,
-        },
     ),
 )
 """Proofs of re-keying."""

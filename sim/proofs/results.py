@@ -16,7 +16,7 @@ from ...hdl.pipeline import delayed
 from ...hdl.queue import ResultQueue
 from ...hdl.ring.profile import RingProfile
 from ...hdl.unit import Unit
-from .formal import Induction, Proof, Reachable
+from .formal import Induction, Proof
 from .harness import Harness, elaborated, opened, within
 
 
@@ -376,40 +376,13 @@ _ROOM = (
     "the operations in flight left places for all that may still enter."
 )
 
-# States that are reached with few places: the design, and the number of cycles.
-_GOALS = {
-    "result queue": (
-        "8 places",
-        partial(QueueOrder, depth=8),
-        30,
-        ("the queue is full", "a result leaves as another arrives", "a place is read again"),
-    ),
-    "places": (
-        "16 places",
-        partial(UnitPlaces, depth=16),
-        80,
-        ("all places except the spare are in use", "only missing room closes the gate"),
-    ),
-    "unit": (
-        "8 places",
-        partial(UnitOrder, depth=8),
-        80,
-        (
-            "results are in all places except the spare",
-            "results wait, and the gate waits for room",
-            "an operation is held while results wait",
-            "a result leaves as an operation enters",
-        ),
-    ),
-}
-
-
 PROOFS = (
     Proof(
         name="result queue",
         statement=_IN_ORDER.format(first="the n-th tag with the n-th verdict"),
         design="16 places",
         build=partial(QueueOrder, depth=16),
+        smaller=partial(QueueOrder, depth=8),
         method=Induction(ResultQueue.LATENCY + 1),
     ),
     Proof(
@@ -417,6 +390,7 @@ PROOFS = (
         statement=_ROOM,
         design="replacement core, 32 places",
         build=partial(UnitPlaces, depth=32),
+        smaller=partial(UnitPlaces, depth=16),
         method=Induction(6),
     ),
     Proof(
@@ -427,6 +401,7 @@ PROOFS = (
         ),
         design="replacement core, 32 places",
         build=partial(UnitOrder, depth=32),
+        smaller=partial(UnitOrder, depth=8),
         method=Induction(6),
     ),
     Proof(
@@ -436,17 +411,7 @@ PROOFS = (
         design="replacement core, 8 places",
         build=partial(UnitOrder, depth=8, pauses=True),
         method=Induction(27),
-    ),
-    *(
-        Proof(
-            name=f"{name}: {goal}",
-            statement=f"Reachable: {goal}.",
-            design=design,
-            build=partial(build, goal=goal),
-            method=Reachable(clocks),
-        )
-        for name, (design, build, clocks, goals) in _GOALS.items()
-        for goal in goals
+        goals=(),
     ),
 )
-"""Proofs of the results, and of states that are reachable."""
+"""Proofs of the results."""

@@ -138,11 +138,6 @@ PROOFS = (
         f"of 3; {OPERATIONS} operations in any cycles, after any contents",
         build=RingAnswers,
         method=Bounded(32),
-        goals={
-            "a digest is found": 32,
-            "an entry is lost, and missed": 32,
-            "a digest is found after an entry has moved": 32,
-        },
     ),
 )
 """Proofs of cores with a ring of columns."""

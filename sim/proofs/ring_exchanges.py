@@ -127,11 +127,6 @@ PROOFS = (
         design="column of 2 cells, window of 2, timestamps of 5 bits, one place of the stash",
         build=ExchangeAnswers,
         method=Bounded(32),
-        goals={
-            "a new entry is found": 32,
-            "a place changes while a column holds its entry": 32,
-            "an entry of the window is replaced": 32,
-        },
     ),
 )
 """Proofs of the columns of a ring."""

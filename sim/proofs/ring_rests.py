@@ -199,7 +199,6 @@ PROOFS = (
         design="gate, and a stash of 3 for 2 columns; any operations but SHIFT and CLEAR",
         build=RestsForStash,
         method=Unbounded(),
-        goals={"the longest stall occurs": 100},
     ),
     Proof(
         name="places of a ring's stash",
@@ -209,10 +208,6 @@ PROOFS = (
         design="stash of 3 for 2 columns; any operations, exchanges and places that columns hold",
         build=PushesFindPlaces,
         method=Unbounded(),
-        goals={
-            "a place of a full stash becomes free and is used": 60,
-            "an entry of a full stash is evicted": 60,
-        },
     ),
     Proof(
         name="stalls for the sweep of a ring",
@@ -223,10 +218,6 @@ PROOFS = (
         "SHIFT and CLEAR",
         build=RestsForSweep,
         method=Unbounded(),
-        goals={
-            "the longest stall occurs": 120,
-            "a column holds an entry while the sweep is far behind": 60,
-        },
     ),
 )
 """Proofs of the input stalls of a ring of columns."""

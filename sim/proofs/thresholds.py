@@ -95,10 +95,6 @@ PROOFS = (
         design="deciding core, 2 classes, a phase of a bit, any verdicts",
         build=TableAnswers,
         method=Unbounded(),
-        goals={
-            "a query is answered by the second table": 40,
-            "a table is loaded while the other answers": 40,
-        },
     ),
 )
 """Proofs of answers from tables."""

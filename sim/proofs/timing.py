@@ -308,12 +308,6 @@ class OldestOfAll(Harness):
         self.reach("one has expired", started & (oldest.verdict.age == lost))
 
 
-_AGED = {
-    "a cell was written in this tick": 30,
-    "a cell has the highest age": 40,
-    "a cell has expired": 60,
-}
-
 PROOFS = (
     *(
         Proof(
@@ -324,7 +318,6 @@ PROOFS = (
             build=partial(CellAnswers, depth=depth, width=width),
             method=Unbounded(),
             models=models("ecp5"),
-            goals={f"port {port} reads a word that was written": 20 for port in "AB"},
         )
         for depth, width in ((4, 20), (2, 9))
     ),
@@ -336,7 +329,6 @@ PROOFS = (
         design="part of 2 cells of 3 bits, expired from an age of 2, ticks 11 cycles apart",
         build=PartAnswers,
         method=Bounded(40),
-        goals=_AGED,
     ),
     Proof(
         name="ages of cells, swept in idle cycles",
@@ -346,7 +338,6 @@ PROOFS = (
         "at least one cycle in 3 free",
         build=RestAnswers,
         method=Bounded(48),
-        goals=_AGED,
     ),
     Proof(
         name="sweep in time",
@@ -356,7 +347,6 @@ PROOFS = (
         design="sweep of 2 cells, 8 cycles per tick, of which operations use 2",
         build=SweepInTime,
         method=Unbounded(),
-        goals={"a lap uses half of the ticks": 60, "an expired cell is written": 40},
     ),
     Proof(
         name="sweep in time, in idle cycles",
@@ -367,7 +357,6 @@ PROOFS = (
         "insertions, a window of 4 blocks",
         build=RestSweepInTime,
         method=Unbounded(),
-        goals={"a lap uses all of the ticks": 120, "the input stalls for the sweep": 40},
     ),
     *(
         Proof(
@@ -377,7 +366,6 @@ PROOFS = (
             design=f"cells of a key: {hashes}, window of {window}",
             build=partial(OldestOfAll, hashes=hashes, window=window),
             method=Unbounded(),
-            goals={"all cells have the same age": 20, "one has expired": 20},
         )
         for hashes, window in ((1, 9), (3, 70), (4, 20))
     ),

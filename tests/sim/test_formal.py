@@ -107,8 +107,7 @@ def test_holds(name):
     """The rest takes longer: all of `python -m campaigns prove`."""
     (proof,) = proofs.select([name])
     assert run_proof(proof).proven
-    for goal in proof.goals:
-        assert run_proof(proof.reaching(goal)).proven
+    assert all(run_proof(cover).proven for cover in proof.covers())
 
 
 @pytest.mark.parametrize(
@@ -228,7 +227,7 @@ def test_only_strict_variants_do_without_the_rest_of_a_word(variant):
 def test_vendors_hold(name):
     (proof,) = proofs.select([f"segment answers, {name} bits"])
     assert run_proof(proof).proven
-    assert all(run_proof(proof.reaching(goal)).proven for goal in proof.goals)
+    assert all(run_proof(cover).proven for cover in proof.covers())
 
 
 @pytest.mark.parametrize(
@@ -288,14 +287,14 @@ def test_too_little_time_is_unknown():
 
 def test_goal_out_of_reach_is_unknown():
     (proof,) = proofs.select(["window in insertions"])
-    near = proof.reaching("the last insertion of the window")
+    (near,) = proof.covers()
     assert run_proof(near).proven
     record = run_proof(Proof("name", "", "", near.build, type(near.method)(3)))
     assert record.status == "unknown"
 
 
 def test_names_are_unique():
-    names = [proof.name for proof in proofs.with_goals(proofs.PROOFS)]
+    names = [proof.name for proof in proofs.PROOFS]
     assert len(set(names)) == len(names)
 
 

@@ -37,8 +37,7 @@ def failed(build, clocks=40):
 @pytest.mark.parametrize("proof", PROOFS + FLOW_PROOFS, ids=lambda proof: proof.name)
 def test_proven(proof):
     assert run_proof(proof).proven
-    for goal in proof.goals:
-        assert run_proof(proof.reaching(goal)).proven
+    assert all(run_proof(cover).proven for cover in proof.covers())
 
 
 @pytest.mark.slow
