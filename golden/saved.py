@@ -102,14 +102,14 @@ class Saved(Parameterised):
         return {**numbers, "events": self.counters}, arrays
 
     def _take_saved(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Take the result of `_saved`; errors as `_restore`."""
+        """Take the result of `_saved`; errors as `_restore`. Older files have no counters."""
         self._restore(numbers, arrays)
         self._digest_under(numbers.get("digest_secret", 0))
-        events = numbers["events"]
-        for name, value in events.items():
-            require_count(name, value, least=0)
-        self.operations, self.hits = events["operations"], events["hits"]
-        self._inserted_keys = events["insertions"]
+        if events := numbers.get("events"):
+            for name, value in events.items():
+                require_count(name, value, least=0)
+            self.operations, self.hits = events["operations"], events["hits"]
+            self._inserted_keys = events["insertions"]
 
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Take the result of `_state`; KeyError, TypeError or ValueError if it does not fit."""

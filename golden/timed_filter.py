@@ -286,7 +286,7 @@ class TimedFilter(Filter):
 
     def _take_saved(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         super()._take_saved(numbers, arrays)
-        late, clock = numbers["late"], numbers["clock"]
+        late, clock = numbers.get("late", 0), numbers.get("clock", False)
         require_count("late", late, least=0)
         if not isinstance(clock, bool):
             raise TypeError(f"clock: must be True or False, not {clock!r}")

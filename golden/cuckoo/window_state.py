@@ -138,7 +138,7 @@ class DictionaryState(CountedFilter):
 
     def _take_saved(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         super()._take_saved(numbers, arrays)
-        self._all_lost = numbers["events"]["lost"]
+        self._all_lost = numbers.get("events", {}).get("lost", self.lost)
 
     @property
     def _private(self) -> bool:

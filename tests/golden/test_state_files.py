@@ -206,6 +206,14 @@ def test_file_that_was_written_before(name, build, path):
     assert load(path) == model
 
 
+@pytest.mark.parametrize("name", ["apbf-tiny", "timing-tiny", "dictionary-tiny"])
+def test_file_without_counters(name):
+    """Files from before the models counted operations still load."""
+    model, keys = from_spec(any_preset(name)), np.arange(200, dtype=np.uint64)
+    model.insert(keys, *[np.full(200, 3)] * (name == "timing-tiny"))
+    assert load(STATES / f"{name}-uncounted.npz") == model
+
+
 def test_file_of_a_filter_that_another_replaces():
     with pytest.raises(
         StateFileError,
