@@ -1,6 +1,5 @@
 """Command that finds the cheapest filter."""
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -142,23 +141,19 @@ def plan(
     """
     from ..planner.chart import check_format, draw_plan
     from ..planner.plans import plan as search
-    from ..planner.timed import timed_models
 
     requirement = _requirement(**asked)
     if plot is not None:
         check_format(plot)
     wanted = as_json or plot is not None
     found = search(requirement, front=wanted, alternatives=candidates)
-    timed = None if asked["span"] is None else timed_models(requirement)
     if plot is not None:
         draw_plan(found, plot)
     if out is not None:
         found.chosen.spec.to_toml(out)
-    more = {} if timed is None else {"timed": [asdict(model) for model in timed]}
     device = requirement.device
     figures = vars(found) | {"plan": found, "errors": device and found.errors}
-    figures |= {"models": timed}
-    show(as_json, found.to_dict() | more, ["plan"] if timed is None else ["plan", "spans"], figures)
+    show(as_json, found.to_dict(), "plan", figures)
 
 
 def _requirement(

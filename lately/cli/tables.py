@@ -175,7 +175,6 @@ def _environment() -> Any:
         "time": seconds_text,
         "fixed": lambda value, digits: f"{value:,.{digits}f}",
         "versions": lambda tools: ", ".join(f"{tool} {v}" for tool, v in tools.items()),
-        "pairs": lambda values: ", ".join(f"{name}={value}" for name, value in values.items()),
         "ascii": lambda text: ascii(text)[1:-1],
         # More digits where two decimals would be zeros.
         "two_digits": lambda value: f"{value:.2f}" if value >= 0.1 else f"{value:.2g}",

@@ -18,7 +18,6 @@ from lately.golden import (
     Operation,
     PoolStatus,
     SpecificationError,
-    TimingBloomFilter,
     from_spec,
 )
 from lately.hdl.latencies import TIMED_GENERATION
@@ -27,8 +26,6 @@ from lately.planner import Requirement, RequirementError, choose, plan, space
 from lately.planner.chart import draw_plan, front_chart
 from lately.planner.rates import lower_bounds
 from lately.planner.requirement import PLANNER_FAMILIES, Span, distinct, window_of_span
-from lately.planner.timed import timed_models
-from papers.models import TimeLimitedAPBF
 
 
 def asked(window, rate, **more):
@@ -366,25 +363,6 @@ def test_window_of_a_span_is_rounded_up():
     with pytest.raises(RequirementError, match=r"^rate: must be keys per second above 0, not 0$"):
         window_of_span(Fraction(1), 0.0)
 
-
-def test_timed_models_are_as_large_as_they_say():
-    window, span = 3000, 3000
-    found = {model.model: model for model in timed_models(asked(window, 0.01, slack=0.5))}
-    growing = TimeLimitedAPBF(span=span, **found["TimeLimitedAPBF"].parameters)
-    timing = TimingBloomFilter(**found["TimingBloomFilter"].parameters)
-    keys = np.random.default_rng(1).integers(0, 1 << 63, 40_000, np.uint64)
-    fresh = np.random.default_rng(2).integers(1 << 63, 1 << 64, 40_000, np.uint64)
-    times = np.arange(len(keys))
-    growing.insert(keys, times)
-    assert growing.query(keys[-window:], int(times[-1])).all()
-    assert growing.query(fresh, int(times[-1])).mean() < 0.012
-    timing.insert(keys)
-    assert abs(timing.query(fresh).mean() - 0.01) < 0.003
-    assert growing.storage_bits <= found["TimeLimitedAPBF"].bits * 1.1
-    assert timing.storage_bits == found["TimingBloomFilter"].bits
-
-
-# Spans of time
 
 SPAN = Span.of(Fraction(1), Fraction(1, 200))
 
