@@ -23,11 +23,11 @@ from .options import (
 from .outputs import OutputFile
 from .packet_files import (
     PacketFiles,
-    UntilInterrupted,
     nanoseconds,
     open_inputs,
     open_output,
     packet_files,
+    read_until,
 )
 from .progress import replay_bar
 from .reporting import INTERRUPTED, fail_with
@@ -150,10 +150,9 @@ def dedup(
 
             shown = live_view(waiting, dedup_view(source.name, model, oracle))
         with interruptible() as heard, shown as progress:
-            capture = UntilInterrupted(source, heard)
             result = deduplicate(
-                capture, outputs, what, model=model, oracle=oracle, progress=progress,
-                jobs=options["jobs"],
+                source, outputs, what, model=model, oracle=oracle, progress=progress,
+                jobs=options["jobs"], read=read_until(heard, source.read),
             )  # fmt: skip
             lost = getattr(source, "lost", 0)
             # Here an interrupt loses no complete data.

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -13,7 +13,6 @@ from .outputs import InputFile, OutputFile, content_source
 
 if TYPE_CHECKING:
     from ..captures.capture_reader import Packets
-    from ..dedup.deduplicate import Capture
 
 # Names in error messages.
 _IN, _OUT = click.Argument(["capture"], metavar="IN"), click.Argument(["output"], metavar="OUT")
@@ -107,40 +106,20 @@ def nanoseconds(name: str, text: str | None) -> int:
     return 0 if text is None else whole_nanoseconds(name, time_seconds(text, name))
 
 
-class UntilInterrupted:
-    """A capture that ends at an interrupt."""
+def read_until(
+    heard: Interrupts, read: "Callable[[], Packets | None]"
+) -> "Callable[[], Packets | None]":
+    """Return a function that reads like `read`, and returns None after an interrupt."""
+    begun = False
 
-    def __init__(self, capture: "Capture", heard: Interrupts) -> None:
-        self._capture = capture
-        self._heard = heard
-        self._begun = False
-
-    @property
-    def missing(self) -> int:
-        """Bytes of incomplete last records."""
-        return self._capture.missing
-
-    @property
-    def truncated(self) -> bool:
-        """Whether compressed data ends early."""
-        return self._capture.truncated
-
-    @property
-    def damages(self) -> Sequence[str]:
-        """Messages about damage."""
-        return self._capture.damages
-
-    @property
-    def fraction(self) -> float | None:
-        """Share that has been read, or None."""
-        return self._capture.fraction
-
-    def read(self) -> "Packets | None":
-        """Return the next packets; None at the end or after an interrupt."""
-        if not self._begun:
+    def read_next() -> "Packets | None":
+        nonlocal begun
+        if not begun:
             # It is there already, and has the header, without which no file is a capture.
-            self._begun = True
-            return self._capture.read()
-        with self._heard.waiting():
-            return None if self._heard() else self._capture.read()
+            begun = True
+            return read()
+        with heard.waiting():
+            return None if heard() else read()
         return None
+
+    return read_next

@@ -185,6 +185,7 @@ def deduplicate(
     oracle: "PacketOracle | None" = None,
     progress: Callable[[DedupResult, float | None], None] | None = None,
     jobs: int = 1,
+    read: Callable[[], Packets | None] | None = None,
 ) -> DedupResult:
     """Find the duplicate packets of a capture.
 
@@ -203,6 +204,8 @@ def deduplicate(
     jobs : int
         Threads, 1 or 2: with 2, packets are read and digested while others are judged and written.
         The outputs and the result are the same.
+    read : callable, optional
+        Reads the next packets in place of the method of the capture.
 
     Raises
     ------
@@ -218,7 +221,7 @@ def deduplicate(
         course = _Progress(what, unit, golden, oracle)
         pool = stack.enter_context(ThreadPoolExecutor(1)) if jobs > 1 else None
         waiting: Future[None] | None = None
-        while (packets := capture.read()) is not None:
+        while (packets := (read or capture.read)()) is not None:
             found = packet_digests(
                 packets.buffer, packets.places, what.compared, secret=what.secret
             )
