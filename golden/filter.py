@@ -254,17 +254,21 @@ class Filter(Saved):
         """Perform the same operation on all keys."""
         return self._perform(np.full(len(keys), operation, np.uint8), keys, times, windows)
 
+    def _one_operation(self, operation: Operation, keys: Words, *operands: Any) -> Answers:
+        """Perform the same operation on all keys, and return whether each is reported."""
+        return self._performed(operation, keys, *operands).seen
+
     def _insert(self, *operands: Any, **options: Any) -> Any:
         """Insert checked keys, with their timestamps if the filter is timed."""
-        self._performed(Operation.INSERT, *operands)
+        self._one_operation(Operation.INSERT, *operands)
 
     def _query(self, *operands: Any, **options: Any) -> Answers:
         """Answer for checked keys; changes nothing."""
-        return self._performed(Operation.QUERY, *operands).seen
+        return self._one_operation(Operation.QUERY, *operands)
 
     def _check_and_insert(self, *operands: Any, **options: Any) -> Answers:
         """Answer for each checked key, then insert it."""
-        return self._performed(Operation.CHECK_AND_INSERT, *operands).seen
+        return self._one_operation(Operation.CHECK_AND_INSERT, *operands)
 
     def _checked_and_inserted(self, keys: Words, *operands: Any, refresh: bool = True) -> Answers:
         """Check and insert keys, and count them; without `refresh`, insert only new keys."""

@@ -216,16 +216,9 @@ class WindowDictionary(DictionaryState):
 
     # Steps
 
-    def _insert(self, keys: Words) -> None:
-        self._one_operation(Operation.INSERT, keys)
-
-    def _query(self, keys: Words, window: Any = None) -> Answers:
-        return self._one_operation(Operation.QUERY, keys, window)
-
-    def _check_and_insert(self, keys: Words, window: Any = None) -> Answers:
-        return self._one_operation(Operation.CHECK_AND_INSERT, keys, window)
-
-    def _one_operation(self, operation: Operation, keys: Words, window: Any = None) -> Answers:
+    def _one_operation(
+        self, operation: Operation, keys: Words, window: Any = None, *_: Any
+    ) -> Answers:
         if not self.compiled:
             return self._performed(operation, keys, None, window).seen
         seen = np.empty(len(keys), np.bool_)

@@ -132,14 +132,8 @@ class SlidingFilter(KeyedRing):
         age = self._segments.perform(codes, keys, self._ring)
         return Results.of(age >= 0, age)
 
-    def _insert(self, keys: Words) -> None:
-        self._segments.seen(Operation.INSERT, keys, self._ring)
-
-    def _check_and_insert(self, keys: Words) -> Answers:
-        return self._segments.seen(Operation.CHECK_AND_INSERT, keys, self._ring)
-
-    def _query(self, keys: Words) -> Answers:
-        return self._segments.seen(Operation.QUERY, keys, self._ring)
+    def _one_operation(self, operation: Operation, keys: Words, *_: Any) -> Answers:
+        return self._segments.seen(operation, keys, self._ring)
 
     def _age(self, keys: Words) -> Ages:
         codes = np.full(len(keys), Operation.QUERY, np.uint8)

@@ -115,10 +115,14 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     # Properties that upper layers read instead of the family
 
-    @property
-    def kind(self) -> str:
-        """Kind of hardware: "ring", "dictionary" or "timing"; empty for all others."""
-        return ""
+    kind: ClassVar[str] = ""
+    """Kind of hardware: "ring", "dictionary" or "timing"; empty for all others."""
+
+    part_name: ClassVar[str] = "part"
+    """Word for one of the equal parts of the memory: "segment", "column" or "part"."""
+
+    cell_name: ClassVar[str] = "cell"
+    """Word for the unit of the memory: "bit" or "cell"."""
 
     @property
     def timed(self) -> bool:
@@ -143,7 +147,9 @@ class Specification(ABC, metaclass=_Dispatcher):
     @property
     def query_field(self) -> str:
         """Field of a query: "window" or "query_class"; empty if a query has none."""
-        return ""
+        if not self._asks:
+            return ""
+        return "window" if self.classes is None else "query_class"
 
     @property
     def block_units(self) -> int:
@@ -176,16 +182,6 @@ class Specification(ABC, metaclass=_Dispatcher):
     def shape(self) -> str:
         """Short description of family and parameters."""
         return self.family
-
-    @property
-    def part_name(self) -> str:
-        """Word for one of the equal parts of the memory: "segment", "column" or "part"."""
-        return "part"
-
-    @property
-    def cell_name(self) -> str:
-        """Word for the unit of the memory: "bit" or "cell"."""
-        return "cell"
 
     @property
     def cell_shape(self) -> tuple[int, int, int]:
@@ -235,6 +231,9 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     _window_field: ClassVar[str] = "window"
     """Name of the field that holds the window."""
+
+    _asks: ClassVar[bool] = False
+    """Whether a query has a `query_field`."""
 
     # Families
 

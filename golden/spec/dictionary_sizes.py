@@ -36,6 +36,8 @@ MOVING: Mapping[str, Any] = {"stash": 16, "moves": 64}
 class WindowDictionarySpec(Specification, family="window-dictionary"):
     """Window dictionary, with the fields of `WindowDictionary`."""
 
+    kind, part_name, _asks = "dictionary", "column", True
+
     window: int = required(most=1 << 30)
     columns: int = required(most=64)
     rows: int = required(least=2, most=1 << 30)
@@ -60,21 +62,6 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
             f"must be {low + 1} to {low + RANGE_BITS}, {low} that select one of {self.rows} rows "
             f"and 1 to {RANGE_BITS} that a cell holds",
         )
-
-    @property
-    def kind(self) -> str:
-        """Kind of hardware."""
-        return "dictionary"
-
-    @property
-    def query_field(self) -> str:
-        """Field of a query."""
-        return "window"
-
-    @property
-    def part_name(self) -> str:
-        """Word for one of the equal parts of the memory."""
-        return "column"
 
     @property
     def cell_shape(self) -> tuple[int, int, int]:

@@ -41,6 +41,8 @@ class FilterSpec(SpanSpecification):
     Omitted fields get the defaults of the papers; after construction no derived field is None.
     """
 
+    kind, part_name, cell_name = "ring", "segment", "bit"
+
     blocked: ClassVar[bool] = False
     """Whether the bits of a key are in one block of each segment."""
 
@@ -115,21 +117,6 @@ class FilterSpec(SpanSpecification):
         return -(-self.window // self.window_generations)
 
     # The ring and its segments
-
-    @property
-    def kind(self) -> str:
-        """Kind of hardware."""
-        return "ring"
-
-    @property
-    def part_name(self) -> str:
-        """Word for one of the equal parts of the memory."""
-        return "segment"
-
-    @property
-    def cell_name(self) -> str:
-        """Word for the unit of the memory."""
-        return "bit"
 
     @property
     def cell_shape(self) -> tuple[int, int, int]:
@@ -472,8 +459,4 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 
 def require_power_of_two(name: str, value: int) -> None:
     """Refuse the value of a field unless it is a power of two; as `require`."""
-    require(_power_of_two(value), name, "must be a power of two", value)
-
-
-def _power_of_two(value: int) -> bool:
-    return value >= 1 and value & (value - 1) == 0
+    require(value >= 1 and value & (value - 1) == 0, name, "must be a power of two", value)

@@ -55,6 +55,8 @@ class StampedPartsSpec(Specification):
     Stamps are block numbers; a block is the part of the stream between two clock steps.
     """
 
+    kind, _asks = "timing", True
+
     hashes: int = required(most=_HASHES)
     """k: parts, and hash functions."""
     cells: int = required(most=_LONGEST)
@@ -95,16 +97,6 @@ class StampedPartsSpec(Specification):
             digits = self.block_units.bit_length() - 1
             rule = f"must be at most {digits} for blocks of {self.block_units}"
             self._hold("phase_bits", self.phase_bits <= digits, rule)
-
-    @property
-    def kind(self) -> str:
-        """Kind of hardware."""
-        return "timing"
-
-    @property
-    def query_field(self) -> str:
-        """Field of a query."""
-        return "window" if self.classes is None else "query_class"
 
     @property
     def cell_shape(self) -> tuple[int, int, int]:

@@ -334,18 +334,8 @@ class PartitionedTimingFilter(StampedParts, CountedFilter):
     def _last_block(self) -> int:
         return self.insertions // self.block
 
-    # All keys have one operation and one window: the extension does the rest.
-
-    def _insert(self, keys: Words) -> None:
-        self._one_operation(Operation.INSERT, keys)
-
-    def _query(self, keys: Words) -> Answers:
-        return self._one_operation(Operation.QUERY, keys)
-
-    def _check_and_insert(self, keys: Words) -> Answers:
-        return self._one_operation(Operation.CHECK_AND_INSERT, keys)
-
-    def _one_operation(self, operation: Operation, keys: Words) -> Answers:
+    def _one_operation(self, operation: Operation, keys: Words, *_: Any) -> Answers:
+        # All keys have one operation and one window: the extension does the rest.
         if self._engine is None:
             return self._performed(operation, keys).seen
         seen, numbers = np.empty(len(keys), np.bool_), self._numbers()
