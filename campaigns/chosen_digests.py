@@ -17,10 +17,6 @@ def crowded_digests(spec: WindowDictionarySpec) -> tuple[Digests, int]:
     The row of a digest in each column is linear in its bits. So digests of a subspace share as many
     rows as its images have; one direction after another is added that costs the fewest cells.
 
-    Parameters
-    ----------
-    spec : WindowDictionarySpec
-
     Returns
     -------
     digests : ndarray of int64, shape (window,)
@@ -74,12 +70,7 @@ def rows_of(spec: WindowDictionarySpec, digests: Digests) -> Digests:
 
 
 def dictionary_hash(spec: WindowDictionarySpec) -> KeyHash:
-    """Return the hash of keys to a row and a rest, which together are the digest.
-
-    Parameters
-    ----------
-    spec : WindowDictionarySpec
-    """
+    """Return the hash of keys to a row and a rest, which together are the digest."""
     sizes = [spec.rows, 1 << spec.rest_bits]
     return KeyHash(key_bits=spec.key_bits, sizes=sizes, functions=1, seed=spec.seed, hash=spec.hash)
 

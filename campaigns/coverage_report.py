@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
+from lately.cli.progress import parallel_bar
+from lately.cli.tables import print_table
 from lately.golden import PartitionedTimingSpec, Specification, dictionary_preset, timing_preset
 from lately.golden.files import write_json
 from lately.golden.spec.all_presets import any_preset
@@ -80,11 +79,6 @@ class UnitCoverage:
         return sum((kinds[kind] for kinds in self.modules.values()), Tally())
 
     @property
-    def situations(self) -> tuple[int, int]:
-        """Situations that reached their goals, and all of them."""
-        return len(self.functional) - len(missed(self.functional)), len(self.functional)
-
-    @property
     def passed(self) -> bool:
         """Whether all tests passed, all situations came about and enough code was reached."""
         enough = all(self.total(kind).percent >= TARGET for kind in KINDS)
@@ -92,27 +86,23 @@ class UnitCoverage:
 
     def as_json(self) -> dict[str, Any]:
         """Everything, as it is written to the file."""
+        modules = {
+            name: {kind: _figures(kinds[kind]) | {"missed": kinds[kind].missed} for kind in KINDS}
+            for name, kinds in self.modules.items()
+        }
         return {
             "failed": self.failed,
             "functional": self.functional,
             "missed_situations": missed(self.functional),
-            "modules": {
-                name: {kind: _tally_json(kinds[kind]) for kind in KINDS}
-                for name, kinds in self.modules.items()
-            },
-            "total": {kind: _tally_json(self.total(kind), names=False) for kind in KINDS},
+            "modules": modules,
+            "total": {kind: _figures(self.total(kind)) for kind in KINDS},
             "excluded": self.reasons,
         }
 
 
-def _tally_json(counted: Tally, *, names: bool = True) -> dict[str, Any]:
-    figures: dict[str, Any] = {
-        "percent": round(counted.percent, 2),
-        "reached": counted.reached,
-        "reachable": counted.reachable,
-        "excluded": counted.excluded,
-    }
-    return figures | ({"missed": counted.missed} if names else {})
+def _figures(counted: Tally) -> dict[str, Any]:
+    names = ("reached", "reachable", "excluded")
+    return {"percent": round(counted.percent, 2)} | {n: getattr(counted, n) for n in names}
 
 
 def measure(spec: Specification, directory: Path) -> UnitCoverage:
@@ -130,75 +120,58 @@ def measure(spec: Specification, directory: Path) -> UnitCoverage:
     )
 
 
-def print_report(units: dict[str, UnitCoverage], console: Console) -> None:
-    """Print units, modules, exclusions, and everything that was not reached."""
-    for table in (_unit_table, _module_table, _reason_table):
-        console.print(table(units))
+def print_report(units: dict[str, UnitCoverage]) -> None:
+    """Print units, parts, exclusions, and everything that was not reached."""
+    print("Coverage of the benches")
+    print_table([_row(name, unit) for name, unit in units.items()])
+    print("Parts, all units together")
+    parts: dict[str, list[dict[str, Tally]]] = {}
+    reasons: Counter[str] = Counter()
+    for unit in units.values():
+        reasons.update(unit.reasons)
+        for name, kinds in unit.modules.items():
+            parts.setdefault(name, []).append(kinds)
+    print_table(
+        [
+            {"part": name}
+            | {kind: _share(sum((one[kind] for one in own), Tally())) for kind in KINDS}
+            for name, own in sorted(parts.items())
+        ]
+    )
+    print("Points that cannot be reached")
+    print_table([{"points": n, "excluded because": why} for why, n in reasons.most_common()])
     for name, unit in units.items():
-        for what, names in _open_ends(unit):
-            shown = ", ".join(names[:20]) + (f" and {len(names) - 20} more" * (len(names) > 20))
-            console.print(f"{name}, {what}: {shown}", highlight=False, markup=False)
-
-
-def _table(title: str, first: str, *numbers: str, **options: Any) -> Table:
-    """Return an empty table with a column of names and columns of numbers."""
-    table = Table(first, title=title, **options)
-    for column in numbers:
-        table.add_column(column, justify="right")
-    return table
+        ends = {"failed tests": unit.failed, "situations missed": missed(unit.functional)}
+        ends |= {f"{kind} not reached": unit.total(kind).missed for kind in KINDS}
+        for what, names in ends.items():
+            if names:
+                more = f" and {len(names) - 20} more" * (len(names) > 20)
+                print(f"{name}, {what}: {', '.join(names[:20])}{more}")
 
 
 def _share(counted: Tally) -> str:
     return f"{counted.percent:.1f} % of {counted.reachable:,}"
 
 
-def _unit_table(units: dict[str, UnitCoverage]) -> Table:
-    numbers = ("situations", *KINDS, *(f"excluded {kind}" for kind in KINDS))
-    table = _table("Coverage of the benches", "unit", *numbers)
-    for name, unit in units.items():
-        totals = [unit.total(kind) for kind in KINDS]
-        excluded = (f"{counted.excluded:,}" for counted in totals)
-        table.add_row(name, "{} of {}".format(*unit.situations), *map(_share, totals), *excluded)
-    return table
-
-
-def _module_table(units: dict[str, UnitCoverage]) -> Table:
-    table = _table("Parts, all units together", "part", *KINDS)
-    for name in sorted({name for unit in units.values() for name in unit.modules}):
-        parts = [unit.modules[name] for unit in units.values() if name in unit.modules]
-        totals = [sum((part[kind] for part in parts), Tally()) for kind in KINDS]
-        table.add_row(name, *map(_share, totals))
-    return table
-
-
-def _reason_table(units: dict[str, UnitCoverage]) -> Table:
-    title = "Points that cannot be reached"
-    table = _table(title, "excluded because", "points", show_lines=True)
-    reasons: Counter[str] = Counter()
-    for unit in units.values():
-        reasons.update(unit.reasons)
-    for reason, count in reasons.most_common():
-        table.add_row(reason, f"{count:,}")
-    return table
-
-
-def _open_ends(unit: UnitCoverage) -> list[tuple[str, list[str]]]:
-    ends = [("failed tests", unit.failed), ("situations missed", missed(unit.functional))]
-    ends += [(f"{kind} not reached", unit.total(kind).missed) for kind in KINDS]
-    return [(what, names) for what, names in ends if names]
+def _row(name: str, unit: UnitCoverage) -> dict[str, object]:
+    every, totals = len(unit.functional), {kind: unit.total(kind) for kind in KINDS}
+    row: dict[str, object] = {"unit": name}
+    row["situations"] = f"{every - len(missed(unit.functional))} of {every}"
+    row |= {kind: _share(total) for kind, total in totals.items()}
+    return row | {f"excluded {kind}": total.excluded for kind, total in totals.items()}
 
 
 def main(directory: Path = Path("build/coverage")) -> int:
     """Run, print and write everything; return an exit status."""
-    console = Console()
     units: dict[str, UnitCoverage] = {}
-    for name, spec in SPECS.items():
-        with console.status(f"Running the bench of {name}"):
+    with parallel_bar("benches", "units") as progress:
+        for name, spec in SPECS.items():
+            progress(len(units), len(SPECS), {name: ("bench", 0.0)})
             units[name] = measure(spec, directory.resolve() / name)
-    print_report(units, console)
+    print_report(units)
     path = directory / "coverage.json"
     write_json({name: unit.as_json() for name, unit in units.items()}, path)
-    console.print(f"Written: {path}")
+    print(f"Written: {path}")
     return 0 if all(unit.passed for unit in units.values()) else 1
 
 

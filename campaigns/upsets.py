@@ -142,13 +142,7 @@ def upset_course(unit: Any, spec: Specification, seed: int) -> RandomTest:
 
 
 def window_operations(unit: Any, spec: Specification) -> int:
-    """Return about how many operations come in a window.
-
-    Parameters
-    ----------
-    unit : Compiled
-    spec : Specification
-    """
+    """Return about how many operations come in a window."""
     if isinstance(spec, TimedTimingSpec):
         return int((spec.window_blocks + 1) * unit.profile.least_period)
     return round(spec.guaranteed_window / INSERTING)

@@ -111,12 +111,7 @@ class Situation(NamedTuple):
 
 
 def situations(settings: Any) -> list[Situation]:
-    """Return the table of a unit.
-
-    Parameters
-    ----------
-    settings : Settings
-    """
+    """Return the table of a unit."""
     traits = settings.traits
     rows = [*_streams(settings), *_results(settings)]
     rows += [*_ring(settings)] if "ring" in traits else []

@@ -20,14 +20,7 @@ class UnreliableCells(Unreliable, UndefinedCells):
 
 
 def watch(harness, m, memory):
-    """Make an arbitrary copy wrong, and require that the repair writes it.
-
-    Parameters
-    ----------
-    harness : Harness
-    m : Module
-    memory : Copies
-    """
+    """Make an arbitrary copy wrong, and require that the repair writes it."""
     one_lies(m, memory.copies)
     harness.reach(MENDED, memory.mend.any() & (memory.a_address == memory.b_address))
 

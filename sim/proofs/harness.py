@@ -65,13 +65,7 @@ class Unreliable:
 
 
 def one_lies(m, copies):
-    """Make one arbitrary memory wrong in every cycle, or none.
-
-    Parameters
-    ----------
-    m : Module
-    copies : list of Unreliable
-    """
+    """Make one arbitrary memory wrong in every cycle, or none."""
     liar = Signal(range(len(copies) + 1))
     m.d.comb += liar.eq(AnyConst(len(liar)))
     m.d.comb += [copy.lies.eq(liar == number) for number, copy in enumerate(copies)]

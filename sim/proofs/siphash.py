@@ -114,12 +114,7 @@ class KeyedHashIsGolden(Harness):
 
 
 def clocks(spec):
-    """Return the cycles until the addresses of the followed key are known.
-
-    Parameters
-    ----------
-    spec : FilterSpec
-    """
+    """Return the cycles until the addresses of the followed key are known."""
     return GIVEN + siphash_latency(spec.key_bits) + 1
 
 

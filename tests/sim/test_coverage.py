@@ -1,13 +1,11 @@
 """What coverage counts, without a simulator."""
 
 import dataclasses
-import io
 import json
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from rich.console import Console
 
 from campaigns import coverage_report
 from lately.golden import PRESETS, Operation, any_preset
@@ -194,16 +192,15 @@ def test_exclusion_of_still_bits(monkeypatch, rises, excluded):
     assert modules["issue"]["toggles"].excluded == excluded
 
 
-def test_report():
+def test_report(capsys):
     counts = {"x": {"goal": 1, "count": 1}, "y": {"goal": 1, "count": 0}}
     lines = Tally(reached=9, missed=["issue: 3 if"])
     unit = coverage_report.UnitCoverage(
         failed=[], functional=counts, modules={"issue": {"lines": lines, "toggles": Tally()}},
         reasons={"why": 4},
     )  # fmt: skip
-    out = io.StringIO()
-    coverage_report.print_report({"tiny": unit}, Console(file=out, width=120))
-    text = out.getvalue()
+    coverage_report.print_report({"tiny": unit})
+    text = capsys.readouterr().out
     assert "1 of 2" in text
     assert "90.0 % of 10" in text
     assert "situations missed: y" in text
