@@ -2,15 +2,12 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from lately.golden import (
-    Specification,
-    any_preset,
-)
+from lately.golden import Specification, any_preset
 from lately.golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
 from lately.planner.choice import with_ticks
 
@@ -35,8 +32,6 @@ def soak(
     operations: int = 100_000_000,
     seed: int = 1,
     memory: str | None = None,
-    stalls: bool = True,
-    progress: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
     """Compare the compiled hardware with the golden model for a long time.
 
@@ -45,9 +40,8 @@ def soak(
 
     `seed` is that of keys and operations, and of the options of the hardware, unless `memory`, the
     variant of its memories, is given: then the others have their defaults. Explicit block RAMs
-    answer with garbage what vendors leave undefined. With `stalls`, pauses come before operations
-    and before answers are taken; `progress` is called with the number of operations done since its
-    last call.
+    answer with garbage what vendors leave undefined. Pauses come before operations and before
+    answers are taken.
 
     Returns
     -------
@@ -65,14 +59,13 @@ def soak(
     build = drawn_build(spec, random) if memory is None else {"memory": memory}
     with compiled_unit(spec, **build) as unit:
         test = random_test(spec)(unit, spec, seed, build.get("ticks", usual_ticks(spec)))
-        test.stalls = stalls
+        test.stalls = True
         while test.done < operations:
             count = min(CHUNK, operations - test.done)
             test.perform(count)
             if test.done == operations or test.done // CHUNK % MEMORY_CHUNKS == 0:
                 test.compare_memory()
-            if progress is not None:
-                progress(count)
+            tell(stage=f"{test.done:,} operations", share=test.done / operations)
         figures = test.figures()
     return figures | {"seconds": time.perf_counter() - began, "build": build}
 
@@ -143,16 +136,8 @@ def points(
 
 def run(point: Point) -> Result:
     """Compare a unit with its golden model; report the operations done."""
-    done, operations = 0, point["operations"]
-
-    def advance(count: int) -> None:
-        nonlocal done
-        done += count
-        tell(stage=f"{done:,} operations", share=done / operations)
-
-    spec = Specification.from_dict(point["spec"])
     how = {name: point[name] for name in ("operations", "seed", "memory")}
-    return soak(spec, progress=advance, **how)
+    return soak(Specification.from_dict(point["spec"]), **how)
 
 
 def wrong(result: Result) -> Iterator[str]:

@@ -232,8 +232,11 @@ _here = threading.local()
 
 
 def tell(**message: Any) -> None:
-    """Send a `message` to the process that wants a call, from within it; `run` passes it on."""
-    key, topic = _here.call
+    """Send a `message` to the process that wants a call, from within it; `run` passes it on.
+
+    Outside a call nothing is sent.
+    """
+    key, topic = getattr(_here, "call", ("", None))
     if topic is not None:
         get_worker().log_event(topic, [key, message])
 

@@ -11,7 +11,7 @@ from .blocks import ROOT
 PAGES = {
     page.path.stem: page
     for page in (
-        *drawings.PAGES, *tables.PAGES, gallery.PAGE, mechanisms.PAGE, planner.PAGE, readme.PAGE,
+        *drawings.PAGES, *tables.PAGES, gallery.PAGE, mechanisms.PAGE, planner.PAGE, *readme.PAGES,
         reproduction.PAGE,
     )
 }  # fmt: skip
