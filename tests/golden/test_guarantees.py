@@ -23,7 +23,7 @@ SPARSE = {
     "apbf k=10 l=7": FilterSpec(family="apbf", k=10, l=7, slice_bits=4099, generation=3),
     "apbf g=1": FilterSpec(family="apbf", k=4, l=3, slice_bits=1 << 14, generation=1),
     "apbbf k=2 l=5": FilterSpec(
-        family="apbbf", k=2, l=5, block_bits=64, hashes_per_block=4, blocks=1024, generation=6
+        family="apbbf", k=2, l=5, block_bits=64, hashes_per_block=4, blocks=256, generation=6
     ),
     "apbbf k=3 l=1": FilterSpec(
         family="apbbf", k=3, l=1, block_bits=512, hashes_per_block=8, blocks=100, generation=4
@@ -33,7 +33,7 @@ SPARSE = {
     "gebf r = 1": FilterSpec(family="gebf", window=9, epochs=1, hashes=4, bits=2 * 4 * 2048),
     "gebf r > W": FilterSpec(family="gebf", window=3, epochs=5, hashes=4, bits=6 * 4 * 2048),
     "blocked-gebf": FilterSpec(
-        family="blocked-gebf", window=23, epochs=3, hashes=4, bits=4 << 20, block_bits=256
+        family="blocked-gebf", window=23, epochs=3, hashes=4, bits=4 << 15, block_bits=256
     ),
 }
 

@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
@@ -149,8 +150,7 @@ SPANS = {
 }
 
 
-@pytest.mark.parametrize("key_bits", [64, 104])
-@pytest.mark.parametrize("name", SPANS)
+@pytest.mark.parametrize(("key_bits", "name"), daily(6, product([64, 104], SPANS)))
 def test_times_in_the_extension_are_those_of_numpy(name, key_bits):
     """Batches and single keys, times that fall, and silences up to many spans."""
     rng = np.random.default_rng(9)

@@ -41,11 +41,11 @@ SECRETS = st.integers(0, (1 << 128) - 1)
 SPARSE = {
     "apbf": FilterSpec(family="apbf", k=3, l=2, slice_bits=1 << 16, generation=5),
     "apbbf": FilterSpec(
-        family="apbbf", k=2, l=3, block_bits=64, hashes_per_block=4, blocks=1024, generation=4
+        family="apbbf", k=2, l=3, block_bits=64, hashes_per_block=4, blocks=256, generation=4
     ),
     "gebf": FilterSpec(family="gebf", window=12, epochs=3, hashes=4, bits=4 * 4 * 4096),
     "blocked-gebf": FilterSpec(
-        family="blocked-gebf", window=12, epochs=3, hashes=4, bits=4 << 18, block_bits=256
+        family="blocked-gebf", window=12, epochs=3, hashes=4, bits=4 << 15, block_bits=256
     ),
 }
 SPARSE = {name: replace(spec, hash="siphash", rekey=True) for name, spec in SPARSE.items()}
