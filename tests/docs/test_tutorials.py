@@ -2,11 +2,16 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from lately.cli.app import main
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -37,21 +42,33 @@ def agrees(expected, printed):
     return agrees(expected[1:], printed[1:])
 
 
-def run_page(text, folder, *, slow=False):
-    """Write the files of a page and run its commands in a folder, with or without slow ones."""
+def run_command(command, folder, *, in_process):
+    """Return what a command prints; one of `lately` alone may run in this process."""
+    words = shlex.split(command)
+    if in_process and words[0] == "lately" and command == shlex.join(words):
+        with chdir(folder):
+            result = CliRunner(env={"COLUMNS": "120"}).invoke(main, words[1:])
+        assert result.exit_code == 0, result.output
+        return result.stdout
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = os.environ | {"PATH": path, "COLUMNS": "120"}
+    result = subprocess.run(
+        command, shell=True, cwd=folder, capture_output=True, text=True, env=environment
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def run_page(text, folder, *, slow=False):
+    """Write the files of a page and run its commands in a folder, with or without slow ones."""
     for mark, kind, body in BLOCK.findall(text):
         if mark.startswith("file "):
             (folder / mark.removeprefix("file ")).write_text(body, "utf-8")
         run = kind == "console" and (slow or mark != "slow")
         for command, expected in commands(body) if run else ():
-            result = subprocess.run(
-                command, shell=True, cwd=folder, capture_output=True, text=True, env=environment
-            )
-            assert result.returncode == 0, result.stderr
-            printed = [line.rstrip() for line in result.stdout.splitlines() if line.strip()]
-            assert agrees(expected, printed), f"{command} printed:\n{result.stdout}"
+            output = run_command(command, folder, in_process=not slow)
+            printed = [line.rstrip() for line in output.splitlines() if line.strip()]
+            assert agrees(expected, printed), f"{command} printed:\n{output}"
 
 
 @pytest.mark.rtl
