@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cases import daily
 from local_cluster import TESTS, LocalCluster, kill, wait_until
 from study_points import dying, endless, failing, held, squares, telling
 
@@ -59,8 +60,9 @@ def numbers(log):
     return sorted(int(line.split()[0]) for line in log.read_text().splitlines())
 
 
-def test_run_and_resume(log, path):
-    first = complete([(campaign(), points(log)[:2], path)], jobs=2)
+def test_run_and_resume(log, path, cluster):
+    """Points of a cluster are not measured again by processes."""
+    first = complete([(campaign(), points(log)[:2], path)], scheduler=cluster.address)
     assert (first.measured, first.found, first.failures) == (2, 0, [])
     again = complete([(campaign(), points(log), path)], jobs=2)
     assert (again.measured, again.found) == (2, 2)
@@ -241,10 +243,13 @@ def test_scheduler_is_lost(log, fresh, monkeypatch):
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [
-        ("{'number': 2}", r"other sources or versions: python 3\.\d+, numpy \S+ there"),
-        (None, r"other sources: No module named 'changing_\w+'"),
-    ],
+    daily(
+        1,
+        [
+            ("{'number': 2}", r"other sources or versions: python 3\.\d+, numpy \S+ there"),
+            (None, r"other sources: No module named 'changing_\w+'"),
+        ],
+    ),
 )
 def test_worker_of_other_sources(tmp_path, log, path, fresh, monkeypatch, change, message):
     name = f"changing_{'one' if change else 'two'}"

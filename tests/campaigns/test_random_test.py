@@ -10,7 +10,6 @@ from golden_unit import GoldenUnit
 from campaigns import soak
 from campaigns.random_test import RandomTest, build_options, drawn_build
 from lately.golden import any_preset
-from lately.golden.compilation import VARIABLE
 from lately.planner.choice import with_ticks
 
 
@@ -57,7 +56,6 @@ KINDS = {
 @pytest.fixture
 def perform(monkeypatch):
     """Run a soak of a kind beside golden with a fault; return its figures."""
-    monkeypatch.setenv(VARIABLE, "0")
     monkeypatch.setattr(soak, "CHUNK", 100)
     monkeypatch.setattr("campaigns.random_test.SHORT_SHARE", 3)
     monkeypatch.setattr(soak, "MEMORY_CHUNKS", 4)

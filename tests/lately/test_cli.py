@@ -291,6 +291,14 @@ def test_out(keys, tmp_path):
     assert len(rows) == 2001
 
 
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Reports without drawings, which take most of the time."""
+    monkeypatch.setattr("lately.replay.report.html", lambda result: "page")
+    monkeypatch.setattr("lately.replay.plots.picture", lambda result, path, **_: Path(path).touch())
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_parquet(tmp_path):
     import pyarrow.parquet as pq
 
@@ -307,21 +315,15 @@ def test_parquet(tmp_path):
     assert (third["seen"], third["class"], third["distance"]) == (True, "guaranteed", 2)
 
 
-@pytest.mark.slow
-def test_csv_verdicts_keep_times(tmp_path):
-    times = ["", "7", "1700000000.123456789", "-0.5", "-3", "0.000000001"]
+@pytest.mark.usefixtures("undrawn")
+def test_csv_verdicts_keep_times_and_bytes(tmp_path):
+    times = [b"", b"7", b"1700000000.123456789", b"-0.5", b"-3", b"0.000000001"]
     path = tmp_path / "keys.csv"
-    path.write_text("time,key\n" + "".join(f"{time},a\n" for time in times))
+    path.write_bytes(b"time,key\n" + b"".join(time + b",caf\xe9\n" for time in times))
     figures(path, "--out-dir", tmp_path / "out")
-    rows = (tmp_path / "out" / "verdicts.csv").read_text().splitlines()[1:]
-    assert [row.split(",")[1] for row in rows] == times
-
-
-def test_csv_verdicts_keep_bytes(tmp_path):
-    path = tmp_path / "keys"
-    path.write_bytes(b"caf\xe9\n")
-    figures(path, "--out-dir", tmp_path / "out")
-    assert b"caf\xe9" in (tmp_path / "out" / "verdicts.csv").read_bytes()
+    rows = (tmp_path / "out" / "verdicts.csv").read_bytes().splitlines()[1:]
+    assert [row.split(b",")[1] for row in rows] == times
+    assert {row.split(b",")[2] for row in rows} == {b"caf\xe9"}
 
 
 # What goes wrong
@@ -408,6 +410,7 @@ def test_out_is_a_file(keys):
     )
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_failure_is_reported_after_the_figures(keys, tmp_path, monkeypatch):
     from lately.replay.run import RunResult
 
@@ -544,10 +547,7 @@ def test_watch_a_deduplication(tmp_path):
 
 
 def test_watch_without_a_terminal(keys):
-    done = subprocess.run([*LATELY, "run", keys, *GOLDEN, "--watch"], capture_output=True)
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert b"--watch: standard error must be a terminal" in done.stderr
-    assert done.stderr.count(b"\n") == 1
+    assert "--watch: standard error must be a terminal" in error("run", keys, *GOLDEN, "--watch")
 
 
 def test_sparkline():
