@@ -169,22 +169,6 @@ def test_times_of_a_soak():
 
 
 @pytest.mark.rtl
-def test_soak_notices_a_status(monkeypatch, tmp_path):
-    class Faulty(CompiledUnit):
-        def perform(self, *operations, **pauses):
-            told = super().perform(*operations, **pauses)
-            if len(told.status) > 100:
-                told.status[100] ^= 1
-            return told
-
-    monkeypatch.setattr("lately.sim.compiled_unit", Faulty)
-    path = str(tmp_path / "filter.toml")
-    FilterSpec(family="apbbf", key_bits=8, clear=8, **SMALL["apbbf"]).to_toml(path)
-    (point,) = soak.points(spec=path, span=60, operations=3000, memory="portable")
-    assert wrong(point) == ["mismatches: must be 0, not {'statuses': 1}"]
-
-
-@pytest.mark.rtl
 def test_soak_notices(monkeypatch):
     """One verdict, one age and one bit that differ are each reported, and the command fails."""
 
@@ -258,23 +242,3 @@ def test_soak_of_tables(name, fields, monkeypatch):
     assert (figures["operations"], figures["tables"]) == (6_000, 6)
     assert 1000 < figures["hits"] < 5200
     json.dumps(figures)
-
-
-@pytest.mark.rtl
-def test_soak_of_timing_filters_notices(monkeypatch):
-    class Faulty(CompiledUnit):
-        def perform(self, *operations, **how):
-            told = super().perform(*operations, **how)
-            told.oldest[100] += 1
-            return told
-
-        @property
-        def memory(self):
-            cells = super().memory
-            cells[0, 3] += 1
-            return cells
-
-    monkeypatch.setattr("lately.sim.compiled_unit", partial(Faulty, optimisation=0))
-    figures = soak.soak(any_preset("timing-counted-tiny"), operations=1_000, memory="ecp5")
-    wrong = {name: count for name, count in figures["mismatches"].items() if count}
-    assert wrong == {"oldest": 1, "memory_cells": 1}

@@ -34,6 +34,7 @@ from capture_files import (
     section,
     udp,
 )
+from cases import daily
 from click.testing import CliRunner
 
 from lately.captures.capture_files import CaptureFiles
@@ -167,12 +168,15 @@ def ng(packets):
     return b"".join(blocks)
 
 
-def test_window_is_a_bound(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "windows", daily(1, [[*range(1, 10), *range(60, 70), *range(120, 201, 10)], range(1, 201)])
+)
+def test_window_is_a_bound(tmp_path, monkeypatch, windows):
     """A copy is dropped up to the window, and no further back, whatever the window is."""
     monkeypatch.setattr("lately.captures.capture_reader.BUFFER", 1 << 16)
     monkeypatch.setattr("lately.captures.capture_reader._PACKETS", 1000)
     random = np.random.default_rng(7)
-    for window in range(1, 201):
+    for window in windows:
         what = what_for(50 * MS, window)
         distances = [1, 64, 65, 127, 128, *range(window - 1, window + 3)]
         distances += [window * parts // 4 for parts in (5, 6, 8)]

@@ -183,12 +183,12 @@ def test_operations_match_golden(boards):
     print(f"seed {SEED}")
     golden = from_spec(SPEC)
     with connect(boards()) as host:
-        for count in (0, 1, 2, 62, 63, 64, 3000):
+        for count in (0, 1, 2, 62, 63, 64, 1000):
             codes, keys = mixed(rng, count)
             assert_same(host.perform(codes, keys), golden.perform(codes, keys))
         assert_counted(host, golden)
         assert host.repeated == 0
-    assert golden.hits > 300
+    assert golden.hits > 100
 
 
 def test_methods(boards):
@@ -372,7 +372,7 @@ def test_bytes_and_time_on_the_line(model):
 
         return tamper
 
-    count = 126 * 20
+    count = 126 * 10
     with (
         SimulatedBoard(model, to_board=watch("to"), from_board=watch("from")) as board,
         connect(board) as host,
@@ -384,10 +384,10 @@ def test_bytes_and_time_on_the_line(model):
         host.perform(codes, keys)
         cycles = board.cycles - before
     # 4 bytes of a key and its operation, 1 byte of a result.
-    assert [len(frame.body) for frame in taken["to"]] == [63 * 4] * 40
-    assert [len(frame.body) for frame in taken["from"]] == [1 + 63] * 40
+    assert [len(frame.body) for frame in taken["to"]] == [63 * 4] * 20
+    assert [len(frame.body) for frame in taken["from"]] == [1 + 63] * 20
     # With 2 bytes of flags, 2 of type and number, and 2 of the CRC; 3 % are stuffed.
-    least = 40 * (63 * 4 + 6) * 10 * RATES["clock_hz"] // RATES["baud"]
+    least = 20 * (63 * 4 + 6) * 10 * RATES["clock_hz"] // RATES["baud"]
     assert least < cycles < 1.06 * least
 
 

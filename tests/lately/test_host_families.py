@@ -88,7 +88,7 @@ def test_operations_match_golden(board, host, spec):
     least = unit_profile(spec).least_period
     host.clear()
     golden.clear()
-    for number, count in enumerate((0, 1, 40, 900, 300)):
+    for number, count in enumerate((0, 1, 40, 300, 100)):
         if found.timed:
             host.configure(period=max(least, 2000 + 5000 * (number % 2)))
             board.idle(9000 * number)
@@ -102,7 +102,7 @@ def test_operations_match_golden(board, host, spec):
     counted = host.statistics()
     for name, value in golden.counters.items():
         assert counted.get(name, value) == value, name
-    assert golden.counters["hits"] > 50
+    assert golden.counters["hits"] > 20
 
 
 def test_self_test(board, host, spec):

@@ -111,23 +111,32 @@ def found(cwd, *paths):
     return dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
 
 
-def test_installed_from_elsewhere(installed, tmp_path):
-    names = found(tmp_path, installed, *libraries())
-    assert names["lately.golden"] == str(installed / "lately" / "golden" / "__init__.py")
-    assert {Path(path).relative_to(installed).parts[0] for path in names.values()} == {"lately"}
+@pytest.fixture(scope="module")
+def elsewhere(installed, tmp_path_factory):
+    """Where modules are found by a program that is started outside the checkout."""
+    return found(tmp_path_factory.mktemp("elsewhere"), installed, *libraries())
 
 
-def test_from_the_root_the_checkout_is_found_whole(installed):
+@pytest.fixture(scope="module")
+def here(installed):
+    """Where modules are found by a program that is started in the checkout."""
+    return found(ROOT, installed, *libraries())
+
+
+def test_installed_from_elsewhere(installed, elsewhere):
+    assert elsewhere["lately.golden"] == str(installed / "lately" / "golden" / "__init__.py")
+    assert {Path(path).relative_to(installed).parts[0] for path in elsewhere.values()} == {"lately"}
+
+
+def test_from_the_root_the_checkout_is_found_whole(here):
     """The folder of the front door comes first there, and must know the other rooms."""
-    names = found(ROOT, installed, *libraries())
-    assert names["lately.golden"] == str(ROOT / "golden" / "__init__.py")
-    assert all(Path(path).is_relative_to(ROOT) for path in names.values())
+    assert here["lately.golden"] == str(ROOT / "golden" / "__init__.py")
+    assert all(Path(path).is_relative_to(ROOT) for path in here.values())
 
 
-def test_both_find_the_same(installed, tmp_path):
-    here, there = found(ROOT, installed, *libraries()), found(tmp_path, installed, *libraries())
+def test_both_find_the_same(here, elsewhere):
     assert [Path(path).read_bytes() for path in here.values()] == [
-        Path(path).read_bytes() for path in there.values()
+        Path(path).read_bytes() for path in elsewhere.values()
     ]
 
 
