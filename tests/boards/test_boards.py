@@ -13,9 +13,9 @@ import pytest
 from amaranth.hdl import ClockDomain, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.sim import Simulator
 from cases import daily
 from click.testing import CliRunner
+from simulation import simulate
 
 from campaigns.pages import blocks, tables
 from lately.boards.flow import tools
@@ -198,10 +198,7 @@ def test_startup_lasts_and_starts_anew():
         ctx.set(startup.cause, 0)
         await count(ctx)
 
-    simulator = Simulator(m)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(m, bench)
     assert len(lengths) == 2
     assert all(5 <= clocks <= 9 for clocks in lengths)
 

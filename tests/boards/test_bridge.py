@@ -3,7 +3,7 @@
 import pytest
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
-from amaranth.sim import Simulator
+from simulation import simulate
 
 from lately.boards.link.bridge import Bridge
 from lately.boards.link.frames import FrameReceiver, FrameSender
@@ -79,11 +79,7 @@ def answered(*requests, operations=True):
             if writes:
                 written.append((address, word))
 
-    simulator = Simulator(m)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.add_testbench(listen, background=True)
-    simulator.run()
+    simulate(m, bench, background=[listen])
     frames = Decoder().feed(bytes(heard))
     return [(one.sequence, one.body[0], one.body[1:]) for one in frames], written
 
@@ -212,7 +208,4 @@ def test_line_registers():
         assert [await access(ctx, 0x200), await access(ctx, 0x201)] == [0x03020100, 0x07060504]
         assert await access(ctx, 0x7F, 1) == await access(ctx, 0x200, 1) == "refused"
 
-    simulator = Simulator(registers)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(registers, bench)

@@ -88,7 +88,7 @@ def test_style_unknown():
         design("tiny", ram_style="M9K")
 
 
-SHORT = ("timing", "dictionary")
+SHORT = ("timing",)
 
 
 @pytest.mark.parametrize(

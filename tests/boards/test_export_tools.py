@@ -210,12 +210,6 @@ def test_constraint_is_for_a_unit_that_is_the_top(file, tmp_path):
     assert not [name for name in ("seen.core", "seen_hw.tcl") if re.search("sdc|xdc", found[name])]
 
 
-def packaged(folder, wrap="axis", bus="axi4-lite", preset="siphash-tiny"):
-    """Return a design with a bus, and the elements of its component.xml by their names."""
-    design = Design(spec=any_preset(preset), name="seen", wrap=wrap, bus=bus, tools=["vivado"])
-    return design, ElementTree.fromstring(descriptions(design)["component.xml"])
-
-
 SPIRIT = "{http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009}"
 
 
@@ -224,10 +218,9 @@ def texts_of(element, *path):
 
 
 @pytest.mark.parametrize("wrap", ["axis", "raw", "frames-64"])
-def test_component_of_vivado_agrees_with_the_verilog(wrap, tmp_path):
+def test_component_of_vivado_agrees_with_the_verilog(wrap):
     """Its ports are those of the module; its interfaces those of the attributes."""
-    preset = "timed-tiny" if wrap == "frames-64" else "siphash-tiny"
-    spec = FRAMES if wrap == "frames-64" else any_preset(preset)
+    spec = FRAMES if wrap == "frames-64" else any_preset("tiny")
     design = Design(spec=spec, name="seen", wrap=wrap, bus="axi4-lite", tools=["vivado"])
     component = ElementTree.fromstring(descriptions(design)["component.xml"])
     ports = {}
@@ -258,8 +251,11 @@ def test_component_of_vivado_agrees_with_the_verilog(wrap, tmp_path):
     assert bool(named) == (wrap != "raw")
 
 
-def test_component_of_vivado_has_the_registers_and_the_constraint(tmp_path):
-    design, component = packaged(tmp_path)
+def test_component_of_vivado_has_the_registers_and_the_constraint():
+    spec = any_preset("siphash-tiny")
+    design = Design(spec=spec, name="seen", bus="axi4-lite", tools=["vivado"])
+    found = descriptions(design)
+    component = ElementTree.fromstring(found["component.xml"])
     words = {
         texts_of(one, "name")[0]: int(texts_of(one, "addressOffset")[0])
         for one in component.iter(f"{SPIRIT}register")
@@ -269,7 +265,6 @@ def test_component_of_vivado_has_the_registers_and_the_constraint(tmp_path):
     assert texts_of(component, "memoryMaps", "memoryMap", "name") == [
         reference.get(f"{SPIRIT}memoryMapRef")
     ]
-    found = descriptions(design)
     files = texts_of(component, "fileSets", "fileSet", "file", "name")
     assert set(files) == {"seen.v", "seen_vivado.xdc"}
     assert "seen_vivado.xdc" in found

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from amaranth.hdl import Fragment, Module
 from amaranth.lib import wiring
-from amaranth.sim import Simulator
 from cases import daily
+from simulation import simulate
 
 from lately.boards.link.link import FilterLink
 from lately.boards.link.self_test import SelfTest, plan
@@ -70,12 +70,7 @@ def performed(spec, unit, information, fault=None):
                     ctx.set(data[word], wrong)
 
     fragment = Fragment.get(m, None)
-    simulator = Simulator(fragment)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    if fault:
-        simulator.add_testbench(break_words, background=True)
-    simulator.run()
+    simulate(fragment, bench, background=[break_words] if fault else [])
     return found[0]
 
 
@@ -89,7 +84,7 @@ def memory_of(fragment, path):
 @pytest.mark.parametrize("name", daily(2, SPECS))
 def test_unit_and_golden_agree(name):
     # Each tick takes as long as a sweep.
-    unit, information = shortened(SPECS[name], 300 if name == "timing" else 1500)
+    unit, information = shortened(SPECS[name], 300 if name == "timing" else 700)
     expected = self_test_results(information)
     assert performed(SPECS[name], unit, information) == signature(information, expected)
     # The first table reports every key.

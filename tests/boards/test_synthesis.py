@@ -133,19 +133,19 @@ def target(request):
 
 
 @pytest.fixture(scope="module")
-def report(target):
-    return replace(synthesize(Unit(), device=target), lanes=2, latency_cycles=4)
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def made(target, tmp_path_factory):
     """The report of a synthesis, its progress, and the folder of its files."""
     folder, seen = tmp_path_factory.mktemp("synthesis") / "made", []
     report = synthesize(
-        Unit(), device=device("ice40-up5k"), directory=folder,
+        Unit(), device=target, directory=folder,
         progress=lambda stage, fraction: seen.append((stage, fraction)),
     )  # fmt: skip
     return report, seen, folder
+
+
+@pytest.fixture(scope="module")
+def report(made):
+    return replace(made[0], lanes=2, latency_cycles=4)
 
 
 # Devices
@@ -276,11 +276,11 @@ def test_same_seed_same_report(target, report):
 
 
 @pytest.mark.slow
-def test_netlists_are_kept_for_other_seeds(made, tmp_path):
+def test_netlists_are_kept_for_other_seeds(tmp_path):
     """Found again they give the same cells, and yosys does not run."""
     target, stages = device("ice40-up5k"), []
     first = synthesize(Unit(), device=target, netlists=tmp_path)
-    assert first == made[0]
+    assert first == synthesize(Unit(), device=target)
     assert len(list(tmp_path.iterdir())) == 1
     again = synthesize(
         Unit(), device=target, seed=2, netlists=tmp_path, directory=tmp_path / "files",
@@ -294,7 +294,7 @@ def test_netlists_are_kept_for_other_seeds(made, tmp_path):
     assert len(list(tmp_path.glob("*.gz"))) == 2
 
 
-def test_progress_and_files(made):
+def test_progress_and_files(target, made):
     _, seen, folder = made
     assert list(dict.fromkeys(stage for stage, _ in seen)) == list(STAGES)
     fractions = [fraction for _, fraction in seen]
@@ -306,11 +306,12 @@ def test_progress_and_files(made):
         "netlist.json",
         "report.json",
         "yosys.log",
-        "nextpnr-ice40.log",
+        f"nextpnr-{target.family}.log",
     }
 
 
-@pytest.mark.parametrize("name", daily(1, ["ice40-up5k", "ecp5-25k-6", "gowin-gw2ar-18c"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ice40-up5k", "ecp5-25k-6", "gowin-gw2ar-18c"])
 def test_explicit_block_rams(name):
     target = device(name)
     assert synthesize(BlockRams(target.family, 3), device=target).bram == 3
@@ -655,7 +656,7 @@ def synthesized(monkeypatch):
     return calls
 
 
-@pytest.mark.parametrize(("width", "clock"), daily(1, [(64, 157), (8, 125)]))
+@pytest.mark.parametrize(("width", "clock"), daily(1, [(8, 125), (64, 157)]))
 def test_deduplicator_of_frames(width, clock, synthesized):
     """It is timed behind its bus, with the device's block RAMs, for the clock of its line."""
     target = device("ecp5-85k-8")

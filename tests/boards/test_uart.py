@@ -4,22 +4,14 @@ import random
 
 import pytest
 from amaranth.hdl import Module
-from amaranth.sim import Simulator
 from cases import daily
+from simulation import simulate
 
 from lately.boards.link.uart import TOLERANCE, BaudRate, Receiver, Transmitter
 
 SEED = 8250
 CLOCK = 24_000_000
 BAUD = 3_000_000
-
-
-def simulate(m, *benches):
-    simulator = Simulator(m)
-    simulator.add_clock(1 / CLOCK)
-    for bench, background in benches:
-        simulator.add_testbench(bench, background=background)
-    simulator.run()
 
 
 def received(levels, *, clock_hz=CLOCK, baud=BAUD):
@@ -37,7 +29,7 @@ def received(levels, *, clock_hz=CLOCK, baud=BAUD):
             if ctx.get(receiver.error):
                 found.append(None)
 
-    simulate(receiver, (bench, False))
+    simulate(receiver, bench)
     return found
 
 
@@ -126,7 +118,7 @@ def test_both_ends_together(clock_hz):
                 found.append(ctx.get(receiver.data))
             assert not ctx.get(receiver.error)
 
-    simulate(m, (send, False), (take, False))
+    simulate(m, send, take)
     assert found == data
 
 

@@ -4,9 +4,9 @@ import random
 
 import pytest
 from amaranth.hdl import Module, Value
-from amaranth.sim import Simulator
 from ethernet_frames import beats, random_frames
 from mutants import broken
+from simulation import simulate
 
 from lately.golden.packets.comparison import Comparison, Field
 from lately.golden.packets.frame_actions import MOST_BYTES
@@ -69,11 +69,7 @@ def messages(width, frames, fields, *, idle=0.0, component=AlignedBeats):
             cycle += 1
             assert cycle < 100_000
 
-    simulator = Simulator(m)
-    simulator.add_clock(1e-6)
-    simulator.add_process(send)
-    simulator.add_testbench(take)
-    simulator.run()
+    simulate(m, take, processes=[send])
     return [(*one, *fact) for one, fact in zip(found, facts, strict=True)], cycles
 
 

@@ -125,7 +125,7 @@ def test_a_span_of_several_lanes_is_refused():
 
 
 @pytest.mark.parametrize("levels", daily(1, [8, 16]))
-@pytest.mark.parametrize("name", ["two-lanes-tiny", "four-lanes-tiny"])
+@pytest.mark.parametrize("name", daily(1, ["two-lanes-tiny", "four-lanes-tiny"]))
 def test_lanes_with_many_levels(name, levels):
     Fragment.get(filter_unit(preset(name), levels=levels), None)
 

@@ -8,11 +8,11 @@ from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.data import StructLayout
 from amaranth.lib.wiring import In, Out
-from amaranth.sim import Simulator
 from bus_masters import MASTERS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from signatures import signature
+from simulation import simulate
 
 from lately.golden import any_preset, from_spec
 from lately.hdl.build import filter_unit
@@ -75,15 +75,6 @@ def of_spec(name, bus="axi4-lite", **options):
     spec = any_preset(name)
     unit = filter_unit(spec, tag_bits=4 + MARK_BITS, statistics_bits=COUNTER_BITS, **options)
     return behind(bus, unit, spec, waits=True)
-
-
-def simulate(unit, bench, *others):
-    simulator = Simulator(unit)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    for other in others:
-        simulator.add_testbench(other, background=True)
-    simulator.run()
 
 
 def test_addresses_do_not_overlap():
@@ -215,7 +206,7 @@ def test_secrets_do_not_come_back(bus):
             for address in range(0, 1 << ADDRESS_BITS, 4):
                 seen.add((await master.access(address))[1])
 
-    simulate(unit, bench, watch)
+    simulate(unit, bench, background=[watch])
     assert 0x123456 in seen
     assert not seen & {*secrets}
 
@@ -274,7 +265,7 @@ def test_orders_of_a_clock():
             assert counted == swap + alone
             counted.clear()
 
-    simulate(unit, bench, count)
+    simulate(unit, bench, background=[count])
 
 
 def test_faults():
@@ -363,7 +354,7 @@ def test_snapshots_are_of_one_moment(monkeypatch):
             # Exact a few clocks after the events, as counters are.
             assert tuple(found) in counts[before - 2 :]
 
-    simulate(unit, bench, events)
+    simulate(unit, bench, background=[events])
     assert counts[-1][0] > 1000
 
 
@@ -433,7 +424,7 @@ def test_orders_beside_golden(name):
         model.append(counted[1])
 
     model = []
-    simulate(unit, bench, watch, drive)
+    simulate(unit, bench, background=[watch, drive])
     alone = (Operation.SHIFT.value, Operation.CLEAR.value)
     orders = [code for code, _ in performed if code in alone]
     assert orders == [5 if bits & 4 else 4 for bits in asked]
@@ -517,7 +508,7 @@ def test_orders_take_effect_at_the_time_that_was_reached():
     seed = 6
     print("seed", seed)
     run = TimedOrders(seed)
-    simulate(run.unit, run.order, run.watch, run.drive)
+    simulate(run.unit, run.order, background=[run.watch, run.drive])
     codes, keys, times = (np.array(column) for column in zip(*run.performed, strict=True))
     model = from_spec(any_preset("timed-tiny"))
     expected = model.perform(codes.astype(np.uint8), keys, times)

@@ -11,8 +11,8 @@ import pytest
 from amaranth.hdl import ClockDomain, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.sim import Simulator
 from cases import daily
+from simulation import simulate
 from watched_registers import WATCHED
 
 from lately.boards.link.link import FilterLink
@@ -47,13 +47,6 @@ class Watched(wiring.Component):
         m = Module()
         m.d.comb += self.illegal.eq(illegal_masks(m, self.mask, self.spare, run=self._run))
         return m
-
-
-def simulate(component, stream):
-    simulator = Simulator(component)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(stream)
-    simulator.run()
 
 
 def turned(mask, places):
@@ -115,18 +108,9 @@ async def act(ctx, ring, operation):
 
 @pytest.mark.parametrize(
     "name",
-    daily(
-        3,
-        [
-            "timed-tiny",
-            "dictionary-tiny",
-            "timing-tiny",
-            "tiny",
-            "dictionary-ring-tiny",
-            "timing-counted-tiny",
-        ],
-    ),
-)
+    daily(3, ["timed-tiny", "dictionary-tiny", "timing-tiny", "tiny", "dictionary-ring-tiny",
+              "timing-counted-tiny"]),
+)  # fmt: skip
 def test_no_alarm(name):
     unit = filter_unit(any_preset(name), self_check=True, tag_bits=3)
     draw = random.Random(SEED)
@@ -171,20 +155,9 @@ async def load(ctx, unit, seed):
 
 @pytest.mark.parametrize(
     "name",
-    daily(
-        2,
-        [
-            "timed-tiny",
-            "dictionary-ring-tiny",
-            "tiny",
-            "siphash-tiny",
-            "two-lanes-tiny",
-            "dictionary-tiny",
-            "timing-tiny",
-            "timing-counted-tiny",
-        ],
-    ),
-)
+    daily(2, ["timed-tiny", "dictionary-tiny", "tiny", "siphash-tiny", "two-lanes-tiny",
+              "dictionary-ring-tiny", "timing-tiny", "timing-counted-tiny"]),
+)  # fmt: skip
 def test_reset_under_load(name):
     """In every clock after a reset a unit is as after power-up, whoever resets it."""
     unit = filter_unit(any_preset(name), self_check=True, tag_bits=3)

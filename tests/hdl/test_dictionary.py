@@ -4,8 +4,9 @@ import random
 from dataclasses import replace
 
 import pytest
-from amaranth.sim import Simulator
+from cases import daily
 from garbage_memory import GarbageMemory
+from simulation import simulate
 from unit_streams import UnitStreams
 
 from lately.golden import (
@@ -37,7 +38,7 @@ NONE, QUERY, INSERT, CHECK, SHIFT, CLEAR, REMOVE = (
 TINY, MOVING = dictionary_preset("tiny"), dictionary_preset("ring-tiny")
 
 
-@pytest.mark.parametrize("protect", ["none", "parity"])
+@pytest.mark.parametrize("protect", daily(1, ["parity", "none"]))
 def test_no_entry_stays_in_the_stash(protect):
     """Whatever its place, where a column has room for it."""
     seed = 5
@@ -133,10 +134,7 @@ def beside(component, bench):
         await ctx.tick().repeat(40)
         seen.append(await bench(ctx, component))
 
-    simulator = Simulator(component)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(run)
-    simulator.run()
+    simulate(component, run)
     return seen[0]
 
 

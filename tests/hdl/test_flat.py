@@ -4,9 +4,9 @@ import pytest
 from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.sim import Simulator
 from frame_streams import seeded
 from signatures import signature
+from simulation import simulate
 
 from lately.golden import preset
 from lately.hdl import filter_unit
@@ -44,9 +44,7 @@ def check_straight(component, pairs, seed=1):
             for number, (seen, value) in enumerate(expected):
                 assert (number, ctx.get(seen)) == (number, value)
 
-    simulator = Simulator(component)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(component, bench, period=None)
 
 
 def handshakes(outer, inner, taken, given):
@@ -171,9 +169,7 @@ def test_requests_that_a_reset_loses_are_refused():
             told.append([ctx.get(getattr(outer, name)) for name in names])
             await edge()
 
-    simulator = Simulator(outer)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(outer, bench, period=None)
     results = told[outer.latency :]
     assert all(valid for valid, *_ in results)
     refused = [clock for clock, (_, refused, *_) in enumerate(results) if refused]

@@ -5,6 +5,7 @@ import random
 import pytest
 from amaranth.hdl import ClockDomain, Module
 from amaranth.sim import Simulator
+from cases import daily
 
 from lately.hdl.packets.frame_crossing import FrameCrossing
 
@@ -59,7 +60,7 @@ def random_frames(count, size):
 
 
 # Clocks of Ethernet differ by 0.02 % at most.
-@pytest.mark.parametrize("faster", [1.0, 1.0002, 1.003, 0.9998])
+@pytest.mark.parametrize("faster", daily(2, [1.003, 0.9998, 1.0, 1.0002]))
 def test_frames_cross(faster):
     frames = random_frames(6, 200)
     assert crossed(frames, faster=faster) == [(frame, False) for frame in frames]

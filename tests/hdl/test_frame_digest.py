@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from amaranth.hdl import Value
-from amaranth.sim import Simulator
 from capture_files import CAPTURES, ethernet, ip4, ip6
 from encapsulated import inner_frames
 from ethernet_frames import beats, packet_frame, random_frames, sized_frame
+from simulation import simulate
 
 from lately.captures.capture_reader import CaptureReader
 from lately.golden.packets.comparison import Comparison, Field
@@ -56,11 +56,7 @@ class Bench:
 
     def run(self):
         self.digest = FrameDigest(self.width, inner=self.inner)
-        simulator = Simulator(self.digest)
-        simulator.add_clock(1e-6)
-        simulator.add_process(self._send)
-        simulator.add_testbench(self._take)
-        simulator.run()
+        simulate(self.digest, self._take, processes=[self._send])
         assert not self.pending
         return self
 

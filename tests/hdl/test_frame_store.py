@@ -6,6 +6,7 @@ import pytest
 from amaranth.hdl import Module
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+from cases import daily
 from frame_streams import (
     beats,
     random_frame,
@@ -195,8 +196,9 @@ def test_frame_above_a_maximum_that_fills_the_store_has_no_room():
     assert run.fates == [None, "no_room"]
 
 
-@pytest.mark.parametrize("stall", [0.02, 0.2])
-@pytest.mark.parametrize("width", [64, 512])
+@pytest.mark.parametrize(
+    ("width", "stall"), daily(2, [(64, 0.2), (512, 0.02), (64, 0.02), (512, 0.2)])
+)
 def test_frames_that_cannot_wait_are_whole_or_lost(width, stall):
     """Each loses beats at random: it leaves for its digest whole, or with an error, or not."""
     choose, frames = seeded(7), [bytes([number]) * (1 + number * 3) for number in range(60)]
@@ -303,12 +305,10 @@ def test_most_frames():
 
 def test_what_is_discarded_takes_no_room():
     """Damaged frames, and those that are too long, leave the ring as it was."""
-    frames = [bytes([number]) * (96 if number % 2 else 300) for number in range(30)]
-    assert set(stuck([len(one) for one in frames], errors=[True] * 30)) == {"errored"}
-    fates = stuck(
-        [len(one) for one in frames] + [96] * 2, errors=[number % 2 for number in range(30)]
-    )
-    assert fates == ["oversize", "errored"] * 15 + [None] * 2
+    sizes = [300, 96] * 9
+    assert set(stuck(sizes, errors=[True] * len(sizes))) == {"errored"}
+    fates = stuck([*sizes, 96, 96], errors=[False, True] * 9)
+    assert fates == ["oversize", "errored"] * 9 + [None] * 2
 
 
 def test_a_frame_that_is_discarded_for_two_reasons_counts_once():

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from amaranth.sim import Simulator
+from simulation import simulate
 
 from lately.golden import FilterSpec, Operation
 from lately.hdl.build import filter_unit
@@ -40,10 +40,7 @@ def flags(operations, *, start=0, generation=500, dirty=range(0)):
                 break
         assert not waiting
 
-    simulator = Simulator(front)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(front, bench)
     return found | {"accepted": accepted}
 
 

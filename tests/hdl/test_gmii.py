@@ -5,7 +5,7 @@ import zlib
 import numpy as np
 import pytest
 from amaranth.hdl import Module
-from amaranth.sim import Simulator
+from simulation import simulate
 
 from lately.hdl.packets.gmii import (
     GAP_BYTES,
@@ -56,14 +56,6 @@ def received(line):
     simulate(m, bench)
     assert not current
     return frames
-
-
-def simulate(m, *benches):
-    simulator = Simulator(m)
-    simulator.add_clock(8e-9)
-    for bench in benches:
-        simulator.add_testbench(bench)
-    simulator.run()
 
 
 def clocks(octets, gap=1, errors=()):

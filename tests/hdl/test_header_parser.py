@@ -3,9 +3,9 @@
 import random
 
 import pytest
-from amaranth.sim import Simulator
 from capture_files import ethernet, ip4, ip6
 from ethernet_frames import beats, random_frames
+from simulation import simulate
 
 from lately.golden.packets.packet_layers import ETHERNET, Fault, Reach, layers
 from lately.hdl.packets.header_parser import HeaderParser
@@ -54,10 +54,7 @@ def parse(frames, idle=0.0, width=64):
             await ctx.tick()
             clock += 1
 
-    simulator = Simulator(parser)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(parser, bench)
     return found
 
 

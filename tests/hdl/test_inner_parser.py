@@ -3,10 +3,10 @@
 import random
 
 import pytest
-from amaranth.sim import Simulator
 from capture_files import ethernet, ip4
 from encapsulated import INNER, LAYER2, TUNNELS, around, gre, inner_frames, mpls
 from ethernet_frames import beats
+from simulation import simulate
 
 from lately.golden.packets.inner_layers import MOST_HEADERS, MOST_READ, inner_layers
 from lately.golden.packets.packet_layers import Fault
@@ -63,11 +63,7 @@ def parse(frames, *, width=64, idle=0.0):
             cycle += 1
             assert cycle < 100_000
 
-    simulator = Simulator(parser)
-    simulator.add_clock(1e-6)
-    simulator.add_process(send)
-    simulator.add_testbench(take)
-    simulator.run()
+    simulate(parser, take, processes=[send])
     return found, cycles
 
 

@@ -5,8 +5,8 @@ import random
 import numpy as np
 import pytest
 from amaranth.hdl import Value
-from amaranth.sim import Simulator
 from plain_siphash import plain_round
+from simulation import simulate
 
 from lately.golden.hash.siphash import siphash
 from lately.golden.packets.packet_digest import OTHER_LANE
@@ -34,10 +34,7 @@ def test_round():
                 entered.append(state)
             await ctx.tick()
 
-    simulator = Simulator(component)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(component, bench)
     assert len(entered) > 100
 
 
@@ -99,8 +96,5 @@ def test_messages(idle):
             told = ctx.get(component.valid_next)
             await ctx.tick()
 
-    simulator = Simulator(component)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(component, bench)
     assert found == expected

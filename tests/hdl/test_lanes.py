@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from amaranth.back import rtlil
 from amaranth.lib.memory import Memory
-from amaranth.sim import Simulator
 from cases import daily
+from simulation import simulate
 
 from campaigns.speed import drawn_streams, lane_points, run_lanes
 from lately.golden import preset
@@ -36,13 +36,6 @@ from lately.sim.replay import driven
 from lately.sim.replay.beats import Beats
 
 SEED = 20261121
-
-
-def simulate(component, bench):
-    simulator = Simulator(component)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
 
 
 # Parts
@@ -412,8 +405,8 @@ def distribute(beats, take, clocks, *, ahead=0):
 @pytest.mark.parametrize("ahead", daily(1, [8, 0, 1]))
 def test_distributor_loses_and_reorders_nothing(ahead):
     draw = random.Random(SEED)
-    beats = [[n for n in range(3) if draw.random() < 0.6] for _ in range(400)]
-    found, most = distribute(beats, lambda clock, shard: draw.random() < 0.5, 2000, ahead=ahead)
+    beats = [[n for n in range(3) if draw.random() < 0.6] for _ in range(200)]
+    found, most = distribute(beats, lambda clock, shard: draw.random() < 0.5, 900, ahead=ahead)
     for shard in range(3):
         assert found[shard] == [n for n, shards in enumerate(beats) if shard in shards]
     # One place is that of the entry which is taken apart.

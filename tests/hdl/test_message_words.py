@@ -6,8 +6,8 @@ import pytest
 from amaranth.hdl import Module, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
-from amaranth.sim import Simulator
 from ethernet_frames import beats, random_frames
+from simulation import simulate
 
 from lately.golden.packets.comparison import Comparison, Field
 from lately.golden.packets.packet_digest import message
@@ -81,11 +81,7 @@ def read(frames, fields, idle=0.0, waits=0.0):
             await ctx.tick()
             clock += 1
 
-    simulator = Simulator(top)
-    simulator.add_clock(1e-6)
-    simulator.add_process(send)
-    simulator.add_testbench(take)
-    simulator.run()
+    simulate(top, take, processes=[send])
     return found
 
 

@@ -7,7 +7,7 @@ from amaranth.back import rtlil
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.sim import Simulator
+from simulation import simulate
 
 from lately.hdl.pipeline import (
     Pipeline,
@@ -19,13 +19,10 @@ from lately.hdl.pipeline import (
 )
 
 
-def simulate(module, bench):
-    """Run a test bench."""
+def run(module, bench):
+    """Run a test bench, also of what has no registers."""
     module.d.sync += Signal(name="clocked").eq(1)
-    simulator = Simulator(module)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(module, bench)
 
 
 def history(module, source, sink, values):
@@ -38,7 +35,7 @@ def history(module, source, sink, values):
             found.append(ctx.get(sink))
             await ctx.tick()
 
-    simulate(module, bench)
+    run(module, bench)
     return found
 
 
@@ -73,7 +70,7 @@ def test_operators_of_bits(operator):
         ctx.set(b, 0b0101)
         assert (ctx.get(out), ctx.get(inverse)) == (operator(3, 5), 15 - operator(3, 5))
 
-    simulate(m, bench)
+    run(m, bench)
 
 
 def test_registers_of_a_delayed_value_are_shared():
@@ -169,7 +166,7 @@ def test_pipeline_stands_still_while_it_is_not_enabled():
         await ctx.tick()
         assert ctx.get(out) == 3
 
-    simulate(m, bench)
+    run(m, bench)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 16])
@@ -268,4 +265,4 @@ def test_below_is_a_comparison(width):
                 number < limit for limit in limits
             ], number
 
-    simulate(module, bench)
+    run(module, bench)

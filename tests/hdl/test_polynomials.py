@@ -4,8 +4,8 @@ import random
 
 import pytest
 from amaranth.hdl import Module, Signal
-from amaranth.sim import Simulator
 from mutants import broken
+from simulation import simulate
 
 from lately.golden.packets.polynomial_digest import finish, keys, multiply, polynomial_digest
 from lately.hdl.packets.polynomial_key import PolynomialKey, table_places
@@ -68,11 +68,7 @@ def digests(width, table_bits, messages, *, gaps=0.0, component=PolynomialDigest
             comes = ctx.get(digest.valid_next)
             await ctx.tick()
 
-    simulator = Simulator(m)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(send)
-    simulator.add_testbench(take)
-    simulator.run()
+    simulate(m, send, take)
     return found
 
 
@@ -117,10 +113,7 @@ def test_finish_takes_a_message_each_cycle():
                 assert ctx.get(component.digest) == right
             await ctx.tick()
 
-    simulator = Simulator(component)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(component, bench)
 
 
 @pytest.mark.parametrize("table_bits", [4, pytest.param(5, marks=pytest.mark.slow)])
@@ -151,10 +144,7 @@ def test_tables(table_bits):
         most = len(tables) * 2 * (table_bits + 2**table_bits)
         assert most <= cycle <= most + 3 + 2 * component.LAG
 
-    simulator = Simulator(component)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(component, bench)
     assert len(written) == 2 * sum(2 ** (high - low) for low, high in tables)
     for (place, address), value in written.items():
         power, table = divmod(place, len(tables))

@@ -4,7 +4,7 @@ import pytest
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.sim import Simulator
+from simulation import simulate
 
 from lately.hdl.memory.cells import PortableCellMemory
 from lately.hdl.memory.protection import CELL_PROTECTIONS
@@ -81,7 +81,4 @@ def test_an_upset_is_found_and_repaired(protect, copy):
                 ctx.set(words[ROW], HELD)
             assert await look(ctx, cells) == (0, 0, 0)
 
-    simulator = Simulator(cells)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(cells, bench)

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from amaranth.sim import Simulator
 from cases import daily
+from simulation import simulate
 from unit_streams import UnitStreams
 
 from lately.golden import Operation, dictionary_preset, from_spec, preset
@@ -40,10 +40,7 @@ def course(pipelines, offered, *, turned=(), clears=(), cleared=(), clocks=70):
             told.append({name: ctx.get(port) for name, port in ports.items()})
             await ctx.tick()
 
-    simulator = Simulator(secrets)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(secrets, bench)
     return told
 
 

@@ -4,8 +4,8 @@ import random
 from itertools import pairwise
 
 import pytest
-from amaranth.sim import Simulator
 from cases import daily
+from simulation import simulate
 from unit_streams import UnitStreams
 
 from lately.golden import Operation, any_preset, from_spec, preset
@@ -100,8 +100,5 @@ def test_shorter_periods_count_as_the_least(period):
                 ticks.append(clock)
             await ctx.tick()
 
-    simulator = Simulator(source)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(source, bench)
     assert {after - before for before, after in pairwise(ticks)} == {6}

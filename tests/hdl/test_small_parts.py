@@ -4,9 +4,9 @@ import random
 
 import pytest
 from amaranth.hdl import Module, ResetInserter, Signal
-from amaranth.sim import Simulator
 from cases import daily
 from garbage_memory import GarbageMemory, with_own_garbage
+from simulation import simulate
 from upsets import cell_words
 
 from lately.golden import Operation, PartitionedTimingSpec, TimedTimingSpec
@@ -70,10 +70,7 @@ def test_upsets_of_small_parts(sweep, cells, protect):
 
     top = Module()
     top.submodules.unit = ResetInserter(reset)(unit)
-    simulator = Simulator(top)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(top, bench)
     assert counts[:2] == [0, 0]
     # Every read counts until the cell is written.
     assert 1 <= counts[2] <= 4

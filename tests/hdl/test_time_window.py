@@ -8,9 +8,9 @@ import pytest
 from amaranth.hdl import ClockDomain, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
-from amaranth.sim import Simulator
 from cases import daily
 from mutants import broken
+from simulation import simulate
 
 from lately.golden import Operation
 from lately.golden.ring.rotation import RotationPolicy, RotationState
@@ -89,10 +89,7 @@ class Course:
                 await self._clock(False)
             assert ctx.get(self.ring.window.idle), "a tick still waits"
 
-        simulator = Simulator(self.ring)
-        simulator.add_clock(1e-6)
-        simulator.add_testbench(bench)
-        simulator.run()
+        simulate(self.ring, bench)
         return self
 
     async def _alone(self, name):
@@ -462,10 +459,7 @@ def test_a_prescaler_ticks_at_its_period(period, real):
                 ticks.append(clock)
             await ctx.tick()
 
-    simulator = Simulator(prescaler)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(prescaler, bench)
     assert ticks[0] == 6 - 1
     assert set(np.diff(ticks[1:])) == {real}
 
@@ -488,10 +482,7 @@ def test_a_prescaler_loses_no_tick_as_its_period_changes():
             await ctx.tick()
             clock += 1
 
-    simulator = Simulator(prescaler)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(prescaler, bench)
     assert ticks[0] == 6 - 1
     assert np.diff(ticks).tolist() == periods[:-1]
 
@@ -512,7 +503,4 @@ def test_the_first_tick_after_a_warm_reset_comes_after_the_least_period(before):
             assert ctx.get(prescaler.tick) == (clock == 5), f"clock {clock}"
             await ctx.tick()
 
-    simulator = Simulator(whole)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(whole, bench)

@@ -9,10 +9,10 @@ import random
 
 import pytest
 from amaranth.hdl import Module, Signal
-from amaranth.sim import Simulator
 from cases import daily
 from garbage_memory import GarbageMemory
 from mutants import broken
+from simulation import simulate
 from timing_part import PartBench
 
 from lately.golden import Operation, SpecificationError, timing_preset
@@ -68,10 +68,7 @@ def test_an_upset_is_told_with_the_ages_of_the_one_operation_that_reads_it(
         ctx.set(words[cell], ctx.get(words[cell]) ^ 1)
         assert await told_after(ctx, operation) == [core.read_latency]
 
-    simulator = Simulator(core)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(stream)
-    simulator.run()
+    simulate(core, stream)
 
 
 # A part, and its hazards
@@ -265,10 +262,7 @@ def test_delay_line(cycles):
             told.append(ctx.get(line.o))
             await ctx.tick()
 
-    simulator = Simulator(line)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(line, bench)
     assert told[cycles:] == sent[:-cycles]
 
 
@@ -282,9 +276,7 @@ def test_comparison_with_a_constant(least):
             ctx.set(value, number)
             assert ctx.get(flag) == (number >= least)
 
-    simulator = Simulator(m)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(m, bench, period=None)
 
 
 # Parameters

@@ -4,7 +4,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from amaranth.sim import Simulator
+from simulation import simulate
 
 from lately.golden import (
     Operation,
@@ -46,10 +46,7 @@ def passed(least, ticks, clocks):
             if ctx.get(spacing.tick):
                 told.append(clock)
 
-    simulator = Simulator(spacing)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(spacing, bench)
     return told
 
 
@@ -105,10 +102,7 @@ def test_blocks():
                 told.append(clock)
             await ctx.tick()
 
-    simulator = Simulator(count)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(count, bench)
     assert told == [2, 5, 10]
 
 
@@ -135,7 +129,7 @@ def test_latency_is_that_of_the_profile(levels, hashes):
     spec = replace(SPEC, hashes=hashes)
     built = filter_unit(spec, levels=levels)
     assert built.latency == built.profile.latency == TimingProfile.of(spec, levels=levels).latency
-    simulator, clocks = Simulator(built), []
+    clocks = []
 
     async def bench(ctx):
         ctx.set(built.o.ready, 1)
@@ -148,9 +142,7 @@ def test_latency_is_that_of_the_profile(levels, hashes):
             await ctx.tick()
             clocks[0] += 1
 
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(built, bench)
     assert clocks == [built.latency]
 
 

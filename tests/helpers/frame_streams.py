@@ -2,8 +2,8 @@
 
 import random
 
+import simulation
 from amaranth.hdl import ClockDomain, Module
-from amaranth.sim import Simulator
 
 
 def cut(frame, size):
@@ -100,13 +100,7 @@ def simulate(component, *benches, background=()):
     # Also for what has no registers.
     m.domains.sync = ClockDomain()
     m.submodules.component = component
-    simulator = Simulator(m)
-    simulator.add_clock(1e-6)
-    for bench in background:
-        simulator.add_testbench(bench, background=True)
-    for bench in benches:
-        simulator.add_testbench(bench)
-    simulator.run()
+    simulation.simulate(m, *benches, background=background)
 
 
 def random_frame(choose, least=1, most=200):

@@ -4,8 +4,8 @@ from collections import deque
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
-from amaranth.sim import Simulator
 from garbage_memory import GarbageMemory
+from simulation import simulate
 
 from lately.hdl.timing.part import TimingPart
 from lately.hdl.timing.sweep import PortSweep, Visits
@@ -87,8 +87,5 @@ class PartBench:
             *(getattr(self.part, name).eq(getattr(visits, name))
               for name in ("visit", "wipe", "clean")),
         ]  # fmt: skip
-        simulator = Simulator(m)
-        simulator.add_clock(1e-6)
-        simulator.add_testbench(testbench)
-        simulator.run()
+        simulate(m, testbench)
         return self

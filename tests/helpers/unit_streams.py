@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass, field
 from functools import partial
 
-from amaranth.sim import Simulator
+from simulation import simulate
 
 
 @dataclass
@@ -45,12 +45,8 @@ class UnitStreams:
         """
         count = sum(not isinstance(request, int) for request in requests)
         patience = 50 * count + 20_000 + sum(one for one in requests if isinstance(one, int))
-        simulator = Simulator(self.unit)
-        simulator.add_clock(1e-6)
-        for bench in (partial(self._drive, requests), *others):
-            simulator.add_testbench(bench, background=True)
-        simulator.add_testbench(partial(self._take, count, patience, finish))
-        simulator.run()
+        take = partial(self._take, count, patience, finish)
+        simulate(self.unit, take, background=[partial(self._drive, requests), *others])
         return self.results
 
     async def _drive(self, requests, ctx):

@@ -1,7 +1,7 @@
 """Units in Amaranth's simulator whose memories a test reaches, to flip bits of them."""
 
-from amaranth.sim import Simulator
 from garbage_memory import GarbageMemory, with_own_garbage
+from simulation import simulate
 
 from lately.golden import Operation
 from lately.hdl.build import filter_unit
@@ -47,10 +47,7 @@ class Struck:
             await ctx.tick().until(self.unit.i.ready)
             await script(self)
 
-        simulator = Simulator(self.unit)
-        simulator.add_clock(1e-6)
-        simulator.add_testbench(bench)
-        simulator.run()
+        simulate(self.unit, bench)
 
     async def do(self, operations):
         """Perform operations, one per clock; return what of (seen, age) each is told."""
