@@ -91,6 +91,9 @@ FACTORS = (2, 10)
 WAYS = ("h3, seed known", "h3, seed unknown", "siphash")
 """Hashes that the same keys meet."""
 
+PACE = "operations per cycle"
+"""Figure of compiled units."""
+
 SPEED_WAYS = (WAYS[0], WAYS[2])
 """Hashes of compiled units."""
 
@@ -363,19 +366,17 @@ def flood(queries: int, random: np.random.Generator) -> Iterator[dict[str, Any]]
         spec = replace(preset(name), span=SPAN, when_full=when_full)
         streams = _streams(spec, factor, random)
         asked = random_keys(random, queries, spec.key_bits)
-        secret = int.from_bytes(random.bytes(16), "little")
-        keyed = from_spec(replace(spec, hash="siphash"), secret=secret)
+        keyed = from_spec(replace(spec, hash="siphash"), secret=_secret(random))
         for way, model in {"h3, seed known": from_spec(spec), "siphash": keyed}.items():
-            yield {
-                "unit": f"{name}, span, {when_full}",
-                "hash": way,
-                "cost": f"{factor} times the capacity",
-                **_flooded(model, streams, asked),
-            }
+            unit, cost = f"{name}, span, {when_full}", f"{factor} times the capacity"
+            figures, more = _flooded(model, streams, asked)
+            yield _gain(unit, way, *figures, cost, **more)
 
 
-def _flooded(model: Any, streams: list[tuple[Words, Times]], asked: Words) -> dict[str, Any]:
-    """Insert the keys of others, with and without the keys of a flood; return the gain."""
+def _flooded(
+    model: Any, streams: list[tuple[Words, Times]], asked: Words
+) -> tuple[tuple[str, float, float], Run]:
+    """Insert the keys of others, without a flood and with it; return the figure and the rest."""
     shortens = model.spec.when_full == "shorten"
     now = 2 * SPAN - 1
     figures = []
@@ -389,13 +390,9 @@ def _flooded(model: Any, streams: list[tuple[Words, Times]], asked: Words) -> di
         forgotten = _missed_at(model, *streams[0], now, SPAN) / own.sum()
         reported = model.query(asked, np.full(len(asked), now)).mean()
         figures.append(float(forgotten if shortens else reported))
-    return {
-        "figure": "keys of the span forgotten" if shortens else "false-positive rate",
-        "usual": figures[0],
-        "attacked": figures[1],
-        "false_negatives": missed,
-        **({"guaranteed": window} if shortens else {}),
-    }
+    figure = "keys of the span forgotten" if shortens else "false-positive rate"
+    more = {"false_negatives": missed} | ({"guaranteed": window} if shortens else {})
+    return (figure, figures[0], figures[1]), more
 
 
 def _streams(
@@ -441,32 +438,22 @@ def slow_dictionaries(queries: int, random: np.random.Generator) -> Iterator[Run
         for way in SPEED_WAYS:
             with _cleared(spec, way, random) as unit:
                 usual = _rate(unit, random_keys(random, len(chosen), spec.key_bits))
-                found: Run = {"attack": "crowded", "unit": f"dictionary-{name}", "hash": way}
-                yield found | _figures(usual, _rate(unit, chosen), "all operations")
+                figures = (PACE, usual, _rate(unit, chosen), "all operations")
+                yield _gain(f"dictionary-{name}", way, *figures, attack="crowded")
 
 
 def _one_shard_runs(
     name: str, way: str, operations: int, random: np.random.Generator
 ) -> Iterator[Run]:
     spec = preset(name)
-    found: Run = {"attack": "one shard", "unit": name, "hash": way}
     with _cleared(spec, way, random) as unit:
         usual = _rate(unit, random_keys(random, operations, spec.key_bits))
         chosen = one_shard(spec, operations, random)
-        yield found | _figures(usual, _rate(unit, chosen), "all operations")
+        yield _gain(name, way, PACE, usual, _rate(unit, chosen), "all operations")
         learned, asked = learn_shard(unit, random)
-        rate = _rate(unit, np.resize(learned, operations))
-        found |= {"attack": "one shard, by time", "queries": asked}
-        yield found | _figures(usual, rate, f"all operations, after {asked:,} queries")
-
-
-def _figures(usual: float, attacked: float, cost: str) -> Run:
-    return {
-        "figure": "operations per cycle",
-        "usual": usual,
-        "attacked": attacked,
-        "cost": cost,
-    }
+        figures = (PACE, usual, _rate(unit, np.resize(learned, operations)))
+        cost = f"all operations, after {asked:,} queries"
+        yield _gain(name, way, *figures, cost, attack="one shard, by time", queries=asked)
 
 
 @contextmanager
@@ -475,7 +462,7 @@ def _cleared(spec: Any, way: str, random: np.random.Generator) -> Iterator[Any]:
     other = spec if way == WAYS[0] else replace(spec, hash="siphash")
     with compiled_unit(other) as unit:
         if other.hash == "siphash":
-            unit.rekey(int.from_bytes(random.bytes(16), "little"))
+            unit.rekey(_secret(random))
         unit.perform([Operation.CLEAR], [0])
         # Taken when all is clear.
         unit.perform([Operation.QUERY], [0])

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -120,6 +120,12 @@ class Campaign:
     def identify(self, point: Point) -> dict[str, Any]:
         """Return the state that determines the result of a point."""
         return self.state() if self.identity is None else self.identity(point)
+
+
+def mismatches(result: Result) -> list[str]:
+    """Return a line if results differ from the golden model's."""
+    count = result["mismatches"]
+    return [f"mismatches: must be 0, not {count}"] if count else []
 
 
 @cache
@@ -380,5 +386,5 @@ class _Board:
 
 __all__ = [
     "Campaign", "Outcome", "Point", "Progress", "Record", "RecordError", "Records", "Result",
-    "complete", "key", "partial", "read", "sources", "state", "write",
+    "complete", "key", "mismatches", "read", "sources", "state", "write",
 ]  # fmt: skip

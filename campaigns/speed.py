@@ -24,7 +24,7 @@ from lately.golden.hash.keys import random_keys
 from lately.golden.ring.layout import Layout
 from lately.replay.traces import open_trace
 
-from .engine import Campaign, Point, Result
+from .engine import Campaign, Point, Result, mismatches
 from .machine import processor
 
 # Lanes
@@ -111,12 +111,6 @@ def run_lanes(point: Point) -> Result:
         "operations_per_cycle": len(keys) / cycles,
         "mismatches": int((seen != from_spec(spec).check_and_insert(keys)).sum()),
     }
-
-
-def mismatches(result: Result) -> list[str]:
-    """Return a line if a result differs from golden's."""
-    count = result["mismatches"]
-    return [f"mismatches: must be 0, not {count}"] if count else []
 
 
 LANES = Campaign(

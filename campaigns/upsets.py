@@ -3,7 +3,7 @@
 import re
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from lately.golden.operations import OperationBit
 from lately.golden.spec.base import require
 from lately.golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
 
-from .engine import Campaign, Point, Records, Result
+from .engine import Campaign, Point, Records, Result, mismatches
 from .random_test import RandomTest, TimingTest, random_test
 from .workers import tell
 
@@ -429,12 +429,6 @@ def rows(records: Records) -> list[dict[str, object]]:
     ]
 
 
-def wrong(result: Result) -> Iterator[str]:
-    """Yield a line if results differ from golden's without an upset."""
-    if result["mismatches"]:
-        yield f"mismatches: must be 0, not {result['mismatches']}"
-
-
 UPSETS = Campaign(
     name="upsets",
     about="""Flip single bits of compiled hardware under load, and judge the results.
@@ -448,6 +442,6 @@ UPSETS = Campaign(
     points=points,
     run=run,
     label=label,
-    wrong=wrong,
+    wrong=mismatches,
     rows=rows,
 )

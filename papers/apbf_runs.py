@@ -1,6 +1,7 @@
 """Filters of the APBF paper's experiments, filled as its workloads fill them."""
 
 import math
+from bisect import bisect_left
 
 import numpy as np
 
@@ -46,12 +47,8 @@ def universe(duplicates: float, window: int = WINDOW) -> int:
     That is 1 minus the share of different keys in W consecutive draws, of which
     U (1 - (1 - 1/U)^W) are expected to be unique; the rate is above 0 and below 1, W = `window`.
     """
-    low, high = 1, window**3
-    while high - low > 1:
-        middle = (low + high) // 2
-        enough = unique(middle, window) >= (1 - duplicates) * window
-        low, high = (low, middle) if enough else (middle, high)
-    return high
+    least = (1 - duplicates) * window
+    return bisect_left(range(window**3), least, lo=2, key=lambda keys: unique(keys, window))
 
 
 def unique(universe: float, draws: float) -> float:
@@ -66,13 +63,13 @@ def zipf_universe(duplicates: float, window: int = WINDOW) -> int:
     """
     weights = 1 / np.arange(1, window**2 + 1)
     sums = np.cumsum(weights)
-    low, high = 1, len(weights)
-    while high - low > 1:
-        middle = (low + high) // 2
-        chances = weights[:middle] / sums[middle - 1]
-        unique = float(-np.expm1(window * np.log1p(-chances)).sum())
-        low, high = (low, middle) if unique >= (1 - duplicates) * window else (middle, high)
-    return high
+
+    def unique(keys: int) -> float:
+        chances = weights[:keys] / sums[keys - 1]
+        return float(-np.expm1(window * np.log1p(-chances)).sum())
+
+    least = (1 - duplicates) * window
+    return bisect_left(range(len(weights)), least, lo=2, key=unique)
 
 
 def stream(duplicates: float, count: int, seed: int) -> Keys:

@@ -35,31 +35,20 @@ COPIES = {(copy["table"], copy["column"]): copy["reason"] for copy in PAPER.data
 """Values of a table that are taken from elsewhere, not computed: by table and column."""
 
 
-def measure_table_1(point: Point) -> Result:
-    """Compute the rows of Table 1, ``rows`` being the false-positive rates aimed at."""
-    hashes = [analysis.bloom_hashes(rate) for rate in point["rows"]]
-    return {"rows": [analysis.bloom_metrics(k) for k in hashes]}
+def measure(metrics: Callable[..., dict[str, float]], point: Point) -> Result:
+    """Compute the rows of a table."""
+    return {"rows": [metrics(*row) for row in point["rows"]]}
 
 
-def measure_table_2(point: Point) -> Result:
-    """Compute the rows (k, l) of Table 2, and each false-positive rate in the exact profile."""
-    return {
-        "rows": [
-            analysis.apbf_metrics(k, l, profile="linear")
-            | {"exact_fp": analysis.apbf_false_positive_rate(k, l)}
-            for k, l in point["rows"]
-        ]
-    }
+def _bloom(rate: float) -> dict[str, float]:
+    """Return the row of Table 1 for a false-positive rate that is aimed at."""
+    return analysis.bloom_metrics(analysis.bloom_hashes(rate))
 
 
-def measure_table_3(point: Point) -> Result:
-    """Compute the rows (k, l, B, b) of Table 3."""
-    return {"rows": [analysis.apbbf_metrics(*row) for row in point["rows"]]}
-
-
-def measure_table_4(point: Point) -> Result:
-    """Compute the rows (k, l, B, b) of Table 4."""
-    return {"rows": [_costs(*row) for row in point["rows"]]}
+def _apbf(k: int, l: int) -> dict[str, float]:
+    """Return a row of Table 2, and its false-positive rate in the exact profile."""
+    exact = {"exact_fp": analysis.apbf_false_positive_rate(k, l)}
+    return analysis.apbf_metrics(k, l, profile="linear") | exact
 
 
 def _costs(k: int, l: int, block_bits: int, hashes_per_block: int) -> dict[str, float]:
@@ -79,7 +68,7 @@ def points(number: str, quick: bool) -> list[Point]:
     """Return the one point of a table, which has all its rows; both forms are the same."""
     table = PAPER.table(number)
     if number == "1":
-        return [{"rows": [float(row["aimed_fp"]) for row in table.rows()]}]
+        return [{"rows": [[float(row["aimed_fp"])] for row in table.rows()]}]
     return [{"rows": [table.values(row) for row in table.rows()]}]
 
 
@@ -160,13 +149,16 @@ _VALUES: dict[str, Callable[[list[dict[str, float]]], dict[str, Any]]] = {
 
 STUDIES = tuple(
     PAPER.study(
-        f"apbf-table-{number}", measure, partial(conclude, number), points=partial(points, number)
+        f"apbf-table-{number}",
+        partial(measure, metrics),
+        partial(conclude, number),
+        points=partial(points, number),
     )
-    for number, measure in {
-        "1": measure_table_1,
-        "2": measure_table_2,
-        "3": measure_table_3,
-        "4": measure_table_4,
-    }.items()
+    for number, metrics in (
+        ("1", _bloom),
+        ("2", _apbf),
+        ("3", analysis.apbbf_metrics),
+        ("4", _costs),
+    )
 )
 """Tables 1 to 4."""

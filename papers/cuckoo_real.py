@@ -20,14 +20,14 @@ from .cuckoo_findings import (
     structures,
 )
 from .cuckoo_runs import UNIVERSE, build, dictionary, measure, ratio, timing
-from .real_streams import FILES, absence, real
+from .real_streams import absence, real
 from .studies.comparison import SHARES, claim, ours, student
 from .studies.criteria import between
 from .studies.streams import Keys, zipf
 from .studies.study import Conclusion, Finding, Point, Result, Results
 
 WINDOW = 10_000
-"""Window of the real streams in the paper."""
+"""Window of the estimates, and of the real streams in the paper."""
 
 NAMES = {
     "flights": "tail numbers of departing aircraft",
@@ -37,25 +37,14 @@ NAMES = {
 }
 """Names of the streams."""
 
-_WEB_WINDOW = 2000
-
 # Figure 13
 
 
-def points_real(quick: bool) -> list[Point]:
-    """Return a point for each stream and seed."""
-    counters = [1, 2] if quick else [1, 2, 3, 4]
-    size = (
-        {"measured": 25_000, "fresh": 20_000} if quick else {"measured": 90_000, "fresh": 200_000}
-    )
-    points = []
-    for name in FILES:
-        window = _WEB_WINDOW if name == "web" else WINDOW
-        setups = [setup for each in counters for setup in structures(each * window, window)]
-        for seed in range(4 if quick else 6):
-            stream = {"real": name, "attack": name == "web", "seed": seed, "counters": counters}
-            points.append(stream | {"window": window, "setups": setups} | size)
-    return points
+def measure_real(point: Point) -> Result:
+    """Run the structures for each number of counters to a key of the window."""
+    window = point["window"]
+    sizes = [each * window for each in point["counters"]]
+    return measure(point, [one for size in sizes for one in structures(size, window)])
 
 
 def conclude_real(results: Results) -> Conclusion:
@@ -91,16 +80,6 @@ ERRORS = (0, 10, 100, 1000, 10_000)
 """Errors of insertions, whose shares are reported."""
 
 
-def points_age(quick: bool) -> list[Point]:
-    """Return a point for each stream and seed."""
-    setups = [timing(20_000, 4, WINDOW), dictionary(20_000, 0, WINDOW)]
-    return [
-        {"stream": name, "seed": seed, "count": 30_000 if quick else 90_000, "setups": setups}
-        for name in ESTIMATED
-        for seed in range(4 if quick else 6)
-    ]
-
-
 def measure_age(point: Point) -> Result:
     """Ask, before each thousand keys of a stream, when each was inserted last.
 
@@ -115,7 +94,7 @@ def measure_age(point: Point) -> Result:
     if keys is None:
         return {"runs": None}
     runs = []
-    for setup in point["setups"]:
+    for setup in (timing(20_000, 4, WINDOW), dictionary(20_000, 0, WINDOW)):
         filter = build(setup, point["seed"])
         errors = []
         for start in range(0, len(keys) - 1000, 1000):
@@ -187,7 +166,7 @@ _MUCH = 10
 _AGED = ("timing Bloom filter, 4 hashes", "dictionary, no signature")
 
 STUDIES = (
-    PAPER.study("cuckoo-figure-13", measure, conclude_real, points=points_real),
-    PAPER.study("cuckoo-figure-14", measure_age, conclude_age, points=points_age),
+    PAPER.study("cuckoo-figure-13", measure_real, conclude_real),
+    PAPER.study("cuckoo-figure-14", measure_age, conclude_age),
 )
 """Figures 13 and 14."""

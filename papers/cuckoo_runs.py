@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -84,13 +84,13 @@ def attacked(keys: Keys, window: int, seed: int) -> Keys:
 # Measurements
 
 
-def measure(point: Point) -> Result:
-    """Run the structures of a point on its stream, each from empty.
+def measure(point: Point, setups: Iterable[Point]) -> Result:
+    """Run structures, each from empty, on the stream of a point.
 
     The stream is "z", drawn separately for each structure, or "real".
     """
     runs = []
-    for setup in point["setups"]:
+    for setup in setups:
         keys = _stream(point, setup["window"])
         if keys is None:
             return {"runs": None}

@@ -40,18 +40,9 @@ def _list_series(runs: Runs, x: Sequence[float], also: str = "") -> list[Series]
 # Figures 4 and 7
 
 
-def points_zipf(quick: bool) -> list[Point]:
-    """Return a point for each exponent and seed."""
-    counters = [4000, 7000, 10_000] if quick else list(range(4000, 10_001, 1000))
-    size = (
-        {"measured": 10_000, "fresh": 50_000} if quick else {"measured": 60_000, "fresh": 200_000}
-    )
-    setups = [setup for each in counters for setup in structures(each, WINDOW)]
-    return [
-        {"z": z, "seed": seed, "counters": counters, "setups": setups} | size
-        for z in (0.0, 1.0)
-        for seed in range(3 if quick else 6)
-    ]
+def measure_zipf(point: Point) -> Result:
+    """Run the structures for each number of counters."""
+    return measure(point, [one for m in point["counters"] for one in structures(m, WINDOW)])
 
 
 def conclude_zipf(results: Results) -> Conclusion:
@@ -95,15 +86,9 @@ def _at(z: float, counters: int) -> str:
 # Figures 9 and 10
 
 
-def points_window(quick: bool) -> list[Point]:
-    """Return a point for each seed."""
-    windows = [1000, 5000, 10_000] if quick else list(range(1000, 10_001, 1000))
-    size = {"measured": 5000, "fresh": 50_000} if quick else {"measured": 40_000, "fresh": 200_000}
-    setups = [setup for window in windows for setup in structures(20_000, window)]
-    return [
-        {"z": 0.0, "seed": seed, "windows": windows, "setups": setups} | size
-        for seed in range(3 if quick else 6)
-    ]
+def measure_window(point: Point) -> Result:
+    """Run the structures for each window."""
+    return measure(point, [one for n in point["windows"] for one in structures(20_000, n)])
 
 
 def conclude_window(results: Results) -> Conclusion:
@@ -134,19 +119,13 @@ def conclude_window(results: Results) -> Conclusion:
 # Figure 12
 
 
-def points_signature(quick: bool) -> list[Point]:
-    """Return a point for each seed; the dictionary has longer signatures up to 10 bits."""
-    lengths = [1, 4, 7, 10] if quick else list(range(1, 11))
-    size = {"measured": 5000, "fresh": 300_000} if quick else {"measured": 20_000, "fresh": 400_000}
-    setups = [
-        setup
-        for length in lengths
-        for setup in (timing(10_000, length, WINDOW), dictionary(10_000, length, WINDOW))
-    ]
-    return [
-        {"z": 0.0, "seed": seed, "lengths": lengths, "setups": setups} | size
-        for seed in range(3 if quick else 8)
-    ]
+def measure_signature(point: Point) -> Result:
+    """Run a timing Bloom filter of K hashes, and a dictionary with signatures of K bits."""
+    pairs = (
+        (timing(10_000, length, WINDOW), dictionary(10_000, length, WINDOW))
+        for length in point["lengths"]
+    )
+    return measure(point, [one for pair in pairs for one in pair])
 
 
 def conclude_signature(results: Results) -> Conclusion:
@@ -196,8 +175,8 @@ def _quotients(above: Sequence[Result], below: Sequence[Result]) -> list[float]:
 
 
 STUDIES = (
-    PAPER.study("cuckoo-figure-4", measure, conclude_zipf, points=points_zipf),
-    PAPER.study("cuckoo-figure-9", measure, conclude_window, points=points_window),
-    PAPER.study("cuckoo-figure-12", measure, conclude_signature, points=points_signature),
+    PAPER.study("cuckoo-figure-4", measure_zipf, conclude_zipf),
+    PAPER.study("cuckoo-figure-9", measure_window, conclude_window),
+    PAPER.study("cuckoo-figure-12", measure_signature, conclude_signature),
 )
 """Figures 4 and 7, 9 and 10, and 12."""

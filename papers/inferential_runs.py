@@ -1,5 +1,6 @@
 """One trial of the inferential paper's section 5: a stream, a filter, and what its errors cost."""
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -145,11 +146,8 @@ def sizes(window: int, bits_per_item: float, hashes: int) -> dict[str, int]:
         padding = -(-cells // (hashes * block)) - 1
         return -(-window // block) + 1 + padding + 2 <= 1 << bits
 
-    low, high = 1, max(window, cells)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if fits(middle) else (middle + 1, high)
-    return {"window": window, "block": low, "cells": cells, "hashes": hashes}
+    block = bisect_left(range(max(window, cells)), True, lo=1, key=fits)
+    return {"window": window, "block": block, "cells": cells, "hashes": hashes}
 
 
 def trial(

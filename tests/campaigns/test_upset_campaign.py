@@ -168,7 +168,7 @@ def test_campaign():
     assert run(upsets=100, seed=2)["found"] != whole["found"]
     memory = run(upsets=40, kind=("memory",))
     assert {row["kind"] for row in memory["found"]} == {"memory"} == memory["bits"].keys()
-    assert [*upsets.wrong(whole | {"mismatches": 3})] == ["mismatches: must be 0, not 3"]
+    assert [*upsets.mismatches(whole | {"mismatches": 3})] == ["mismatches: must be 0, not 3"]
 
 
 def test_a_kind_without_a_bit_is_refused(monkeypatch):
