@@ -15,7 +15,7 @@ from ...hdl.interface import fields
 from ...hdl.target_clocks import target_mhz
 from .bench_values import bench_values
 from .contract import contract
-from .design import NO_BUS, TOOLS, Design
+from .design import NO_BUS, Design
 from .fields import labels
 from .interfaces import platform_interfaces, vivado_interfaces
 from .litex_values import litex_values
@@ -171,12 +171,16 @@ def descriptions(design: Design) -> dict[str, str]:
         for name, template in templates.items()
     }
     for tool in design.tools:
-        script = {f"{{name}}_{tool}.tcl": f"{tool}.tcl.j2"}
         interfaces = vivado_interfaces if tool == "vivado" else platform_interfaces
-        own = {"part": TOOLS[tool], "interfaces": interfaces(design)}
-        for file, template in TOOL_FILES.get(tool, script).items():
+        own = {"part": design.part(tool), "interfaces": interfaces(design)}
+        for file, template in _tool_files(tool).items():
             found[file.format(name=design.name)] = render(template, **values | own)
     return found | {f"{design.name}.toml": design.spec.toml()}
+
+
+def _tool_files(tool: str) -> dict[str, str]:
+    """Return the names of the files for a tool, and their templates."""
+    return TOOL_FILES.get(tool, {f"{{name}}_{tool}.tcl": f"{tool}.tcl.j2"})
 
 
 def _heading(design: Design) -> dict[str, str]:
@@ -197,6 +201,7 @@ def _shape(design: Design) -> str:
 def _values(design: Design) -> dict[str, Any]:
     """Return the values for the templates."""
     component, device = design.component, design.device
+    placed_on = device.name if design.target and device.placed else ""
     return (
         _heading(design)
         | {
@@ -207,10 +212,14 @@ def _values(design: Design) -> dict[str, Any]:
             "reset": component.RESET,
             "active": 0 if component.ACTIVE_LOW else 1,
             "models": bool(design.models),
+            "placed_on": placed_on,
             "device": design.target,
+            "tools": {
+                tool: [file.format(name=design.name) for file in _tool_files(tool)]
+                for tool in design.tools
+            },
             "architecture": device.family,
-            "period": 1000
-            / (target_mhz(device.name) if design.target and device.placed else EXAMPLE_MHZ),
+            "period": 1000 / (target_mhz(placed_on) if placed_on else EXAMPLE_MHZ),
             "frames": design.frames,
             "wrap": design.wrap,
             "operations": [] if design.frames else _operations(component),

@@ -46,15 +46,46 @@ ZEROES = re.compile(r" *initial begin\n(?: *words\[\d+\] = \d+'h0+;\n)+ *end\n")
 memories after reset, and delays fill them. yosys takes minutes to read large ones."""
 
 TOOLS = {
-    "vivado": "xc7a35tcpg236-1",
-    "quartus": "5CEBA4F23C7",
-    "radiant": "LIFCL-40-7BG400I",
-    "diamond": "LFE5U-25F-6BG256C",
-    "gowin": "GW2AR-LV18QN88C8/I7",
-    "efinity": "T20F256",
-    "libero": "MPF100T",
+    "vivado": {
+        "xc7a35t": "xc7a35tcpg236-1",
+        "xc7a100t": "xc7a100tcsg324-1",
+        "xc7k325t": "xc7k325tffg900-2",
+        "xcku5p": "xcku5p-ffvb676-2-e",
+        "xczu7ev": "xczu7ev-ffvc1156-2-e",
+        "xcu50": "xcu50-fsvh2104-2-e",
+        "xcu55c": "xcu55c-fsvh2892-2L-e",
+    },
+    "quartus": {"5ceba4": "5CEBA4F23C7"},
+    "radiant": {
+        "lifcl-40": "LIFCL-40-7BG400I",
+        "lifcl-17": "LIFCL-17-7BG256I",
+        "lfcpnx-100": "LFCPNX-100-9LFG672I",
+    },
+    "diamond": {
+        "ecp5-25k-6": "LFE5U-25F-6BG256C",
+        "ecp5-12k-6": "LFE5U-12F-6BG256C",
+        "ecp5-25k-7": "LFE5U-25F-7BG256C",
+        "ecp5-25k-8": "LFE5U-25F-8BG256C",
+        "ecp5-45k-6": "LFE5U-45F-6BG256C",
+        "ecp5-45k-8": "LFE5U-45F-8BG256C",
+        "ecp5-um5g-45k-8": "LFE5UM5G-45F-8BG381C",
+        "ecp5-85k-6": "LFE5U-85F-6BG381C",
+        "ecp5-85k-8": "LFE5U-85F-8BG381C",
+        "lcmxo2-7000": "LCMXO2-7000HC-5TG144C",
+        "lcmxo3lf-6900": "LCMXO3LF-6900C-6BG256C",
+    },
+    # Name of the device and its version, then the part, as `set_device` takes them.
+    "gowin": {
+        "gowin-gw2ar-18c": "GW2AR-18C GW2AR-LV18QN88C8/I7",
+        "gowin-gw1nr-9c": "GW1NR-9C GW1NR-LV9QN88PC6/I5",
+        "gw5a-25a": "GW5A-25A GW5A-LV25MG121NES",
+        "gw5ast-138c": "GW5AST-138C GW5AST-LV138PG484AC1/I0",
+    },
+    "efinity": {"t20": "T20F256"},
+    "libero": {"mpf100t": "MPF100T"},
 }
-"""Vendors' tools for which exports have scripts, each with an example part."""
+"""Vendors' tools for which exports have scripts, each with a part for each device that it supports.
+The first part is the example for other devices."""
 
 MOST_TAG_BITS = 64
 """Widest tag of an exported unit."""
@@ -102,7 +133,8 @@ class Design:
     memory : str
         Variant of the memories.
     target : str, optional
-        Device that determines the clock constraint; without a device the clock is an example.
+        Device of the vendors' scripts, which determines the clock constraint if units are placed
+        on it. Without a device, the parts and the clock are examples.
     tag_bits : int
         Width of the tag, without TLAST; at most `MOST_TAG_BITS`.
     last : bool
@@ -188,6 +220,11 @@ class Design:
     def device(self) -> Device:
         """Device for which the unit is synthesised."""
         return device(self.target or DEVICES.get(self._kind, DEVICES["portable"]))
+
+    def part(self, tool: str) -> str:
+        """Return the part in the script of a tool."""
+        parts = TOOLS[tool]
+        return parts.get(self.device.name if self.target else "", next(iter(parts.values())))
 
     @property
     def frames(self) -> bool:

@@ -14,7 +14,7 @@ class ReportError(LatelyError, ValueError):
 
 def _vivado_mhz(found: dict[str, str]) -> float:
     """Return the clock frequency from the worst slack after routing."""
-    if found["design state"] != "Routed":
+    if found["design state"] not in ("Routed", "Physopt postRoute"):
         raise ReportError("report: must be of a routed design; see X_vivado.tcl")
     return 1000 / (float(found["period"]) - float(found["slack"]))
 
@@ -34,13 +34,13 @@ FORMATS: dict[str, dict[str, str]] = {
         "version": r"Quartus Prime Version : (\S+)",
         "device": r"^Device : (\S+)",
         "ALMs": r"Logic utilization \(in ALMs\) : ([\d,]+)",
-        "registers": r"Total registers : ([\d,]+)",
+        "registers": r"Total (?:dedicated logic )?registers : ([\d,]+)",
         "block RAMs": r"Total RAM Blocks : ([\d,]+)",
         "clock": r"^; [\d.]+ MHz +; ([\d.]+) MHz",
     },
     "radiant": {
         "version": r"Radiant Software \(64-bit\) (\S+)",
-        "device": r"Target Device: +(\S+)",
+        "device": r"^ *(?:Target )?Device: +(\S+)",
         "LUTs": r"Number of LUT4s: +([\d,]+)",
         "registers": r"Number of (?:slice )?registers: +([\d,]+)",
         "block RAMs": r"Number of (?:EBRs|Block RAMs): +([\d,]+)",
@@ -85,6 +85,7 @@ def read_report(text: str) -> dict[str, str | int | float]:
             ",", ""
         )
     lut_name = "ALMs" if "ALMs" in found else "LUTs"
+    uram = re.search(r"\| URAM +\| +(\d+)", text)  # Only some devices of AMD have UltraRAM.
     mhz = float(found["clock"]) if "clock" in found else _vivado_mhz(found)
     return {
         "tool": tool,
@@ -94,6 +95,7 @@ def read_report(text: str) -> dict[str, str | int | float]:
         "lut_name": lut_name,
         "ff": int(found["registers"]),
         "bram": round(_BLOCKS.get(tool, 1) * float(found["block RAMs"])),
+        "uram": int(uram[1]) if uram else 0,
         "timing_mhz": round(mhz, 1),
         "kind": REPORTED,
     }

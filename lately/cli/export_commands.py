@@ -71,8 +71,8 @@ def frame_bits_option(name: str, text: str) -> Callable[[Command], Command]:
     "--device",
     "target",
     metavar="NAME",
-    help="Device whose highest clock the constraint sets; see `lately list devices`.  "
-    "[default: an example of 100 MHz]",
+    help="Device of the scripts and the clock constraint; see `lately list devices`.  "
+    "[default: examples]",
 )
 @count_option("--tag-bits", 8, "Width of the tag that comes back with each result.", least=0)
 @click.option("--tlast", "last", is_flag=True, help="With axis: pass TLAST through.")

@@ -11,8 +11,10 @@ import pytest
 from lately.boards.export.bundle import descriptions
 from lately.boards.export.design import TOOLS, Design
 from lately.boards.export.names import ExportError
+from lately.boards.flow.devices import DEVICES
 from lately.golden import any_preset
 from lately.golden.spec import GEBFSpec
+from lately.hdl.target_clocks import target_mhz
 
 FRAMES = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
 
@@ -29,12 +31,11 @@ proc stub {name options} {
 }
 """
 
-SCRIPT = """
-set argc %d
-set argv {%s}
-set quartus(args) $argv
-source %s
-"""
+ARGUMENTS = {
+    "vivado": "set argc [llength {%s}]\nset argv {%s}\n",
+    "quartus": "set quartus(args) {%s}\n",
+}
+"""Variables with the arguments of a script, as each tool documents them."""
 
 COMMANDS = {
     # Commands and their options, from the manuals of the tools.
@@ -58,7 +59,7 @@ COMMANDS = {
         "prj_run": "-impl -task",
     },
     "gowin": {
-        "set_device": "", "add_file": "-type", "set_option": "-top_module -output_base_name",
+        "set_device": "-name", "add_file": "-type", "set_option": "-top_module -output_base_name",
         "run": "",
     },
     "libero": {
@@ -92,7 +93,8 @@ def run_tcl(tool, script, *arguments):
     assert shutil.which("tclsh"), "tclsh is needed for this test; install tcl"
     stubs = "".join(f"stub {name} {{{options}}}\n" for name, options in COMMANDS[tool].items())
     package = "package provide qsys 16.1\n"
-    text = STUBS + stubs + package + SCRIPT % (len(arguments), " ".join(arguments), script)
+    given = ARGUMENTS.get(tool, "").replace("%s", " ".join(arguments))
+    text = STUBS + stubs + package + given + f"source {script}\n"
     return subprocess.run(
         ["tclsh"], input=text, cwd=script.parent, capture_output=True, text=True, check=False
     )
@@ -120,7 +122,8 @@ def test_script_reads_file_and_constraint_and_prints_reports(tool, tmp_path):
     constraint = "seen_vivado.xdc" if tool == "vivado" else "seen.sdc"
     assert any(constraint in line for line in lines)
     assert (tmp_path / constraint).exists()
-    assert any(TOOLS[tool] in line for line in lines)
+    part = next(iter(TOOLS[tool].values()))
+    assert any(part in line for line in lines)
     for report in REPORTS[tool]:
         assert lines.count(f"content of {report}") == 1
     assert {name for name in COMMANDS[tool] if not any(one.startswith(name) for one in lines)} == (
@@ -158,7 +161,7 @@ def test_project_of_efinity_names_the_files(tmp_path):
         for kind in ("design_file", "sdc_file", "top_module", "device")
     }
     expected = {"design_file": "seen.v", "sdc_file": "seen.sdc", "top_module": "seen"}
-    assert names == expected | {"device": TOOLS["efinity"]}
+    assert names == expected | {"device": "T20F256"}
     assert "seen.sdc" in found
     (tmp_path / "efx_run.py").write_text(
         "#!/bin/sh\nmkdir outflow\necho $@ > outflow/seen.map.rpt\n"
@@ -169,6 +172,40 @@ def test_project_of_efinity_names_the_files(tmp_path):
     done = subprocess.run(["sh", tmp_path / "seen_efinity.sh"], env=path, capture_output=True,
                           text=True, check=True)  # fmt: skip
     assert done.stdout.startswith("seen_efinity.xml --prj --flow map")
+
+
+def test_every_device_of_a_vendor_has_a_part():
+    """Only Yosys and nextpnr support the other devices, or the old tools of iCE40."""
+    supported = {name for parts in TOOLS.values() for name in parts}
+    assert {one.family for name, one in DEVICES.items() if name not in supported} == {
+        "gatemate", "ice40",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("tool", SCRIPTS)
+def test_part_of_the_device(tool, tmp_path):
+    """A device of another vendor leaves the example."""
+    *_, (name, part) = TOOLS[tool].items()
+    lines = commands(tool, tmp_path, target=name)
+    assert any(part in line for line in lines)
+    other = Design(spec=any_preset("tiny"), name="seen", tools=[tool], target="ice40-up5k")
+    assert other.part(tool) == next(iter(TOOLS[tool].values()))
+
+
+def test_page_lists_every_file():
+    found = descriptions(Design(spec=any_preset("tiny"), name="seen", tools=[*TOOLS]))
+    assert not [name for name in found if f"`{name}`" not in found["seen.md"] and name != "seen.md"]
+
+
+@pytest.mark.parametrize("target", [None, *DEVICES])
+def test_constraint_states_the_origin_of_its_clock(target):
+    reason = "100.0 MHz, an example, because the export named no device"
+    if target and DEVICES[target].placed:
+        reason = f"{target_mhz(target):.1f} MHz, the highest target clock of Lately for {target}"
+    elif target:
+        reason = f"100.0 MHz, an example, because Lately does not place units on {target}"
+    found = descriptions(Design(spec=any_preset("tiny"), name="seen", target=target))
+    assert found["seen.sdc"].startswith(f"# Clock of seen: {reason}.\n")
 
 
 def test_part_by_argument(tmp_path):

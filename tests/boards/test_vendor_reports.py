@@ -35,7 +35,7 @@ def test_figures(tool):
     names = ("version", "device", "luts", "lut_name", "ff", "bram", "timing_mhz")
     expected = dict(zip(names, FIGURES[tool], strict=True))
     found = read_report(text(tool))
-    assert found == expected | {"tool": tool, "kind": "reported by users"}
+    assert found == expected | {"uram": 0, "tool": tool, "kind": "reported by users"}
 
 
 @pytest.mark.parametrize(
@@ -61,9 +61,30 @@ def test_report_without_a_figure(tool, cut, missing):
         read_report("\n".join(lines))
 
 
-def test_design_that_was_not_routed():
+@pytest.mark.parametrize("state", ["Synthesized", "Optimized", "Fully Placed", "Physopt preRoute"])
+def test_design_that_was_not_routed(state):
     with pytest.raises(ReportError, match=r"^report: must be of a routed design; see X_vivado.tcl"):
-        read_report(text("vivado").replace("Routed", "Synthesized"))
+        read_report(text("vivado").replace("Routed", state))
+
+
+@pytest.mark.parametrize(
+    ("tool", "old", "new", "figure"),
+    [
+        # After phys_opt_design.
+        ("vivado", "Design State : Routed", "Design State : Physopt postRoute", {}),
+        ("vivado", "| Slice ", "| CLB ", {}),
+        ("vivado", "| Block RAM", "| URAM | 74 | 0 | 0 | 960 | 7.71 |\n| Block RAM", {"uram": 74}),
+        # The Pro Edition.
+        ("quartus", "Total registers :", "Total dedicated logic registers :", {}),
+        ("radiant", "Target Device:        LIFCL-40CABGA400", "Device:  LIFCL-40",
+         {"device": "LIFCL-40"}),
+        ("radiant", "Number of registers:", "Number of slice registers:", {}),
+        ("radiant", "Number of Block RAMs:", "Number of EBRs:", {}),
+    ],
+)  # fmt: skip
+def test_other_editions_of_a_report(tool, old, new, figure):
+    assert old in text(tool)
+    assert read_report(text(tool).replace(old, new)) == read_report(text(tool)) | figure
 
 
 def collect(*arguments):
@@ -75,11 +96,14 @@ def test_line_is_shown_by_the_page(tmp_path):
     done = collect(REPORTS / "vivado.rpt", "--spec", tmp_path / "seen.toml")
     assert done.exit_code == 0
     (line,) = done.stdout.splitlines()
-    block = tables.performance([], [json.loads(line)])["reported"]
+    figures = json.loads(line)
+    block = tables.performance([], [figures])["reported"]
     row = (
         "| apbbf, 64-bit keys | xc7a35tcpg236-1 | vivado 2023.2 | 1,559 LUTs | 1,245 | 31 | 190.5 |"
     )
     assert row in block
+    ultra = tables.performance([], [figures | {"uram": 74}])["reported"]
+    assert "| 31 and 74 UltraRAMs |" in ultra
     assert "No user" in tables.performance([])["reported"]
 
 
