@@ -6,6 +6,7 @@ from collections import deque
 import numpy as np
 import pytest
 from cases import daily
+from every_model import MODELS
 from hypothesis import given
 from hypothesis import strategies as st
 from scalar_baselines import (
@@ -17,6 +18,7 @@ from scalar_baselines import (
     ScalarStableBloom,
     ScalarSwamp,
 )
+from small_filters import as_keys
 
 from lately.golden import SpecificationError
 from papers.models import (
@@ -49,16 +51,11 @@ TWINS = {
     ForgetfulBloomFilter: ScalarForgetful,
     Swamp: ScalarSwamp,
 }
+
+
 SMALL = {
-    BloomFilter: {"bits": 61, "hashes": 2},
-    PartitionedBloomFilter: {"bits": 61, "hashes": 3},
-    BlockedBloomFilter: {"bits": 61, "hashes": 2, "block_bits": 8},
-    CountingBloomFilter: {"window": 11, "counters": 31, "hashes": 2, "counter_bits": 2},
-    StableBloomFilter: {"cells": 41, "hashes": 2, "decrements": 3, "cell_bits": 2},
-    DoubleBuffering: {"generation": 6, "bits": 101, "hashes": 2},
-    A2Buffering: {"generation": 6, "bits": 101, "hashes": 2},
-    ForgetfulBloomFilter: {"generation": 4, "past": 3, "bits": 203, "hashes": 2},
-    Swamp: {"window": 7, "fingerprint_bits": 5},
+    kind: MODELS[kind.__name__] | ({"fingerprint_bits": 5} if kind is Swamp else {})
+    for kind in TWINS
 }
 
 
@@ -151,15 +148,6 @@ def parameters_of(draw, cls):
     return own | shared
 
 
-def as_keys(keys, key_bits):
-    words = -(-key_bits // 64)
-    array = np.array(
-        [[key >> (64 * word) & ((1 << 64) - 1) for word in range(words)] for key in keys],
-        np.uint64,
-    ).reshape(len(keys), words)
-    return array[:, 0] if words == 1 else array
-
-
 @pytest.mark.parametrize("cls", TWINS)
 @given(data=st.data())
 def test_scalar_twin(cls, data):
@@ -238,40 +226,26 @@ def test_exact_window(model):
         assert reported == [since < model.window for since in range(n)]
 
 
-def test_double_buffering_window():
-    """Reported are the present generation and the one before."""
-    model = DoubleBuffering(generation=5, bits=1 << 18, hashes=4)
-    for n, reported in ages_reported(model, 37):
-        generation = (n - 1) // 5
-        expected = [(n - since - 1) // 5 >= generation - 1 for since in range(n)]
-        assert reported == expected
-        assert all(reported[: 5 + 1])
-        assert not any(reported[2 * 5 :])
-        assert model.switches == generation
-
-
-def test_a2_buffering_window():
-    """Distinct keys: as long as those of active2 are not emptied."""
-    model = A2Buffering(generation=5, bits=1 << 18, hashes=4)
-    for n, reported in ages_reported(model, 37):
-        generation = (n - 1) // 5
-        assert reported == [(n - since - 1) // 5 >= generation - 1 for since in range(n)]
-        assert all(reported[: 5 + 1])
-        assert model.switches == generation
-
-
-@pytest.mark.parametrize("past", [1, 2, 5])
-def test_forgetful_window(past):
-    """Reported are the generations of which two segments are left."""
-    generation = 4
-    model = ForgetfulBloomFilter(generation=generation, past=past, bits=1 << 20, hashes=4)
-    for n, reported in ages_reported(model, 4 * generation * (past + 2)):
-        now = (n - 1) // generation
-        expected = [now - (n - since - 1) // generation <= past for since in range(n)]
-        assert reported == expected
-        assert all(reported[: past * generation + 1])
-        assert not any(reported[(past + 1) * generation :])
-        assert model.shifts == now
+@pytest.mark.parametrize(
+    ("model", "kept"),
+    [
+        (DoubleBuffering(generation=5, bits=1 << 18, hashes=4), 1),
+        (A2Buffering(generation=5, bits=1 << 18, hashes=4), 1),
+        *(
+            (ForgetfulBloomFilter(generation=4, past=past, bits=1 << 20, hashes=4), past)
+            for past in (1, 2, 5)
+        ),
+    ],
+)
+def test_window_of_generations(model, kept):
+    """Reported are the present generation and those that are kept beside it."""
+    each = model.generation
+    for n, reported in ages_reported(model, 4 * each * (kept + 2)):
+        now = (n - 1) // each
+        assert reported == [now - (n - since - 1) // each <= kept for since in range(n)]
+        assert all(reported[: kept * each + 1])
+        assert not any(reported[(kept + 1) * each :])
+        assert getattr(model, "switches", None) == now or model.shifts == now
 
 
 @pytest.mark.parametrize("seed", [1])

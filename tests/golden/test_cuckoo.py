@@ -8,6 +8,7 @@ import pytest
 from cases import daily
 from paths import PATHS, taking
 from scalar_cuckoo import ScalarCuckoo
+from small_filters import as_keys
 
 from lately.golden import SpecificationError, load
 from lately.intervals import clopper_pearson
@@ -30,23 +31,16 @@ def twin_of(model):
     )
 
 
-def as_array(model, keys):
-    words = -(-model.key_bits // 64)
-    if words == 1:
-        return np.array(keys, np.uint64)
-    mask = (1 << 64) - 1
-    return np.array(
-        [[key >> 64 * word & mask for word in range(words)] for key in keys], np.uint64
-    ).reshape(-1, words)
-
-
 def assert_same_state(model, twin):
     assert model.timestamps.tolist() == twin.T
     assert model.signatures.tolist() == twin.S
     assert model.other_positions.tolist() == twin.P
     keys, times = model.overflow_entries
     assert times.tolist() == [t for _, t in twin.L]
-    assert keys.tolist() == as_array(model, [x for x, _ in twin.L]).reshape(keys.shape).tolist()
+    assert (
+        keys.tolist()
+        == as_keys([x for x, _ in twin.L], model.key_bits).reshape(keys.shape).tolist()
+    )
     assert model.insertions == twin.i
 
 
@@ -75,13 +69,14 @@ def test_like_the_twin(seed):
         for key in keys:
             expected.append(twin.query(key, window))
             twin.insert(key)
+        inserted = as_keys(keys, key_bits)
         if draw.random() < 0.5:
-            assert model.check_and_insert(as_array(model, keys), window).tolist() == expected
+            assert model.check_and_insert(inserted, window).tolist() == expected
         else:
-            model.insert(as_array(model, keys))
+            model.insert(inserted)
         assert_same_state(model, twin)
         asked = [*universe[:6], *(draw.randrange(1 << key_bits) for _ in range(3))]
-        array = as_array(model, asked)
+        array = as_keys(asked, model.key_bits)
         assert model.query(array, window).tolist() == [twin.query(x, window) for x in asked]
         assert model.last_update(array).tolist() == [twin.last_update(x) for x in asked]
 

@@ -333,20 +333,6 @@ def test_wide_keys_differ_in_every_word():
 # Construction and equality
 
 
-def test_class_of_a_specification(spec):
-    assert type(from_spec(spec)) is CLASSES[spec.family]
-    assert CLASSES[spec.family].from_spec(spec) == from_spec(spec)
-
-
-@pytest.mark.parametrize("cls", CLASSES.values())
-def test_family_wrong(cls):
-    for family, other in (("apbf", preset("apbf-tiny")), ("gebf", preset("gebf-tiny"))):
-        if family != cls.specification.family:
-            message = f"^family: must be .* for {cls.__name__}, not '{family}'$"
-            with pytest.raises(SpecificationError, match=message):
-                cls.from_spec(other)
-
-
 def test_partitioned_wrong():
     with pytest.raises(
         SpecificationError, match=r"^partitioned: must be True for apbf, not False$"

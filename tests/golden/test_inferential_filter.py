@@ -297,12 +297,6 @@ def test_it_is_one_of_the_filters(filter_):
     assert InferentialFilter(**SMALL | {"block": 1}).block == 1
 
 
-def test_types(filter_):
-    assert filter_.query([]).dtype == filter_.check_and_insert([]).dtype == np.bool_
-    assert filter_.posterior([1]).dtype == filter_.posterior_and_insert([1]).dtype == np.float64
-    assert filter_.insert([]) is None
-
-
 @pytest.mark.parametrize("window", [None, 1, 13, 100])
 def test_inserting_is_query_after_query(filter_, window):
     keys = np.random.default_rng(4).integers(0, 300, 500)
@@ -381,16 +375,6 @@ def test_ages_of_expired_keys(filter_):
     assert ages.at(99)[0] == 0
     assert ages.at(100)[0] == pytest.approx(0.01)
     assert ages.expected()[1] < 10
-
-
-def test_query_changes_nothing(filter_):
-    filter_.insert(np.arange(500))
-    before = InferentialFilter(**filter_.parameters)
-    before.insert(np.arange(500))
-    filter_.query(np.arange(700))
-    filter_.posterior(np.arange(700), 5)
-    filter_.ages(np.arange(700))
-    assert filter_ == before
 
 
 def test_clear_forgets_everything(filter_):
