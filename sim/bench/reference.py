@@ -335,8 +335,14 @@ class DictionaryReference(Reference):
 
     def cells_of(self, keys: Sequence[int]) -> Cells:
         """Return the row in each column."""
-        low, rest = self._parts_of(keys)
         spec = self.spec
+        key_hash = KeyHash(
+            key_bits=spec.key_bits, sizes=[spec.rows, 1 << spec.rest_bits], functions=1,
+            seed=spec.seed, hash=spec.hash,
+        )  # fmt: skip
+        # Before a secret is loaded.
+        states = key_hash.state(key_hash.check_keys(self.keys(keys)), 0)
+        low, rest = (np.asarray(part, np.int64) for part in key_hash.indices(states, 0))
         columns = offset_terms(
             columns=spec.columns, row_bits=spec.row_bits, rest_bits=spec.rest_bits, seed=spec.seed
         )
@@ -346,22 +352,6 @@ class DictionaryReference(Reference):
                 for term in added:
                     row ^= (rest >> term & 1) << bit
         return rows
-
-    def _parts_of(self, keys: Sequence[int]) -> tuple[Cells, Cells]:
-        """Return row and rest of the digests of keys, before a secret is loaded."""
-        spec = self.spec
-        key_hash = KeyHash(
-            key_bits=spec.key_bits, sizes=[spec.rows, 1 << spec.rest_bits], functions=1,
-            seed=spec.seed, hash=spec.hash,
-        )  # fmt: skip
-        states = key_hash.state(key_hash.check_keys(self.keys(keys)), 0)
-        low, rest = (np.asarray(part, np.int64) for part in key_hash.indices(states, 0))
-        return low, rest
-
-    def digests_of(self, keys: Sequence[int]) -> Cells:
-        """Return the digest of each key."""
-        low, rest = self._parts_of(keys)
-        return rest << self.spec.row_bits | low
 
 
 class MovingDictionaryReference(DictionaryReference):
