@@ -7,7 +7,7 @@ from ..analysis import window_rate
 from ..sizing import HASHES, bloom_rate, shared_cells, smallest
 
 
-def timing_bits(window: int, cells: int, hashes: int, block: int = 1) -> int:
+def timing_bits(window: int, cells: int, hashes: int, block: int) -> int:
     """Return the bits of all cells with the paper's padding."""
     expired = -(-window // block) + 1 + -(-cells // (hashes * block))
     return cells * expired.bit_length()
