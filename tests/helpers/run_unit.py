@@ -1,4 +1,4 @@
-"""Golden models in the place of the hardware of a run, with faults."""
+"""Golden models in the place of the hardware of a run, with faults; repeats of a stream."""
 
 from contextlib import contextmanager
 
@@ -60,3 +60,14 @@ def engine(**faults):
         yield RunUnit(spec, **faults)
 
     return open_unit
+
+
+def repeats_within(path, window):
+    """Return how many keys of a stream repeat within a window, in insertions or in seconds."""
+    last, repeats = {}, 0
+    for number, line in enumerate(path.read_text().split()[path.suffix == ".csv" :]):
+        *time, key = line.split(",")
+        now = float(time[0]) // 1 if time else number
+        repeats += now - last.get(key, -100) <= window
+        last[key] = now
+    return repeats

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from run_unit import engine
+from run_unit import engine, repeats_within
 
 from lately.cli.app import main
 from lately.golden import SpecificationError, WindowDictionarySpec, dictionary_preset, from_spec
@@ -57,10 +57,7 @@ def test_what_was_given_up_may_be_missed(distance, kind):
 def test_figures_against_an_exact_list(stream):
     result = perform(stream, engine=engine())
     figures = result.figures()
-    last, near = {}, 0
-    for number, key in enumerate(stream.read_text().split()):
-        near += number - last.get(key, -100) <= 40
-        last[key] = number
+    near = repeats_within(stream, 40)
     assert figures["guaranteed_queries"] == figures["repeats_found"] == near > 400
     assert figures["stale_queries"] == figures["false_negatives"] == 0
     assert figures["fresh_queries"] == 3000 - near

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from cases import daily
 from click.testing import CliRunner
-from run_unit import engine
+from run_unit import engine, repeats_within
 
 from lately.cli.app import main
 from lately.golden import (
@@ -23,7 +23,7 @@ from lately.golden import (
 from lately.replay.oracle import FRESH, GUARANTEED, SLACK, Oracle
 from lately.replay.report import class_rows, html
 from lately.replay.run import RunOptions, run
-from lately.replay.traces import TraceError, open_trace
+from lately.replay.traces import open_trace
 from lately.sim import compiled_unit
 
 COUNTED = PartitionedTimingSpec(window=40, hashes=3, cells=512)
@@ -99,10 +99,7 @@ def test_oracle_by_time(period, after, kind):
 def test_figures_against_an_exact_list(stream):
     result = perform(stream, engine=engine())
     figures = result.figures()
-    last, near = {}, 0
-    for number, key in enumerate(stream.read_text().split()):
-        near += number - last.get(key, -100) <= 40
-        last[key] = number
+    near = repeats_within(stream, 40)
     assert figures["guaranteed_queries"] == figures["repeats_found"] == near > 400
     assert figures["stale_queries"] == figures["false_negatives"] == 0
     assert figures["fresh_queries"] == 3000 - near
@@ -116,11 +113,7 @@ def test_figures_against_an_exact_list(stream):
 def test_times_of_the_stream(timed_stream):
     result = perform(timed_stream, TIMED, engine=engine(), tick=SECOND)
     figures = result.figures()
-    last, near = {}, 0
-    for line in timed_stream.read_text().split()[1:]:
-        time, key = line.split(",")
-        near += float(time) // 1 - last.get(key, -100) <= 30
-        last[key] = float(time) // 1
+    near = repeats_within(timed_stream, 30)
     assert figures["guaranteed_queries"] == figures["repeats_found"] == near > 400
     assert figures["span"] == {
         "ticks": 30, "tick_seconds": 1.0, "seconds": 30.0, "late_times": 0, "latest_seconds": 0.0,
@@ -138,10 +131,7 @@ def test_query_window_by_insertions(stream, spec):
     whole = perform(stream, spec, engine=engine()).figures()
     result = perform(stream, spec, engine=engine(), query_window=7)
     figures = result.figures()
-    last, near = {}, 0
-    for number, key in enumerate(stream.read_text().split()):
-        near += number - last.get(key, -100) <= 7
-        last[key] = number
+    near = repeats_within(stream, 7)
     assert result.failures() == []
     assert figures["guaranteed_queries"] == figures["repeats_found"] == near > 60
     assert figures["query_window"] == 7
@@ -156,11 +146,7 @@ def test_query_window_by_insertions(stream, spec):
 def test_query_window_by_time(timed_stream):
     result = perform(timed_stream, TIMED, engine=engine(), tick=SECOND, query_window=4)
     figures = result.figures()
-    last, near = {}, 0
-    for line in timed_stream.read_text().split()[1:]:
-        time, key = line.split(",")
-        near += float(time) // 1 - last.get(key, -100) <= 4
-        last[key] = float(time) // 1
+    near = repeats_within(timed_stream, 4)
     assert result.failures() == []
     assert figures["guaranteed_queries"] == figures["repeats_found"] == near > 60
     assert figures["span"]["seconds"] == 4
@@ -219,23 +205,6 @@ def test_command(stream, timed_stream, tmp_path):
     arguments += ["--spec", str(path), "--span", "29s", "--query-window", "5s", "--json"]
     figures = json.loads(CliRunner().invoke(main, arguments).stdout)
     assert figures["query_window"] == figures["span"]["ticks"] == 6
-
-
-@pytest.mark.parametrize(
-    ("spec", "options", "message"),
-    [
-        (TIMED, {}, "tick: must be at least 1 ns for a span, not None"),
-        (COUNTED, {"tick": 5}, "tick: must not be given for a window of insertions, not 5"),
-    ],
-)
-def test_tick_wrong(stream, spec, options, message):
-    with pytest.raises(ValueError, match=f"^{message}"):
-        perform(stream, spec, engine="golden", **options)
-
-
-def test_stream_without_times_wrong(stream):
-    with pytest.raises(TraceError, match=r"^span: must be given for a stream with times, but "):
-        perform(stream, TIMED, engine="golden", tick=1)
 
 
 @pytest.mark.rtl
