@@ -104,6 +104,8 @@ REFUSED = [
     ({**TIMING, "hashes": 300}, {}, f"hashes: must be at most {MOST_PARTS} in hardware, not 300"),
     ({**TIMING, "cells": 1 << 30}, {},
      f"cells: must be at most {MOST_WORDS // 2} for 2 hashes in hardware, not {1 << 30}"),
+    ({**COUNTED, "window": 30, "block": 6, "classes": 1}, {},
+     "block: must be a power of two for tables, not 6"),
     ({**TIMING, "span": 9000, "classes": 2}, {"memory": "ecp5"},
      "classes: must give at most 16384 entries of two tables in hardware, not 65536"),
     ({**TIMING, "span": 1 << 26, "classes": 2}, {},

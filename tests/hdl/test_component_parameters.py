@@ -2,11 +2,14 @@
 
 import re
 from functools import partial
+from itertools import cycle
 
 import pytest
+from amaranth.hdl import Module, Signal
 from amaranth.lib import data
+from signatures import signature
 
-from lately.golden import any_preset
+from lately.golden import any_preset, preset, timing_preset
 from lately.hdl.build import filter_unit
 from lately.hdl.control import CoreSignature, Verdict
 from lately.hdl.frontend.front import FrontEnd
@@ -20,17 +23,36 @@ from lately.hdl.frontend.schedule import (
     SpareTimer,
 )
 from lately.hdl.frontend.tick_spacing import TickSpacing
-from lately.hdl.hash.functions import StateHash
+from lately.hdl.hash.functions import StateHash, expand
 from lately.hdl.hash.secrets import Secrets
 from lately.hdl.hash.siphash import SipHash
+from lately.hdl.lanes.beats import SameBeatKeys, ShiftFinder
+from lately.hdl.lanes.credits import Credits
 from lately.hdl.lanes.distributor import Distributor
+from lately.hdl.lanes.shard import Shard
+from lately.hdl.latencies import MINIMUM_BEATS
+from lately.hdl.memory.cells import PortableCellMemory
+from lately.hdl.memory.delay import DelayLine
+from lately.hdl.memory.ecp5 import ECP5CellMemory
 from lately.hdl.memory.paged import PagedMemory
 from lately.hdl.memory.segment import PortableSegmentMemory
+from lately.hdl.memory.variants import VARIANTS, segment_memory
+from lately.hdl.packets.axis_beats import FrameWidener
+from lately.hdl.packets.frame_digest import FrameDigest
+from lately.hdl.packets.frame_intake import FrameIntake
+from lately.hdl.packets.frame_options import Sideband
+from lately.hdl.packets.frame_store import FrameStore
+from lately.hdl.packets.polynomials import PolynomialDigest
 from lately.hdl.parameters import require_integer, require_power_of_two
+from lately.hdl.pipeline import Pipeline
 from lately.hdl.queue import ResultQueue
+from lately.hdl.registers import Register
 from lately.hdl.ring.detector import RingDetector
+from lately.hdl.ring.profile import RingProfile
 from lately.hdl.ring.ring import Ring
 from lately.hdl.statistics import EventCounter
+from lately.hdl.timing.decision_tables import DecidingCore
+from lately.hdl.timing.oldest import OldestCell
 from lately.hdl.timing.ticks import BlockCount
 
 core = partial(CoreSignature, key_bits=8, verdict=Verdict(ages=3))
@@ -45,6 +67,22 @@ distributor = partial(Distributor, lanes=2, shards=3, slots=8, depth=16)
 ring = partial(Ring, segments=4, run=2, clear_words=4)
 dictionary = partial(filter_unit, any_preset("dictionary-tiny"))
 stamps = partial(Stamps, request=data.StructLayout({"time": 8}))
+finder = partial(ShiftFinder, lanes=2, generation_bits=7, minimum=2 * MINIMUM_BEATS)
+shard = partial(Shard, profile=RingProfile.of(preset("two-lanes-tiny")), number=0, slots=128)
+store = partial(FrameStore, size=512, frames=16, longest=100)
+intake = partial(FrameIntake, longest=1)
+polynomials = partial(PolynomialDigest, 128)
+register = partial(Register, meaning="", address=0)
+
+
+def hashed(**sizes):
+    pipe = Pipeline(Module())
+    return expand(pipe, pipe.enter(Signal(64), "state"), functions=1, seed=0, **sizes)
+
+
+def deciding(**options):
+    spec = timing_preset("counted-tiny")
+    return DecidingCore(core=filter_unit(spec).core, spec=spec, **options)
 
 
 @pytest.mark.parametrize(
@@ -96,8 +134,56 @@ stamps = partial(Stamps, request=data.StructLayout({"time": 8}))
         (ring, {"run": 4}, "Run must be at most 3, not 4"),
         (ring, {"clear_words": 0}, "Words to clear must be at least 1, not 0"),
         (ring, {"clear_words": 3}, "Words to clear must be a power of two, not 3"),
+        *((Credits, {"limit": limit}, f"Limit must be an integer of at least 0, not {limit!r}")
+          for limit in (-1, True, 2.0)),
+        *((finder, {"lanes": lanes}, f"Lanes must be 2 or 4, not {lanes}") for lanes in (1, 3, 8)),
+        (finder, {"minimum": 15}, "Minimum must be at least 16, and of 7 bits, not 15"),
+        (finder, {"minimum": 128}, "Minimum must be at least 16, and of 7 bits, not 128"),
+        (SameBeatKeys, {"lanes": 3}, "Lanes must be 2 or 4, not 3"),
+        (shard, {"number": 3}, "Number must be below the 3 shards, not 3"),
+        (shard, {"slots": 100}, "Slots must be a power of two, not 100"),
+        (memory, {"depth": 8, "memories": 5}, "Memories must be at most 4 for a depth of 8, not 5"),
+        *((partial(segment_memory, variant), {"depth": depth, "clear_bits": 1},
+           f"Depth must be a power of two, not {depth!r}")
+          for variant, depth in zip(VARIANTS, cycle([0, 3, -4, 4.0, "8"]), strict=False)),
+        (segment, {"depth": 1, "clear_bits": 1}, "Depth must be at least 2, not 1"),
+        *((segment, {"clear_bits": bits}, f"Clear width must be a power of two, not {bits}")
+          for bits in (0, 3, 0.5)),
+        (segment, {"clear_bits": 128}, "Clear width must be at most the depth of 64, not 128"),
+        (partial(segment_memory, "x"), {"depth": 16, "clear_bits": 8},
+         f"Memory must be one of {', '.join(VARIANTS)}, not 'x'"),
+        (PortableCellMemory, {"depth": 12, "width": 5}, "Depth must be a power of two, not 12"),
+        (ECP5CellMemory, {"depth": 1 << 15, "width": 5},
+         "Depth must be at most 16384 for ecp5, not 32768"),
+        (DelayLine, {"width": 5, "cycles": 18}, "Cycles must be at most 17, not 18"),
+        (OldestCell, {"window": 0, "hashes": 2}, "Window must be at least 1, not 0"),
+        (hashed, {"sizes": (4, 12)}, "Sizes must be powers of two, not 12"),
+        (store, {"size": 384}, "Buffer must be a power of two, not 384"),
+        (store, {"frames": 3}, "Frames must be at least 4, not 3"),
+        (store, {"size": 128},
+         "Buffer must be of at least 232 bytes for two frames of 100, not 128"),
+        (intake, {"longest": 0}, "Longest frame must be at least 1, not 0"),
+        (intake, {"longest": 131072}, "Longest frame must be at most 131071, not 131072"),
+        (intake, {"when_full": "cut"}, "When full must be wait or drop, not 'cut'"),
+        *((FrameWidener, {"width": width},
+           f"Width must be one of 8, 64, 128, 256, 512, not {width!r}")
+          for width in (0, 16, 65, "8")),
+        (Sideband, {"id": -1}, "Bits of TID must be at least 0, not -1"),
+        (Sideband, {"user": 3, "bad": 3}, "Bad bit must be at most 2, not 3"),
+        (Sideband, {"user": 3, "mark": 4}, "Mark bit must be at most 3, not 4"),
+        (Sideband, {"user": 0, "bad": 1}, "Bad bit must be at most 0, not 1"),
+        *((FrameDigest, {"width": width}, f"Width must be 64, 128, 256 or 512, not {width!r}")
+          for width in (8, 1024, "64")),
+        *((polynomials, {"table_bits": bits}, f"Table bits must be 4 or 5, not {bits!r}")
+          for bits in (3, 6, "4")),
+        (deciding, {"classes": 2, "bits": 1}, "Phase bits must be at most 0, not 1"),
+        (deciding, {"classes": 0, "bits": 0}, "Classes must be at least 1, not 0"),
+        (register, {"name": "two words"}, "Name must be an identifier, not 'two words'"),
+        (register, {"name": "a", "width": 0}, "Width must be at least 1, not 0"),
+        (signature, {"lanes": 0}, "Lanes must be at least 1, not 0"),
+        (signature, {"request": {"key": 0}}, "Key bits must be at least 1, not 0"),
     ],
-)
+)  # fmt: skip
 def test_parameters_wrong(build, wrong, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         build(**wrong)
@@ -113,6 +199,7 @@ def test_integer_wrong(value):
 def test_edges_of_rules():
     require_integer("Depth", 2, least=2, most=2)
     require_power_of_two("Depth", 1)
+    finder()
     for value, message in ((1, "at least 2, not 1"), (3, "at most 2, not 3")):
         with pytest.raises(ValueError, match=f"^Depth must be {message}$"):
             require_integer("Depth", value, least=2, most=2)

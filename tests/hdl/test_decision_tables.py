@@ -6,9 +6,8 @@ import pytest
 from amaranth.back import rtlil
 from cases import daily
 
-from lately.golden import PartitionedTimingSpec, SpecificationError, TimedTimingSpec
+from lately.golden import PartitionedTimingSpec, TimedTimingSpec
 from lately.hdl.build import filter_unit
-from lately.hdl.timing.decision_tables import DecidingCore
 
 SPEC = PartitionedTimingSpec(
     window=32, block=8, hashes=3, cells=16, stamp_bits=6, key_bits=10, seed=2
@@ -38,20 +37,3 @@ def test_tables_lie_in_memories_of_the_device(spec, memory, blocks):
 def test_latency(spec):
     built = filter_unit(replace(spec, classes=2))
     assert built.latency == built.profile.latency == filter_unit(spec).latency + 3
-
-
-@pytest.mark.parametrize(
-    ("classes", "bits", "message"),
-    [(2, 4, "Phase bits must be at most 3, not 4"), (0, 0, "Classes must be at least 1, not 0")],
-)
-def test_parameters_wrong(classes, bits, message):
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        DecidingCore(core=filter_unit(SPEC).core, spec=SPEC, classes=classes, bits=bits)
-
-
-def test_block_wrong():
-    spec = replace(SPEC, window=30, block=6, classes=1)
-    with pytest.raises(
-        SpecificationError, match=r"^block: must be a power of two for tables, not 6$"
-    ):
-        filter_unit(spec)

@@ -205,11 +205,3 @@ def test_captures(name):
     octets = packets.buffer.tobytes()
     frames = [octets[begin : begin + size] for begin, size in zip(at, captured, strict=True)]
     Bench(frames, Field.TOS | Field.VLAN).run()
-
-
-@pytest.mark.parametrize("width", [8, 1024, "64"])
-def test_width_wrong(width):
-    with pytest.raises(
-        (TypeError, ValueError), match=f"^Width must be 64, 128, 256 or 512, not {width!r}$"
-    ):
-        FrameDigest(width)

@@ -354,29 +354,3 @@ def test_enable(when_full):
     assert [frame for frame, _ in whole(taken, "mark", kept=lambda beat: beat.size + 1)] == [
         first, third
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("how", "error", "message"),
-    [
-        ({"size": 384}, ValueError, "Buffer must be a power of two, not 384"),
-        ({"frames": 3}, ValueError, "Frames must be at least 4, not 3"),
-        (
-            {"size": 128},
-            ValueError,
-            "Buffer must be of at least 232 bytes for two frames of 100, not 128",
-        ),
-    ],
-)
-def test_store_wrong(how, error, message):
-    with pytest.raises(error, match=f"^{message}$"):
-        FrameStore(**{"size": 512, "frames": 16, "longest": LONGEST} | how)
-
-
-def test_intake_wrong():
-    with pytest.raises(ValueError, match=r"^Longest frame must be at least 1, not 0$"):
-        FrameIntake(longest=0)
-    with pytest.raises(ValueError, match=r"^Longest frame must be at most 131071, not 131072$"):
-        FrameIntake(longest=131072)
-    with pytest.raises(ValueError, match=r"^When full must be wait or drop, not 'cut'$"):
-        FrameIntake(longest=1, when_full="cut")

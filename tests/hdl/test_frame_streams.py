@@ -216,27 +216,6 @@ def test_a_selected_bit_damages_a_frame():
     assert [one.error for one in taken] == [0, 1, 1]
 
 
-@pytest.mark.parametrize("width", [0, 16, 65, "8"])
-def test_width_wrong(width):
-    widths = "Width must be one of 8, 64, 128, 256, 512"
-    with pytest.raises(ValueError, match=f"^{widths}, not {width!r}$"):
-        FrameWidener(width)
-
-
-@pytest.mark.parametrize(
-    ("how", "message"),
-    [
-        ({"id": -1}, "Bits of TID must be at least 0, not -1"),
-        ({"user": 3, "bad": 3}, "Bad bit must be at most 2, not 3"),
-        ({"user": 3, "mark": 4}, "Mark bit must be at most 3, not 4"),
-        ({"user": 0, "bad": 1}, "Bad bit must be at most 0, not 1"),
-    ],
-)
-def test_sideband_wrong(how, message):
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        Sideband(**how)
-
-
 def test_layouts():
     assert FrameBeat().size == MarkedBeat().size == 64 + 3 + 2
     assert MarkedBeat(512, 9).size == 512 + 6 + 2 + 9

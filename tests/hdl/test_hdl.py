@@ -5,14 +5,14 @@ from collections import deque
 
 import numpy as np
 import pytest
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from cases import daily
 from simulation import simulate
 from unit_streams import UnitStreams
 
-from lately.golden import FilterSpec, SpecificationError, from_spec
+from lately.golden import FilterSpec, from_spec
 from lately.golden.hash.functions import KeyHash as GoldenHash
 from lately.golden.spec import APBBFSpec
 from lately.hdl.build import filter_unit
@@ -22,10 +22,9 @@ from lately.hdl.frontend.schedule import (
     GenerationLength,
     SpareTimer,
 )
-from lately.hdl.hash.functions import StateHash, expand
+from lately.hdl.hash.functions import StateHash
 from lately.hdl.hash.key import KeyHash
 from lately.hdl.interface import Operation
-from lately.hdl.pipeline import Pipeline
 from lately.hdl.queue import ResultQueue
 from lately.hdl.ring.detector import RingDetector
 from lately.hdl.ring.ring import Ring
@@ -80,13 +79,6 @@ def test_hash_equals_golden(key_bits, levels):
         shared, *own = golden.indices(states, function)
         expected = np.stack([index + (shared << 3) for index in own], axis=1).tolist()
         assert [addresses[function] for addresses in found] == expected
-
-
-def test_expand_sizes_wrong():
-    pipe = Pipeline(Module())
-    state = pipe.enter(Signal(64), "state")
-    with pytest.raises(ValueError, match=r"^Sizes must be powers of two, not 12$"):
-        expand(pipe, state, sizes=(4, 12), functions=1, seed=0)
 
 
 @pytest.mark.parametrize("levels", LEVELS)
@@ -449,12 +441,6 @@ def test_result_queue_keeps_order_when_full(depth, stall, apart):
     assert fullest == depth
     assert len(taken) > 40
     assert taken == sent[: len(taken)]
-
-
-def test_unbuildable_is_refused():
-    spec = FilterSpec(family="apbf", k=2, l=2, slice_bits=48, clear=8)
-    with pytest.raises(SpecificationError, match="power of two"):
-        filter_unit(spec)
 
 
 @pytest.mark.parametrize(

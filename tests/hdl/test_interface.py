@@ -159,13 +159,6 @@ def test_requests_wrong():
         pack(data.StructLayout({"key": 3}), {"time": 1})
 
 
-def test_lanes_and_keys_wrong():
-    with pytest.raises(ValueError, match=r"^Lanes must be at least 1, not 0$"):
-        signature(lanes=0)
-    with pytest.raises(ValueError, match=r"^Key bits must be at least 1, not 0$"):
-        signature(request={"key": 0})
-
-
 @pytest.mark.parametrize("name", ["tiny", "two-lanes-tiny", "dictionary-tiny"])
 @pytest.mark.parametrize(
     ("option", "least"),

@@ -174,9 +174,3 @@ def test_broken_part_is_found_out(monkeypatch, part, old, new):
     monkeypatch.setattr(f"lately.hdl.packets.polynomials.{part.__name__}", broken(part, old, new))
     with pytest.raises(AssertionError):
         check(128, 5, 10, gaps=0.5)
-
-
-@pytest.mark.parametrize("table_bits", [3, 6, "4"])
-def test_table_bits_wrong(table_bits):
-    with pytest.raises(ValueError, match=f"^Table bits must be 4 or 5, not {table_bits!r}$"):
-        PolynomialDigest(128, table_bits=table_bits)

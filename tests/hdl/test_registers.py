@@ -3,8 +3,6 @@
 import subprocess
 import sys
 
-import pytest
-
 from lately.boards.link.information import LINE_ADDRESS
 from lately.boards.link.line_registers import PERIOD_ADDRESS
 from lately.hdl.registers import (
@@ -35,18 +33,6 @@ def test_addresses_do_not_overlap():
         for address in range(one.address, one.address + bits // 8 or 4, 4):
             assert address % 4 == 0
             assert taken.setdefault(address, one.name) == one.name
-
-
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ({"name": "two words"}, r"^Name must be an identifier, not 'two words'$"),
-        ({"name": "a", "width": 0}, r"^Width must be at least 1, not 0$"),
-    ],
-)
-def test_register_wrong(row, message):
-    with pytest.raises(ValueError, match=message):
-        Register(meaning="", address=0, **row)
 
 
 def test_readable():

@@ -19,12 +19,9 @@ from lately.golden import Operation, SpecificationError, timing_preset
 from lately.golden.spec.timestamp import TimedTimingSpec
 from lately.hdl.control import Control
 from lately.hdl.latencies import CONTROL_LAG
-from lately.hdl.memory.cells import PortableCellMemory
 from lately.hdl.memory.delay import DelayLine
-from lately.hdl.memory.ecp5 import ECP5CellMemory
 from lately.hdl.timing import part, recent
 from lately.hdl.timing.core import TimingCore
-from lately.hdl.timing.oldest import OldestCell
 from lately.hdl.timing.part import TimingPart
 from lately.hdl.timing.sweep import PortSweep, Visits
 from lately.hdl.timing.sweep_rules import BETWEEN, check_elision, elision_need
@@ -297,14 +294,3 @@ def test_specification_wrong(fields, clocks, message):
     spec = TimedTimingSpec(**{"span": 20, "hashes": 2, "cells": 16, "stamp_bits": 5} | fields)
     with pytest.raises(SpecificationError, match=message):
         check_elision(spec, clocks=clocks)
-
-
-def test_parameters_of_memory_and_tree_wrong():
-    with pytest.raises(ValueError, match=r"^Depth must be a power of two, not 12$"):
-        PortableCellMemory(depth=12, width=5)
-    with pytest.raises(ValueError, match=r"^Depth must be at most 16384 for ecp5, not 32768$"):
-        ECP5CellMemory(depth=1 << 15, width=5)
-    with pytest.raises(ValueError, match=r"^Cycles must be at most 17, not 18$"):
-        DelayLine(width=5, cycles=18)
-    with pytest.raises(ValueError, match=r"^Window must be at least 1, not 0$"):
-        OldestCell(window=0, hashes=2)

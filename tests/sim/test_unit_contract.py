@@ -90,8 +90,7 @@ def options_of(name):
 QUICK = {
     ("apbbf-tiny", "verilator"): "^(?!.*(pauses=(none|input|output)|pauses_of|between_keys))",
     ("gebf-tiny", "icarus"): "short|generation_is|reset_in",
-    ("timed-tiny", "icarus"): "come_close|whole_span|latency|silence",
-    ("timed-overfill", "icarus"): "bursts",
+    ("timed-overfill", "icarus"): "come_close|whole_span|latency|silence|bursts",
     ("timed-requests", "icarus"): "later_times|shift_that|an_earlier|pauses=both",
     ("timed-period", "icarus"): "period",
     ("timing-tiny", "icarus"): "come_close|latency|blocked_output",
