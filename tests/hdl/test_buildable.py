@@ -121,11 +121,6 @@ def test_refused(values, shape, message):
     assert str(caught.value) == message
 
 
-def test_a_span_of_several_lanes_is_refused():
-    with pytest.raises(SpecificationError, match=r"^lanes: must be 1 with a span, not 4$"):
-        FilterSpec(**{**APBBF, "span": 12, "lanes": 4})
-
-
 @pytest.mark.parametrize("levels", daily(1, [8, 16]))
 @pytest.mark.parametrize("name", daily(1, ["two-lanes-tiny", "four-lanes-tiny"]))
 def test_lanes_with_many_levels(name, levels):

@@ -176,6 +176,7 @@ def test_option_wrong(name, option, least):
     ("name", "options", "message"),
     [
         ("tiny", {"protect": "some"}, "protect: must be none or parity or tmr, not 'some'"),
+        ("dictionary-tiny", {"protect": "x"}, "protect: must be none or parity or tmr, not 'x'"),
         ("timed-tiny", {"ticks": "clock"},
          "ticks: must be tick or period or time for family apbbf, not 'clock'"),
         ("timing-tiny", {"ticks": "time"},

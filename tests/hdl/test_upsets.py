@@ -14,7 +14,7 @@ from upsets import Struck
 
 from lately.boards.export.design import Design
 from lately.boards.link.link import FilterLink
-from lately.golden import Operation, SpecificationError, any_preset, preset
+from lately.golden import Operation, any_preset, preset
 from lately.hdl import filter_unit
 from lately.hdl.latencies import PROTECTIONS, VOTE_LATENCY, VOTES
 from lately.hdl.memory.copies import Copies
@@ -244,13 +244,6 @@ def test_small_memories_of_lanes_are_protected(protect):
         return len(re.findall(r"^  memory ", rtlil.convert(unit, emit_src=False), re.M))
 
     assert memories(protect) == VOTES * memories("none") > 0
-
-
-def test_protect_wrong():
-    message = r"^protect: must be none or parity or tmr, not 'crc'$"
-    for name in ("tiny", "dictionary-tiny"):
-        with pytest.raises(SpecificationError, match=message):
-            filter_unit(any_preset(name), protect="crc")
 
 
 @pytest.mark.parametrize("protect", ["parity", "tmr"])
