@@ -116,7 +116,7 @@ def tap(
     how: Taps,
     *,
     truth: BinaryIO | None = None,
-    progress: Callable[[int, float | None], None] | None = None,
+    progress: Callable[[TapResult, float | None], None] | None = None,
 ) -> TapResult:
     """Write a stream as two taps capture it: a pcap file in the order of capture times.
 
@@ -129,7 +129,7 @@ def tap(
         Gets a CSV line for each written packet. Columns: its number from 1, the number of the
         source packet, the tap (1 or 2), whether it is a second copy, and whether it was sent again.
     progress : callable, optional
-        Called with the number of packets read, and the share if known.
+        Called with the result so far, and the share if known.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def tap(
     while (packets := source.read()) is not None:
         course.take(packets)
         if progress is not None:
-            progress(course.result.packets, source.fraction)
+            progress(course.result, source.fraction)
     return course.finish()
 
 

@@ -1,8 +1,8 @@
 """Command that removes packets that were seen lately from captures."""
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from secrets import randbits
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,7 @@ from .tables import print_facts
 
 if TYPE_CHECKING:
     from ..dedup.copy_report import CopyReport
-    from ..dedup.deduplicate import Deduplication, DedupResult, Judged
+    from ..dedup.deduplicate import Deduplication, Judged
 
 
 @click.command(
@@ -144,7 +144,7 @@ def dedup(
         copies = _copy_report(what, files) if dry_run or page is not None else None
         outputs += [] if copies is None else [copies]
         waiting = "Compiling the RTL" if what.engine == "rtl" else "Starting"
-        shown: AbstractContextManager[Any] = _dedup_bar(waiting)
+        shown: AbstractContextManager[Any] = replay_bar(waiting, "Deduplicating", "packets")
         if watch:
             from .watch import dedup_view, live_view
 
@@ -229,9 +229,3 @@ def _open_outputs(
     if options["marked"] is not None:
         found.append(Marks(stack.enter_context(open_output(options["marked"], first))))
     return found
-
-
-@contextmanager
-def _dedup_bar(waiting: str) -> "Iterator[Callable[[DedupResult, float | None], None]]":
-    with replay_bar(waiting, "Deduplicating", "packets") as bar:
-        yield lambda result, share: bar(result.packets, share)

@@ -78,20 +78,21 @@ def stage_bar(name: str) -> Iterator[Callable[[str, float], None]]:
 @contextmanager
 def replay_bar(
     waiting: str, doing: str = "Replaying", kind: str = "operations"
-) -> Iterator[Callable[[int, float | None], None]]:
+) -> Iterator[Callable[[Any, float | None], None]]:
     """Show the progress of a stream, and the work before its first item.
 
-    Yield a function that takes the items done, and the share of the stream if it is known.
+    Yield a function that takes the result so far, which has the number of items as its `kind`, and
+    the share of the stream if it is known.
     """
     count = f"{{task.fields[done]:,}} {kind}"
     with progress_bar("{task.description}", "bar", count, "elapsed") as bar:
         task = bar.add_task(waiting, total=None, done=0)
 
-        def report(done: int, share: float | None) -> None:
+        def report(result: Any, share: float | None) -> None:
             bar.update(
                 task,
                 description=doing,
-                done=done,
+                done=getattr(result, kind),
                 total=None if share is None else 1.0,
                 completed=share or 0.0,
             )

@@ -2,8 +2,8 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -155,14 +155,8 @@ def _run(
     from .watch import live_view, run_view
 
     waiting = "Compiling the RTL" if how.engine == "rtl" else "Starting"
-    with live_view(waiting, run_view(trace.name)) if watch else _run_bar(waiting) as progress:
+    with live_view(waiting, run_view(trace.name)) if watch else replay_bar(waiting) as progress:
         return run(trace, spec, how, progress=progress, sink=sink)
-
-
-@contextmanager
-def _run_bar(waiting: str) -> "Iterator[Callable[[RunResult, float | None], None]]":
-    with replay_bar(waiting) as bar:
-        yield lambda result, share: bar(result.operations, share)
 
 
 def _run_into(

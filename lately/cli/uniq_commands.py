@@ -2,8 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -94,7 +93,8 @@ def uniq(
     time = None if span is None else whole_nanoseconds("span", time_seconds(span, "span"))
     lines = RecentLines(key, span=time, **filter_options)
     with ExitStack() as stack:
-        shown = stack.enter_context(_view(lines) if watch else _bar())
+        bar = replay_bar("Waiting", "Filtering", "lines")
+        shown = stack.enter_context(_view(lines) if watch else bar)
         heard = stack.enter_context(interruptible())
 
         def read(stream: "StreamFile", room: Any) -> int:
@@ -127,12 +127,6 @@ def uniq(
         click.echo("\n".join(f"{name} {value}" for name, value in figures.items()))
     if heard():
         raise click.exceptions.Exit(INTERRUPTED)
-
-
-@contextmanager
-def _bar() -> Iterator[Any]:
-    with replay_bar("Waiting", "Filtering", "lines") as bar:
-        yield lambda result, share: bar(result.lines, share)
 
 
 def _view(lines: "RecentLines") -> Any:

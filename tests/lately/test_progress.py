@@ -1,5 +1,7 @@
 """Progress where somebody can see it, and where nobody can."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from lately.cli import progress
@@ -28,8 +30,8 @@ def test_stage_bar(terminal):
 
 def test_replay_bar(terminal):
     with progress.replay_bar("Starting") as show:
-        show(10, None)
-        show(2000, 0.5)
+        show(SimpleNamespace(operations=10), None)
+        show(SimpleNamespace(operations=2000), 0.5)
     assert terminal("2,000 operations")
 
 
