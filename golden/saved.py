@@ -119,7 +119,15 @@ class Saved(Parameterised):
                 raise ValueError(f"{name}: {value!r} does not fit the parameters")
             setattr(self, name, value)
         for name, (array, largest) in self._arrays().items():
-            array[:] = _check_array(name, arrays[name], array, largest)
+            saved = arrays[name]
+            if saved.shape != array.shape or saved.dtype != array.dtype:
+                raise ValueError(
+                    f"{name}: must be {array.dtype} of shape {array.shape}, "
+                    f"not {saved.dtype} of shape {saved.shape}"
+                )
+            if saved.size and int(saved.max()) > largest:
+                raise ValueError(f"{name}: must be at most {largest}, not {saved.max()}")
+            array[:] = saved
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -272,14 +280,3 @@ class Saved(Parameterised):
             return (self._identity(), self._digest_secret), self._state()[1]
 
     __hash__ = None  # type: ignore[assignment]
-
-
-def _check_array(name: str, saved: NDArray[Any], like: NDArray[Any], most: int) -> NDArray[Any]:
-    if saved.shape != like.shape or saved.dtype != like.dtype:
-        raise ValueError(
-            f"{name}: must be {like.dtype} of shape {like.shape}, "
-            f"not {saved.dtype} of shape {saved.shape}"
-        )
-    if saved.size and int(saved.max()) > most:
-        raise ValueError(f"{name}: must be at most {most}, not {saved.max()}")
-    return saved

@@ -130,7 +130,10 @@ class Session:
             # A session begins with a nonce, and with any sequence number.
             self._sequence = os.urandom(1)[0]
             greeting = self._ask(Request.HELLO, os.urandom(NONCE_BYTES))
-            self._slots = self._checked_slots(greeting[NONCE_BYTES:])
+            told = greeting[NONCE_BYTES:]
+            if len(told) != 1 or not 1 <= told[0] <= MAX_SLOTS:
+                raise HostError(f"{self.port}: must have 1 to {MAX_SLOTS} slots, not {told.hex()}")
+            self._slots = told[0]
             self.information = self._description()
         except BaseException:
             self.close()
@@ -145,11 +148,6 @@ class Session:
     def close(self) -> None:
         """Close the port; the board keeps its contents."""
         self._serial.close()
-
-    def _checked_slots(self, told: bytes) -> int:
-        if len(told) != 1 or not 1 <= told[0] <= MAX_SLOTS:
-            raise HostError(f"{self.port}: must have 1 to {MAX_SLOTS} slots, not {told.hex()}")
-        return told[0]
 
     def _description(self) -> Information:
         """Read the description of the board."""

@@ -183,24 +183,18 @@ class Design:
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        wraps = [*WRAPS, *FRAMES]
-        if self.wrap not in wraps:
-            raise ExportError(f"wrap: must be one of {', '.join(wraps)}, not {self.wrap!r}")
-        if self.bus not in (*BUSES, NO_BUS):
-            raise ExportError(
-                f"bus: must be one of {', '.join([*BUSES, NO_BUS])}, not {self.bus!r}"
-            )
+        for name, value, known in (
+            ("wrap", self.wrap, [*WRAPS, *FRAMES]),
+            ("bus", self.bus, [*BUSES, NO_BUS]),
+            *(("tool", tool, TOOLS) for tool in self.tools),
+            ("ram_style", self.ram_style, RAM_STYLES),
+        ):
+            if value not in known:
+                raise ExportError(f"{name}: must be one of {', '.join(known)}, not {value!r}")
         if self.last and self.wrap != "axis":
             raise ExportError(f"last: must be given with wrap axis only, not {self.wrap}")
         if self.tag_bits > MOST_TAG_BITS:
             raise ExportError(f"tag_bits: must be at most {MOST_TAG_BITS}, not {self.tag_bits}")
-        for tool in self.tools:
-            if tool not in TOOLS:
-                raise ExportError(f"tool: must be one of {', '.join(TOOLS)}, not {tool!r}")
-        if self.ram_style not in RAM_STYLES:
-            raise ExportError(
-                f"ram_style: must be one of {', '.join(RAM_STYLES)}, not {self.ram_style!r}"
-            )
         if self.ram_style != "auto" and self._kind != "portable":
             raise ExportError(
                 f"ram_style: must be auto for memory {self.memory}, not {self.ram_style}"

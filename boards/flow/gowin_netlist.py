@@ -28,18 +28,14 @@ def make_timeable(netlist: dict[str, Any]) -> None:
         cells = module["cells"]
         for cell in cells.values():
             if _TABLE.fullmatch(cell["type"]):
-                _widen(cell)
+                init = cell["parameters"]["INIT"]
+                cell["type"] = "LUT4"
+                cell["parameters"]["INIT"] = init * (16 // len(init))
+                for port in _INPUTS:
+                    cell["port_directions"][port] = "input"
+                    cell["connections"].setdefault(port, ["0"])
         # Before the additions, because the loop visits the original cells.
         cells |= dict(_tables_before_registers(cells))
-
-
-def _widen(cell: dict[str, Any]) -> None:
-    init = cell["parameters"]["INIT"]
-    cell["type"] = "LUT4"
-    cell["parameters"]["INIT"] = init * (16 // len(init))
-    for port in _INPUTS:
-        cell["port_directions"][port] = "input"
-        cell["connections"].setdefault(port, ["0"])
 
 
 def _tables_before_registers(cells: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

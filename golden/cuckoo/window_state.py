@@ -60,7 +60,10 @@ class DictionaryState(CountedFilter):
         Parameters, errors: as `checked_window`.
         """
         window = self.checked_window(window)
-        live = sum(int((self._distances(times) <= window).sum()) for times in self._all_times)
+        live = sum(
+            int((self._distances(times) <= window).sum())
+            for times in (self._times, self._stash_times)
+        )
         return live / 2.0**self.digest_bits
 
     def estimated_false_positive_rate(self, window: int | None = None) -> float:
@@ -125,10 +128,6 @@ class DictionaryState(CountedFilter):
         """Share of cells that hold a live entry."""
         times = sample(self._times.reshape(self.columns, self.rows))
         return float(np.mean(self._distances(times) <= self.window))
-
-    @property
-    def _all_times(self) -> tuple[Ages, Ages]:
-        return self._times, self._stash_times
 
     def _distances(self, times: Ages) -> Ages:
         """Return ages plus 1; more than the window for an empty cell."""

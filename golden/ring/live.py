@@ -11,7 +11,6 @@ import hashlib
 import json
 import mmap
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -135,7 +134,11 @@ def _attached(mapped: mmap.mmap, write: bool) -> SlidingFilter:
     memory = np.frombuffer(mapped, like.dtype, like.size, start + _PAGE).reshape(like.shape)
     model._ring.set_numbers(_published(words), 0, 0)
     if not write:
-        model._adopt(_Reader(model._ring, model._layout, memory, words), _follower(words))
+
+        def follow(ring: RingPosition) -> None:
+            ring.set_numbers(_published(words), ring.insertions, ring.shifts)
+
+        model._adopt(_Reader(model._ring, model._layout, memory, words), follow)
         return model
     segments = CompiledSegments(model._layout, memory, words)
     # The previous writer may have been killed while it cleared the spare.
@@ -177,13 +180,6 @@ def _published(words: NDArray[np.int64]) -> list[int]:
         numbers: list[int] = words[first : first + 4].tolist()
         if int(words[0]) == turns:
             return numbers
-
-
-def _follower(words: NDArray[np.int64]) -> Callable[[RingPosition], None]:
-    def follow(ring: RingPosition) -> None:
-        ring.set_numbers(_published(words), ring.insertions, ring.shifts)
-
-    return follow
 
 
 def _lock(file: int, name: str) -> None:

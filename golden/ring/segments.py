@@ -115,10 +115,6 @@ class Segments:
         ring.turn()
         self._memory[ring.spare] = False
 
-    def _erase(self, ring: RingPosition) -> None:
-        ring.restart()
-        self._memory[:] = False
-
     def _perform_chunk(
         self, codes: NDArray[np.uint8], states: "_States", ring: RingPosition
     ) -> Ages:
@@ -132,7 +128,8 @@ class Segments:
             if codes[start] == Operation.SHIFT:
                 self._turn(ring)
             elif codes[start] == Operation.CLEAR:
-                self._erase(ring)
+                ring.restart()
+                self._memory[:] = False
             if inserts[start] and ring.filled >= ring.length:
                 # The operation's query still sees the old ring; its insertion does not.
                 if queries[start]:

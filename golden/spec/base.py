@@ -7,7 +7,7 @@ import tomllib
 from abc import ABC, ABCMeta
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from importlib import import_module
 from typing import Any, ClassVar, Self, cast
 
@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import SpecificationError
 from ..files import replace_file
 from ..hash.digests import DIGESTS, KeyDigest
+from ..hash.functions import HASHES
 from ..times import check_each
 
 UNSET = cast(int, None)
@@ -97,17 +98,17 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            self._check_field(item)
+            value = getattr(self, item.name)
+            if value is None and item.default is None:
+                needed = "required" in item.metadata
+                require(not needed, item.name, f"must be given for family {self.family}", None)
+            elif "range" in item.metadata:
+                require_integer(item.name, value, *item.metadata["range"])
         self._hold("seed", self.seed < 1 << 64, "must be below 2**64")
         require_digest(self.digest)
-
-    def _check_field(self, item: Field[Any]) -> None:
-        value = getattr(self, item.name)
-        if value is None and item.default is None:
-            needed = "required" in item.metadata
-            require(not needed, item.name, f"must be given for family {self.family}", None)
-        elif "range" in item.metadata:
-            require_integer(item.name, value, *item.metadata["range"])
+        chosen = getattr(self, "hash", "h3")
+        known = isinstance(chosen, str) and chosen in HASHES
+        require(known, "hash", f"must be one of {', '.join(HASHES)}", chosen)
 
     def _hold(self, name: str, condition: bool, rule: str) -> None:
         """Refuse the value of a field unless a condition holds."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..analysis import digest_false_positive_rate, stashed_entries
-from ..hash.functions import HASHES, RANGE_BITS
+from ..hash.functions import RANGE_BITS
 from ..sizing import smallest
 from .base import Specification, optional, require, required
 
@@ -51,8 +51,6 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        known = isinstance(self.hash, str) and self.hash in HASHES
-        self._hold("hash", known, f"must be one of {', '.join(HASHES)}")
         self._hold("rows", self.rows & (self.rows - 1) == 0, "must be a power of two")
         self._hold("columns", self.columns > 1 or not self.moves, "must be at least 2 with moves")
         low = self.row_bits

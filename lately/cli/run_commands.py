@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .options import (
+    WHEN_FULL,
+    amount_option,
     choice_option,
     choose,
     count_option,
@@ -28,7 +30,6 @@ from .options import (
 from .outputs import InputFile, content_source
 from .progress import replay_bar
 from .reporting import fail_with
-from .span_options import span_options
 from .tables import show
 
 if TYPE_CHECKING:
@@ -42,7 +43,23 @@ if TYPE_CHECKING:
 @filter_options()
 @window_option(None, "Find a filter that reports every key of the last N insertions ...")
 @fpr_option("... with at most this false-positive rate.")
-@span_options
+@click.option(
+    "--span",
+    metavar="T",
+    help="Keep keys for a time, such as 50ms or 1.5h, by the times of the stream.",
+)
+@click.option(
+    "--tick",
+    metavar="T",
+    help="Unit in which the filter counts time, such as 10us.  [default: a 1000th of the span]",
+)
+@amount_option("--rate", "R", "Keys per second, in place of --window N = T R.")
+@click.option(
+    "--when-full",
+    type=click.Choice(WHEN_FULL),
+    help="If a span has too many keys for the filter: shorten the window, or exceed the "
+    "false-positive rate.  [default: shorten]",
+)
 @query_window_option
 @table_option
 @count_option("--query-class", 0, "Class of all queries, with --table.", least=0)

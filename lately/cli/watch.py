@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..replay.formatting import count_text, held, interval_text, part_name, rate_text
+from ..replay.formatting import count_text, held, interval_text, rate_text
 from .progress import watched
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _run(result: "RunResult") -> Iterator[tuple[str, str]]:
         yield "RTL and golden", f"{result.mismatches:,} verdicts differ"
     if result.checkpoints:
         fills = result.checkpoints[-1].fill_ratios
-        yield f"{held(result.spec)} by {part_name(result.spec)}", fill_text(fills)
+        yield f"{held(result.spec)} by {result.spec.part_name}", fill_text(fills)
 
 
 def dedup_view(name: str, model: Any, oracle: "PacketOracle | None") -> View:

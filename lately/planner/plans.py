@@ -230,15 +230,12 @@ def _alternatives(pool: Iterable[Found], requirement: Requirement, count: int) -
     kept: list[Candidate] = []
     for found in pool:
         new = describe(found, requirement)
-        if not any(_dominates(old, new) for old in kept):
+        merits = [zip(old.merits, new.merits, strict=True) for old in kept]
+        if not any(all(a <= b for a, b in pairs) for pairs in merits):
             kept.append(new)
         if len(kept) == count:
             break
     return [replace(new, bindings=new.family.bindings(new.spec, requirement)) for new in kept]
-
-
-def _dominates(old: Candidate, new: Candidate) -> bool:
-    return all(a <= b for a, b in zip(old.merits, new.merits, strict=True))
 
 
 def describe(found: Found, requirement: Requirement) -> Candidate:

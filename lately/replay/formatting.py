@@ -35,8 +35,3 @@ def seconds_text(seconds: float) -> str:
 def held(spec: Specification) -> str:
     """Return the word for the used units of a filter's memory: "bits set" or "cells in use"."""
     return "bits set" if spec.cell_name == "bit" else "cells in use"
-
-
-def part_name(spec: Specification) -> str:
-    """Return the word for a part of a filter's memory, such as "segment"."""
-    return spec.part_name

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from .formatting import count_text, held, interval_text, part_name, rate_text, seconds_text
+from .formatting import count_text, held, interval_text, rate_text, seconds_text
 
 _FOLDERS = [Path(__file__).parent, Path(__file__).parents[1] / "dedup"]
 
@@ -20,5 +20,5 @@ def render(template: str, **values: Any) -> str:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters |= {"count": count_text, "rate": rate_text, "interval": interval_text}
-    environment.filters |= {"time": seconds_text, "held": held, "part": part_name}
+    environment.filters |= {"time": seconds_text, "held": held}
     return environment.get_template(template).render(values)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..golden.files import replace_file
 from ..intervals import clopper_pearson
-from .formatting import held, interval_text, part_name, rate_text, seconds_text
+from .formatting import held, interval_text, rate_text, seconds_text
 from .run import Checkpoint, RunResult
 from .tooltips import Mark, with_marks
 
@@ -76,7 +76,7 @@ def drawings(result: RunResult) -> list[tuple[str, str]]:
         (page_drawing(5, partial(_draw_rates, result=result), 2), "Rates over the run"),
         (
             page_drawing(3.6, partial(_draw_fills, result=result)),
-            f"Fill ratios per {part_name(result.spec)}",
+            f"Fill ratios per {result.spec.part_name}",
         ),
         (page_drawing(5, partial(_draw_distances, result=result), 2), "Repeats by distance"),
     ]
@@ -282,7 +282,7 @@ def _draw_fills(axes: "Axes", result: RunResult) -> list[Mark]:
         title = f"At most {most} of a segment's bits were set"
         axes.set(xlabel="segment, youngest to oldest", ylabel="bits set at the end", title=title)
     else:
-        part = part_name(spec)
+        part = spec.part_name
         title = f"At most {most} of a {part}'s cells were in use"
         label = "column, the first chosen first" if part == "column" else part
         axes.set(xlabel=label, ylabel="cells in use", title=title)
@@ -292,7 +292,7 @@ def _draw_fills(axes: "Axes", result: RunResult) -> list[Mark]:
             axes,
             at,
             last[at],
-            f"{part_name(spec)} {at}: {rate_text(last[at])} at the end; "
+            f"{spec.part_name} {at}: {rate_text(last[at])} at the end; "
             f"{interval_text((low[at], high[at]))} in the run, {rate_text(mean[at])} on average",
         )
         for at in place.tolist()

@@ -155,7 +155,10 @@ def run(
     if spec.keyed and secret is None:
         secret = randbits(SECRET_BITS)
     check_table(spec, how.table, how.query_class)
-    _check_engine(how.engine, spec)
+    if how.engine == "rtl":
+        unit_profile(spec).check_buildable()
+    elif isinstance(how.engine, str) and how.engine not in ENGINES:
+        raise ValueError(f"engine: must be one of {', '.join(ENGINES)}, not {how.engine!r}")
     began = time.perf_counter()
     chunk = _TICKING_CHUNK if spec.timed and spec.kind == "timing" else _CHUNK
     records = trace.read(chunk if limit is None else min(chunk, limit))
@@ -412,13 +415,6 @@ def _is_short(trace: Trace, count: int, limit: int | None) -> bool:
     share = trace.fraction
     expected = count / share if share else math.inf
     return min(expected, limit or math.inf) <= _SHORT
-
-
-def _check_engine(engine: str | Engine, spec: Specification) -> None:
-    if engine == "rtl":
-        unit_profile(spec).check_buildable()
-    elif isinstance(engine, str) and engine not in ENGINES:
-        raise ValueError(f"engine: must be one of {', '.join(ENGINES)}, not {engine!r}")
 
 
 @contextmanager

@@ -1,11 +1,11 @@
 """Streams of text keys from access logs, CSV and lines, plain or compressed."""
 
+import io
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 
-from ..stream_files import StreamFile, is_capture, open_stream
-from .text_lines import open_text
+from ..stream_files import COMPRESSIONS, StreamFile, is_capture, open_stream, whole
 from .trace_formats import Record, Rejects, TraceError, columns_text, open_records
 
 FORMATS = ("auto", "log", "csv", "lines", "capture")
@@ -49,7 +49,7 @@ class Trace(AbstractContextManager["Trace"]):
             self._take, self.key = open_capture(stream, self.rejects, key=key, time=time)
             return
         # The decoder is kept, because it closes the file when it is collected.
-        self._text, lines = open_text(stream)
+        self._text, lines = _text(stream)
         self.format, self._take, self.key, self.time = open_records(
             stream.name, lines, self.rejects, format=format, key=key, time=time
         )
@@ -145,3 +145,23 @@ def open_trace(
     except BaseException:
         stream.close()
         raise
+
+
+def _text(stream: StreamFile) -> tuple[io.TextIOWrapper, Iterator[str]]:
+    """Return the decoder of a `stream` as UTF-8, and an iterator over its lines."""
+    name, compression = stream.name, stream.compression
+    if not stream.readable:
+        known = f"{', '.join(COMPRESSIONS[:-1])} or {COMPRESSIONS[-1]}"
+        raise TraceError(f"{name}: must be text, plain or compressed by {known}, not {compression}")
+    # A byte that is not UTF-8 is still part of the key.
+    text = io.TextIOWrapper(stream.data, "utf-8-sig", errors="surrogateescape", newline="")
+    return text, _text_lines(name, compression, stream.data, text)
+
+
+def _text_lines(
+    name: str, compression: str, data: io.BufferedReader, text: io.TextIOWrapper
+) -> Iterator[str]:
+    with whole(name, compression):
+        if b"\0" in data.peek(1 << 12)[: 1 << 12]:
+            raise TraceError(f"{name}: must be UTF-8 text, but has NUL bytes at its start")
+        yield from text
