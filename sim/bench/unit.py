@@ -359,10 +359,11 @@ class UnitUnderTest(Requests):
         self.monitor.forget()
 
     async def interrupt(self, items: Sequence[Beat], *, cycles: int) -> int:
-        """Reset the unit after some cycles; return the number of accepted operations."""
+        """Reset the unit after some cycles; return the number of items that the unit accepted."""
+        earlier = self.driver.accepted
         sending = cocotb.start_soon(self.driver.send(items))
         await ClockCycles(self.dut.clk, cycles)
-        return await self.cut(sending)
+        return await self.cut(sending) - earlier
 
     async def cut(self, sending: cocotb.task.Task) -> int:
         """Reset the unit while operations are sent; return the number of accepted operations."""

@@ -93,9 +93,8 @@ QUICK = {
     ("timed-overfill", "icarus"): "come_close|whole_span|latency|silence|bursts",
     ("timed-requests", "icarus"): "later_times|shift_that|an_earlier|pauses=both",
     ("timed-period", "icarus"): "period",
-    ("timing-tiny", "icarus"): "come_close|latency|blocked_output",
     ("timing-counted-tiny", "icarus"): "windows_of",
-    ("timing-tables", "icarus"): "swap_between|no_entry|reset_in",
+    ("timing-tables", "icarus"): "swap_between|no_entry|reset_in|come_close|latency|blocked_output",
     ("dictionary-tiny", "icarus"): "=cell|removed_and|losses|windows_of|reset_in",
     ("dictionary-crowded", "icarus"): "pauses=both",
 }
