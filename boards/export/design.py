@@ -192,7 +192,7 @@ class Design:
             if value not in known:
                 raise ExportError(f"{name}: must be one of {', '.join(known)}, not {value!r}")
         if self.last and self.wrap != "axis":
-            raise ExportError(f"last: must be given with wrap axis only, not {self.wrap}")
+            raise ExportError(f"tlast: must be given with wrap axis only, not {self.wrap}")
         if self.tag_bits > MOST_TAG_BITS:
             raise ExportError(f"tag_bits: must be at most {MOST_TAG_BITS}, not {self.tag_bits}")
         if self.ram_style != "auto" and self._kind != "portable":

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from .options import choose_unit, filter_options, json_option
+from .options import ListedName, choose_unit, filter_options, json_option, listed
 from .tables import show as print_figures
 
 PARTS = {
@@ -33,6 +33,13 @@ TOOLS = {
 """Programs from elsewhere, with the work that needs them."""
 
 
+OF_A_DEVICE = ("description", "family", "figures", "lut", "ff", "bram", "bram_bits", "usram")
+"""Fields of a device that `lately list` prints as JSON."""
+
+OF_A_BOARD = ("description", "clock_mhz", "baud")
+"""Fields of a board that `lately list` prints as JSON, with its device and filter."""
+
+
 @click.command("list")
 @click.argument("what", type=click.Choice(["presets", "devices", "boards"]))
 @json_option
@@ -44,26 +51,32 @@ def list(*, what: str, as_json: bool) -> None:
       lately list presets
       lately list devices --json
     """
+    known = listed(what)
+    rows: Any = [*known.values()]
     if what == "presets":
-        from ..golden.spec.all_presets import ALL_PRESETS
-
-        rows: Any = [{"name": name, "spec": spec} for name, spec in ALL_PRESETS.items()]
-        names = [*ALL_PRESETS]
+        found = {name: spec.to_dict() for name, spec in known.items()}
+        rows = [{"name": name, "spec": spec} for name, spec in known.items()]
     elif what == "devices":
-        from ..boards.flow.devices import DEVICES
-
-        rows = sorted(DEVICES.values(), key=lambda one: one.family)
-        names = sorted(DEVICES)
+        rows.sort(key=lambda one: one.family)
+        found = {one.name: {field: getattr(one, field) for field in OF_A_DEVICE} for one in rows}
     else:
-        from ..boards.targets.catalogue import BOARDS
-
-        rows, names = [*BOARDS.values()], [*BOARDS]
-    print_figures(as_json, names, what, {what: rows})
+        found = {
+            one.name: {field: getattr(one, field) for field in OF_A_BOARD}
+            | {"device": one.device.name, "spec": one.spec.to_dict()}
+            for one in rows
+        }
+    print_figures(as_json, found, what, {what: rows})
 
 
 @click.command()
 @filter_options()
-@click.option("--device", "name", metavar="NAME", help="Device that the area is predicted for.")
+@click.option(
+    "--device",
+    "name",
+    type=ListedName("devices"),
+    metavar="NAME",
+    help="Device that the area is predicted for.",
+)
 @json_option
 def show(*, spec: str | None, preset: str | None, name: str | None, as_json: bool) -> None:
     """Show the window, rates, memory and latency of a filter.
@@ -112,4 +125,5 @@ def doctor(*, as_json: bool) -> None:
         rows.append({"part": part, "found": "yes" if there else "no", "use": use})
     for tool, use in TOOLS.items():
         rows.append({"part": tool, "found": shutil.which(tool) or "no", "use": use})
-    print_figures(as_json, rows, "doctor", {"rows": rows})
+    found = {row["part"]: {"found": row["found"], "use": row["use"]} for row in rows}
+    print_figures(as_json, found, "doctor", {"rows": rows})

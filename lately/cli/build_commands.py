@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .options import (
+    ListedName,
     baud_option,
     check_option,
     choose_unit,
@@ -31,7 +32,13 @@ LOADER = "openFPGALoader"
 
 
 @click.command("build", short_help="Build the bitstream of a board.")
-@click.option("--board", "name", metavar="NAME", help="Target board; see `lately list boards`.")
+@click.option(
+    "--board",
+    "name",
+    type=ListedName("boards"),
+    metavar="NAME",
+    help="Target board; see `lately list boards`.",
+)
 @filter_options("the board's")
 @clock_option("the board's, which the PLL makes")
 @baud_option(None)
@@ -96,7 +103,13 @@ def build(
 
 
 @click.command("program", short_help="Load a bitstream into a board.")
-@click.option("--board", "name", metavar="NAME", help="Target board; see `lately list boards`.")
+@click.option(
+    "--board",
+    "name",
+    type=ListedName("boards"),
+    metavar="NAME",
+    help="Target board; see `lately list boards`.",
+)
 @click.option(
     "--file", "path", type=click.Path(), metavar="FILE",
     help="Bitstream.  [default: from `lately build`]",

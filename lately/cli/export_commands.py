@@ -9,6 +9,7 @@ import click
 
 from .options import (
     Command,
+    ListedName,
     bus_option,
     check_option,
     choice_option,
@@ -70,6 +71,7 @@ def frame_bits_option(name: str, text: str) -> Callable[[Command], Command]:
 @click.option(
     "--device",
     "target",
+    type=ListedName("devices"),
     metavar="NAME",
     help="Device of the scripts and the clock constraint; see `lately list devices`.  "
     "[default: examples]",

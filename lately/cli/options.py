@@ -1,11 +1,12 @@
 """Options that several commands share, and their values."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from .outputs import OutputFile, OutputFolder
 
@@ -17,6 +18,43 @@ Command = Callable[..., Any]
 
 WHEN_FULL = ("shorten", "overfill")
 """As `lately.golden.spec.span.WHEN_FULL`, whose module loads numpy."""
+
+
+class ListedName(click.ParamType):
+    """A name that `lately list` prints; shells complete it.
+
+    Parameters
+    ----------
+    what : str
+        "presets", "devices" or "boards".
+    """
+
+    name = "name"
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the names that begin with a text."""
+        return [CompletionItem(name) for name in listed(self.what) if name.startswith(incomplete)]
+
+
+def listed(what: str) -> Mapping[str, Any]:
+    """Return all presets, devices or boards by name."""
+    if what == "presets":
+        from ..golden.spec.all_presets import ALL_PRESETS
+
+        return ALL_PRESETS
+    if what == "devices":
+        from ..boards.flow.devices import DEVICES
+
+        return DEVICES
+    from ..boards.targets.catalogue import BOARDS
+
+    return BOARDS
+
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 """--json."""
@@ -196,7 +234,10 @@ spec_option = partial(
 def filter_options(default: str = "default") -> Callable[[Command], Command]:
     """Return --spec and --preset, for `choose_unit`, with the default in words."""
     text = f"Preset filter; see `lately list presets`.  [default: {default}]"
-    return together(spec_option(), click.option("--preset", metavar="NAME", help=text))
+    return together(
+        spec_option(),
+        click.option("--preset", type=ListedName("presets"), metavar="NAME", help=text),
+    )
 
 
 def trace_options(command: Command) -> Command:

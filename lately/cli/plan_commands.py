@@ -6,6 +6,7 @@ import click
 
 from .options import (
     WHEN_FULL,
+    ListedName,
     amount_option,
     count_option,
     fpr_option,
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
 @click.option(
     "--device",
     "name",
+    type=ListedName("devices"),
     metavar="NAME",
     help="Device that the filter must fit; see `lately list devices`.",
 )

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .options import (
+    ListedName,
     bus_option,
     check_option,
     choose_unit,
@@ -30,7 +31,13 @@ if TYPE_CHECKING:
 
 @click.command("synth", short_help="Synthesise a filter unit, and place it where tools can.")
 @filter_options()
-@click.option("--device", "name", metavar="NAME", help="Target device; see `lately list devices`.")
+@click.option(
+    "--device",
+    "name",
+    type=ListedName("devices"),
+    metavar="NAME",
+    help="Target device; see `lately list devices`.",
+)
 @count_option("--placement-seed", 1, "Seed of the placement.", least=0)
 @memory_option(None, "the device's own block RAMs")
 @strict_option

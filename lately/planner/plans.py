@@ -113,7 +113,7 @@ class Candidate:
             "bits": self.bits,
             "memories": self.memories,
             "accesses": self.accesses,
-            "latency_clocks": self.latency,
+            "latency_cycles": self.latency,
             "limit_mhz": self.limit_mhz,
             "most_operations_per_second": self.most_operations,
             "area": self.area,

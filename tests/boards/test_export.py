@@ -408,7 +408,7 @@ def test_name_wrong(name):
             "wrap: must be one of axis, avalon-st, raw, extern, frames-8, frames-64, frames-128, "
             "frames-256, frames-512, not 'wishbone'",
         ),
-        ({"wrap": "raw", "last": True}, "last: must be given with wrap axis only, not raw"),
+        ({"wrap": "raw", "last": True}, "tlast: must be given with wrap axis only, not raw"),
         ({"tag_bits": 65}, "tag_bits: must be at most 64, not 65"),
         ({"memory": "ecp5-strict", "target": "ice40-up5k"},
          "memory: must be portable or ice40 for ice40-up5k, not ecp5-strict"),

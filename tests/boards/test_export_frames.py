@@ -190,7 +190,7 @@ def test_registers(tmp_path):
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"last": True}, "last: must be given with wrap axis only, not frames-64"),
+        ({"last": True}, "tlast: must be given with wrap axis only, not frames-64"),
         ({"options": {"ticks": "time"}},
          "Ticks must be tick or period for frames, not 'time'"),
         ({"wrap": "frames-32"},

@@ -11,7 +11,7 @@ from lately.boards.targets.catalogue import BOARDS
 from lately.cli.app import main
 from lately.golden.spec.all_presets import ALL_PRESETS, any_preset
 
-KNOWN = {"presets": [*ALL_PRESETS], "devices": sorted(DEVICES), "boards": [*BOARDS]}
+KNOWN = {"presets": ALL_PRESETS, "devices": DEVICES, "boards": BOARDS}
 
 
 def run(*words, status=0):
@@ -22,9 +22,22 @@ def run(*words, status=0):
 
 @pytest.mark.parametrize("what", KNOWN)
 def test_all_names_are_listed(what):
-    assert json.loads(run("list", what, "--json")) == KNOWN[what]
+    assert sorted(json.loads(run("list", what, "--json"))) == sorted(KNOWN[what])
     table = run("list", what)
     assert all(f" {name} " in table for name in KNOWN[what])
+
+
+def test_lists_as_json_have_the_figures_of_the_tables():
+    found = {what: json.loads(run("list", what, "--json")) for what in KNOWN}
+    assert found["presets"]["tiny"] == any_preset("tiny").to_dict()
+    assert found["devices"]["5ceba4"] == {
+        "description": "Intel Cyclone V 5CEBA4", "family": "cyclonev",
+        "figures": "counted, not placed", "lut": 36960, "ff": 73920, "bram": 308,
+        "bram_bits": 8192, "usram": 0,
+    }  # fmt: skip
+    board = found["boards"]["icebreaker"]
+    assert (board["device"], board["clock_mhz"], board["baud"]) == ("ice40-up5k", 24, 1_000_000)
+    assert board["spec"] == BOARDS["icebreaker"].spec.to_dict()
 
 
 @pytest.mark.parametrize("name", ["default", "timed-tiny", "dictionary-1000", "timing-default"])
@@ -60,10 +73,10 @@ def test_wrong_request_is_one_line(words, message):
 
 
 def test_installation_is_reported(monkeypatch):
-    found = {row["part"]: row["found"] for row in json.loads(run("doctor", "--json"))}
+    found = {part: row["found"] for part, row in json.loads(run("doctor", "--json")).items()}
     assert found["Python"] == platform.python_version()
     assert found["cli"] == "yes"
     monkeypatch.setattr("lately.cli.about_commands.find_spec", lambda module: None)
     monkeypatch.setattr("lately.cli.about_commands.shutil.which", lambda tool: None)
-    found = {row["part"]: row["found"] for row in json.loads(run("doctor", "--json"))}
+    found = {part: row["found"] for part, row in json.loads(run("doctor", "--json")).items()}
     assert found["cli"] == found["g++"] == "no"

@@ -185,12 +185,27 @@ def test_completion():
         ({"_LATELY_COMPLETE": "bash_source"}, "complete -o nosort -F _lately_completion lately"),
         ({"_LATELY_COMPLETE": "bash_complete", "COMP_WORDS": "lately synth --bus a",
           "COMP_CWORD": "3"}, "plain,axi4-lite"),
+        ({"_LATELY_COMPLETE": "bash_complete", "COMP_WORDS": "lately show --preset ap",
+          "COMP_CWORD": "3"}, "plain,apbbf-default"),
     ):  # fmt: skip
         done = subprocess.run(
             [sys.executable, "-c", program], env=os.environ | words, capture_output=True,
             text=True, check=True,
         )  # fmt: skip
         assert reply in map(str.strip, done.stdout.splitlines())
+
+
+def test_every_listed_name_completes():
+    """Every option whose help refers to `lately list` completes the names of this list."""
+    found = set()
+    for path, command in COMMANDS.items():
+        for one in command.params:
+            if listed := re.search(r"`lately list (\w+)`", getattr(one, "help", None) or ""):
+                names = one.type.shell_complete(click.Context(command), one, "")
+                assert len(names) > 10, f"{path}: {one.name}"
+                assert one.type.what == listed[1]
+                found.add(one.opts[0])
+    assert found == {"--preset", "--device", "--board"}
 
 
 def test_every_file_completes():

@@ -69,7 +69,7 @@ def test_deduplicator_of_frames(tmp_path):
         (("--name", "x", "--preset", "tiny", "--bus", "avalon"),
          "Invalid value for '--bus': 'avalon' is not one of "),
         (("--name", "x", "--preset", "tiny", "--wrap", "raw", "--tlast"),
-         "last: must be given with wrap axis only, not raw"),
+         "tlast: must be given with wrap axis only, not raw"),
         (("--name", "x", "--preset", "tiny", "--buffer", "8192"),
          "--buffer needs --wrap frames-8 to frames-512 (see"),
         (("--name", "x", "--spec", FRAMES, "--wrap", "frames-8", "--self-check"),

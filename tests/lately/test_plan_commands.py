@@ -111,7 +111,7 @@ def test_device():
 
 def test_any_size():
     found = json.loads(run(*SMALL, "--any-size", "--json"))["chosen"]
-    assert found["latency_clocks"] is None
+    assert found["latency_cycles"] is None
     assert found["bits"] == FilterSpec.from_dict(found["spec"]).memory_bits
     assert "accesses" in run(*SMALL, "--any-size")
 
@@ -148,7 +148,7 @@ def test_what_only_timestamps_can_do(tmp_path):
     assert timing["most_operations_per_second"] < 212e6
     spec = WindowDictionarySpec.from_toml(toml)
     assert spec.to_dict() == found["chosen"]["spec"]
-    assert filter_unit(spec, memory="ecp5").latency == found["chosen"]["latency_clocks"]
+    assert filter_unit(spec, memory="ecp5").latency == found["chosen"]["latency_cycles"]
     table = run(*exact)
     assert "window of 1,000 at 0.001, no slack on ecp5-25k-6\n" in table
     assert all(word in table for word in ("answers", "exact", "remove", "blocks"))
