@@ -117,6 +117,7 @@ def test_keys_wrong(name):
         ([1, 256], ValueError, "keys: must be below 2**8, not 0x100 or more"),
         ([1, -129], ValueError, "keys: must be at least -2**7, not -129"),
         ([[1, 2]], ValueError, "keys: must have shape (n,) for 8-bit keys, not (1, 2)"),
+        ([[[7]]], ValueError, "keys: must have shape (n,) for 8-bit keys, not (1, 1, 1)"),
     ):
         for call in (*calls, clear_and_insert):
             with pytest.raises(error, match=f"^{re.escape(message)}$"):
