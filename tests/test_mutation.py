@@ -132,6 +132,11 @@ def test_failing_test(test, source, failed):
     assert Change("hdl/target_clocks.py", source).failing_test(test, 100) == failed
 
 
+def test_program_that_compares_netlists_starts():
+    """Otherwise, its error would count as a kill."""
+    assert CHANGE.failing_proof("no proof has this name", 100) == ""
+
+
 def test_killer_that_is_gone():
     """Without an error, every mutant would count as killed."""
     with pytest.raises(ValueError, match=r"^killer: must be a test that exists, not"):

@@ -136,7 +136,10 @@ def true_netlists() -> Path:
     file = FOLDER / f"netlists-{digest.hexdigest()[:16]}.json"
     if not file.exists():
         true = (ROOT / "golden" / "times.py").read_text("utf-8")
-        Change("golden/times.py", true).run([str(INSIDE / "built.py"), "digests", str(file)], 3600)
+        change = Change("golden/times.py", true)
+        status, output = change.run([str(INSIDE / "built.py"), "digests", str(file)], 3600)
+        if status:
+            raise RuntimeError(f"netlists: the true source has none: {output}")
     return file
 
 

@@ -16,13 +16,13 @@ from pathlib import Path
 from amaranth.back import rtlil
 
 from lately.golden import SpecificationError, any_preset
+from lately.golden.packets.frame_actions import WIDTHS
 from lately.golden.spec import GEBFSpec
 from lately.golden.spec.all_presets import ALL_PRESETS
 from lately.hdl.build import filter_unit
 from lately.hdl.bus.controlled import BUSES, ControlledUnit
 from lately.hdl.bus.flat import AxisUnit
 from lately.hdl.latencies import PROTECTIONS
-from lately.hdl.packets.axis_beats import WIDTHS
 from lately.hdl.packets.deduplicator import Deduplicator
 from lately.sim.proofs.catalogue import PROOFS
 from lately.sim.proofs.formal import run_proof
