@@ -17,6 +17,7 @@ from . import (
     expiry,
     frame_flow,
     frame_ports,
+    frame_store,
     frontend,
     hashes,
     lanes,
@@ -54,6 +55,7 @@ PROOFS: tuple[Proof, ...] = tuple(
         answers,
         buses,
         frame_ports,
+        frame_store,
         frame_flow,
     )
     for proof in module.PROOFS

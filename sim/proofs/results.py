@@ -40,7 +40,7 @@ def kept_while_waiting(m, o):
 
 
 class Order:
-    """Results of a queue; an arbitrary one of every ``2 * depth`` is followed.
+    """Results of a queue; one of every ``2 * depth`` is followed, an arbitrary one by default.
 
     Ordinals are modulo twice the depth, to distinguish a full queue from an empty one.
 
@@ -52,6 +52,12 @@ class Order:
         Not elaborated yet.
     depth : int
         Depth of the queue.
+    own : int, optional
+        Ordinal of the followed results.
+    counts : Order, optional
+        Other results of the same queue, whose numbers are shared.
+    enters : Value, optional
+        An operation begins that will have a result; for a queue without tags.
 
     Attributes
     ----------
@@ -65,21 +71,27 @@ class Order:
         Whether such a verdict arrives.
     """
 
-    def __init__(self, m, queue, *, depth):
+    def __init__(self, m, queue, *, depth, own=None, counts=None, enters=None):
         self._queue = queue
         self._depth = depth
+        self._enters = queue.tag_valid if enters is None else enters
         self.own = Signal(range(2 * depth))
         self.tag = Signal.like(queue.tag)
         self.verdict = Signal.like(queue.verdict)
         module = elaborated(queue)
-        self._cells = [
-            module.submodules[name].read_port(domain="comb") for name in ("verdicts", "tags")
-        ]
-        module.d.comb += [cell.addr.eq(self.own) for cell in self._cells]
-        m.d.comb += self.own.eq(AnyConst(len(self.own)))
-        self.tags = ordinal(m, queue.tag_valid, 2 * depth, "tags")
-        self.verdicts = ordinal(m, queue.valid_next, 2 * depth, "verdicts")
-        self.results = ordinal(m, queue.o.valid & queue.o.ready, 2 * depth, "results")
+        self._cells = {
+            name: module.submodules[name].read_port(domain="comb") for name in queue.words
+        }
+        module.d.comb += [cell.addr.eq(self.own) for cell in self._cells.values()]
+        m.d.comb += self.own.eq(AnyConst(len(self.own)) if own is None else own)
+        if counts is None:
+            counted = self._enters, queue.valid_next, queue.o.valid & queue.o.ready
+            counted = zip(counted, ("tags", "verdicts", "results"), strict=True)
+            self._counts = [ordinal(m, event, 2 * depth, name) for event, name in counted]
+            self._stored = delayed(m, self._counts[1], 1, "stored_verdicts")
+        else:
+            self._counts, self._stored = counts._counts, counts._stored
+        self.tags, self.verdicts, self.results = self._counts
         # The output holds one that left the memories.
         self.loads = (self.results + queue.o.valid)[: len(self.results)]
         self.came = delayed(m, queue.valid_next & self.is_own(self.verdicts), 1, "came")
@@ -100,8 +112,8 @@ class Order:
         """Return the rules for the component that writes."""
         queue = self._queue
         return [
-            ~queue.tag_valid | (ahead(self.tags, self.results) < places),
-            ~queue.valid_next | queue.tag_valid | (self.tags != self.verdicts),
+            ~self._enters | (ahead(self.tags, self.results) < places),
+            ~queue.valid_next | self._enters | (self.tags != self.verdicts),
         ]
 
     def contract(self, m):
@@ -111,21 +123,29 @@ class Order:
         patience = ResultQueue.LATENCY - 1
         idle = Signal(range(patience + 2))
         m.d.sync += idle.eq(Mux(waiting & ~o.valid, idle + 1, 0))
+        return [~o.valid | waiting, self.given(), kept_while_waiting(m, o), idle <= patience]
+
+    def given(self):
+        """Return the guarantee for the followed result at the output."""
+        o = self._queue.o
+        return ~o.valid | ~self.is_own(self.results) | (o.p == Cat(self.verdict, self.tag))
+
+    def held(self):
+        """Return the invariants of the words of the followed results."""
+        ends = {"verdicts": (self._stored, self.verdict), "tags": (self.tags, self.tag)}
         return [
-            ~o.valid | waiting,
-            ~o.valid | ~self.is_own(self.results) | (o.p == Cat(self.verdict, self.tag)),
-            kept_while_waiting(m, o),
-            idle <= patience,
+            ~self.between(self.loads, ends[name][0]) | (cell.data == ends[name][1])
+            for name, cell in self._cells.items()
         ]
 
     def invariants(self, m, inner):
         """Return the invariants of the queue, whose signals are `inner`."""
         tags, verdicts, loads, results = self.tags, self.verdicts, self.loads, self.results
-        stored = delayed(m, verdicts, 1, "stored_verdicts")
+        stored = self._stored
         waiting = delayed(m, ahead(verdicts, loads), 1, "waiting")
         loaded = inner["loaded"]
         return [
-            inner["tags_written"] == tags,
+            *([inner["tags_written"] == tags] if "tags" in self._cells else []),
             inner["verdicts_written"] == stored,
             inner["written"] == verdicts,
             inner["came"] == (verdicts != stored),
@@ -137,8 +157,7 @@ class Order:
             loaded == delayed(m, inner["load"], 1, "load_before"),
             inner["stored"] == (waiting != 0),
             ~loaded | ((waiting != 0) & (inner["another"] == (waiting != 1))),
-            ~self.between(loads, tags) | (self._cells[1].data == self.tag),
-            ~self.between(loads, stored) | (self._cells[0].data == self.verdict),
+            *self.held(),
         ]
 
 

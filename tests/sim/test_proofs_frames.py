@@ -9,6 +9,7 @@ from lately.hdl.packets.axis_beats import FrameNarrower, FrameWidener
 from lately.hdl.packets.deduplicator import Deduplicator
 from lately.hdl.packets.frame_crossing import FrameCrossing
 from lately.hdl.packets.frame_intake import FrameIntake
+from lately.hdl.packets.frame_store import FrameStore
 from lately.hdl.packets.gmii import GmiiReceiver, GmiiTransmitter
 from lately.sim.proofs.formal import Bounded, Proof, run_proof
 from lately.sim.proofs.frame_flow import PROOFS as FLOW_PROOFS
@@ -23,6 +24,8 @@ from lately.sim.proofs.frame_ports import (
     SentFrames,
     WidenedFrames,
 )
+from lately.sim.proofs.frame_store import PROOFS as STORE_PROOFS
+from lately.sim.proofs.frame_store import StoredFrames
 
 pytestmark = pytest.mark.rtl
 
@@ -34,7 +37,7 @@ def failed(build, clocks=40):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("proof", PROOFS + FLOW_PROOFS, ids=lambda proof: proof.name)
+@pytest.mark.parametrize("proof", PROOFS + STORE_PROOFS + FLOW_PROOFS, ids=lambda proof: proof.name)
 def test_proven(proof):
     assert run_proof(proof).proven
     assert all(run_proof(cover).proven for cover in proof.covers())
@@ -147,3 +150,21 @@ def test_broken_crossing_is_found_out():
 def test_broken_path_is_found_out(old, new):
     part = broken(Deduplicator, old, new)
     assert failed(partial(FrameFlow, deduplicator=part), clocks=16)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Mux(self.discard, begin, after)", "after"),
+        ("place.eq(place + reads + frame.beats)", "place.eq(place + reads)"),
+        ("drops.eq(seen & (self.action == Action.DROP))", "drops.eq(0)"),
+        ("ends.eq(reads & (left == 1))", "ends.eq(reads & (left <= 2))"),
+        ("mark.eq(seen & (self.action == Action.MARK))", "mark.eq(seen)"),
+        ("beat.size.eq(Mux(last, size, (1 << len(size)) - 1))", "beat.size.eq(size)"),
+        ("output.o.ready.eq(self.o.ready)", "output.o.ready.eq(1)"),
+    ],
+)
+def test_broken_store_is_found_out(old, new):
+    part = broken(FrameStore, old, new)
+    assert failed(partial(StoredFrames, store=part), clocks=14)

@@ -1,0 +1,208 @@
+"""Proof of the store of frames: each kept frame leaves whole, once and in order, or is dropped."""
+
+from amaranth.hdl import Array, Assume, Mux, Signal
+from amaranth.hdl._ast import AnyConst
+from amaranth.lib import data
+
+from ...golden.packets.frame_actions import Action
+from ...hdl.packets.frame_store import FrameStore
+from .formal import Induction, Proof
+from .harness import Harness, elaborated, opened, within
+from .results import Order, ahead, kept_while_waiting
+
+WIDTH = 16
+"""Bits of a beat, which the store moves, and with which it does not compute."""
+
+_BEATS, _LONGEST, _FRAMES = 16, 4, 4
+"""Places for beats, beats of the longest frame, and places for frames."""
+
+
+class Watched:
+    """Mixin of stores that keeps the signals of their output for a proof."""
+
+    def _elaborate_writing(self, m, freed, gone):
+        self.read_place, self.gone = freed, gone
+        super()._elaborate_writing(m, freed, gone)
+
+    def _elaborate_output(self, m, credits, reads, beside):
+        self.reads, self.size, self.mark = reads, beside[:-2], beside[-1]
+        super()._elaborate_output(m, credits, reads, beside)
+
+
+class StoredFrames(Harness):
+    """A store with any frames, verdicts, actions and receiver.
+
+    Kept frames have numbers modulo twice the places for frames, and transfers at the output modulo
+    twice the places of the output. An arbitrary bit of a beat of a frame is followed; all three are
+    arbitrary constants. `IntakeRules` proves the assumptions on `write`, `keep` and `discard`.
+    """
+
+    def __init__(self, *, store=FrameStore, width=WIDTH, goal=None):
+        beat = width // 8
+        self._store = type("WatchedStore", (Watched, store), {})(
+            size=_BEATS * beat, frames=_FRAMES, longest=_LONGEST * beat, width=width
+        )
+        super().__init__(part=self._store, goal=goal)
+
+    def build(self, m):
+        store, parts = self._store, elaborated(self._store).submodules
+        first = Order(m, parts.waiting, depth=_FRAMES, own=0)
+        orders = [first, *(Order(m, parts.waiting, depth=_FRAMES, own=at, counts=first)
+                           for at in range(1, 2 * _FRAMES))]  # fmt: skip
+        self._kept, self._gone = first.tags, first.results
+        self._records = [data.View(store.record.shape(), order.tag) for order in orders]
+        self._read = Order(m, parts.output, depth=store.OUTPUT_PLACES, enters=store.reads)
+        cell = elaborated(store.ring).submodules.words.read_port(domain="comb")
+        m.submodules.store, inner = opened(store)
+        self._assume_source(m, first)
+        self._follow_turn(m, orders)
+        agrees = self._follow_bit(m, cell)
+        # A frame begins after the last beat of the previous one, or after a dropped one.
+        ended = self._dropped | self._finishes | (self._index == self._beats)
+        self.require(
+            ~store.gone | ended,
+            ~store.reads | (~self._dropped & (self._index < self._beats)),
+            ~self._own | agrees(store.o.p.as_value()),
+            kept_while_waiting(m, store.o),
+        )
+        # The reasons.
+        arrived = self._read.between(self._read.results, self._read.verdicts) & ~self._read.came
+        self.require(~arrived | agrees(self._read.verdict))
+        self._require_places(inner, orders, active=~parts.waiting.o.ready | store.reads)
+        self._require_queues(m, inner, orders)
+        leaves = self._own & store.o.ready & store.o.p.last & store.o.p.mark
+        self.reach("the last beat of a marked frame leaves", leaves & self._follows)
+
+    def _held(self):
+        """Return the number of beats that are written and not read."""
+        return (self._total + self._written - self._store.read_place)[: len(self._total)]
+
+    def _assume_source(self, m, order):
+        """Assume that beats are written to free space, and that only kept frames get verdicts."""
+        store = self._store
+        self._written, self._total = Signal(range(_LONGEST + 2)), Signal(range(2 * _BEATS))
+        self._starts = Array(
+            Signal(range(2 * _BEATS), name=f"start{number}") for number in range(2 * _FRAMES)
+        )
+        count = self._written + store.write
+        m.d.comb += [
+            Assume(~store.write | store.room),
+            Assume(~store.keep | (store.write & (store.record.beats == count))),
+            Assume(~(store.keep & store.discard)),
+            Assume(count <= _LONGEST),
+            Assume(~store.verdict.valid | (order.verdicts != order.tags)),
+        ]
+        m.d.sync += self._written.eq(Mux(store.keep | store.discard, 0, count))
+        with m.If(store.keep):
+            m.d.sync += [
+                self._starts[self._kept].eq(self._total),
+                self._total.eq(self._total + count),
+            ]
+
+    def _follow_turn(self, m, orders):
+        """Count the beats that have been read of the frame whose turn it is."""
+        store = self._store
+        self._turn = (self._gone - 1)[: len(self._gone)]
+        self._beats = Array(record.beats for record in self._records)[self._turn]
+        self._size = Array(record.size for record in self._records)[self._turn]
+        self._index = Signal(range(_LONGEST + 1))
+        self._dropped, self._marked = Signal(init=1), Signal()
+        self._finishes = store.reads & (self._index + 1 == self._beats)
+        m.d.sync += self._index.eq(Mux(store.gone, 0, self._index + store.reads))
+        seen = Array(order.verdict for order in orders)[self._gone]
+        with m.If(store.gone):
+            m.d.sync += [
+                self._dropped.eq(seen & (store.action == Action.DROP)),
+                self._marked.eq(seen & (store.action == Action.MARK)),
+            ]
+
+    def _follow_bit(self, m, cell):
+        """Follow a bit to its transfer; return the check of a transfer against what was read."""
+        store, read = self._store, self._read
+        number, beat = Signal(range(2 * _FRAMES)), Signal(range(_LONGEST))
+        lane, value, expected = Signal(range(len(store.o.p.data))), Signal(), Signal()
+        last, marked, size = Signal(), Signal(), Signal.like(self._size)
+        m.d.comb += [one.eq(AnyConst(len(one))) for one in (number, beat, lane)]
+        opening, turn = self._kept == number, self._turn == number
+        waiting = ahead(number, self._gone) < ahead(self._kept, self._gone)
+        unread = waiting | (turn & ~self._dropped & (self._index <= beat))
+        beats = Array(record.beats for record in self._records)[number]
+        stored = Mux(opening, beat < self._written, (beat < beats) & unread)
+        m.d.comb += cell.addr.eq(Mux(opening, self._total, self._starts[number]) + beat)
+        with m.If(store.write & opening & (self._written == beat)):
+            m.d.sync += value.eq(store.word.bit_select(lane, 1))
+        self._follows = Signal()
+        with m.If(store.reads & read.is_own(read.tags)):
+            m.d.sync += [
+                self._follows.eq(turn & (self._index == beat)),
+                expected.eq(value),
+                last.eq(self._finishes),
+                size.eq(Mux(self._finishes, self._size, -1)),
+                marked.eq(self._marked),
+            ]
+        self.require(~stored | (cell.data.bit_select(lane, 1) == value))
+        self._own = store.o.valid & read.is_own(read.results)
+
+        def agrees(transfer):
+            found = data.View(store.o.p.shape(), transfer)
+            same = ~self._follows | (found.data.bit_select(lane, 1) == expected)
+            return same & (found.last == last) & (found.mark == marked) & (found.size == size)
+
+        return agrees
+
+    def _require_places(self, inner, orders, active):
+        """Require that the registers of the store agree with the numbers of frames and beats."""
+        store, gone, kept = self._store, self._gone, self._kept
+        left, place, index = inner["left"], store.read_place, self._index
+        waiting = ahead(kept, gone)
+        end = (place + Mux(active, left, 0))[: len(place)]
+        assert inner["place"] is not place
+        self.require(
+            active == (~self._dropped & (index < self._beats)),
+            Mux(self._dropped, index == 0, index <= self._beats),
+            ~active | (left == self._beats - index),
+            ~active | (place == (self._starts[self._turn] + index)[: len(place)]),
+            ~active | ((store.size == self._size) & (store.mark == self._marked)),
+            end == Mux(waiting == 0, self._total, self._starts[gone]),
+            inner["begin"] == self._total,
+            inner["place"] == (self._total + self._written)[: len(place)],
+            inner["kept"] == waiting,
+            self._held() <= _BEATS,
+        )
+        for number, (order, record) in enumerate(zip(orders, self._records, strict=True)):
+            after = (number + 1) % len(orders)
+            begin = Mux(kept == after, self._total, self._starts[after])
+            follows = begin == (self._starts[number] + record.beats)[: len(begin)]
+            legal = (record.beats != 0) & (record.beats <= _LONGEST)
+            self.require(~order.between(gone, kept) | (follows & legal))
+
+    def _require_queues(self, m, inner, orders):
+        """Require the invariants of both queues, and that credits bound the second."""
+        read, places = self._read, self._store.OUTPUT_PLACES
+        for order, path, room in ((orders[0], "waiting", _FRAMES), (read, "output", places)):
+            self.require(*order.rules(room), *order.contract(m))
+            self.require(*order.invariants(m, within(inner, path)))
+        for order in orders[1:]:
+            self.require(order.given(), *order.held())
+        credits = within(inner, "credits")
+        counted = credits["left"] + credits["change"] + credits["refunded"] - credits["spent"]
+        self.require(
+            counted == places - 4 - ahead(read.tags, read.results),
+            ahead(read.tags, read.verdicts) == inner["reads0"],
+        )
+
+
+PROOFS = (
+    Proof(
+        name="frames stored",
+        statement="A kept frame leaves once and whole, with its own bytes, length and mark, unless "
+        "its verdict and the action drop it. Frames leave in order and never interleave. A "
+        "transfer stays until accepted.",
+        design=f"store with beats of {WIDTH} bits, {_BEATS} beats and {_FRAMES} frames, frames of "
+        f"1 to {_LONGEST} beats; any source that follows the rules of *frames kept*, any verdicts "
+        "of kept frames in order, any actions and any receiver",
+        build=StoredFrames,
+        method=Induction(3),
+    ),
+)
+"""Proof of the store of frames."""
