@@ -78,7 +78,7 @@ class StoredFrames(Harness):
         return (self._total + self._written - self._store.read_place)[: len(self._total)]
 
     def _assume_source(self, m, order):
-        """Assume that beats are written to free space, and that only kept frames get verdicts."""
+        """Assume that each written beat has a free place, and each verdict a kept frame."""
         store = self._store
         self._written, self._total = Signal(range(_LONGEST + 2)), Signal(range(2 * _BEATS))
         self._starts = Array(
@@ -177,7 +177,7 @@ class StoredFrames(Harness):
             self.require(~order.between(gone, kept) | (follows & legal))
 
     def _require_queues(self, m, inner, orders):
-        """Require the invariants of both queues, and that credits bound the second."""
+        """Require the invariants of both queues, and of the credits of the second queue."""
         read, places = self._read, self._store.OUTPUT_PLACES
         for order, path, room in ((orders[0], "waiting", _FRAMES), (read, "output", places)):
             self.require(*order.rules(room), *order.contract(m))
