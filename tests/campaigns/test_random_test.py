@@ -66,7 +66,7 @@ def perform(monkeypatch):
         monkeypatch.setattr("lately.sim.compiled_unit", lambda spec, **_build: opened(spec))
         build = {"memory": "portable"} | ({"ticks": kind.ticks} if kind.ticks else {})
         monkeypatch.setattr(soak, "drawn_build", lambda *_: build)
-        return soak.soak(kind.spec, operations=100 * chunks, seed=seed, stalls=True)
+        return soak.soak(kind.spec, operations=100 * chunks, seed=seed)
 
     return run
 
