@@ -109,7 +109,7 @@ cores: $(DEV) ## Write an archive of ten cores in Verilog, for people without Py
 	@for preset in $(CORES); do \
 		$(BIN)/lately export --preset $$preset --name lately_$$(echo $$preset | tr - _) \
 			--bus axi4-lite --out-dir build/cores/lately_$$(echo $$preset | tr - _) >/dev/null || exit 1; done
-	@cp LICENSE build/cores
+	@cp LICENSE build/cores && cp examples/cores.md build/cores/README.md
 	@tar --sort=name --owner=0 --group=0 --mtime='1980-01-01' -C build -cf - cores \
 		| gzip -n >build/lately-cores-$(VERSION).tar.gz
 	@echo "Cores: build/lately-cores-$(VERSION).tar.gz"
