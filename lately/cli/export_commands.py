@@ -203,7 +203,7 @@ def export(
     design = Design(spec=chosen, name=name, options=options, models=cells, **how)
     folder = folder or name
     files = write(design, folder, force=force)
-    unit = {"latency": design.profile.latency, "digest": design.digest}
+    unit = {"latency_cycles": design.profile.latency, "digest": design.digest}
     told = {"name": name, "directory": folder, "files": files, **unit, "spec": chosen.to_dict()}
     show(as_json, told, "export", told | {"design": design})
 

@@ -476,7 +476,7 @@ def _error(*arguments):
 
 def test_command_lists_boards():
     run = CliRunner()
-    assert json.loads(run.invoke(main, ["list", "boards", "--json"]).stdout) == list(BOARDS)
+    assert [*json.loads(run.invoke(main, ["list", "boards", "--json"]).stdout)] == [*BOARDS]
     table = run.invoke(main, ["list", "boards"]).stdout
     assert all(name in table for name in BOARDS)
 

@@ -28,7 +28,8 @@ def test_files_and_figures(tmp_path):
     assert told["spec"] == any_preset("tiny").to_dict()
     assert Specification.from_toml(tmp_path / "ip" / "seen.toml") == any_preset("tiny")
     text = run("--preset", "tiny", "--name", "seen", "--out-dir", tmp_path / "again").stdout
-    assert f"1 lane, latency {told['latency']} cycles, specification {told['digest']}" in text
+    latency, digest = told["latency_cycles"], told["digest"]
+    assert f"1 lane, latency {latency} cycles, specification {digest}" in text
 
 
 @pytest.mark.slow
