@@ -1,5 +1,6 @@
 """Files of an exported unit, written together or not at all."""
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
@@ -84,8 +85,8 @@ def write(design: Design, directory: str | os.PathLike[str], *, force: bool = Fa
     directory : path
         Must not exist, or be empty unless `force` is given.
     force : bool
-        Whether files of the same names are replaced; other files stay. The folder is replaced as a
-        whole, so that an interrupt leaves the files of one export.
+        Whether files of the same names are replaced; other files stay. An interrupt leaves the
+        files of one export.
 
     Raises
     ------
@@ -97,34 +98,42 @@ def write(design: Design, directory: str | os.PathLike[str], *, force: bool = Fa
     folder = Path(directory).resolve()
     _check_folder(folder, force)
     files = texts(design)
-    staged, earlier = (Path(temporary_name(str(folder))) for _ in range(2))
+    staged = Path(temporary_name(str(folder / "new" if folder.exists() else folder)))
     try:
-        _stage(folder, staged)
+        staged.mkdir(parents=True)
+    except OSError as error:
+        # The user does not know the temporary name.
+        raise OSError(error.errno, error.strerror, str(folder)) from None
+    try:
         for name, text in files.items():
             (staged / name).write_text(text, "utf-8")
-        if folder.exists():
-            folder.rename(earlier)
-        staged.rename(folder)
+        if staged.parent == folder:
+            _move_files(staged, folder, [*files])
+        else:
+            staged.rename(folder)
     finally:
-        # After an interrupt between the two renames, the earlier folder returns.
-        if earlier.exists() and not folder.exists():
-            earlier.rename(folder)
-        for left in (staged, earlier):
-            shutil.rmtree(left, ignore_errors=True)
+        shutil.rmtree(staged, ignore_errors=True)
     return sorted(files)
 
 
-def _stage(folder: Path, staged: Path) -> None:
-    """Copy an existing folder, or create an empty one."""
+def _move_files(staged: Path, folder: Path, names: list[str]) -> None:
+    """Move files into a folder; after an interrupt, the earlier files return."""
+    earlier = staged / "earlier"
+    earlier.mkdir()
     try:
-        if folder.exists():
-            shutil.copytree(folder, staged, symlinks=True)
-        else:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            staged.mkdir()
-    except OSError as error:
-        # The user does not know the temporary name.
-        raise OSError(error.errno, error.strerror or str(error), str(folder)) from None
+        for name in names:
+            if (folder / name).is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), folder / name)
+            if os.path.lexists(folder / name):
+                (folder / name).rename(earlier / name)
+            (staged / name).rename(folder / name)
+    except BaseException:
+        for name in names:
+            if os.path.lexists(earlier / name):
+                (earlier / name).replace(folder / name)
+            elif not (staged / name).exists():
+                (folder / name).unlink()
+        raise
 
 
 def _check_folder(folder: Path, force: bool) -> None:

@@ -502,24 +502,52 @@ def test_folder_wrong(tmp_path, monkeypatch):
     assert not os.listdir(tmp_path / "empty")
 
 
-@pytest.mark.parametrize("interrupted", [1, 2])
-def test_interrupt_leaves_the_files_of_one_export(tmp_path, monkeypatch, interrupted):
-    """In place of the first or the second rename."""
+@pytest.mark.parametrize("interrupted", range(1, 6))
+@pytest.mark.parametrize("before", [True, False])
+def test_interrupt_leaves_the_files_of_one_export(tmp_path, monkeypatch, interrupted, before):
+    """Before or after each rename: of "a" and "b" twice, because they exist, and of "c" once."""
     monkeypatch.setattr(bundle, "texts", lambda design: {"a": "old", "b": "old"})
     write(design("axis"), tmp_path / "ip")
-    monkeypatch.setattr(bundle, "texts", lambda design: {"a": "new", "b": "new"})
+    monkeypatch.setattr(bundle, "texts", lambda design: {"a": "new", "b": "new", "c": "new"})
     rename, count = Path.rename, iter(range(1, 9))
 
     def stop(path, target):
-        if next(count) == interrupted:
+        now = next(count) == interrupted
+        if not (now and before):
+            rename(path, target)
+        if now:
             raise KeyboardInterrupt
-        return rename(path, target)
 
     monkeypatch.setattr(Path, "rename", stop)
     with pytest.raises(KeyboardInterrupt):
         write(design("axis"), tmp_path / "ip", force=True)
     assert [path.name for path in tmp_path.iterdir()] == ["ip"]
-    assert {path.read_text() for path in (tmp_path / "ip").iterdir()} == {"old"}
+    found = {path.name: path.read_text() for path in (tmp_path / "ip").iterdir()}
+    assert found == {"a": "old", "b": "old"}
+
+
+def test_an_export_changes_only_its_own_files(tmp_path, monkeypatch):
+    """A mount point, or the current directory of a program, is a folder that must stay."""
+    monkeypatch.setattr(bundle, "texts", lambda design: {"a": "new", "b": "new"})
+    folder, outside = tmp_path / "ip", tmp_path / "outside"
+    folder.mkdir()
+    outside.write_text("outside")
+    (folder / "a").symlink_to(outside)
+    (folder / "b").symlink_to("nowhere")
+    os.mkfifo(folder / "pipe")
+    same = folder.stat().st_ino
+    for _ in range(2):
+        write(design("axis"), folder, force=True)
+        assert folder.stat().st_ino == same
+        assert outside.read_text() == "outside"
+        assert sorted(os.listdir(folder)) == ["a", "b", "pipe"]
+        assert (folder / "a").read_text() == (folder / "b").read_text() == "new"
+    (folder / "b").unlink()
+    (folder / "b").mkdir()
+    monkeypatch.setattr(bundle, "texts", lambda design: {"a": "newer", "b": "newer"})
+    with pytest.raises(IsADirectoryError, match="ip/b"):
+        write(design("axis"), folder, force=True)
+    assert (folder / "a").read_text() == "new"
 
 
 # AXI4-Stream
