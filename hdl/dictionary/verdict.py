@@ -31,6 +31,9 @@ class Guarantee(wiring.Component):
     window : int
     bits : int
         Width of a distance.
+    ordered : bool
+        Entries are evicted in the order of their insertions, so that each evicted entry is the
+        youngest so far. A comparison would limit the clock frequency.
 
     Members
     -------
@@ -48,8 +51,9 @@ class Guarantee(wiring.Component):
         Largest window for which answers are exact; two cycles later.
     """
 
-    def __init__(self, *, window, bits):
+    def __init__(self, *, window, bits, ordered):
         self._window = window
+        self._ordered = ordered
         super().__init__(
             {
                 "insert": In(1),
@@ -75,7 +79,7 @@ class Guarantee(wiring.Component):
         ]
         with m.If(self.insert & ~whole):
             m.d.sync += count.eq(count + 1)
-        with m.If(self.lost & ~(count < self.lost_distance)):
+        with m.If(self.lost & (1 if self._ordered else ~(count < self.lost_distance))):
             m.d.sync += [count.eq(self.lost_distance), whole.eq(0)]
         with m.If(self.clear):
             m.d.sync += [count.eq(window), whole.eq(1)]
@@ -114,7 +118,8 @@ class Verdict(wiring.Component):
         inputs = dict.fromkeys(("query", "insert", "clear", "held", "stashed", "lost"), 1)
         inputs |= dict.fromkeys(("distance", "stash_distance", "lost_distance"), bits)
         inputs |= {"window": range(window + 1)}
-        self.guarantee = Guarantee(window=window, bits=bits)
+        # Without moves, the stash evicts its oldest entry.
+        self.guarantee = Guarantee(window=window, bits=bits, ordered=not spec.moves)
         super().__init__(
             {name: In(shape) for name, shape in inputs.items()}
             | {

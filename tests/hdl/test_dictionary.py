@@ -210,7 +210,23 @@ def test_pushes_in_a_row_take_free_places(name):
     beside(Stash(spec=spec), bench)
 
 
-def test_a_clear_makes_the_window_whole():
+def test_an_older_lost_entry_leaves_the_guarantee():
+    """With moves, entries are evicted in any order."""
+
+    async def bench(ctx, guarantee):
+        ctx.set(guarantee.lost, 1)
+        for distance in (3, 7):
+            ctx.set(guarantee.lost_distance, distance)
+            await ctx.tick()
+        ctx.set(guarantee.lost, 0)
+        await ctx.tick().repeat(3)
+        return ctx.get(guarantee.guaranteed)
+
+    assert beside(Guarantee(window=20, bits=9, ordered=False), bench) == 3
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_clear_makes_the_window_whole(ordered):
     async def bench(ctx, guarantee):
         ctx.set(guarantee.asked, 20)
         ctx.set(guarantee.lost_distance, 3)
@@ -223,4 +239,4 @@ def test_a_clear_makes_the_window_whole():
             short.append((ctx.get(guarantee.short), ctx.get(guarantee.guaranteed)))
         return short
 
-    assert beside(Guarantee(window=20, bits=9), bench) == [(1, 3), (0, 20)]
+    assert beside(Guarantee(window=20, bits=9, ordered=ordered), bench) == [(1, 3), (0, 20)]
