@@ -16,35 +16,40 @@ def _vivado_mhz(found: dict[str, str]) -> float:
     """Return the clock frequency from the worst slack after routing."""
     if found["design state"] not in ("Routed", "Physopt postRoute"):
         raise ReportError("report: must be of a routed design; see X_vivado.tcl")
-    return 1000 / (float(found["period"]) - float(found["slack"]))
+    delay = float(found["period"]) - float(found["slack"])
+    if delay <= 0:
+        raise ReportError(
+            f"report: slack must be below the period, {found['period']} ns, not {found['slack']} ns"
+        )
+    return 1000 / delay
 
 
 FORMATS: dict[str, dict[str, str]] = {
     "vivado": {
         "version": r"Tool Version : Vivado v\.(\S+)",
         "device": r"\| Device +: (\S+)",
-        "LUTs": r"\| (?:Slice|CLB) LUTs\*? +\| +([\d,.]+)",
-        "registers": r"\| (?:Slice|CLB) Registers +\| +([\d,.]+)",
-        "block RAMs": r"\| Block RAM Tile +\| +([\d,.]+)",
+        "LUTs": r"\| (?:Slice|CLB) LUTs\*? +\| +(\d[\d,]*) +\|",
+        "registers": r"\| (?:Slice|CLB) Registers +\| +(\d[\d,]*) +\|",
+        "block RAMs": r"\| Block RAM Tile +\| +(\d[\d,]*(?:\.\d+)?) +\|",
         "design state": r"Design State : (\w.*?) *$",
-        "period": r"^\S+ +\{[\d. ]+\} +([\d.]+) +[\d.]+ *$",
-        "slack": r"WNS\(ns\).*\n[ -]+\n +(-?[\d.]+)",
+        "period": r"^\S+ +\{[\d. ]+\} +(\d+\.\d+) +[\d.]+ *$",
+        "slack": r"WNS\(ns\).*\n[ -]+\n +(-?\d+\.\d+) ",
     },
     "quartus": {
         "version": r"Quartus Prime Version : (\S+)",
         "device": r"^Device : (\S+)",
-        "ALMs": r"Logic utilization \(in ALMs\) : ([\d,]+)",
-        "registers": r"Total (?:dedicated logic )?registers : ([\d,]+)",
-        "block RAMs": r"Total RAM Blocks : ([\d,]+)",
-        "clock": r"^; [\d.]+ MHz +; ([\d.]+) MHz",
+        "ALMs": r"Logic utilization \(in ALMs\) : (\d[\d,]*)",
+        "registers": r"Total (?:dedicated logic )?registers : (\d[\d,]*)",
+        "block RAMs": r"Total RAM Blocks : (\d[\d,]*)",
+        "clock": r"^; [\d.]+ MHz +; (\d+\.?\d*) MHz",
     },
     "radiant": {
         "version": r"Radiant Software \(64-bit\) (\S+)",
         "device": r"^ *(?:Target )?Device: +(\S+)",
-        "LUTs": r"Number of LUT4s: +([\d,]+)",
-        "registers": r"Number of (?:slice )?registers: +([\d,]+)",
-        "block RAMs": r"Number of (?:EBRs|Block RAMs): +([\d,]+)",
-        "clock": r"Actual \(all paths\) +\| +[\d.]+ ns +\| +([\d.]+) MHz",
+        "LUTs": r"Number of LUT4s: +(\d[\d,]*)",
+        "registers": r"Number of (?:slice )?registers: +(\d[\d,]*)",
+        "block RAMs": r"Number of (?:EBRs|Block RAMs): +(\d[\d,]*)",
+        "clock": r"Actual \(all paths\) +\| +[\d.]+ ns +\| +(\d+\.?\d*) MHz",
     },
 }
 """Regular expressions of the figures, each with one group, by tool; from the vendors' documents and

@@ -61,6 +61,22 @@ def test_report_without_a_figure(tool, cut, missing):
         read_report("\n".join(lines))
 
 
+@pytest.mark.parametrize(
+    ("tool", "old", "new", "message"),
+    [
+        ("vivado", " -0.250 ", " 5.000 ", "slack must be below the period, 5.000 ns, not 5.000 ns"),
+        ("vivado", " -0.250 ", " -0..25 ", "must state the slack"),
+        ("vivado", "| 1559 |", "| 15.59 |", "must state the LUTs"),
+        ("quartus", "1,102", ",", "must state the ALMs"),
+        ("radiant", "120.337 MHz", "120.3.37 MHz", "must state the clock"),
+    ],
+)
+def test_damaged_number(tool, old, new, message):
+    assert old in text(tool)
+    with pytest.raises(ReportError, match=f"^report: {message}"):
+        read_report(text(tool).replace(old, new))
+
+
 @pytest.mark.parametrize("state", ["Synthesized", "Optimized", "Fully Placed", "Physopt preRoute"])
 def test_design_that_was_not_routed(state):
     with pytest.raises(ReportError, match=r"^report: must be of a routed design; see X_vivado.tcl"):
