@@ -96,8 +96,8 @@ class Proof:
     goals : sequence of str, optional
         States that must be reachable, so that the proof is not vacuous; by default all states that
         the component names.
-    smaller : callable, optional
-        Returns a design like `build`, in which states are reached in fewer cycles.
+    smaller : pair of str and callable, optional
+        In place of `design` and `build` for the states, which are then reached in fewer cycles.
     """
 
     name: str
@@ -107,11 +107,11 @@ class Proof:
     method: Method
     models: Sequence[Path] = ()
     goals: Sequence[str] | None = None
-    smaller: Callable[..., wiring.Component] | None = None
+    smaller: tuple[str, Callable[..., wiring.Component]] | None = None
 
     def covers(self) -> "list[Proof]":
         """Return the proofs that the goals are reachable."""
-        build = self.smaller or self.build
+        design, build = self.smaller or (self.design, self.build)
         goals = self.goals
         if goals is None:
             component: Any = build()
@@ -122,6 +122,7 @@ class Proof:
                 self,
                 name=f"{self.name}: {goal}",
                 statement=f"Reached: {goal}.",
+                design=design,
                 build=partial(build, goal=goal),
                 method=Reachable(REACH),
                 goals=(),

@@ -401,7 +401,7 @@ PROOFS = (
         statement=_IN_ORDER.format(first="the n-th tag with the n-th verdict"),
         design="16 places",
         build=partial(QueueOrder, depth=16),
-        smaller=partial(QueueOrder, depth=8),
+        smaller=("8 places", partial(QueueOrder, depth=8)),
         method=Induction(ResultQueue.LATENCY + 1),
     ),
     Proof(
@@ -409,7 +409,7 @@ PROOFS = (
         statement=_ROOM,
         design="replacement core, 32 places",
         build=partial(UnitPlaces, depth=32),
-        smaller=partial(UnitPlaces, depth=16),
+        smaller=("16 places", partial(UnitPlaces, depth=16)),
         method=Induction(6),
     ),
     Proof(
@@ -420,7 +420,7 @@ PROOFS = (
         ),
         design="replacement core, 32 places",
         build=partial(UnitOrder, depth=32),
-        smaller=partial(UnitOrder, depth=8),
+        smaller=("8 places", partial(UnitOrder, depth=8)),
         method=Induction(6),
     ),
     Proof(
