@@ -104,7 +104,8 @@ def test_arrays(state, path):
             assert refusal(path, header, others | {name: damaged}), name
 
 
-PARAMETERS = {"probability", "false_positive", "false_negative", "distinct", "recurring", "block"}
+PARAMETERS = {"probability", "false_positive", "false_negative", "distinct", "recurring", "block",
+              "more"}  # fmt: skip
 
 # Model, place of a number (or name of a parameter) or of an array's values, value, and message.
 WRONG = [
@@ -155,6 +156,7 @@ WRONG = [
     ("InferentialFilter", ["distinct"], [1], "distinct: must be a mapping that has a kind"),
     ("InferentialFilter", ["distinct"], {"kind": ["uniform"]}, "distinct: kind must be"),
     ("InferentialFilter", ["recurring"], 1, "recurring: must be True or False, not 1"),
+    ("InferentialFilter", ["more"], 1, "unexpected keyword argument 'more'"),
     # Dictionaries.
     ("cuckoo with a list", ["coin"], 0, "0 is no state of the generator"),
     ("cuckoo with a list", ["coin"], 1 << 64, "18446744073709551616 is no state of the generator"),

@@ -51,6 +51,11 @@ LIMITS = {
     "swamp": {"fingerprint_bits": (1, 64)},
 }  # fmt: skip
 
+NO_INTEGERS = {
+    "digest", "distinct", "false_negative", "false_positive", "hash", "probability", "recurring",
+    "rekey", "saturated", "when_full",
+}  # fmt: skip
+
 
 @pytest.fixture(params=VALUES)
 def spec(request):
@@ -122,6 +127,7 @@ def test_required_field_missing(spec):
 def test_limits(spec):
     known = {"key_bits": (1, 4096), "seed": (0, None)} | LIMITS[spec.family]
     ranged = [field for field in fields(spec) if "range" in field.metadata]
+    assert {field.name for field in fields(spec)} - {field.name for field in ranged} <= NO_INTEGERS
     assert {field.name: field.metadata["range"] for field in ranged} == {
         field.name: known.get(field.name, COUNT) for field in ranged
     }
