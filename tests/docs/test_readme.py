@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from cases import daily
+from command_runs import run_command
 
 from campaigns.pages import readme
 from campaigns.pages.blocks import content
-from lately.cli.app import main
 
 TEXT = readme.README.read_text("utf-8")
 
@@ -46,13 +46,12 @@ def test_names_of_long_commands_are_checked(monkeypatch):
     assert written == [content(TEXT) | {"demo": "make demo"}]
 
 
-def test_commands_write_a_filter(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    commands = [line.split() for line in TEXT.splitlines() if line.startswith("lately ")]
-    for _, *words in commands:
-        done = CliRunner().invoke(main, words)
-        assert done.exit_code == 0, done.output
-    assert [words[1] for words in commands] == ["plan", "export"]
+@pytest.mark.parametrize("in_process", daily(1, [True, False]))
+def test_commands_write_a_filter(in_process, tmp_path):
+    commands = [line for line in TEXT.splitlines() if line.startswith("lately ")]
+    for command in commands:
+        run_command(command, tmp_path, in_process=in_process)
+    assert [command.split()[1] for command in commands] == ["plan", "export"]
     assert (tmp_path / "seen_lately" / "seen_lately.v").exists()
 
 

@@ -1,17 +1,10 @@
 """Tutorials print what they say, from an empty folder."""
 
-import os
 import re
-import shlex
-import subprocess
-import sys
-from contextlib import chdir
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
-
-from lately.cli.app import main
+from command_runs import run_command
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -40,23 +33,6 @@ def agrees(expected, printed):
     if not printed or not re.fullmatch(pattern, printed[0]):
         return False
     return agrees(expected[1:], printed[1:])
-
-
-def run_command(command, folder, *, in_process):
-    """Return what a command prints; one of `lately` alone may run in this process."""
-    words = shlex.split(command)
-    if in_process and words[0] == "lately" and command == shlex.join(words):
-        with chdir(folder):
-            result = CliRunner(env={"COLUMNS": "120"}).invoke(main, words[1:])
-        assert result.exit_code == 0, result.output
-        return result.stdout
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = os.environ | {"PATH": path, "COLUMNS": "120"}
-    result = subprocess.run(
-        command, shell=True, cwd=folder, capture_output=True, text=True, env=environment
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout
 
 
 def run_page(text, folder, *, slow=False):

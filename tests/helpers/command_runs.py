@@ -1,0 +1,29 @@
+"""Commands of pages, in this process or in processes of their own."""
+
+import os
+import shlex
+import subprocess
+import sys
+from contextlib import chdir
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from lately.cli.app import main
+
+
+def run_command(command, folder, *, in_process):
+    """Return what a command prints; one of `lately` alone may run in this process."""
+    words = shlex.split(command)
+    if in_process and words[0] == "lately" and command == shlex.join(words):
+        with chdir(folder):
+            result = CliRunner(env={"COLUMNS": "120"}).invoke(main, words[1:])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "COLUMNS": "120"}
+    result = subprocess.run(
+        command, shell=True, cwd=folder, capture_output=True, text=True, env=environment
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
