@@ -105,7 +105,10 @@ class Saved(Parameterised):
         """Take the result of `_saved`; errors as `_restore`. Older files have no counters."""
         self._restore(numbers, arrays)
         self._digest_under(numbers.get("digest_secret", 0))
-        if events := numbers.get("events"):
+        events = numbers.get("events", {})
+        if not isinstance(events, dict):
+            raise TypeError(f"events: must be a table of counters, not {events!r}")
+        if events:
             for name, value in events.items():
                 require_count(name, value, least=0)
             self.operations, self.hits = events["operations"], events["hits"]

@@ -87,6 +87,15 @@ def test_numbers(state, path):
             assert refusal(path, {**header, "numbers": numbers}, arrays), place
 
 
+def test_tables_of_numbers_that_are_none(state, path):
+    header, arrays = state
+    tables = [name for name, value in header["numbers"].items() if isinstance(value, dict)]
+    for name in tables:
+        for value in (None, [1], 1, "events"):
+            numbers = {**header["numbers"], name: value}
+            assert refusal(path, {**header, "numbers": numbers}, arrays), (name, value)
+
+
 def test_numbers_that_are_missing(state, path):
     header, arrays = state
     for name in header["numbers"].keys() - LATER:
