@@ -17,7 +17,7 @@ _BEATS, _LONGEST, _FRAMES = 16, 4, 4
 """Places for beats, beats of the longest frame, and places for frames."""
 
 
-class Watched:
+class Watched(FrameStore):
     """Mixin of stores that keeps the signals of their output for a proof."""
 
     def _elaborate_writing(self, m, freed, gone):

@@ -85,9 +85,12 @@ class Order:
         module.d.comb += [cell.addr.eq(self.own) for cell in self._cells.values()]
         m.d.comb += self.own.eq(AnyConst(len(self.own)) if own is None else own)
         if counts is None:
-            counted = self._enters, queue.valid_next, queue.o.valid & queue.o.ready
-            counted = zip(counted, ("tags", "verdicts", "results"), strict=True)
-            self._counts = [ordinal(m, event, 2 * depth, name) for event, name in counted]
+            counted = {
+                "tags": self._enters,
+                "verdicts": queue.valid_next,
+                "results": queue.o.valid & queue.o.ready,
+            }
+            self._counts = [ordinal(m, event, 2 * depth, name) for name, event in counted.items()]
             self._stored = delayed(m, self._counts[1], 1, "stored_verdicts")
         else:
             self._counts, self._stored = counts._counts, counts._stored
