@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from amaranth.back import rtlil
+from amaranth.hdl import Fragment
 from amaranth.lib import wiring
 
 from ..toolchain import ToolError, run_yosys
@@ -115,7 +116,8 @@ class Proof:
         goals = self.goals
         if goals is None:
             component: Any = build()
-            component.elaborate(None)
+            # Whole, because amaranth warns of parts that are never used.
+            Fragment.get(component, None)
             goals = [*component.goals]
         return [
             replace(

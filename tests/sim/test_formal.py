@@ -1,9 +1,11 @@
 """Proofs of the parts, and that a broken part is found out."""
 
+import gc
 import inspect
 import json
 import subprocess
 import sys
+import warnings
 from functools import partial
 
 import pytest
@@ -291,6 +293,16 @@ def test_goal_out_of_reach_is_unknown():
     assert run_proof(near).proven
     record = run_proof(Proof("name", "", "", near.build, type(near.method)(3)))
     assert record.status == "unknown"
+
+
+def test_names_of_goals_cause_no_warnings():
+    (proof,) = proofs.select(["result queue"])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        covers = proof.covers()
+        gc.collect()
+    assert caught == []
+    assert {cover.design for cover in covers} == {"8 places"}
 
 
 def test_names_are_unique():
