@@ -153,6 +153,12 @@ def pooled(**changed):
     return pool(**(POOL | changed))
 
 
+def test_reported_at_the_span_and_not_after():
+    model = time_limited()
+    model.insert([7], [50])
+    assert model.query([7] * 4, [50, 51, 1050, 1051]).tolist() == [True, True, True, False]
+
+
 def test_check_and_insert_at_the_span_and_after():
     """The timestamp of the check decides, also where others come before in one call."""
     for age, seen in ((1000, True), (1001, False)):
