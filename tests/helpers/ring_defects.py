@@ -28,6 +28,6 @@ DEFECTS = [
     (Visitor, "self.visits & ~begun & ~self.busy", "self.visits & ~begun"),
     # Two columns at a time; the youngest of the entries that are given up counts.
     (Moves, "lowest(requests & ~granted)", "requests"),
-    (Verdict, "self.lost & ~(count < self.lost_distance)", "self.lost"),
+    (Verdict, "1 if self._ordered else ~(count < self.lost_distance)", "1"),
 ]
 """Components, pieces of their source, and the text in their place."""
