@@ -71,7 +71,7 @@ UNITS: Mapping[str, Sequence[str]] = {
     "gowin-gw1nr-9c": ("apbbf-l3",),
     "lifcl-40": ("small", "dictionary-300", "timing-counted-small"),
     "lcmxo3lf-6900": ("apbf-small", "dictionary-300", "timing-counted-small"),
-    "ccgm1a1": ("small", "dictionary-300", "timing-counted-small"),
+    "ccgm1a1": ("tiny", "dictionary-300", "timing-counted-small"),
     "gw5a-25a": ("small", "dictionary-300", "timing-counted-small"),
 }  # fmt: skip
 """Every family of filters on each class of devices, by device."""
