@@ -62,7 +62,8 @@ def environment(tmp_path, wheel, request):
     home = tmp_path / "environment"
     extras_of = f"[{request.param}]" if request.param else ""
     venv.create(home, with_pip=True)
-    pip = [home / "bin" / "python", "-m", "pip", "install", "--quiet"]
+    # Without the working folder, whose metadata would pass for an installed package.
+    pip = [home / "bin" / "python", "-I", "-m", "pip", "install", "--quiet"]
     constraints = ["-c", extras.ROOT / "requirements.txt"]
     subprocess.run([*pip, *constraints, f"lately{extras_of} @ {wheel.as_uri()}"], check=True)
     yield home / "bin"
