@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from .options import ListedName, choose_unit, filter_options, json_option, listed
+from .options import choose_unit, filter_options, json_option, listed, listed_option
 from .tables import show as print_figures
 
 PARTS = {
@@ -70,13 +70,7 @@ def list(*, what: str, as_json: bool) -> None:
 
 @click.command()
 @filter_options()
-@click.option(
-    "--device",
-    "name",
-    type=ListedName("devices"),
-    metavar="NAME",
-    help="Device that the area is predicted for.",
-)
+@listed_option("--device name", "devices", "Device that the area is predicted for.")
 @json_option
 def show(*, spec: str | None, preset: str | None, name: str | None, as_json: bool) -> None:
     """Show the window, rates, memory and latency of a filter.

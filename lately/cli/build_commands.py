@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .options import (
-    ListedName,
     baud_option,
     check_option,
     choose_unit,
@@ -15,6 +14,7 @@ from .options import (
     filter_options,
     folder_option,
     json_option,
+    listed_option,
     parse_seeds,
     protect_option,
     strict_option,
@@ -32,13 +32,7 @@ LOADER = "openFPGALoader"
 
 
 @click.command("build", short_help="Build the bitstream of a board.")
-@click.option(
-    "--board",
-    "name",
-    type=ListedName("boards"),
-    metavar="NAME",
-    help="Target board; see `lately list boards`.",
-)
+@listed_option("--board name", "boards", "Target board; see `lately list boards`.")
 @filter_options("the board's")
 @clock_option("the board's, which the PLL makes")
 @baud_option(None)
@@ -103,13 +97,7 @@ def build(
 
 
 @click.command("program", short_help="Load a bitstream into a board.")
-@click.option(
-    "--board",
-    "name",
-    type=ListedName("boards"),
-    metavar="NAME",
-    help="Target board; see `lately list boards`.",
-)
+@listed_option("--board name", "boards", "Target board; see `lately list boards`.")
 @click.option(
     "--file", "path", type=click.Path(), metavar="FILE",
     help="Bitstream.  [default: from `lately build`]",

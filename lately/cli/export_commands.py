@@ -9,7 +9,6 @@ import click
 
 from .options import (
     Command,
-    ListedName,
     bus_option,
     check_option,
     choice_option,
@@ -18,6 +17,7 @@ from .options import (
     filter_options,
     folder_option,
     json_option,
+    listed_option,
     memory_option,
     protect_option,
     spec_option,
@@ -68,12 +68,10 @@ def frame_bits_option(name: str, text: str) -> Callable[[Command], Command]:
 )
 @protect_option
 @check_option
-@click.option(
-    "--device",
-    "target",
-    type=ListedName("devices"),
-    metavar="NAME",
-    help="Device of the scripts and the clock constraint; see `lately list devices`.  "
+@listed_option(
+    "--device target",
+    "devices",
+    "Device of the scripts and the clock constraint; see `lately list devices`.  "
     "[default: examples]",
 )
 @count_option("--tag-bits", 8, "Width of the tag that comes back with each result.", least=0)

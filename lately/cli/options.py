@@ -82,6 +82,11 @@ def amount_option(
     )
 
 
+def listed_option(names: str, what: str, text: str) -> Callable[[Command], Command]:
+    """Return an option that takes a name of `what`; `names` as in "--device name"."""
+    return click.option(*names.split(), type=ListedName(what), metavar="NAME", help=text)
+
+
 def choice_option(name: str, values: Sequence[str], text: str) -> Callable[[Command], Command]:
     """Return an option that takes one of some values, by default the first."""
     kind = click.Choice(values)
@@ -236,7 +241,7 @@ def filter_options(default: str = "default") -> Callable[[Command], Command]:
     text = f"Preset filter; see `lately list presets`.  [default: {default}]"
     return together(
         spec_option(),
-        click.option("--preset", type=ListedName("presets"), metavar="NAME", help=text),
+        listed_option("--preset", "presets", text),
     )
 
 

@@ -6,11 +6,11 @@ import click
 
 from .options import (
     WHEN_FULL,
-    ListedName,
     amount_option,
     count_option,
     fpr_option,
     json_option,
+    listed_option,
     out_option,
     window_option,
 )
@@ -69,12 +69,8 @@ if TYPE_CHECKING:
     show_default=True,
     help="With --span, beyond the rate: forget sooner, or exceed the false-positive rate.",
 )
-@click.option(
-    "--device",
-    "name",
-    type=ListedName("devices"),
-    metavar="NAME",
-    help="Device that the filter must fit; see `lately list devices`.",
+@listed_option(
+    "--device name", "devices", "Device that the filter must fit; see `lately list devices`."
 )
 @click.option(
     "--family",

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .options import (
-    ListedName,
     bus_option,
     check_option,
     choose_unit,
@@ -14,6 +13,7 @@ from .options import (
     filter_options,
     folder_option,
     json_option,
+    listed_option,
     memory_option,
     protect_option,
     strict_option,
@@ -31,13 +31,7 @@ if TYPE_CHECKING:
 
 @click.command("synth", short_help="Synthesise a filter unit, and place it where tools can.")
 @filter_options()
-@click.option(
-    "--device",
-    "name",
-    type=ListedName("devices"),
-    metavar="NAME",
-    help="Target device; see `lately list devices`.",
-)
+@listed_option("--device name", "devices", "Target device; see `lately list devices`.")
 @count_option("--placement-seed", 1, "Seed of the placement.", least=0)
 @memory_option(None, "the device's own block RAMs")
 @strict_option
