@@ -37,7 +37,8 @@ def test_page_has_what_was_measured():
     row = f"| `apbbf` | ecp5-25k-6 | 27,490 | 1 to 3 | {clocks} | 1,600 | 1,900 | 32 | 24 cycles"
     assert row in blocks["speed"]
     assert "images/clock-area.svg" in blocks["plot"]
-    assert "`tiny`" not in blocks["speed"] + blocks["area"] + blocks["paths"]
+    assert "`apbf-tiny`" not in blocks["speed"] + blocks["area"] + blocks["paths"]
+    assert "`apbf-tiny`" in blocks["tiny"]
     assert blocks["tiny"].count("| `tiny` |") == 2
     assert tables.STAR not in blocks["speed"]
 
