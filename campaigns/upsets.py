@@ -3,7 +3,7 @@
 import re
 import time
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,16 +16,18 @@ from lately.golden.spec.base import require
 from lately.golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
 
 from .engine import Campaign, Point, Records, Result, mismatches
+from .frame_upsets import FRAME_OPTIONS, FRAME_SPEC, FrameCourse
 from .random_test import RandomTest, TimingTest, random_test
+from .upset_outcomes import LOST, MISSED, OUTCOMES, judge
 from .workers import tell
 
 KINDS = ("memory", "buffer", "register", "counter")
 """Kinds of bits: memories of keys; memories of queues; flip-flops; flip-flops of counters."""
 
-PRESETS = ("apbf-tiny", "blocked-gebf-tiny", "dictionary-ring-tiny", "dictionary-tiny",
+FILTERS = ("apbf-tiny", "blocked-gebf-tiny", "dictionary-ring-tiny", "dictionary-tiny",
            "gebf-tiny", "siphash-tiny", "timed-tiny", "timing-counted-tiny", "timing-tiny",
            "tiny", "two-lanes-tiny")  # fmt: skip
-"""Units whose bits flip."""
+"""Units whose bits flip, besides the deduplicators of `FRAME_OPTIONS`."""
 
 TRIPLICATED = ("dictionary-ring-tiny", "dictionary-tiny", "timed-tiny", "timing-counted-tiny",
                "timing-tiny", "tiny", "two-lanes-tiny")  # fmt: skip
@@ -51,74 +53,6 @@ INSERTING = 0.8
 
 BURSTS = 8
 """Bursts of a sequence for a filter with a clock of ticks, each with a share of insertions."""
-
-
-OUTCOMES: Mapping[str, str] = {
-    "masked": "no result differs, and the final state is correct",
-    "latent": "no result differs, but a register or memory differs at the end",
-    "false positive": "the unit reports more keys, and nothing else differs",
-    "other": "an age, status, time or tag is wrong, or the unit misses a key without a guarantee",
-    "false negative": "the unit misses a key of the window",
-    "lost result": "results stop, or a result is missing or doubled",
-}
-"""Outcomes of upsets with their meanings, in order; the worst one counts."""
-
-MISSED = [*OUTCOMES].index("false negative")
-LOST = [*OUTCOMES].index("lost result")
-
-END = 8
-"""Beats at the end of a run that distinguish a lost result from a wrong tag."""
-
-
-def judge(
-    sent: Any, reference: Any, promised: NDArray[np.bool_], outcome: Any, beats: int
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Judge runs with upsets.
-
-    Parameters
-    ----------
-    sent : SentBeats
-        Beats that the unit received.
-    reference : RawResults
-        Results of the unit without an upset.
-    promised : ndarray of bool, shape (lanes times beats,)
-        Results that must report their key.
-    outcome : UpsetOutcomes
-        Outcomes of the upsets.
-    beats : int
-        Results that were due after each.
-
-    Returns
-    -------
-    ranks : ndarray of int, shape (n,)
-        Numbers of `OUTCOMES`.
-    told : ndarray of bool, shape (n,)
-        Whether the unit reported a fault, or each lost key had a status other than 0.
-    """
-    lanes = len(sent.codes) // len(sent.alone)
-    slots = outcome.first[:, None] * lanes + np.arange(beats * lanes)
-    due, found = reference.part(slots), outcome.beheld
-    asks = (sent.codes & OperationBit.QUERY > 0) & (sent.codes & OperationBit.ALONE == 0)
-    misplaced = (found.tag != due.tag) | ((found.seen > 0) != (due.seen > 0))
-    missed = promised[slots] & (found.seen < 2)
-    gained = asks[slots] & (due.seen == 1) & (found.seen == 2)
-    wrong = misplaced | (due.seen == 2) & (found.seen < 2)
-    # If a key is reported by mistake, its age is undefined.
-    wrong |= ~asks[slots] & (found.seen != due.seen)
-    wrong |= (found.status != due.status) | (found.time != due.time)
-    tells = asks[slots] & ~gained & ((due.seen == 2) | (due.oldest > 0))
-    wrong |= tells & ((found.age != due.age) | (found.oldest != due.oldest))
-    ends = misplaced[:, -END * lanes :]
-    counts = (due.seen[:, -END * lanes :] > 0).sum(axis=1)
-    lost = (outcome.beats < beats) | (2 * ends.sum(axis=1) > counts)
-    ranks = np.zeros(len(slots), np.int64)
-    # The worst comes last.
-    for rank, holds in enumerate(
-        (~outcome.healed, gained.any(axis=1), wrong.any(axis=1), missed.any(axis=1), lost), 1
-    ):
-        ranks[holds] = rank
-    excused = missed.any(axis=1) & ~(missed & (found.status == 0)).any(axis=1) & ~lost
-    return ranks, outcome.told | excused
 
 
 # Operations
@@ -257,16 +191,16 @@ def points(
     kinds = kind or (KINDS[:2] if protect else KINDS)
     given: list[tuple[str, str, bool, Sequence[str]]]
     if preset or kind or protect or self_check:
-        given = [(name, protect, self_check, kinds) for name in preset or PRESETS]
+        given = [(name, protect, self_check, kinds) for name in preset or FILTERS]
     else:
-        given = [(name, "", False, KINDS) for name in PRESETS]
-        given += [(name, "parity", False, KINDS[:2]) for name in PRESETS]
+        given = [(name, "", False, KINDS) for name in (*FILTERS, *FRAME_OPTIONS)]
+        given += [(name, "parity", False, KINDS[:2]) for name in FILTERS]
         given += [(name, "tmr", False, KINDS[:2]) for name in TRIPLICATED]
         given += [(name, "", True, KINDS) for name in CHECKED]
     return [
         {
             "preset": name,
-            "spec": any_preset(name).to_dict(),
+            "spec": (FRAME_SPEC if name in FRAME_OPTIONS else any_preset(name)).to_dict(),
             "protect": protected or "none",
             "self_check": checked,
             "kinds": [one for one in KINDS if one in struck],
@@ -299,20 +233,90 @@ def run(point: Point) -> Result:
         bits, upsets, silent false negatives, those with lasting effect, and all lasting failures;
         and mismatches with golden without an upset.
     """
-    from lately.sim import compiled_unit
-
-    spec = Specification.from_dict(point["spec"])
-    classes = getattr(spec, "classes", None)
-    require(classes is None, "classes", "must not be given for upsets", classes)
-    options: dict[str, Any] = {} if point["protect"] == "none" else {"protect": point["protect"]}
-    options |= {"check": True} if point["self_check"] else {}
     began = time.perf_counter()
-    with compiled_unit(spec, upsets=True, **options) as unit:
+    course = FrameCourse if point["preset"] in FRAME_OPTIONS else OperationCourse
+    with course.opened(point) as unit:
         tally = _Tally(point, unit.upsets)
         while (left := point["upsets"] - tally.done) > 0:
-            tally.add(*_batch(point, unit, tally, min(BATCH, left)))
+            random = np.random.default_rng([point["seed"], tally.done])
+            drawn = course(unit, point, random)
+            begin, end = drawn.cycles
+            cycles = np.sort(random.integers(begin, end, min(BATCH, left)))
+            struck = _drawn(random, unit.upsets.elements, tally.targets, cycles)
+            ranks, told, healed = drawn.strike(struck)
+            tally.add([one.element for one in struck], ranks, told, ~healed, drawn.mismatches)
             tell(stage=f"{tally.done:,} upsets", share=tally.done / point["upsets"])
         return tally.figures() | {"seconds": time.perf_counter() - began}
+
+
+class OperationCourse:
+    """A sequence of operations, which a unit performs as its golden model does.
+
+    Parameters
+    ----------
+    unit : CompiledUnit
+        As `opened`.
+    point : dict
+        Point of the campaign.
+    random : Generator
+
+    Attributes
+    ----------
+    cycles : tuple of int
+        First cycle for an upset, and the end of these cycles.
+    mismatches : int
+        Results, counters and bits that differ from the golden model's.
+    """
+
+    def __init__(self, unit: Any, point: Point, random: np.random.Generator) -> None:
+        self._spec = spec = Specification.from_dict(point["spec"])
+        self._runs, profile = unit.upsets, unit.profile
+        window = window_operations(unit, spec)
+        self._beats = beats = -(-WINDOWS * window // profile.lanes) + 2 * profile.latency
+        unit.reset()
+        course = upset_course(unit, spec, int(random.integers(1 << 63)))
+        course.perform(window + LOAD + beats * profile.lanes)
+        self._patience = 4 * (profile.latency + profile.longest_pause)
+        self._patience += 2 * profile.least_period + 256
+        ends = (-(-window // profile.lanes), self._runs.beats - beats)
+        self._reference, marks = self._runs.reference(self._patience * self._runs.beats, *ends)
+        self.cycles = marks[0], marks[1]
+        self.mismatches = sum(course.mismatches.values()) + self._runs.told
+
+    @staticmethod
+    def opened(point: Point) -> Any:
+        """Return the unit of a point in compiled simulation with upsets."""
+        from lately.sim import compiled_unit
+
+        spec = Specification.from_dict(point["spec"])
+        classes = getattr(spec, "classes", None)
+        require(classes is None, "classes", "must not be given for upsets", classes)
+        options: dict[str, Any] = (
+            {} if point["protect"] == "none" else {"protect": point["protect"]}
+        )
+        options |= {"check": True} if point["self_check"] else {}
+        return compiled_unit(spec, upsets=True, **options)
+
+    def strike(self, upsets: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
+        """Flip bits, each in a run of its own.
+
+        Parameters
+        ----------
+        upsets : list of Upset
+            In the order of their cycles.
+
+        Returns
+        -------
+        ranks : ndarray of int, shape (n,)
+            Numbers of `OUTCOMES`.
+        told, healed : ndarray of bool, shape (n,)
+            Whether the unit reported a fault; and whether no state was left.
+        """
+        sent, beats = self._runs.sent, self._beats
+        outcome = self._runs.strike(upsets, beats=beats, patience=self._patience)
+        due = promised(self._spec, sent, self._reference)
+        ranks, told = judge(sent, self._reference, due, outcome, beats)
+        return ranks, told, outcome.healed
 
 
 class _Tally:
@@ -380,42 +384,18 @@ class _Tally:
         return {name: group for name, group in groups.items() if any(group[2:])}
 
 
-def _batch(
-    point: Point, unit: Any, tally: "_Tally", upsets: int
-) -> tuple[list[int], NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_], int]:
-    """Return struck elements, ranks, reports, lasting effects, and mismatches without an upset."""
-    spec = Specification.from_dict(point["spec"])
-    runs, profile = unit.upsets, unit.profile
-    random = np.random.default_rng([point["seed"], tally.done])
-    window = window_operations(unit, spec)
-    beats = -(-WINDOWS * window // profile.lanes) + 2 * profile.latency
-    unit.reset()
-    course = upset_course(unit, spec, int(random.integers(1 << 63)))
-    course.perform(window + LOAD + beats * profile.lanes)
-    patience = 4 * (profile.latency + profile.longest_pause) + 2 * profile.least_period + 256
-    ends = (-(-window // profile.lanes), runs.beats - beats)
-    reference, (earliest, latest) = runs.reference(patience * runs.beats, *ends)
-    clocks = np.sort(random.integers(earliest, latest, upsets))
-    struck = _drawn(random, runs.elements, tally.targets, clocks)
-    outcome = runs.strike(struck, beats=beats, patience=patience)
-    due = promised(spec, runs.sent, reference)
-    ranks, told = judge(runs.sent, reference, due, outcome, beats)
-    wrong = sum(course.mismatches.values()) + runs.told
-    return [one.element for one in struck], ranks, told, ~outcome.healed, wrong
-
-
-def _drawn(random: np.random.Generator, elements: Any, targets: list[int], clocks: Any) -> Any:
-    """Draw a bit of the targets for each clock, every bit as likely."""
+def _drawn(random: np.random.Generator, elements: Any, targets: list[int], cycles: Any) -> Any:
+    """Draw a bit of the targets for each cycle, every bit as likely."""
     from lately.sim.replay.upset_runs import Upset
 
     ends = np.cumsum([elements[number].bits for number in targets])
-    bits = random.integers(0, ends[-1], len(clocks))
+    bits = random.integers(0, ends[-1], len(cycles))
     chosen = np.searchsorted(ends, bits, "right")
     starts = ends - [elements[number].bits for number in targets]
     return [
-        Upset(clock, targets[target], *divmod(bit, elements[targets[target]].width))
-        for clock, target, bit in zip(
-            clocks.tolist(), chosen.tolist(), (bits - starts[chosen]).tolist(), strict=True
+        Upset(cycle, targets[target], *divmod(bit, elements[targets[target]].width))
+        for cycle, target, bit in zip(
+            cycles.tolist(), chosen.tolist(), (bits - starts[chosen]).tolist(), strict=True
         )
     ]
 

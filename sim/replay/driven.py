@@ -17,7 +17,7 @@ from ..toolchain import ToolError
 from .beats import Beats
 from .model import Closable, Signatures, load_model
 from .raw_results import RawResults
-from .upset_runs import UPSET_SIGNATURES, SentBeats, Upsets
+from .upset_runs import SentBeats, Upsets, upset_signatures
 
 DRIVER = Path(__file__).with_name("driver.cpp")
 """Source of the driver."""
@@ -84,7 +84,7 @@ class DrivenModel(Closable):
         self._latency = latency
         self._progress = progress
         self._interrupted: int | None = None
-        more = UPSET_SIGNATURES if upsets else {}
+        more = upset_signatures() if upsets else {}
         self._library = load_model(library, _signatures(keyed, deciding) | more)
         self._unit = ctypes.c_void_p(self._library.lately_new())
         self.upsets = Upsets(self._library, self._unit, lanes) if upsets else None

@@ -20,9 +20,8 @@ constexpr uint32_t TAG_MASK = (uint32_t{1} << I_TAG_BITS) - 1;
 // Set in the code of an operation: the lane has one.
 constexpr uint8_t VALID = 0x80;
 
-struct Unit {
-    VerilatedContext context;
-    Vmodel model{&context};
+// All that the driver keeps from clock to clock, besides the model.
+struct Progress {
     uint64_t cycles = 0;
     uint64_t random = 1;
     // Of the present sequence: beats that were accepted and answered, whether the next is offered.
@@ -32,6 +31,11 @@ struct Unit {
     uint64_t surplus = 0;
     // Clocks from one tick to the next, or 0, and to the next one; ticks so far.
     uint64_t period = 0, left = 0, ticks = 0;
+};
+
+struct Unit : Progress {
+    VerilatedContext context;
+    Vmodel model{&context};
 };
 
 // Where results go: the answers to each lane, in the order of the operations.
@@ -356,3 +360,76 @@ void lately_memory(Unit* unit, uint64_t index, uint64_t words, uint64_t width, u
     }
 }
 }
+
+#ifdef ELEMENTS
+#include "upsets.hpp"
+
+namespace {
+
+// Keeps the results of a beat, whatever they are.
+void keep(const Vmodel& model, uint64_t slot, const Results& results, uint8_t* tags) {
+    for (int lane = 0; lane < LANES; ++lane) {
+        const auto field = [&](int position, int bits) {
+            return get(model.o___05Fpayload, O_LANE_AT + lane * O_LANE_BITS + position, bits);
+        };
+        const uint64_t at = slot * LANES + lane;
+#ifdef O_VALID_AT
+        if (!field(O_VALID_AT, 1)) continue;
+#endif
+        results.seen[at] = 1 + field(O_SEEN_AT, 1);
+        results.age[at] = field(O_AGE_AT, O_AGE_BITS);
+#ifdef O_OLDEST_AT
+        results.oldest[at] = field(O_OLDEST_AT, O_OLDEST_BITS);
+#endif
+#ifdef O_STATUS_AT
+        results.status[at] = field(O_STATUS_AT, O_STATUS_BITS);
+#endif
+#ifdef O_TIME_AT
+        results.time[at] = field(O_TIME_AT, O_TIME_BITS);
+#endif
+        tags[at] = field(O_TAG_AT, O_TAG_BITS);
+    }
+}
+
+}  // namespace
+
+extern "C" {
+
+// Goes on with a sequence as lately_run does, for so many clocks, or until `enough` beats have been
+// answered, or none was in `patience` clocks; keeps results, of which nothing is expected, and a
+// digest of the state after each clock, if there is room for them. Returns the beats answered.
+uint64_t lately_follow(Unit* unit, uint64_t count, uint64_t enough, uint64_t clocks,
+                       uint64_t patience, const uint8_t* alone, const uint8_t* codes,
+                       const uint64_t* keys, const uint64_t* times, const Results* results,
+                       uint8_t* tags, uint64_t* states) {
+    Vmodel& model = unit->model;
+    uint64_t &sent = unit->sent, &received = unit->received;
+    bool& offered = unit->offered;
+    uint64_t kept = 0;
+    for (uint64_t idle = 0; received < enough && clocks && idle < patience; --clocks) {
+        if (!offered && sent < count) {
+            const uint64_t first = sent * LANES;
+            offer(model, alone[sent], codes + first, keys + first * KEY_WORDS, times + first,
+                  first);
+            offered = true;
+        }
+        model.i___05Fvalid = offered;
+        model.o___05Fready = 1;
+        before_edge(*unit);
+        ++idle;
+        if (model.o___05Fvalid) {
+            if (results) keep(model, kept++, *results, tags);
+            ++received;
+            idle = 0;
+        }
+        if (offered && model.i___05Fready) {
+            ++sent;
+            offered = false;
+        }
+        edge(*unit);
+        if (states) *states++ = state_of(*model.rootp);
+    }
+    return received;
+}
+}
+#endif

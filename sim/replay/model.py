@@ -72,12 +72,13 @@ def cached_model(
     if optimisation == 0:
         # Otherwise the compiler spends most of its time on headers, once per file.
         options += ["--output-split", "0"]
-    source = driver.read_text()
     if upsets:
         header += defines(*element_macros(verilog))
         verilog = opened(verilog)
-        source += UPSETS.read_text()
-    recipe = "\0".join([verilog, source, verilator_version(), header, *options])
+    texts = {"unit.v": verilog, HEADER: header, "driver.cpp": driver.read_text()}
+    if upsets:
+        texts[UPSETS.name] = UPSETS.read_text()
+    recipe = "\0".join([*texts.values(), verilator_version(), *options])
     directory = cache_directory()
     library = directory / f"{hashlib.sha256(recipe.encode()).hexdigest()[:32]}.so"
     if library.exists():
@@ -90,7 +91,6 @@ def cached_model(
         fcntl.flock(lock, fcntl.LOCK_EX)
         # Another process may have built it in the meantime.
         if not library.exists():
-            texts = {"unit.v": verilog, HEADER: header, "driver.cpp": source}
             made = _build(Path(work), texts, ["--top-module", top, *options], optimisation)
             with replace_file(library) as file:
                 file.write(made.read_bytes())

@@ -8,14 +8,11 @@ from pathlib import Path
 
 from ...hdl.registers import REGISTERS
 
-UPSETS = Path(__file__).with_name("upsets.cpp")
-"""Source that follows the driver in a model with upsets."""
+UPSETS = Path(__file__).with_name("upsets.hpp")
+"""Source that drivers include in a model with upsets."""
 
 KINDS = ("memory", "buffer", "register", "counter")
 """Kinds of elements: memories of keys, other memories, flip-flops, and event counters."""
-
-_KEEPS = {"store", "memory"}
-"""Submodules whose memories hold the keys."""
 
 _COUNTERS = {register.name for register in REGISTERS if register.event}
 """Submodules that count events and do not affect the filter."""
@@ -59,12 +56,15 @@ class Element:
     @property
     def kind(self) -> str:
         """One of `KINDS`."""
-        held = self.path[1].partition("$")[0]
-        if (held in _COUNTERS and len(self.path) > 2) or self.path[1:] == ("alarms",):
+        # A deduplicator of frames has its filter as a part.
+        below = self.path[2:] if self.path[1] == "unit" else self.path[1:]
+        held = below[0].partition("$")[0]
+        if (held in _COUNTERS and len(below) > 1) or below == ("alarms",):
             return "counter"
         if not self.array:
             return "register"
-        return "memory" if _KEEPS & set(self.path) else "buffer"
+        # The store of frames is a part of the top, and the store of keys is a part of the core.
+        return "memory" if "memory" in self.path or "store" in self.path[2:] else "buffer"
 
     @property
     def bits(self) -> int:

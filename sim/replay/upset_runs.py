@@ -17,8 +17,9 @@ _BEGIN, _END, _STRUCK = range(3)
 """Indices of saved states."""
 
 
-def _signatures() -> Signatures:
-    unit, count, array = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p
+def flip_signatures() -> Signatures:
+    """Return the functions of every driver in a model with upsets, except ``lately_follow``."""
+    unit, count = ctypes.c_void_p, ctypes.c_uint64
     return {
         "lately_elements": (ctypes.c_char_p, ()),
         "lately_save": (None, (unit, count)),
@@ -26,12 +27,14 @@ def _signatures() -> Signatures:
         "lately_flip": (None, (unit, count, count, count)),
         "lately_state": (count, (unit,)),
         "lately_told": (count, (unit,)),
-        "lately_follow": (count, (unit, *(count,) * 4, *(array,) * 7)),
+        "lately_cycles": (count, (unit,)),
     }
 
 
-UPSET_SIGNATURES = _signatures()
-"""Additional functions of the driver in a model with upsets."""
+def upset_signatures() -> Signatures:
+    """Return the additional functions of a unit's driver in a model with upsets."""
+    follow = (ctypes.c_void_p, *(ctypes.c_uint64,) * 4, *(ctypes.c_void_p,) * 7)
+    return flip_signatures() | {"lately_follow": (ctypes.c_uint64, follow)}
 
 
 class SentBeats(NamedTuple):
@@ -71,15 +74,14 @@ class UpsetOutcomes(NamedTuple):
     beheld: RawResults
 
 
-class Upsets:
-    """Runs with flipped bits of the last sequence of operations that a unit performed.
+class Flips:
+    """A compiled model whose state is saved and restored, and whose bits flip.
 
     Parameters
     ----------
     library : CDLL
         Library of a model compiled with upsets.
     unit : c_void_p
-    lanes : int
 
     Attributes
     ----------
@@ -89,13 +91,27 @@ class Upsets:
         Digest of the hardware, the driver and the version of Verilator.
     """
 
-    def __init__(self, library: ctypes.CDLL, unit: ctypes.c_void_p, lanes: int) -> None:
+    def __init__(self, library: ctypes.CDLL, unit: ctypes.c_void_p) -> None:
         self._library = library
         self._unit = unit
-        self._lanes = lanes
         # The name of a compiled model is the digest of its sources.
         self.digest = Path(library._name).stem
         self.elements: list[Element] = named_elements(library.lately_elements().decode())
+
+
+class Upsets(Flips):
+    """Runs with flipped bits of the last sequence of operations that a unit performed.
+
+    Parameters
+    ----------
+    library, unit
+        As for `Flips`.
+    lanes : int
+    """
+
+    def __init__(self, library: ctypes.CDLL, unit: ctypes.c_void_p, lanes: int) -> None:
+        super().__init__(library, unit)
+        self._lanes = lanes
 
     def begin(self, sent: SentBeats) -> None:
         """Save the state of the unit, and the sequence that it is about to perform.

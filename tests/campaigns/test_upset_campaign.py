@@ -9,11 +9,16 @@ import numpy as np
 import pytest
 
 from campaigns import upsets
-from campaigns.upsets import END, KINDS, OUTCOMES, judge, promised
+from campaigns.frame_upsets import FRAME_OPTIONS, FRAME_SPEC, mismatches
+from campaigns.frame_upsets import promised as promised_marks
+from campaigns.upset_outcomes import END, OUTCOMES, judge, judge_frames
+from campaigns.upsets import KINDS, promised
 from lately.golden import Operation, SpecificationError, any_preset, preset
+from lately.golden.packets.frame_deduplicator import Sent
 from lately.golden.spec.timestamp import TimedTimingSpec
 from lately.sim import compiled_unit
 from lately.sim.replay import upset_elements
+from lately.sim.replay.frames import CompiledFrames, LeavingFrames, frame_digest
 from lately.sim.replay.raw_results import RawResults
 from lately.sim.replay.upset_elements import Element
 from lately.sim.replay.upset_runs import SentBeats, UpsetOutcomes
@@ -144,6 +149,64 @@ def test_results_that_are_lost():
     assert judged(seen=(every, 0), promise=[29]) == ("lost result", False)
 
 
+FRAMES = LeavingFrames(
+    np.arange(20, dtype=np.uint64), np.tile([False, True], 10), np.arange(0, 60, 3)
+)
+
+
+def judged_frames(promise=(), left=20, **changes):
+    """Judge a run in which some frames changed, of a sequence in which every second is marked."""
+    found = LeavingFrames(*(part.copy() for part in FRAMES))
+    for name, (at, value) in changes.items():
+        getattr(found, name)[at] = value
+    due = np.zeros(20, np.bool_)
+    due[list(promise)] = True
+    return list(OUTCOMES)[
+        judge_frames(FRAMES, due, LeavingFrames(*(part[:left] for part in found)))
+    ]
+
+
+def test_outcomes_of_frames():
+    assert judged_frames() == "masked"
+    assert judged_frames(cycles=(3, 99)) == "masked"
+    assert judged_frames(marked=(4, True)) == "false positive"
+    assert judged_frames(digests=(4, 99)) == "other"
+    assert judged_frames(marked=(5, False)) == "other"
+    assert judged_frames(marked=(5, False), promise=[5]) == "false negative"
+    # Nobody is promised a mark on a damaged frame.
+    assert judged_frames(marked=(5, False), digests=(5, 99), promise=[5]) == "other"
+    assert judged_frames(left=19) == "lost result"
+    half = slice(20 - END // 2, 20)
+    assert judged_frames(digests=(half, 99)) == "other"
+    assert judged_frames(digests=(slice(20 - END // 2 - 1, 20), 99)) == "lost result"
+
+
+def test_marks_that_are_promised():
+    span = FRAME_SPEC.span
+    times = [1, 2, 1 + span, 2 + span + 1]
+    assert promised_marks([b"a", b"b", b"a", b"b"], times).tolist() == [False, False, True, False]
+
+
+def test_frames_that_differ_from_golden():
+    frames = [b"first", b"second", b"first"]
+    expected = [Sent(frame, at == 2) for at, frame in enumerate(frames)]
+    digests = np.array([frame_digest(frame) for frame in frames], np.uint64)
+    left = LeavingFrames(digests, np.array([False, False, True]), np.arange(3))
+    assert mismatches(left, expected) == 0
+    assert mismatches(left._replace(marked=~left.marked), expected) == 3
+    assert mismatches(left._replace(digests=digests[::-1]), expected) == 0
+    assert mismatches(left._replace(digests=np.roll(digests, 1)), expected) == 2
+    assert mismatches(LeavingFrames(*(part[:2] for part in left)), expected) == 1
+    assert len({frame_digest(one) for one in (b"", b"\0", b"\0\0", b"\1", b"\1\0")}) == 5
+
+
+def test_frames_have_no_protection():
+    (point,) = upsets.points(preset=("frames-8",), protect="parity")
+    message = "^preset: must be a filter's for protection and checks, not 'frames-8'$"
+    with pytest.raises(SpecificationError, match=message):
+        upsets.run(point)
+
+
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr(upsets, "BATCH", 40)
@@ -184,8 +247,8 @@ def test_a_kind_without_a_bit_is_refused(monkeypatch):
 def test_points_differ_in_their_labels():
     assert KINDS == upset_elements.KINDS
     labels = [upsets.label(point) for point in upsets.points()]
-    assert len(labels) == len({*labels}) == 33
-    assert {"tiny", "tiny parity memory buffer", "tiny check"} <= {*labels}
+    assert len(labels) == len({*labels}) == 37
+    assert {"tiny", "tiny parity memory buffer", "tiny check", "frames-64"} <= {*labels}
     (point,) = upsets.points(preset=("tiny",), seed=2, kind=("memory",))
     assert upsets.label(point) == "tiny memory seed 2"
 
@@ -214,7 +277,7 @@ def test_registers_of_one_name_are_summed_up():
 
 @pytest.mark.rtl
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in upsets.PRESETS if name != "tiny"])
+@pytest.mark.parametrize("name", [name for name in upsets.FILTERS if name != "tiny"])
 def test_campaigns_of_all_units(name, monkeypatch):
     monkeypatch.setattr(upsets, "BATCH", 1000)
     figures = run(name, upsets=1000, seed=3)
@@ -223,6 +286,22 @@ def test_campaigns_of_all_units(name, monkeypatch):
     assert found["register", "masked"] > 100
     assert found["register", "false negative"] > 10
     assert found["buffer", "other"] > 0
+
+
+@pytest.mark.rtl
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FRAME_OPTIONS)
+def test_campaigns_of_frames(name, monkeypatch):
+    monkeypatch.setattr("lately.sim.replay.frames.CompiledFrames",
+                        partial(CompiledFrames, optimisation=1))  # fmt: skip
+    monkeypatch.setattr(upsets, "BATCH", 300)
+    figures = run(name, upsets=600, seed=3, kind=("buffer", "register"))
+    assert figures["mismatches"] == 0
+    found = {(row["kind"], row["outcome"]): row["silent"] for row in figures["found"]}
+    assert found["buffer", "false negative"] > 0
+    assert found["buffer", "other"] > 0
+    assert found["register", "masked"] > 0
+    assert run(name, upsets=600, seed=3, kind=("buffer", "register"))["found"] == figures["found"]
 
 
 @pytest.mark.rtl

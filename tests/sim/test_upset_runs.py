@@ -85,7 +85,11 @@ def test_elements():
      (("top", "alarms"), False, "counter"),
      (("top", "fault"), False, "register"),
      (("top", "core", "fault"), False, "register"),
-     (("top", "core", "lost", "any"), False, "register")],
+     (("top", "core", "lost", "any"), False, "register"),
+     (("top", "unit", "core", "store", "words"), True, "memory"),
+     (("top", "store", "ring", "words"), True, "buffer"),
+     (("top", "unit", "hits", "digit0"), False, "counter"),
+     (("top", "frames_in", "digit0"), False, "counter")],
 )  # fmt: skip
 def test_kinds(path, array, kind):
     assert Element(path, 2, 3, array).kind == kind

@@ -1,0 +1,176 @@
+"""Compiled deduplicators of frames whose bits flip."""
+
+import ctypes
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from amaranth.back import verilog
+from numpy.typing import NDArray
+
+from ...golden.packets.comparison import DEFAULT_FIELDS
+from ...golden.packets.frame_actions import Action
+from ...hdl.packets.deduplicator import Deduplicator
+from ...hdl.verilog import TOP
+from .model import Closable, Signatures, cached_model, defines, load_model
+from .upset_runs import Flips, Upset, flip_signatures
+
+_DRIVER = Path(__file__).with_name("frames.cpp")
+_FACTOR = 0x100000001B3
+_BEGIN, _STRUCK = range(2)
+
+
+class FrameSlots(NamedTuple):
+    """A sequence for a stream of frames, one slot after the other.
+
+    Attributes
+    ----------
+    octets : ndarray of uint8, shape (n, bytes)
+        Bytes of each transfer.
+    sizes : ndarray of uint8, shape (n,)
+        Bytes that count. 0: a cycle without a transfer.
+    flags : ndarray of uint8, shape (n,)
+        1 in the last transfer of a frame, 2 with a tick.
+    """
+
+    octets: NDArray[np.uint8]
+    sizes: NDArray[np.uint8]
+    flags: NDArray[np.uint8]
+
+
+class LeavingFrames(NamedTuple):
+    """Frames that left a deduplicator, shape (n,) each.
+
+    Attributes
+    ----------
+    digests : ndarray of uint64
+        `frame_digest` of the bytes.
+    marked : ndarray of bool
+    cycles : ndarray of int64
+        Cycle of the last transfer, from the end of the reset.
+    """
+
+    digests: NDArray[np.uint64]
+    marked: NDArray[np.bool_]
+    cycles: NDArray[np.int64]
+
+
+def frame_digest(frame: bytes) -> int:
+    """Return the digest by which `LeavingFrames` names a frame."""
+    total = 0
+    for byte in frame:
+        total = (total ^ (byte + 1)) * _FACTOR & (1 << 64) - 1
+    return total
+
+
+class CompiledFrames(Closable):
+    """A deduplicator that marks duplicates, in compiled simulation with upsets.
+
+    It receives one slot of a sequence per cycle while it takes them, and what leaves is taken.
+
+    Parameters
+    ----------
+    unit : Deduplicator
+        With the ticks "tick".
+    settle : int
+        Cycles after a reset until it is ready.
+    optimisation : int
+        As for `lately.sim.replay.model.cached_model`.
+
+    Attributes
+    ----------
+    upsets : Flips
+        Elements that can be hit.
+
+    Raises
+    ------
+    ToolError
+        If a tool is missing or fails.
+    """
+
+    def __init__(self, unit: Deduplicator, *, settle: int, optimisation: int = 3) -> None:
+        self._settle = settle
+        octets = unit.frame_options.width // 8
+        header = defines(f"BYTES {octets}", f"DIGEST_FACTOR {_FACTOR}ull")
+        path = cached_model(
+            verilog.convert(unit, name=TOP, emit_src=False),
+            top=TOP,
+            driver=_DRIVER,
+            header=header,
+            optimisation=optimisation,
+            upsets=True,
+        )
+        self._library = load_model(path, _signatures())
+        self._unit = ctypes.c_void_p(self._library.lately_new())
+        self.upsets = Flips(self._library, self._unit)
+
+    def close(self) -> None:
+        """Free the model, which cannot be used afterwards."""
+        self._library.lately_delete(self._unit)
+
+    def reference(self, slots: FrameSlots, cycles: int) -> LeavingFrames:
+        """Reset the deduplicator, and send a sequence without an upset.
+
+        Parameters
+        ----------
+        slots : FrameSlots
+        cycles : int
+            Length of the run.
+        """
+        self._library.lately_reset(
+            self._unit, int(Action.MARK), int(DEFAULT_FIELDS.value), self._settle
+        )
+        self._library.lately_save(self._unit, _BEGIN)
+        self._slots, self._states = slots, np.zeros(cycles, np.uint64)
+        left = self._follow(cycles, self._states)
+        self._library.lately_restore(self._unit, _BEGIN)
+        return left
+
+    def strike(self, upset: Upset, cycles: int) -> tuple[LeavingFrames, bool]:
+        """Flip a bit in the last sequence; upsets come in the order of their cycles.
+
+        Parameters
+        ----------
+        upset : Upset
+        cycles : int
+            Cycle at which the run ends.
+
+        Returns
+        -------
+        frames : LeavingFrames
+            Frames that end after the upset.
+        healed : bool
+            Whether registers and memories, except counters, end as in the reference.
+        """
+        library, unit = self._library, self._unit
+        self._follow(upset.clock)
+        library.lately_save(unit, _STRUCK)
+        library.lately_flip(unit, *upset[1:])
+        left = self._follow(cycles)
+        healed = library.lately_state(unit) == self._states[cycles - 1]
+        library.lately_restore(unit, _STRUCK)
+        return left, healed
+
+    def _follow(self, cycles: int, states: NDArray[np.uint64] | None = None) -> LeavingFrames:
+        """Go on until a number of cycles has passed."""
+        # A broken deduplicator may end a frame in every cycle.
+        room = max(0, cycles - int(self._library.lately_cycles(self._unit)))
+        found = np.zeros((room, 3), np.uint64)
+        kept = None if states is None else states.ctypes.data
+        sent = (array.ctypes.data for array in self._slots)
+        left = self._library.lately_follow(
+            self._unit, len(self._slots.sizes), cycles, *sent, found.ctypes.data, kept
+        )
+        digests, marked, ends = found[:left].T
+        return LeavingFrames(digests, marked > 0, ends.astype(np.int64))
+
+
+def _signatures() -> Signatures:
+    """Return the functions of the driver."""
+    unit, count, array = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p
+    return flip_signatures() | {
+        "lately_new": (unit, ()),
+        "lately_delete": (None, (unit,)),
+        "lately_reset": (None, (unit, *(count,) * 3)),
+        "lately_follow": (count, (unit, count, count, *(array,) * 5)),
+    }
