@@ -27,7 +27,7 @@ demo: tools $(SIM) ## Replay a real stream through the hardware and write a repo
 	@$(BIN)/lately run $(DEMO) --out-dir build/demo
 	@echo "Report: build/demo/report.html"
 
-test: tools icarus verilator tcl $(DEV) ## Run the tests, all but the slow ones
+test: tools icarus verilator tcl ghdl $(DEV) ## Run the tests, all but the slow ones
 	@$(BIN)/pytest -n $(JOBS) --dist worksteal -m 'not slow'
 
 # The contract of golden, specifications, parts of the hardware: no simulator, no studies.
