@@ -166,36 +166,47 @@ void offer(Vmodel& model, uint8_t alone, const uint8_t* codes, const uint64_t* k
     drive(model.i___05Fpayload, beat);
 }
 
+uint32_t lane_field(const Vmodel& model, int lane, int position, int bits) {
+    return get(model.o___05Fpayload, O_LANE_AT + lane * O_LANE_BITS + position, bits);
+}
+
+// Copies the fields of a lane's result as they are.
+void copy_result(const Vmodel& model, int lane, uint64_t at, const Results& results) {
+    const auto field = [&](int position, int bits) {
+        return lane_field(model, lane, position, bits);
+    };
+    results.seen[at] = field(O_SEEN_AT, 1);
+#ifdef O_AGE_AT
+    results.age[at] = field(O_AGE_AT, O_AGE_BITS);
+#else
+    results.age[at] = 0;
+#endif
+#ifdef O_OLDEST_AT
+    results.oldest[at] = field(O_OLDEST_AT, O_OLDEST_BITS);
+#endif
+#ifdef O_STATUS_AT
+    results.status[at] = field(O_STATUS_AT, O_STATUS_BITS);
+#endif
+#ifdef O_TIME_AT
+    results.time[at] = field(O_TIME_AT, O_TIME_BITS);
+#endif
+}
+
 // Takes the results of the beat whose lanes are operations `first` and those after it, of which the
 // first has that tag; returns whether they are those of its lanes and tags.
 bool take(const Vmodel& model, const uint8_t* codes, uint64_t first, const Results& results) {
     for (int lane = 0; lane < LANES; ++lane) {
-        const auto field = [&](int position, int bits) {
-            return get(model.o___05Fpayload, O_LANE_AT + lane * O_LANE_BITS + position, bits);
-        };
         const uint64_t at = first + lane;
         const bool valid = codes[at] / VALID;
 #ifdef O_VALID_AT
-        if (valid != field(O_VALID_AT, 1)) return false;
+        if (valid != lane_field(model, lane, O_VALID_AT, 1)) return false;
 #endif
-        const bool seen = field(O_SEEN_AT, 1);
-        results.seen[at] = seen;
-#ifdef O_OLDEST_AT
-        // These units tell the age of every key.
-        results.age[at] = field(O_AGE_AT, O_AGE_BITS);
-        results.oldest[at] = field(O_OLDEST_AT, O_OLDEST_BITS);
-#elif defined(O_AGE_AT)
-        results.age[at] = seen ? field(O_AGE_AT, O_AGE_BITS) : -1;
-#else
-        results.age[at] = seen ? 0 : -1;
+        copy_result(model, lane, at, results);
+#ifndef O_OLDEST_AT
+        // Other units have the age of every key.
+        if (!results.seen[at]) results.age[at] = -1;
 #endif
-#ifdef O_STATUS_AT
-        results.status[at] = field(O_STATUS_AT, O_STATUS_BITS);
-#endif
-#ifdef O_TIME_AT
-        results.time[at] = field(O_TIME_AT, O_TIME_BITS);
-#endif
-        if (valid && field(O_TAG_AT, O_TAG_BITS) != (at & TAG_MASK)) return false;
+        if (valid && lane_field(model, lane, O_TAG_AT, O_TAG_BITS) != (at & TAG_MASK)) return false;
     }
     return true;
 }
@@ -369,25 +380,13 @@ namespace {
 // Keeps the results of a beat, whatever they are.
 void keep(const Vmodel& model, uint64_t slot, const Results& results, uint8_t* tags) {
     for (int lane = 0; lane < LANES; ++lane) {
-        const auto field = [&](int position, int bits) {
-            return get(model.o___05Fpayload, O_LANE_AT + lane * O_LANE_BITS + position, bits);
-        };
         const uint64_t at = slot * LANES + lane;
 #ifdef O_VALID_AT
-        if (!field(O_VALID_AT, 1)) continue;
+        if (!lane_field(model, lane, O_VALID_AT, 1)) continue;
 #endif
-        results.seen[at] = 1 + field(O_SEEN_AT, 1);
-        results.age[at] = field(O_AGE_AT, O_AGE_BITS);
-#ifdef O_OLDEST_AT
-        results.oldest[at] = field(O_OLDEST_AT, O_OLDEST_BITS);
-#endif
-#ifdef O_STATUS_AT
-        results.status[at] = field(O_STATUS_AT, O_STATUS_BITS);
-#endif
-#ifdef O_TIME_AT
-        results.time[at] = field(O_TIME_AT, O_TIME_BITS);
-#endif
-        tags[at] = field(O_TAG_AT, O_TAG_BITS);
+        copy_result(model, lane, at, results);
+        ++results.seen[at];
+        tags[at] = lane_field(model, lane, O_TAG_AT, O_TAG_BITS);
     }
 }
 
