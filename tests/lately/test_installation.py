@@ -15,7 +15,19 @@ from package_wheel import FOLDERS, ROOT, build_wheel
 import lately
 from lately.cli.app import main
 
-DATA = {".pyi", ".cpp", ".hpp", ".v", ".html", ".csv", ".json", ".typed", ".toml", ".mplstyle", ".md"} | {
+DATA = {
+    ".pyi",
+    ".cpp",
+    ".hpp",
+    ".v",
+    ".html",
+    ".csv",
+    ".json",
+    ".typed",
+    ".toml",
+    ".mplstyle",
+    ".md",
+} | {
     ".txt",
     ".j2",
     ".core",
