@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import numpy as np
 import serial
-from capture_files import MODIFIED, RAW, ethernet, interface, ip4, ip6, packet, pcap, section, udp
+from capture_files import MODIFIED, RAW, interface, packet, pcap, section
 from paths import PATHS, taking
 
 import papers.models  # noqa: F401
@@ -53,6 +53,7 @@ from lately.golden.packets.packet_layers import ETHERNET, Reach
 from lately.golden.state_files import read_state, write_state
 from lately.host import Board
 from lately.replay.traces import open_trace
+from lately.sim.bench.packets import ethernet, ip4, ip6, udp
 
 from .damage import damage
 

@@ -4,8 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from capture_files import ETHERNET, MACS, ethernet, ip4, ip6, udp
-from encapsulated import CONTROL, FRAME, TUNNELS
+from capture_files import ETHERNET
 
 from lately.golden import compilation
 from lately.golden.packets.comparison import Comparison, Field, FieldError
@@ -21,6 +20,8 @@ from lately.golden.packets.copies import (
 )  # fmt: skip
 from lately.golden.packets.packet_digest import packet_digest
 from lately.golden.packets.packet_layers import Reach
+from lately.sim.bench.encapsulated import CONTROL, FRAME, TUNNELS
+from lately.sim.bench.packets import MACS, ethernet, ip4, ip6, udp
 
 WINDOW, SPAN = 5, 100
 FIRST = CopyRule(policy="first-seen")

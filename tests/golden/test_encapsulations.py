@@ -6,9 +6,22 @@ from itertools import product
 
 import numpy as np
 import pytest
-from capture_files import ETHERNET, MACS, RAW, ethernet, ip4, ip6, udp
+from capture_files import ETHERNET, RAW
 from cases import daily
-from encapsulated import (
+
+from lately.golden import compilation
+from lately.golden.packets.comparison import Comparison, Field
+from lately.golden.packets.encapsulations import IS_IS, STP
+from lately.golden.packets.packet_digest import packet_digest, packet_digests
+from lately.golden.packets.packet_layers import (
+    LINK_HEADERS,
+    MOST_PACKETS,
+    Fault,
+    Reach,
+    Version,
+    layers,
+)  # fmt: skip
+from lately.sim.bench.encapsulated import (
     CONTROL,
     FRAME,
     INNER,
@@ -27,20 +40,8 @@ from encapsulated import (
     pppoe,
     snap,
     vxlan,
-)  # fmt: skip
-
-from lately.golden import compilation
-from lately.golden.packets.comparison import Comparison, Field
-from lately.golden.packets.encapsulations import IS_IS, STP
-from lately.golden.packets.packet_digest import packet_digest, packet_digests
-from lately.golden.packets.packet_layers import (
-    LINK_HEADERS,
-    MOST_PACKETS,
-    Fault,
-    Reach,
-    Version,
-    layers,
-)  # fmt: skip
+)
+from lately.sim.bench.packets import MACS, ethernet, ip4, ip6, udp
 
 SECRET = 77
 HARDWARE, LAYER2_ONLY, INNERMOST = (Comparison(reach=reach) for reach in Reach)

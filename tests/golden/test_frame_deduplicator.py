@@ -4,14 +4,14 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from capture_files import ethernet, ip4, ip6, udp
-from encapsulated import CONTROL, LAYER2, TUNNELS
 
 from lately.golden.errors import SpecificationError
 from lately.golden.packets.comparison import Field, FieldError
 from lately.golden.packets.frame_actions import LONGEST_FRAME, Action, longest_stored
 from lately.golden.packets.frame_deduplicator import FrameCounts, FrameDeduplicator, Sent
 from lately.golden.spec import GEBFSpec
+from lately.sim.bench.encapsulated import CONTROL, LAYER2, TUNNELS
+from lately.sim.bench.packets import ethernet, ip4, ip6, udp
 
 SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
 

@@ -3,8 +3,7 @@
 import random
 
 import pytest
-from capture_files import ETHERNET, MADE, ethernet, ip4, ip6, udp
-from encapsulated import FRAME, INNER, LAYER2, TUNNELS, around, gre, inner_frames, mpls, vxlan
+from capture_files import ETHERNET, MADE
 
 from lately.captures.capture_reader import CaptureReader
 from lately.golden.packets.comparison import Field, FieldError
@@ -12,6 +11,18 @@ from lately.golden.packets.frame_deduplicator import FrameDeduplicator
 from lately.golden.packets.inner_layers import MOST_HEADERS, MOST_READ, inner_layers
 from lately.golden.packets.packet_layers import Fault, Reach, Version, layers
 from lately.golden.spec import GEBFSpec
+from lately.sim.bench.encapsulated import (
+    FRAME,
+    INNER,
+    LAYER2,
+    TUNNELS,
+    around,
+    gre,
+    inner_frames,
+    mpls,
+    vxlan,
+)
+from lately.sim.bench.packets import ethernet, ip4, ip6, udp
 
 SEED = 49
 SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from capture_files import RAW, ethernet, ip4, ip6, udp
+from capture_files import RAW
 from cases import daily
 from plain_siphash import MASK, plain_round
 
@@ -22,6 +22,7 @@ from lately.golden.packets.packet_layers import (
     headers,
     layers,
 )
+from lately.sim.bench.packets import ethernet, ip4, ip6, udp
 
 COMPARED = Comparison()
 SECRET = 0x0F0E0D0C0B0A09080706050403020100

@@ -3,7 +3,6 @@
 import random
 
 import pytest
-from capture_files import ethernet, ip4
 
 from lately.golden.errors import LatelyError
 from lately.golden.packets.comparison import Comparison
@@ -18,6 +17,7 @@ from lately.golden.packets.polynomial_digest import (
     values,
 )
 from lately.golden.spec import GEBFSpec
+from lately.sim.bench.packets import ethernet, ip4
 
 SECRET = 0x0F0E0D0C0B0A09080706050403020100
 UDP = bytes.fromhex(

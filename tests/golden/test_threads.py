@@ -10,7 +10,6 @@ from contextlib import suppress
 from copy import deepcopy
 
 import pytest
-from capture_files import ethernet, ip4, udp
 from cases import daily
 from every_model import MODELS, RINGS, build, model_class, used
 from paths import PATHS, taking
@@ -18,6 +17,7 @@ from paths import PATHS, taking
 from lately.golden import TimedFilter, load, saved
 from lately.golden.packets.frame_deduplicator import FrameDeduplicator
 from lately.golden.spec import GEBFSpec
+from lately.sim.bench.packets import ethernet, ip4, udp
 
 THREADS = 2
 ROUNDS = 4

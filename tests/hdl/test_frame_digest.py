@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 from amaranth.hdl import Value
-from capture_files import CAPTURES, ethernet, ip4, ip6
+from capture_files import CAPTURES
 from cases import daily
-from encapsulated import inner_frames
 from ethernet_frames import beats, packet_frame, random_frames, sized_frame
 from simulation import simulate
 
@@ -18,6 +17,8 @@ from lately.golden.packets.inner_layers import inner_layers
 from lately.golden.packets.packet_digest import message, message_digest
 from lately.golden.packets.packet_layers import ETHERNET, Fault, Reach, layers
 from lately.hdl.packets.frame_digest import FrameDigest
+from lately.sim.bench.encapsulated import inner_frames
+from lately.sim.bench.packets import ethernet, ip4, ip6
 
 SEED = 15
 SECRET = 0x0F0E0D0C0B0A09080706050403020100

@@ -3,12 +3,12 @@
 import random
 
 import pytest
-from capture_files import ethernet, ip4, ip6
 from ethernet_frames import beats, random_frames
 from simulation import simulate
 
 from lately.golden.packets.packet_layers import ETHERNET, Fault, Reach, layers
 from lately.hdl.packets.header_parser import HeaderParser
+from lately.sim.bench.packets import ethernet, ip4, ip6
 
 SEED = 15
 

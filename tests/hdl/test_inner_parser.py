@@ -3,8 +3,6 @@
 import random
 
 import pytest
-from capture_files import ethernet, ip4
-from encapsulated import INNER, LAYER2, TUNNELS, around, gre, inner_frames, mpls
 from ethernet_frames import beats
 from simulation import simulate
 
@@ -12,6 +10,8 @@ from lately.golden.packets.inner_layers import MOST_HEADERS, MOST_READ, inner_la
 from lately.golden.packets.packet_layers import Fault
 from lately.hdl.packets import inner_parser
 from lately.hdl.packets.inner_parser import InnerParser
+from lately.sim.bench.encapsulated import INNER, LAYER2, TUNNELS, around, gre, inner_frames, mpls
+from lately.sim.bench.packets import ethernet, ip4
 
 SEED = 49
 

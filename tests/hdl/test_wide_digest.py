@@ -4,15 +4,15 @@ import random
 
 import numpy as np
 import pytest
-from capture_files import ethernet
 from compiled_digest import CompiledDigest
-from encapsulated import INNER, around, inner_frames, mpls
 from ethernet_frames import packet_frame, random_frames, sized_frame
 from mutants import broken
 
 from lately.golden.packets.comparison import Field
 from lately.golden.packets.inner_layers import MOST_HEADERS
 from lately.hdl.packets.frame_digest import WIDE_RESULTS, FrameDigest
+from lately.sim.bench.encapsulated import INNER, around, inner_frames, mpls
+from lately.sim.bench.packets import ethernet
 
 pytestmark = pytest.mark.slow
 

@@ -1,11 +1,10 @@
-"""Captures and packets that tests make, byte by byte."""
+"""Captures that tests make, byte by byte."""
 
 import struct
 from pathlib import Path
 
 CAPTURES = "shared/data/captures"
 ETHERNET, RAW = 1, 101
-MACS = bytes(range(12))
 
 
 MADE = Path(__file__).parents[1] / "data/captures"
@@ -55,28 +54,3 @@ def packet(units, frame, *, interface=0, length=None, order="<", options=b""):
     sizes = len(frame), len(frame) if length is None else length
     head = struct.pack(f"{order}IIIII", interface, units >> 32, units & 0xFFFFFFFF, *sizes)
     return block(6, head + frame + bytes(-len(frame) % 4) + options, order)
-
-
-def ethernet(kind, payload, *, tags=(), macs=MACS):
-    shown = b"".join(struct.pack(">HH", 0x8100, tag) for tag in tags)
-    return macs + shown + struct.pack(">H", kind) + payload
-
-
-def ip4(payload, *, ttl=64, tos=0, checksum=0, number=1, protocol=17, options=b"", size=None,
-        offset=0, source=b"\x0a\0\0\1", target=b"\x0a\0\0\2"):  # fmt: skip
-    words = 5 + len(options) // 4
-    size = 4 * words + len(payload) if size is None else size
-    head = struct.pack(
-        ">BBHHHBBH", 0x40 | words, tos, size, number, offset, ttl, protocol, checksum
-    )
-    return head + source + target + options + payload
-
-
-def ip6(payload, *, limit=64, traffic=0, protocol=17, size=None, source=bytes(16)):
-    size = len(payload) if size is None else size
-    head = struct.pack(">IHBB", 6 << 28 | traffic << 20, size, protocol, limit)
-    return head + source + bytes(15) + b"\1" + payload
-
-
-def udp(payload, source=1000, target=2000):
-    return struct.pack(">HHHH", source, target, 8 + len(payload), 0) + payload

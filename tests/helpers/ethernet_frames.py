@@ -1,6 +1,6 @@
 """Ethernet frames that tests send to hardware, of all kinds, and their beats."""
 
-from capture_files import ethernet, ip4, ip6
+from lately.sim.bench.packets import ethernet, ip4, ip6
 
 KINDS = {4: 0x0800, 6: 0x86DD}
 

@@ -16,8 +16,10 @@ from importlib import metadata
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-from capture_files import ethernet, ip4, pcap
+from capture_files import pcap
 from packaging.requirements import Requirement
+
+from lately.sim.bench.packets import ethernet, ip4
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

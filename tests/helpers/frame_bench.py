@@ -8,7 +8,6 @@ from pathlib import Path
 
 import cocotb
 from axi_pauses import pauses
-from capture_files import ethernet, ip4, ip6, udp
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 from cocotbext.axi import (
@@ -20,7 +19,6 @@ from cocotbext.axi import (
     AxiStreamSink,
     AxiStreamSource,
 )
-from encapsulated import inner_frames
 
 from lately.captures.capture_reader import CaptureReader
 from lately.golden.packets.comparison import Field
@@ -29,6 +27,8 @@ from lately.golden.packets.frame_deduplicator import FrameDeduplicator
 from lately.golden.spec.base import Specification
 from lately.hdl.packets.inner_step import InnerStep
 from lately.hdl.registers import REGISTERS
+from lately.sim.bench.encapsulated import inner_frames
+from lately.sim.bench.packets import ethernet, ip4, ip6, udp
 
 ADDRESSES = {row.name: row.address for row in REGISTERS}
 SETTINGS = json.loads(os.environ.get("LATELY_FRAMES", "{}"))

@@ -19,15 +19,11 @@ from capture_files import (
     MODIFIED,
     RAW,
     block,
-    ethernet,
     interface,
-    ip4,
-    ip6,
     option,
     packet,
     pcap,
     section,
-    udp,
 )
 
 from lately.captures import capture_loops as loops
@@ -37,6 +33,7 @@ from lately.captures.two_taps import Taps, tap
 from lately.golden.compilation import VARIABLE
 from lately.golden.packets.packet_digest import packet_digest
 from lately.replay.traces import TraceError, open_trace
+from lately.sim.bench.packets import ethernet, ip4, ip6, udp
 
 DATA = Path(__file__).parents[3] / CAPTURES
 FRAMES = [ethernet(0x0806, bytes(size)) for size in (28, 46, 0, 1500, 3)]

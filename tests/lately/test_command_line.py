@@ -11,12 +11,13 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
-from capture_files import ethernet, ip4, pcap
+from capture_files import pcap
 from click.testing import CliRunner
 
 from lately.cli.app import STATUSES, main
 from lately.cli.progress import counting_bar
 from lately.golden import DecisionTable, TimedTimingSpec, preset
+from lately.sim.bench.packets import ethernet, ip4
 
 ROOT = Path(__file__).parents[2]
 SHORT = {"--out": "-o", "--out-dir": "-d", "--jobs": "-j", "--interface": "-i", "--quiet": "-q",

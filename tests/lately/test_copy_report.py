@@ -8,7 +8,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from capture_files import ethernet, interface, ip4, ip6, packet, pcap, section, udp
+from capture_files import interface, packet, pcap, section
 from click.testing import CliRunner
 
 from lately.captures.capture_files import CaptureFiles
@@ -19,6 +19,7 @@ from lately.dedup import copy_report
 from lately.dedup.copy_report import BINS, TIMES, CopyReport, edges
 from lately.dedup.deduplicate import Deduplication, deduplicate
 from lately.dedup.window import dedup_spec
+from lately.sim.bench.packets import ethernet, ip4, ip6, udp
 
 MS = 10**6
 

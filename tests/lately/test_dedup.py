@@ -19,21 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import zstandard
-from capture_files import (
-    CAPTURES,
-    MADE,
-    RAW,
-    block,
-    ethernet,
-    interface,
-    ip4,
-    ip6,
-    option,
-    packet,
-    pcap,
-    section,
-    udp,
-)
+from capture_files import CAPTURES, MADE, RAW, block, interface, option, packet, pcap, section
 from cases import daily
 from click.testing import CliRunner
 
@@ -53,6 +39,7 @@ from lately.golden.packets.comparison import HARDWARE_FIELDS, Comparison, Field
 from lately.golden.packets.packet_layers import Reach
 from lately.planner.requirement import RequirementError
 from lately.replay.traces import TraceError
+from lately.sim.bench.packets import ethernet, ip4, ip6, udp
 
 DATA = Path(__file__).parents[3] / CAPTURES
 MS = 10**6

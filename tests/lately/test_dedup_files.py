@@ -11,19 +11,7 @@ from threading import Thread
 import dpkt
 import numpy as np
 import pytest
-from capture_files import (
-    CAPTURES,
-    MADE,
-    block,
-    ethernet,
-    interface,
-    ip4,
-    option,
-    packet,
-    pcap,
-    section,
-    udp,
-)
+from capture_files import CAPTURES, MADE, block, interface, option, packet, pcap, section
 from click.testing import CliRunner
 
 from lately.captures.capture_files import CaptureFiles
@@ -31,6 +19,7 @@ from lately.captures.merged_captures import MergedCaptures
 from lately.cli.app import main
 from lately.golden.compilation import VARIABLE
 from lately.golden.packets.packet_order import merged_order
+from lately.sim.bench.packets import ethernet, ip4, udp
 
 MS = 10**6
 

@@ -8,11 +8,11 @@ import sys
 
 import dpkt
 import pytest
-from capture_files import ethernet, ip4, udp
 from click.testing import CliRunner
 
 from lately.captures.live_capture import LiveCapture
 from lately.cli.app import main
+from lately.sim.bench.packets import ethernet, ip4, udp
 from lately.stream_files import TraceError
 
 SCRIPT = """

@@ -1,65 +1,79 @@
-"""Packets in tunnels and behind labels that tests make, byte by byte."""
+"""Packets in tunnels and behind labels that benches and tests make, byte by byte."""
 
 import struct
+from random import Random
 
-from capture_files import MACS, ethernet, ip4, ip6, udp
+from .packets import MACS, ethernet, ip4, ip6, udp
 
 
-def mpls(payload, *labels, ttl=64):
-    """A stack of labels; the last one is its bottom."""
+def mpls(payload: bytes, *labels: int, ttl: int = 64) -> bytes:
+    """Return content behind a stack of labels; the last one is its bottom."""
     rows = [n << 12 | (place + 1 == len(labels)) << 8 | ttl for place, n in enumerate(labels)]
     return struct.pack(f">{len(rows)}I", *rows) + payload
 
 
-def pppoe(payload, protocol=0x21, size=None):
+def pppoe(payload: bytes, protocol: int = 0x21, size: int | None = None) -> bytes:
+    """Return a PPP packet in a session of PPPoE."""
     size = len(payload) + 2 if size is None else size
     return struct.pack(">BBHHH", 0x11, 0, 1, size, protocol) + payload
 
 
-def vxlan(frame, flags=8):
+def vxlan(frame: bytes, flags: int = 8) -> bytes:
+    """Return a frame in VXLAN over UDP."""
     return udp(struct.pack(">B3xI", flags, 100 << 8) + frame, target=4789)
 
 
-def geneve(payload, kind=0x6558, options=b"", first=0, second=0):
+def geneve(
+    payload: bytes, kind: int = 0x6558, options: bytes = b"", first: int = 0, second: int = 0
+) -> bytes:
+    """Return content in GENEVE over UDP."""
     head = struct.pack(">BBHI", first | len(options) // 4, second, kind, 7 << 8)
     return udp(head + options + payload, target=6081)
 
 
-def gre(payload, kind=0x0800, *, flags=0, fields=b""):
+def gre(payload: bytes, kind: int = 0x0800, *, flags: int = 0, fields: bytes = b"") -> bytes:
+    """Return content in GRE, with the fields that the flags announce."""
     return struct.pack(">HH", flags, kind) + fields + payload
 
 
-def erspan2(frame, version=1):
+def erspan2(frame: bytes, version: int = 1) -> bytes:
+    """Return a frame in ERSPAN II over GRE."""
     head = struct.pack(">IHHI", 5, version << 12, 1, 0)
     return gre(head + frame, 0x88BE, flags=0x1000)
 
 
-def erspan3(content, of=0, more=b""):
+def erspan3(content: bytes, of: int = 0, more: bytes = b"") -> bytes:
+    """Return content of type `of` in ERSPAN III over GRE, with a subheader `more`."""
     head = struct.pack(">IHHIHH", 5, 0x2000, 1, 0, 0, of << 10 | bool(more))
     return gre(head + more + content, 0x22EB, flags=0x1000)
 
 
-def gtp(payload, *, flags=0, more=b"", message=0xFF):
+def gtp(payload: bytes, *, flags: int = 0, more: bytes = b"", message: int = 0xFF) -> bytes:
+    """Return a packet in GTP-U over UDP."""
     size = len(payload) + len(more)
     return udp(struct.pack(">BBHI", 0x30 | flags, message, size, 9) + more + payload, target=2152)
 
 
-def llc(payload, head, padding=b""):
+def llc(payload: bytes, head: bytes, padding: bytes = b"") -> bytes:
+    """Return a frame with a length, and content behind a header of LLC."""
     content = head + payload
     return MACS + struct.pack(">H", len(content)) + content + padding
 
 
-def snap(payload, kind=0x0800, organisation=0):
+def snap(payload: bytes, kind: int = 0x0800, organisation: int = 0) -> bytes:
+    """Return a frame with content behind a header of SNAP."""
     return llc(
         payload, b"\xaa\xaa\x03" + struct.pack(">I", organisation)[1:] + struct.pack(">H", kind)
     )
 
 
-def arp(number=1):
+def arp(number: int = 1) -> bytes:
+    """Return a packet of ARP."""
     return struct.pack(">HHBBH", 1, 0x800, 6, 4, 1) + bytes([number]) * 20
 
 
-def lldp(name=b"a port"):
+def lldp(name: bytes = b"a port") -> bytes:
+    """Return a packet of LLDP."""
     chassis = struct.pack(">H", 1 << 9 | len(name)) + name
     return chassis + b"\x04\x01\x07" + b"\x06\x02\0\x78" + b"\0\0"
 
@@ -90,7 +104,7 @@ LAYER2 = {
 FIELDS = {0x8000: b"\0" * 4, 0x2000: b"key!", 0x1000: b"\0\0\0\1"}
 
 
-def _gre_of(flags):
+def _gre_of(flags: int) -> bytes:
     return gre(INNER, flags=flags, fields=b"".join(v for k, v in FIELDS.items() if flags & k))
 
 
@@ -142,8 +156,8 @@ CONTROL = {
 """Frames of protocols that are compared by themselves."""
 
 
-def nested(choose, depth):
-    """A random packet inside others; `INNER` in the middle."""
+def nested(choose: Random, depth: int) -> bytes:
+    """Return a random packet inside others; `INNER` in the middle."""
     tunnels = list({**TUNNELS, **LAYER2}.values())
     frame = choose.choice([*tunnels, *CONTROL.values()])
     for _ in range(depth):
@@ -168,7 +182,7 @@ _PASSED = {
 """Encapsulations that hardware passes, around a frame of IP without tags."""
 
 
-def _packet(choose, inside, protocol):
+def _packet(choose: Random, inside: bytes, protocol: int) -> bytes:
     tags = range(choose.choice([0, 0, 1, 2]))
     if choose.random() < 0.6:
         options = bytes(4 * choose.choice([0, 0, 1, 3]))
@@ -179,7 +193,7 @@ def _packet(choose, inside, protocol):
     return ethernet(0x86DD, ip6(inside, protocol=protocol), tags=tags)
 
 
-def _gre_around(choose, inside):
+def _gre_around(choose: Random, inside: bytes) -> bytes:
     flags = sum(flag for flag in FIELDS if choose.random() < 0.3)
     fields = b"".join(value for flag, value in FIELDS.items() if flags & flag)
     if choose.random() < 0.5:
@@ -188,15 +202,15 @@ def _gre_around(choose, inside):
     return gre(inside[14:], kind, flags=flags, fields=fields)
 
 
-def _gtp_around(choose, packet):
+def _gtp_around(choose: Random, packet: bytes) -> bytes:
     rows = [b"", b"\1\0\0", b"\2" + bytes(6)]
     chosen = choose.choices(rows[1:], k=choose.randrange(3))
     more = b"\0\0\0" + b"".join(b"\x85" + row for row in chosen) + b"\0"
     return choose.choice([gtp(packet), gtp(packet, flags=4, more=more)])
 
 
-def around(choose, depth):
-    """A packet of IP with random encapsulations of hardware around it."""
+def around(choose: Random, depth: int) -> bytes:
+    """Return a packet of IP with random encapsulations of hardware around it."""
     payload = udp(choose.randbytes(choose.randrange(60)))
     kind, packet = choose.choice([(0x0800, ip4(payload)), (0x86DD, ip6(payload))])
     frame = ethernet(kind, packet)
@@ -207,8 +221,8 @@ def around(choose, depth):
     return frame
 
 
-def inner_frames(choose, count):
-    """Frames with and without encapsulations, some padded, cut, or changed in some bytes."""
+def inner_frames(choose: Random, count: int) -> list[bytes]:
+    """Return frames with and without encapsulations, some padded, cut, or changed in some bytes."""
     frames = []
     for _ in range(count):
         depth = choose.randrange(4)
