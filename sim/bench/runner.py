@@ -12,11 +12,15 @@ from typing import Any
 from xml.etree import ElementTree
 
 import cocotb_tools.config
+from amaranth.back import verilog
 from cocotb_tools.runner import get_runner
 
 from ...golden.compilation import VARIABLE
 from ...golden.spec.base import VARIABLE as FAMILIES
 from ...golden.spec.base import Specification
+from ...hdl.bus.controlled import COUNTER_BITS
+from ...hdl.packets.axis_frames import AxisFrames, ControlledDeduplicator
+from ...hdl.packets.deduplicator import Deduplicator
 from ...hdl.verilog import TOP, time_options, unit_verilog
 from ..netlist import unit_netlist
 from ..toolchain import (
@@ -102,8 +106,7 @@ def run_filter_bench(
         _modules(spec, unit),
         simulator,
         directory,
-        environment=environment
-        | ({"LATELY_COVERAGE": str(directory / FUNCTIONAL)} if coverage else {}),
+        environment=environment,
         models=models(memory, inverted=run["inverted"]),
         testcase=testcase,
         coverage=coverage,
@@ -147,6 +150,49 @@ def run_netlist_bench(
         ],
         testcase=testcase,
     )  # fmt: skip
+
+
+def run_frame_bench(
+    spec: Specification,
+    simulator: str,
+    directory: Path,
+    *,
+    modules: Sequence[str] = (f"{__package__}.frame_contract",),
+    count: int = 20,
+    testcase: str | None = None,
+    coverage: bool = False,
+    **options: Any,
+) -> dict[str, bool]:
+    """Run tests on a deduplicator of frames with AXI4-Streams, and registers on AXI4-Lite.
+
+    Parameters
+    ----------
+    spec : Specification
+        As for `lately.hdl.packets.deduplicator.Deduplicator`.
+    modules : sequence of str
+        Modules whose tests are run; by default, all tests of the contract that apply.
+    count : int
+        Number of frames that a test sends at a time.
+    options
+        ``seed`` and ``inverted`` as for `run_filter_bench`, and options of the deduplicator.
+    simulator, directory, testcase, coverage
+        As for `run_filter_bench`, including result and errors.
+    """
+    run = _split(options)
+    unit = options | {"statistics_bits": COVERED_STATISTICS_BITS if coverage else COUNTER_BITS}
+    frames = Deduplicator(spec, ticks="tick", **unit)
+    flat = AxisFrames(ControlledDeduplicator(frames, bus="axi4-lite", version=(0, 0, 0)))
+    environment = _environment(spec, directory, run["seed"], unit)
+    return run_bench(
+        verilog.convert(flat, name=TOP, emit_src=False),
+        modules,
+        simulator,
+        directory,
+        environment=environment | {"LATELY_COUNT": str(count)},
+        models=models(unit.get("memory", "portable"), inverted=run["inverted"]),
+        testcase=testcase,
+        coverage=coverage,
+    )
 
 
 def unit_options(spec: Specification, *, ticks: str = "tick", **options: Any) -> dict[str, Any]:
@@ -228,6 +274,8 @@ def run_bench(
         Further Verilog files.
     """
     directory.mkdir(parents=True, exist_ok=True)
+    if coverage:
+        environment = environment | {"LATELY_COVERAGE": str(directory / FUNCTIONAL)}
     arguments: list[str] = []
     building: AbstractContextManager[None] = nullcontext()
     if simulator == "verilator":

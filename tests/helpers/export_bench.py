@@ -4,7 +4,6 @@ import os
 import random
 
 import cocotb
-from axi_pauses import pauses
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import (
@@ -21,6 +20,7 @@ from lately.boards.export.design import Design
 from lately.boards.export.vectors import vectors
 from lately.golden.spec.base import Specification
 from lately.hdl.verilog import TOP
+from lately.sim.bench.frames import pauses
 
 COUNT = 300
 

@@ -1,0 +1,171 @@
+"""Contract of deduplicators of frames, as cocotb tests against the golden model."""
+
+import functools
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import cocotb
+from cocotb.triggers import ClockCycles
+
+from ...golden.packets.comparison import Field
+from ...golden.packets.frame_actions import Action
+from ...hdl.packets.frame_options import FrameOptions
+from ...hdl.packets.inner_step import InnerStep
+from .frames import KEY_CYCLES, QUIET, FrameBench, FrameSettings, stream
+from .packets import ethernet, ip4, udp
+
+
+def sentence(applies: Callable[[FrameOptions], bool] = lambda how: True) -> Callable[..., Any]:
+    """Register a test, which receives a deduplicator after reset, if it applies to the options."""
+
+    def register(function: Callable[[FrameBench], Awaitable[None]]) -> Any:
+        if "LATELY_SPEC" not in os.environ or not applies(FrameSettings.of_environment().frames):
+            return function
+
+        @functools.wraps(function)
+        async def test(dut) -> None:
+            bench = FrameBench(dut)
+            await bench.reset()
+            await function(bench)
+
+        return cocotb.test(timeout_time=20, timeout_unit="ms")(test)
+
+    return register
+
+
+@sentence()
+async def random_frames(bench: FrameBench) -> None:
+    """Frames of all kinds, some damaged or too long, under all settings."""
+    how, count = bench.settings.frames, bench.settings.count
+    settings = [
+        (Action.DROP, Field.TOS, None, (0, 0)),
+        (Action.MARK, Field.NONE, 0x0F0E0D0C0B0A09080706050403020100, (0.3, 0.5)),
+        (Action.COUNT, Field.TTL | Field.VLAN, None, (0, 0.6)),
+        (Action.MARK, Field.LAYER2, (1 << 128) - 1, (0.6, 0)),
+        (Action.DROP, Field.FRAME, 1, (0.2, 0.2)),
+    ]
+    bursts = 2 if count > 10 else 1
+    for action, fields, secret, (source, sink) in settings:
+        await bench.set(action, fields, secret)
+        bench.pause(source, sink)
+        for _ in range(bursts):
+            frames = stream(bench.choose, count, how)
+            errored = [bench.choose.random() < 0.1 for _ in frames]
+            await bench.compare(frames, errored, apart=not how.ready)
+            await bench.ticks(bench.choose.randrange(1 + 3 * bursts))
+    bench.pause(0, 0)
+    await bench.check_counts()
+    assert bench.golden.counts.hits > count
+    await bench.write("control", 1 | 1 << 2)
+    await ClockCycles(bench.dut.aclk, QUIET)
+    # All is forgotten.
+    left = await bench.send(frames, [len(one) > how.longest for one in frames], apart=not how.ready)
+    fresh = dict.fromkeys(one for one in frames if len(one) <= how.longest)
+    assert [frame for frame, _ in left] == list(fresh)
+
+
+@sentence()
+async def line_rate(bench: FrameBench) -> None:
+    """Frames of the shortest lengths of a line arrive and leave in every cycle, and long ones."""
+    how = bench.settings.frames
+    for size in (60, 64, how.longest):
+        await bench.reset()
+        await bench.set(Action.COUNT)
+        count = bench.settings.count if size <= 64 else 1 + bench.settings.count // 8
+        payloads = [bench.choose.randbytes(size - 42) for _ in range(2 * count)]
+        frames = [
+            ethernet(0x0800, ip4(udp(bench.choose.choice(payloads)))) for _ in range(4 * count)
+        ]
+        assert {len(frame) for frame in frames} == {size}
+        ready, valid = bench.watch("s_axis_tready"), bench.watch("m_axis_tvalid")
+        await bench.compare(frames)
+        assert all(ready)
+        clocks = len(frames) * -(-8 * size // how.width)
+        assert bench.golden.counts.hits > count
+        # The first frames in a ring of steps wait for a free cycle, up to a turn altogether.
+        waits = InnerStep.LATENCY + 1 if how.inner and how.width <= 64 else 0
+        first = valid.index(1)
+        assert sum(valid[first : first + clocks + waits]) == sum(valid) == clocks
+
+
+@sentence()
+async def full_store(bench: FrameBench) -> None:
+    """While nothing leaves, frames wait, or frames without room are discarded whole."""
+    how = bench.settings.frames
+    await bench.set(Action.MARK)
+    bench.pause(0, 0.995)
+    # Shorter ones may wait for their digests.
+    frames = [
+        number.to_bytes(2, "big") * bench.choose.randint(30, 99)
+        for number in range((how.frames or 0) + 48)
+    ]
+    ready = bench.watch("s_axis_tready")
+
+    async def hurry() -> None:
+        await ClockCycles(bench.dut.aclk, 3000)
+        bench.pause(0, 0)
+
+    cocotb.start_soon(hurry())
+    left = await bench.send(frames)
+    whole = [frame for frame, _ in left]
+    lost = [frame not in whole for frame in frames]
+    drops = how.when_full == "drop"
+    assert any(lost) == drops
+    assert all(ready) == drops
+    expected = bench.golden.perform(frames, [0] * len(frames), lost=lost)
+    assert left == [tuple(one) for one in expected]
+    await bench.check_counts()
+
+
+@sentence(lambda how: how.oversize == "pass" and how.most >= 9600)
+async def jumbo_frames(bench: FrameBench) -> None:
+    """Frames of 64 to 9,600 bytes arrive back to back, and twice; the longest are not recorded."""
+    longest = bench.settings.frames.longest
+    await bench.set(Action.MARK)
+    sizes = [64, 65, 127, 128, 1500, 1518, 1519, 4096, 9600, 64, 9599, 60]
+    frames = [bench.choose.randbytes(size) for size in sizes]
+    await bench.compare([*frames, *frames])
+    bench.pause(0.3, 0.3)
+    await bench.compare(frames)
+    await bench.check_counts()
+    counts, long = bench.golden.counts, sum(size > longest for size in sizes)
+    assert counts.frames_oversize == 3 * long
+    assert counts.hits == 2 * (len(sizes) - long)
+    assert counts.frames_in == counts.frames_out + counts.discarded("pass")
+
+
+@sentence(lambda how: not how.ready)
+async def no_waiting(bench: FrameBench) -> None:
+    """Frames arrive while the secret changes and the output stops; each is whole or lost."""
+    await bench.set(Action.MARK)
+    bench.pause(0.1, 0.6)
+    # The first bytes are the number of a frame.
+    frames = [
+        number.to_bytes(2, "big") + bench.choose.randbytes(bench.choose.randint(58, 198))
+        for number in range(4 * bench.settings.count)
+    ]
+
+    async def change() -> None:
+        while True:
+            await ClockCycles(bench.dut.aclk, bench.choose.randrange(200, 2000))
+            await bench.write("digest_secret", bench.choose.getrandbits(128))
+
+    changing = cocotb.start_soon(change())
+    left = await bench.send(frames)
+    changing.cancel()
+    # The last secret may still be loaded.
+    await ClockCycles(bench.dut.aclk, KEY_CYCLES)
+    whole = [frame for frame, _ in left + await bench.send([])]
+    assert all(len(frame) <= bench.settings.frames.longest for frame in whole)
+    at = [int.from_bytes(frame[:2], "big") for frame in whole]
+    assert at == sorted(set(at))
+    assert whole == [frames[number] for number in at]
+    assert len(whole) < len(frames)
+    counts = await bench.counts()
+    found = [counts[name] for name in ("frames_in", "bytes_in", "frames_out", "bytes_out")]
+    expected = [len(frames), sum(map(len, frames)), len(whole), sum(map(len, whole))]
+    lost = counts["frames_oversize"] + counts["frames_no_room"] + counts["frames_errored"]
+    values = bench.settings.statistics
+    assert found == [count % values for count in expected]
+    assert lost % values == (len(frames) - len(whole)) % values
