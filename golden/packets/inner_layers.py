@@ -15,6 +15,8 @@ GTP-U, and a header of UDP, VXLAN, GRE or GTP-U. The first half byte of content 
 counts as one, and so does a control word. Addresses and EtherType of Ethernet do not count.
 """
 
+from collections.abc import Iterator
+
 from .encapsulations import (
     BRIDGED,
     CONTROL_WORD,
@@ -23,6 +25,7 @@ from .encapsulations import (
     IP6,
     IP_PROTOCOL,
     MPLS,
+    NOTHING,
     STEPS,
     TAG_TYPES,
     UDP_PORT,
@@ -55,7 +58,8 @@ MOST_HEADERS = 8
 UNKNOWN_END = (1 << 17) - 1
 """End of a frame of `MOST_READ` bytes or more, while its headers are read."""
 
-_IP6_NEXT = 0x50000
+IP6_NEXT = 0x50000
+"""Added to the number of an extension header of IPv6, it is a kind."""
 
 
 def _gre(octets: bytes, place: HeaderPlace) -> HeaderPlace:
@@ -67,7 +71,7 @@ def _gre(octets: bytes, place: HeaderPlace) -> HeaderPlace:
 
 def _extension(octets: bytes, place: HeaderPlace) -> HeaderPlace:
     """RFC 8200, 4: an extension header; a fragment has no content (4.5)."""
-    protocol, at = place.kind - _IP6_NEXT, place.at
+    protocol, at = place.kind - IP6_NEXT, place.at
     octets[at + 7]
     if protocol == FRAGMENT and number(octets, at + 2) & 0xFFF9:
         raise ValueError(at)
@@ -76,7 +80,7 @@ def _extension(octets: bytes, place: HeaderPlace) -> HeaderPlace:
 
 
 def _behind_ip6(protocol: int) -> int:
-    return (_IP6_NEXT if protocol in EXTENSIONS else IP_PROTOCOL) + protocol
+    return (IP6_NEXT if protocol in EXTENSIONS else IP_PROTOCOL) + protocol
 
 
 PASSED: dict[int, Step] = {
@@ -85,33 +89,47 @@ PASSED: dict[int, Step] = {
         UDP_PORT + 4789, UDP_PORT + 8472, UDP_PORT + 2152,
     )},
     IP_PROTOCOL + 47: _gre,
-    **dict.fromkeys((_IP6_NEXT + protocol for protocol in EXTENSIONS), _extension),
+    **dict.fromkeys((IP6_NEXT + protocol for protocol in EXTENSIONS), _extension),
 }  # fmt: skip
 """Functions of the headers that hardware passes, by kind, IP and tags apart."""
 
 
 def inner_layers(frame: bytes) -> Layers:
     """Find the innermost layer 3 of a complete Ethernet frame, as hardware does."""
+    *_, (_, found) = inner_headers(frame)
+    return found
+
+
+def inner_headers(frame: bytes) -> Iterator[tuple[int, Layers]]:
+    """Yield the kind of each header of a frame, and the innermost layer 3 after it.
+
+    The first kind is `BRIDGED`, for the frame. A header that contradicts its protocol has the kind
+    `NOTHING`.
+    """
     head, whole = frame[:MOST_READ], len(frame) < MOST_READ
     other = found = Layers(Version.OTHER, 0, len(frame), (), Fault(0), len(frame))
+    yield BRIDGED, found
     start = HeaderPlace(0, 0, len(frame) if whole else UNKNOWN_END)
     try:
         place = typed(head, LINK_HEADERS[ETHERNET][1], start)
         for _ in range(MOST_HEADERS):
-            octets = head[: place.end]
-            if place.kind in (IP4, IP6):
+            kind, octets = place.kind, head[: place.end]
+            if kind in (IP4, IP6):
                 found, place = _network(frame, octets, place)
+                yield kind, found
                 place = _inside(octets, place)
-            elif place.kind in TAG_TYPES and len(place.tags) < MOST_TAGS:
+            elif kind in TAG_TYPES and len(place.tags) < MOST_TAGS:
                 place = tag(octets, place)
-            elif place.kind in PASSED:
-                place = _typeless(head, PASSED[place.kind](octets, place))
+                yield kind, found
+            elif kind in PASSED:
+                place = _typeless(head, PASSED[kind](octets, place))
+                yield kind, found
             else:
                 break
     except (IndexError, ValueError) as error:
         if found is other and (whole or isinstance(error, ValueError)):
-            return other._replace(faults=Fault.MALFORMED)
-    return found
+            found = other._replace(faults=Fault.MALFORMED)
+        yield NOTHING, found
 
 
 def _network(frame: bytes, octets: bytes, place: HeaderPlace) -> tuple[Layers, HeaderPlace]:

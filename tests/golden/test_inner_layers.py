@@ -7,8 +7,9 @@ from capture_files import ETHERNET, MADE
 
 from lately.captures.capture_reader import CaptureReader
 from lately.golden.packets.comparison import Field, FieldError
+from lately.golden.packets.encapsulations import BRIDGED, IP4, IP_PROTOCOL, NOTHING, UDP_PORT
 from lately.golden.packets.frame_deduplicator import FrameDeduplicator
-from lately.golden.packets.inner_layers import MOST_HEADERS, MOST_READ, inner_layers
+from lately.golden.packets.inner_layers import MOST_HEADERS, MOST_READ, inner_headers, inner_layers
 from lately.golden.packets.packet_layers import Fault, Reach, Version, layers
 from lately.golden.spec import GEBFSpec
 from lately.sim.bench.encapsulated import (
@@ -128,6 +129,16 @@ def test_many_frames_are_never_read_past_their_end():
         found = inner_layers(frame)
         assert 0 <= found.begin <= found.end <= len(frame)
         assert found.version == Version.OTHER or found.end - found.begin >= 20
+
+
+def test_headers_in_order():
+    """Each header has its kind, and layer 3 is known after its own header."""
+    found = [*inner_headers(TUNNELS["VXLAN"])]
+    udp = IP_PROTOCOL + 17
+    kinds = [BRIDGED, IP4, udp, UDP_PORT + 4789, IP4, udp]
+    assert [kind for kind, _ in found] == kinds
+    assert [layers.begin for _, layers in found] == [0, 14, 14, 14, 64, 64]
+    assert [kind for kind, _ in inner_headers(FRAME[:20])] == [BRIDGED, NOTHING]
 
 
 @pytest.mark.parametrize("width", [64, 512])
