@@ -7,13 +7,20 @@ from typing import Any
 
 import cocotb
 from cocotb.triggers import ClockCycles
+from cocotbext.axi import AxiResp
 
-from ...golden.packets.comparison import Field
+from ...golden.packets.comparison import HARDWARE_FIELDS, Field
+from ...golden.packets.encapsulations import IP4, IP6
 from ...golden.packets.frame_actions import Action
+from ...hdl.bus.register_map import ADDRESS_BITS, WORD_BYTES
 from ...hdl.packets.frame_options import FrameOptions
 from ...hdl.packets.inner_step import InnerStep
-from .frames import KEY_CYCLES, QUIET, FrameBench, FrameSettings, stream
+from .coverage import collect
+from .frames import ADDRESSES, KEY_CYCLES, QUIET, FrameBench, FrameSettings, sized, stream, variants
 from .packets import ethernet, ip4, udp
+
+HUGE = ((1 << 16) - 1, (1 << 16) + 100)
+"""Bytes of frames that need all bits of a length, and all bits of a position."""
 
 
 def sentence(applies: Callable[[FrameOptions], bool] = lambda how: True) -> Callable[..., Any]:
@@ -28,6 +35,10 @@ def sentence(applies: Callable[[FrameOptions], bool] = lambda how: True) -> Call
             bench = FrameBench(dut)
             await bench.reset()
             await function(bench)
+            if bench.settings.coverage:
+                from .frame_coverage import count
+
+                collect(bench.settings.coverage, count(bench.settings, bench.passed))
 
         return cocotb.test(timeout_time=20, timeout_unit="ms")(test)
 
@@ -57,12 +68,8 @@ async def random_frames(bench: FrameBench) -> None:
     bench.pause(0, 0)
     await bench.check_counts()
     assert bench.golden.counts.hits > count
-    await bench.write("control", 1 | 1 << 2)
-    await ClockCycles(bench.dut.aclk, QUIET)
-    # All is forgotten.
-    left = await bench.send(frames, [len(one) > how.longest for one in frames], apart=not how.ready)
-    fresh = dict.fromkeys(one for one in frames if len(one) <= how.longest)
-    assert [frame for frame, _ in left] == list(fresh)
+    await bench.clear()
+    await bench.compare(frames, apart=not how.ready)
 
 
 @sentence()
@@ -113,8 +120,7 @@ async def full_store(bench: FrameBench) -> None:
     drops = how.when_full == "drop"
     assert any(lost) == drops
     assert all(ready) == drops
-    expected = bench.golden.perform(frames, [0] * len(frames), lost=lost)
-    assert left == [tuple(one) for one in expected]
+    bench.check(frames, left, lost=lost)
     await bench.check_counts()
 
 
@@ -166,6 +172,83 @@ async def no_waiting(bench: FrameBench) -> None:
     found = [counts[name] for name in ("frames_in", "bytes_in", "frames_out", "bytes_out")]
     expected = [len(frames), sum(map(len, frames)), len(whole), sum(map(len, whole))]
     lost = counts["frames_oversize"] + counts["frames_no_room"] + counts["frames_errored"]
-    values = bench.settings.statistics
-    assert found == [count % values for count in expected]
-    assert lost % values == (len(frames) - len(whole)) % values
+    assert found == [bench.wrapped(count) for count in expected]
+    assert bench.wrapped(lost) == bench.wrapped(len(frames) - len(whole))
+
+
+@sentence()
+async def lengths(bench: FrameBench) -> None:
+    """Frames of all short lengths, around the maximum, and beyond all positions, arrive twice."""
+    how = bench.settings.frames
+    await bench.set(Action.MARK)
+    beat, longest = how.beat // 8, how.longest
+    sizes = *range(1, 80), *range(longest - beat - 1, longest + beat + 2)
+    frames = [frame for size in sizes for frame in [sized(bench.choose, size)] * 2]
+    for least in (1, beat // 2):
+        frames += [bench.choose.randbytes(bench.choose.randint(least, beat)) for _ in range(40)]
+    await bench.compare(frames, apart=not how.ready)
+    # At 8 bits these frames take as many cycles as all others together.
+    for size in HUGE if how.width > 8 else ():
+        await bench.compare([bench.choose.randbytes(size), frames[0]], apart=not how.ready)
+    await bench.check_counts()
+
+
+@sentence()
+async def fields(bench: FrameBench) -> None:
+    """Frames that differ in one field each arrive under all settings."""
+    how = bench.settings.frames
+    for number in range(1 << len(HARDWARE_FIELDS)):
+        action = bench.choose.randrange(4)
+        secret = None if number % 4 else bench.choose.getrandbits(128)
+        await bench.set(action, Field(number), secret)
+        frames = [one for kind in (IP4, IP6) for one in variants(bench.choose, kind)]
+        await bench.compare(frames, apart=not how.ready)
+        await bench.ticks(1)
+    await bench.check_counts()
+
+
+@sentence()
+async def closed_input(bench: FrameBench) -> None:
+    """While frames are not accepted, they wait or are discarded."""
+    how = bench.settings.frames
+    await bench.set(Action.COUNT)
+    frames = [sized(bench.choose, bench.choose.randint(60, how.longest)) for _ in range(8)]
+    await bench.write("control", 0)
+    if how.when_full == "drop":
+        left = await bench.send(frames, apart=True)
+        bench.check(frames, left, lost=[True] * len(frames))
+        await bench.write("control", 1)
+        await bench.compare(frames, apart=True)
+    else:
+        sending = cocotb.start_soon(bench.compare(frames))
+        leaves = bench.watch("m_axis_tvalid")
+        await ClockCycles(bench.dut.aclk, 2 * QUIET)
+        assert not any(leaves)
+        await bench.write("control", 1)
+        await sending
+    await bench.check_counts()
+
+
+@sentence()
+async def registers(bench: FrameBench) -> None:
+    """Every word has its value after reset; settings are written byte by byte, with pauses."""
+    words = {word.address: word for word in bench.settings.unit.registers.words}
+    for address in range(0, 1 << ADDRESS_BITS, WORD_BYTES):
+        answer = await bench.master.read(address, WORD_BYTES)
+        word = words.get(address)
+        assert (answer.resp == AxiResp.OKAY) == (word is not None and word.readable)
+        value = int.from_bytes(answer.data, "little")
+        for field in word.fields if word is not None and word.readable else ():
+            if field.reset is not None:
+                assert value & field.mask == field.reset << field.place
+    bench.pause_bus(0.5)
+    for _ in range(4):
+        data = bench.choose.randbytes(WORD_BYTES)
+        for at in range(WORD_BYTES):
+            await bench.master.write(ADDRESSES["frames"] + at, data[at : at + 1])
+        answer = await bench.master.read(ADDRESSES["frames"], WORD_BYTES)
+        assert answer.data == bytes([data[0] & 3, data[1] & 31, 0, 0])
+    for address in range(0, 1 << ADDRESS_BITS, WORD_BYTES):
+        if address not in words or not words[address].writable:
+            answer = await bench.master.write(address, bench.choose.randbytes(WORD_BYTES))
+            assert answer.resp == AxiResp.SLVERR

@@ -4,12 +4,14 @@ Environment variables: as in `unit`, where LATELY_UNIT has the options of the de
 LATELY_COUNT (number of frames that a test sends at a time).
 """
 
+import itertools
 import os
 import random
+from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import Any, NamedTuple, Self
 
 import cocotb
 from cocotb.clock import Clock
@@ -25,10 +27,14 @@ from cocotbext.axi import (
 )
 
 from ...golden.packets.comparison import Field
+from ...golden.packets.encapsulations import IP4
 from ...golden.packets.frame_actions import Action
-from ...golden.packets.frame_deduplicator import FrameDeduplicator
+from ...golden.packets.frame_deduplicator import FrameDeduplicator, Sent
+from ...hdl.packets.axis_frames import ControlledDeduplicator
+from ...hdl.packets.deduplicator import Deduplicator
+from ...hdl.packets.frame_intake import FATES
 from ...hdl.packets.frame_options import FrameOptions
-from ...hdl.registers import REGISTERS
+from ...hdl.registers import REGISTERS, WORD_BITS
 from .encapsulated import inner_frames
 from .packets import ethernet, ip4, ip6, udp
 from .unit import PERIOD_NS, Settings
@@ -68,16 +74,71 @@ class FrameSettings(Settings):
         """Streams, store and rules."""
         return FrameOptions.taken_from(dict(self.options))
 
+    @cached_property
+    def unit(self) -> ControlledDeduplicator:
+        """The deduplicator with its registers."""
+        frames = Deduplicator(self.spec, ticks="tick", **self.options)
+        return ControlledDeduplicator(frames, bus="axi4-lite", version=(1, 2, 3))
+
     @property
-    def statistics(self) -> int:
-        """Number of values of a counter."""
-        return 1 << int(self.options["statistics_bits"])
+    def statistics_bits(self) -> int:
+        """Width of the counters."""
+        return int(self.options["statistics_bits"])
 
     def golden(self) -> FrameDeduplicator:
         """Return a new golden model."""
         how = self.frames
         names = ("longest", "width", "store", "oversize", "inner")
         return FrameDeduplicator(self.spec, **{name: getattr(how, name) for name in names})
+
+
+class Transfers(NamedTuple):
+    """Transfers of a frame: cycles of the first and the last one, and their number."""
+
+    first: int
+    last: int
+    number: int
+
+    @property
+    def pauses(self) -> int:
+        """Cycles without a transfer inside the frame."""
+        return self.last - self.first + 1 - self.number
+
+
+@dataclass(frozen=True)
+class PassedFrame:
+    """A frame that arrived, for functional coverage.
+
+    Attributes
+    ----------
+    frame : bytes
+    facts : dict
+        Increase of each counter of the golden model.
+    action, fields, secret
+        Settings of the frame.
+    now : int
+        Ticks since the last reset.
+    clears : int
+        Number of resets and clears before the frame.
+    came : Transfers
+    left : Transfers, optional
+        None if the frame did not leave.
+    """
+
+    frame: bytes
+    facts: dict[str, int]
+    action: Action
+    fields: Field
+    secret: int
+    now: int
+    clears: int
+    came: Transfers
+    left: Transfers | None
+
+    @property
+    def recorded(self) -> bool:
+        """Whether the frame was looked up and recorded."""
+        return not any(self.facts[f"frames_{fate}"] for fate in FATES)
 
 
 class FrameBench:
@@ -91,11 +152,13 @@ class FrameBench:
     golden : FrameDeduplicator
     now : int
         Ticks since the last reset.
+    passed : list of PassedFrame
+        All frames that the golden model performed; empty without coverage.
     """
 
-    def __init__(self, dut, settings: FrameSettings | None = None) -> None:
+    def __init__(self, dut) -> None:
         self.dut = dut
-        self.settings = settings or FrameSettings.of_environment()
+        self.settings = FrameSettings.of_environment()
         self.choose = random.Random(self.settings.seed)
         Clock(dut.aclk, PERIOD_NS, unit="ns").start()
         how = {"clock": dut.aclk, "reset": dut.aresetn, "reset_active_level": False}
@@ -104,7 +167,28 @@ class FrameBench:
         for side in (self.source, self.sink):
             side.log.setLevel("WARNING")
         self.master = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), **how)
+        self.passed: list[PassedFrame] = []
+        self._clears = 0
+        self._came: deque[Transfers] = deque()
+        self._left: deque[Transfers] = deque()
+        if self.settings.coverage:
+            cocotb.start_soon(self._record("s_axis", self._came))
+            cocotb.start_soon(self._record("m_axis", self._left))
         dut._log.info("seed %d", self.settings.seed)
+
+    async def _record(self, stream: str, frames: deque[Transfers]) -> None:
+        """Record the transfers of each frame at a stream."""
+        cycles: list[int] = []
+        ready = getattr(self.dut, f"{stream}_tready", None)
+        valid, last = (getattr(self.dut, f"{stream}_{name}") for name in ("tvalid", "tlast"))
+        for cycle in itertools.count():
+            await FallingEdge(self.dut.aclk)
+            if not valid.value or (ready is not None and not ready.value):
+                continue
+            cycles.append(cycle)
+            if last.value:
+                frames.append(Transfers(cycles[0], cycles[-1], len(cycles)))
+                cycles.clear()
 
     @property
     def wide(self) -> bool:
@@ -115,6 +199,7 @@ class FrameBench:
         """Reset the deduplicator; return when the filter is clear, and the keys are loaded."""
         self.golden = self.settings.golden()
         self.now = 0
+        self._clears += 1
         self.dut.tick.value = 0
         self.dut.aresetn.value = 0
         await ClockCycles(self.dut.aclk, 4)
@@ -129,21 +214,27 @@ class FrameBench:
 
     async def read(self, name: str) -> int:
         """Return the value of a register."""
-        answer = await self.master.read(ADDRESSES[name], 8)
+        size = 8 if self.settings.statistics_bits > WORD_BITS else 4
+        answer = await self.master.read(ADDRESSES[name], size)
         assert answer.resp == AxiResp.OKAY
         return int.from_bytes(answer.data, "little")
 
-    async def set(
-        self, action: Action, fields: Field = Field.TOS, secret: int | None = None
-    ) -> None:
+    async def set(self, action: int, fields: Field = Field.TOS, secret: int | None = None) -> None:
         """Change the settings, here and in the golden model, while nothing is in flight."""
         await self.write("frames", action | fields << 8)
         ignored = Field.LAYER2 if self.golden.inner else Field.NONE
-        self.golden.action, self.golden.fields = action, fields & ~ignored
+        self.golden.action, self.golden.fields = _action(action), fields & ~ignored
         if secret is not None:
             await self.write("digest_secret", secret)
             self.golden.secret = secret
             await ClockCycles(self.dut.aclk, KEY_CYCLES if self.wide else 0)
+
+    async def clear(self) -> None:
+        """Clear the filter, while nothing is in flight."""
+        await self.write("control", 1 | 1 << 2)
+        self.golden = replace(self.golden)
+        self._clears += 1
+        await ClockCycles(self.dut.aclk, QUIET)
 
     async def ticks(self, count: int) -> None:
         """Send ticks."""
@@ -159,9 +250,8 @@ class FrameBench:
     ) -> list[tuple[bytes, bool]]:
         """Send frames, back to back or `apart`; return what leaves: frames with their marks."""
         for number, frame in enumerate(frames):
-            user = [0] * len(frame)
-            user[-1] = int(errored is not None and errored[number])
-            await self.source.send(AxiStreamFrame(frame, tuser=user))
+            damaged = errored is not None and errored[number]
+            await self.source.send(self._offered(frame, damaged=damaged))
             if apart:
                 await self.source.wait()
                 await ClockCycles(self.dut.aclk, SPACING)
@@ -179,13 +269,51 @@ class FrameBench:
             left.append((bytes(frame.tdata), bool(marks[0])))
         return left
 
+    def _offered(self, frame: bytes, *, damaged: bool) -> AxiStreamFrame:
+        """Return a frame with random TUSER before its end; TKEEP or TUSER marks a damaged frame."""
+        size = self.settings.frames.width // 8
+        user = [self.choose.getrandbits(1) for _ in frame]
+        keep = [1] * len(frame)
+        holes = damaged and 1 < size < len(frame) and self.choose.random() < 0.5
+        if holes:
+            keep[self.choose.randrange((len(frame) - 1) // size * size)] = 0
+        user[-1] = int(damaged and not holes)
+        return AxiStreamFrame(frame, tkeep=keep, tuser=user)
+
     async def compare(
         self, frames: Sequence[bytes], errored: Sequence[bool] | None = None, *, apart: bool = False
     ) -> None:
         """Send frames, and compare the output with the golden model's."""
         left = await self.send(frames, errored, apart=apart)
-        expected = self.golden.perform(frames, [self.now] * len(frames), errored=errored)
-        assert left == [tuple(one) for one in expected]
+        self.check(frames, left, errored=errored)
+
+    def check(
+        self,
+        frames: Sequence[bytes],
+        left: Sequence[tuple[bytes, bool]],
+        *,
+        errored: Sequence[bool] | None = None,
+        lost: Sequence[bool] | None = None,
+    ) -> None:
+        """Compare what left with the golden model's output."""
+        none = [False] * len(frames)
+        expected: list[tuple[bytes, bool]] = []
+        for frame, *how in zip(frames, errored or none, lost or none, strict=True):
+            expected += self._perform(frame, *how)
+        assert left == expected
+
+    def _perform(self, frame: bytes, errored: bool, lost: bool) -> list[Sent]:
+        golden = self.golden
+        before = asdict(golden.counts)
+        sent = golden.perform([frame], [self.now], errored=[errored], lost=[lost])
+        if self.settings.coverage:
+            facts = {name: n - before[name] for name, n in asdict(golden.counts).items()}
+            settings = golden.action, golden.fields, golden.secret
+            passed = self._came.popleft(), self._left.popleft() if sent else None
+            self.passed.append(
+                PassedFrame(frame, facts, *settings, self.now, self._clears, *passed)
+            )
+        return sent
 
     async def counts(self) -> dict[str, int]:
         """Return all counters."""
@@ -195,8 +323,11 @@ class FrameBench:
     async def check_counts(self) -> None:
         """Compare all counters with the golden model's."""
         expected = asdict(self.golden.counts)
-        values = self.settings.statistics
-        assert await self.counts() == {name: n % values for name, n in expected.items()}
+        assert await self.counts() == {name: self.wrapped(n) for name, n in expected.items()}
+
+    def wrapped(self, count: int) -> int:
+        """Return a count as a counter has it."""
+        return count % (1 << self.settings.statistics_bits)
 
     def watch(self, name: str) -> list[int]:
         """Return a list that gets the value of a port in each cycle; empty without the port."""
@@ -211,6 +342,14 @@ class FrameBench:
             cocotb.start_soon(append())
         return values
 
+    def pause_bus(self, probability: float) -> None:
+        """Let all channels of the bus pause at random, with this probability."""
+        writes, reads = self.master.write_if, self.master.read_if
+        for channel in (
+            writes.aw_channel, writes.w_channel, writes.b_channel, reads.ar_channel, reads.r_channel
+        ):  # fmt: skip
+            channel.set_pause_generator(pauses(self.choose, probability))
+
     def pause(self, source: float, sink: float) -> None:
         """Let both streams pause at random, with these probabilities."""
         for side, probability in ((self.source, source), (self.sink, sink)):
@@ -218,6 +357,41 @@ class FrameBench:
             side.pause = False
             if probability:
                 side.set_pause_generator(pauses(self.choose, probability))
+
+
+def _action(code: int) -> Action:
+    """Return the action of a code: 3 acts as COUNT."""
+    return Action(code) if code in list(Action) else Action.COUNT
+
+
+def sized(choose: random.Random, size: int) -> bytes:
+    """Return a frame of `size` bytes, with a packet of IPv4 if there is room for one."""
+    room = size - len(ethernet(IP4, ip4(b"")))
+    if room < 0:
+        return choose.randbytes(size)
+    return ethernet(IP4, ip4(choose.randbytes(room), protocol=choose.randrange(256)))
+
+
+def variants(choose: random.Random, kind: int) -> list[bytes]:
+    """Return a frame of IP, frames that differ from it in one field each, and the frame again."""
+    macs, payload = choose.randbytes(12), udp(choose.randbytes(20))
+    tag, tos, limit = choose.getrandbits(12), choose.getrandbits(8), choose.getrandbits(8)
+
+    def variant(macs=macs, tag=tag, tos=tos, limit=limit, end=b"") -> bytes:
+        if kind == IP4:
+            packet = ip4(payload, tos=tos, ttl=limit, checksum=choose.getrandbits(16))
+        else:
+            packet = ip6(payload, traffic=tos, limit=limit)
+        return ethernet(kind, packet, tags=[tag], macs=macs) + end
+
+    others: list[dict[str, Any]] = [
+        {"macs": choose.randbytes(12)},
+        {"tag": tag ^ 1},
+        {"tos": tos ^ 1},
+        {"limit": limit ^ 1},
+        {"end": choose.randbytes(3)},
+    ]
+    return [variant(**how) for how in ({}, *others, {})]
 
 
 def pauses(choose: random.Random, probability: float) -> Iterable[bool]:

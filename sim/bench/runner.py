@@ -19,8 +19,7 @@ from ...golden.compilation import VARIABLE
 from ...golden.spec.base import VARIABLE as FAMILIES
 from ...golden.spec.base import Specification
 from ...hdl.bus.controlled import COUNTER_BITS
-from ...hdl.packets.axis_frames import AxisFrames, ControlledDeduplicator
-from ...hdl.packets.deduplicator import Deduplicator
+from ...hdl.packets.axis_frames import AxisFrames
 from ...hdl.verilog import TOP, time_options, unit_verilog
 from ..netlist import unit_netlist
 from ..toolchain import (
@@ -32,6 +31,7 @@ from ..toolchain import (
     shared_runtime,
     verilator_environment,
 )
+from .frames import FrameSettings
 from .testplan import PLAN
 from .unit import Settings
 
@@ -46,6 +46,12 @@ COUNTS = "verilator/coverage.dat"
 
 COVERED_STATISTICS_BITS = 4
 """Width of a unit's counters in a run with coverage."""
+
+COVERED_BITS = 256
+"""Most bits of a signal or memory whose toggles are counted in a run with coverage."""
+
+COVERED_BEAT_BITS = 1024
+"""The same for deduplicators, whose beats have up to 512 bits."""
 
 BENCH_TIME_BITS = 8
 """Width of the times of units in benches: times repeat soon."""
@@ -180,11 +186,10 @@ def run_frame_bench(
     """
     run = _split(options)
     unit = options | {"statistics_bits": COVERED_STATISTICS_BITS if coverage else COUNTER_BITS}
-    frames = Deduplicator(spec, ticks="tick", **unit)
-    flat = AxisFrames(ControlledDeduplicator(frames, bus="axi4-lite", version=(0, 0, 0)))
+    frames = FrameSettings(spec, unit).unit
     environment = _environment(spec, directory, run["seed"], unit)
     return run_bench(
-        verilog.convert(flat, name=TOP, emit_src=False),
+        verilog.convert(AxisFrames(frames), name=TOP, emit_src=False),
         modules,
         simulator,
         directory,
@@ -192,6 +197,7 @@ def run_frame_bench(
         models=models(unit.get("memory", "portable"), inverted=run["inverted"]),
         testcase=testcase,
         coverage=coverage,
+        covered_bits=COVERED_BEAT_BITS,
     )
 
 
@@ -257,6 +263,7 @@ def run_bench(
     models: Sequence[Path] = (),
     testcase: str | None = None,
     coverage: bool = False,
+    covered_bits: int = COVERED_BITS,
 ) -> dict[str, bool]:
     """Run cocotb tests of a design; other parameters, result and errors: as for `run_filter_bench`.
 
@@ -272,6 +279,8 @@ def run_bench(
         Their ``os.environ``, with ``LATELY_SEED``.
     models : sequence of Path
         Further Verilog files.
+    covered_bits : int
+        Most bits of a signal or memory whose toggles are counted with `coverage`.
     """
     directory.mkdir(parents=True, exist_ok=True)
     if coverage:
@@ -288,6 +297,7 @@ def run_bench(
         arguments = ["-Wno-fatal", "-Wno-lint", "-Wno-style", "--x-initial", "fast"]
         if coverage:
             arguments += ["--coverage-line", "--coverage-toggle"]
+            arguments += ["--coverage-max-width", str(covered_bits)]
         building = shared_runtime(directory / simulator, f"bench, coverage {coverage}")
     elif shutil.which("iverilog") is None:
         raise ToolError("iverilog: expected it on PATH, found none; install Icarus Verilog")
