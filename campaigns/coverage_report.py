@@ -1,9 +1,11 @@
-"""Runs the bench of every tiny unit with coverage and reports what it reaches: `make coverage`."""
+"""Runs benches of units and deduplicators with coverage, and reports what they reach."""
 
 import json
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,11 @@ from lately.cli.progress import parallel_bar
 from lately.cli.tables import print_table
 from lately.golden import PartitionedTimingSpec, Specification, dictionary_preset, timing_preset
 from lately.golden.files import write_json
+from lately.golden.spec import GEBFSpec
 from lately.golden.spec.all_presets import any_preset
 from lately.sim.bench.code_coverage import Tally, read_points, tally
 from lately.sim.bench.coverage import Counts, missed
-from lately.sim.bench.runner import COUNTS, FUNCTIONAL, run_filter_bench
+from lately.sim.bench.runner import COUNTS, FUNCTIONAL, run_filter_bench, run_frame_bench
 
 CROWDED_RING = replace(
     dictionary_preset("ring-tiny"), window=60, columns=2, rows=16, digest_bits=8, stash=4
@@ -43,8 +46,26 @@ SPECS: dict[str, Specification] = {name: any_preset(name) for name in PRESETS} |
 """Units that are run, by name: all families of rings, one with re-keying and one with a window in
 time; timing filters by either clock, also where tables answer; and dictionaries."""
 
+FRAMES_FILTER = GEBFSpec(window=72, epochs=3, hashes=3, bits=1536, key_bits=64, span=20)
+"""Filter of the deduplicators of frames."""
+
+SMALL_STORE = {"longest": 198, "store": 1024, "frames": 32}
+"""Sizes of a store that is full soon."""
+
+FRAMES: dict[str, dict[str, Any]] = {
+    "frames-8": SMALL_STORE | {"width": 8},
+    "frames-64": SMALL_STORE | {"width": 64},
+    "frames-64-inner": {"width": 64, "longest": 198, "store": 4096, "inner": True},
+    "frames-64-no-tready": SMALL_STORE | {"width": 64, "ready": False, "when_full": "drop"},
+    "frames-512": {"width": 512, "longest": 1518, "store": 32768, "oversize": "pass"},
+}
+"""Deduplicators that are run, by name: their options."""
+
 SEED = 20260807
 """Seed of the benches that are counted."""
+
+COUNT = 60
+"""Number of frames that a test of frames sends at a time."""
 
 TARGET = 95.0
 """Share of the reachable lines and toggles of every unit that must be reached, in percent."""
@@ -105,11 +126,16 @@ def _figures(counted: Tally) -> dict[str, Any]:
     return {"percent": round(counted.percent, 2)} | {n: getattr(counted, n) for n in names}
 
 
-def measure(spec: Specification, directory: Path) -> UnitCoverage:
+def measure(
+    spec: Specification,
+    directory: Path,
+    run: Callable[..., dict[str, bool]] = run_filter_bench,
+    **options: Any,
+) -> UnitCoverage:
     """Run the bench of a unit under Verilator with coverage; reuses the build in the folder."""
     for name in (FUNCTIONAL, COUNTS):
         (directory / name).unlink(missing_ok=True)
-    outcomes = run_filter_bench(spec, "verilator", directory, seed=SEED, coverage=True)
+    outcomes = run(spec, "verilator", directory, seed=SEED, coverage=True, **options)
     verilog = (directory / "top.v").read_text()
     modules, reasons = tally(spec, read_points(directory / COUNTS, verilog))
     return UnitCoverage(
@@ -164,10 +190,14 @@ def _row(name: str, unit: UnitCoverage) -> dict[str, object]:
 def main(directory: Path = Path("build/coverage")) -> int:
     """Run, print and write everything; return an exit status."""
     units: dict[str, UnitCoverage] = {}
+    benches = {name: partial(measure, spec) for name, spec in SPECS.items()} | {
+        name: partial(measure, FRAMES_FILTER, run=run_frame_bench, count=COUNT, **options)
+        for name, options in FRAMES.items()
+    }
     with parallel_bar("benches", "units") as progress:
-        for name, spec in SPECS.items():
-            progress(len(units), len(SPECS), {name: ("bench", 0.0)})
-            units[name] = measure(spec, directory.resolve() / name)
+        for name, bench in benches.items():
+            progress(len(units), len(benches), {name: ("bench", 0.0)})
+            units[name] = bench(directory=directory.resolve() / name)
     print_report(units)
     path = directory / "coverage.json"
     write_json({name: unit.as_json() for name, unit in units.items()}, path)

@@ -120,11 +120,20 @@ def unescaped(name: str) -> str:
     return re.sub(r"__0([0-9A-Fa-f]{2})", lambda match: chr(int(match[1], 16)), name)
 
 
+LEVELS = {"unit.unit.unit": "", "unit.unit": "frames", "unit": "bus"}
+"""Parts of a deduplicator by instance: its filter has the names of a filter's unit."""
+
+
 def module(instance: str) -> str:
     """Return the kind of an instance: its name without numbers."""
     name = re.sub(r"\$\d+", "", instance)
-    name = re.sub(r"(segment|_part|hash)\d+", r"\1", name)
-    name = "statistics" if name in {one.name for one in counters(Block.UNIT)} else name
+    name = re.sub(r"(segment|_part|hash|step|round)\d+", r"\1", name)
+    for level, part in LEVELS.items():
+        if f"{name}.".startswith(f"{level}."):
+            name = (part + name.removeprefix(level)).lstrip(".")
+            break
+    own = {one.name for block in (Block.UNIT, Block.FRAMES) for one in counters(block)}
+    name = "statistics" if name.rpartition(".")[2] in own else name
     return name or "(unit)"
 
 

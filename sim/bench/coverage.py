@@ -106,7 +106,7 @@ class Situation(NamedTuple):
     """A row of the table."""
 
     name: str
-    holds: Callable[[Moment], bool]
+    holds: Callable[[Any], bool]
     goal: int = 1
 
 
@@ -128,7 +128,7 @@ def code_name(code: int) -> str:
 
 
 def each(
-    name: str, values: Iterable[Any], predicate: Callable[[Moment, Any], bool]
+    name: str, values: Iterable[Any], predicate: Callable[[Any, Any], bool]
 ) -> Iterator[Situation]:
     """Yield a row for each value: the name with the value, and the predicate for the value."""
     for value in values:
@@ -136,7 +136,7 @@ def each(
         yield Situation(name.format(shown), partial(_holds, predicate, value))
 
 
-def _holds(predicate: Callable[[Moment, Any], bool], value: Any, moment: Moment) -> bool:
+def _holds(predicate: Callable[[Any, Any], bool], value: Any, moment: Any) -> bool:
     return predicate(moment, value)
 
 
@@ -286,28 +286,36 @@ def count(settings: Any, performed: Iterable[Performed], secrets: list[float]) -
     secrets : list of float
         Times of accepted secrets, in ns.
     """
-    rows = situations(settings)
-    counts = {row.name: {"goal": row.goal, "count": 0} for row in rows}
+    return counted(situations(settings), _moments(settings.spec, performed, secrets))
+
+
+def _moments(spec: Any, performed: Iterable[Performed], secrets: list[float]) -> Iterator[Moment]:
     before: list[Performed] = []
     for now in performed:
-        moment = Moment(now, before, settings.spec, secrets)
+        yield Moment(now, before, spec, secrets)
+        before.append(now)
+        del before[:-32]
+
+
+def counted(rows: Iterable[Situation], moments: Iterable[Any]) -> Counts:
+    """Return the number of moments in which each situation holds, up to its goal."""
+    rows = list(rows)
+    counts = {row.name: {"goal": row.goal, "count": 0} for row in rows}
+    for moment in moments:
         for row in [*rows]:
             if row.holds(moment):
                 counts[row.name]["count"] += 1
                 if counts[row.name]["count"] >= row.goal:
                     rows.remove(row)
-        before.append(now)
-        del before[:-32]
     return counts
 
 
-def collect(bench: Any) -> None:
+def collect(path: str, counts: Counts) -> None:
     """Add the situations of a finished test to the file of the run."""
-    path = Path(bench.settings.coverage)
-    found = count(bench.settings, bench.performed, bench.secrets)
-    before = [json.loads(path.read_text("utf-8"))] if path.exists() else []
-    with replace_file(path) as file:
-        file.write(json.dumps(merged([*before, found]), indent=1).encode())
+    file = Path(path)
+    before = [json.loads(file.read_text("utf-8"))] if file.exists() else []
+    with replace_file(file) as new:
+        new.write(json.dumps(merged([*before, counts]), indent=1).encode())
 
 
 def merged(runs: Iterable[Mapping[str, Mapping[str, int]]]) -> Counts:

@@ -44,7 +44,7 @@ ADDRESSES = {row.name: row.address for row in REGISTERS}
 KEY_CYCLES = 4200
 """Cycles that a wide digest takes to load the keys of a secret."""
 
-QUIET = 150
+QUIET = 300
 """Cycles without output after which nothing is in flight."""
 
 SPACING = 40

@@ -97,6 +97,6 @@ async def check(
     await function(bench, **values)
     await bench.finish()
     if settings.coverage:
-        from .coverage import collect
+        from .coverage import collect, count
 
-        collect(bench)
+        collect(settings.coverage, count(settings, bench.performed, bench.secrets))

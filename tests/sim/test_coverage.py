@@ -2,13 +2,15 @@
 
 import dataclasses
 import json
-from dataclasses import replace
-from types import SimpleNamespace
+from dataclasses import asdict, replace
 
 import pytest
 
 from campaigns import coverage_report
 from lately.golden import PRESETS, Operation, any_preset
+from lately.golden.packets.comparison import Field
+from lately.golden.packets.frame_actions import Action
+from lately.golden.packets.frame_deduplicator import FrameCounts
 from lately.sim.bench.code_coverage import (
     Exclusion,
     Point,
@@ -19,6 +21,9 @@ from lately.sim.bench.code_coverage import (
     unescaped,
 )
 from lately.sim.bench.coverage import collect, count, merged, missed
+from lately.sim.bench.encapsulated import LAYER2, TUNNELS
+from lately.sim.bench.frame_coverage import frame_counts
+from lately.sim.bench.frames import FrameSettings, PassedFrame, Transfers
 from lately.sim.bench.parts import Performed
 from lately.sim.bench.runner import unit_options
 from lately.sim.bench.unit import Settings
@@ -120,6 +125,83 @@ def test_secret():
     assert "operation 2 cycles behind a secret" in found
 
 
+def passed(frame=bytes(60), *counters, at=0, transfers=8, **how):
+    """A frame whose first transfer came in the cycle `at`, and what it counted."""
+    came = Transfers(at, at + 7, transfers)
+    facts = asdict(FrameCounts()) | dict.fromkeys(counters, 1)
+    made = {"action": Action.DROP, "fields": Field.TOS, "secret": 0, "now": 0, "clears": 1}
+    return PassedFrame(**made | {"frame": frame, "facts": facts, "came": came, "left": came} | how)
+
+
+def hit_frames(*frames, **options):
+    """Names of the situations that frames bring about."""
+    counts = frame_counts(FrameSettings(SPEC, {"width": 64} | options), frames)
+    return {name for name, row in counts.items() if row["count"]}
+
+
+def test_nothing_is_hit_without_frames():
+    counts = frame_counts(FrameSettings(SPEC, {"width": 64}), [])
+    assert missed(counts) == [*counts]
+    assert len(counts) > 40
+
+
+def test_lengths_and_pauses_of_frames():
+    found = hit_frames(passed(bytes(59), transfers=3), passed(at=8, left=None))
+    assert {"frame of 59 bytes", "pause in a frame at the input, cycles: 3 to 7",
+            "pause in a frame at the output, cycles: 3 to 7", "frame of 60 bytes",
+            "frames in consecutive cycles"} <= found  # fmt: skip
+    assert "frames of one transfer in consecutive cycles" not in found
+    assert "frames in consecutive cycles" not in hit_frames(passed(), passed(at=9))
+
+
+def test_frames_of_one_transfer():
+    ends = Transfers(3, 3, 1), Transfers(4, 4, 1)
+    found = hit_frames(*(passed(came=end) for end in ends))
+    assert "frames of one transfer in consecutive cycles" in found
+
+
+def test_facts_of_frames():
+    found = hit_frames(passed(bytes(60), "frames_ip6", "hits"), passed(bytes(60), "frames_errored"))
+    assert {"frame is IPv6", "duplicate, action DROP", "frame is damaged"} <= found
+    assert "first frame, action DROP" not in found
+    assert "first frame, action MARK" in hit_frames(passed(action=Action.MARK))
+    lost = passed(bytes(60), "frames_no_room")
+    assert "frame is without room" in hit_frames(lost, when_full="drop")
+    assert "frame is without room" not in hit_frames(lost)
+
+
+def test_settings_of_frames():
+    found = hit_frames(passed(), passed(bytes(60), "hits", secret=1, now=2))
+    assert {"duplicate, tos compared: True", "duplicate, ttl compared: False",
+            "new secret before a frame", "tick between two frames",
+            "duplicate after a tick"} <= found  # fmt: skip
+    assert not [name for name in found if "new again" in name]
+
+
+@pytest.mark.parametrize(
+    ("later", "expected"),
+    [
+        ({"now": 30}, {"frame is new again after its span"}),
+        ({"clears": 2}, {"frame is new again after a clear"}),
+        ({"fields": Field.NONE}, set()),
+    ],
+)
+def test_frames_that_are_forgotten(later, expected):
+    found = hit_frames(passed(), passed(**later))
+    assert {name for name in found if "new again" in name} == expected
+    assert not [name for name in hit_frames(passed(bytes(60), "frames_errored"), passed(**later))
+                if "new again" in name]  # fmt: skip
+
+
+def test_headers_around_frames():
+    frames = [LAYER2["pseudo-wire with control word"], TUNNELS["VXLAN, IPv6"]]
+    found = hit_frames(*map(passed, frames), inner=True)
+    behind = {name.partition(" behind ")[2] for name in found if " behind " in name}
+    assert behind == {"a label of MPLS", "content without a type", "a control word", "IPv6", "UDP",
+                      "VXLAN"}  # fmt: skip
+    assert not [name for name in hit_frames(*map(passed, frames)) if " behind " in name]
+
+
 def test_goals():
     run = {"a": {"goal": 3, "count": 2}}
     assert missed(run) == ["a"]
@@ -128,10 +210,9 @@ def test_goals():
 
 def test_situations_of_a_test_are_added_to_a_file(tmp_path):
     path = tmp_path / "situations.json"
-    settings = Settings(SPEC, coverage=str(path))
-    bench = SimpleNamespace(settings=settings, performed=[performed(1), performed(1)], secrets=[])
+    found = count(Settings(SPEC), [performed(1), performed(1)], [])
     for times in (1, 2):
-        collect(bench)
+        collect(str(path), found)
         assert json.loads(path.read_text())["QUERY, then QUERY"]["count"] == times
 
 
@@ -147,6 +228,10 @@ def test_unescaped():
         ("hits$55", "statistics"),
         ("core.store.segment3_part1", "core.store.segment_part"),
         ("core.hash1.fold", "core.hash.fold"),
+        ("unit.bank", "bus.bank"),
+        ("unit.unit.digest.parser.step0", "frames.digest.parser.step"),
+        ("unit.unit.frames_in$148", "statistics"),
+        ("unit.unit.unit.core.hash0", "core.hash"),
     ],
 )
 def test_module(instance, kind):
