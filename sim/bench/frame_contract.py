@@ -209,6 +209,17 @@ async def fields(bench: FrameBench) -> None:
 
 
 @sentence()
+async def span(bench: FrameBench) -> None:
+    """A frame is a duplicate within its span, and new again later."""
+    frame, ticks = sized(bench.choose, 60), bench.settings.spec.span
+    for silence in (0, 1, ticks - 1, 3 * ticks, ticks):
+        await bench.ticks(silence)
+        await bench.compare([frame])
+    assert bench.golden.counts.hits >= 2
+    await bench.check_counts()
+
+
+@sentence()
 async def closed_input(bench: FrameBench) -> None:
     """While frames are not accepted, they wait or are discarded."""
     how = bench.settings.frames

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.rtl, pytest.mark.slow]
 SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
 LARGE = GEBFSpec(window=240, epochs=3, hashes=4, bits=32768, key_bits=64, span=20)
 RATE = ("random_frames", "line_rate")
-EVERY = (*RATE, "full_store", "lengths", "fields", "closed_input", "registers")
+EVERY = (*RATE, "full_store", "lengths", "fields", "span", "closed_input", "registers")
 SMALL = {"longest": 198, "store": 1024, "frames": 32}
 
 
