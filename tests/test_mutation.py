@@ -7,6 +7,7 @@ import pytest
 from mutation.__main__ import RESULTS, main
 from mutation.campaign import Results, equivalents, judge, key, makes_hardware, modules, read
 from mutation.killers import (
+    FAILED,
     PROOF,
     ROOT,
     Change,
@@ -130,6 +131,12 @@ CHANGE = Change("hdl/target_clocks.py", read("hdl/target_clocks.py"))
 )
 def test_failing_test(test, source, failed):
     assert Change("hdl/target_clocks.py", source).failing_test(test, 100) == failed
+
+
+def test_failed_test_comes_after_errors_in_a_log():
+    log = "ERROR    Icarus:runner.py:674 ERROR: Failed 1 of 1 tests.\n"
+    summary = "FAILED tests/hdl/test_gmii.py::test_user[1 2] - AssertionError\n"
+    assert FAILED.search(log + summary)[1] == "tests/hdl/test_gmii.py::test_user[1 2]"
 
 
 def test_program_that_compares_netlists_starts():

@@ -26,7 +26,7 @@ PROOF = "proof: "
 """Start of the name of a killer that is a proof."""
 
 ENDED = re.compile(r"\d+ (passed|skipped|deselected)")
-FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+FAILED = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
 
 
 class EndlessRunError(Exception):
