@@ -4,6 +4,7 @@ import random
 
 import pytest
 from amaranth.hdl import Module, Value
+from capture_files import ethernet, ip4, ip6
 from ethernet_frames import beats, random_frames
 from mutants import broken
 from simulation import simulate
@@ -103,9 +104,17 @@ def test_frames_of_one_beat_lose_no_cycle():
     assert cycles == [*range(cycles[0], cycles[0] + 30)]
 
 
+def test_header_without_a_length():
+    """The message goes on to the end of the frame."""
+    packets = {0x0800: ip4(bytes(range(60)), size=0), 0x86DD: ip6(bytes(range(60)), size=0)}
+    frames = [ethernet(kind, packet) for kind, packet in packets.items()]
+    found, _ = messages(128, frames, Field.TOS)
+    assert found == [expected(frame, Field.TOS, 16) for frame in frames]
+
+
 @pytest.mark.slow
 def test_longest_frame():
-    """The header has no length, so the message goes on to the end of the frame."""
+    """The header has no length."""
     head = bytes(12) + bytes.fromhex("8100 0005 0800 4500 0000 1234 0000 4011")
     frame = head + random.Random(SEED).randbytes(MOST_BYTES - len(head))
     found, _ = messages(256, [frame, frame[:100]], Field.TOS)

@@ -200,6 +200,8 @@ def test_edges_of_rules():
     require_integer("Depth", 2, least=2, most=2)
     require_power_of_two("Depth", 1)
     finder()
+    for width in (64, 128, 256, 512):
+        FrameDigest(width)
     for value, message in ((1, "at least 2, not 1"), (3, "at most 2, not 3")):
         with pytest.raises(ValueError, match=f"^Depth must be {message}$"):
             require_integer("Depth", value, least=2, most=2)

@@ -94,7 +94,7 @@ class Bench:
                 self.clocks.append(clock)
             await ctx.tick()
             clock += 1
-            assert clock < 1_000_000
+            assert clock - max(self.clocks, default=0) < 20_000
 
 
 @pytest.mark.parametrize("fields", [Field.TOS | Field.VLAN, Field.FRAME])

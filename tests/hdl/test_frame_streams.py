@@ -8,9 +8,9 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from frame_streams import beats, random_frame, receive, seeded, send, simulate, transfers, whole
 
-from lately.golden.packets.frame_actions import WIDTHS, beat_bytes
+from lately.golden.packets.frame_actions import LONGEST_FRAME, WIDTHS, beat_bytes, longest_stored
 from lately.hdl.packets.axis_beats import AxisBeat, FrameNarrower, FrameWidener, MarkedBeat
-from lately.hdl.packets.frame_options import ONLY_BAD, Sideband
+from lately.hdl.packets.frame_options import ONLY_BAD, FrameOptions, Sideband
 from lately.hdl.packets.frames import FrameBeat
 
 pytestmark = pytest.mark.rtl
@@ -198,11 +198,15 @@ def test_signals_beside_frames_leave_with_them(width, bad, mark, user_out):
     assert AxisBeat(width, side, leaves=True)["user"].width == max(user_out, mark + 1)
 
 
-def test_a_selected_bit_damages_a_frame():
-    side = Sideband(user=3, bad=2, mark=0)
+@pytest.mark.parametrize(
+    ("side", "errors"),
+    [(Sideband(user=3, bad=2, mark=0), [0, 1, 1]), (Sideband(user=0), [0, 0, 0])],
+)
+def test_a_selected_bit_damages_a_frame(side, errors):
     choose, taken = seeded(6), []
     widener = FrameWidener(64, side)
-    sent = [one for user in (3, 4, 7) for one in transfers(b"x", 64, user=user)]
+    users = [user % (1 << side.user) for user in (3, 4, 7)]
+    sent = [one for user in users for one in transfers(b"x", 64, user=user)]
 
     async def source(ctx):
         await send(ctx, widener.i, sent, 0, choose)
@@ -213,7 +217,14 @@ def test_a_selected_bit_damages_a_frame():
         await receive(ctx, widener.o, taken, 0, choose)
 
     simulate(widener, source, background=[sink])
-    assert [one.error for one in taken] == [0, 1, 1]
+    assert [one.error for one in taken] == errors
+
+
+def test_longest_frame_that_is_forwarded():
+    """Two of them fit into 512 beats, unless the maximum is higher."""
+    assert FrameOptions(width=512).most == LONGEST_FRAME
+    assert FrameOptions(width=512, oversize="pass").most == longest_stored(512 * 64, 512)
+    assert FrameOptions(oversize="pass", longest=9000).most == 9000
 
 
 def test_layouts():

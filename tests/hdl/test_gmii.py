@@ -170,12 +170,12 @@ def test_shortest_frame_sent(size):
     assert sent([(frame, False)])[0] == [(on_the_line(frame.ljust(SHORTEST_FRAME, b"\0")), False)]
 
 
-@pytest.mark.parametrize("marks", [False, True])
-def test_user(marks):
+@pytest.mark.parametrize(("options", "damaged"), [({}, True), ({"marks": True}, False)])
+def test_user(options, damaged):
     """A damaged frame is sent with an error; a mark is not sent."""
     frames = random_frames([60, 60])
-    told, idle = sent([(frames[0], True), (frames[1], False)], marks=marks)
-    assert told == [(on_the_line(frames[0]), not marks), (on_the_line(frames[1]), False)]
+    told, idle = sent([(frames[0], True), (frames[1], False)], **options)
+    assert told == [(on_the_line(frames[0]), damaged), (on_the_line(frames[1]), False)]
     assert idle[1] == GAP_BYTES
 
 

@@ -131,6 +131,10 @@ def test_every_value_of_a_byte(number):
     check(frames)
 
 
+def test_encapsulations():
+    check([*LAYER2.values(), *TUNNELS.values()])
+
+
 def test_most_bytes_and_headers():
     """Packets that begin with the last bytes that are read, and one header too many."""
     packets = [INNER]

@@ -6,6 +6,7 @@ import pytest
 from amaranth.hdl import Module, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
+from capture_files import ethernet, ip4, ip6
 from ethernet_frames import beats, random_frames
 from simulation import simulate
 
@@ -108,3 +109,9 @@ def test_all_fields(fields):
 def test_shortest_frames():
     """Of one byte, which have a second word of zeros, and of one word and two."""
     check([bytes([size]) * size for size in (1, 1, 8, 9, 16, 1, 60, 1, 1, 17)], Field.NONE)
+
+
+def test_header_without_a_length():
+    """The message goes on to the end of the frame."""
+    packets = {0x0800: ip4(bytes(range(60)), size=0), 0x86DD: ip6(bytes(range(60)), size=0)}
+    check([ethernet(kind, packet) for kind, packet in packets.items()], Field.NONE)
