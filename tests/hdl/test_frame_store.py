@@ -203,7 +203,7 @@ def test_frames_that_cannot_wait_are_whole_or_lost(width, stall):
     """Each loses beats at random: it leaves for its digest whole, or with an error, or not."""
     choose, frames = seeded(7), [bytes([number]) * (1 + number * 3) for number in range(60)]
     kept = Kept("drop", memory=GarbageMemory, ready=False, width=width, size=8 * width, longest=180)
-    fates, through, taken = [], [], []
+    fates, through, taken, begun = [], [], [], 0
 
     async def source(ctx):
         for frame in frames:
@@ -221,10 +221,13 @@ def test_frames_that_cannot_wait_are_whole_or_lost(width, stall):
         await receive_any(ctx, kept.through, through, stall, random.Random(8))
 
     async def judge(ctx):
+        nonlocal begun
+        intake = kept.intake
         while True:
-            _, _, keep, discard, fate = await ctx.tick().sample(
-                kept.intake.keep, kept.intake.discard, kept.intake.fates
+            _, _, begins, keep, discard, fate = await ctx.tick().sample(
+                intake.begins, intake.keep, intake.discard, intake.fates
             )
+            begun += begins
             fates.extend([0] * keep + [fate] * discard)
             ctx.set(kept.verdict, {"valid": keep, "seen": 0})
 
@@ -237,6 +240,7 @@ def test_frames_that_cannot_wait_are_whole_or_lost(width, stall):
     assert [frame for frame, _ in whole(taken, "mark", kept=lambda beat: beat.size + 1)] == fine
     ends = [bool(beat.error) for beat in through if beat.last]
     assert ends.count(False) == len(fine)
+    assert len(ends) == begun
     assert through[-1].last
     # The digest takes whole frames as they came, and of others a part.
     octets, found = b"", []
