@@ -101,6 +101,13 @@ LAYER2 = {
 }  # fmt: skip
 """Frames whose layer 3 is `INNER` by layer 2 alone."""
 
+LIKE_ETHERNET = [
+    ip4(udp(b"payload!"), source=b"\x08\0\0\1"),
+    ip4(udp(b"payload!"), source=b"\x08\0\0\1", size=0),
+    ip6(udp(b"payload!"), source=bytes(4) + b"\x08\0" + bytes(10)),
+]
+"""Packets of IP with an EtherType at its place in Ethernet."""
+
 FIELDS = {0x8000: b"\0" * 4, 0x2000: b"key!", 0x1000: b"\0\0\0\1"}
 
 

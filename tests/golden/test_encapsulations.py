@@ -26,6 +26,7 @@ from lately.sim.bench.encapsulated import (
     FRAME,
     INNER,
     LAYER2,
+    LIKE_ETHERNET,
     TUNNELS,
     arp,
     erspan2,
@@ -63,6 +64,13 @@ def test_layer_2(name):
         assert content(frame, Reach.LAYER2) == content(frame) == INNER
         assert content(frame, Reach.HARDWARE) == frame
         assert digest(frame, LAYER2_ONLY) == digest(FRAME, HARDWARE) != digest(frame, HARDWARE)
+
+
+def test_ip_behind_a_label_is_not_ethernet():
+    for packet in LIKE_ETHERNET:
+        frame = ethernet(0x8847, mpls(packet, 20))
+        assert content(frame) == packet
+        assert both([(frame, len(frame), 1)]) == [digest(frame)]
 
 
 @pytest.mark.parametrize("name", TUNNELS)

@@ -10,7 +10,16 @@ from lately.golden.packets.inner_layers import MOST_HEADERS, MOST_READ, inner_la
 from lately.golden.packets.packet_layers import Fault
 from lately.hdl.packets import inner_parser
 from lately.hdl.packets.inner_parser import InnerParser
-from lately.sim.bench.encapsulated import INNER, LAYER2, TUNNELS, around, gre, inner_frames, mpls
+from lately.sim.bench.encapsulated import (
+    INNER,
+    LAYER2,
+    LIKE_ETHERNET,
+    TUNNELS,
+    around,
+    gre,
+    inner_frames,
+    mpls,
+)
 from lately.sim.bench.packets import ethernet, ip4
 
 SEED = 49
@@ -132,7 +141,8 @@ def test_every_value_of_a_byte(number):
 
 
 def test_encapsulations():
-    check([*LAYER2.values(), *TUNNELS.values()])
+    behind_labels = [ethernet(0x8847, mpls(packet, 20)) for packet in LIKE_ETHERNET]
+    check([*LAYER2.values(), *TUNNELS.values(), *behind_labels])
 
 
 def test_most_bytes_and_headers():
