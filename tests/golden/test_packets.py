@@ -85,6 +85,8 @@ def route(request, monkeypatch):
         (ethernet(0x0800, ip4(b"abc", size=19)), 1, (0, 0, 37, (), 1)),
         # Longer than the frame that it came in.
         (ethernet(0x0800, ip4(b"abc", size=24)), 1, (4, 14, 37, (), 1)),
+        # The header of the link alone.
+        (bytes(14), 1, (0, 0, 14, (), 0)),
     ],
 )
 def test_layers(frame, link, expected):
