@@ -4,7 +4,6 @@ import random
 
 import pytest
 from amaranth.hdl import Module, Value
-from capture_files import ethernet, ip4, ip6
 from ethernet_frames import beats, random_frames
 from mutants import broken
 from simulation import simulate
@@ -15,6 +14,7 @@ from lately.golden.packets.packet_digest import message
 from lately.golden.packets.packet_layers import ETHERNET, Fault, Reach, layers
 from lately.hdl.packets.aligned_beats import AlignedBeats
 from lately.hdl.packets.frame_reader import FrameReader
+from lately.sim.bench.packets import ethernet, ip4, ip6
 
 SEED = 15
 WIDTHS = (128, 256, 512)

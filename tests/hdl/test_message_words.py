@@ -6,7 +6,6 @@ import pytest
 from amaranth.hdl import Module, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
-from capture_files import ethernet, ip4, ip6
 from ethernet_frames import beats, random_frames
 from simulation import simulate
 
@@ -15,6 +14,7 @@ from lately.golden.packets.packet_digest import message
 from lately.golden.packets.packet_layers import ETHERNET, Fault, Reach, layers
 from lately.hdl.packets.frame_reader import LEAST_SLOTS, FrameReader
 from lately.hdl.packets.message_words import MessageWords
+from lately.sim.bench.packets import ethernet, ip4, ip6
 
 SEED = 15
 
