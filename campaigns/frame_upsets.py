@@ -109,7 +109,7 @@ def mismatches(left: Any, expected: Any) -> int:
 
     wrong = abs(len(left.digests) - len(expected))
     for digest, marked, one in zip(left.digests.tolist(), left.marked, expected, strict=False):
-        wrong += digest != frame_digest(one.frame) or marked != one.marked
+        wrong += int(digest != frame_digest(one.frame) or bool(marked) != one.marked)
     return wrong
 
 
