@@ -305,6 +305,25 @@ def test_shifts_that_follow_each_other_wait_for_the_spare(words):
     assert min(np.diff(shifts)) > words
 
 
+def test_an_entry_is_taken_a_cycle_after_it_arrives():
+    """The next state is read then, and the distributor may send one entry more."""
+    lanes, draw = 2, random.Random(SEED)
+    sequencer = Sequencer(entry=OrderedEntry(Entry(lanes=lanes, slots=8)), clear_words=4)
+    arrived, taken = [], []
+
+    async def bench(ctx):
+        for _ in range(200):
+            ctx.set(sequencer.i.p.steps.more, draw.choice([0, 1]))
+            ctx.set(sequencer.i.valid, draw.random() < 0.7)
+            arrived.append(ctx.get(sequencer.i.valid & sequencer.i.ready))
+            await ctx.tick()
+            taken.append(ctx.get(sequencer.takes))
+
+    simulate(sequencer, bench)
+    assert taken == arrived
+    assert 50 < sum(taken) < 150
+
+
 @pytest.mark.parametrize("limit", [0, 3])
 def test_credits_at_the_edge(limit):
     credits = Credits(limit=limit)
