@@ -13,21 +13,21 @@ def ethernet(kind: int, payload: bytes, *, tags: Iterable[int] = (), macs: bytes
     return macs + shown + struct.pack(">H", kind) + payload
 
 
+IP4_FIELDS = {"tos": 0, "number": 1, "offset": 0, "ttl": 64, "protocol": 17, "checksum": 0}
+"""Fields of a header of IPv4, in order, with their defaults."""
+
+
 def ip4(
     payload: bytes,
     *,
-    ttl: int = 64,
-    tos: int = 0,
-    checksum: int = 0,
-    number: int = 1,
-    protocol: int = 17,
     options: bytes = b"",
     size: int | None = None,
-    offset: int = 0,
     source: bytes = b"\x0a\0\0\1",
     target: bytes = b"\x0a\0\0\2",
+    **fields: int,
 ) -> bytes:
-    """Return a packet of IPv4; `size` replaces its length."""
+    """Return a packet of IPv4; `size` replaces its length, and `fields` are `IP4_FIELDS`."""
+    tos, number, offset, ttl, protocol, checksum = (IP4_FIELDS | fields).values()
     words = 5 + len(options) // 4
     size = 4 * words + len(payload) if size is None else size
     head = struct.pack(

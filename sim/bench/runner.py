@@ -115,7 +115,7 @@ def run_filter_bench(
         environment=environment,
         models=models(memory, inverted=run["inverted"]),
         testcase=testcase,
-        coverage=coverage,
+        coverage=COVERED_BITS if coverage else 0,
     )
 
 
@@ -196,8 +196,7 @@ def run_frame_bench(
         environment=environment | {"LATELY_COUNT": str(count)},
         models=models(unit.get("memory", "portable"), inverted=run["inverted"]),
         testcase=testcase,
-        coverage=coverage,
-        covered_bits=COVERED_BEAT_BITS,
+        coverage=COVERED_BEAT_BITS if coverage else 0,
     )
 
 
@@ -262,8 +261,7 @@ def run_bench(
     environment: dict[str, str],
     models: Sequence[Path] = (),
     testcase: str | None = None,
-    coverage: bool = False,
-    covered_bits: int = COVERED_BITS,
+    coverage: int = 0,
 ) -> dict[str, bool]:
     """Run cocotb tests of a design; other parameters, result and errors: as for `run_filter_bench`.
 
@@ -279,8 +277,8 @@ def run_bench(
         Their ``os.environ``, with ``LATELY_SEED``.
     models : sequence of Path
         Further Verilog files.
-    covered_bits : int
-        Most bits of a signal or memory whose toggles are counted with `coverage`.
+    coverage : int
+        Most bits of a signal or memory whose toggles are counted; 0 for a run without coverage.
     """
     directory.mkdir(parents=True, exist_ok=True)
     if coverage:
@@ -297,8 +295,8 @@ def run_bench(
         arguments = ["-Wno-fatal", "-Wno-lint", "-Wno-style", "--x-initial", "fast"]
         if coverage:
             arguments += ["--coverage-line", "--coverage-toggle"]
-            arguments += ["--coverage-max-width", str(covered_bits)]
-        building = shared_runtime(directory / simulator, f"bench, coverage {coverage}")
+            arguments += ["--coverage-max-width", str(coverage)]
+        building = shared_runtime(directory / simulator, f"bench, coverage {coverage > 0}")
     elif shutil.which("iverilog") is None:
         raise ToolError("iverilog: expected it on PATH, found none; install Icarus Verilog")
     else:
