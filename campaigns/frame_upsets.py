@@ -17,9 +17,9 @@ FRAME_SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, spa
 """Filter of the deduplicators."""
 
 FRAME_OPTIONS: Mapping[str, Mapping[str, Any]] = {
-    "frames-8": {"width": 8, "store": 1024, "frames": 32},
     "frames-64": {"width": 64, "store": 1024, "frames": 32},
-    "frames-64-inner": {"width": 64, "store": 1024, "frames": 32, "inner": True},
+    # The search takes longer than a store of 1,024 bytes lasts.
+    "frames-64-inner": {"width": 64, "store": 4096, "frames": 32, "inner": True},
     "frames-512": {"width": 512, "store": 8192, "frames": 64},
 }
 """Deduplicators whose bits flip."""
@@ -30,13 +30,13 @@ LONGEST = 198
 WINDOWS = 3
 """Windows for which frames are compared after an upset."""
 
-BURST = {8: 24, 64: 24, 512: 96}
+BURST = {64: 24, 512: 96}
 """Frames in a burst, without gaps, for each width."""
 
 QUIET, SPACING = 300, 50
 """Cycles of silence between bursts, and between the ticks in the second half of a silence."""
 
-SETTLE = {8: 150, 64: 150, 512: 4200}
+SETTLE = {64: 150, 512: 4200}
 """Cycles after a reset until the filter is clear and a wide digest has its keys."""
 
 REPEATED = 0.5
@@ -73,8 +73,10 @@ class FrameCourse:
             FRAME_SPEC, action=Action.MARK, longest=LONGEST,
             **{name: options[name] for name in ("width", "store", "inner") if name in options},
         )  # fmt: skip
-        self.mismatches = mismatches(self._left, golden.perform(frames, times))
-        self._promised = promised(frames, times) & self._left.marked
+        expected = golden.perform(frames, times)
+        self.mismatches = mismatches(self._left, expected)
+        marked = np.array([one.marked for one in expected])
+        self._promised = promised(frames, times) & marked
         self.cycles = self._ends[0], self._ends[-self._followed - 1]
 
     @staticmethod
