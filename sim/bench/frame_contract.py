@@ -13,40 +13,47 @@ from ...golden.packets.comparison import HARDWARE_FIELDS, Field
 from ...golden.packets.encapsulations import IP4, IP6
 from ...golden.packets.frame_actions import Action
 from ...hdl.bus.register_map import ADDRESS_BITS, WORD_BYTES
-from ...hdl.packets.frame_options import FrameOptions
 from ...hdl.packets.inner_step import InnerStep
 from .coverage import collect
 from .frame_coverage import frame_counts
-from .frames import ADDRESSES, KEY_CYCLES, QUIET, FrameBench, FrameSettings, sized, stream, variants
+from .frames import (
+    ADDRESSES,
+    JUMBO,
+    KEY_CYCLES,
+    QUIET,
+    FrameBench,
+    FrameSettings,
+    sized,
+    stream,
+    variants,
+)
 from .packets import ethernet, ip4, udp
+from .testplan import PLAN
 
 HUGE = ((1 << 16) - 1, (1 << 16) + 100)
 """Bytes of frames that need all bits of a length, and all bits of a position."""
 
 
-def sentence(applies: Callable[[FrameOptions], bool] = lambda how: True) -> Callable[..., Any]:
-    """Register a test, which receives a deduplicator after reset, if it applies to the options."""
+def sentence(function: Callable[[FrameBench], Awaitable[None]]) -> Any:
+    """Register a test of the plan, which receives a deduplicator after reset, if it applies."""
+    row = PLAN[function.__name__]
+    function.__doc__ = row.text
+    if "LATELY_SPEC" not in os.environ or not row.applies(FrameSettings.of_environment().traits):
+        return function
 
-    def register(function: Callable[[FrameBench], Awaitable[None]]) -> Any:
-        if "LATELY_SPEC" not in os.environ or not applies(FrameSettings.of_environment().frames):
-            return function
+    @functools.wraps(function)
+    async def test(dut) -> None:
+        bench = FrameBench(dut)
+        await bench.reset()
+        await function(bench)
+        if bench.settings.coverage:
+            collect(bench.settings.coverage, frame_counts(bench.settings, bench.passed))
 
-        @functools.wraps(function)
-        async def test(dut) -> None:
-            bench = FrameBench(dut)
-            await bench.reset()
-            await function(bench)
-            if bench.settings.coverage:
-                collect(bench.settings.coverage, frame_counts(bench.settings, bench.passed))
-
-        return cocotb.test(timeout_time=20, timeout_unit="ms")(test)
-
-    return register
+    return cocotb.test(timeout_time=20, timeout_unit="ms")(test)
 
 
-@sentence()
+@sentence
 async def random_frames(bench: FrameBench) -> None:
-    """Frames of all kinds, some damaged or too long, under all settings."""
     how, count = bench.settings.frames, bench.settings.count
     settings = [
         (Action.DROP, Field.TOS, None, (0, 0)),
@@ -71,9 +78,8 @@ async def random_frames(bench: FrameBench) -> None:
     await bench.compare(frames, apart=not how.ready)
 
 
-@sentence()
+@sentence
 async def line_rate(bench: FrameBench) -> None:
-    """Frames of the shortest lengths of a line arrive and leave in every cycle, and long ones."""
     how = bench.settings.frames
     for size in (60, 64, how.longest):
         await bench.reset()
@@ -95,9 +101,8 @@ async def line_rate(bench: FrameBench) -> None:
         assert sum(valid[first : first + clocks + waits]) == sum(valid) == clocks
 
 
-@sentence()
+@sentence
 async def full_store(bench: FrameBench) -> None:
-    """While nothing leaves, frames wait, or frames without room are discarded whole."""
     how = bench.settings.frames
     await bench.set(Action.MARK)
     bench.pause(0, 0.995)
@@ -123,12 +128,11 @@ async def full_store(bench: FrameBench) -> None:
     await bench.check_counts()
 
 
-@sentence(lambda how: how.oversize == "pass" and how.most >= 9600)
+@sentence
 async def jumbo_frames(bench: FrameBench) -> None:
-    """Frames of 64 to 9,600 bytes arrive back to back, and twice; the longest are not recorded."""
     longest = bench.settings.frames.longest
     await bench.set(Action.MARK)
-    sizes = [64, 65, 127, 128, 1500, 1518, 1519, 4096, 9600, 64, 9599, 60]
+    sizes = [64, 65, 127, 128, 1500, 1518, 1519, 4096, JUMBO, 64, JUMBO - 1, 60]
     frames = [bench.choose.randbytes(size) for size in sizes]
     await bench.compare([*frames, *frames])
     bench.pause(0.3, 0.3)
@@ -140,9 +144,8 @@ async def jumbo_frames(bench: FrameBench) -> None:
     assert counts.frames_in == counts.frames_out + counts.discarded("pass")
 
 
-@sentence(lambda how: not how.ready)
+@sentence
 async def no_waiting(bench: FrameBench) -> None:
-    """Frames arrive while the secret changes and the output stops; each is whole or lost."""
     await bench.set(Action.MARK)
     bench.pause(0.1, 0.6)
     # The first bytes are the number of a frame.
@@ -175,9 +178,8 @@ async def no_waiting(bench: FrameBench) -> None:
     assert bench.wrapped(lost) == bench.wrapped(len(frames) - len(whole))
 
 
-@sentence()
+@sentence
 async def lengths(bench: FrameBench) -> None:
-    """Frames of all short lengths, around the maximum, and beyond all positions, arrive twice."""
     how = bench.settings.frames
     await bench.set(Action.MARK)
     beat, longest = how.beat // 8, how.longest
@@ -194,9 +196,8 @@ async def lengths(bench: FrameBench) -> None:
     await bench.check_counts()
 
 
-@sentence()
+@sentence
 async def fields(bench: FrameBench) -> None:
-    """Frames that differ in one field each arrive under all settings."""
     how = bench.settings.frames
     for number in range(1 << len(HARDWARE_FIELDS)):
         action = bench.choose.randrange(4)
@@ -208,9 +209,8 @@ async def fields(bench: FrameBench) -> None:
     await bench.check_counts()
 
 
-@sentence()
+@sentence
 async def span(bench: FrameBench) -> None:
-    """A frame is a duplicate within its span, and new again later."""
     frame, ticks = sized(bench.choose, 60), bench.settings.spec.span
     for silence in (0, 1, ticks - 1, 3 * ticks, ticks):
         await bench.ticks(silence)
@@ -219,9 +219,8 @@ async def span(bench: FrameBench) -> None:
     await bench.check_counts()
 
 
-@sentence()
+@sentence
 async def closed_input(bench: FrameBench) -> None:
-    """While frames are not accepted, they wait or are discarded."""
     how = bench.settings.frames
     await bench.set(Action.COUNT)
     frames = [sized(bench.choose, bench.choose.randint(60, how.longest)) for _ in range(8)]
@@ -241,9 +240,8 @@ async def closed_input(bench: FrameBench) -> None:
     await bench.check_counts()
 
 
-@sentence()
+@sentence
 async def registers(bench: FrameBench) -> None:
-    """Every word has its value after reset; settings are written byte by byte, with pauses."""
     words = {word.address: word for word in bench.settings.unit.registers.words}
     for address in range(0, 1 << ADDRESS_BITS, WORD_BYTES):
         answer = await bench.master.read(address, WORD_BYTES)

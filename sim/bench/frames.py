@@ -47,6 +47,9 @@ KEY_CYCLES = 4200
 QUIET = 300
 """Cycles without output after which nothing is in flight."""
 
+JUMBO = 9600
+"""Bytes of a jumbo frame."""
+
 SPACING = 40
 """Cycles from one tick to the next, as the filter needs them."""
 
@@ -79,6 +82,16 @@ class FrameSettings(Settings):
         """The deduplicator with its registers."""
         frames = Deduplicator(self.spec, ticks="tick", **self.options)
         return ControlledDeduplicator(frames, bus="axi4-lite", version=(1, 2, 3))
+
+    @cached_property
+    def traits(self) -> frozenset[str]:
+        """Properties that select sentences of the contract, from the options."""
+        found = {
+            "frames": True,
+            "no TREADY": not self.frames.ready,
+            "jumbo frames": self.frames.oversize == "pass" and self.frames.most >= JUMBO,
+        }
+        return frozenset(name for name, holds in found.items() if holds)
 
     @property
     def statistics_bits(self) -> int:

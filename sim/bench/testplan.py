@@ -16,7 +16,8 @@ import cocotb
 
 from .unit import Settings, UnitUnderTest
 
-MODULES = ("contract", "ring_contract", "lane_contract", "timing_contract", "dictionary_contract")
+MODULES = ("contract", "ring_contract", "lane_contract", "timing_contract", "dictionary_contract",
+           "frame_contract")  # fmt: skip
 """Modules of this package that hold tests; each name is also a heading of the plan."""
 
 

@@ -10,6 +10,7 @@ import cocotb_tools.config
 import pytest
 from mutants import broken
 
+from campaigns.coverage_report import FRAMES, FRAMES_FILTER
 from lately.golden import PRESETS, FilterSpec, any_preset, preset
 from lately.hdl.dictionary import column, stash
 from lately.hdl.dictionary import core as dictionary_core
@@ -30,6 +31,7 @@ from lately.hdl.timing.recent import recent_insertion
 from lately.hdl.timing.sweep import VisitSweep
 from lately.hdl.timing.sweep_rules import BETWEEN
 from lately.sim import toolchain
+from lately.sim.bench.frames import FrameSettings
 from lately.sim.bench.runner import SIMULATORS, planned, run_filter_bench
 from lately.sim.bench.testplan import MODULES, PLAN
 
@@ -178,6 +180,9 @@ def test_every_sentence_is_for_some_unit_of_the_long_run():
     ran = set()
     for name in UNITS:
         ran |= planned(UNITS[name], **options_of(name))
+    for options in FRAMES.values():
+        traits = FrameSettings(FRAMES_FILTER, options).traits
+        ran |= {name for name, row in PLAN.items() if row.applies(traits)}
     assert ran == {*PLAN}
 
 
