@@ -78,7 +78,7 @@ def nanoseconds(now: Any) -> NDArray[np.int64] | Any:
 
 def _since_1970(value: Any) -> int:
     if not isinstance(value, datetime):
-        raise TypeError(f"now: must be one kind of times, not {type(value).__name__}")
+        raise TypeError(f"now: must be a datetime with a time zone, not {type(value).__name__}")
     if value.tzinfo is None:
         raise TypeError(f"now: must be a datetime with a time zone, not {value!r}")
     return instant(value)
@@ -139,7 +139,8 @@ def _integers(name: str, values: ArrayLike) -> Times:
     if array.size == 0 and array.dtype == np.float64:
         array = array.astype(np.int64)
     if array.dtype.kind not in "ui":
-        raise TypeError(f"{name}: must be integers, not {array.dtype}")
+        kind = type(array.flat[0]).__name__ if array.dtype == object and array.size else array.dtype
+        raise TypeError(f"{name}: must be integers, not {kind}")
     for value in (array.min(), array.max()) if array.size else ():
         if not 0 <= value < TIME_LIMIT:
             raise ValueError(f"{name}: must be at least 0 and below 2**62, not {value}")

@@ -17,7 +17,7 @@ from package_wheel import ROOT, build_wheel
 
 PYTHONS = ("python3.11", "python3.12", "python3.13", "python3.14")
 COMPILERS = {"gcc": "gcc", "clang": "clang", "none": "false"}
-NEEDED = ("numpy", "pytest", "hypothesis", "pyarrow", "setuptools>=77", "click")
+NEEDED = ("numpy", "pytest", "hypothesis", "pyarrow", "pandas", "polars", "setuptools>=77", "click")
 TESTS = [f"tests/golden/test_{name}.py" for name in ("contract", "filters", "keys", "spec", "span")]
 CHECK = "from lately import GEBF; print(GEBF.for_window(100).compiled)"
 

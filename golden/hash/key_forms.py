@@ -1,7 +1,5 @@
 """Forms of keys other than integers and bytes; each form represents an integer or bytes.
 
-`check_keys` lists the meaning of each form.
-
 A tuple is one key: the digest of its encoding. A tuple is encoded like an element. An element
 is encoded as a tag of one byte, the length of its content in 8 bytes, little-endian, and the
 content:
@@ -63,7 +61,7 @@ def plain(item: Any, position: int = 0) -> Any:
         if item.ndim:
             raise unexpected("ndarray")
         return plain(item[()], position)
-    if kind.__name__ in _NULLS or item != item:
+    if kind.__name__ in _NULLS or (isinstance(item, float | np.floating) and item != item):
         raise null(kind.__name__, position)
     if isinstance(item, np.datetime64):
         return int(nanoseconds(np.array([item]))[0])

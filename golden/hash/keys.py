@@ -1,13 +1,14 @@
 """Conversion of keys of any form to the 64-bit words that filters hash.
 
 A key is an integer, which stands for itself, or bytes, which stand for their digest. Every
-other form stands for an integer or for bytes: `check_keys` has the list.
+other form stands for an integer or for bytes; docs/python.md has a table of them.
 """
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from functools import wraps
+from io import IOBase
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 from uuid import UUID
 
@@ -68,13 +69,20 @@ class OneOrAll(Protocol[Others, One, All]):
     def __get__(self, model: object, kind: Any = ..., /) -> Bound[Others, One, All]: ...
 
 
+_SINGLE = (*TEXTS, *INTEGERS, tuple)
+
+
 def is_single(keys: Any) -> bool:
-    """Whether `keys` is one key and not several."""
+    """Whether `keys` is one value, and not an array, a collection with a length, or an iterator.
+
+    Other objects are one value even if they can be iterated: a network of addresses, a file.
+    """
     return (
-        isinstance(keys, (*TEXTS, *INTEGERS, tuple))
+        isinstance(keys, (*_SINGLE, type, IOBase))
         or getattr(keys, "ndim", None) == 0
         or hasattr(keys, "as_py")
         or not hasattr(keys, "__iter__")
+        or not (hasattr(keys, "__len__") or hasattr(keys, "__next__"))
     )
 
 
@@ -111,26 +119,11 @@ def one_or_all(method: Callable[..., Any]) -> Any:
 
 
 def check_keys(keys: Keys, digest: KeyDigest) -> NDArray[np.uint64]:
-    """Convert keys of any form to words.
+    """Convert keys of any form to words; `key_forms` encodes tuples.
 
-    - Text stands for its UTF-8 bytes: "a" and b"a" are one key. Surrogates of
-      ``surrogateescape`` stand for the bytes that could not be decoded.
-    - Bytes, a bytearray and a memoryview are one key if their bytes are equal.
-      The key is the digest of the bytes.
-    - An integer stands for itself: 5 and numpy's 5 are one key, 5 and "5" are two. A negative
-      integer is its two's complement in `key_bits`: -1 and 2**key_bits - 1 are one key.
-    - A UUID stands for its 16 bytes, an IP address for the 4 or 16 bytes of its `packed` form,
-      followed by ``%`` and the scope, if any. An address and its text are two keys.
-    - A date, a datetime or a datetime64 stands for the integer of its nanoseconds since 1970, so
-      that its unit makes no difference. Without a time zone, it is in UTC.
-    - A tuple is one key, whose elements are of any of these forms or tuples: (1, 2) and (2, 1)
-      are two keys, and so are 1 and (1,). In a tuple, -1 and 2**key_bits - 1 are two integers.
-      It stands for the bytes of its encoding; see `key_forms`.
-    - A list, an array, a set and any other iterable are several keys, all integers or all bytes.
-      Lists in a list are rows of words, as an array of shape (n, words) has them.
-    - An array of numpy's type S or U drops zeros at the end of its elements. Hence an element
-      must fill the width of the type.
-    - A null, a bool, a float and a mapping are refused.
+    Surrogates of ``surrogateescape`` stand for the bytes that could not be decoded. In a tuple, -1
+    and 2**key_bits - 1 are two integers. Lists in a list are rows of words, as an array of shape
+    (n, words) has them.
 
     Parameters
     ----------
@@ -189,12 +182,16 @@ def _as_list(keys: Any) -> list[Any]:
     """Return one key, or the keys of an iterable other than an array, as a list."""
     if isinstance(keys, Mapping):
         raise TypeError(f"keys: must not be a {type(keys).__name__}: give its keys() or values()")
-    return [keys] if is_single(keys) else list(keys)
+    if not is_single(keys):
+        return list(keys)
+    if hasattr(keys, "__iter__") and not (isinstance(keys, _SINGLE) or hasattr(keys, "as_py")):
+        raise unexpected(f"{type(keys).__name__}: give a list of its elements")
+    return [keys]
 
 
 def _arrow_words(keys: Any, digest: KeyDigest) -> NDArray[np.uint64] | None:
     """Return the words of a column of text from its buffers; None for other columns."""
-    if isinstance(keys, (*TEXTS, *INTEGERS, tuple, np.ndarray)):
+    if isinstance(keys, (*_SINGLE, np.ndarray)):
         return None
     words: list[NDArray[np.uint64]] = []
     start, chunks = 0, arrow_chunks(keys)

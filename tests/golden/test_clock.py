@@ -5,7 +5,7 @@ import pickle
 import re
 import time
 import weakref
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
@@ -135,7 +135,8 @@ def test_times_of_events_in_arrays():
         (datetime(2017, 1, 1), TypeError, "now: must be a datetime with a time zone, not "),
         ("10s", TypeError, "now: must be integers (nanoseconds), floats (seconds), datetime64"),
         (True, TypeError, "now: must be integers (nanoseconds), floats (seconds), datetime64"),
-        ([object()], TypeError, "now: must be one kind of times, not object"),
+        ([object()], TypeError, "now: must be a datetime with a time zone, not object"),
+        (date(2026, 1, 1), TypeError, "now: must be a datetime with a time zone, not date"),
     ],
 )
 def test_time_of_an_event_wrong(now, error, message):

@@ -1,22 +1,26 @@
 """Keys as people have them: integers, text and bytes, single and in lists and arrays."""
 
 import hashlib
+import io
 import re
 from array import array
 from collections import deque, namedtuple
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
 from enum import IntEnum
-from ipaddress import IPv4Address, IPv4Interface, IPv6Address
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, ip_network
+from pathlib import Path
 from uuid import UUID
 
 import numpy as np
+import pandas
+import polars
 import pyarrow
 import pytest
 from cases import daily
 from hypothesis import given
 from hypothesis import strategies as st
-from paths import taking
+from paths import PATHS, taking
 
 from lately.golden import GEBF, BlockedGEBF, WindowDictionary, load
 from lately.golden.hash import keys as keys_module
@@ -26,6 +30,8 @@ from lately.golden.hash.keys import check_keys, is_single, random_keys
 from lately.golden.hash.scalar_hash import siphash
 
 EXPECTED = "must be integers, text or bytes"
+MIXED = "must be all integers or all text and bytes, not some of both"
+ELEMENTS = ": give a list of its elements"
 WIDE = "give a compound key as a tuple"
 NOON = datetime(2026, 3, 1, 12, 30, 0, 5, UTC)
 
@@ -206,6 +212,14 @@ def test_bytes_that_were_no_text():
         (pyarrow.array([{"a": 1}]), TypeError, f"{EXPECTED}, not struct<a: int64>"),
         (IPv4Interface("10.0.0.1/8"), TypeError, f"{EXPECTED}, not IPv4Interface"),
         (timedelta(1), TypeError, f"{EXPECTED}, not timedelta"),
+        (Path("a"), TypeError, f"{EXPECTED}, not PosixPath"),
+        (ip_network("10.0.0.0/16"), TypeError, f"{EXPECTED}, not IPv4Network{ELEMENTS}"),
+        ([ip_network("10.0.0.0/16")], TypeError, f"{EXPECTED}, not IPv4Network"),
+        (Port, TypeError, f"{EXPECTED}, not EnumType{ELEMENTS}"),
+        (io.StringIO("a\nb\n"), TypeError, f"{EXPECTED}, not StringIO{ELEMENTS}"),
+        (polars.LazyFrame({"a": [1]}), TypeError, f"{EXPECTED}, not LazyFrame"),
+        (pandas.Series([1, 2]).groupby(level=0), TypeError, f"{EXPECTED}, not Series"),
+        ((key for key in (1, "a")), TypeError, MIXED),
         ((1, 2.0), TypeError, f"{EXPECTED}, not float"),
         ((1, [2]), TypeError, f"{EXPECTED}, not list"),
         (("a", None), TypeError, f"{EXPECTED}, not a null (NoneType at position 0)"),
@@ -220,8 +234,8 @@ def test_bytes_that_were_no_text():
             f"{EXPECTED}, not [('f0', '<i4'), ('f1', '<i4')]",
         ),
         ({"a": 1}, TypeError, "must not be a dict: give its keys() or values()"),
-        ([1, "a"], TypeError, "must be all integers or all text and bytes, not some of both"),
-        ([1, (1,)], TypeError, "must be all integers or all text and bytes, not some of both"),
+        ([1, "a"], TypeError, MIXED),
+        ([1, (1,)], TypeError, MIXED),
         ([["a", "b"]], TypeError, f"must have integers as words, not str: {WIDE}"),
         ([[True]], TypeError, f"must have integers as words, not bool: {WIDE}"),
         ([[1], [1, 2]], ValueError, "must have rows of one length, not of several"),
@@ -301,7 +315,7 @@ def test_single(single):
     assert not is_single([single])
 
 
-# What the docstring of `check_keys` says
+# What the table of docs/python.md says
 
 Point = namedtuple("Point", "x y")
 
@@ -494,6 +508,21 @@ def test_single_text_after_a_state_with_another_secret():
         assert "client" in again
         assert again.query(["client"])[0]
         assert "other" not in again
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    "wrong", [ip_network("10.0.0.0/30"), {1: 2}, [1, "a"], [1, None], (1, 2.0), Path("a"), 1.5]
+)
+def test_values_that_are_no_keys_change_nothing(path, wrong):
+    with taking(path):
+        model = GEBF.for_window(100)
+    model.insert([1, 2])
+    calls = [model.insert, model.add, model.update, model.query, model.check_and_insert, model.age]
+    for call in (*calls, lambda keys: keys in model):
+        with pytest.raises(TypeError, match=r"^(keys|in|add|update): must "):
+            call(wrong)
+    assert model.counters == {**GEBF.for_window(100).counters, "operations": 2, "insertions": 2}
 
 
 def test_filter_takes_them_all():

@@ -1,6 +1,7 @@
 """The time-limited filter against its scalar twin, its promises, and the pool of a timed ring."""
 
 import re
+from datetime import date
 
 import numpy as np
 import pytest
@@ -456,6 +457,7 @@ def test_pool_rate_is_within_its_bound():
 WRONG_TIMES = [
     ([1], [1.5], TypeError, "now: must be integers, not float64"),
     ([1], ["now"], TypeError, "now: must be integers, not <U3"),
+    ([1], date(2026, 1, 1), TypeError, "now: must be integers, not date"),
     ([1], None, TypeError, "now: must be given for a TimeLimitedAPBF without a clock"),
     ([1, 2], [5], ValueError, "now: must have shape () or (2,), not (1,)"),
     (1, [15, 16], ValueError, "now: must have shape () or (1,), not (2,)"),
