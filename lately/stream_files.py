@@ -5,6 +5,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import sys
 import zlib
 from collections.abc import Iterator
@@ -31,6 +32,11 @@ _MAGIC = {
     b"PAR1": "Parquet",
 }
 
+_SKIPPED = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")
+"""First bytes of a frame of zstd and lz4 without content."""
+
+_PACKED = 1 << 13
+"""Bytes that are decompressed at a time. They are few: zstd makes up to 2**15 bytes of one."""
 
 PCAP_MAGIC = {
     b"\xa1\xb2\xc3\xd4": (True, 1000, 16), b"\xd4\xc3\xb2\xa1": (False, 1000, 16),
@@ -48,13 +54,7 @@ PCAP_HEADER = 24
 """Bytes of the header of a pcap file. A pcapng file has more."""
 
 
-_UNPACKED = ("gzip", "bzip2", "xz")
-"""Compressions of the standard library."""
-
-_ARROW = ("zstd", "lz4")
-"""Compressions of pyarrow."""
-
-COMPRESSIONS = (*_UNPACKED, *_ARROW)
+COMPRESSIONS = ("gzip", "bzip2", "xz", "zstd", "lz4")
 """Compressions that can be read and written."""
 
 _ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd", ".lz4": "lz4"}
@@ -82,7 +82,7 @@ def whole(name: str, compression: str) -> Iterator[None]:
     """
     try:
         yield
-    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+    except (EOFError, OSError) as error:
         # An error of the file itself has a number; an error of its content has none.
         if getattr(error, "errno", None) is not None:
             raise
@@ -113,7 +113,7 @@ class StreamFile:
     @property
     def readable(self) -> bool:
         """Whether the compression is supported."""
-        return self.compression in ("none", *_UNPACKED, *_ARROW)
+        return self.compression in ("none", *COMPRESSIONS)
 
     @cached_property
     def size(self) -> int | None:
@@ -195,31 +195,30 @@ def open_stream(path: str | os.PathLike[str]) -> StreamFile:
 @contextmanager
 def compressed(name: str, file: BinaryIO) -> Iterator[BinaryIO]:
     """Compress the bytes that are written to a `file`, if `name` has a suffix for compression."""
-    kind = _ENDINGS.get(os.path.splitext(name)[1])
-    if kind is None:
-        yield file
-    elif kind in _UNPACKED:
-        with _standard_file(kind, file, write=True) as packed:
-            yield packed
-    else:
-        import pyarrow as pa
-
-        # It closes its file, which is therefore a duplicate.
-        with (
-            os.fdopen(os.dup(file.fileno()), "wb") as other,
-            pa.CompressedOutputStream(pa.PythonFile(other, mode="w"), kind) as packed,
-        ):
-            yield packed
-
-
-def _standard_file(kind: str, file: Any, *, write: bool = False) -> Any:
-    """Return a file of the standard library that compresses or decompresses."""
-    mode: Any = "wb" if write else "rb"
+    kind, packed = _ENDINGS.get(os.path.splitext(name)[1]), cast(Any, file)
     if kind == "gzip":
-        return gzip.GzipFile("", mode, 6, file, mtime=0)
-    if kind == "bzip2":
-        return bz2.BZ2File(file, mode)
-    return lzma.LZMAFile(file, mode)
+        packed = gzip.GzipFile("", "wb", 6, file, mtime=0)
+    elif kind == "bzip2":
+        packed = bz2.BZ2File(file, "wb")
+    elif kind == "xz":
+        packed = lzma.LZMAFile(file, "wb")  # noqa: SIM115
+    elif kind == "zstd":
+        import zstandard
+
+        packed = zstandard.ZstdCompressor(1).stream_writer(file, closefd=False)
+    elif kind == "lz4":
+        import lz4.frame
+
+        packed = lz4.frame.open(file, "wb", auto_flush=True)
+        # Its own `flush` ends the frame.
+        end, packed.flush = packed.flush, file.flush
+    try:
+        yield packed
+    finally:
+        if kind == "lz4":
+            end()
+        elif kind is not None:
+            packed.close()
 
 
 def _standard_input() -> BinaryIO:
@@ -275,18 +274,78 @@ def _is_open(head: bytes) -> bool:
 
 
 class _Unpacked(io.RawIOBase):
-    """Content of a compressed file; a truncated file yields all its data before the error."""
+    """Content of a compressed file: of all its frames, in sequence.
+
+    If a frame is cut or other bytes follow, all data before is returned before the error.
+    """
 
     def __init__(self, kind: str, file: "io.BufferedReader[Any]") -> None:
-        self._data = _standard_file(kind, file)
+        self._kind, self._file = kind, file
+        self._magic = next(magic for magic, name in _MAGIC.items() if name == kind)
+        self._frame: Any = None
+        self._packed, self._content = b"", memoryview(b"")
+        self._error: OSError | None = None
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        data = self._data.read1(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
+        while not self._content:
+            if self._frame is None and not self._begin():
+                return 0
+            self._unpack()
+        count = min(len(buffer), len(self._content))
+        buffer[:count], self._content = self._content[:count], self._content[count:]
+        return count
+
+    def _begin(self) -> bool:
+        """Begin the next frame, behind zeros; return whether there is one."""
+        self._packed = self._packed.lstrip(b"\0")
+        while len(self._packed) < len(self._magic) and (more := self._file.read1(_PACKED)):
+            self._packed = (self._packed + more).lstrip(b"\0")
+        if not self._packed:
+            return False
+        if not (self._packed.startswith(self._magic) or _SKIPPED.match(self._packed)):
+            raise EOFError("its end is followed by other bytes")
+        self._frame = _unpacker(self._kind)
+        return True
+
+    def _unpack(self) -> None:
+        if self._error is not None:
+            raise self._error
+        packed, frame = self._packed or self._file.read1(_PACKED), self._frame
+        if not packed:
+            raise EOFError("it ends early")
+        spare: Any = frame.copy() if self._kind == "gzip" else None
+        content = b""
+        try:
+            content = frame.decompress(packed)
+            self._packed = frame.unused_data or b""
+            self._frame = None if frame.eof else frame
+        except MemoryError:
+            raise
+        except Exception as error:  # Each library has errors of its own.
+            self._error = OSError(str(error))
+            # The data of a wrong checksum, for example, was lost with the error.
+            with suppress(zlib.error):
+                for place in range(len(packed) if spare else 0):
+                    content += spare.decompress(packed[place : place + 1])
+        self._content = memoryview(content)
+
+
+def _unpacker(kind: str) -> Any:
+    """Return an object that decompresses one frame."""
+    if kind == "gzip":
+        return zlib.decompressobj(31)
+    if kind == "zstd":
+        import zstandard
+
+        return zstandard.ZstdDecompressor().decompressobj()
+    if kind == "lz4":
+        from lz4.frame import LZ4FrameDecompressor
+
+        return LZ4FrameDecompressor()
+    return bz2.BZ2Decompressor() if kind == "bzip2" else lzma.LZMADecompressor()
 
 
 def _decompress(raw: BinaryIO) -> tuple[str, "io.BufferedReader[Any]"]:
@@ -298,11 +357,6 @@ def _decompress(raw: BinaryIO) -> tuple[str, "io.BufferedReader[Any]"]:
         buffered = _PipeReader(_Begun(file), _enlarge(raw))
     head = buffered.peek(8)[:8]
     kind = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), "none")
-    if kind in _UNPACKED:
+    if kind in COMPRESSIONS:
         return kind, io.BufferedReader(_Begun(_Unpacked(kind, buffered)), BUFFERED)
-    if kind in _ARROW:
-        import pyarrow as pa
-
-        data = pa.CompressedInputStream(pa.PythonFile(buffered, mode="r"), kind)
-        return kind, io.BufferedReader(data, BUFFERED)
     return kind, buffered

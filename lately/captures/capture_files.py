@@ -37,7 +37,7 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
     missing : int
         Bytes of incomplete last records.
     truncated : bool
-        Whether compressed data ends early.
+        Whether compressed data ends early or is followed by other bytes.
 
     Raises
     ------

@@ -166,7 +166,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
     missing : int
         Bytes of an incomplete last record, once it has been read.
     truncated : bool
-        Whether compressed data ends early; the reader then stops as at the end of a plain file.
+        Whether compressed data ends early or is followed by other bytes; the reader stops there.
 
     Raises
     ------

@@ -80,7 +80,7 @@ class MergedCaptures(AbstractContextManager["MergedCaptures"]):
 
     @property
     def truncated(self) -> bool:
-        """Whether compressed data ends early."""
+        """Whether compressed data ends early or is followed by other bytes."""
         return any(one.capture.truncated for one in self._inputs)
 
     @property

@@ -76,7 +76,7 @@ def packet_records(
     if capture.missing:
         reject(number + 1, f"{capture.missing} bytes of a record that is not whole")
     elif capture.truncated:
-        reject(number + 1, "the end of gzip data that is not whole")
+        reject(number + 1, f"{capture.compression} data that ends early or is followed by others")
 
 
 def _keys(packets: Packets, form: Form | None) -> Iterator[str | NoKeyError]:

@@ -33,7 +33,7 @@ def facts(figures: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield from _copied(figures["copies"])
     if not figures["dry_run"]:
         yield "bytes written", counts["bytes_written"], f"of {counts['bytes_read']}"
-    early = "; the compressed data ends early" if figures["truncated"] else ""
+    early = "; compressed data ends early or is followed by others" if figures["truncated"] else ""
     if figures["missing_bytes"] or early:
         note = f"bytes at the end, of a record that is not whole; left out{early}"
         yield "missing", counts["missing_bytes"], note

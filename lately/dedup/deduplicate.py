@@ -41,7 +41,7 @@ class Capture(Protocol):
 
     @property
     def truncated(self) -> bool:
-        """Whether compressed data ends early."""
+        """Whether compressed data ends early or is followed by other bytes."""
 
     @property
     def damages(self) -> Sequence[str]:
@@ -116,7 +116,7 @@ class DedupResult:
     missing_bytes : int
         Bytes of an incomplete last record, which is omitted.
     truncated : bool
-        Whether compressed data ends early.
+        Whether compressed data ends early or is followed by other bytes.
     damages : list of str
         Messages about damage, at which files end.
     late, latest, untimed : int

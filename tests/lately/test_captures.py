@@ -1,16 +1,20 @@
 """Captures: records, times and damage of both formats, beside another reader."""
 
+import bz2
 import gzip
 import io
+import lzma
 import os
 import random
 import struct
 import sys
 import zlib
+from collections import deque
 from itertools import pairwise
 from pathlib import Path
 
 import dpkt
+import lz4.frame
 import pytest
 import zstandard
 from capture_files import (
@@ -40,6 +44,10 @@ FRAMES = [ethernet(0x0806, bytes(size)) for size in (28, 46, 0, 1500, 3)]
 TIMES = [10**18 + 1000 * index for index in range(len(FRAMES))]
 RECORDS = list(zip(TIMES, FRAMES, strict=True))
 RANDOM = random.Random(5)
+PACK = {
+    "gzip": gzip.compress, "bzip2": bz2.compress, "xz": lzma.compress,
+    "zstd": zstandard.compress, "lz4": lz4.frame.compress,
+}  # fmt: skip
 SIMPLE = section() + interface() + b"".join(packet(t // 1000, f) for t, f in RECORDS)
 
 
@@ -164,6 +172,24 @@ def test_pcapng_versions(tmp_path, order):
             read(path)
 
 
+@pytest.mark.parametrize("kind", PACK)
+def test_frames_cut_or_continued(tmp_path, kind):
+    """Of several frames, all is read up to where one is cut, or other bytes follow."""
+    content = pcap([(time, RANDOM.randbytes(50)) for time in range(0, 9000, 1000)])
+    rows, parts = read(write(tmp_path, content))[0], (content[:400], content[400:])
+    one, two = map(PACK[kind], parts)
+    others = [b"", b"PK\3\4", *(two[:cut] for cut in (1, 5, len(two) // 2, len(two) - 1))]
+    for more in others:
+        found, kept, capture = read(write(tmp_path, one + more))
+        assert (found, kept) == (rows[: len(found)], content[: len(kept)])
+        assert len(found) >= 5
+        assert capture.truncated == (more != b"")
+    skipped = b"\x5f\x2a\x4d\x18\4\0\0\0abcd" if kind in ("zstd", "lz4") else b""
+    for more in (b"", bytes(4), skipped):
+        found, _, capture = read(write(tmp_path, one + more + two + more))
+        assert (found, capture.truncated) == (rows, False)
+
+
 @pytest.mark.parametrize(("size", "step"), [(200, 7), (60_000, 14_321)])
 def test_cut_gzip(tmp_path, size, step):
     """Of a compressed file that ends early, whole records are read, as of a plain one."""
@@ -188,9 +214,12 @@ def test_cut_gzip(tmp_path, size, step):
     assert counts[-1] == len(rows)
     assert sorted(counts) == counts
     assert not read(write(tmp_path, packed))[2].truncated
-    for damaged in (packed[:9], packed[:-8] + bytes(8)):
+    with pytest.raises(TraceError, match="must be whole gzip data, but: "):
+        read(write(tmp_path, packed[:9]))
+    with CaptureReader(write(tmp_path, packed[:-8] + bytes(8))) as capture:
         with pytest.raises(TraceError, match="must be whole gzip data, but: "):
-            read(write(tmp_path, damaged))
+            deque(iter(capture.read, None), 0)
+        assert capture.packets == len(rows)
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
@@ -360,10 +389,10 @@ def test_stretches(tmp_path, monkeypatch, size):
         assert len(capture._buffer) < 2 * 4000
 
 
-@pytest.mark.parametrize("form", ["gzip", "zstd", "pipe"])
+@pytest.mark.parametrize("form", [*PACK, "pipe"])
 def test_from_where(tmp_path, monkeypatch, form):
     content = pcap(RECORDS)
-    packed = {"gzip": gzip.compress, "zstd": zstandard.compress, "pipe": bytes}[form](content)
+    packed = PACK.get(form, bytes)(content)
     if form == "pipe":
         source, sink = os.pipe()
         os.write(sink, packed)
@@ -459,7 +488,7 @@ def test_capture_as_a_stream(tmp_path):
     assert records(write(tmp_path, SIMPLE), format="capture")[0] == found
     cut, trace = records(write(tmp_path, gzip.compress(pcap(RECORDS))[:-4]))
     assert cut == found
-    assert trace.rejects.examples == [(6, "the end of gzip data that is not whole")]
+    assert trace.rejects.examples == [(6, "gzip data that ends early or is followed by others")]
     simple = section() + interface() + block(3, b"\3\0\0\0abc")
     assert [time for _, time in records(write(tmp_path, simple))[0]] == [None]
 

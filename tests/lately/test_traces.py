@@ -91,7 +91,7 @@ def test_truncated(tmp_path, pack, name):
 def test_gzip_corrupted(tmp_path):
     packed = bytearray(gzip.compress(os.urandom(9000).hex().encode()))
     packed[-5] ^= 1
-    with pytest.raises(TraceError, match="must be whole gzip data, but: CRC check failed"):
+    with pytest.raises(TraceError, match=r"must be whole gzip data, but: .* incorrect data check"):
         records(write(tmp_path / "keys", bytes(packed)))
 
 
