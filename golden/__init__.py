@@ -11,7 +11,7 @@ LAZY = {
     "cuckoo.window_dictionary": ("WindowDictionary",),
     "errors": ("LatelyError", "RekeyError", "SpecificationError", "StateFileError"),
     "filter": ("CountedFilter", "Filter"),
-    "models": ("from_spec", "load"),
+    "models": ("from_bytes", "from_spec", "load"),
     "operations": ("Operation",),
     "results": ("Results",),
     "ring.apbf": ("APBBF", "APBF"),

@@ -5,6 +5,7 @@ from .errors import SpecificationError as SpecificationError
 from .errors import StateFileError as StateFileError
 from .filter import CountedFilter as CountedFilter
 from .filter import Filter as Filter
+from .models import from_bytes as from_bytes
 from .models import from_spec as from_spec
 from .models import load as load
 from .operations import Operation as Operation

@@ -58,6 +58,33 @@ class Atomic(Base):
         """Take over changes by single keys from the extension; holds the lock."""
 
 
+class Constructor(classmethod):  # type: ignore[type-arg]
+    """A class method that returns a new object, so a call on an object is a mistake."""
+
+    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+        if owner is None:
+            return super().__get__(None, kind)
+
+        def refuse(*_: Any, **__: Any) -> None:
+            call = f"{type(owner).__name__}.{self.__name__}"
+            raise TypeError(f"{self.__name__}: call {call}(...), which returns a new filter")
+
+        return refuse
+
+
+class ReadOnly:
+    """An attribute `name` that is fixed when its object has an attribute `_hash`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    # Without `__get__`, the value is read as fast as that of any attribute.
+    def __set__(self, owner: Any, value: object) -> None:
+        if "_hash" in vars(owner):
+            raise AttributeError(f"{self._name}: cannot change; build a new {type(owner).__name__}")
+        vars(owner)[self._name] = value
+
+
 class Counter:
     """An attribute `name` that is read under the lock, so a reader never sees half an operation."""
 
@@ -76,12 +103,14 @@ class Counter:
 
 
 def _locked(member: Any) -> Any:
-    """Return a method or property that holds the lock while it runs; other members unchanged."""
+    """Return a method or property that holds the lock while it runs, or a `Constructor`."""
     if isinstance(member, FunctionType):
         return _holding(member)
     if isinstance(member, property):
         read, write = (each and _holding(each) for each in (member.fget, member.fset))
         return property(read, write, member.fdel, member.__doc__)
+    if isinstance(member, classmethod):
+        return Constructor(member.__func__)
     return member
 
 

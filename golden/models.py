@@ -14,7 +14,6 @@ from .ring.timed_ring import TimeLimitedRing
 from .saved import MODELS
 from .spec import FilterSpec
 from .spec.base import Specification
-from .state_files import StateFile
 from .timestamp import inferential as inferential
 from .timestamp import partitioned_timing as partitioned_timing
 from .timestamp import timing as timing
@@ -39,6 +38,5 @@ def from_spec(spec: Specification, **options: int) -> Filter:
     return cast("type[Filter]", MODELS[spec.family]).from_spec(spec, **options)
 
 
-def load(file: StateFile) -> Filter:
-    """Read a filter of any kind from a file that `save` wrote; as `Filter.load`."""
-    return Filter.load(file)
+# These open a filter of any kind.
+load, from_bytes = Filter.load, Filter.from_bytes

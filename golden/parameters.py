@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from .atomic import ReadOnly
 from .convenience import PythonProtocol
 from .errors import SpecificationError
 from .hash.digests import DIGESTS, KeyDigest
@@ -24,6 +25,9 @@ class Parameterised(PythonProtocol):
     specification: ClassVar[type[Specification]] = Specification
     _chooser: ClassVar[str] = "for_window(window, fpr)"
 
+    _fixed: ClassVar[tuple[str, ...]] = ()
+    """Attributes that users cannot change, if these are not the fields of the specification."""
+
     __signature__: ClassVar[inspect.Signature]
 
     seed: int
@@ -35,6 +39,9 @@ class Parameterised(PythonProtocol):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls.__signature__ = inspect.Signature(cls._signature())
+        for name in cls._fixed or [item.name for item in fields(cls.specification)]:
+            if not isinstance(getattr(cls, name, None), property):
+                setattr(cls, name, ReadOnly(name))
 
     @classmethod
     def _signature(cls) -> list[inspect.Parameter]:

@@ -2,9 +2,9 @@
 
 import io
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -201,29 +201,39 @@ class Saved(Parameterised):
         return file.getvalue()
 
     @classmethod
-    def load(cls, file: StateFile) -> Self:
+    def load(cls, file: StateFile, *, clock: Callable[[], int] | None = None) -> Self:
         """Read a state that `save` wrote.
 
-        The class of the filter must have been imported; `lately.golden.load` imports all.
+        The class of the filter must have been imported; `lately.load` imports all, and opens a
+        filter of any class. A ring class also opens what its `for_span` returned.
 
         Parameters
         ----------
         file : path or binary file
             An open file is read from its position to its end.
+        clock : callable, optional
+            Clock of a `TimedFilter`; by default a `SteadyClock` if the saved filter had a clock.
 
         Raises
         ------
+        TypeError
+            If a filter that counts insertions is given a clock.
         StateFileError
             If the file is not a state file, is damaged, or holds another filter.
         OSError
             If the file cannot be read.
         """
-        return cls.from_state(state_name(file), *read_state(file))
+        model: Any = cls.from_state(state_name(file), *read_state(file))
+        if clock is not None:
+            if not hasattr(model, "clock"):
+                raise TypeError(f"clock: a {type(model).__name__} counts insertions")
+            model.clock = clock
+        return cast(Self, model)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """Read what `to_bytes` returned; errors as `load`."""
-        return cls.load(io.BytesIO(data))
+    def from_bytes(cls, data: bytes, *, clock: Callable[[], int] | None = None) -> Self:
+        """Read what `to_bytes` returned; `clock` and errors as for `load`."""
+        return cls.load(io.BytesIO(data), clock=clock)
 
     @classmethod
     def from_state(cls, name: str, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
@@ -233,17 +243,22 @@ class Saved(Parameterised):
         """
         try:
             owner = _CLASSES.get(header["filter"])
-            if owner is not None and issubclass(owner, cls):
+            if owner is not None and cls._loads(owner, header["parameters"]):
                 owner._check_room(header["parameters"], arrays)
                 self = owner._build(header["parameters"])
                 self._take_saved(header["numbers"], arrays)
-                return self
+                return cast(Self, self)
         except (KeyError, TypeError, ValueError, MemoryError) as error:
             raise StateFileError(f"{name}: damaged filter state: {error}") from None
         found = header["filter"] if owner else f"{header['filter']}, which is not imported"
         if header["filter"] == "PooledTimeLimitedAPBF":
             found = "PooledTimeLimitedAPBF, which TimeLimitedRing of an APBFSpec replaces"
         raise StateFileError(f"{name}: expected the state of {cls.__name__}, found {found}")
+
+    @classmethod
+    def _loads(cls, kind: "type[Saved]", parameters: dict[str, Any]) -> bool:
+        """Whether `load` accepts a state of a `kind` with these parameters."""
+        return issubclass(kind, cls)
 
     @classmethod
     def _check_room(cls, parameters: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:

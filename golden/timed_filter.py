@@ -78,6 +78,7 @@ class TimedFilter(Filter):
         fpr: float = 0.01,
         *,
         rate: float,
+        clock: Callable[[], int] | None = None,
         **options: Unpack[Options],
     ) -> Self:
         """Build a filter with a clock, for a span of time and a false-positive rate.
@@ -90,6 +91,8 @@ class TimedFilter(Filter):
             Share of fresh keys that may be reported by chance.
         rate : float
             Highest rate of insertions that is expected, per second.
+        clock : callable, optional
+            Function that returns the time in nanoseconds; by default a `SteadyClock`.
         **options
             Other parameters of the constructor: `seed`, `key_bits`, ...
 
@@ -101,7 +104,7 @@ class TimedFilter(Filter):
         length, given = cls._spanned(span_nanoseconds(span), {**options})
         keys = expected_keys(length / NANOSECONDS, rate)
         self = cls._for_keys(keys, check_rate(fpr), {"span": length}, given)
-        self.clock = SteadyClock()
+        self.clock = clock or SteadyClock()
         return self
 
     @classmethod
@@ -114,7 +117,7 @@ class TimedFilter(Filter):
         """Function that returns the time in nanoseconds; None if the filter has no clock.
 
         State files and pickles do not contain the clock: a filter that is read from them continues
-        with a `SteadyClock`.
+        with a `SteadyClock`, or with the `clock` that `load` is given.
         """
         return self._clock
 

@@ -16,11 +16,15 @@ if (Path(__path__[0]).parent / "golden" / "errors.py").is_file():
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return _version()
-    if not name.startswith("_") and name != "golden":
+    if name == "__all__" or (not name.startswith("_") and name != "golden"):
         golden = import_module(".golden", __name__)
-        if name in golden.__all__:
+        if name in golden.__all__ or name == "__all__":
             return getattr(golden, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__getattr__("__all__"), "__version__"})
 
 
 def _version() -> str:

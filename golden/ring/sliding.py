@@ -72,6 +72,7 @@ class SlidingFilter(KeyedRing):
     specification: ClassVar[type[FilterSpec]] = FilterSpec  # type: ignore[type-abstract]
     age_unit = "generations"
     supported = (*CountedFilter.supported, Operation.SHIFT)
+    _fixed = ("seed", "key_bits", "digest", "window", "partitioned")
     _layout_class: type[Layout] = Layout
     _follow: Callable[[RingPosition], None] | None = None
     """Takes over the position that another process has published; see `live`."""

@@ -1,13 +1,15 @@
 """Rings of a family for a span of time."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
 from ..convenience import Options
 from ..durations import NANOSECONDS, span_nanoseconds
+from ..saved import Saved
 from ..sizing import check_rate, expected_keys
 from ..spec.base import require
 from ..times import SteadyClock
@@ -27,6 +29,7 @@ class Spanned(SlidingFilter):
         rate: float,
         when_full: str = "overfill",
         joinable: bool = False,
+        clock: Callable[[], int] | None = None,
         **options: Unpack[Options],
     ) -> TimeLimitedRing:
         """Build a ring of this family with a clock, for a span of time and a rate.
@@ -46,13 +49,15 @@ class Spanned(SlidingFilter):
         joinable : bool
             Whether `TimeLimitedRing.union` can join the ring with others. The clock alone turns
             such rings; keys that arrive in bursts then raise the false-positive rate.
+        clock : callable, optional
+            Function that returns the time in nanoseconds; by default a `SteadyClock`.
         **options
             `seed`, `key_bits`, `hash`, `secret` and `rekey`, as for the constructor.
 
         Returns
         -------
         TimeLimitedRing
-            Its times are nanoseconds; its `clock` is a `SteadyClock`.
+            Its times are nanoseconds.
 
         Raises
         ------
@@ -66,5 +71,12 @@ class Spanned(SlidingFilter):
         sized = cls._for_keys(keys, check_rate(fpr), {}, options)
         spec = replace(sized.spec, span=length, when_full=when_full)
         ring = TimeLimitedRing(spec, secret=options.get("secret", 0), joinable=joinable)
-        ring.clock = SteadyClock()
+        ring.clock = clock or SteadyClock()
         return ring
+
+    @classmethod
+    def _loads(cls, kind: type[Saved], parameters: dict[str, Any]) -> bool:
+        """Whether `load` accepts a state: also that of a ring that `for_span` returned."""
+        if kind is not TimeLimitedRing:
+            return super()._loads(kind, parameters)
+        return cls._specified(parameters).family == cls.specification.family

@@ -57,6 +57,7 @@ class TimeLimitedRing(Joinable):
 
     supported = tuple(Operation)
     specification = FilterSpec
+    _fixed = ("seed", "key_bits", "digest", "span")
 
     def __init__(self, spec: FilterSpec, *, secret: int = 0, joinable: bool = False) -> None:
         require(spec.timed, "span", f"must be given for {type(self).__name__}", spec.span)

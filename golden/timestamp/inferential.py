@@ -119,7 +119,7 @@ class InferentialFilter(CountedFilter):
         shared = BlockTimingBloomFilter.__signature__.parameters
         self.model = BlockTimingBloomFilter(**{name: getattr(self, name) for name in shared})
         self.model._lock = self._lock
-        self.padding, self._hash = self.model.padding, self.model._hash
+        self.padding = self.model.padding
         if not isinstance(self.recurring, bool):
             raise TypeError(f"recurring: must be True or False, not {self.recurring!r}")
         reach = self.window + self.block - 1 if self.recurring else self.block
@@ -128,6 +128,7 @@ class InferentialFilter(CountedFilter):
         self.probability = _probability(self.probability)
         self.false_positive = _penalty("false_positive", self.false_positive)
         self.false_negative = _penalty("false_negative", self.false_negative)
+        self._hash = self.model._hash
 
     @property
     def distinct(self) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Filters with a clock: times that are left out, times of events, late ones, and saved ones."""
 
 import gc
+import io
 import pickle
 import re
 import time
@@ -13,7 +14,17 @@ from cases import daily
 from every_model import RINGS, build
 from paths import PATHS, taking
 
-from lately.golden import APBBF, APBF, GEBF, BlockedGEBF, TimedTimingFilter, TimeLimitedRing, load
+from lately.golden import (
+    APBBF,
+    APBF,
+    GEBF,
+    BlockedGEBF,
+    StateFileError,
+    TimedTimingFilter,
+    TimeLimitedRing,
+    from_bytes,
+    load,
+)
 from lately.golden.times import SteadyClock, nanoseconds
 from papers.models import TimeLimitedAPBF
 
@@ -33,9 +44,7 @@ class HandClock:
 
 
 def by_hand(kind, span="10s", **options):
-    model = kind.for_span(span, RATE, rate=10, **options)
-    model.clock = HandClock()
-    return model
+    return kind.for_span(span, RATE, rate=10, clock=HandClock(), **options)
 
 
 def slack(model):
@@ -321,6 +330,26 @@ def test_a_saved_filter_goes_on_by_the_wall_clock(kind, how, tmp_path, monkeypat
     assert "a" in copy
     monkeypatch.setattr(time, "monotonic_ns", lambda: model.span + slack(model))
     assert "a" not in copy
+
+
+@EACH
+def test_a_class_loads_what_its_constructors_return(kind, tmp_path):
+    """With a clock, if one is given; also the ring that `for_span` of a family returns."""
+    model, path = by_hand(kind), tmp_path / "state"
+    model.insert("a")
+    model.save(path)
+    data, clock = model.to_bytes(), model.clock
+    loaded = [kind.load(path, clock=clock), kind.from_bytes(data, clock=clock)]
+    loaded += [load(path, clock=clock), from_bytes(data, clock=clock)]
+    for copy in loaded:
+        assert copy == model
+        assert copy.clock is clock
+        assert "a" in copy
+    for other in {GEBF, APBBF, TimedTimingFilter} - {kind}:
+        with pytest.raises(StateFileError, match=rf"expected the state of {other.__name__}, found"):
+            other.load(path)
+    with pytest.raises(TypeError, match=r"^clock: a GEBF counts insertions$"):
+        load(io.BytesIO(build("GEBF").to_bytes()), clock=clock)
 
 
 def test_a_wall_clock_that_was_set_back_forgets_nothing(tmp_path, monkeypatch):

@@ -13,6 +13,7 @@ from cases import daily
 from every_model import MODELS, RINGS, model_class, used
 from paths import PATHS, taking
 
+import lately
 import lately.golden as golden
 from lately.golden import GEBF, SpecificationError
 from lately.golden.analysis import apbbf_fills, apbf_false_positive_rate
@@ -544,3 +545,24 @@ def large(name):
     if name in TIMED:
         return cls.for_window(1 << 20, rate=0.25)
     return cls.for_window(1 << 18)
+
+
+@pytest.mark.parametrize("name", [*MODELS, *RINGS])
+def test_mistakes_with_objects_are_refused(name):
+    """A parameter is fixed, and a constructor is a method of the class only."""
+    model, data = used(name), used(name).to_bytes()
+    fixed = {"seed", "key_bits", "digest"} | {*model.__signature__.parameters} & {*vars(model)}
+    for parameter in fixed if name in models.__all__ else fixed | {"window"}:
+        with pytest.raises(AttributeError):
+            setattr(model, parameter, 3)
+    for method in ("load", "from_bytes", "for_window", "for_span", "from_spec"):
+        if hasattr(model, method):
+            call = f"{type(model).__name__}.{method}"
+            with pytest.raises(TypeError, match=rf"^{method}: call {call}\(...\), which returns"):
+                getattr(model, method)(data)
+    assert model == used(name)
+
+
+def test_public_names():
+    assert {*golden.__all__, "__version__", "from_bytes", "load"} <= {*dir(lately)}
+    assert lately.__all__ == golden.__all__

@@ -42,7 +42,10 @@ def test_unknown_name():
 
 
 # With the base of specifications come the modules of all families.
-ELSEWHERE = {"Specification": "lately.golden.spec.base"}
+ELSEWHERE = {
+    "Specification": "lately.golden.spec.base",
+    **dict.fromkeys(("load", "from_bytes"), "lately.golden.saved"),
+}
 
 
 def test_names_come_from_the_modules_that_define_them():

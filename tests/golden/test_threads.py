@@ -15,6 +15,7 @@ from every_model import MODELS, RINGS, build, model_class, used
 from paths import PATHS, taking
 
 from lately.golden import TimedFilter, load, saved
+from lately.golden.atomic import ReadOnly
 from lately.golden.packets.frame_deduplicator import FrameDeduplicator
 from lately.golden.spec import GEBFSpec
 from lately.sim.bench.packets import ethernet, ip4, udp
@@ -138,6 +139,7 @@ def public(kind):
         int,
         type(None),
         inspect.Signature,
+        ReadOnly,
     )
     return {
         name: member
