@@ -11,6 +11,7 @@ import hashlib
 import json
 import mmap
 import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
 
@@ -37,11 +38,11 @@ _WORDS = 1 + 2 * _POSITION
 _START = len(_MAGIC) + 8 + 32
 
 
-def share(model: SlidingFilter, path: str | os.PathLike[str]) -> None:
+def share(model: SlidingFilter, path: str | os.PathLike[str], *, replace: bool = False) -> None:
     """Write a ring that counts insertions to a file for `attach`.
 
     The file appears complete or not at all. Processes with an earlier file at the path keep the
-    earlier file.
+    earlier file, so a file with a writer is replaced only if you allow it.
 
     Parameters
     ----------
@@ -51,11 +52,15 @@ def share(model: SlidingFilter, path: str | os.PathLike[str]) -> None:
         Preferably in memory, such as in ``/dev/shm``. After a restart of the machine `attach`
         refuses the file, as pages on disk may have different ages. Use `save` for data that must
         survive a restart.
+    replace : bool
+        Whether to replace a file that a process has open for writing.
 
     Raises
     ------
     TypeError, SpecificationError
         If the filter is of another kind.
+    LatelyError
+        If a process has the file open for writing, and `replace` is False.
     OSError
         If the file cannot be written.
     """
@@ -74,7 +79,12 @@ def share(model: SlidingFilter, path: str | os.PathLike[str]) -> None:
     text = json.dumps({**model.parameters, "boot": _boot()}).encode()
     words = np.zeros(_WORDS, np.int64)
     words[1 : 1 + len(position)] = position
-    with replace_file(path) as file:
+    with ExitStack() as stack:
+        if not replace and os.path.isfile(path):
+            # The lock lasts until the new file is there, so nobody becomes a writer meanwhile.
+            held = stack.enter_context(open(path, "rb"))
+            _lock(held.fileno(), os.fspath(path), "; replace=True replaces the file")
+        file = stack.enter_context(replace_file(path))
         file.write(_MAGIC + len(text).to_bytes(8, "little") + hashlib.sha256(text).digest() + text)
         for block in (words, memory):
             file.write(bytes(-file.tell() % _PAGE))
@@ -85,9 +95,10 @@ def attach(path: str | os.PathLike[str], *, write: bool = False) -> SlidingFilte
     """Open a filter that `share` wrote; all processes that open it share one state.
 
     One process at a time may `write`. The operating system releases this right when the process or
-    the filter ends. After a killed writer, the next writer can open the file: every completed
-    insertion is in it, and the generation may be longer by the keys of the last call. Do not fork
-    while a filter is attached with `write`.
+    the filter ends, at the latest at its `close`, which ``with attach(...) as ring:`` calls. After
+    a killed writer, the next writer can open the file: every completed insertion is in it, and the
+    generation may be longer by the keys of the last call. Do not fork while a filter is attached
+    with `write`.
 
     Counters and `operations` begin at 0 in each process. Without `write`, calls that would change
     the filter raise ValueError.
@@ -105,6 +116,8 @@ def attach(path: str | os.PathLike[str], *, write: bool = False) -> SlidingFilte
     with open(name, "r+b" if write else "rb") as file:
         if write:
             _lock(file.fileno(), name)
+            if not os.path.samestat(os.fstat(file.fileno()), os.stat(name)):
+                return attach(path, write=True)  # `share` has replaced it.
         if os.fstat(file.fileno()).st_size < _START:
             raise StateFileError(f"{name}: expected a file that share() wrote, found another")
         mapped = mmap.mmap(
@@ -182,16 +195,16 @@ def _published(words: NDArray[np.int64]) -> list[int]:
             return numbers
 
 
-def _lock(file: int, name: str) -> None:
-    """Take the right to write, which lasts while the file is mapped."""
+def _lock(file: int, name: str, hint: str = "") -> None:
+    """Take the right to write, which lasts while the file is mapped; with a `hint`, forbid it."""
     try:
         import fcntl
     except ImportError:
-        raise LatelyError(f"{name}: must be opened to read, as this system has no locks") from None
+        raise LatelyError(f"{name}: this system has no file locks") from None
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, (fcntl.LOCK_SH if hint else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise LatelyError(f"{name}: must have one writer, but another process writes") from None
+        raise LatelyError(f"{name}: another process writes it{hint}") from None
 
 
 def _boot() -> str:

@@ -187,6 +187,19 @@ class SlidingFilter(KeyedRing):
             raise ValueError("filter: must be attached with write=True to change it")
         self._ring.generation = int(value)
 
+    def close(self) -> None:
+        """Release the memory, and a file that `attach` opened; later calls raise ValueError.
+
+        ``with attach(path) as ring:`` closes the ring at the end.
+        """
+        self._adopt(cast("CompiledSegments", _Closed()), None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     # State
 
     @property
@@ -284,6 +297,15 @@ class SlidingFilter(KeyedRing):
     @property
     def _no_key(self) -> Words:
         return np.zeros((1, -(-self.spec.key_bits // 64)), np.uint64)
+
+
+class _Closed:
+    """Segments of a filter that has been closed."""
+
+    engine = None
+
+    def __getattr__(self, _: str) -> Any:
+        raise ValueError("filter: is closed")
 
 
 def _segments(layout: Layout) -> "Segments | CompiledSegments":

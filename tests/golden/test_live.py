@@ -165,7 +165,7 @@ def test_all_that_are_attached_see_one_state(name, path):
 def test_one_writer(path):
     share(build("GEBF"), path)
     first = attach(path, write=True)
-    with pytest.raises(LatelyError, match=r"must have one writer, but another process writes$"):
+    with pytest.raises(LatelyError, match=r"live: another process writes it$"):
         attach(path, write=True)
     reader = attach(path)
     first.insert(5)
@@ -173,6 +173,43 @@ def test_one_writer(path):
     assert 5 in reader
     attach(path, write=True).insert(6)
     assert 6 in reader
+
+
+def test_a_file_with_a_writer_is_kept(tmp_path, path):
+    """It is replaced if that is allowed, or when its writer has closed it or has ended."""
+    share(build("GEBF"), path)
+    writer = Writer(path, tmp_path / "progress", 1)
+    try:
+        reason = f"{path}: another process writes it; replace=True replaces the file"
+        with pytest.raises(LatelyError, match=rf"^{re.escape(reason)}$"):
+            share(build("APBF"), path)
+        share(build("APBF"), path, replace=True)
+    finally:
+        writer.kill()
+    with attach(path, write=True) as ring, attach(path) as reader:
+        ring.insert("a")
+        assert "a" in reader
+        with pytest.raises(LatelyError, match=r"another process writes it; replace"):
+            share(build("GEBF"), path)
+    for closed in (ring, reader):
+        with pytest.raises(ValueError, match=r"^filter: is closed$"):
+            closed.query("a")
+    share(build("GEBF"), path)
+    assert attach(path, write=True) == build("GEBF")
+
+
+def test_a_writer_opens_the_file_that_replaces_another(path, monkeypatch):
+    """Also if the file is replaced after it was opened and before it was locked."""
+    share(build("GEBF"), path)
+    lock, share_again = live._lock, iter([lambda: share(build("APBF"), path), lambda: None])
+
+    def late(*arguments):
+        if len(arguments) == 2:
+            next(share_again)()
+        lock(*arguments)
+
+    monkeypatch.setattr(live, "_lock", late)
+    assert attach(path, write=True) == build("APBF")
 
 
 CHANGES = {
