@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from .options import choose_unit, filter_options, json_option, listed, listed_option
+from .reporting import OneLineCommand
 from .tables import show as print_figures
 
 PARTS = {
@@ -40,7 +41,7 @@ OF_A_BOARD = ("description", "clock_mhz", "baud")
 """Fields of a board that `lately list` prints as JSON, with its device and filter."""
 
 
-@click.command("list")
+@click.command("list", cls=OneLineCommand)
 @click.argument("what", type=click.Choice(["presets", "devices", "boards"]))
 @json_option
 def list(*, what: str, as_json: bool) -> None:
@@ -68,7 +69,7 @@ def list(*, what: str, as_json: bool) -> None:
     print_figures(as_json, found, what, {what: rows})
 
 
-@click.command()
+@click.command(cls=OneLineCommand)
 @filter_options()
 @listed_option("--device name", "devices", "Device that the area is predicted for.")
 @json_option
@@ -99,7 +100,7 @@ def show(*, spec: str | None, preset: str | None, name: str | None, as_json: boo
     print_figures(as_json, value, "filter", {"filter": found, "device": target, "window": window})
 
 
-@click.command()
+@click.command(cls=OneLineCommand)
 @json_option
 def doctor(*, as_json: bool) -> None:
     """Report the parts of the installation and the use of each.

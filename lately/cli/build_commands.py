@@ -21,7 +21,7 @@ from .options import (
     time_limit_option,
 )
 from .progress import stage_bar
-from .reporting import CheckError, require
+from .reporting import CheckError, OneLineCommand, require
 from .tables import show
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ LOADER = "openFPGALoader"
 """Program that loads bitstreams; it must be on PATH."""
 
 
-@click.command("build", short_help="Build the bitstream of a board.")
+@click.command("build", cls=OneLineCommand, short_help="Build the bitstream of a board.")
 @listed_option("--board name", "boards", "Target board; see `lately list boards`.")
 @filter_options("the board's")
 @clock_option("the board's, which the PLL makes")
@@ -96,7 +96,7 @@ def build(
     show(as_json, report.to_dict(), "build", {"report": report, "bitstream": bitstream})
 
 
-@click.command("program", short_help="Load a bitstream into a board.")
+@click.command("program", cls=OneLineCommand, short_help="Load a bitstream into a board.")
 @listed_option("--board name", "boards", "Target board; see `lately list boards`.")
 @click.option(
     "--file", "path", type=click.Path(), metavar="FILE",

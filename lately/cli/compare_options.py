@@ -53,7 +53,7 @@ def compare_options(command: Command) -> Command:
         click.option(
             "--mask", metavar="OFFSET:HEX", multiple=True, help="Mask bytes from an offset on."
         ),
-        count_option("--offset", None, "Ignore the first N bytes.", least=0),
+        count_option("--offset", None, "Ignore the first N bytes.", least=0, most=65_535),
         choice_option(
             "--policy", ["last-seen", "first-seen"],
             "Remember every packet, or only kept packets.",

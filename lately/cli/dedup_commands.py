@@ -42,6 +42,15 @@ if TYPE_CHECKING:
     "dedup",
     cls=HeadedCommand,
     short_help="Write captures without the packets that were seen lately.",
+    rules=[
+        "--by needs --scope same or other",
+        "--limit needs --interface",
+        "--duration needs --interface",
+        "--reorder cannot be combined with --interface",
+        "--out-dir cannot be combined with --interface",
+        "--out-dir cannot be combined with --dry-run",
+        "--out-dir cannot be combined with --reorder",
+    ],
 )
 @click.argument("paths", metavar="IN... OUT", nargs=-1, type=click.Path())
 @click.option(

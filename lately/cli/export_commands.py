@@ -23,7 +23,7 @@ from .options import (
     spec_option,
     wrap_option,
 )
-from .reporting import require
+from .reporting import OneLineCommand, require
 from .tables import show
 
 FRAME_OPTIONS = {
@@ -40,7 +40,20 @@ def frame_bits_option(name: str, text: str) -> Callable[[Command], Command]:
     return click.option(name, type=click.IntRange(min=0), metavar="BITS", help=f"Frames: {text}")
 
 
-@click.command("export", short_help="Write a unit as Verilog, with files for other tools.")
+@click.command(
+    "export",
+    cls=OneLineCommand,
+    short_help="Write a unit as Verilog, with files for other tools.",
+    rules=[
+        "--ram-output-register needs --memory portable",
+        "--ram-style needs --memory portable",
+        "--tlast needs --wrap axis",
+        "--tag-bits cannot be combined with --wrap frames-*",
+        "--covered cannot be combined with --wrap frames-*",
+        "--self-check cannot be combined with --wrap frames-*",
+        *(f"--{name.replace('_', '-')} needs --wrap frames-*" for name in FRAME_OPTIONS),
+    ],
+)
 @filter_options()
 @click.option("--name", metavar="X", help="Name of the module and of all files.")
 @wrap_option("axis", "axis")
@@ -186,8 +199,6 @@ def export(
         raise click.UsageError("give --name, the name of the module")
     chosen = choose_unit(spec, preset)
     if how.pop("registered"):
-        if how["memory"] != "portable":
-            raise click.UsageError("--ram-output-register needs --memory portable")
         how["memory"] = "portable-registered"
     require("amaranth", "hdl")
     from ..boards.export.bundle import write
@@ -206,7 +217,9 @@ def export(
     show(as_json, told, "export", told | {"design": design})
 
 
-@click.command("collect", short_help="Read a report of Vivado, Quartus or Radiant.")
+@click.command(
+    "collect", cls=OneLineCommand, short_help="Read a report of Vivado, Quartus or Radiant."
+)
 @click.argument("report", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @spec_option(required=True)
 def collect(*, report: Path, spec: str) -> None:
@@ -234,20 +247,14 @@ def _unit_options(chosen: Any, how: dict[str, Any]) -> dict[str, Any]:
     named = {"ticks": "ticks", **FRAME_OPTIONS}
     options = {named[name]: how.pop(name) for name in named}
     given = {name: value for name, value in options.items() if value is not None}
-    frames = how["wrap"].startswith("frames")
     if how.pop("covered"):
-        if frames or not (chosen.kind == "ring" and chosen.timed):
+        if not (chosen.kind == "ring" and chosen.timed):
             raise click.UsageError("--covered needs results, of a ring with a window in time")
         given["report_covered"] = True
     if how.pop("check"):
-        if frames:
-            raise click.UsageError("--self-check needs --wrap axis, raw or extern")
         given["self_check"] = True
     if "ticks" in given and not getattr(chosen, "timed", False):
         raise click.UsageError("--ticks needs a filter whose window is one in time")
-    if given.keys() & set(FRAME_OPTIONS.values()) and not frames:
-        wrong = next(option for option, name in FRAME_OPTIONS.items() if name in given)
-        raise click.UsageError(f"--{wrong.replace('_', '-')} needs --wrap frames-8 to frames-512")
     if "ready" in given:
         given.setdefault("when_full", "drop")
     return given

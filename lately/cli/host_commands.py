@@ -25,7 +25,7 @@ from .options import (
     trace_options,
 )
 from .outputs import InputFile, content_source
-from .reporting import INTERRUPTED, CheckError, fail_with
+from .reporting import INTERRUPTED, CheckError, OneLineErrors, fail_with
 
 if TYPE_CHECKING:
     from ..golden.spec.base import Specification
@@ -43,7 +43,11 @@ _FIGURES = ("frames", "timed", "keyed", "shifts", "removes", "decides", "clock_h
 """Attributes of `Information` that `info` shows."""
 
 
-@click.group(short_help="Talk to a board over a serial port.")
+@click.group(
+    cls=OneLineErrors,
+    short_help="Talk to a board over a serial port.",
+    rules=["--baud cannot be combined with --port sim or sim:*"],
+)
 @click.option(
     "--port",
     metavar="PORT",
@@ -380,7 +384,9 @@ def configure(
             opened.configure(**values)
 
 
-@host.command(short_help="Check and insert the keys of a trace.")
+@host.command(
+    short_help="Check and insert the keys of a trace.", rules=["--secret-file needs --verify"]
+)
 @click.argument("trace", type=InputFile())
 @trace_options
 @count_option("--skip", None, "Skip N operations that the board has already performed.", least=0)

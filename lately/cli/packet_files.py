@@ -39,8 +39,6 @@ def packet_files(
     """
     context = click.get_current_context()
     inputs, outputs = list(paths), []
-    if folder is not None and (dry_run or live):
-        raise click.UsageError("give one of --out-dir, --dry-run and --interface", context)
     if folder is None and not dry_run:
         if not inputs:
             raise click.UsageError("Missing argument 'OUT'.", context)
@@ -64,10 +62,6 @@ def open_inputs(files: PacketFiles, folder: str | None, options: dict[str, Any])
     reorder, interface, limit, long = (
         options[name] for name in ("reorder", "interface", "limit", "duration")
     )
-    if interface is None and (limit is not None or long is not None):
-        raise click.UsageError("--limit and --duration: must be given with --interface")
-    if interface is not None and reorder is not None:
-        raise click.UsageError("give one of --interface and --reorder, not both")
     if interface is not None:
         from ..captures.live_capture import LiveCapture
 
@@ -77,8 +71,6 @@ def open_inputs(files: PacketFiles, folder: str | None, options: dict[str, Any])
 
     if reorder is None:
         return CaptureFiles(files.inputs, joined=folder is None)
-    if folder is not None:
-        raise click.UsageError("give one of --reorder and --out-dir, not both")
     from ..captures.merged_captures import MergedCaptures
 
     return MergedCaptures(files.inputs, nanoseconds("reorder", reorder))

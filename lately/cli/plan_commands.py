@@ -15,13 +15,30 @@ from .options import (
     window_option,
 )
 from .outputs import OutputFile
+from .reporting import OneLineCommand
 from .tables import show
 
 if TYPE_CHECKING:
     from ..planner.requirement import Requirement
 
 
-@click.command("plan", short_help="Find the cheapest filter.")
+@click.command(
+    "plan",
+    cls=OneLineCommand,
+    short_help="Find the cheapest filter.",
+    rules=[
+        "--window cannot be combined with --span",
+        "--rate needs --span",
+        "--span needs --rate",
+        "--tick needs --span",
+        "--when-full needs --span",
+        "--device cannot be combined with --any-size",
+        "--device cannot be combined with --bits-only",
+        "--block-rams cannot be combined with --any-size",
+        "--bits-only cannot be combined with --any-size",
+        "--bits-only cannot be combined with --bits",
+    ],
+)
 @window_option(None, "Report every key of the last N insertions.")
 @fpr_option("Maximum false-positive rate, just before a shift.")
 @click.option(
@@ -167,11 +184,6 @@ def _requirement(
     **others: Any,
 ) -> "Requirement":
     limited = others["most_bits"] is not None or others["most_block_rams"] is not None
-    if (span is None) != (rate is None):
-        given, missing = ("--rate", "--span") if span is None else ("--span", "--rate")
-        raise click.UsageError(f"{given} needs {missing}")
-    if window is not None and span is not None:
-        raise click.UsageError("give either --window, or --span with --rate")
     sized = window is not None or span is not None
     if limited and sized == (fpr is not None):
         raise click.UsageError("with --bits or --block-rams, give either --window or --fpr")
@@ -190,8 +202,6 @@ def _requirement(
         period = None if tick is None else time_seconds(tick, "tick")
         time = Span.of(time_seconds(span, "span"), period, when_full=when_full)
         window = time.keys(rate)
-    elif tick is not None:
-        raise click.UsageError("--tick needs --span")
     required = Requirement(
         window=LARGEST_WINDOW if window is None else window,
         span=time,

@@ -4,10 +4,12 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from fnmatch import fnmatch
 from importlib.util import find_spec
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from ..golden.errors import install_hint
 from .interrupts import handled_by
@@ -45,9 +47,45 @@ class CheckError(click.ClickException):
 class OneLineCommand(click.Command):
     """Command that reports every error in one line on standard error.
 
+    An option that takes one value must not be given twice. Options that have no effect together are
+    refused by the `rules`, each of which is its own message: "--by needs --scope same or other",
+    "--memory cannot be combined with --wrap frames-*". A name without values means that the option
+    is given.
+
     Exit status: 1 if a check failed, `UNABLE` if the command could not run,
     `INTERRUPTED` after Ctrl-C, SIGTERM or SIGHUP, `UNREAD` if the reader of an output ends first.
     """
+
+    def __init__(self, *args: Any, rules: Sequence[str] = (), **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.rules = rules
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse a command line; refuse repeated options, and options without effect."""
+        *_, given = self.make_parser(ctx).parse_args(args=[*args])
+        rest = super().parse_args(ctx, args)
+        if ctx.resilient_parsing:
+            return rest
+        for option in given:
+            # A flag says the same if it is repeated.
+            single = isinstance(option, click.Option) and not (option.multiple or option.is_flag)
+            if single and given.count(option) > 1:
+                raise click.UsageError(f"{option.opts[-1]} is given twice; it takes one value", ctx)
+        for rule in self.rules:
+            option_text, needs, other = rule.partition(" needs ")
+            if not needs:
+                option_text, _, other = rule.partition(" cannot be combined with ")
+            if self._is_met(ctx, option_text) and self._is_met(ctx, other) == (not needs):
+                raise click.UsageError(rule, ctx)
+        return rest
+
+    def _is_met(self, ctx: click.Context, condition: str) -> bool:
+        """Return whether an option is given, or has one of some values."""
+        word, _, values = condition.partition(" ")
+        name = next(one.name for one in self.params if word in (*one.opts, one.metavar)) or ""
+        if values:
+            return any(fnmatch(str(ctx.params[name]), one) for one in values.split(" or "))
+        return ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run a command and, in standalone mode, exit with its status."""
@@ -79,6 +117,8 @@ class OneLineCommand(click.Command):
 
 class OneLineErrors(OneLineCommand, click.Group):
     """Group of `OneLineCommand` commands."""
+
+    command_class = OneLineCommand
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the requested command."""

@@ -29,7 +29,7 @@ from .options import (
 )
 from .outputs import InputFile, content_source
 from .progress import replay_bar
-from .reporting import fail_with
+from .reporting import OneLineCommand, fail_with
 from .tables import show
 
 if TYPE_CHECKING:
@@ -38,7 +38,12 @@ if TYPE_CHECKING:
     from ..replay.traces import Trace
 
 
-@click.command("run", short_help="Replay a stream through RTL, golden model and exact oracle.")
+@click.command(
+    "run",
+    cls=OneLineCommand,
+    short_help="Replay a stream through RTL, golden model and exact oracle.",
+    rules=["--query-class needs --table", "--verdicts needs --out-dir"],
+)
 @click.argument("trace", type=InputFile())
 @filter_options()
 @window_option(None, "Find a filter that reports every key of the last N insertions ...")

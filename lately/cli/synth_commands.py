@@ -21,7 +21,7 @@ from .options import (
     wrap_option,
 )
 from .progress import stage_bar
-from .reporting import require
+from .reporting import OneLineCommand, require
 from .tables import show
 
 if TYPE_CHECKING:
@@ -29,7 +29,17 @@ if TYPE_CHECKING:
     from ..golden.spec.base import Specification
 
 
-@click.command("synth", short_help="Synthesise a filter unit, and place it where tools can.")
+@click.command(
+    "synth",
+    cls=OneLineCommand,
+    short_help="Synthesise a filter unit, and place it where tools can.",
+    rules=[
+        "--memory cannot be combined with --avoid-mixed-port-reads",
+        "--inner needs --wrap frames-*",
+        "--self-check cannot be combined with --wrap frames-*",
+        "--memory cannot be combined with --wrap frames-*",
+    ],
+)
 @filter_options()
 @listed_option("--device name", "devices", "Target device; see `lately list devices`.")
 @count_option("--placement-seed", 1, "Seed of the placement.", least=0)
@@ -78,8 +88,6 @@ def synth(
 
     if name is None:
         raise click.UsageError("give --device; `lately list devices` names the devices")
-    if flow["memory"] and flow["strict"]:
-        raise click.UsageError("give --memory or --avoid-mixed-port-reads, not both")
     target = device(name)
     require("amaranth", "synth")
     chosen = choose_unit(spec, preset)
@@ -94,17 +102,10 @@ def synth(
 def _synthesize(
     chosen: "Specification", *, wrap: str | None, bus: str, inner: bool, **flow: Any
 ) -> "SynthesisReport | CountReport":
-    frames = wrap is not None and wrap.startswith("frames")
-    if inner and not frames:
-        raise click.UsageError("--inner: must be given with --wrap frames-8 to frames-512")
     if wrap is None and bus == "none":
         from ..boards.flow.synthesis import synthesize_unit
 
         return synthesize_unit(chosen, **flow)
-    if frames and flow["check"]:
-        raise click.UsageError("--self-check: must not be given with --wrap frames-8 to frames-512")
-    if frames and flow["memory"]:
-        raise click.UsageError("--memory: must not be given with --wrap frames-8 to frames-512")
     from ..boards.export.design_synthesis import synthesize_design
 
     return synthesize_design(chosen, wrap=wrap or "axis", bus=bus, inner=inner, **flow)

@@ -9,10 +9,21 @@ from .options import amount_option, count_option, json_option, seed_option
 from .outputs import InputFile, OutputFile
 from .packet_files import nanoseconds, open_output
 from .progress import replay_bar
+from .reporting import OneLineCommand
 from .tables import show
 
 
-@click.command("tap", short_help="Make a capture of two taps, with known copies.")
+@click.command(
+    "tap",
+    cls=OneLineCommand,
+    short_help="Make a capture of two taps, with known copies.",
+    rules=[
+        "--packets needs IN generator",
+        "--rate needs IN generator",
+        "--repeat-after needs --repeats",
+        "--json cannot be combined with OUT -",
+    ],
+)
 @click.argument("capture", metavar="IN", type=InputFile())
 @click.argument("output", metavar="OUT", type=OutputFile(standard=True, in_place=True))
 @click.option(

@@ -11,14 +11,25 @@ from .interrupts import interruptible
 from .options import fpr_option, json_option, print_json, window_option
 from .outputs import InputFile, OutputFile
 from .progress import replay_bar
-from .reporting import INTERRUPTED
+from .reporting import INTERRUPTED, OneLineCommand
 
 if TYPE_CHECKING:
     from ..lines.uniq import RecentLines, UniqResult
     from ..stream_files import StreamFile
 
 
-@click.command("uniq", short_help="Write lines, and drop those seen lately.")
+@click.command(
+    "uniq",
+    cls=OneLineCommand,
+    short_help="Write lines, and drop those seen lately.",
+    rules=[
+        "--delimiter needs --field",
+        "--field cannot be combined with --member",
+        "--field cannot be combined with --regex",
+        "--member cannot be combined with --regex",
+        "--duplicates cannot be combined with --dry-run",
+    ],
+)
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=InputFile())
 @window_option(1_000_000, "Drop a line if an equal line is at most N lines back.")
 @click.option(
@@ -82,8 +93,6 @@ def uniq(
     from ..lines.uniq import uniq as filter_lines
     from ..stream_files import open_stream
 
-    if delimiter is not None and field is None:
-        raise click.UsageError("--delimiter needs --field")
     key = LineKey(
         field=field,
         delimiter=b"\t" if delimiter is None else os.fsencode(delimiter),

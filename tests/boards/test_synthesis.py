@@ -563,12 +563,6 @@ def test_memory_is_inferred_or_strict(run_cli):
     assert strict > own
 
 
-def test_portable_memory_is_not_strict(run_cli):
-    refused = run_cli("--device", "ice40-hx8k", "--memory", "portable", "--avoid-mixed-port-reads")
-    assert refused.exit_code == 2
-    assert "give --memory or --avoid-mixed-port-reads, not both" in refused.stderr
-
-
 @pytest.mark.slow
 def test_filter_unit_does_not_fit():
     with pytest.raises(DoesNotFitError, match=r"^ice40-hx8k: needs \d+ block RAMs, has 32$"):
@@ -618,18 +612,6 @@ def test_command_prints_figures(run_cli):
         (
             ["--device", "ecp5-25k-6", "--wrap", "frames-8"],
             "span: must be given for a deduplicator of frames",
-        ),
-        (
-            ["--device", "ecp5-25k-6", "--wrap", "frames-8", "--memory", "portable"],
-            "--memory: must not be given with --wrap frames-8 to frames-512",
-        ),
-        (
-            ["--device", "ecp5-25k-6", "--wrap", "frames-8", "--self-check"],
-            "--self-check: must not be given with --wrap frames-8 to frames-512",
-        ),
-        (
-            ["--device", "ecp5-25k-6", "--inner"],
-            "--inner: must be given with --wrap frames-8 to frames-512",
         ),
         pytest.param(
             ["--device", "ice40-up5k", "--preset", "large"],

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections import defaultdict
+from fnmatch import fnmatch
 from pathlib import Path
 
 import click
@@ -129,6 +130,74 @@ def test_examples_are_understood(path, tmp_path, monkeypatch):
         words = next(part for part in re.split(r" [|>] ", line) if part.startswith("lately "))
         done = CliRunner().invoke(main, re.sub(r"'.*'", "x", words).split()[1:])
         assert done.exit_code == 0, f"{line}: {done.output}"
+
+
+@pytest.fixture
+def parsed(tmp_path, monkeypatch):
+    """Runs a command without its work, with some values and arguments; returns the error."""
+    monkeypatch.setattr(click.Command, "invoke", lambda *_: None)
+    monkeypatch.chdir(tmp_path)
+
+    def parse(path, words, **arguments):
+        command = COMMANDS[path]
+        own = [word for one in command.params if isinstance(one, click.Argument)
+               for word in [arguments.get(one.metavar, sample(one))] if one.required]  # fmt: skip
+        below = ["info"] if isinstance(command, click.Group) else []
+        done = CliRunner().invoke(main, [*path.split()[1:], *words, *own, *below])
+        assert done.exit_code == (2 if done.stderr else 0)
+        return done.stderr
+
+    return parse
+
+
+def sample(param, values="*", wanted=True):
+    """Return a value that a parameter accepts: one of the `values` or, unless `wanted`, another."""
+    patterns = values.split(" or ")
+    if isinstance(param.type, click.Choice):
+        return next(one for one in param.type.choices
+                    if wanted == any(fnmatch(one, pattern) for pattern in patterns))  # fmt: skip
+    if values != "*" and wanted:
+        return patterns[0]
+    if isinstance(param.type, click.FloatRange):
+        return "0.5"
+    if getattr(param.type, "exists", False):
+        return __file__
+    return "1" if isinstance(param, click.Option) else param.name
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_an_option_with_one_value_is_given_once(path, parsed):
+    """In each spelling; flags and options with several values may be repeated."""
+    for one in COMMANDS[path].params:
+        if not isinstance(one, click.Option) or one.is_eager:
+            continue
+        short, name, value = one.opts[0], one.opts[-1], sample(one)
+        again = [name, name] if one.is_flag else [f"{short}{value}" if short != name else
+                                                  f"{name}={value}", name, value]  # fmt: skip
+        many = one.is_flag or one.multiple
+        expected = "" if many else f"lately: error: {name} is given twice; it takes one value (see"
+        error = parsed(path, again)
+        assert error.startswith(expected), again
+        assert "given twice" in error or many
+
+
+@pytest.mark.parametrize(("path", "rule"), [(p, r) for p, c in COMMANDS.items() for r in c.rules])
+def test_an_option_without_effect_is_refused(path, rule, parsed):
+    """Each rule of a command refuses the options that it names, and only these."""
+    named = {word: one for one in COMMANDS[path].params for word in (*one.opts, one.metavar)}
+    needs = " needs " in rule
+    first, other = rule.split(" needs " if needs else " cannot be combined with ")
+    for refused in (True, False):
+        words, arguments = [], {}
+        for condition, wanted in ((first, True), (other, refused != needs)):
+            word, _, values = condition.partition(" ")
+            value = sample(named[word], values or "*", wanted or not values)
+            if isinstance(named[word], click.Argument):
+                arguments[word] = value
+            elif wanted or values:
+                words += [word] if named[word].is_flag else [word, value]
+        error = parsed(path, words, **arguments)
+        assert error.startswith(f"lately: error: {rule} (see '{path} --help')") == refused, words
 
 
 @pytest.fixture(scope="module")

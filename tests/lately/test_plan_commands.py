@@ -169,12 +169,6 @@ def test_span_that_ends_at_once(tmp_path):
     [
         ((), "give either --window, or --span with --rate (see 'lately plan --help')"),
         (("--window", 9), "give --fpr (see 'lately plan --help')"),
-        (("--span", "1s", "--fpr", 0.1), "--span needs --rate (see 'lately plan --help')"),
-        (("--rate", 5, "--fpr", 0.1), "--rate needs --span (see 'lately plan --help')"),
-        (
-            ("--window", 9, "--span", "1s", "--rate", 5, "--fpr", 0.1),
-            "give either --window, or --span with --rate (see 'lately plan --help')",
-        ),
         (
             ("--window", 9, "--fpr", 3),
             "Invalid value for '--fpr': 3.0 is not in the range 0<x<1. (see 'lately plan --help')",
@@ -261,10 +255,6 @@ def test_largest_window_within_block_rams_of_a_device():
         (
             ["--block-rams", 1, "--fpr", 0.01, "--family", "gebf"],
             "block-rams: must be more for a buildable filter of gebf with a rate of 0.01, not 1",
-        ),
-        (
-            ["--block-rams", 9, "--window", 2000, "--any-size"],
-            "block-rams: must not be given for sizes that no hardware has, not 9",
         ),
     ],
 )
