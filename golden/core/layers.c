@@ -48,6 +48,11 @@ static void move(Walk *w, int kind, int64_t at) { w->kind = kind, w->at = at; }
 
 static void end_at(Walk *w, int64_t end) { w->end = end < w->end ? end : w->end; }
 
+static int by_version(Walk *w, int64_t at) {
+    int half = octet(w, at) >> 4;
+    return half == 4 ? TYPE_IP4 : half == 6 ? TYPE_IP6 : NOTHING;
+}
+
 static void typed(Walk *w, int64_t type_at) {
     int kind = pair(w, type_at);
     int64_t at = type_at + 2;
@@ -156,7 +161,7 @@ static int fits(const Walk *w, int kind) {
 }
 
 static void untyped(Walk *w) {
-    int half = octet(w, w->at) >> 4, kind = half == 4 ? TYPE_IP4 : half == 6 ? TYPE_IP6 : NOTHING;
+    int kind = by_version(w, w->at);
     if (kind != NOTHING && fits(w, kind)) {
         w->kind = kind;
     } else if (pair(w, w->at) == 0 && like_ethernet(w, w->at + 4)) {
@@ -305,6 +310,19 @@ static int version_of(int kind) {
     }
 }
 
+/* Moves to the content of a tunnel of the search; returns 0 if the place is in none. */
+static int enter_tunnel(Walk *w, const Search *search) {
+    for (Py_ssize_t i = 0; i < search->tunnel_count; i++) {
+        const int64_t *tunnel = search->tunnels[i];
+        if (w->kind == UDP_PORT + tunnel[0]) {
+            int64_t at = w->at + tunnel[1];
+            move(w, tunnel[2] ? by_version(w, at) : BRIDGED, at);
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static void walk(Walk *w, const Search *search) {
     while (!version_of(w->kind) && !w->error) {
         if (is_tag(w->kind, search)) {
@@ -312,6 +330,9 @@ static void walk(Walk *w, const Search *search) {
                 break;
             }
             tag(w);
+            continue;
+        }
+        if (enter_tunnel(w, search)) {
             continue;
         }
         void (*step)(Walk *) = search->reach == HARDWARE ? NULL : step_of(w->kind);
@@ -347,8 +368,7 @@ static Walk start(const Packet *packet) {
     if (packet->captured < begin) {
         w.error = MISSING;
     } else if (place < 0) {
-        int half = octet(&w, begin) >> 4;
-        move(&w, half == 4 ? TYPE_IP4 : half == 6 ? TYPE_IP6 : NOTHING, begin);
+        move(&w, by_version(&w, begin), begin);
     } else if (packet->link == 1) {
         typed(&w, place);
     } else {

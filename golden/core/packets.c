@@ -47,6 +47,18 @@ static int read_packet(const Packets *all, Py_ssize_t i, Packet *packet) {
     return 1;
 }
 
+/* Takes types of tags and tunnels, as `search_tables` returns them. */
+static int take_search(Buffers *all, PyObject *types, PyObject *tunnels, Search *search) {
+    search->types = core_buffer(all, types, 8, -1, 0, "types");
+    search->tunnels = search->types ? core_buffer(all, tunnels, 8, -1, 0, "tunnels") : NULL;
+    if (!search->tunnels) {
+        return 0;
+    }
+    search->type_count = core_items(all, all->count - 2);
+    search->tunnel_count = core_items(all, all->count - 1) / 3;
+    return 1;
+}
+
 static PyObject *finish_packets(Buffers *all, int inside) {
     if (!inside) {
         PyErr_SetString(PyExc_ValueError, "packets: must be inside the buffer");
@@ -253,9 +265,9 @@ static int digest_packet(const Packet *packet, const Layers *at, const Rule *rul
 }
 
 /* packet_digests(buffer, packets, rule, low, high, versions, faults, digests); the rule is fields,
-   reach, skipped bytes, counted bytes or -1, types of tags, and the mask. */
+   reach, skipped bytes, counted bytes or -1, types of tags, tunnels, and the mask. */
 static PyObject *packet_digests(PyObject *self, PyObject *args) {
-    PyObject *a, *b, *c, *d, *e, *f, *g;
+    PyObject *a, *b, *c, *d, *e, *f, *g, *h;
     int inside = 1, enough = 1;
     unsigned long long low, high;
     long long skip, first;
@@ -264,8 +276,8 @@ static PyObject *packet_digests(PyObject *self, PyObject *args) {
     Scratch scratch = {NULL, 0};
     Buffers all = {.count = 0};
     (void)self;
-    if (!PyArg_ParseTuple(args, "OO(iiLLOO)KKOOO", &a, &b, &rule.fields, &rule.search.reach, &skip,
-                          &first, &f, &g, &low, &high, &c, &d, &e)) {
+    if (!PyArg_ParseTuple(args, "OO(iiLLOOO)KKOOO", &a, &b, &rule.fields, &rule.search.reach, &skip,
+                          &first, &f, &h, &g, &low, &high, &c, &d, &e)) {
         return NULL;
     }
     if (!take_packets(&all, a, b, &packets)) {
@@ -274,13 +286,12 @@ static PyObject *packet_digests(PyObject *self, PyObject *args) {
     uint8_t *versions = core_buffer(&all, c, 1, packets.count, 1, "versions");
     uint8_t *faults = versions ? core_buffer(&all, d, 1, packets.count, 1, "faults") : NULL;
     uint64_t *digests = faults ? core_buffer(&all, e, 8, packets.count, 1, "digests") : NULL;
-    rule.search.types = digests ? core_buffer(&all, f, 8, -1, 0, "types") : NULL;
-    rule.search.type_count = rule.search.types ? core_items(&all, 5) : 0;
-    rule.mask = rule.search.types ? core_buffer(&all, g, 1, -1, 0, "mask") : NULL;
+    int found = digests && take_search(&all, f, h, &rule.search);
+    rule.mask = found ? core_buffer(&all, g, 1, -1, 0, "mask") : NULL;
     if (!rule.mask) {
         return core_finish(&all, NULL);
     }
-    rule.mask_size = core_items(&all, 6);
+    rule.mask_size = core_items(&all, all.count - 1);
     rule.skip = skip > 0 ? skip : 0, rule.first = first, rule.low = low, rule.high = high;
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t i = 0; i < packets.count && inside && enough; i++) {
@@ -297,24 +308,22 @@ static PyObject *packet_digests(PyObject *self, PyObject *args) {
     return enough ? finish_packets(&all, inside) : core_finish(&all, PyErr_NoMemory());
 }
 
-/* packet_headers(buffer, packets, reach, types, table): rows of the table as in `Headers`. */
+/* packet_headers(buffer, packets, reach, types, tunnels, table): rows of the table as in `Headers`. */
 static PyObject *packet_headers(PyObject *self, PyObject *args) {
-    PyObject *a, *b, *c, *d;
+    PyObject *a, *b, *c, *d, *e;
     int inside = 1;
     Packets packets;
     Search search;
     Buffers all = {.count = 0};
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOiOO", &a, &b, &search.reach, &d, &c)) {
+    if (!PyArg_ParseTuple(args, "OOiOOO", &a, &b, &search.reach, &d, &e, &c)) {
         return NULL;
     }
     Py_ssize_t n = take_packets(&all, a, b, &packets) ? packets.count : -1;
     int64_t *table = n < 0 ? NULL : core_buffer(&all, c, 8, 6 * n, 1, "table");
-    search.types = table ? core_buffer(&all, d, 8, -1, 0, "types") : NULL;
-    if (!search.types) {
+    if (!table || !take_search(&all, d, e, &search)) {
         return core_finish(&all, NULL);
     }
-    search.type_count = core_items(&all, 3);
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t i = 0; i < n && inside; i++) {
         Packet packet;

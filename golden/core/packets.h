@@ -15,11 +15,12 @@ typedef struct {
     int64_t captured, length, link;
 } Packet;
 
-/* Where layer 3 is looked for: the reach, and further types of tags. */
+/* Where layer 3 is looked for: the reach, further types of tags, and further tunnels, each as port,
+   bytes to skip, and whether it carries IP. */
 typedef struct {
     int reach;
-    const int64_t *types;
-    Py_ssize_t type_count;
+    const int64_t *types, (*tunnels)[3];
+    Py_ssize_t type_count, tunnel_count;
 } Search;
 
 typedef struct {

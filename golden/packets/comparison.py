@@ -1,5 +1,6 @@
 """Comparison of packets: layer 3, the fields that count, and the bytes that are ignored."""
 
+import re
 from dataclasses import dataclass
 from enum import IntFlag
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import LatelyError
+from .encapsulations import CONTENTS, Tunnel
 from .packet_layers import Reach, Version, find_layer4
 
 
@@ -88,6 +90,23 @@ def parse_mask(text: str) -> tuple[int, bytes]:
         raise FieldError(f"mask: must be OFFSET:HEX, as 6:0000ff, not {text!r}") from None
 
 
+def parse_tunnel(text: str) -> Tunnel:
+    """Return the tunnel of a text such as "udp:37008:5:ethernet".
+
+    Raises
+    ------
+    FieldError
+        If the text is not a tunnel.
+    """
+    found = re.fullmatch(rf"udp:([0-9]+):([0-9]+):({'|'.join(CONTENTS)})", text)
+    if found is None:
+        raise FieldError(
+            "tunnel: must be udp:PORT:SKIP:ethernet or udp:PORT:SKIP:ip, as udp:37008:5:ethernet, "
+            f"not {text!r}"
+        )
+    return Tunnel(int(found[1]), int(found[2]), found[3])
+
+
 CHECKSUMS = {6: (16, 2), 17: (6, 2), 132: (8, 4)}
 """Place in layer 4, and bytes, of the checksum of TCP (RFC 9293, 3.1), UDP (RFC 768) and SCTP
 (RFC 9260, 3.1)."""
@@ -115,6 +134,8 @@ class Comparison:
         Where layer 3 is.
     tag_types : tuple of int
         Further EtherTypes of VLAN tags.
+    tunnels : tuple of Tunnel
+        Further tunnels that are entered with `Reach.INNER`.
     masks : tuple of (int, bytes)
         Offsets in the message, and the mask bytes from each offset on.
     skip : int
@@ -125,12 +146,14 @@ class Comparison:
     Raises
     ------
     FieldError
-        If a mask, a number of bytes or an EtherType is out of range.
+        If a mask, a tunnel, a number of bytes or an EtherType is out of range, or tunnels are given
+        that are never entered.
     """
 
     fields: Field = DEFAULT_FIELDS
     reach: Reach = Reach.LAYER2
     tag_types: tuple[int, ...] = ()
+    tunnels: tuple[Tunnel, ...] = ()
     masks: tuple[tuple[int, bytes], ...] = ()
     skip: int = 0
     first: int | None = None
@@ -146,6 +169,22 @@ class Comparison:
         for kind in self.tag_types:
             if not 0x600 <= kind < 0x10000:
                 raise FieldError(f"tpid: must be an EtherType, 0600 to ffff, not {kind:04x}")
+        ports = [one.port for one in self.tunnels]
+        for one in self.tunnels:
+            if not (0 < one.port < 1 << 16 and 0 <= one.skip < 1 << 16):
+                raise FieldError(
+                    "tunnel: must have a port from 1 to 65,535 and skip at most 65,535 bytes, not "
+                    f"udp:{one.port}:{one.skip}"
+                )
+            if ports.count(one.port) > 1:
+                raise FieldError(f"tunnel: UDP port {one.port} is given more than once")
+        if ports and self.reach != Reach.INNER:
+            raise FieldError("--tunnel has no effect without --inner")
+
+    @property
+    def search(self) -> tuple[Reach, tuple[int, ...], tuple[Tunnel, ...]]:
+        """Arguments of `packet_layers.find_headers` after the packets."""
+        return self.reach, self.tag_types, self.tunnels
 
     def describe(self) -> dict[str, Any]:
         """Return the rules as values for JSON."""
@@ -154,6 +193,7 @@ class Comparison:
             "fields": ",".join(fields) or "none",
             "layer3": "innermost" if self.reach == Reach.INNER else "outermost",
             "tag_types": [f"{kind:04x}" for kind in self.tag_types],
+            "tunnels": [f"udp:{port}:{skip}:{kind}" for port, skip, kind in self.tunnels],
             "masks": [f"{offset}:{octets.hex()}" for offset, octets in self.masks],
             "skip": self.skip,
             "bytes": self.first,

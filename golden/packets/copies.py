@@ -133,18 +133,18 @@ def properties(
     if name in ("interface", "file"):
         return numbers.astype(np.uint64)
     if name == "layer2":
-        begin = find_headers(buffer, packets, what.reach, what.tag_types)[1]
+        begin = find_headers(buffer, packets, *what.search)[1]
         heads = np.ascontiguousarray([packets[0], begin, begin, np.full_like(begin, -1)])
         return packet_digests(buffer, heads, secret=secret).values
     if name == "ttl":
-        version, begin = find_headers(buffer, packets, what.reach, what.tag_types)[:2]
+        version, begin = find_headers(buffer, packets, *what.search)[:2]
         at = packets[0] + begin + np.where(version == Version.IP4, IP4_TTL, IP6_HOP_LIMIT)
         known = np.flatnonzero(version >= Version.IP4)
         found = np.zeros(len(version), np.uint64)
         found[known] = buffer[at[known]]
         return found
     # The identifiers end the digest of any message.
-    rest = Comparison(Field.VLAN, what.reach, what.tag_types, first=1)
+    rest = Comparison(Field.VLAN, *what.search, first=1)
     digests = packet_digests(buffer, packets, rest, secret=secret)
     # Packets that are compared as whole frames have no such property.
     return np.where(digests.versions == 0, np.uint64(0), digests.values)

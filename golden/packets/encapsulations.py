@@ -53,6 +53,11 @@ def number(octets: bytes, at: int) -> int:
     return octets[at] << 8 | octets[at + 1]
 
 
+def by_version(octets: bytes, at: int) -> int:
+    """Return the EtherType of the IP packet at a place, by its first half byte."""
+    return {4: IP4, 6: IP6}.get(octets[at] >> 4, NOTHING)
+
+
 def typed(octets: bytes, type_at: int, place: HeaderPlace) -> HeaderPlace:
     """Return the place after an EtherType or a length (IEEE 802.3, 3.2.6).
 
@@ -105,7 +110,7 @@ def _mpls(octets: bytes, place: HeaderPlace) -> HeaderPlace:
 
 def _untyped(octets: bytes, place: HeaderPlace) -> HeaderPlace:
     """RFC 4928, 3: IP by its first half byte; else Ethernet, if a known EtherType says so."""
-    kind = {4: IP4, 6: IP6}.get(octets[place.at] >> 4, NOTHING)
+    kind = by_version(octets, place.at)
     if kind != NOTHING and _fits(octets, place, kind):
         return place._replace(kind=kind)
     if number(octets, place.at) == 0:
@@ -247,6 +252,25 @@ def _as(kind: int) -> "Step":
 
 
 Step = Callable[[bytes, HeaderPlace], HeaderPlace]
+
+
+class Tunnel(NamedTuple):
+    """UDP datagrams to a port, with a frame of Ethernet or a packet of IP behind some bytes."""
+
+    port: int
+    skip: int
+    content: str
+    """One of `CONTENTS`."""
+
+    def step(self, octets: bytes, place: HeaderPlace) -> HeaderPlace:
+        """Return the place of the frame or packet."""
+        at = place.at + self.skip
+        kind = BRIDGED if self.content == "ethernet" else by_version(octets, at)
+        return place._replace(kind=kind, at=at)
+
+
+CONTENTS = ("ethernet", "ip")
+"""Contents of a `Tunnel`."""
 
 ETHER_STEPS: dict[int, Step] = {
     BRIDGED: _ethernet, MPLS: _mpls, 0x8848: _mpls, 0x8864: _pppoe, 0x880B: _ppp,

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ..compilation import core
 from ..hash.siphash import siphash
 from .comparison import Comparison, Field, hide, radiotap
-from .packet_layers import Layers, Version, frames, layers
+from .packet_layers import Layers, Version, frames, layers, search_tables
 from .polynomial_digest import polynomial_digest
 
 POLYNOMIAL_WIDTH = 128
@@ -154,7 +154,7 @@ def packet_digest(
         Bits of a beat of the hardware. From `POLYNOMIAL_WIDTH` bits on, the capture must be
         complete and the reach `Reach.HARDWARE`.
     """
-    place = layers(frame, length, link, what.reach, what.tag_types)
+    place = layers(frame, length, link, *what.search)
     return message_digest(message(frame, length, place, what, link), secret, width)
 
 
@@ -204,16 +204,16 @@ def packet_digests(
     )
     if (compiled := core()) is not None:
         first = -1 if what.first is None else min(what.first, MOST_BYTES)
-        types = np.array(what.tag_types, np.int64)
+        tables = search_tables(what.tag_types, what.tunnels)
         skip = min(what.skip, MOST_BYTES)
-        rule = int(what.fields), int(what.reach), skip, first, types, what.mask
+        rule = int(what.fields), int(what.reach), skip, first, *tables, what.mask
         low, high = secret & (1 << 64) - 1, secret >> 64
         compiled.packet_digests(
             buffer, packets, rule, low, high, found.versions, found.faults, found.values
         )
         return found
     for number, (frame, length, link) in enumerate(frames(buffer, packets)):
-        place = layers(frame, length, link, what.reach, what.tag_types)
+        place = layers(frame, length, link, *what.search)
         found.values[number] = message_digest(message(frame, length, place, what, link), secret)
         found.versions[number], found.faults[number] = place.version, place.faults
     return found

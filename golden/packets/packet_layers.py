@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from enum import IntEnum, IntFlag
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from ..compilation import core
 from .encapsulations import (
     ARP,
+    CONTENTS,
     IP4,
     IP6,
     IP_PROTOCOL,
@@ -21,7 +23,11 @@ from .encapsulations import (
     STEPS,
     STP,
     TAG_TYPES,
+    UDP_PORT,
     HeaderPlace,
+    Step,
+    Tunnel,
+    by_version,
     number,
     tag,
     typed,
@@ -113,6 +119,7 @@ def layers(
     link: int,
     reach: Reach = Reach.LAYER2,
     tag_types: tuple[int, ...] = (),
+    tunnels: tuple[Tunnel, ...] = (),
 ) -> Layers:
     """Find layer 3 of a packet.
 
@@ -129,14 +136,16 @@ def layers(
     reach : Reach
     tag_types : tuple of int
         Further EtherTypes of VLAN tags, except with `Reach.HARDWARE`.
+    tunnels : tuple of Tunnel
+        Further tunnels, which precede the known ones of the same port, with `Reach.INNER`.
     """
     cut = Fault.CUT if len(frame) < length else Fault(0)
     other = found = Layers(Version.OTHER, 0, len(frame), (), cut, length)
-    known = TAG_TYPES if reach == Reach.HARDWARE else (*TAG_TYPES, *MORE_TAG_TYPES, *tag_types)
+    steps = _steps(reach, tag_types, tunnels)
     try:
         place = _start(frame, length, link)
         for _ in range(MOST_PACKETS):
-            place = _walk(frame, place, reach, known)
+            place = _walk(frame, place, reach, steps)
             if place.kind not in SIZES:
                 break
             found = _network(frame, place, cut)
@@ -159,27 +168,29 @@ def _start(frame: bytes, length: int, link: int) -> HeaderPlace:
     if len(frame) < begin:
         raise IndexError(begin)
     if type_at < 0:
-        return HeaderPlace({4: IP4, 6: IP6}.get(frame[begin] >> 4, NOTHING), begin, length)
+        return HeaderPlace(by_version(frame, begin), begin, length)
     if link == ETHERNET:
         return typed(frame, type_at, HeaderPlace(0, 0, length))
     kind = number(frame, type_at)
     return HeaderPlace(LLC if kind == _COOKED_LLC else kind, begin, length)
 
 
-def _walk(
-    frame: bytes, place: HeaderPlace, reach: Reach, tag_types: tuple[int, ...]
-) -> HeaderPlace:
+@cache
+def _steps(
+    reach: Reach, tag_types: tuple[int, ...], tunnels: tuple[Tunnel, ...]
+) -> dict[int, Step]:
+    """Return the functions of the headers that the search passes, by kind."""
+    if reach == Reach.HARDWARE:
+        return dict.fromkeys(TAG_TYPES, tag)
+    tags = dict.fromkeys((*TAG_TYPES, *MORE_TAG_TYPES, *tag_types), tag)
+    return STEPS | {UDP_PORT + one.port: one.step for one in tunnels} | tags
+
+
+def _walk(frame: bytes, place: HeaderPlace, reach: Reach, steps: dict[int, Step]) -> HeaderPlace:
     """Follow headers until a layer 3, or a kind that is not understood."""
     most = MOST_TAGS if reach == Reach.HARDWARE else len(frame)
-    while place.kind not in SIZES:
-        if place.kind in tag_types:
-            if len(place.tags) == most:
-                break
-            place = tag(frame[: place.end], place)
-            continue
-        if reach == Reach.HARDWARE or place.kind not in STEPS:
-            break
-        place = STEPS[place.kind](frame[: place.end], place)
+    while place.kind not in SIZES and place.kind in steps and len(place.tags) < most:
+        place = steps[place.kind](frame[: place.end], place)
     if reach == Reach.HARDWARE and place.kind not in ETHER_TYPES:
         return place._replace(kind=NOTHING)
     return place
@@ -293,9 +304,10 @@ def headers(
     link: int,
     reach: Reach = Reach.LAYER2,
     tag_types: tuple[int, ...] = (),
+    tunnels: tuple[Tunnel, ...] = (),
 ) -> Headers:
     """Find the headers of a packet; parameters are as for `layers`."""
-    place = layers(frame, length, link, reach, tag_types)
+    place = layers(frame, length, link, reach, tag_types, tunnels)
     protocol, layer4 = find_layer4(frame[place.begin : place.end], place.version)
     at = place.begin + layer4 if layer4 >= 0 else -1
     return Headers(place.version, place.begin, place.end, place.faults, protocol, at)
@@ -349,6 +361,7 @@ def find_headers(
     packets: NDArray[np.int64],
     reach: Reach = Reach.LAYER2,
     tag_types: tuple[int, ...] = (),
+    tunnels: tuple[Tunnel, ...] = (),
 ) -> NDArray[np.int64]:
     """Find the headers of packets.
 
@@ -357,7 +370,7 @@ def find_headers(
     buffer : ndarray of uint8
     packets : ndarray of int64, shape (4, n)
         Rows: place in the buffer, captured bytes, bytes on the line, and link type of each packet.
-    reach, tag_types
+    reach, tag_types, tunnels
         As for `layers`.
 
     Returns
@@ -367,9 +380,18 @@ def find_headers(
     """
     table = np.empty((len(Headers._fields), packets.shape[1]), np.int64)
     if (compiled := core()) is not None:
-        types = np.array(tag_types, np.int64)
-        compiled.packet_headers(buffer, packets, int(reach), types, table)
+        compiled.packet_headers(
+            buffer, packets, int(reach), *search_tables(tag_types, tunnels), table
+        )
     else:
         for number, packet in enumerate(frames(buffer, packets)):
-            table[:, number] = headers(*packet, reach, tag_types)
+            table[:, number] = headers(*packet, reach, tag_types, tunnels)
     return table
+
+
+def search_tables(
+    tag_types: tuple[int, ...], tunnels: tuple[Tunnel, ...]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return both for the compiled loops; a row of tunnels is port, bytes, and whether it is IP."""
+    rows = [(one.port, one.skip, CONTENTS.index(one.content)) for one in tunnels]
+    return np.array(tag_types, np.int64), np.array(rows, np.int64)

@@ -77,7 +77,7 @@ class Taps:
 
     def __post_init__(self) -> None:
         if self.vlan is not None and self.tunnel is not None:
-            raise TraceError("vlan, tunnel: must not both be given")
+            raise TraceError("--vlan cannot be combined with --encapsulate")
 
     @property
     def added(self) -> Added | None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _HEADINGS = {
     "Which packets are the same": (
-        "fields", "inner", "tpid", "mask", "offset", "first",
+        "fields", "inner", "tunnels", "tpid", "mask", "offset", "first",
     ),
     "Which of them are dropped": (
         "span", "window", "fpr", "policy", "differs", "scope", "by",
@@ -49,6 +49,11 @@ def compare_options(command: Command) -> Command:
             "no-sequence, no-id, no-radiotap; or none.",
         ),
         click.option("--inner", is_flag=True, help="Compare the innermost packet of tunnels."),
+        click.option(
+            "--tunnel", "tunnels", metavar="udp:PORT:SKIP:ethernet|ip", multiple=True,
+            help="With --inner, take UDP datagrams to PORT as a tunnel: an Ethernet frame or an IP "
+            "packet follows after SKIP bytes.",
+        ),
         click.option("--tpid", metavar="HEX", multiple=True, help="Further type of VLAN tags."),
         click.option(
             "--mask", metavar="OFFSET:HEX", multiple=True, help="Mask bytes from an offset on."
@@ -80,7 +85,13 @@ def comparison(options: dict[str, Any]) -> "tuple[Comparison, CopyRule]":
     FieldError
         If an option is wrong.
     """
-    from ..golden.packets.comparison import Comparison, FieldError, parse_fields, parse_mask
+    from ..golden.packets.comparison import (
+        Comparison,
+        FieldError,
+        parse_fields,
+        parse_mask,
+        parse_tunnel,
+    )
     from ..golden.packets.copies import CopyRule
     from ..golden.packets.packet_layers import Reach
 
@@ -93,7 +104,8 @@ def comparison(options: dict[str, Any]) -> "tuple[Comparison, CopyRule]":
         fields=parse_fields(options["fields"]),
         reach=Reach.INNER if options["inner"] else Reach.LAYER2,
         tag_types=types,
-        masks=tuple(parse_mask(text) for text in options["mask"]),
+        tunnels=tuple(map(parse_tunnel, options["tunnels"])),
+        masks=tuple(map(parse_mask, options["mask"])),
         skip=options["offset"] or 0,
         first=options["first"],
     )
@@ -111,6 +123,7 @@ def rule_facts(rules: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         ("skipped", rules["skip"], "first bytes"),
         ("at most", rules["bytes"], "bytes of each packet"),
         ("tags", ", ".join(rules["tag_types"]), "further types of VLAN tags"),
+        ("tunnels", ", ".join(rules["tunnels"]), "UDP port, bytes to skip, content"),
         ("policy", policy and rules["policy"], f"scope {rules['scope']} by {rules['by']}"),
         ("differs", rules["differs"], "of a copy from the packet that was kept"),
     ):

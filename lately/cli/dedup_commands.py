@@ -129,6 +129,7 @@ def dedup(
       lately dedup ring_00*.pcap.gz --out-dir unique
       lately dedup mirror.pcap --dry-run --report copies.html
       lately dedup erspan.pcap unique.pcap --inner --fields tos,no-checksum
+      lately dedup tzsp.pcap unique.pcap --inner --tunnel udp:37008:5:ethernet
       lately dedup mirror.pcap unique.pcap --fields frame --offset 14 --bytes 64
       lately dedup mirror.pcap unique.pcap --differs ttl --policy first-seen
       lately dedup left.pcap right.pcap unique.pcapng --reorder 10ms --scope other --by file

@@ -40,7 +40,8 @@ from .tables import show
 @count_option("--vlan", None, "Tag the second tap's packets with a VLAN.", least=0, most=4095)
 @count_option("--hops", 0, "Number of routers between the taps.", least=0, most=255)
 @click.option(
-    "--tunnel",
+    "--encapsulate",
+    "tunnel",
     type=click.Choice(["mpls", "vxlan", "gre", "erspan", "gtp", "ipip"]),
     help="Put the second tap's packets into a tunnel.",
 )
@@ -94,7 +95,7 @@ def tap(
     Examples:
       lately tap generator taps.pcap --packets 1000000 --truth copies.csv
       lately tap one.pcapng taps.pcap --delay 1ms --jitter 200us --loss 0.01 --vlan 7 --hops 1
-      lately tap generator taps.pcap --tunnel vxlan --hops 1 --repeats 0.05 --disorder 1ms
+      lately tap generator taps.pcap --encapsulate vxlan --hops 1 --repeats 0.05 --disorder 1ms
     """
     from ..captures.capture_reader import CaptureReader
     from ..captures.made_packets import MadePackets

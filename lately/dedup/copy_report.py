@@ -162,7 +162,7 @@ class CopyReport:
     def _count_talkers(self, packets: Packets, copies: NDArray[np.int64]) -> None:
         places = np.ascontiguousarray(packets.places[:, copies])
         what = self._compared
-        versions, begins = find_headers(packets.buffer, places, what.reach, what.tag_types)[:2]
+        versions, begins = find_headers(packets.buffer, places, *what.search)[:2]
         for version, (place, size) in _ADDRESSES.items():
             at = (places[0] + begins)[versions == version]
             octets = packets.buffer[(at + place)[:, None] + np.arange(2 * size)]

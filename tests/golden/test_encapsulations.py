@@ -8,9 +8,21 @@ import numpy as np
 import pytest
 from capture_files import ETHERNET, RAW
 from cases import daily
+from scapy.contrib.tzsp import TZSP, TZSPTagEnd
+from scapy.layers.inet import IP, UDP
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import Dot1Q, Ether
+from scapy.layers.l2tp import L2TP
+from scapy.layers.ppp import HDLC, PPP
+from scapy.packet import Raw
 
 from lately.golden import compilation
-from lately.golden.packets.comparison import Comparison, Field
+from lately.golden.packets.comparison import (
+    Comparison,
+    Field,
+    FieldError,
+    parse_tunnel,
+)
 from lately.golden.packets.encapsulations import IS_IS, STP
 from lately.golden.packets.packet_digest import packet_digest, packet_digests
 from lately.golden.packets.packet_layers import (
@@ -19,6 +31,8 @@ from lately.golden.packets.packet_layers import (
     Fault,
     Reach,
     Version,
+    find_headers,
+    headers,
     layers,
 )  # fmt: skip
 from lately.sim.bench.encapsulated import (
@@ -95,6 +109,60 @@ def test_6in4_and_4in6():
     assert content(ethernet(0x0800, ip4(inner, protocol=41))) == inner
     assert content(ethernet(0x86DD, ip6(INNER, protocol=4))) == INNER
     assert content(ethernet(0x86DD, ip6(b"\x04\0" + bytes(6) + INNER, protocol=60))) == INNER
+
+
+def free_tunnels(inner):
+    """Packets of scapy that carry IP in the tunnels that a command line names, by tunnel."""
+    l2tp = L2TP(hdr="length+offset", tunnel_id=7, session_id=9, offset=0) / HDLC() / PPP()
+    return {
+        "udp:37008:5:ethernet": UDP(dport=37008) / TZSP() / TZSPTagEnd() / Ether() / inner,
+        "udp:7932:12:ethernet": UDP(dport=7932) / Raw(bytes(12)) / Ether() / Dot1Q(vlan=5) / inner,
+        "udp:1701:14:ip": UDP(dport=1701) / l2tp / inner,
+        "udp:65535:0:ip": UDP(dport=65535) / inner,
+        # A form of the user precedes VXLAN.
+        "udp:4789:0:ip": UDP(dport=4789) / inner,
+    }
+
+
+@pytest.mark.parametrize("outer", [IP, IPv6])
+@pytest.mark.parametrize("inner", [IP(ttl=9) / UDP() / b"one", IPv6() / UDP() / b"other"])
+def test_free_tunnels(route, outer, inner):
+    """In its tunnel a packet equals itself, and in C each damaged packet is as in Python."""
+    seed, found = 7, free_tunnels(inner)
+    choose, alone = random.Random(seed), bytes(Ether() / inner)
+    for text, packet in found.items():
+        what = Comparison(reach=Reach.INNER, tunnels=(parse_tunnel(text),))
+        frame = bytes(Ether() / outer() / packet)
+        assert digest(frame, what) == digest(alone) != digest(frame), text
+        rows = [(frame, len(frame), ETHERNET)]
+        for _ in range(100):
+            damaged = bytearray(frame)
+            damaged[choose.randrange(12, len(frame))] = choose.choice([0, 0x45, 0xFF])
+            kept = choose.randrange(len(frame)) if choose.random() < 0.5 else len(frame)
+            rows.append((bytes(damaged[:kept]), len(frame), ETHERNET))
+        for row, value in zip(rows, both(rows, what), strict=True):
+            assert value == packet_digest(*row, what, secret=SECRET), (seed, text, row)
+            many = find_headers(np.frombuffer(row[0], np.uint8),
+                                np.array([[0], [len(row[0])], *([n] for n in row[1:])]),
+                                *what.search)  # fmt: skip
+            assert many[:, 0].tolist() == list(headers(*row, *what.search)), (seed, text, row)
+    tunnels = tuple(parse_tunnel(text) for text in found)
+    for text, packet in found.items():
+        frame = bytes(Ether() / outer() / packet)
+        assert digest(frame, Comparison(reach=Reach.INNER, tunnels=tunnels)) == digest(alone), text
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [(["udp:1:2"], "must be udp:PORT:SKIP:ethernet or"), (["tcp:1:2:ip"], "must be udp:"),
+     (["udp:1:2:ppp"], "must be udp:"), (["udp:1:-2:ip"], "must be udp:"),
+     (["udp:0:2:ip"], "a port from 1 to 65,535"), (["udp:65536:2:ip"], "a port from 1"),
+     (["udp:9:65536:ip"], "skip at most 65,535 bytes, not udp:9:65536"),
+     (["udp:9:1:ip", "udp:9:2:ip"], "UDP port 9 is given more than once")],
+)  # fmt: skip
+def test_wrong_tunnels(texts, message):
+    with pytest.raises(FieldError, match=message):
+        Comparison(reach=Reach.INNER, tunnels=tuple(map(parse_tunnel, texts)))
 
 
 def test_depth():
@@ -235,7 +303,7 @@ def both(frames, what=INNERMOST):
     for frame, length, link in frames:
         places = np.array([[0], [len(frame)], [length], [link]], np.int64)
         one = packet_digests(np.frombuffer(frame, np.uint8), places, what, secret=SECRET)
-        place = layers(frame, length, link, what.reach, what.tag_types)
+        place = layers(frame, length, link, *what.search)
         assert (one.versions[0], one.faults[0]) == (place.version, place.faults), (frame, length)
         found += one.values.tolist()
     return found

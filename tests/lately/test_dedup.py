@@ -542,17 +542,20 @@ def test_command(tmp_path):
 def test_command_with_rules(tmp_path):
     """The report names the rules, and wrong rules are one line."""
     pairs, out = MADE / "encapsulated-copies.pcap", tmp_path / "out"
-    options = ["--inner", "--fields", "tos,no-checksum", "--tpid", "9400", "--bytes", 90]
+    options = ["--inner", "--fields", "tos,no-checksum", "--tpid", "9400", "--bytes", 90,
+               "--tunnel", "udp:37008:5:ethernet"]  # fmt: skip
     done = command("dedup", pairs, out, *options, "--mask", "30:00FF", "--json", "--verify")
     figures = json.loads(done.stdout)
     assert (figures["dropped"], figures["check"]["passed_duplicates"]) == (15, 0)
     assert figures["rules"] == {
         "fields": "tos,no-checksum", "layer3": "innermost", "tag_types": ["9400"],
+        "tunnels": ["udp:37008:5:ethernet"],
         "masks": ["30:00ff"], "skip": 0, "bytes": 90,
         "policy": "last-seen", "differs": None, "scope": "any", "by": "interface",
     }  # fmt: skip
     shown = command("dedup", pairs, out, *options, "--mask", "30:00FF").stdout
-    for line in ("fields of the innermost layer 3", "30:00ff   offset and bytes", "90   bytes of"):
+    for line in ("fields of the innermost layer 3", "30:00ff   offset and bytes", "90   bytes of",
+                 "udp:37008:5:ethernet   UDP port"):  # fmt: skip
         assert line in shown
     for name, value, message in (
         ("--mask", "x:00", "mask: must be OFFSET:HEX, as 6:0000ff, not 'x:00'"),
@@ -560,6 +563,7 @@ def test_command_with_rules(tmp_path):
         ("--mask", "65536:00", "mask: must cover bytes before 65,536, not 65,536"),
         ("--tpid", "88", "tpid: must be an EtherType, 0600 to ffff, not 0088"),
         ("--tpid", "x", "tpid: must be hexadecimal, as 9400, not 'x'"),
+        ("--tunnel", "udp:1:2:ip", "--tunnel has no effect without --inner"),
         ("--fields", "mac", "fields: must be none, or among tos, ttl, vlan, layer2, frame, no-ch"),
     ):
         failed = command("dedup", pairs, out, name, value, code=2)

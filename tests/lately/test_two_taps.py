@@ -45,7 +45,7 @@ def copies(truth):
 @pytest.mark.parametrize("tunnel", TUNNELS)
 def test_tunnels(tmp_path, tunnel):
     """All copies are found with --inner, and none in a tunnel without; MPLS is no tunnel."""
-    path, _, truth = tap(tmp_path, "--tunnel", tunnel, "--hops", 2, "--loss", 0.1)
+    path, _, truth = tap(tmp_path, "--encapsulate", tunnel, "--hops", 2, "--loss", 0.1)
     assert len(copies(truth)) > 1000
     assert dropped(path, "--inner") == copies(truth)
     assert dropped(path) == (copies(truth) if tunnel == "mpls" else [])
@@ -54,7 +54,7 @@ def test_tunnels(tmp_path, tunnel):
 @pytest.mark.parametrize("tunnel", TUNNELS)
 def test_headers_of_tunnels(tmp_path, tunnel):
     """Lengths and checksums are those of the whole packet, and the frame is inside."""
-    path, *_ = tap(tmp_path, "--tunnel", tunnel, "--delay", "1h")
+    path, *_ = tap(tmp_path, "--encapsulate", tunnel, "--delay", "1h")
     with path.open("rb") as file:
         frames = [content for _, content in dpkt.pcap.Reader(file)]
     for one, second in zip(frames[:COUNT], frames[COUNT:], strict=True):
@@ -109,8 +109,8 @@ def test_packets_that_a_tunnel_cannot_carry(tmp_path):
     lately("tap", "generator", path, "--packets", 1, "--loss", 1)
     with path.open("wb") as file:
         dpkt.pcap.Writer(file).writepkt(b"\xff" * 60, 1.0)
-    lately("tap", path, tmp_path / "out", "--tunnel", "ipip")
+    lately("tap", path, tmp_path / "out", "--encapsulate", "ipip")
     with (tmp_path / "out").open("rb") as file:
         assert [content for _, content in dpkt.pcap.Reader(file)] == [b"\xff" * 60] * 2
-    message = lately("tap", path, tmp_path / "out", "--tunnel", "gre", "--vlan", 7, code=2)
-    assert "vlan, tunnel: must not both be given" in message
+    message = lately("tap", path, tmp_path / "out", "--encapsulate", "gre", "--vlan", 7, code=2)
+    assert "--vlan cannot be combined with --encapsulate" in message
