@@ -6,8 +6,10 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, BinaryIO, NamedTuple
+
+from .errors import LatelyError
 
 _MOST_LINKS = 40
 _PUBLIC = 0o666
@@ -75,6 +77,41 @@ def check_output(path: str | os.PathLike[str]) -> object:
         return os.path.realpath(place.path)
     shared = stat.S_ISCHR(place.status.st_mode)
     return None if shared else (place.status.st_dev, place.status.st_ino)
+
+
+@contextmanager
+def only_user(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Refuse a file that another process uses; in the block, a file `path`.lock says so.
+
+    Raises
+    ------
+    LatelyError
+        If another process uses the file.
+    OSError
+        If the lock cannot be made.
+    """
+    name = os.path.realpath(path) + ".lock"
+    with ExitStack() as stack:
+        try:
+            import fcntl
+        except ImportError:
+            # Without locks, the file outlives a process that was killed.
+            try:
+                os.close(os.open(name, os.O_CREAT | os.O_EXCL, _PUBLIC))
+            except FileExistsError:
+                raise LatelyError(f"{path}: in use by another run, or else delete {name}") from None
+        else:
+            while True:
+                file = stack.enter_context(open(name, "ab"))
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    raise LatelyError(f"{path}: in use by another run") from None
+                # The run before may have deleted the file since it was opened.
+                if os.fstat(file.fileno()).st_nlink:
+                    break
+        stack.callback(os.unlink, name)
+        yield
 
 
 def temporary_name(path: str) -> str:

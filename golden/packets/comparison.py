@@ -60,7 +60,7 @@ def parse_fields(text: str, allowed: Field = ~Field.NONE) -> Field:
     Raises
     ------
     FieldError
-        If a field does not exist.
+        If a field does not exist, or has no effect beside "frame".
     """
     known = {
         field.name.lower().replace("_", "-"): field
@@ -72,6 +72,10 @@ def parse_fields(text: str, allowed: Field = ~Field.NONE) -> Field:
         if name not in known:
             raise FieldError(f"fields: must be none, or among {', '.join(known)}, not {name!r}")
         found |= known[name]
+    more = found & ~(Field.FRAME | Field.NO_RADIOTAP)
+    if Field.FRAME in found and more:
+        names = ", ".join(name for name, field in known.items() if field in more)
+        raise FieldError(f"fields: frame compares every byte, so it cannot have {names} beside it")
     return found
 
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 )
 @filter_options()
 @listed_option("--device name", "devices", "Target device; see `lately list devices`.")
-@count_option("--placement-seed", 1, "Seed of the placement.", least=0)
+@count_option("--placement-seed", None, "Seed of the placement.  [default: 1]", least=0)
 @memory_option(None, "the device's own block RAMs")
 @strict_option
 @protect_option
@@ -61,7 +61,7 @@ def synth(
     spec: str | None,
     preset: str | None,
     name: str | None,
-    placement_seed: int,
+    placement_seed: int | None,
     clock: float | None,
     folder: str | None,
     as_json: bool,
@@ -89,9 +89,11 @@ def synth(
     if name is None:
         raise click.UsageError("give --device; `lately list devices` names the devices")
     target = device(name)
+    if placement_seed is not None and not target.placed:
+        raise click.UsageError(f"--placement-seed has no effect: nothing places {name}")
     require("amaranth", "synth")
     chosen = choose_unit(spec, preset)
-    flow |= {"seed": placement_seed, "target_mhz": clock, "directory": folder, "device": target}
+    flow |= {"seed": 1 if placement_seed is None else placement_seed, "target_mhz": clock, "directory": folder, "device": target}
     with stage_bar("synthesis") as progress:
         report = _synthesize(chosen, progress=progress, **flow)
     told = report.to_dict() | {"spec": chosen.to_dict()}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .interrupts import interruptible
-from .options import fpr_option, json_option, print_json, window_option
+from .options import choice_option, fpr_option, json_option, print_json, window_option
 from .outputs import InputFile, OutputFile
 from .progress import replay_bar
 from .reporting import INTERRUPTED, OneLineCommand
@@ -36,9 +36,18 @@ if TYPE_CHECKING:
     "--span", metavar="T", help="Drop a line if an equal line arrived within a time, such as 10m."
 )
 @fpr_option("Maximum share of new lines that are dropped by mistake.", 1e-6)
-@click.option("--field", type=click.IntRange(1), metavar="N", help="Compare field N, from 1 on.")
+@choice_option(
+    "--policy", ["last-seen", "first-seen"], "Remember every line, or only lines that are kept."
+)
+@click.option("--field", metavar="N[,N]...", help="Compare field N, from 1 on, or several fields.")
 @click.option("--delimiter", metavar="C", help="Byte between two fields.  [default: a tab]")
-@click.option("--member", metavar="KEY", help="Compare a member of JSON objects, such as user.id.")
+@click.option(
+    "--member",
+    "members",
+    metavar="KEY",
+    multiple=True,
+    help="Compare a member of JSON objects, such as user.id; may be repeated.",
+)
 @click.option(
     "--regex", metavar="R", help="Compare the match of a regular expression, or its first group."
 )
@@ -56,13 +65,14 @@ def uniq(
     *,
     files: tuple[str, ...],
     span: str | None,
-    field: int | None,
+    field: str | None,
     delimiter: str | None,
-    member: str | None,
+    members: tuple[str, ...],
     regex: str | None,
     duplicates: bool,
     dry_run: bool,
     watch: bool,
+    state: str | None,
     as_json: bool,
     **filter_options: Any,
 ) -> None:
@@ -88,20 +98,27 @@ def uniq(
       lately uniq --state seen.npz today.log
     """
     from ..golden.durations import time_seconds, whole_nanoseconds
+    from ..golden.files import only_user
     from ..lines.line_keys import LineKey
     from ..lines.uniq import RecentLines
     from ..lines.uniq import uniq as filter_lines
     from ..stream_files import open_stream
 
+    try:
+        fields = None if field is None else tuple(map(int, field.split(",")))
+    except ValueError:
+        raise click.UsageError(f"--field takes numbers such as 2 or 1,3, not {field!r}") from None
     key = LineKey(
-        field=field,
+        field=fields,
         delimiter=b"\t" if delimiter is None else os.fsencode(delimiter),
-        member=member,
+        member=members or None,
         pattern=None if regex is None else os.fsencode(regex),
     )
     time = None if span is None else whole_nanoseconds("span", time_seconds(span, "span"))
-    lines = RecentLines(key, span=time, **filter_options)
     with ExitStack() as stack:
+        if state is not None:
+            stack.enter_context(only_user(state))
+        lines = RecentLines(key, span=time, state=state, **filter_options)
         bar = replay_bar("Waiting", "Filtering", "lines")
         shown = stack.enter_context(_view(lines) if watch else bar)
         heard = stack.enter_context(interruptible())

@@ -3,7 +3,9 @@
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,9 @@ Bytes = NDArray[np.uint8]
 Places = NDArray[np.int64]
 """Places in `Bytes`, shape (n,)."""
 
+MOST_FIELD = (1 << 31) - 1
+"""Largest number of a field."""
+
 _NEWLINE = ord("\n")
 
 
@@ -34,12 +39,14 @@ class LineKey:
 
     Attributes
     ----------
-    field : int, optional
-        Number of a field, from 1 on.
+    field : int or tuple of int, optional
+        Number of a field, from 1 on. Keys of several fields are equal if all are equal; a line
+        that lacks one has no key. The order of the numbers has no effect.
     delimiter : bytes
         One byte between two fields.
-    member : str, optional
-        Member of a JSON object; dots separate nested members. Equal values are equal keys.
+    member : str or tuple of str, optional
+        Member of a JSON object; dots separate nested members. Equal values are equal keys. Several
+        members are as several fields.
     pattern : bytes, optional
         Regular expression; the key is its first group, or the match if there is no group.
 
@@ -49,17 +56,23 @@ class LineKey:
         If more than one kind of key is given, or the key is invalid.
     """
 
-    field: int | None = None
+    field: int | tuple[int, ...] | None = None
     delimiter: bytes = b"\t"
-    member: str | None = None
+    member: str | tuple[str, ...] | None = None
     pattern: bytes | None = None
 
     def __post_init__(self) -> None:
         ways = [name for name in ("field", "member", "pattern") if getattr(self, name) is not None]
         if len(ways) > 1:
             raise LineKeyError(f"key: must be given in one way, not as {' and '.join(ways)}")
-        if self.field is not None and self.field < 1:
-            raise LineKeyError(f"field: must be at least 1, not {self.field}")
+        for name in ("field", "member"):
+            if isinstance(value := getattr(self, name), tuple):
+                # A single one has the digest that it has alone.
+                several = tuple(sorted({*value}))
+                object.__setattr__(self, name, several if len(several) > 1 else several[0])
+        for number in self._fields:
+            if number is not None and not 1 <= number <= MOST_FIELD:
+                raise LineKeyError(f"field: must be 1 to {MOST_FIELD}, not {number}")
         if len(self.delimiter) != 1:
             raise LineKeyError(f"delimiter: must be one byte, not {self.delimiter!r}")
         try:
@@ -67,8 +80,38 @@ class LineKey:
         except re.error as error:
             raise LineKeyError(f"regex: must be a regular expression, but: {error}") from None
 
+    @property
+    def _fields(self) -> tuple[int | None, ...]:
+        return self.field if isinstance(self.field, tuple) else (self.field,)
+
+    def digests(
+        self, data: Bytes, bounds: Places, digest: KeyDigest
+    ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+        """Digest the keys of lines; `data` and `bounds` as for `find`.
+
+        Returns
+        -------
+        words : ndarray of uint64, shape (m, count)
+            Digests of the lines that have a key.
+        keyed : ndarray of bool, shape (n,)
+            Which lines have a key.
+        """
+        parts = [replace(self, field=field).find(data, bounds) for field in self._fields]
+        keyed = np.logical_and.reduce([starts >= 0 for _, starts, _ in parts])
+        kept: Any = slice(None) if keyed.all() else keyed
+        words = np.hstack([digest.of_spans(found, starts[kept], stops[kept])
+                           for found, starts, stops in parts])  # fmt: skip
+        if len(parts) == 1:
+            return words, keyed
+        # Each digest has its place, so it does not matter where one field ends and another begins.
+        size = words.itemsize * words.shape[1]
+        stops = np.arange(1, len(words) + 1) * size
+        return digest.of_spans(
+            words.astype("<u8").view(np.uint8).ravel(), stops - size, stops
+        ), keyed
+
     def find(self, data: Bytes, bounds: Places) -> tuple[Bytes, Places, Places]:
-        """Find the keys of lines.
+        """Find the keys of lines, which are no keys of several fields.
 
         Parameters
         ----------
@@ -86,7 +129,7 @@ class LineKey:
         starts, stops = bounds[:-1].copy(), bounds[1:].copy()
         # The last line of a stream may have no newline.
         stops -= data[stops - 1] == _NEWLINE if len(stops) else 0
-        if self.field is not None:
+        if isinstance(self.field, int):
             narrow = core().field_spans if core() else field_spans
             narrow(data, self.field, self.delimiter[0], starts, stops)
         elif self.member is not None or self.pattern is not None:
@@ -111,16 +154,16 @@ class LineKey:
                 return None if found is None else found[1 if found.re.groups else 0]
 
             return matched
-        path = (self.member or "").split(".")
+        members = self.member if isinstance(self.member, tuple) else (self.member or "",)
+        paths = [one.split(".") for one in members]
 
         def member(line: bytes) -> bytes | None:
             try:
-                value: Any = json.loads(line)
-                for name in path:
-                    value = value[name]
+                whole: Any = json.loads(line)
+                values = [reduce(getitem, path, whole) for path in paths]
             except (ValueError, KeyError, TypeError, RecursionError):
                 return None
-            return json.dumps(value, sort_keys=True).encode()
+            return json.dumps(values if len(values) > 1 else values[0], sort_keys=True).encode()
 
         return member
 

@@ -24,6 +24,9 @@ SAVE_PERIOD = 60.0
 
 _BUFFER = 1 << 20
 _LINES = 1 << 16
+_LINE_TIME = 1000
+"""Nanoseconds that a line stands for, so that short windows have ticks enough."""
+
 _SEED_BITS = 63
 _NEWLINE = ord("\n")
 
@@ -65,6 +68,9 @@ class RecentLines:
         Share of new lines that the filter may report as repeats.
     span : int, optional
         Nanoseconds for which a line is remembered, by the system clock.
+    policy : str
+        "last-seen" remembers every line, "first-seen" only lines that are no repeats, so that a
+        line that keeps repeating passes once per window or span.
     state : path, optional
         File that `save` writes; if it exists, the filter starts with its contents.
 
@@ -81,11 +87,13 @@ class RecentLines:
         window: int,
         fpr: float,
         span: int | None = None,
+        policy: str = "last-seen",
         state: str | None = None,
     ) -> None:
         self.key = key
-        self._tick = 0
-        if span is None:
+        self._refresh = policy == "last-seen"
+        self._tick, self._by_clock = 0, span is not None
+        if span is None and self._refresh:
             # A blocked filter is faster, but may take more than twice the memory at a very low
             # rate.
             blocked, plain = (kind.for_window(window, fpr) for kind in (BlockedGEBF, GEBF))
@@ -94,7 +102,8 @@ class RecentLines:
             # The import takes long.
             from ..dedup.window import dedup_spec
 
-            spec, self._tick = dedup_spec(span, window, fpr)
+            # Without a span, line numbers are the time, because repeats are not inserted.
+            spec, self._tick = dedup_spec(span or window * _LINE_TIME, window, fpr)
         self._state = None if state is None else Path(state)
         seed = randbits(_SEED_BITS)
         self.model: Any = (
@@ -108,8 +117,8 @@ class RecentLines:
         model: Any = load(path)
         if getattr(model, "spec", None) != replace(spec, seed=model.seed, digest="siphash"):
             raise LineError(
-                f"{path}: must be the state of a filter with the same window, rate and span, "
-                f"not of {model!r}"
+                f"{path}: must be the state of a filter with the same window, rate, span and "
+                f"policy, not of {model!r}"
             )
         return model
 
@@ -132,22 +141,23 @@ class RecentLines:
         seen : ndarray of bool, shape (n,)
         keyless : int
         """
-        data, starts, stops = self.key.find(data, bounds)
-        keyed = starts >= 0
-        keyless = len(keyed) - int(np.count_nonzero(keyed))
-        if not keyless:
-            return self._answer(self._digest.of_spans(data, starts, stops)), 0
+        digests, keyed = self.key.digests(data, bounds, self._digest)
         seen = np.zeros(len(keyed), np.bool_)
-        seen[keyed] = self._answer(self._digest.of_spans(data, starts[keyed], stops[keyed]))
-        return seen, keyless
+        seen[keyed] = self._answer(digests)
+        return seen, len(keyed) - len(digests)
 
     def _answer(self, digests: NDArray[np.uint64]) -> NDArray[np.bool_]:
         times: tuple[NDArray[np.int64], ...] = ()
-        if self._tick:
+        if self._tick and not self._by_clock:
+            numbers = self.model.operations + np.arange(len(digests))
+            times = (numbers * _LINE_TIME // self._tick,)
+        elif self._tick:
             # A clock that is set back stops instead.
             now = max(self.model.latest, time.time_ns() // self._tick)
             times = (np.full(len(digests), now, np.int64),)
-        seen: NDArray[np.bool_] = self.model.check_and_insert(digests, *times)
+        seen: NDArray[np.bool_] = self.model.check_and_insert(
+            digests, *times, refresh=self._refresh
+        )
         return seen
 
 

@@ -613,6 +613,10 @@ def test_command_prints_figures(run_cli):
             ["--device", "ecp5-25k-6", "--wrap", "frames-8"],
             "span: must be given for a deduplicator of frames",
         ),
+        (
+            ["--device", "xc7a35t", "--placement-seed", "3"],
+            "--placement-seed has no effect: nothing places xc7a35t",
+        ),
         pytest.param(
             ["--device", "ice40-up5k", "--preset", "large"],
             "ice40-up5k: needs ",

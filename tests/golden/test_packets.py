@@ -339,6 +339,11 @@ def test_extension_headers():
 def test_fields():
     assert parse_fields("none") == Field.NONE
     assert parse_fields("tos,vlan") == Field.TOS | Field.VLAN
+    assert parse_fields("no-radiotap,frame") == Field.FRAME | Field.NO_RADIOTAP
+    with pytest.raises(
+        FieldError, match=r"^fields: frame compares every byte, so it cannot have ttl"
+    ):
+        parse_fields("frame,ttl")
     for text in ("", "tos,", "TOS", "mac"):
         with pytest.raises(FieldError, match=r"^fields: must be none, or among tos, ttl, vlan, la"):
             parse_fields(text)

@@ -134,6 +134,82 @@ def test_member_of_json():
     assert kept(stream, "--member", "user.id") == keep
 
 
+@pytest.mark.parametrize("variable", ["0", "1"])
+@pytest.mark.parametrize(
+    "key", [("--field", "1,3", "--delimiter", ","), ("--field", "3,1,3", "--delimiter", ","),
+            ("--member", "a", "--member", "b.c")],
+)  # fmt: skip
+def test_keys_of_several_parts(key, variable, monkeypatch):
+    """Keys are equal if all parts are: none runs into the next, and a line that lacks one stays."""
+    monkeypatch.setenv(VARIABLE, variable)
+    rows = [("a", "bc"), ("ab", "c"), ("a", "b"), ("abc", ""), ("", "abc"), ("a",), ("a",)]
+    rows += random.choices(rows, k=200)
+    if key[0] == "--member":
+        lines = [json.dumps({"n": number, "a": row[0], "b": {"c": row[1]} if row[1:] else 2})
+                 for number, row in enumerate(rows)]  # fmt: skip
+    else:
+        lines = [",".join((row[0], str(number), *row[1:])) for number, row in enumerate(rows)]
+    first = [line for at, (line, row) in enumerate(zip(lines, rows, strict=True))
+             if len(row) == 1 or row not in rows[:at]]  # fmt: skip
+    assert kept("\n".join([*lines, ""]).encode(), *key).decode().splitlines() == first
+
+
+def test_a_single_part_has_the_digest_of_saved_states():
+    text = "LineKey(field=2, delimiter=b'\\t', member=None, pattern=None)"
+    assert repr(LineKey(field=2)) == repr(LineKey(field=(2, 2))) == text
+    assert repr(LineKey(member=("a",))) == repr(LineKey(member="a"))
+
+
+@pytest.mark.parametrize("window", [1, 2, 40])
+def test_first_seen_counts_from_the_line_that_was_kept(window, tmp_path, monkeypatch):
+    """Across batches and runs; print the seed."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    monkeypatch.setattr(uniq, "_LINES", 7)
+    draw = random.Random(seed)
+    lines = [draw.randrange(window + 5) for _ in range(3000)]
+    options = ["--policy", "first-seen", "--window", window, "--fpr", 1e-9]
+    options += ["--state", tmp_path / "state"]
+    stretches = [[f"{line}.{at}" for at, line in enumerate(lines) if at // 1000 == part]
+                 for part in range(3)]  # fmt: skip
+    passed = b"".join(
+        kept("\n".join([*stretch, ""]).encode(), "--field", 1, "--delimiter", ".", *options)
+        for stretch in stretches
+    ).decode().split()  # fmt: skip
+    last, certain = {}, set(passed)
+    for at, line in enumerate(lines):
+        distance = at - last.get(line, -10 * window)
+        assert (f"{line}.{at}" in certain) == (distance > window) or (
+            window < distance <= 1.25 * window + 1
+        )
+        if f"{line}.{at}" in certain:
+            last[line] = at
+    error = run(b"a\n", *options[2:], code=2).stderr
+    assert "the same window, rate, span and policy, not of" in error
+
+
+def test_a_state_has_one_user(tmp_path, monkeypatch):
+    """A run that is killed leaves nothing that stops the next one."""
+    state = tmp_path / "state.npz"
+    for end in (signal.SIGTERM, signal.SIGKILL):
+        command = [*COMMAND, "--state", str(state)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            process.stdin.write(b"%d\n" % end)
+            process.stdin.flush()
+            assert process.stdout.readline() == b"%d\n" % end
+            error = run(b"a\n", "--state", state, code=2).stderr
+            assert error == f"lately: error: {state}: in use by another run\n"
+            process.send_signal(end)
+    assert kept(b"15\n9\n", "--state", state) == b"9\n"
+    assert os.listdir(tmp_path) == ["state.npz"]
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    assert kept(b"15\n", "--state", state) == b""
+    assert os.listdir(tmp_path) == ["state.npz"]
+    (tmp_path / "state.npz.lock").touch()
+    error = run(b"a\n", "--state", state, code=2).stderr
+    assert f"in use by another run, or else delete {state}.lock" in error
+
+
 def test_regular_expression():
     stream = b"at 1: up\nat 2: up\nat 3: down\nnothing\nnothing\n"
     assert kept(stream, "--regex", r": (\w+)") == b"at 1: up\nat 3: down\nnothing\nnothing\n"
@@ -179,6 +255,8 @@ def test_state_is_saved_while_lines_come(monkeypatch, tmp_path):
         (["--fpr", 0], "Invalid value for '--fpr'", 2),
         (["--fpr", 2], "Invalid value for '--fpr'", 2),
         (["--span", "soon"], "span: must be a number above 0 and one of ns, us, ms, s, min", 2),
+        (["--field", "1,x"], "--field takes numbers such as 2 or 1,3, not '1,x'", 2),
+        (["--field", "1,0"], "field: must be 1 to 2147483647, not 0", 2),
         (["--field", 1, "--delimiter", "::"], "delimiter: must be one byte, not b'::'", 2),
         (["--regex", "("], "regex: must be a regular expression, but: missing )", 2),
         (["missing.log"], "missing.log: No such file or directory", 2),
@@ -196,7 +274,9 @@ def test_wrong_state(tmp_path):
     state = tmp_path / "state.npz"
     kept(b"a\n", "--state", state, "--window", 50)
     error = run(b"a\n", "--state", state, code=2).stderr
-    assert "must be the state of a filter with the same window, rate and span, not of" in error
+    assert (
+        "must be the state of a filter with the same window, rate, span and policy, not of" in error
+    )
     state.write_bytes(state.read_bytes()[:100])
     assert "expected a filter state" in run(b"a\n", "--state", state, code=2).stderr
     assert len(state.read_bytes()) == 100
