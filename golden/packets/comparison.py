@@ -182,8 +182,6 @@ class Comparison:
                 )
             if ports.count(one.port) > 1:
                 raise FieldError(f"tunnel: UDP port {one.port} is given more than once")
-        if ports and self.reach != Reach.INNER:
-            raise FieldError("--tunnel has no effect without --inner")
 
     @property
     def search(self) -> tuple[Reach, tuple[int, ...], tuple[Tunnel, ...]]:

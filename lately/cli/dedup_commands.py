@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     short_help="Write captures without the packets that were seen lately.",
     rules=[
         "--by needs --scope same or other",
+        "--tunnel needs --inner",
         "--limit needs --interface",
         "--duration needs --interface",
         "--reorder cannot be combined with --interface",

@@ -563,7 +563,6 @@ def test_command_with_rules(tmp_path):
         ("--mask", "65536:00", "mask: must cover bytes before 65,536, not 65,536"),
         ("--tpid", "88", "tpid: must be an EtherType, 0600 to ffff, not 0088"),
         ("--tpid", "x", "tpid: must be hexadecimal, as 9400, not 'x'"),
-        ("--tunnel", "udp:1:2:ip", "--tunnel has no effect without --inner"),
         ("--fields", "mac", "fields: must be none, or among tos, ttl, vlan, layer2, frame, no-ch"),
     ):
         failed = command("dedup", pairs, out, name, value, code=2)
