@@ -1,12 +1,15 @@
 """Objects for use by several threads: their public operations exclude each other."""
 
 import inspect
+import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from functools import wraps
-from threading import RLock
+from contextlib import nullcontext
+from functools import cached_property, wraps
+from threading import RLock, get_ident
+from time import monotonic, sleep
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
+from weakref import WeakValueDictionary
 
 from . import compilation
 
@@ -24,6 +27,7 @@ else:
     Base, Lock = _extension.Base, _extension.Lock
 
 _Class = TypeVar("_Class", bound=type)
+_Value = TypeVar("_Value")
 
 _SINGLE = ("query", "check_and_insert", "insert", "add", "age", "__contains__")
 _SPECIAL = ("__contains__", "__reduce__", "__repr__")
@@ -37,12 +41,13 @@ class Atomic(Base):
     """
 
     _unlocked: ClassVar[tuple[str, ...]] = ()
-    _lock: AbstractContextManager[bool]
+    _lock: Any
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         """Give the object its lock, before any constructor runs."""
         self = super().__new__(cls)
         self._lock = Lock()
+        _objects[id(self)] = self
         return self
 
     def __init_subclass__(cls) -> None:
@@ -85,6 +90,14 @@ class ReadOnly:
         vars(owner)[self._name] = value
 
 
+class Cached(cached_property[_Value]):
+    """A cached property without the lock of Python 3.11, which a fork could copy while held."""
+
+    def __init__(self, compute: Callable[[Any], _Value]) -> None:
+        super().__init__(compute)
+        self.lock: Any = nullcontext()
+
+
 class Counter:
     """An attribute `name` that is read under the lock, so a reader never sees half an operation."""
 
@@ -117,6 +130,8 @@ def _locked(member: Any) -> Any:
 def _holding(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def locked(self: Atomic, *arguments: Any, **options: Any) -> Any:
+        if _forking and not self._lock._is_owned():
+            _give_way()
         with self._lock:
             self._settle()
             return function(self, *arguments, **options)
@@ -139,3 +154,67 @@ def taking_single_keys(kind: _Class) -> _Class:
             setattr(kind, f"_python_{name}", member)
             setattr(kind, name, _extension.method(kind, name, text))
     return kind
+
+
+# Forks: the thread that forks holds all locks meanwhile, so the child has no half of an operation.
+
+_FORK_WAIT = 5.0
+"""Most seconds that a fork waits for calls of other threads."""
+
+_objects: "WeakValueDictionary[int, Atomic]" = WeakValueDictionary()
+_forking: dict[int, list[Any]] = {}  # threads that fork, and the locks that they took
+
+
+class _Unknown:
+    """Lock of an object that another thread was changing when this process was forked."""
+
+    def __enter__(self, *_: object) -> NoReturn:
+        raise RuntimeError(
+            "filter: another thread was in a call when this process was forked; load it again"
+        )
+
+    __exit__ = __enter__
+
+
+def _give_way() -> None:
+    """Wait for a fork, but not for ever, as it may wait for another lock of this thread."""
+    for _ in range(500):
+        if _forking and get_ident() not in _forking:
+            sleep(0.001)
+
+
+def _living() -> "list[Atomic]":
+    return [found for each in _objects.valuerefs() if (found := each()) is not None]
+
+
+def _before_fork() -> None:
+    end = monotonic() + _FORK_WAIT
+    taken = _forking[get_ident()] = []
+    while True:
+        locks = [each._lock for each in _living()]
+        taken += [lock for lock in locks if lock.acquire(False)]
+        if len(taken) == len(locks) or monotonic() > end:
+            return
+        while taken:  # Two threads that each want the other's lock never wait for each other.
+            taken.pop().release()
+        sleep(0.001)
+
+
+def _after_fork() -> None:
+    for lock in _forking.pop(get_ident()):
+        lock.release()
+
+
+def _in_child() -> None:
+    _after_fork()
+    _forking.clear()
+    for each in _living():
+        if each._lock.acquire(False):
+            each._lock.release()
+        else:
+            each._lock = _Unknown()
+            del _objects[id(each)]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)

@@ -3,13 +3,12 @@
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .atomic import ReadOnly
+from .atomic import Cached, ReadOnly
 from .convenience import PythonProtocol
 from .errors import SpecificationError
 from .hash.digests import DIGESTS, KeyDigest
@@ -126,7 +125,7 @@ class Parameterised(PythonProtocol):
 
     # Keys
 
-    @cached_property
+    @Cached
     def _key_digest(self) -> KeyDigest:
         return KeyDigest(self.key_bits, self.digest, self.seed, self._digest_secret)
 

@@ -42,26 +42,36 @@ static void lock_dealloc(PyObject *self) {
     Py_DECREF(type);
 }
 
-static PyObject *lock_enter(PyObject *object, PyObject *nothing) {
+static int is_owned(const Lock *self) {
+    return self->held && self->owner == PyThread_get_thread_ident();
+}
+
+static PyObject *lock_enter(PyObject *object, PyObject *blocking) {
     Lock *self = (Lock *)object;
-    unsigned long me = PyThread_get_thread_ident();
-    (void)nothing;
-    if (!self->held || self->owner != me) {
+    if (!is_owned(self)) {
         if (!PyThread_acquire_lock(self->lock, NOWAIT_LOCK)) {
+            if (blocking == Py_False) {
+                Py_RETURN_FALSE;
+            }
             Py_BEGIN_ALLOW_THREADS
             PyThread_acquire_lock(self->lock, WAIT_LOCK);
             Py_END_ALLOW_THREADS
         }
-        self->owner = me;
+        self->owner = PyThread_get_thread_ident();
     }
     self->held++;
     Py_RETURN_TRUE;
 }
 
+static PyObject *lock_is_owned(PyObject *self, PyObject *nothing) {
+    (void)nothing;
+    return PyBool_FromLong(is_owned((Lock *)self));
+}
+
 static PyObject *lock_exit(PyObject *object, PyObject *args) {
     Lock *self = (Lock *)object;
     (void)args;
-    if (!self->held || self->owner != PyThread_get_thread_ident()) {
+    if (!is_owned(self)) {
         PyErr_SetString(PyExc_RuntimeError, "lock: must be held by the thread that leaves it");
         return NULL;
     }
@@ -74,6 +84,9 @@ static PyObject *lock_exit(PyObject *object, PyObject *args) {
 static PyMethodDef lock_methods[] = {
     {"__enter__", lock_enter, METH_NOARGS, "Wait for the lock, unless this thread holds it."},
     {"__exit__", lock_exit, METH_VARARGS, "Leave the lock."},
+    {"acquire", lock_enter, METH_O, "Take the lock, if it is free or `blocking` is not False."},
+    {"release", lock_exit, METH_NOARGS, "Leave the lock."},
+    {"_is_owned", lock_is_owned, METH_NOARGS, "Whether this thread holds the lock."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -14,11 +14,11 @@ little-endian, and the last word is cut to the width of the key.
 
 import hashlib
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..atomic import Cached
 from ..compilation import core
 from .siphash import siphash_spans
 
@@ -28,21 +28,11 @@ DIGESTS = ("blake2b", "siphash")
 
 @dataclass(frozen=True)
 class KeyDigest:
-    """Digest from bytes to the words of a key.
-
-    Attributes
-    ----------
-    key_bits : int
-        Width of a key.
-    name : str
-        One of `DIGESTS`.
-    seed, secret : int
-        Seed and secret of the filter; only "siphash" depends on them.
-    """
+    """Digest from bytes to the words of a key."""
 
     key_bits: int
     name: str = DIGESTS[0]
-    seed: int = 0
+    seed: int = 0  # of the filter; as the secret, only "siphash" depends on it
     secret: int = field(default=0, repr=False)
 
     @property
@@ -50,7 +40,7 @@ class KeyDigest:
         """Number of words of a key."""
         return -(-self.key_bits // 64)
 
-    @cached_property
+    @Cached
     def keys(self) -> NDArray[np.uint64]:
         """Keys of SipHash, one for each word, low half first, shape (count, 2).
 
@@ -62,11 +52,7 @@ class KeyDigest:
         return np.frombuffer(octets, "<u8").astype(np.uint64).reshape(-1, 2)
 
     def of_list(self, texts: list[object]) -> NDArray[np.uint64] | None:
-        """Digest a list of str and bytes in the extension, shape (n, count).
-
-        None without the extension, or if the list has an object of another type or text that UTF-8
-        cannot encode.
-        """
+        """Digest a list in the extension; None without it, or if not all are str and bytes."""
         native = core()
         if native is None or self._shake:
             return None
@@ -82,23 +68,7 @@ class KeyDigest:
     def of_spans(
         self, data: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64]
     ) -> NDArray[np.uint64]:
-        """Digest spans of bytes.
-
-        Parameters
-        ----------
-        data : ndarray of uint8, shape (bytes,)
-        starts, stops : ndarray of int64, shape (n,)
-            Where in `data` each text begins and ends.
-
-        Returns
-        -------
-        ndarray of uint64, shape (n, count)
-
-        Raises
-        ------
-        ValueError
-            If a span is outside the data.
-        """
+        """Digest the bytes of `data` from each start to its stop, shape (n, count)."""
         words = np.empty((len(starts), self.count), np.uint64)
         native = core()
         if native is not None and not self._shake:

@@ -41,15 +41,7 @@ def unexpected(kind: object) -> TypeError:
 
 
 def plain(item: Any, position: int = 0) -> Any:
-    """Return the integer, text or bytes that a key of any form represents.
-
-    Raises
-    ------
-    TypeError
-        If the key is null, at a `position` among keys, or its type cannot be a key.
-    ValueError
-        If an instant is out of range, or text in a tuple cannot be encoded.
-    """
+    """Return the integer, text or bytes that a key of any form, at a `position`, represents."""
     kind = type(item)
     if kind in (int, str, bytes):
         return item
@@ -96,15 +88,7 @@ def _instant(item: date) -> int:
 
 
 def nanoseconds(instants: NDArray[np.datetime64]) -> NDArray[np.int64]:
-    """Return the nanoseconds from 1970 to each instant, shape (n,).
-
-    Raises
-    ------
-    TypeError
-        If one is null.
-    ValueError
-        If one is not a whole number of nanoseconds that 64 bits hold.
-    """
+    """Return the nanoseconds from 1970 to each instant, shape (n,)."""
     if (nulls := np.isnat(instants)).any():
         raise null("NaT", int(np.argmax(nulls)))
     times = instants.astype("datetime64[ns]")
@@ -136,13 +120,7 @@ def encoded(item: Any) -> bytes:
 
 
 def check_padding(array: NDArray[Any]) -> None:
-    """Refuse an array of numpy's type S or U in which a zero may be padding or part of a key.
-
-    Raises
-    ------
-    TypeError
-        If an element is shorter than the type.
-    """
+    """Refuse an array of numpy's type S or U in which a zero may be padding or part of a key."""
     unit = np.uint8 if array.dtype.kind == "S" else np.uint32
     if not array.size:
         return

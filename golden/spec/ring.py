@@ -8,10 +8,10 @@ of all segments together.
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import ClassVar, NamedTuple, Self
 
 from .. import analysis
+from ..atomic import Cached
 from .base import UNSET, optional, require, required
 from .span import SpanSpecification
 
@@ -255,12 +255,12 @@ class FilterSpec(SpanSpecification):
         fills = self.segment_false_positive_rates(phase=phase)
         return analysis.apbf_false_positive_rate(self.run, self.window_generations, fills=fills)
 
-    @cached_property
+    @Cached
     def worst_false_positive_rate(self) -> float:
         """Expected false-positive rate just before a shift (APBF, section 5.3), distinct keys."""
         return self.false_positive_rate(phase=1.0)
 
-    @cached_property
+    @Cached
     def mean_false_positive_rate(self) -> float:
         """False-positive rate averaged over the insertions of a generation, for distinct keys."""
         return analysis.mean_rate(lambda p: self.false_positive_rate(phase=p), self.generation)
@@ -311,7 +311,7 @@ class APBFSpec(AgePartitionedSpec, family="apbf"):
     def _full(self) -> int:
         return analysis.apbf_generation(self.slice_bits, self.k)
 
-    @cached_property
+    @Cached
     def _geometry(self) -> Geometry:
         return Geometry(self.l, self.k, blocks=1, parts=1, cells=self.slice_bits)
 
@@ -347,7 +347,7 @@ class APBBFSpec(AgePartitionedSpec, family="apbbf"):
             self.blocks, self.block_bits, self.hashes_per_block, self.k
         )
 
-    @cached_property
+    @Cached
     def _geometry(self) -> Geometry:
         cells = self.block_bits // self.hashes_per_block
         return Geometry(self.l, self.k, self.blocks, self.hashes_per_block, cells)
@@ -395,7 +395,7 @@ class GEBFSpec(GuardedEpochSpec, family="gebf"):
         rule = f"must be at least {least} per hash and segment = {total}"
         self._hold("bits", self.part_bits >= least, rule)
 
-    @cached_property
+    @Cached
     def _geometry(self) -> Geometry:
         cells = self.bits // (self.epochs + 1) // self.hashes // self.shards * self.shards
         return Geometry(self.epochs, run=1, blocks=1, parts=self.hashes, cells=cells)
@@ -430,7 +430,7 @@ class BlockedGEBFSpec(GuardedEpochSpec, family="blocked-gebf"):
         rule = f"must be at least one block in each {where} = {total}"
         self._hold("bits", self.segment_blocks >= 1, rule)
 
-    @cached_property
+    @Cached
     def _geometry(self) -> Geometry:
         blocks = self.bits // (self.epochs + 1) // self.block_bits // self.shards * self.shards
         cells = self.block_bits // self.hashes
