@@ -150,8 +150,7 @@ class Comparison:
     Raises
     ------
     FieldError
-        If a mask, a tunnel, a number of bytes or an EtherType is out of range, or tunnels are given
-        that are never entered.
+        If a mask, a tunnel, a number of bytes or an EtherType is out of range.
     """
 
     fields: Field = DEFAULT_FIELDS

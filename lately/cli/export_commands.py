@@ -48,6 +48,7 @@ def frame_bits_option(name: str, text: str) -> Callable[[Command], Command]:
         "--ram-output-register needs --memory portable",
         "--ram-style needs --memory portable",
         "--tlast needs --wrap axis",
+        "--period cannot be combined with --ticks tick",
         "--tag-bits cannot be combined with --wrap frames-*",
         "--covered cannot be combined with --wrap frames-*",
         "--self-check cannot be combined with --wrap frames-*",
