@@ -264,8 +264,9 @@ def test_a_compressed_file_is_read_up_to_its_damage(tmp_path, packets):
 
 def test_more_bytes_than_any_packet_has(tmp_path, packets):
     (tmp_path / "in").write_bytes(pcap(packets))
-    for name in ("--offset", "--bytes"):
-        assert dedup(tmp_path / "in", tmp_path / "out", name, 1 << 70)["dropped"] == 300
+    assert dedup(tmp_path / "in", tmp_path / "out", "--bytes", 1 << 70)["dropped"] == 300
+    error = dedup(tmp_path / "in", tmp_path / "out", "--offset", 65_536, code=2)
+    assert "Invalid value for '--offset': 65536 is not in the range 0<=x<=65535." in error
 
 
 def test_link_types_that_pcapng_cannot_have(tmp_path, packets):
