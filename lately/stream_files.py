@@ -37,6 +37,11 @@ _SKIPPED = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")
 
 _PACKED = 1 << 13
 """Bytes that are decompressed at a time. They are few: zstd makes up to 2**15 bytes of one."""
+_OTHER_CAPTURES = {
+    b"snoop\0": "snoop", b"btsnoop\0": "btsnoop", b"RTSS": "NetMon", b"GMBU": "NetMon",
+    b"TRSNIFF data": "Sniffer", b"XCP\0": "NetXray", b"ObserverPkt": "Observer",
+}  # fmt: skip
+"""First bytes of captures that editcap converts. ERF has none."""
 
 PCAP_MAGIC = {
     b"\xa1\xb2\xc3\xd4": (True, 1000, 16), b"\xd4\xc3\xb2\xa1": (False, 1000, 16),
@@ -150,6 +155,12 @@ def not_capture(stream: StreamFile, head: bytes) -> TraceError:
     found = f"begins with {head[:4].hex(' ')}" if head else "is empty"
     if not stream.readable:
         found = f"is compressed by {stream.compression}"
+    kind = next((kind for magic, kind in _OTHER_CAPTURES.items() if head.startswith(magic)), None)
+    # Type and length of a first record of ERF; text has larger bytes there.
+    if len(head) > 15 and 0 < head[8] & 0x7F < 49 and 0x10 <= head[10] << 8 | head[11] < 0x900:
+        kind = "ERF"
+    if kind is not None:
+        found = f"is {kind}; convert it: editcap -F pcap IN OUT"
     return TraceError(f"{stream.name}: must be a capture, pcap or pcapng, but {found}")
 
 

@@ -1,5 +1,6 @@
 """Several captures that are read in sequence as one capture."""
 
+import struct
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -27,11 +28,15 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
     joined : bool
         Whether the packets go to one capture. The captures must then have the same format, and all
         pcap headers except the first are omitted.
+    alone : bool, optional
+        Whether there is no other file, so that an empty one is refused; by default, of one path.
 
     Attributes
     ----------
     name, format : str
         Name and format of the first capture.
+    empty : list of str
+        Files without a byte among several. They are skipped.
     damages : list of str
         Messages about damage.
     missing : int
@@ -47,22 +52,30 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
         If a file cannot be read.
     """
 
-    def __init__(self, paths: Sequence[str], *, joined: bool = True) -> None:
+    def __init__(
+        self, paths: Sequence[str], *, joined: bool = True, alone: bool | None = None
+    ) -> None:
         self._paths = paths
         self._joined = joined and len(paths) > 1
         self._pipes: dict[int, StreamFile] = {}
         self._reader: CaptureReader | None = None
+        self.empty: list[str] = []
         self.damages: list[str] = []
         self.missing, self.truncated = 0, False
+        self.name, self.format = paths[0], "pcap"
+        numbers = [*range(len(paths))]
         try:
-            if len(paths) > 1:
-                self._check()
-            self._reader = self._open(0)
+            if not (len(paths) == 1 if alone is None else alone):
+                numbers = self._check()
+            self._numbers = iter(numbers)
+            self._first = self._number = next(self._numbers, 0)
+            if numbers:
+                self._reader = self._open(self._number)
+                self.name, self.format = self._reader.name, self._reader.format
         except BaseException:
             self.__exit__()
             raise
-        self._number, self._new = 0, True
-        self.name, self.format = self._reader.name, self._reader.format
+        self._new = True
 
     def __exit__(self, *exception: object) -> None:
         for stream in (self._reader, *self._pipes.values()):
@@ -93,10 +106,11 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
         self.truncated |= reader.truncated
         reader.close()
         self._reader = None
-        while self._reader is None and self._number + 1 < len(self._paths):
-            self._number, self._new = self._number + 1, True
+        for number in self._numbers:
+            self._number, self._new = number, True
             try:
-                self._reader = self._open(self._number)
+                self._reader = self._open(number)
+                return
             except (OSError, TraceError) as error:
                 self.damages.append(str(error))
 
@@ -107,7 +121,7 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
         """Give packets the number of their file, and deal with the header of a pcap file."""
         begin = packets.begin
         if self._new and self._joined and self.format == "pcap":
-            if self._number:
+            if self._number != self._first:
                 begin += PCAP_HEADER
             else:
                 # Packets of other files may be longer than the limit of the first file.
@@ -118,25 +132,43 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
         self._new = False
         return replace(packets, begin=begin, file=self._number)
 
-    def _check(self) -> None:
-        """Read the beginnings of all files before any work."""
-        first = b""
+    def _check(self) -> list[int]:
+        """Read the beginnings of all files before any work; return the numbers of all captures."""
+        captures: list[int] = []
+        first: list[str] = []
         for number, path in enumerate(self._paths):
-            if path == "-":
+            if path == "-" and len(self._paths) > 1:
                 raise TraceError("standard input: must be the only input, but there are several")
             stream = open_stream(path)
             # The bytes that a pipe gave are not available to a second reader.
             self._pipes[number] = stream
             head = stream.head(PCAP_HEADER) if stream.readable else b""
-            if stream.raw.seekable():
+            empty = not head and stream.readable
+            if empty or stream.raw.seekable():
                 self._pipes.pop(number).close()
+            if empty:
+                self.empty.append(path)
+                continue
             if not is_capture(head):
                 raise not_capture(stream, head)
-            # Snapshot length and accuracy may differ.
-            head = head[:4] if head[:4] == PCAPNG_MAGIC else head[:8] + head[20:24]
-            first = first or head
-            if self._joined and head != first:
-                raise TraceError(
-                    f"{path}: must have the format, version and link type of {self._paths[0]} "
-                    "to be joined with it"
-                )
+            captures.append(number)
+            form = _form(head)
+            first = first or form
+            differing = [both for both in zip(form, first, strict=False) if both[0] != both[1]]
+            if self._joined and differing:
+                name, text = self._paths[captures[0]], ", not ".join(differing[0])
+                hint = "use --reorder or --out-dir"
+                raise TraceError(f"{path}: cannot be joined with {name}: {text}; {hint}")
+        return captures
+
+
+def _form(head: bytes) -> list[str]:
+    """Return what joined captures share. Their snapshot lengths and accuracies may differ."""
+    if head[:4] == PCAPNG_MAGIC:
+        return ["pcapng"]
+    big, unit, before = PCAP_MAGIC[head[:4]]
+    form = ">HH12xI" if big else "<HH12xI"
+    major, minor, link = struct.unpack_from(form, head.ljust(24, b"\0"), 4)
+    kind, end = "pcap" if before == 16 else "modified pcap", "big" if big else "little"
+    times = f"times in {'micro' if unit == 1000 else 'nano'}seconds"
+    return [kind, f"{end}-endian", times, f"version {major}.{minor}", f"link type {link}"]

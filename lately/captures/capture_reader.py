@@ -199,12 +199,12 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         self._other = np.empty(0, np.uint8)
         self._make_room(BUFFER)
         self._fill()
-        head = self._buffer[:4].tobytes()[: self._end]
+        head = self._buffer[: min(self._end, PCAP_HEADER)].tobytes()
         if not is_capture(head):
             if self._failure is not None:
                 raise self._failure
             raise not_capture(self._stream, head)
-        self.format = "pcapng" if head == PCAPNG_MAGIC else "pcap"
+        self.format = "pcapng" if head[:4] == PCAPNG_MAGIC else "pcap"
         if self.format == "pcap":
             self._read_header()
 

@@ -50,6 +50,8 @@ class MergedCaptures(AbstractContextManager["MergedCaptures"]):
     ----------
     name, format : str
         Name of the first file, and 'pcapng'.
+    empty : list of str
+        Files without a byte among several.
 
     Raises
     ------
@@ -62,9 +64,13 @@ class MergedCaptures(AbstractContextManager["MergedCaptures"]):
     def __init__(self, paths: Sequence[str], bound: int) -> None:
         self._bound = bound
         with ExitStack() as stack:
-            self._inputs = [_Input(stack.enter_context(CaptureFiles([path]))) for path in paths]
+            self._inputs = [
+                _Input(stack.enter_context(CaptureFiles([path], alone=len(paths) == 1)))
+                for path in paths
+            ]
             self._stack = stack.pop_all()
         self.name, self.format = self._inputs[0].capture.name, "pcapng"
+        self.empty = [name for one in self._inputs for name in one.capture.empty]
         self._buffer = np.empty(0, np.uint8)
         self._table = np.empty((_ROWS, 0), np.int64)
         self._head = _SECTION

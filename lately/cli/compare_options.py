@@ -116,7 +116,9 @@ def comparison(options: dict[str, Any]) -> "tuple[Comparison, CopyRule]":
 
 def rule_facts(rules: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Yield names, values and notes of the rules of a comparison."""
-    yield "compared", rules["fields"], f"fields of the {rules['layer3']} layer 3"
+    frame = rules["fields"] == "frame"
+    note = "each packet whole" if frame else f"fields of the {rules['layer3']} layer 3"
+    yield "compared", rules["fields"], note
     policy = rules["differs"] or rules["scope"] != "any" or rules["policy"] != "last-seen"
     for name, value, note in (
         ("masks", ", ".join(rules["masks"]), "offset and bytes"),

@@ -169,7 +169,7 @@ def dedup(
             # Here an interrupt loses no complete data.
             stack.close()
     head = {"name": source.name, "format": source.format, "files": max(1, len(files.inputs))}
-    head |= {"lost": None if live is None else lost}
+    head |= {"lost": None if live is None else lost, "empty": getattr(source, "empty", [])}
     _show(
         {
             "capture": head, **what.figures(), **result.figures(), "interrupted": heard(),

@@ -14,15 +14,18 @@ def facts(figures: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     packets, span = figures["packets"], seconds_text(figures["span_seconds"])
     capture = figures["capture"]
     name = ascii(capture["name"])[1:-1]
-    kinds = "{ip4:,} of IPv4, {ip6:,} of IPv6, {other:,} others".format(**figures["versions"])
+    kinds = "{ip4:,} of IPv4, {ip6:,} of IPv6".format(**figures["versions"])
     within = f"{counts['window']} packets"
     if figures["untimed"] < packets or not packets:
         within = f"{span} and {within}"
     share = f"; {rate_text(figures['dropped'] / packets)} of all" if packets else ""
     if capture["files"] > 1:
         name = f"{name} and {capture['files'] - 1:,} more"
-    source = f"{name} ({capture['format']}): {kinds}, compared as whole frames"
-    yield "packets", counts["packets"], source
+    yield "packets", counts["packets"], f"{name} ({capture['format']}): {kinds}"
+    if (others := figures["versions"]["other"]) and figures["rules"]["fields"] != "frame":
+        yield "whole frames", f"{others:,}", "of the packets, of other protocols or malformed"
+    if capture["empty"]:
+        yield "empty files", f"{len(capture['empty'])}", ascii(", ".join(capture["empty"]))[1:-1]
     if capture["lost"]:
         yield "lost", f"{capture['lost']:,}", "packets that the system had no room for"
     if control := figures["versions"]["control"]:

@@ -41,12 +41,12 @@ def packet_files(
     inputs, outputs = list(paths), []
     if folder is None and not dry_run:
         if not inputs:
-            raise click.UsageError("Missing argument 'OUT'.", context)
+            raise click.UsageError("IN and OUT are missing", context)
         outputs = [inputs.pop()]
     if live and inputs:
         raise click.UsageError("give one of IN and --interface, not both", context)
     if not live and not inputs:
-        raise click.UsageError("Missing argument 'IN... OUT'.", context)
+        raise click.UsageError(f"{'IN' if folder or dry_run else 'OUT'} is missing", context)
     kind = OutputFile(standard=True, in_place=folder is None)
     for path in inputs:
         InputFile().convert(path, _IN, context)
@@ -67,13 +67,18 @@ def open_inputs(files: PacketFiles, folder: str | None, options: dict[str, Any])
 
         seconds = None if long is None else nanoseconds("duration", long) / 1e9
         return LiveCapture(interface, count=limit, seconds=seconds)
-    from ..captures.capture_files import CaptureFiles
-
+    found: Any
     if reorder is None:
-        return CaptureFiles(files.inputs, joined=folder is None)
-    from ..captures.merged_captures import MergedCaptures
+        from ..captures.capture_files import CaptureFiles
 
-    return MergedCaptures(files.inputs, nanoseconds("reorder", reorder))
+        found = CaptureFiles(files.inputs, joined=folder is None)
+    else:
+        from ..captures.merged_captures import MergedCaptures
+
+        found = MergedCaptures(files.inputs, nanoseconds("reorder", reorder))
+    if len(found.empty) == len(files.inputs):
+        raise click.ClickException(f"all {len(files.inputs)} inputs are empty")
+    return found
 
 
 @contextmanager

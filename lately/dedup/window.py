@@ -3,12 +3,15 @@
 from fractions import Fraction
 
 from ..golden import FilterSpec
-from ..golden.durations import default_tick
+from ..golden.durations import default_tick, time_text
 from ..planner.requirement import Requirement, RequirementError, Span
 from ..planner.rings import by_cost, sized
 
 SLACK = 0.25
 """Most slack in spans, while packets keep arriving."""
+
+MOST_SPAN = 1 << 60
+"""Greatest span in nanoseconds: clocks count to four times as many."""
 
 LEAST_WINDOW = 64
 """Least capacity of the filter in packets; a `CopyTable` enforces smaller bounds."""
@@ -34,6 +37,10 @@ def dedup_spec(span: int, window: int, fpr: float) -> tuple[FilterSpec, int]:
     RequirementError
         If the filter does not exist.
     """
+    if span > MOST_SPAN:
+        raise RequirementError(
+            f"--span: must be at most 13,343 d, not {time_text(Fraction(span, 10**9))}"
+        )
     tick = default_tick(span)
     time = Span.of(Fraction(span, 10**9), Fraction(tick, 10**9))
     # With fewer, some generations would have none.
@@ -49,5 +56,6 @@ def dedup_spec(span: int, window: int, fpr: float) -> tuple[FilterSpec, int]:
     found = sized("gebf", asked)
     best = next(by_cost(found[found.shapes.ring_segments < MOST_SEGMENTS], asked), None)
     if best is None:
-        raise RequirementError(f"window: must be met by a filter, but none has a {asked.text()}")
+        given = f"--span {time_text(Fraction(span, 10**9))} and --fpr {fpr:g}"
+        raise RequirementError(f"no filter has {given}; try a longer span or a greater share")
     return best.spec, tick

@@ -235,7 +235,9 @@ def test_no_specification():
     with pytest.raises(RequirementError, match=r"^fpr: must be a rate above 0 and below 1, not 2"):
         dedup_spec(SPAN, WINDOW, 2)
     assert dedup_spec(100, 1, 0.5)[1] == 1
-    with pytest.raises(RequirementError, match=r"but none has a span of 2 ticks of 1 ns with at m"):
+    with pytest.raises(
+        RequirementError, match=r"^no filter has --span 1 ns and --fpr 0\.5; try a longer"
+    ):
         dedup_spec(1, 1, 0.5)
 
 
@@ -657,6 +659,17 @@ def told(folder, content):
     return dict(re.findall(r"^ (\S+(?: \S+)*)  +(\S.*?) *$", text, re.MULTILINE)), figures
 
 
+def test_command_tells_what_is_compared_whole(tmp_path):
+    content = pcap([(0, frame(1)), (1, ethernet(0x0806, bytes(28))), (2, b"x" * 60)])
+    lines, _ = told(tmp_path, content)
+    assert lines["packets"].endswith("(pcap): 1 of IPv4, 0 of IPv6")
+    assert lines["whole frames"].startswith("1   of the packets, of other protocols")
+    assert lines["compared"] == "tos   fields of the outermost layer 3"
+    whole = command("dedup", tmp_path / "capture", tmp_path / "out", "--fields", "frame").stdout
+    assert "frame   each packet whole" in whole
+    assert "whole frames" not in whole
+
+
 def test_command_tells_of_times(tmp_path):
     """Late times, steps of the clock, and packets that only the window bounds."""
     begin = 10**18
@@ -745,6 +758,9 @@ def test_through_pipes(tmp_path, monkeypatch, capfdbinary):
             ["--fields", "mac"],
             "fields: must be none, or among tos, ttl, vlan, layer2, frame, no-ch",
         ),
+        (["--span", "1ns"], "no filter has --span 1 ns and --fpr 1e-06; try a longer span or "),
+        (["--fpr", "1e-300"], "no filter has --span 50 ms and --fpr 1e-300; try a longer span"),
+        (["--span", "1000000000h"], "--span: must be at most 13,343 d, not 4.16667e+07 d"),
         (["--fpr", "1"], "Invalid value for '--fpr': 1.0 is not in the range 0<x<1."),
         (["--mark", "no/such"], "no/such: No such file or directory"),
     ],

@@ -11,7 +11,7 @@ from threading import Thread
 import dpkt
 import numpy as np
 import pytest
-from capture_files import CAPTURES, MADE, block, interface, option, packet, pcap, section
+from capture_files import CAPTURES, MADE, MODIFIED, block, interface, option, packet, pcap, section
 from click.testing import CliRunner
 
 from lately.captures.capture_files import CaptureFiles
@@ -76,15 +76,12 @@ def test_pipes_are_one_stream(tmp_path, packets, options):
 
 
 @pytest.mark.parametrize("at", range(3))
-@pytest.mark.parametrize(
-    ("content", "found"), [(b"", "is empty"), (b"a,b\n", "begins with 61 2c 62 0a")]
-)
-def test_pipe_without_a_capture(tmp_path, packets, at, content, found):
+def test_pipe_without_a_capture(tmp_path, packets, at):
     paths = rotated(tmp_path, packets)
     os.mkfifo(pipe := tmp_path / "pipe")
     paths[at] = pipe
-    Thread(target=pipe.write_bytes, args=(content,)).start()
-    message = f"{pipe}: must be a capture, pcap or pcapng, but {found}"
+    Thread(target=pipe.write_bytes, args=(b"a,b\n",)).start()
+    message = f"{pipe}: must be a capture, pcap or pcapng, but begins with 61 2c 62 0a"
     assert message in dedup(*paths, tmp_path / "out", code=2)
 
 
@@ -124,25 +121,68 @@ def test_sections_of_pcapng_are_joined(tmp_path):
     assert len((tmp_path / "out").read_bytes()) == len(both + packet(5, frame(1)))
 
 
+@pytest.mark.parametrize("options", [(), ("--reorder", "1ms"), ("--out-dir", "new")])
+@pytest.mark.parametrize("empty", [{0}, {1, 2}, {0, 3}, {0, 1, 2, 3}])
+def test_empty_files_among_several(tmp_path, packets, empty, options, monkeypatch):
+    """They are captures without packets; one of them may be a pipe."""
+    monkeypatch.chdir(tmp_path)
+    paths = rotated(tmp_path, packets, 4 - len(empty)) if len(empty) < 4 else []
+    for at in sorted(empty):
+        paths.insert(at, tmp_path / f"empty_{at}")
+        paths[at].write_bytes(gzip.compress(b"") if at == 2 else b"")
+    if 3 in empty:
+        paths[3].unlink()
+        os.mkfifo(paths[3])
+        Thread(target=paths[3].write_bytes, args=(b"",)).start()
+    output = () if "--out-dir" in options else (tmp_path / "out",)
+    if len(empty) == 4:
+        assert "error: all 4 inputs are empty\n" in dedup(*paths, *output, *options, code=2)
+        return
+    figures = dedup(*paths, *output, *options)
+    assert (figures["packets"], figures["dropped"]) == (600, 300)
+    assert figures["capture"]["empty"] == [str(paths[at]) for at in sorted(empty)]
+    if not options:
+        dedup(*(path for at, path in enumerate(paths) if at not in empty), tmp_path / "other")
+        assert (tmp_path / "out").read_bytes() == (tmp_path / "other").read_bytes()
+
+
 @pytest.mark.parametrize(
-    "other", [pcap([], big=True), pcap([], link=101), pcap([], nano=True), section(), b"text\n"]
+    ("other", "message"),
+    [
+        (pcap([], big=True), "big-endian, not little-endian"),
+        (pcap([], link=101), "link type 101, not link type 1"),
+        (pcap([], nano=True), "times in nanoseconds, not times in microseconds"),
+        (pcap([], version=(2, 3)), "version 2.3, not version 2.4"),
+        (pcap([], magic=MODIFIED), "modified pcap, not pcap"),
+        (section(), "pcapng, not pcap"),
+        (b"text\n", None),
+    ],
 )
-def test_files_that_cannot_be_joined(tmp_path, other):
-    (tmp_path / "a").write_bytes(pcap([(0, frame(1))]))
-    (tmp_path / "b").write_bytes(other)
-    message = dedup(tmp_path / "a", tmp_path / "b", tmp_path / "out", code=2)
-    assert f"{tmp_path}/b: must " in message
+def test_files_that_cannot_be_joined(tmp_path, other, message):
+    paths = [tmp_path / "a", tmp_path / "b"]
+    paths[0].write_bytes(pcap([(0, frame(1))]))
+    paths[1].write_bytes(other)
+    found = dedup(*paths, tmp_path / "out", code=2)
+    ends = f"cannot be joined with {paths[0]}: {message}; use --reorder or --out-dir\n"
+    assert f"{paths[1]}: {ends if message else 'must be a capture'}" in found
     assert not (tmp_path / "out").exists()
-    if other != b"text\n":
-        dedup(tmp_path / "a", tmp_path / "b", "--out-dir", tmp_path / "new")
+    if message:
+        dedup(*paths, "--out-dir", tmp_path / "new")
 
 
 def test_inputs_wrong(tmp_path):
     path = MADE / "kuznetzov.pcap"
-    assert "Missing argument 'OUT'" in dedup(code=2)
-    assert "Missing argument 'IN... OUT'" in dedup(tmp_path / "out", code=2)
+    assert "error: IN and OUT are missing" in dedup(code=2)
+    assert "error: OUT is missing" in dedup(path, code=2)
+    assert "error: IN is missing" in dedup("--dry-run", code=2)
     assert "must be the only input" in dedup("-", path, tmp_path / "out", code=2)
     assert "No such file" in dedup(path, tmp_path / "none", tmp_path / "out", code=2)
+    erf = bytes.fromhex("12345678 00000065 02 04 0052 0000 0040") + bytes(66)
+    for kind, content in (("snoop", b"snoop\0\0\0\0\0\0\2\0\0\0\4"), ("ERF", erf)):
+        (tmp_path / "in").write_bytes(content)
+        message = f"but is {kind}; convert it: editcap -F pcap IN OUT"
+        assert message in dedup(tmp_path / "in", tmp_path / "out", code=2)
+        assert message in dedup(path, tmp_path / "in", tmp_path / "out", code=2)
 
 
 def test_dropped_packets_are_a_capture(tmp_path):
