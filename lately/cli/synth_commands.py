@@ -89,11 +89,13 @@ def synth(
     if name is None:
         raise click.UsageError("give --device; `lately list devices` names the devices")
     target = device(name)
-    if placement_seed is not None and not target.placed:
-        raise click.UsageError(f"--placement-seed has no effect: nothing places {name}")
+    if placement_seed is not None:
+        if not target.placed:
+            raise click.UsageError(f"--placement-seed has no effect: nothing places {name}")
+        flow["seed"] = placement_seed
     require("amaranth", "synth")
     chosen = choose_unit(spec, preset)
-    flow |= {"seed": 1 if placement_seed is None else placement_seed, "target_mhz": clock, "directory": folder, "device": target}
+    flow |= {"target_mhz": clock, "directory": folder, "device": target}
     with stage_bar("synthesis") as progress:
         report = _synthesize(chosen, progress=progress, **flow)
     told = report.to_dict() | {"spec": chosen.to_dict()}
