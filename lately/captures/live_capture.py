@@ -1,12 +1,16 @@
-"""Packets of a network interface of Linux, in order of arrival."""
+"""Packets of network interfaces of Linux, in order of arrival."""
 
 import errno
+import math
 import os
+import select
 import socket
 import struct
 import time
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,23 +18,42 @@ from ..golden.packets.packet_layers import ETHERNET
 from ..stream_files import TraceError
 from . import capture_loops as loops
 from .capture_reader import Packets, most_captured
+from .packet_blocks import PacketBlocks
 
-_LINKS = {1: ETHERNET, 772: ETHERNET, 65534: 101}
+ANY = "any"
+"""Stands for all interfaces."""
+
+_LOOPBACK = 772
+_LINKS = {1: ETHERNET, _LOOPBACK: ETHERNET, 65534: 101}
 # Numbers of Linux, of which Python does not name all.
 _ALL, _OUTGOING, _PACKET, _HARDWARE = 0x0003, 4, 263, 0x8927
 _TIMESTAMP, _ROOM = 35, 33
 _ADD_MEMBERSHIP, _STATISTICS, _AUXILIARY, _PROMISCUOUS = 1, 6, 8, 1
 _TAGGED, _TYPED = 1 << 4, 1 << 6
-_TOGETHER, _WAIT = 1 << 12, 0.05
+_TOGETHER, _WAIT, _PAUSE = 1 << 12, 0.05, 0.001
 _ANCILLARY = 256
+_SECOND = 10**9
+
+
+class _Taken(NamedTuple):
+    """A packet of an interface."""
+
+    time: int
+    octets: bytes
+    interface: str
+    link: int
 
 
 class LiveCapture(AbstractContextManager["LiveCapture"]):
-    """Packets of an interface, as a pcap file with times in nanoseconds.
+    """Packets of one interface as a pcap file, or of several as a pcapng file; in nanoseconds.
+
+    Packets of several interfaces come in the order of their times. If one of them goes down, the
+    others are read on.
 
     Parameters
     ----------
-    interface : str
+    interfaces : sequence of str
+        Names, or `ANY` alone: then an interface is described before its first packet.
     count : int, optional
         Packets after which the capture ends.
     seconds : float, optional
@@ -42,113 +65,174 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
     missing, truncated, fraction
         As for a file without faults.
     damages : list of str
-        The error that ended the capture, such as an interface that went down.
+        Errors that ended the reading of an interface, such as an interface that went down.
+    unknown : Counter
+        Packets that `ANY` leaves out, by interfaces whose link type is neither Ethernet nor IP.
 
     Raises
     ------
     TraceError
-        If the system is not Linux, or the link type of the interface is neither Ethernet nor IP.
+        If the system is not Linux, an interface is given twice, or the link type of an interface
+        that is given by name is neither Ethernet nor IP.
     OSError
         If there is no such interface, or the user may not read from it.
     """
 
-    format = "pcap"
     missing, truncated, fraction = 0, False, None
 
     def __init__(
-        self, interface: str, *, count: int | None = None, seconds: float | None = None
+        self, interfaces: Sequence[str], *, count: int | None = None, seconds: float | None = None
     ) -> None:
-        self.name, self.damages = interface, list[str]()
-        self._left = count
-        self._end = None if seconds is None else time.monotonic() + seconds
-        self._lost = self._begun = 0
+        self.name, self.damages = ", ".join(interfaces), list[str]()
+        self.unknown = Counter[str]()
+        self._left = math.inf if count is None else count
+        self._end = math.inf if seconds is None else time.monotonic() + seconds
+        self._lost = self._begun = self._drained = 0
+        self._waiting: list[_Taken] = []
         if not hasattr(socket, "AF_PACKET"):
-            raise TraceError("interface: must be one of Linux, but this is another system")
+            raise TraceError("--interface: live capture needs Linux")
+        if len({*interfaces}) < len(interfaces) or (ANY in interfaces and len(interfaces) > 1):
+            raise TraceError(f"--interface: give each one once, and any alone, not {self.name}")
+        several = len(interfaces) > 1 or ANY in interfaces
+        self._blocks = PacketBlocks() if several else None
+        self.format = "pcapng" if several else "pcap"
         with ExitStack() as stack:
-            try:
-                raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-                self._socket = stack.enter_context(raw)
-                self._prepare(interface)
-            except OSError as error:
-                number = error.errno or errno.ENODEV
-                raise OSError(number, os.strerror(number), interface) from None
-            stack.pop_all()
+            self._sockets = {self._open(stack, interface): interface for interface in interfaces}
+            self._all = [*self._sockets]
+            self._stack = stack.pop_all()
 
-    def _prepare(self, interface: str) -> None:
+    def _open(self, stack: ExitStack, interface: str) -> socket.socket:
+        """Open a socket that packets of an interface reach."""
         import fcntl  # Linux has this constant.
 
-        one, number = self._socket, socket.if_nametoindex(interface)
-        request = struct.pack("256s", interface.encode())
-        (kind,) = struct.unpack_from("H", fcntl.ioctl(one, _HARDWARE, request), 16)
-        if kind not in _LINKS:
-            raise TraceError(f"{interface}: must be of Ethernet or IP, but is of type {kind}")
-        self._link, self._loopback = _LINKS[kind], kind == 772
-        one.setsockopt(socket.SOL_SOCKET, _TIMESTAMP, 1)
-        one.setsockopt(_PACKET, _AUXILIARY, 1)
-        with suppress(OSError):
-            one.setsockopt(socket.SOL_SOCKET, _ROOM, 1 << 25)
-        membership = struct.pack("iHH8s", number, _PROMISCUOUS, 0, b"")
-        one.setsockopt(_PACKET, _ADD_MEMBERSHIP, membership)
-        one.settimeout(_WAIT)
-        one.bind((interface, _ALL))
+        try:
+            # Without a protocol, nothing arrives before the socket is bound.
+            protocol = socket.htons(_ALL) if interface == ANY else 0
+            one = stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, protocol))
+            one.setsockopt(socket.SOL_SOCKET, _TIMESTAMP, 1)
+            one.setsockopt(_PACKET, _AUXILIARY, 1)
+            with suppress(OSError):
+                one.setsockopt(socket.SOL_SOCKET, _ROOM, 1 << 25)
+            one.setblocking(False)
+            if interface == ANY:
+                return one
+            number = socket.if_nametoindex(interface)
+            request = struct.pack("256s", interface.encode())
+            (kind,) = struct.unpack_from("H", fcntl.ioctl(one, _HARDWARE, request), 16)
+            if kind not in _LINKS:
+                raise TraceError(f"{interface}: must be of Ethernet or IP, but is of type {kind}")
+            self._link = _LINKS[kind]
+            if self._blocks is not None:
+                self._blocks.number((interface, self._link), self._link, interface)
+            membership = struct.pack("iHH8s", number, _PROMISCUOUS, 0, b"")
+            one.setsockopt(_PACKET, _ADD_MEMBERSHIP, membership)
+            one.bind((interface, _ALL))
+        except OSError as error:
+            number = error.errno or errno.ENODEV
+            raise OSError(number, os.strerror(number), interface) from None
+        return one
 
     def __exit__(self, *exception: object) -> None:
-        self._socket.close()
+        self._stack.close()
 
     @property
     def lost(self) -> int:
-        """Packets that the system dropped because its buffer was full."""
-        found = self._socket.getsockopt(_PACKET, _STATISTICS, 8)
-        self._lost += struct.unpack("II", found)[1]
+        """Packets that the system dropped because a buffer was full."""
+        for one in self._all:
+            self._lost += struct.unpack("II", one.getsockopt(_PACKET, _STATISTICS, 8))[1]
         return self._lost
 
     def read(self) -> Packets | None:
         """Return the next packets; None at the end. The first result is empty."""
         if not self._begun:
             self._begun = 1
+            empty = np.empty((loops.ROWS, 0), np.int64)
+            if self._blocks is not None:
+                return self._blocks.write(np.empty(0, np.uint8), empty, empty[0], empty[0])
             head = (0xA1B23C4D, 2, 4, 0, 0, most_captured(self._link), self._link)
             buffer = np.frombuffer(struct.pack("<IHHiIII", *head), np.uint8).copy()
-            return Packets(buffer, 0, len(buffer), np.empty((loops.ROWS, 0), np.int64))
-        found: list[tuple[int, bytes]] = []
-        try:
-            self._collect(found)
-        except KeyboardInterrupt:
-            self._left = 0
-        return self._packets(found) if found else None
-
-    def _collect(self, found: list[tuple[int, bytes]]) -> None:
-        """Wait for packets, and take further packets that follow soon."""
-        until = None
-        while self._left != 0 and len(found) < _TOGETHER:
-            now = time.monotonic()
-            if (self._end is not None and now >= self._end) or (until is not None and now >= until):
-                return
+            return Packets(buffer, 0, len(buffer), empty)
+        taken, over = list[_Taken](), False
+        while not taken and not over:
             try:
-                octets, more, _, address = self._socket.recvmsg(1 << 18, _ANCILLARY)
-            except TimeoutError:
-                continue
-            except OSError as error:
-                self.damages.append(f"{self.name}: {error.strerror}")
-                self._left = 0
-                return
-            if self._loopback and address[2] == _OUTGOING:
-                continue
-            found.append(_whole(octets, more))
-            self._left = None if self._left is None else self._left - 1
-            until = until or now + _WAIT
+                self._collect()
+            except KeyboardInterrupt:
+                self._left = len(self._waiting)
+            enough = len(self._waiting) >= self._left
+            over = enough or not self._sockets or time.monotonic() >= self._end
+            taken = self._release(over)
+        return self._packets(taken) if taken else None
 
-    def _packets(self, found: list[tuple[int, bytes]]) -> Packets:
-        table = np.zeros((loops.ROWS, len(found)), np.int64)
-        sizes = np.array([len(octets) for _, octets in found])
-        table[loops.TIME] = [moment for moment, _ in found]
+    def _collect(self) -> None:
+        """Wait for packets, and take further packets that follow soon."""
+        until = math.inf
+        while self._sockets and len(self._waiting) < min(_TOGETHER, self._left):
+            now = time.monotonic()
+            if now >= min(self._end, until):
+                return
+            if select.select([*self._sockets], [], [], _WAIT)[0]:
+                self._drain()
+                until = min(until, now + _WAIT)
+                # Then more arrive at a time.
+                time.sleep(_PAUSE)
+
+    def _drain(self) -> None:
+        """Take from each socket the packets up to now."""
+        self._drained = time.time_ns()
+        for one, interface in [*self._sockets.items()]:
+            try:
+                while self._take(one) <= self._drained:
+                    pass
+            except BlockingIOError:
+                pass
+            except OSError as error:
+                self.damages.append(f"{interface}: {error.strerror}")
+                del self._sockets[one]
+
+    def _take(self, one: socket.socket) -> int:
+        """Take a packet from a socket, and return its time."""
+        octets, more, _, (interface, _, kind, hardware, *_) = one.recvmsg(1 << 18, _ANCILLARY)
+        moment, octets = _whole(octets, more)
+        if hardware not in _LINKS:
+            self.unknown[interface] += 1
+        elif hardware != _LOOPBACK or kind != _OUTGOING:
+            self._waiting.append(_Taken(moment, octets, interface, _LINKS[hardware]))
+        return moment
+
+    def _release(self, every: bool) -> list[_Taken]:
+        """Return packets in order: all, or the ones that no packet can precede any more."""
+        taken, self._waiting = self._waiting, []
+        if len(self._all) > 1:
+            taken.sort(key=lambda one: one.time)
+            # A time far ahead is of before a step of the clock.
+            ahead = range(self._drained + 1, self._drained + _SECOND)
+            while taken and not every and taken[-1].time in ahead:
+                self._waiting.append(taken.pop())
+        if len(taken) > self._left:
+            del taken[int(self._left) :]
+        self._left -= len(taken)
+        return taken
+
+    def _packets(self, taken: list[_Taken]) -> Packets:
+        table = np.zeros((loops.ROWS, len(taken)), np.int64)
+        sizes = np.array([len(one.octets) for one in taken])
+        table[loops.TIME] = [one.time for one in taken]
+        table[loops.LINK] = [one.link for one in taken]
         table[[loops.CAPTURED, loops.LENGTH]] = sizes
+        if self._blocks is not None:
+            table[loops.FROM] = [
+                self._blocks.number((one.interface, one.link), one.link, one.interface)
+                for one in taken
+            ]
+            table[loops.AT] = np.cumsum(sizes) - sizes
+            source = np.frombuffer(b"".join(one.octets for one in taken), np.uint8)
+            return self._blocks.write(source, table, table[loops.TIME], table[loops.FROM])
         table[loops.STOP] = np.cumsum(loops.RECORD_HEADER + sizes)
         table[loops.AT] = table[loops.STOP] - sizes
         table[loops.START] = table[loops.AT] - loops.RECORD_HEADER
-        table[loops.LINK] = self._link
         buffer = bytearray()
-        for moment, octets in found:
-            buffer += struct.pack("<IIII", *divmod(moment, 10**9), len(octets), len(octets))
+        for moment, octets, *_ in taken:
+            buffer += struct.pack("<IIII", *divmod(moment, _SECOND), len(octets), len(octets))
             buffer += octets
         return Packets(np.frombuffer(buffer, np.uint8), 0, len(buffer), table)
 
@@ -160,7 +244,7 @@ def _whole(octets: bytes, ancillary: list[tuple[int, int, bytes]]) -> tuple[int,
     for level, kind, data in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, _TIMESTAMP):
             seconds, rest = struct.unpack_from("qq", data)
-            moment = seconds * 10**9 + rest
+            moment = seconds * _SECOND + rest
         elif (level, kind) == (_PACKET, _AUXILIARY):
             status, *_, tag, tag_type = struct.unpack_from("IIIHHHH", data)
             if status & _TAGGED:

@@ -1,25 +1,19 @@
 """Several captures, merged in order of time into one capture in pcapng format."""
 
-import struct
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..golden.packets.packet_order import due_times
-from ..stream_files import TraceError
 from . import capture_loops as loops
 from .capture_files import CaptureFiles
 from .capture_reader import Packets
+from .packet_blocks import PacketBlocks
 
 _FILE, _DUE, _ROWS = loops.ROWS, loops.ROWS + 1, loops.ROWS + 2
-_SECTION = struct.pack("<IIIHHqI", loops.SECTION, 28, 0x1A2B3C4D, 1, 0, -1, 28)
-_NAME, _RESOLUTION = 2, 9
-
-MOST_LINK = 0xFFFF
-"""Largest link type of pcapng."""
 
 
 @dataclass
@@ -29,8 +23,6 @@ class _Input:
     capture: CaptureFiles
     reached: int = 0
     open: bool = True
-    names: dict[tuple[int, int], int] = field(default_factory=dict)
-    """Numbers in the output of interfaces, by link and number."""
 
 
 class MergedCaptures(AbstractContextManager["MergedCaptures"]):
@@ -56,7 +48,7 @@ class MergedCaptures(AbstractContextManager["MergedCaptures"]):
     Raises
     ------
     TraceError
-        If a file is not a capture, or its link type is above `MOST_LINK`.
+        If a file is not a capture, or its link type is above `packet_blocks.MOST_LINK`.
     OSError
         If a file cannot be read.
     """
@@ -73,8 +65,7 @@ class MergedCaptures(AbstractContextManager["MergedCaptures"]):
         self.empty = [name for one in self._inputs for name in one.capture.empty]
         self._buffer = np.empty(0, np.uint8)
         self._table = np.empty((_ROWS, 0), np.int64)
-        self._head = _SECTION
-        self._interfaces = 0
+        self._writer = PacketBlocks()
 
     def __exit__(self, *exception: object) -> None:
         self._stack.close()
@@ -147,56 +138,16 @@ class MergedCaptures(AbstractContextManager["MergedCaptures"]):
 
     def _blocks(self, rows: NDArray[np.int64]) -> Packets:
         """Return packets as enhanced packet blocks, behind descriptions of new interfaces."""
-        numbers = self._number_interfaces(rows)
-        head, self._head = np.frombuffer(self._head, np.uint8), b""
-        captured, size = rows[loops.CAPTURED], rows[loops.CAPTURED] + 35 & ~3
-        stops = len(head) + np.cumsum(size)
-        starts = stops - size
-        buffer = np.zeros(stops[-1] if len(stops) else len(head), np.uint8)
-        buffer[: len(head)] = head
-        times = np.where(rows[loops.TIME] < 0, rows[_DUE], rows[loops.TIME])
-        kind = np.full_like(size, 6)
-        words = (kind, size, numbers, times >> 32, times & 0xFFFFFFFF, captured, rows[loops.LENGTH])
-        heads = np.stack(words, axis=1).astype("<u4").view(np.uint8).reshape(-1)
-        count = np.arange(len(size))
-        for source, places, sizes, targets in (
-            (heads, 28 * count, np.full_like(size, 28), starts),
-            (self._buffer, rows[loops.AT], captured, starts + 28),
-            (heads, 28 * count + 4, np.full_like(size, 4), stops - 4),
-        ):
-            loops.copy_parts(source, places, sizes, buffer, targets)
-        table = rows[: loops.ROWS].copy()
-        table[[loops.START, loops.STOP, loops.AT]] = starts, stops, starts + 28
-        return Packets(buffer, 0, len(buffer), table, files_of=rows[_FILE].copy())
-
-    def _number_interfaces(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the numbers of interfaces in the output, and describe new ones."""
         names, places = np.unique(
             rows[[_FILE, loops.LINK, loops.FROM]], axis=1, return_inverse=True
         )
-        numbers = []
-        for file, link, interface in names.T.tolist():
-            known = self._inputs[file].names
-            if link > MOST_LINK:
-                name = self._inputs[file].capture.name
-                raise TraceError(
-                    f"{name}: must have a link type up to {MOST_LINK:,} in pcapng, not {link:,}"
-                )
-            if (link, interface) not in known:
-                known[link, interface] = self._interfaces
-                self._interfaces += 1
-                name = f"{self._inputs[file].capture.name}:{interface}".encode(errors="replace")
-                self._head += _description(max(link, 0), name[:4096])
-            numbers.append(known[link, interface])
-        return np.array(numbers, np.int64)[places.reshape(-1)]
-
-
-def _description(link: int, name: bytes) -> bytes:
-    """Return the block of an interface with a name, whose times are in nanoseconds."""
-    options = b"".join(
-        struct.pack("<HH", code, len(value)) + value + bytes(-len(value) % 4)
-        for code, value in ((_NAME, name), (_RESOLUTION, b"\x09"), (0, b""))
-    )
-    size = struct.pack("<I", 20 + len(options))
-    body = struct.pack("<HHI", link, 0, 0) + options
-    return struct.pack("<I", loops.INTERFACE) + size + body + size
+        numbers = [
+            self._writer.number(
+                (file, link, interface), link, f"{self._inputs[file].capture.name}:{interface}"
+            )
+            for file, link, interface in names.T.tolist()
+        ]
+        numbers_of = np.array(numbers, np.int64)[places.reshape(-1)]
+        times = np.where(rows[loops.TIME] < 0, rows[_DUE], rows[loops.TIME])
+        packets = self._writer.write(self._buffer, rows[: loops.ROWS], times, numbers_of)
+        return replace(packets, files_of=rows[_FILE].copy())

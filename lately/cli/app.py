@@ -91,7 +91,9 @@ class Grouped(OneLineErrors):
     callback=_show_version,
     help="Show the version and exit.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Show no progress on the terminal.")
+@click.option(
+    "-q", "--quiet", is_flag=True, help="Show no progress, and not that a live capture begins."
+)
 def main(*, quiet: bool) -> None:
     """Filters for FPGAs that report whether a key was seen within a sliding window.
 

@@ -23,6 +23,7 @@ from .options import (
 from .outputs import OutputFile
 from .packet_files import (
     PacketFiles,
+    announced,
     nanoseconds,
     open_inputs,
     open_output,
@@ -61,8 +62,11 @@ if TYPE_CHECKING:
 @fpr_option("Maximum share of new packets that are dropped by mistake.", 1e-6)
 @compare_options
 @click.option(
-    "-i", "--interface", metavar="NAME", help="Read packets of a network interface instead of IN."
-)
+    "-i", "--interface", metavar="NAME", multiple=True,
+    callback=lambda _context, _option, names: names or None,
+    help="Read packets of a network interface instead of IN, or of any; may be repeated. Packets "
+    "of several interfaces are written as pcapng.",
+)  # fmt: skip
 @count_option("--limit", None, "End the live capture after N packets.")
 @click.option("--duration", metavar="T", help="End the live capture after a time.")
 @click.option(
@@ -136,6 +140,7 @@ def dedup(
       lately dedup left.pcap right.pcap unique.pcapng --reorder 10ms --scope other --by file
       lately dedup mirror.pcap unique.pcap --verify --watch
       lately dedup -i eth0 unique.pcap --duration 60s --span 10ms
+      lately dedup -i eth0 -i eth1 unique.pcapng --scope other
       tcpdump -i eth0 -U -w - | lately dedup - - --span 10ms > unique.pcap
     """
     live = options["interface"]
@@ -160,16 +165,16 @@ def dedup(
             from .watch import dedup_view, live_view
 
             shown = live_view(waiting, dedup_view(source.name, model, oracle))
-        with interruptible() as heard, shown as progress:
+        with interruptible() as heard, announced(source.name, live), shown as progress:
             result = deduplicate(
                 source, outputs, what, model=model, oracle=oracle, progress=progress,
                 jobs=options["jobs"], read=read_until(heard, source.read),
             )  # fmt: skip
-            lost = getattr(source, "lost", 0)
+            lost, unknown = (getattr(source, name, None) for name in ("lost", "unknown"))
             # Here an interrupt loses no complete data.
             stack.close()
     head = {"name": source.name, "format": source.format, "files": max(1, len(files.inputs))}
-    head |= {"lost": None if live is None else lost, "empty": getattr(source, "empty", [])}
+    head |= {"lost": lost, "unknown": unknown, "empty": getattr(source, "empty", [])}
     _show(
         {
             "capture": head, **what.figures(), **result.figures(), "interrupted": heard(),

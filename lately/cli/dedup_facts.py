@@ -28,6 +28,9 @@ def facts(figures: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield "empty files", f"{len(capture['empty'])}", ascii(", ".join(capture["empty"]))[1:-1]
     if capture["lost"]:
         yield "lost", f"{capture['lost']:,}", "packets that the system had no room for"
+    if capture["unknown"]:
+        names, count = ", ".join(capture["unknown"]), sum(capture["unknown"].values())
+        yield "left out", f"{count:,}", f"packets of {names}, neither of Ethernet nor of IP"
     if control := figures["versions"]["control"]:
         yield "control", f"{control:,}", "of the packets are ARP, LLDP, STP or IS-IS"
     yield from rule_facts(figures["rules"])

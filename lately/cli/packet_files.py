@@ -10,6 +10,7 @@ import click
 
 from .interrupts import Interrupts
 from .outputs import InputFile, OutputFile, content_source
+from .progress import quiet
 
 if TYPE_CHECKING:
     from ..captures.capture_reader import Packets
@@ -58,7 +59,7 @@ def packet_files(
 
 
 def open_inputs(files: PacketFiles, folder: str | None, options: dict[str, Any]) -> Any:
-    """Open an interface, or files that are read in sequence or in order of time."""
+    """Open interfaces, or files that are read in sequence or in order of time."""
     reorder, interface, limit, long = (
         options[name] for name in ("reorder", "interface", "limit", "duration")
     )
@@ -94,6 +95,14 @@ def open_output(path: str, capture: str | None) -> Iterator[BinaryIO]:
     source = None if capture is None else content_source(capture)
     with replace_file(path, source=source) as file, compressed(path, file) as packed:
         yield packed
+
+
+@contextmanager
+def announced(names: str, live: object) -> Iterator[None]:
+    """Write to standard error that interfaces are read from now on, except with --quiet."""
+    if live is not None and not quiet():
+        click.echo(f"lately: listening on {names}", err=True)
+    yield
 
 
 def nanoseconds(name: str, text: str | None) -> int:

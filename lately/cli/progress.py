@@ -11,12 +11,15 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 
+def quiet() -> bool:
+    """Return whether the command line has --quiet."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.find_root().params.get("quiet"))
+
+
 def watched() -> bool:
     """Return whether standard error is a terminal, and the command line has no --quiet."""
-    context = click.get_current_context(silent=True)
-    if context is not None and context.find_root().params.get("quiet"):
-        return False
-    return sys.stderr is not None and sys.stderr.isatty()
+    return not quiet() and sys.stderr is not None and sys.stderr.isatty()
 
 
 class _Unseen:

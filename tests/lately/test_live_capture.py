@@ -1,14 +1,17 @@
-"""Packets of a network interface: two ends of a veth pair in a network namespace."""
+"""Packets of network interfaces: the ends of veth pairs in a network namespace."""
 
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 
 import dpkt
 import pytest
+from capture_files import ETHERNET, RAW
 from click.testing import CliRunner
+from scapy.utils import RawPcapNgReader
 
 from lately.captures.live_capture import LiveCapture
 from lately.cli.app import main
@@ -16,27 +19,48 @@ from lately.sim.bench.packets import ethernet, ip4, udp
 from lately.stream_files import TraceError
 
 SCRIPT = """
-import os, socket, subprocess, sys, time
-for words in ("add name veth0 type veth peer name veth1", "set veth0 addrgenmode none",
-              "set veth1 addrgenmode none", "set veth0 up", "set veth1 up"):
-    subprocess.run(["ip", "link", *words.split()], check=True)
-sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-sender.bind(("veth0", 0))
-command = [sys.executable, "-c", "from lately.cli.app import main; main()", "dedup"]
-command += ["-i", "veth1", "-", "--json", *sys.argv[2:]]
-with subprocess.Popen(command, stdout=subprocess.PIPE) as reader:
-    # The header is there as soon as the interface is read.
-    head = reader.stdout.read(24)
-    for frame in open(sys.argv[1]).read().split():
-        sender.send(bytes.fromhex(frame))
+import fcntl, json, os, socket, struct, subprocess, sys, time
+plan = json.load(open(sys.argv[1]))
+def ip(words):
+    subprocess.run(["ip", *words.split()], check=True)
+for name, other in (("veth0", "veth1"), ("veth2", "veth3")):
+    ip(f"link add name {name} type veth peer name {other}")
+tunnels, sockets = {}, {}
+for name, kind in plan["tunnels"]:
+    tunnels[name] = os.open("/dev/net/tun", os.O_RDWR)
+    fcntl.ioctl(tunnels[name], 0x400454CA, struct.pack("16sH22x", name.encode(), 0x1001))
+    fcntl.ioctl(tunnels[name], 0x400454CD, kind)
+for name in ("veth0", "veth1", "veth2", "veth3", *tunnels):
+    ip(f"link set {name} addrgenmode none")
+    ip(f"link set {name} up")
+    sockets[name] = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    sockets[name].bind((name, 3 if name == plan["sink"] else 0))
+command = [sys.executable, "-c", "from lately.cli.app import main; main()", *plan["command"]]
+pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+with subprocess.Popen(command, **pipes) as reader:
+    # As soon as the interfaces are read.
+    line = reader.stderr.readline() if "-i" in command else b""
+    for step, value in plan["steps"] if not line or b"listening" in line else ():
+        if step in tunnels:
+            os.write(tunnels[step], bytes.fromhex(value))
+        elif step in sockets:
+            sockets[step].send(bytes.fromhex(value))
+        else:
+            time.sleep(0.5)
+            ip(f"link set {value}") if step == "link" else reader.send_signal(value)
         time.sleep(0.001)
-    if "--fpr" in sys.argv:
-        time.sleep(0.5)
-        subprocess.run(["ip", "link", "set", "veth1", "down"], check=True)
-    elif "--limit" not in sys.argv and "--duration" not in sys.argv:
-        time.sleep(0.5)
-        reader.send_signal(2)
-    sys.stdout.buffer.write(head + reader.stdout.read())
+    content, text = reader.communicate(timeout=60)
+    sys.stdout.buffer.write(content)
+    sys.stderr.write((line + text).decode())
+    if plan["sink"]:
+        sockets[plan["sink"]].settimeout(0.5)
+        try:
+            while True:
+                frame, (_, _, direction, *_) = sockets[plan["sink"]].recvfrom(4096)
+                if direction != 4:
+                    print(frame.hex(), file=sys.stderr)
+        except TimeoutError:
+            pass
 sys.exit(reader.returncode)
 """
 
@@ -60,32 +84,103 @@ def namespace():
     return words
 
 
-@pytest.mark.parametrize(
-    ("options", "code"),
-    [(["--limit", "60"], 0), (["--duration", "4s", "--span", "1h"], 0), ([], 130),
-     (["--fpr", "1e-6"], 1)],
-)  # fmt: skip
-def test_interface(namespace, tmp_path, options, code):
-    """Each packet is kept once, tags are in place, and every end leaves a whole capture.
+def run(namespace, folder, command, steps, *, tunnels=(), sink=""):
+    """Exit status, output and lines of `lately` between pairs of interfaces.
 
-    With --fpr the script shuts the interface down.
+    A step is a frame for an interface, words after `ip link set`, or a signal.
     """
-    frames = [frame(n // 2, [7] if n % 6 < 2 else []) for n in range(60)]
-    (tmp_path / "frames").write_text("\n".join(one.hex() for one in frames))
-    command = [*namespace, sys.executable, "-c", SCRIPT, tmp_path / "frames", *options]
-    done = subprocess.run([*map(str, command)], capture_output=True, timeout=120)
-    assert done.returncode == code, done.stderr.decode()
-    text, _, error = done.stderr.decode().partition("lately: error: ")
-    assert error == ("veth1: Network is down\n" if code == 1 else "")
+    steps = [(name, one.hex() if isinstance(one, bytes) else one) for name, one in steps]
+    plan = {"command": [*map(str, command)], "steps": steps, "tunnels": tunnels, "sink": sink}
+    (folder / "plan").write_text(json.dumps(plan))
+    words = [*namespace, sys.executable, "-c", SCRIPT, folder / "plan"]
+    done = subprocess.run([*map(str, words)], capture_output=True, timeout=120)
+    return done.returncode, done.stdout, done.stderr.decode().splitlines()
+
+
+FRAMES = [frame(n // 2, [7] if n % 6 < 2 else []) for n in range(60)]
+INTERRUPT = ("signal", 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "end", "code"),
+    [(["--limit", "60"], [], 0), (["--duration", "4s", "--span", "1h"], [], 0),
+     ([], [INTERRUPT], 130), ([], [("link", "veth1 down")], 1)],
+)  # fmt: skip
+def test_interface(namespace, tmp_path, options, end, code):
+    """Each packet is kept once, tags are in place, and every end leaves a whole capture."""
+    steps = [*(("veth0", one) for one in FRAMES), *end]
+    command = ["dedup", "-i", "veth1", "-", "--json", *options]
+    done, content, (line, text, *errors) = run(namespace, tmp_path, command, steps)
+    assert (done, line) == (code, "lately: listening on veth1"), text
+    assert errors == ["lately: error: veth1: Network is down"] * (code == 1)
     figures = json.loads(text)
-    assert figures["capture"] == {"name": "veth1", "format": "pcap", "files": 1, "lost": 0}
+    head = {"name": "veth1", "format": "pcap", "files": 1, "lost": 0, "unknown": {}, "empty": []}
+    assert figures["capture"] == head
     assert (figures["packets"], figures["dropped"]) == (60, 30)
     assert figures["interrupted"] == (code == 130)
-    packets = list(dpkt.pcap.Reader(io.BytesIO(done.stdout)))
-    assert [content for _, content in packets] == frames[::2]
+    packets = list(dpkt.pcap.Reader(io.BytesIO(content)))
+    assert [content for _, content in packets] == FRAMES[::2]
     times = [time for time, _ in packets]
     assert times == sorted(times)
     assert 0 < times[-1] - times[0] < 60
+
+
+def blocks(content):
+    """Interface and bytes of each packet of a pcapng file, as scapy reads it, in order of time."""
+    packets = list(RawPcapNgReader(io.BytesIO(content)))
+    times = [one.tshigh << 32 | one.tslow for _, one in packets]
+    assert times == sorted(times)
+    assert 0 < times[-1] - times[0] < 60 * 10**9
+    return [(one.ifname.decode(), one.linktype, octets) for octets, one in packets]
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [([], 0), ([INTERRUPT], 130),
+     ([("link", "veth1 down"), ("veth2", frame(99)), ("link", "veth3 down")], 1)],
+)  # fmt: skip
+def test_two_taps(namespace, tmp_path, end, code):
+    """Copies between taps are dropped, repeats at one tap are not; if one goes down, the other is
+    read on."""
+    steps = [(name, one) for one in FRAMES for name in ("veth0", "veth2")]
+    command = ["dedup", "-i", "veth1", "-i", "veth3", "-", "--json", "--scope", "other",
+               "--span", "1h", *(["--limit", 120] if code == 0 else [])]  # fmt: skip
+    done, content, (line, text, *errors) = run(namespace, tmp_path, command, [*steps, *end])
+    assert (done, line) == (code, "lately: listening on veth1, veth3"), text
+    down = [f"lately: error: {name}: Network is down" for name in ("veth1", "veth3")]
+    assert errors == (down if code == 1 else [])
+    figures = json.loads(text)
+    assert figures["capture"]["format"] == "pcapng"
+    assert (figures["packets"], figures["dropped"]) == (120 + (code == 1), 60)
+    left = [("veth1", ETHERNET, one) for one in FRAMES]
+    assert blocks(content) == left + [("veth3", ETHERNET, frame(99))] * (code == 1)
+
+
+def test_any(namespace, tmp_path):
+    """An interface is described when it first shows; a link type that is not known is counted."""
+    packet = ip4(udp(b"in a tunnel"))
+    tunnels, steps = [("tun1", 65534), ("tun2", 512)], [("tun2", packet)] * 3
+    for one in FRAMES[::2]:
+        steps += [("veth0", one), ("veth2", one)]
+    command = ["dedup", "-i", "any", tmp_path / "out", "--span", "1h"]
+    steps += [("tun1", packet), ("veth3", frame(99)), INTERRUPT]
+    done, content, lines = run(namespace, tmp_path, command, steps, tunnels=tunnels)
+    assert done == 130
+    assert blocks((tmp_path / "out").read_bytes()) == [
+        *(("veth0", ETHERNET, one) for one in FRAMES[::2]), ("tun1", RAW, packet),
+        ("veth3", ETHERNET, frame(99)),
+    ]  # fmt: skip
+    text = content.decode()
+    assert re.search(r"packets +123 +any \(pcapng\)", text)
+    assert re.search(r"left out +3 +packets of tun2, neither of Ethernet nor of IP", text)
+    assert re.search(r"dropped +91 ", text)
+    assert lines == ["lately: listening on any"]
+
+
+def test_quiet_capture(namespace, tmp_path):
+    command = ["--quiet", "dedup", "-i", "any", "-", "--json", "--duration", "0.2s"]
+    done, _, (text,) = run(namespace, tmp_path, command, [])
+    assert (done, json.loads(text)["packets"]) == (0, 0)
 
 
 def refusal(*arguments):
@@ -99,7 +194,10 @@ def test_interfaces_wrong(tmp_path, monkeypatch):
     assert "give one of IN and --interface" in refusal("in", out, "-i", "lo")
     if os.geteuid() == 0:
         assert "none-such: No such device" in refusal(out, "-i", "none-such")
+        for names in ("lo", "lo"), ("any", "lo"):
+            message = refusal(out, *(word for name in names for word in ("-i", name)))
+            assert f"give each one once, and any alone, not {', '.join(names)}" in message
     monkeypatch.delattr("socket.AF_PACKET")
-    with pytest.raises(TraceError, match="interface: must be one of Linux"):
-        LiveCapture("lo")
+    with pytest.raises(TraceError, match="--interface: live capture needs Linux"):
+        LiveCapture(["lo"])
     assert not out.exists()
