@@ -1,5 +1,9 @@
 """Confidence intervals of measured rates."""
 
+from math import exp, expm1, isqrt, lgamma, log
+
+import numpy as np
+
 Interval = tuple[float, float]
 """Lower and upper bound."""
 
@@ -19,10 +23,28 @@ def clopper_pearson(hits: int, trials: int, *, confidence: float = 0.95) -> Inte
         raise ValueError(f"hits: must be between 0 and the {trials} trials, not {hits}")
     if not trials:
         return None
-    # The import of scipy takes longer than a short run.
-    from scipy.special import betaincinv
-
     tail = (1 - confidence) / 2
-    low = betaincinv(hits, trials - hits + 1, tail) if hits else 0.0
-    high = betaincinv(hits + 1, trials - hits, 1 - tail) if hits < trials else 1.0
-    return float(low), float(high)
+    low = exp(_log_rate(hits, trials, tail)) if hits else 0.0
+    high = -expm1(_log_rate(trials - hits, trials, tail)) if hits < trials else 1.0
+    return low, high
+
+
+def _log_rate(hits: int, trials: int, tail: float) -> float:
+    """Return ln p of the rate p at which `hits` or more of `trials` have the probability `tail`.
+
+    Newton's method. The logarithm of the probability is concave in ln p, and the union bound, where
+    it starts, is below the result, so each step goes up.
+    """
+    misses = trials - hits
+    ways = lgamma(trials + 1) - lgamma(hits + 1) - lgamma(misses + 1)
+    # Numbers of hits up to 20 standard deviations further.
+    further = np.arange(hits, min(trials, hits + 100 + 20 * isqrt(min(hits, misses))))
+    ratios = (trials - further) / (further + 1)
+    rate, step = (log(tail) - ways) / hits, 1.0
+    while step > 1e-14 * -rate:
+        miss = -expm1(rate)
+        terms = 1 + np.cumprod(ratios * (exp(rate) / miss)).sum()
+        probability = ways + hits * rate + misses * log(miss) + log(terms)
+        step = (log(tail) - probability) * terms / hits
+        rate += step
+    return rate

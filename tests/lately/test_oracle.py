@@ -244,9 +244,15 @@ def test_interval(hits, trials, low, high):
     assert clopper_pearson(hits, trials) == pytest.approx((low, high), rel=1e-5)
 
 
-def test_interval_agrees_with_scipy():
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.9999])
+def test_interval_agrees_with_scipy(confidence):
     from scipy.stats import binomtest
 
-    for hits, trials in [(3, 50), (47, 2000), (1999, 2000)]:
-        expected = binomtest(hits, trials).proportion_ci(0.95, "exact")
-        assert clopper_pearson(hits, trials) == pytest.approx((expected.low, expected.high))
+    for trials in (1, 2, 50, 2000, 10**6, 10**9):
+        few = {n for n in (0, 1, 3, 40, 1999, 10**5) if n <= trials}
+        for hits in few | {trials - n for n in few} | {trials // 2}:
+            expected = binomtest(hits, trials).proportion_ci(confidence, "exact")
+            # Of 10**9 trials, lgamma leaves six digits.
+            assert clopper_pearson(hits, trials, confidence=confidence) == pytest.approx(
+                (expected.low, expected.high), rel=1e-5 if trials == 10**9 else 1e-8
+            )
