@@ -68,11 +68,11 @@ performance: $(DEV) ## Measure all units and write docs/performance.md; takes ho
 	@$(BIN)/python -m campaigns run hardware --jobs $(JOBS)
 	@$(BIN)/python -m campaigns.pages performance
 
-reproduce: $(SIM) ## Measure the papers' tables and figures and write docs/reproduction.md anew
+reproduce: $(DEV) ## Measure the papers' tables and figures and write docs/reproduction.md anew
 	@$(BIN)/python -m papers all --jobs $(JOBS) --out build/reproduction
 	@$(BIN)/python -m campaigns.pages reproduction build/reproduction/reproduction.jsonl
 
-reproduce-quick: $(SIM) ## Measure the papers' tables and figures in their quick form
+reproduce-quick: $(DEV) ## Measure the papers' tables and figures in their quick form
 	@$(BIN)/python -m papers all --quick --jobs $(JOBS) --out build/reproduction-quick
 
 lint: $(DEV) ## Check style and format

@@ -21,5 +21,5 @@ class StateFileError(LatelyError, ValueError):
 
 
 def install_hint(extra: str) -> str:
-    """Return the command that installs an `extra` of the package, in its checkout."""
-    return f"pip install '.[{extra}]'"
+    """Return the command that installs the package with an `extra`, in its checkout."""
+    return f"pip install '.[{extra}]'" if extra else "pip install ."

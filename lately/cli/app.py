@@ -2,18 +2,10 @@
 
 import gc
 import os
-import sys
 from importlib import import_module
 from importlib.util import find_spec
 
-from ..golden.errors import install_hint
-
-try:
-    import click
-except ModuleNotFoundError:
-    _hint = install_hint("cli")
-    print(f"lately: error: the command line needs its extra: {_hint}", file=sys.stderr)
-    sys.exit(2)
+import click
 
 from .reporting import OneLineErrors
 

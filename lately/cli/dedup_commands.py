@@ -31,7 +31,7 @@ from .packet_files import (
     read_until,
 )
 from .progress import replay_bar
-from .reporting import INTERRUPTED, fail_with
+from .reporting import INTERRUPTED, fail_with, require
 from .tables import print_facts
 
 if TYPE_CHECKING:
@@ -143,6 +143,8 @@ def dedup(
       lately dedup -i eth0 -i eth1 unique.pcapng --scope other
       tcpdump -i eth0 -U -w - | lately dedup - - --span 10ms > unique.pcap
     """
+    if page is not None:
+        require("matplotlib")
     live = options["interface"]
     files = packet_files(paths, folder, dry_run, live is not None)
     from ..dedup.deduplicate import deduplicate

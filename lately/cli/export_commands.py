@@ -201,7 +201,7 @@ def export(
     chosen = choose_unit(spec, preset)
     if how.pop("registered"):
         how["memory"] = "portable-registered"
-    require("amaranth", "hdl")
+    require("amaranth", "export")
     from ..boards.export.bundle import write
     from ..boards.export.design import Design
     from ..boards.export.memories import with_wide_words

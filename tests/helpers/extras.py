@@ -58,12 +58,10 @@ def runs(*texts, slow=False):
 
 
 def refused(module, extra, *texts):
-    """Return promises to name the extra that lacks."""
+    """Return promises to name the extra that is missing."""
     hint = f"lately: error: needs {module}: pip install '.[{extra}]'"
     return [Promise(text, hint) for text in texts]
 
-
-NO_COMMANDS = "lately: error: the command line needs its extra: pip install '.[cli]'"
 
 IMPORTS = """
 import lately.boards.targets.build
@@ -85,46 +83,62 @@ from lately.golden import GEBF
 assert GEBF.for_window(1000, fpr=0.01).compiled
 """
 
+RTL = "dedup packets.pcap unique.pcap --window 100 --engine rtl"
+
 PROMISES = {
     "": [
-        *runs(README[0], COMPILED),
-        *(Promise(text, NO_COMMANDS) for text in ("--help", "--version", "plan", "dedup a b")),
-    ],
-    "hdl": runs(VERILOG),
-    "export": runs(
-        "plan --window 1000 --fpr 0.01 --device ecp5-25k-6 --out filter.toml",
-        "export --preset tiny --name seen --bus axi4-lite --tool vivado --out-dir ip",
-    ),
-    "cli": [
         *runs(
+            README[0],
+            COMPILED,
             "--help",
             "--version",
             "plan --window 1000 --fpr 0.01",
             "plan --window 1000 --fpr 0.01 --slack 0 --device ecp5-25k-6 --out filter.toml",
-            "run keys.txt --preset tiny --engine golden",
-            "run keys.txt --window 100 --fpr 0.1 --engine golden --out-dir report",
+            "show --spec filter.toml --device ecp5-25k-6",
+            "list presets",
             "list devices",
             "list boards",
-        ),
-        *runs(
-            "plan --window 1000 --fpr 0.01 --plot front.svg --json",
-            "plan --span 30s --rate 200 --fpr 0.001",
-            "run keys.txt --preset tiny --engine golden --out-dir parquet --verdicts parquet",
-            slow=True,
-        ),
-        *runs(
-            "dedup packets.pcap unique.pcap",
-            "tap packets.pcap taps.pcap",
+            "doctor",
+            "uniq keys.txt",
+            "dedup packets.pcap unique.pcap.zst --verify --mark marks.csv",
+            "dedup packets.pcap --dry-run",
+            "tap packets.pcap taps.pcap.lz4",
+            "run keys.txt --preset tiny --engine golden",
             "run packets.pcap --preset tiny --engine golden",
         ),
-        *runs("dedup packets.pcap unique.pcap --verify --mark marks.csv", slow=True),
-        *refused("amaranth", "sim", "dedup packets.pcap unique.pcap --window 100 --engine rtl"),
-        *refused("amaranth", "hdl", "export --preset tiny --name seen --out-dir ip"),
-        *refused("amaranth", "sim", "run keys.txt --preset tiny"),
+        *runs("plan --span 30s --rate 200 --fpr 0.001", slow=True),
+        *refused("matplotlib", "plot", "plan --window 1000 --fpr 0.01 --plot front.svg"),
+        *refused("matplotlib", "plot", "dedup packets.pcap unique.pcap --report page.html"),
+        *refused("matplotlib", "plot", "run keys.txt --preset tiny --engine golden --out-dir out"),
+        *refused("apachelogs", "logs", "run keys.txt --preset tiny --engine golden --format log"),
+        *refused("amaranth", "sim", RTL, "run keys.txt --preset tiny"),
+        *refused("amaranth", "export", "export --preset tiny --name seen --out-dir ip"),
         *refused("amaranth", "synth", "synth --device ice40-hx8k --preset tiny"),
         *refused("amaranth", "synth", "build --board icebreaker"),
         *refused("serial", "host", "host --port /dev/null info"),
     ],
+    "plot": [
+        *runs("dedup packets.pcap unique.pcap --report page.html"),
+        *runs(
+            "plan --window 1000 --fpr 0.01 --plot front.svg --json",
+            "run keys.txt --window 100 --fpr 0.1 --engine golden --out-dir report",
+            slow=True,
+        ),
+        *refused(
+            "pyarrow",
+            "parquet",
+            "run keys.txt --preset tiny --engine golden --out-dir out --verdicts parquet",
+        ),
+    ],
+    "cli": runs(
+        "run access.log --preset tiny --engine golden --out-dir parquet --verdicts parquet",
+    ),
+    "studies": runs("import distributed\nimport scipy.special"),
+    "export": runs(
+        VERILOG,
+        "plan --window 1000 --fpr 0.01 --device ecp5-25k-6 --out filter.toml",
+        "export --preset tiny --name seen --bus axi4-lite --tool vivado --out-dir ip",
+    ),
     "host": [
         Promise("host --port /dev/null info", NO_BOARD),
         *refused("amaranth", "sim", "host --port sim info"),
@@ -132,9 +146,9 @@ PROMISES = {
     "sim": [
         *runs(IMPORTS),
         *runs(
-            "run keys.txt --preset tiny",
+            "run keys.txt --preset tiny --out-dir report",
             "export --preset tiny --name seen --out-dir ip",
-            "dedup packets.pcap unique.pcap --window 100 --engine rtl",
+            RTL,
             slow=True,
         ),
     ],
@@ -154,6 +168,8 @@ PROMISES = {
 def write_inputs(folder):
     """Write the files that the commands read."""
     (folder / "keys.txt").write_text("".join(f"{number % 50}\n" for number in range(200)))
+    line = '192.0.2.1 - - [10/Oct/2000:13:55:36 -0700] "GET /{} HTTP/1.0" 200 5\n'
+    (folder / "access.log").write_text("".join(line.format(number % 50) for number in range(200)))
     frames = [ethernet(0x0800, ip4(bytes([number % 5]) * 30)) for number in range(20)]
     (folder / "packets.pcap").write_bytes(pcap([(10**6 * n, f) for n, f in enumerate(frames)]))
 
@@ -216,8 +232,8 @@ def block_others(extras):
 
 def keep(promise):
     """Run a command in this interpreter, and return its status and its standard error."""
-    errors, status = io.StringIO(), 0
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(errors):
+    output, errors, status = io.TextIOWrapper(io.BytesIO()), io.StringIO(), 0
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
         try:
             if "\n" in promise.text:
                 exec(compile(promise.text, "<program>", "exec"), {"__name__": "__main__"})

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from lately.boards.flow.devices import DEVICES
 from lately.boards.targets.catalogue import BOARDS
 from lately.cli.app import main
+from lately.cli.reporting import EXTRAS
 from lately.golden.spec.all_presets import ALL_PRESETS, any_preset
 
 KNOWN = {"presets": ALL_PRESETS, "devices": DEVICES, "boards": BOARDS}
@@ -73,10 +74,13 @@ def test_wrong_request_is_one_line(words, message):
 
 
 def test_installation_is_reported(monkeypatch):
-    found = {part: row["found"] for part, row in json.loads(run("doctor", "--json")).items()}
-    assert found["Python"] == platform.python_version()
-    assert found["cli"] == "yes"
+    found = json.loads(run("doctor", "--json"))
+    assert found["Python"]["found"] == platform.python_version()
+    assert {found[extra]["found"] for extra in EXTRAS} == {"yes"}
+    assert found["export"]["use"] == "lately export"
     monkeypatch.setattr("lately.cli.about_commands.find_spec", lambda module: None)
     monkeypatch.setattr("lately.cli.about_commands.shutil.which", lambda tool: None)
-    found = {part: row["found"] for part, row in json.loads(run("doctor", "--json")).items()}
-    assert found["cli"] == found["g++"] == "no"
+    found = json.loads(run("doctor", "--json"))
+    assert {found[part]["found"] for part in ("compiled models", *EXTRAS, "g++")} == {"no"}
+    assert found["export"]["use"] == "lately export: pip install '.[export]'"
+    assert "pip install '.[bench]'" in run("doctor")
