@@ -5,6 +5,9 @@ filter is built. Without it, all runs in numpy, with the same results.
 """
 
 import os
+import sysconfig
+import warnings
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -37,6 +40,17 @@ def extension() -> Any:
 def core() -> Any:
     """Return the extension module; None if it is missing, or disabled."""
     return _core if os.environ.get(VARIABLE, "") != "0" else None
+
+
+@cache
+def warn_if_missing() -> None:
+    """Warn once that filters run without the extension, unless `VARIABLE` refuses it."""
+    if _core is None and os.environ.get(VARIABLE) != "0":
+        remedy = "install gcc or clang, then run pip install --force-reinstall --no-deps ."
+        if sysconfig.get_config_var("Py_GIL_DISABLED"):
+            remedy = "it needs a Python with the global interpreter lock"
+        slow = "a single key takes about 100 times as long"
+        warnings.warn(f"lately has no compiled extension, so {slow}: {remedy}", RuntimeWarning, 3)
 
 
 def wanted() -> bool:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from . import compilation
 from .atomic import taking_single_keys
 from .convenience import Options
 from .hash.keys import Key, Keys, OneOrAll, one_or_all
@@ -89,6 +90,7 @@ class Filter(Saved):
             raise TypeError(
                 f"{cls.__name__}: must have parameters by name, not {arguments[0]!r}{cls._hint()}"
             )
+        compilation.warn_if_missing()
         self = super().__new__(cls)
         self.operations = self.hits = self._inserted_keys = 0
         return self

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import warnings
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -97,3 +98,4 @@ def main(*, quiet: bool) -> None:
     """
     if find_spec("lately.golden._core") is None:
         click.echo("lately: runs without its extension module, so filters are slow", err=True)
+        warnings.filterwarnings("ignore", "lately has no compiled extension")

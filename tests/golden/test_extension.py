@@ -5,6 +5,8 @@ import random
 import shutil
 import subprocess
 import sys
+import sysconfig
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from cases import daily
 from package_wheel import ROOT, build_wheel
 from paths import taking
 
-from lately.golden import GEBF
+from lately.golden import GEBF, compilation
 from lately.golden.compilation import core
 from lately.golden.hash.digests import DIGESTS, KeyDigest
 from lately.golden.hash.keys import check_keys
@@ -102,6 +104,28 @@ def test_installation_without_a_compiler(tmp_path, monkeypatch):
         check=True,
     )
     assert result.stdout == "False False\n"
+    assert result.stderr.count("RuntimeWarning: lately has no compiled extension") == 1
+
+
+@pytest.mark.parametrize(
+    ("free", "variable", "remedies"),
+    [
+        (0, "", ["install gcc or clang, then run pip install --force-reinstall --no-deps ."]),
+        (1, "", ["it needs a Python with the global interpreter lock"]),
+        (0, "0", []),
+    ],
+)
+def test_first_filter_without_the_extension(monkeypatch, free, variable, remedies):
+    monkeypatch.setattr(compilation, "_core", None)
+    monkeypatch.setitem(sysconfig.get_config_vars(), "Py_GIL_DISABLED", free)
+    monkeypatch.setenv(compilation.VARIABLE, variable)
+    compilation.warn_if_missing.cache_clear()
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        assert not GEBF.for_window(100).compiled
+        GEBF.for_window(100)
+    prefix = "lately has no compiled extension, so a single key takes about 100 times as long: "
+    assert [str(each.message) for each in found] == [prefix + remedy for remedy in remedies]
 
 
 def texts(random):
