@@ -1,4 +1,4 @@
-"""Packets of network interfaces of Linux, in order of arrival."""
+"""Packets that network interfaces of Linux get, in order of arrival, and packets sent to one."""
 
 import errno
 import math
@@ -6,13 +6,15 @@ import os
 import select
 import socket
 import struct
+import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from collections.abc import Container, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..golden.packets.packet_layers import ETHERNET
 from ..stream_files import TraceError
@@ -27,6 +29,7 @@ _LOOPBACK = 772
 _LINKS = {1: ETHERNET, _LOOPBACK: ETHERNET, 65534: 101}
 # Numbers of Linux, of which Python does not name all.
 _ALL, _OUTGOING, _PACKET, _HARDWARE = 0x0003, 4, 263, 0x8927
+_GET_LINK, _LOWER, _LOWER_NAMESPACE = 18, 5, 37
 _TIMESTAMP, _ROOM = 35, 33
 _ADD_MEMBERSHIP, _STATISTICS, _AUXILIARY, _PROMISCUOUS = 1, 6, 8, 1
 _TAGGED, _TYPED = 1 << 4, 1 << 6
@@ -54,6 +57,8 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
     ----------
     interfaces : sequence of str
         Names, or `ANY` alone: then an interface is described before its first packet.
+    omitted : set of str
+        Interfaces that `ANY` leaves out.
     count : int, optional
         Packets after which the capture ends.
     seconds : float, optional
@@ -81,16 +86,20 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
     missing, truncated, fraction = 0, False, None
 
     def __init__(
-        self, interfaces: Sequence[str], *, count: int | None = None, seconds: float | None = None
+        self,
+        interfaces: Sequence[str],
+        *,
+        omitted: Container[str] = (),
+        count: int | None = None,
+        seconds: float | None = None,
     ) -> None:
         self.name, self.damages = ", ".join(interfaces), list[str]()
-        self.unknown = Counter[str]()
+        self.unknown, self._omitted = Counter[str](), omitted
         self._left = math.inf if count is None else count
         self._end = math.inf if seconds is None else time.monotonic() + seconds
         self._lost = self._begun = self._drained = 0
         self._waiting: list[_Taken] = []
-        if not hasattr(socket, "AF_PACKET"):
-            raise TraceError("--interface: live capture needs Linux")
+        _require_linux("--interface")
         if len({*interfaces}) < len(interfaces) or (ANY in interfaces and len(interfaces) > 1):
             raise TraceError(f"--interface: give each one once, and any alone, not {self.name}")
         several = len(interfaces) > 1 or ANY in interfaces
@@ -103,9 +112,7 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
 
     def _open(self, stack: ExitStack, interface: str) -> socket.socket:
         """Open a socket that packets of an interface reach."""
-        import fcntl  # Linux has this constant.
-
-        try:
+        with _named(interface):
             # Without a protocol, nothing arrives before the socket is bound.
             protocol = socket.htons(_ALL) if interface == ANY else 0
             one = stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, protocol))
@@ -116,20 +123,13 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
             one.setblocking(False)
             if interface == ANY:
                 return one
+            self._link = _link_of(one, interface)
             number = socket.if_nametoindex(interface)
-            request = struct.pack("256s", interface.encode())
-            (kind,) = struct.unpack_from("H", fcntl.ioctl(one, _HARDWARE, request), 16)
-            if kind not in _LINKS:
-                raise TraceError(f"{interface}: must be of Ethernet or IP, but is of type {kind}")
-            self._link = _LINKS[kind]
             if self._blocks is not None:
                 self._blocks.number((interface, self._link), self._link, interface)
             membership = struct.pack("iHH8s", number, _PROMISCUOUS, 0, b"")
             one.setsockopt(_PACKET, _ADD_MEMBERSHIP, membership)
             one.bind((interface, _ALL))
-        except OSError as error:
-            number = error.errno or errno.ENODEV
-            raise OSError(number, os.strerror(number), interface) from None
         return one
 
     def __exit__(self, *exception: object) -> None:
@@ -193,6 +193,8 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
         """Take a packet from a socket, and return its time."""
         octets, more, _, (interface, _, kind, hardware, *_) = one.recvmsg(1 << 18, _ANCILLARY)
         moment, octets = _whole(octets, more)
+        if interface in self._omitted:
+            return moment
         if hardware not in _LINKS:
             self.unknown[interface] += 1
         elif hardware != _LOOPBACK or kind != _OUTGOING:
@@ -235,6 +237,114 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
             buffer += struct.pack("<IIII", *divmod(moment, _SECOND), len(octets), len(octets))
             buffer += octets
         return Packets(np.frombuffer(buffer, np.uint8), 0, len(buffer), table)
+
+
+class LiveOutput(AbstractContextManager["LiveOutput"]):
+    """Sends packets to an interface of Linux.
+
+    Attributes
+    ----------
+    figures : dict
+        Name of the interface, packets that were sent, and packets that were not, because they
+        were captured incompletely or the interface does not take their link type or length.
+    damages : list of str
+        The error after which no more packets are sent, such as an interface that went down.
+
+    Raises
+    ------
+    TraceError
+        If the link type of the interface is neither Ethernet nor IP.
+    OSError
+        If there is no such interface, or the user may not send to it.
+    """
+
+    def __init__(self, interface: str) -> None:
+        self.figures: dict[str, Any] = {"interface": interface}
+        self.figures |= dict.fromkeys(("sent", "cut", "other_link", "other_length"), 0)
+        self.damages: list[str] = []
+        _require_linux("--to")
+        with ExitStack() as stack, _named(interface):
+            self._socket = stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
+            self._link = _link_of(self._socket, interface)
+            self._socket.bind((interface, 0))
+            stack.pop_all()
+
+    def __exit__(self, *exception: object) -> None:
+        self._socket.close()
+
+    def send(self, packets: Packets, kept: NDArray[np.bool_]) -> None:
+        """Send the kept packets, or count why one cannot be sent."""
+        for at, captured, length, link in packets.places[:, kept].T.tolist():
+            if self.damages:
+                return
+            if captured < length:
+                self.figures["cut"] += 1
+            elif link != self._link:
+                self.figures["other_link"] += 1
+            else:
+                self._send(packets.buffer[at : at + captured])
+
+    def _send(self, frame: NDArray[np.uint8]) -> None:
+        while True:
+            try:
+                self._socket.send(frame)
+                self.figures["sent"] += 1
+            except OSError as error:
+                if error.errno == errno.ENOBUFS:
+                    # The queue of the interface is full.
+                    time.sleep(_PAUSE)
+                    continue
+                if error.errno in (errno.EMSGSIZE, errno.EINVAL):
+                    self.figures["other_length"] += 1
+                else:
+                    self.damages.append(f"{self.figures['interface']}: {error.strerror}")
+            return
+
+
+def getting(interface: str) -> set[str]:
+    """Return the interfaces that see what is sent to one: itself, its other end, or its lower one.
+
+    Interfaces of other namespaces are left out.
+    """
+    _require_linux("--to")
+    with _named(interface), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as netlink:
+        number, found, at = socket.if_nametoindex(interface), {}, 32
+        # A header, then family, type, number, flags and their mask.
+        netlink.send(struct.pack("=IHHIIBxHiII", at, _GET_LINK, 1, 0, 0, 0, 0, number, 0, 0))
+        answer = netlink.recv(1 << 16)
+        while at + 4 <= len(answer):
+            size, kind = struct.unpack_from("=HH", answer, at)
+            found[kind] = answer[at + 4 : at + size]
+            at += size + 3 & ~3
+        if _LOWER not in found or _LOWER_NAMESPACE in found:
+            return {interface}
+        return {interface, socket.if_indextoname(int.from_bytes(found[_LOWER], sys.byteorder))}
+
+
+@contextmanager
+def _named(interface: str) -> Iterator[None]:
+    """Make errors name the interface."""
+    try:
+        yield
+    except OSError as error:
+        number = error.errno or errno.ENODEV
+        raise OSError(number, os.strerror(number), interface) from None
+
+
+def _require_linux(option: str) -> None:
+    if not hasattr(socket, "AF_PACKET"):
+        raise TraceError(f"{option} needs Linux")
+
+
+def _link_of(one: socket.socket, interface: str) -> int:
+    """Return the link type of an interface."""
+    import fcntl  # Linux has this constant.
+
+    request = struct.pack("256s", interface.encode())
+    (kind,) = struct.unpack_from("H", fcntl.ioctl(one, _HARDWARE, request), 16)
+    if kind not in _LINKS:
+        raise TraceError(f"{interface}: must be of Ethernet or IP, but is of type {kind}")
+    return _LINKS[kind]
 
 
 def _whole(octets: bytes, ancillary: list[tuple[int, int, bytes]]) -> tuple[int, bytes]:

@@ -20,7 +20,7 @@ _HEADINGS = {
         "span", "window", "fpr", "policy", "differs", "scope", "by",
     ),
     "Inputs and outputs": (
-        "interface", "limit", "duration", "reorder", "folder", "dry_run", "page", "dropped",
+        "interface", "limit", "duration", "to", "reorder", "folder", "dry_run", "page", "dropped",
         "marked",
     ),
 }  # fmt: skip

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
         "--tunnel needs --inner",
         "--limit needs --interface",
         "--duration needs --interface",
+        "--to cannot be combined with --out-dir",
+        "--to cannot be combined with --dry-run",
         "--reorder cannot be combined with --interface",
         "--out-dir cannot be combined with --interface",
         "--out-dir cannot be combined with --dry-run",
@@ -69,6 +71,11 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @count_option("--limit", None, "End the live capture after N packets.")
 @click.option("--duration", metavar="T", help="End the live capture after a time.")
+@click.option(
+    "--to",
+    metavar="NAME",
+    help="Send the kept packets to a network interface, such as a veth; there is no OUT then.",
+)
 @click.option(
     "--reorder",
     metavar="T",
@@ -141,12 +148,14 @@ def dedup(
       lately dedup mirror.pcap unique.pcap --verify --watch
       lately dedup -i eth0 unique.pcap --duration 60s --span 10ms
       lately dedup -i eth0 -i eth1 unique.pcapng --scope other
+      lately dedup -i eth0 --to veth0
       tcpdump -i eth0 -U -w - | lately dedup - - --span 10ms > unique.pcap
     """
     if page is not None:
         require("matplotlib")
     live = options["interface"]
-    files = packet_files(paths, folder, dry_run, live is not None)
+    to = options["to"]
+    files = packet_files(paths, folder, dry_run or to is not None, live is not None)
     from ..dedup.deduplicate import deduplicate
     from ..golden.ring.timed_ring import TimeLimitedRing
 
@@ -159,6 +168,13 @@ def dedup(
     with ExitStack() as stack:
         source = stack.enter_context(open_inputs(files, folder, options))
         outputs = _open_outputs(stack, files, folder, options)
+        sent, unsendable = None, list[str]()
+        if to is not None:
+            from ..captures.live_capture import LiveOutput
+
+            sender = stack.enter_context(LiveOutput(to))
+            sent, unsendable = sender.figures, sender.damages
+            outputs.append(lambda judged: sender.send(judged.packets, ~judged.dropped))
         copies = _copy_report(what, files) if dry_run or page is not None else None
         outputs += [] if copies is None else [copies]
         waiting = "Compiling the RTL" if what.engine == "rtl" else "Starting"
@@ -170,8 +186,9 @@ def dedup(
         with interruptible() as heard, announced(source.name, live), shown as progress:
             result = deduplicate(
                 source, outputs, what, model=model, oracle=oracle, progress=progress,
-                jobs=options["jobs"], read=read_until(heard, source.read),
+                jobs=options["jobs"], read=read_until(heard, source.read, unsendable),
             )  # fmt: skip
+            result.damages += unsendable
             lost, unknown = (getattr(source, name, None) for name in ("lost", "unknown"))
             # Here an interrupt loses no complete data.
             stack.close()
@@ -180,7 +197,8 @@ def dedup(
     _show(
         {
             "capture": head, **what.figures(), **result.figures(), "interrupted": heard(),
-            "dry_run": dry_run, "copies": None if copies is None else copies.figures(),
+            "dry_run": dry_run, "to": sent,
+            "copies": None if copies is None else copies.figures(),
             "check": None if oracle is None else oracle.finish().figures(),
         },
         as_json, err="-" in files.outputs, page=None if page is None else (page, copies),

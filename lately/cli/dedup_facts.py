@@ -37,7 +37,9 @@ def facts(figures: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     yield "dropped", counts["dropped"], f"seen within {within}{share}"
     if figures["copies"]:
         yield from _copied(figures["copies"])
-    if not figures["dry_run"]:
+    if figures["to"]:
+        yield from _sent(**figures["to"])
+    elif not figures["dry_run"]:
         yield "bytes written", counts["bytes_written"], f"of {counts['bytes_read']}"
     early = "; compressed data ends early or is followed by others" if figures["truncated"] else ""
     if figures["missing_bytes"] or early:
@@ -63,6 +65,18 @@ def facts(figures: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield from _checked(figures["check"])
     speed = figures["packets_per_second"]
     yield "time", f"{figures['seconds']:,.2f} s", f"{speed:,.0f} packets/s" if speed else ""
+
+
+def _sent(
+    interface: str, sent: int, cut: int, other_link: int, other_length: int
+) -> Iterator[tuple[str, str, str]]:
+    yield "sent", f"{sent:,}", f"to {interface}"
+    if unsent := cut + other_link + other_length:
+        yield (
+            "not sent", f"{unsent:,}",
+            f"{cut:,} captured incompletely, {other_link:,} of another link type, "
+            f"{other_length:,} of a length that {interface} does not take",
+        )  # fmt: skip
 
 
 def _copied(copies: dict[str, Any]) -> Iterator[tuple[str, str, str]]:

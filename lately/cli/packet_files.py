@@ -31,7 +31,7 @@ class PacketFiles(NamedTuple):
 def packet_files(
     paths: Sequence[str], folder: str | None, dry_run: bool, live: bool
 ) -> PacketFiles:
-    """Divide the arguments IN... OUT; with a folder and in a dry run there is no OUT.
+    """Divide the arguments IN... OUT; with a folder and in a `dry_run` there is no OUT.
 
     Raises
     ------
@@ -64,10 +64,15 @@ def open_inputs(files: PacketFiles, folder: str | None, options: dict[str, Any])
         options[name] for name in ("reorder", "interface", "limit", "duration")
     )
     if interface is not None:
-        from ..captures.live_capture import LiveCapture
+        from ..captures.live_capture import LiveCapture, getting
 
         seconds = None if long is None else nanoseconds("duration", long) / 1e9
-        return LiveCapture(interface, count=limit, seconds=seconds)
+        ends = set() if options["to"] is None else getting(options["to"])
+        if read := ends & {*interface}:
+            raise click.UsageError(
+                f"--to {options['to']} sends packets to {read.pop()}, which is read"
+            )
+        return LiveCapture(interface, omitted=ends, count=limit, seconds=seconds)
     found: Any
     if reorder is None:
         from ..captures.capture_files import CaptureFiles
@@ -113,9 +118,9 @@ def nanoseconds(name: str, text: str | None) -> int:
 
 
 def read_until(
-    heard: Interrupts, read: "Callable[[], Packets | None]"
+    heard: Interrupts, read: "Callable[[], Packets | None]", damages: Sequence[str]
 ) -> "Callable[[], Packets | None]":
-    """Return a function that reads like `read`, and returns None after an interrupt."""
+    """Return a function that reads like `read`, up to an interrupt or a message in `damages`."""
     begun = False
 
     def read_next() -> "Packets | None":
@@ -125,7 +130,7 @@ def read_until(
             begun = True
             return read()
         with heard.waiting():
-            return None if heard() else read()
+            return None if heard() or damages else read()
         return None
 
     return read_next

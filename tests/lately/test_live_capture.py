@@ -9,11 +9,11 @@ import sys
 
 import dpkt
 import pytest
-from capture_files import ETHERNET, RAW
+from capture_files import ETHERNET, RAW, interface, packet, section
 from click.testing import CliRunner
 from scapy.utils import RawPcapNgReader
 
-from lately.captures.live_capture import LiveCapture
+from lately.captures.live_capture import LiveCapture, LiveOutput
 from lately.cli.app import main
 from lately.sim.bench.packets import ethernet, ip4, udp
 from lately.stream_files import TraceError
@@ -183,6 +183,57 @@ def test_quiet_capture(namespace, tmp_path):
     assert (done, json.loads(text)["packets"]) == (0, 0)
 
 
+@pytest.mark.parametrize("source", ["veth1", "any"])
+def test_send(namespace, tmp_path, source):
+    """The other end gets each packet once; with any, neither end of the output is read."""
+    frames = [frame(n // 2) for n in range(60)]
+    command = ["dedup", "-i", source, "--to", "veth2", "--json", "--span", "1h"]
+    steps = [*(("veth0", one) for one in frames), INTERRUPT]
+    done, content, lines = run(namespace, tmp_path, command, steps, sink="veth3")
+    figures = json.loads(content)
+    count = 60 * (1 + (source == "any"))
+    assert (done, figures["packets"], figures["dropped"]) == (130, count, count - 30)
+    assert figures["to"] == {
+        "interface": "veth2", "sent": 30, "cut": 0, "other_link": 0, "other_length": 0,
+    }  # fmt: skip
+    assert lines == [f"lately: listening on {source}", *(one.hex() for one in frames[::2])]
+
+
+def test_packets_that_cannot_be_sent(namespace, tmp_path):
+    """They are counted: cut, of another link type, longer than the interface takes, too short."""
+    frames = [frame(n) for n in range(8)]
+    rows = [(frames[0], 90, 0), (frames[1], None, 1), (frames[2] + bytes(1500), None, 0),
+            (frames[3], None, 0), (bytes(3), None, 0)]  # fmt: skip
+    path = tmp_path / "in"
+    path.write_bytes(section() + interface() + interface(link=RAW) + b"".join(
+        packet(n, octets, length=length, interface=number)
+        for n, (octets, length, number) in enumerate(rows)
+    ))  # fmt: skip
+    command = ["dedup", path, "--to", "veth2"]
+    done, content, lines = run(namespace, tmp_path, command, [], sink="veth3")
+    assert (done, lines) == (0, [frames[3].hex()])
+    text = " ".join(content.decode().split())
+    assert "sent 1 to veth2 not sent 4 1 captured incompletely, 1 of another link type, " in text
+    assert "2 of a length that veth2 does not take" in text
+    assert "bytes written" not in text
+
+
+@pytest.mark.parametrize(
+    ("options", "steps", "code", "message"),
+    [(["veth1", "--to", "veth2"], [("link", "veth2 down"), ("veth0", frame(1))], 1,
+      "veth2: Network is down"),
+     (["veth3", "--to", "veth2"], [], 2, "--to veth2 sends packets to veth3, which is read"),
+     (["veth2", "--to", "veth2"], [], 2, "--to veth2 sends packets to veth2, which is read"),
+     (["veth1", "--to", "none-such"], [], 2, "none-such: No such device")],
+)  # fmt: skip
+def test_wrong_output(namespace, tmp_path, options, steps, code, message):
+    done, content, lines = run(namespace, tmp_path, ["dedup", "-i", *options], steps)
+    assert done == code
+    assert ("sent 0 to veth2" in " ".join(content.decode().split())) == (code == 1)
+    assert lines[code == 1 :][0].startswith(f"lately: error: {message}")
+    assert len(lines) == 1 + (code == 1)
+
+
 def refusal(*arguments):
     done = CliRunner().invoke(main, ["dedup", *map(str, arguments)])
     assert done.exit_code in (1, 2)
@@ -198,6 +249,9 @@ def test_interfaces_wrong(tmp_path, monkeypatch):
             message = refusal(out, *(word for name in names for word in ("-i", name)))
             assert f"give each one once, and any alone, not {', '.join(names)}" in message
     monkeypatch.delattr("socket.AF_PACKET")
-    with pytest.raises(TraceError, match="--interface: live capture needs Linux"):
+    with pytest.raises(TraceError, match="--interface needs Linux"):
         LiveCapture(["lo"])
+    assert "--to needs Linux" in refusal("-i", "lo", "--to", "lo")
+    with pytest.raises(TraceError, match="--to needs Linux"):
+        LiveOutput("lo")
     assert not out.exists()
