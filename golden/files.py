@@ -81,15 +81,7 @@ def check_output(path: str | os.PathLike[str]) -> object:
 
 @contextmanager
 def only_user(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Refuse a file that another process uses; in the block, a file `path`.lock says so.
-
-    Raises
-    ------
-    LatelyError
-        If another process uses the file.
-    OSError
-        If the lock cannot be made.
-    """
+    """Refuse a file that another run uses, with a LatelyError; in the block, `path`.lock exists."""
     name = os.path.realpath(path) + ".lock"
     with ExitStack() as stack:
         try:

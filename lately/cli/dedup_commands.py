@@ -44,18 +44,13 @@ if TYPE_CHECKING:
     cls=HeadedCommand,
     short_help="Write captures without the packets that were seen lately.",
     rules=[
-        "--by needs --scope same or other",
-        "--tunnel needs --inner",
-        "--limit needs --interface",
-        "--duration needs --interface",
-        "--to cannot be combined with --out-dir",
-        "--to cannot be combined with --dry-run",
-        "--reorder cannot be combined with --interface",
-        "--out-dir cannot be combined with --interface",
-        "--out-dir cannot be combined with --dry-run",
-        "--out-dir cannot be combined with --reorder",
+        "--by needs --scope same or other", "--tunnel needs --inner",
+        "--limit needs --interface", "--duration needs --interface",
+        "--to cannot be combined with --out-dir or --dry-run",
+        "--reorder cannot be combined with --interface or --out-dir",
+        "--out-dir cannot be combined with --interface or --dry-run",
     ],
-)
+)  # fmt: skip
 @click.argument("paths", metavar="IN... OUT", nargs=-1, type=click.Path())
 @click.option(
     "--span", default="50ms", show_default=True, metavar="T", help="Remember a packet for a time."

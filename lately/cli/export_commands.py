@@ -42,19 +42,14 @@ def frame_bits_option(name: str, text: str) -> Callable[[Command], Command]:
 
 @click.command(
     "export",
-    cls=OneLineCommand,
-    short_help="Write a unit as Verilog, with files for other tools.",
+    cls=OneLineCommand, short_help="Write a unit as Verilog, with files for other tools.",
     rules=[
-        "--ram-output-register needs --memory portable",
-        "--ram-style needs --memory portable",
-        "--tlast needs --wrap axis",
-        "--period cannot be combined with --ticks tick",
-        "--tag-bits cannot be combined with --wrap frames-*",
-        "--covered cannot be combined with --wrap frames-*",
-        "--self-check cannot be combined with --wrap frames-*",
+        "--ram-output-register needs --memory portable", "--ram-style needs --memory portable",
+        "--tlast needs --wrap axis", "--period cannot be combined with --ticks tick",
+        "--wrap frames-* cannot be combined with --tag-bits or --covered or --self-check",
         *(f"--{name.replace('_', '-')} needs --wrap frames-*" for name in FRAME_OPTIONS),
     ],
-)
+)  # fmt: skip
 @filter_options()
 @click.option("--name", metavar="X", help="Name of the module and of all files.")
 @wrap_option("axis", "axis")

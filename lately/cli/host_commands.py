@@ -44,10 +44,9 @@ _FIGURES = ("frames", "timed", "keyed", "shifts", "removes", "decides", "clock_h
 
 
 @click.group(
-    cls=OneLineErrors,
-    short_help="Talk to a board over a serial port.",
+    cls=OneLineErrors, short_help="Talk to a board over a serial port.",
     rules=["--baud cannot be combined with --port sim or sim:*"],
-)
+)  # fmt: skip
 @click.option(
     "--port",
     metavar="PORT",

@@ -260,15 +260,12 @@ def trace_options(command: Command) -> Command:
 def choose(**request: Any) -> "tuple[Specification, int | None]":
     """Return the filter of the options, and the nanoseconds of its ticks if it has any.
 
-    The `request` has the fields of `lately.planner.choice.FilterRequest`. Errors: as
-    `lately.planner.choice.choice`, and UsageError if options contradict each other.
+    The `request` has the fields of `lately.planner.choice.FilterRequest`; errors: as
+    `lately.planner.choice.choice`.
     """
-    from ..planner.choice import ContradictionError, FilterRequest, choice
+    from ..planner.choice import FilterRequest, choice
 
-    try:
-        return choice(FilterRequest(**request))
-    except ContradictionError as error:
-        raise click.UsageError(str(error)) from None
+    return choice(FilterRequest(**request))
 
 
 def choose_unit(spec: str | None, preset: str | None) -> "Specification":

@@ -31,13 +31,7 @@ class PacketFiles(NamedTuple):
 def packet_files(
     paths: Sequence[str], folder: str | None, dry_run: bool, live: bool
 ) -> PacketFiles:
-    """Divide the arguments IN... OUT; with a folder and in a `dry_run` there is no OUT.
-
-    Raises
-    ------
-    UsageError
-        If there are too few or too many, or two of them are one file.
-    """
+    """Divide the arguments IN... OUT; with a folder and in a `dry_run` there is no OUT."""
     context = click.get_current_context()
     inputs, outputs = list(paths), []
     if folder is None and not dry_run:

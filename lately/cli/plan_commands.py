@@ -23,22 +23,15 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    "plan",
-    cls=OneLineCommand,
-    short_help="Find the cheapest filter.",
+    "plan", cls=OneLineCommand, short_help="Find the cheapest filter.",
     rules=[
         "--window cannot be combined with --span",
-        "--rate needs --span",
-        "--span needs --rate",
-        "--tick needs --span",
-        "--when-full needs --span",
-        "--device cannot be combined with --any-size",
-        "--device cannot be combined with --bits-only",
-        "--block-rams cannot be combined with --any-size",
-        "--bits-only cannot be combined with --any-size",
-        "--bits-only cannot be combined with --bits",
+        "--rate needs --span", "--span needs --rate",
+        "--tick needs --span", "--when-full needs --span",
+        "--any-size cannot be combined with --device or --block-rams or --bits-only",
+        "--bits-only cannot be combined with --device or --bits",
     ],
-)
+)  # fmt: skip
 @window_option(None, "Report every key of the last N insertions.")
 @fpr_option("Maximum false-positive rate, just before a shift.")
 @click.option(

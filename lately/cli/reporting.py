@@ -1,5 +1,6 @@
 """One line on standard error for every error of a command, and its exit status."""
 
+import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -59,10 +60,8 @@ class CheckError(click.ClickException):
 class OneLineCommand(click.Command):
     """Command that reports every error in one line on standard error.
 
-    An option that takes one value must not be given twice. Options that have no effect together are
-    refused by the `rules`, each of which is its own message: "--by needs --scope same or other",
-    "--memory cannot be combined with --wrap frames-*". A name without values means that the option
-    is given.
+    Each of the `rules` is the message to a command line that breaks it, such as "--by needs --scope
+    same or other", "--out-dir cannot be combined with --interface or --dry-run".
 
     Exit status: 1 if a check failed, `UNABLE` if the command could not run,
     `INTERRUPTED` after Ctrl-C, SIGTERM or SIGHUP, `UNREAD` if the reader of an output ends first.
@@ -76,28 +75,26 @@ class OneLineCommand(click.Command):
         """Parse a command line; refuse repeated options, and options without effect."""
         *_, given = self.make_parser(ctx).parse_args(args=[*args])
         rest = super().parse_args(ctx, args)
-        if ctx.resilient_parsing:
-            return rest
-        for option in given:
+        for one in () if ctx.resilient_parsing else given:
             # A flag says the same if it is repeated.
-            single = isinstance(option, click.Option) and not (option.multiple or option.is_flag)
-            if single and given.count(option) > 1:
-                raise click.UsageError(f"{option.opts[-1]} is given twice; it takes one value", ctx)
-        for rule in self.rules:
-            option_text, needs, other = rule.partition(" needs ")
-            if not needs:
-                option_text, _, other = rule.partition(" cannot be combined with ")
-            if self._is_met(ctx, option_text) and self._is_met(ctx, other) == (not needs):
+            once = isinstance(one, click.Option) and not (one.multiple or one.is_flag)
+            if once and given.count(one) > 1:
+                raise click.UsageError(f"{one.opts[-1]} is given twice; it takes one value", ctx)
+        for rule in () if ctx.resilient_parsing else self.rules:
+            first, other = re.split(" needs | cannot be combined with ", rule)
+            if self._is_met(ctx, first) and self._is_met(ctx, other) != (" needs " in rule):
                 raise click.UsageError(rule, ctx)
         return rest
 
-    def _is_met(self, ctx: click.Context, condition: str) -> bool:
-        """Return whether an option is given, or has one of some values."""
-        word, _, values = condition.partition(" ")
-        name = next(one.name for one in self.params if word in (*one.opts, one.metavar)) or ""
-        if values:
-            return any(fnmatch(str(ctx.params[name]), one) for one in values.split(" or "))
-        return ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    def _is_met(self, ctx: click.Context, text: str) -> bool:
+        """Return whether one of some options is given or, if values follow it, has one of them."""
+        for word, _, values in (one.partition(" ") for one in re.split(" or (?=-)", text)):
+            name = next(one.name for one in self.params if word in (*one.opts, one.metavar)) or ""
+            if values and any(fnmatch(str(ctx.params[name]), one) for one in values.split(" or ")):
+                return True
+            if not values and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                return True
+        return False
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run a command and, in standalone mode, exit with its status."""

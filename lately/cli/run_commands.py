@@ -39,11 +39,16 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    "run",
-    cls=OneLineCommand,
+    "run", cls=OneLineCommand,
     short_help="Replay a stream through RTL, golden model and exact oracle.",
-    rules=["--query-class needs --table", "--verdicts needs --out-dir"],
-)
+    rules=[
+        "--query-class needs --table", "--verdicts needs --out-dir",
+        "--rate cannot be combined with --window", "--rate needs --span", "--rate needs --fpr",
+        "--window needs --fpr", "--fpr needs --window or --rate",
+        "--fpr cannot be combined with --spec or --preset",
+        "--spec cannot be combined with --preset",
+    ],
+)  # fmt: skip
 @click.argument("trace", type=InputFile())
 @filter_options()
 @window_option(None, "Find a filter that reports every key of the last N insertions ...")

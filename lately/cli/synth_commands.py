@@ -30,16 +30,14 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    "synth",
-    cls=OneLineCommand,
+    "synth", cls=OneLineCommand,
     short_help="Synthesise a filter unit, and place it where tools can.",
     rules=[
         "--memory cannot be combined with --avoid-mixed-port-reads",
         "--inner needs --wrap frames-*",
-        "--self-check cannot be combined with --wrap frames-*",
-        "--memory cannot be combined with --wrap frames-*",
+        "--wrap frames-* cannot be combined with --self-check or --memory",
     ],
-)
+)  # fmt: skip
 @filter_options()
 @listed_option("--device name", "devices", "Target device; see `lately list devices`.")
 @count_option("--placement-seed", None, "Seed of the placement.  [default: 1]", least=0)

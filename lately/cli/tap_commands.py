@@ -14,16 +14,12 @@ from .tables import show
 
 
 @click.command(
-    "tap",
-    cls=OneLineCommand,
-    short_help="Make a capture of two taps, with known copies.",
+    "tap", cls=OneLineCommand, short_help="Make a capture of two taps, with known copies.",
     rules=[
-        "--packets needs IN generator",
-        "--rate needs IN generator",
-        "--repeat-after needs --repeats",
-        "--json cannot be combined with OUT -",
+        "--packets needs IN generator", "--rate needs IN generator",
+        "--repeat-after needs --repeats", "--json cannot be combined with OUT -",
     ],
-)
+)  # fmt: skip
 @click.argument("capture", metavar="IN", type=InputFile())
 @click.argument("output", metavar="OUT", type=OutputFile(standard=True, in_place=True))
 @click.option(

@@ -19,17 +19,13 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    "uniq",
-    cls=OneLineCommand,
-    short_help="Write lines, and drop those seen lately.",
+    "uniq", cls=OneLineCommand, short_help="Write lines, and drop those seen lately.",
     rules=[
-        "--delimiter needs --field",
-        "--field cannot be combined with --member",
-        "--field cannot be combined with --regex",
+        "--delimiter needs --field", "--field cannot be combined with --member or --regex",
         "--member cannot be combined with --regex",
         "--duplicates cannot be combined with --dry-run",
     ],
-)
+)  # fmt: skip
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=InputFile())
 @window_option(1_000_000, "Drop a line if an equal line is at most N lines back.")
 @click.option(
@@ -42,12 +38,9 @@ if TYPE_CHECKING:
 @click.option("--field", metavar="N[,N]...", help="Compare field N, from 1 on, or several fields.")
 @click.option("--delimiter", metavar="C", help="Byte between two fields.  [default: a tab]")
 @click.option(
-    "--member",
-    "members",
-    metavar="KEY",
-    multiple=True,
+    "--member", "members", metavar="KEY", multiple=True,
     help="Compare a member of JSON objects, such as user.id; may be repeated.",
-)
+)  # fmt: skip
 @click.option(
     "--regex", metavar="R", help="Compare the match of a regular expression, or its first group."
 )

@@ -40,13 +40,11 @@ class LineKey:
     Attributes
     ----------
     field : int or tuple of int, optional
-        Number of a field, from 1 on. Keys of several fields are equal if all are equal; a line
-        that lacks one has no key. The order of the numbers has no effect.
+        Number of a field, from 1 on. Keys of several fields, in any order, are equal if all are.
     delimiter : bytes
         One byte between two fields.
     member : str or tuple of str, optional
-        Member of a JSON object; dots separate nested members. Equal values are equal keys. Several
-        members are as several fields.
+        Member of a JSON object; dots separate nested members. Equal values are equal keys.
     pattern : bytes, optional
         Regular expression; the key is its first group, or the match if there is no group.
 
@@ -87,44 +85,23 @@ class LineKey:
     def digests(
         self, data: Bytes, bounds: Places, digest: KeyDigest
     ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-        """Digest the keys of lines; `data` and `bounds` as for `find`.
-
-        Returns
-        -------
-        words : ndarray of uint64, shape (m, count)
-            Digests of the lines that have a key.
-        keyed : ndarray of bool, shape (n,)
-            Which lines have a key.
-        """
+        """Return digests of the lines that have a key, and which lines have one."""
         parts = [replace(self, field=field).find(data, bounds) for field in self._fields]
         keyed = np.logical_and.reduce([starts >= 0 for _, starts, _ in parts])
         kept: Any = slice(None) if keyed.all() else keyed
         words = np.hstack([digest.of_spans(found, starts[kept], stops[kept])
                            for found, starts, stops in parts])  # fmt: skip
-        if len(parts) == 1:
-            return words, keyed
-        # Each digest has its place, so it does not matter where one field ends and another begins.
-        size = words.itemsize * words.shape[1]
-        stops = np.arange(1, len(words) + 1) * size
-        return digest.of_spans(
-            words.astype("<u8").view(np.uint8).ravel(), stops - size, stops
-        ), keyed
+        if len(parts) > 1:
+            # Digests have a fixed length, so no field runs into the next.
+            ends = np.arange(len(words) + 1) * 8 * words.shape[1]
+            octets = words.astype("<u8").view(np.uint8).ravel()
+            words = digest.of_spans(octets, ends[:-1], ends[1:])
+        return words, keyed
 
     def find(self, data: Bytes, bounds: Places) -> tuple[Bytes, Places, Places]:
-        """Find the keys of lines, which are no keys of several fields.
+        """Return bytes, and where in them the keys begin and end; -1 for a line without a key.
 
-        Parameters
-        ----------
-        data : ndarray of uint8
-        bounds : ndarray of int64, shape (n + 1,)
-            Where each line begins, and where the last one ends, newlines included.
-
-        Returns
-        -------
-        data : ndarray of uint8
-            Bytes that hold the keys.
-        starts, stops : ndarray of int64, shape (n,)
-            Where in `data` each key begins and ends; the start is -1 for a line without a key.
+        The `bounds` are where each line begins, and where the last one ends, newlines included.
         """
         starts, stops = bounds[:-1].copy(), bounds[1:].copy()
         # The last line of a stream may have no newline.

@@ -69,8 +69,7 @@ class RecentLines:
     span : int, optional
         Nanoseconds for which a line is remembered, by the system clock.
     policy : str
-        "last-seen" remembers every line, "first-seen" only lines that are no repeats, so that a
-        line that keeps repeating passes once per window or span.
+        "last-seen" remembers every line, "first-seen" only lines that are no repeats.
     state : path, optional
         File that `save` writes; if it exists, the filter starts with its contents.
 
@@ -130,16 +129,7 @@ class RecentLines:
     def seen(self, data: Bytes, bounds: NDArray[np.int64]) -> tuple[NDArray[np.bool_], int]:
         """Return which lines are repeats, and the number of lines without a key.
 
-        Parameters
-        ----------
-        data : ndarray of uint8
-        bounds : ndarray of int64, shape (n + 1,)
-            Where each line begins, and where the last one ends.
-
-        Returns
-        -------
-        seen : ndarray of bool, shape (n,)
-        keyless : int
+        The `bounds` are where each line begins, and where the last one ends.
         """
         digests, keyed = self.key.digests(data, bounds, self._digest)
         seen = np.zeros(len(keyed), np.bool_)

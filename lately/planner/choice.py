@@ -14,14 +14,10 @@ from ..golden.durations import (
     time_text,
     whole_nanoseconds,
 )
-from ..golden.errors import LatelyError, SpecificationError
+from ..golden.errors import SpecificationError
 from ..golden.spec.base import require
 from ..golden.spec.span import WHEN_FULL
 from ..hdl.family import family_of
-
-
-class ContradictionError(LatelyError):
-    """Parts of a request contradict each other."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,21 +52,6 @@ class FilterRequest:
         """Whether the filter is sized for a window and a rate."""
         return self.window is not None or self.fpr is not None or self.rate is not None
 
-    def check(self) -> None:
-        """Refuse parts that contradict each other, with a `ContradictionError`."""
-        if self.rate is not None and (self.span is None or self.window is not None):
-            raise ContradictionError("--rate needs --span, and is in place of --window")
-        if self.rate is not None and self.fpr is None:
-            raise ContradictionError("--rate needs --fpr")
-        if (self.spec is not None) + (self.preset is not None) + self.sized > 1:
-            raise ContradictionError(
-                "give one of --spec, --preset, or --window with --fpr, not several"
-            )
-        keys = self.window if self.rate is None else self.rate
-        if self.sized and (keys is None or self.fpr is None):
-            given, missing = ("--fpr", "--window") if keys is None else ("--window", "--fpr")
-            raise ContradictionError(f"{given} needs {missing}")
-
 
 def choice(request: FilterRequest) -> tuple[Specification, int | None]:
     """Return the filter that a request describes, and the nanoseconds of its ticks if it has any.
@@ -79,12 +60,9 @@ def choice(request: FilterRequest) -> tuple[Specification, int | None]:
 
     Raises
     ------
-    ContradictionError
-        If parts of the request contradict each other.
     LatelyError
         If the filter does not exist.
     """
-    request.check()
     span, tick = (_nanoseconds(name, getattr(request, name)) for name in ("span", "tick"))
     if not request.sized:
         return with_span(named(request), span, tick, request.when_full)

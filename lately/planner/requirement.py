@@ -172,21 +172,13 @@ class Requirement:
                 family,
             )
         _require(len(self.families) > 0, "family", "one at least", "none")
-        if self.device is not None and self.any_size:
-            raise RequirementError(
-                f"device: must not be given for sizes that no hardware has, not {self.device.name}"
-            )
-        if self.device is not None and self.bits_only:
-            raise RequirementError(
-                f"device: must not be given if only bits are the cost, not {self.device.name}"
-            )
+        for one, other in (
+            ("device", "any_size"), ("device", "bits_only"), ("most_block_rams", "any_size"),
+        ):  # fmt: skip
+            if getattr(self, one) is not None and getattr(self, other):
+                raise RequirementError(f"{one} cannot be combined with {other}")
         for option, most in self.limits.items():
             _require(most >= 1, option, "at least 1", most)
-        if self.any_size and self.most_block_rams is not None:
-            raise RequirementError(
-                "block-rams: must not be given for sizes that no hardware has, "
-                f"not {self.most_block_rams}"
-            )
         _require(1 <= bits <= MOST_KEY_BITS, "key-bits", f"1 to {MOST_KEY_BITS}", bits)
         if self.span is not None and slack is None:
             object.__setattr__(self, "slack", SLACK_IN_TIME)

@@ -1,5 +1,6 @@
 """Rules of the whole command line: options, short forms, helps, examples, completion."""
 
+import itertools
 import os
 import re
 import shutil
@@ -186,18 +187,20 @@ def test_an_option_without_effect_is_refused(path, rule, parsed):
     """Each rule of a command refuses the options that it names, and only these."""
     named = {word: one for one in COMMANDS[path].params for word in (*one.opts, one.metavar)}
     needs = " needs " in rule
-    first, other = rule.split(" needs " if needs else " cannot be combined with ")
-    for refused in (True, False):
+    first, others = re.split(" needs | cannot be combined with ", rule)
+    needed = [(also.split(" needs ")[1].split(" or ")[0], True) for also in COMMANDS[path].rules
+              if also != rule and also.startswith(f"{first} needs ")]  # fmt: skip
+    for other, wanted in itertools.product(re.split(" or (?=-)", others), (True, False)):
         words, arguments = [], {}
-        for condition, wanted in ((first, True), (other, refused != needs)):
+        for condition, met in ((first, True), (other, wanted), *needed):
             word, _, values = condition.partition(" ")
-            value = sample(named[word], values or "*", wanted or not values)
+            value = sample(named[word], values or "*", met or not values)
             if isinstance(named[word], click.Argument):
                 arguments[word] = value
-            elif wanted or values:
+            elif met or values:
                 words += [word] if named[word].is_flag else [word, value]
-        error = parsed(path, words, **arguments)
-        assert error.startswith(f"lately: error: {rule} (see '{path} --help')") == refused, words
+        refusal = f"lately: error: {rule} (see '{path} --help')"
+        assert parsed(path, words, **arguments).startswith(refusal) == (wanted != needs), words
 
 
 @pytest.fixture(scope="module")
