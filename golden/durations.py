@@ -91,8 +91,10 @@ def tick_of_span(span: int, ticks: int) -> int:
     return span // ticks + 1
 
 
-def span_nanoseconds(span: object) -> int:
+def span_nanoseconds(span: object, name: str = "span") -> int:
     """Return a `span` in nanoseconds: text as for `time_seconds`, timedelta or timedelta64.
+
+    `name` is its name in messages.
 
     Raises
     ------
@@ -106,11 +108,11 @@ def span_nanoseconds(span: object) -> int:
     elif isinstance(span, np.timedelta64):
         exact = span.astype("timedelta64[ns]")
         whole = np.datetime_data(span)[0] != "generic" and exact.astype(span.dtype) == span
-        require(whole, "span", "must be a whole number of nanoseconds below 2**63", span)
+        require(whole, name, "must be a whole number of nanoseconds below 2**63", span)
         seconds = Fraction(int(exact.astype(np.int64)), NANOSECONDS)
     elif isinstance(span, str):
-        seconds = time_seconds(span, "span")
+        seconds = time_seconds(span, name)
     else:
-        raise TypeError(f'span: must be a text such as "10min" or a timedelta, not {span!r}')
-    require(seconds > 0, "span", "must be above 0", span)
-    return whole_nanoseconds("span", seconds)
+        raise TypeError(f'{name}: must be a text such as "10min" or a timedelta, not {span!r}')
+    require(seconds > 0, name, "must be above 0", span)
+    return whole_nanoseconds(name, seconds)

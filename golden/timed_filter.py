@@ -15,7 +15,21 @@ from .filter import Answers, Filter, Words, require_count
 from .hash.keys import Key, Keys, one_or_all
 from .results import Ages
 from .sizing import check_rate, expected_keys
-from .times import TIME_LIMIT, Now, SteadyClock, Times, check_each, check_timestamps, nanoseconds
+from .times import (
+    SINCE_1970,
+    TIME_LIMIT,
+    Now,
+    SteadyClock,
+    Times,
+    check_each,
+    check_timestamps,
+    nanoseconds,
+)
+
+DAY = 86_400 * NANOSECONDS
+"""Default of `max_ahead`."""
+
+MaxAhead = str | timedelta | np.timedelta64 | None
 
 
 @taking_single_keys
@@ -23,8 +37,10 @@ class TimedFilter(Filter):
     """A filter whose window is a span of time.
 
     A filter of `for_span` has a clock, which gives the time of an operation if `now` is omitted.
-    Its times are in nanoseconds. Other filters have no clock: you give each time, as an integer in
-    a unit of your choice.
+    Its times are in nanoseconds. While its clock returns `10**17` or more, numbers that mean a time
+    before 1973 or after 2116 are refused: they have another unit or another zero. While the clock
+    returns less, numbers have the zero of the clock. Other filters have no clock: you give each
+    time, as an integer in a unit of your choice.
 
     The time of an insertion is its timestamp, or the latest earlier timestamp if the latter is
     greater. Such an insertion is *late*. A key is reported if it was inserted at most `span` before
@@ -37,6 +53,8 @@ class TimedFilter(Filter):
     _chooser = "for_window(span, fpr, rate=rate)"
     _last: int
     _clock: Callable[[], int] | None = None
+    _max_ahead: int | None = DAY
+    _event_times = False  # whether the caller gave the time of an insertion
     span: int
 
     def __new__(cls, *arguments: Any, **parameters: Any) -> Self:
@@ -79,6 +97,7 @@ class TimedFilter(Filter):
         *,
         rate: float,
         clock: Callable[[], int] | None = None,
+        max_ahead: MaxAhead = "1d",
         **options: Unpack[Options],
     ) -> Self:
         """Build a filter with a clock, for a span of time and a false-positive rate.
@@ -93,6 +112,8 @@ class TimedFilter(Filter):
             Highest rate of insertions that is expected, per second.
         clock : callable, optional
             Function that returns the time in nanoseconds; by default a `SteadyClock`.
+        max_ahead : str, timedelta or timedelta64, optional
+            As the attribute; None for no limit.
         **options
             Other parameters of the constructor: `seed`, `key_bits`, ...
 
@@ -104,7 +125,7 @@ class TimedFilter(Filter):
         length, given = cls._spanned(span_nanoseconds(span), {**options})
         keys = expected_keys(length / NANOSECONDS, rate)
         self = cls._for_keys(keys, check_rate(fpr), {"span": length}, given)
-        self.clock = clock or SteadyClock()
+        self.clock, self.max_ahead = clock or SteadyClock(), max_ahead
         return self
 
     @classmethod
@@ -124,6 +145,20 @@ class TimedFilter(Filter):
     @clock.setter
     def clock(self, clock: Callable[[], int] | None) -> None:
         self._clock = clock
+
+    @property
+    def max_ahead(self) -> int | None:
+        """Greatest time in nanoseconds by which an insertion may be ahead of the clock, or None.
+
+        An insertion that is further ahead is refused, with its whole call: all later keys would
+        take effect at its time, and no key would expire before it. A filter without a clock has no
+        such limit. It can be set to what `for_span` takes.
+        """
+        return self._max_ahead
+
+    @max_ahead.setter
+    def max_ahead(self, limit: MaxAhead) -> None:
+        self._max_ahead = None if limit is None else span_nanoseconds(limit, "max_ahead")
 
     @property
     def window(self) -> int:
@@ -167,8 +202,9 @@ class TimedFilter(Filter):
             As for `CountedFilter.insert`.
         now : array_like of int, float, datetime64 or datetime, shape (n,) or (), optional
             Time of each insertion, by default the time of the clock. Filters without a clock take
-            only integers. Others also take seconds since 1970 as float, and dates. A time before
-            the latest becomes the latest, and counts in `late`.
+            only integers. Others take integers in nanoseconds since 1970, floats in seconds since
+            1970, and dates, at most `max_ahead` after the clock. A time before the latest becomes
+            the latest, and counts in `late`.
 
         Raises
         ------
@@ -214,7 +250,7 @@ class TimedFilter(Filter):
         """
         if not refresh:
             words = self._words(keys)
-            given = self._given(now, len(words))
+            given = self._given(now, len(words), inserts=True)
             return self._checked_and_inserted(words, given, refresh=False)
         words, times, late = self._arrivals(keys, now)
         seen = self._checked_and_inserted(words, times)
@@ -257,7 +293,7 @@ class TimedFilter(Filter):
     def _arrivals(self, keys: Keys, now: Now) -> tuple[Words, Times, Answers]:
         """Return keys and times of insertions, which never decrease, and whether each is late."""
         words = self._words(keys)
-        given = self._given(now, len(words))
+        given = self._given(now, len(words), inserts=True)
         times = np.maximum.accumulate(np.maximum(given, self._last))
         return words, times, times != given
 
@@ -266,32 +302,66 @@ class TimedFilter(Filter):
         return np.maximum(self._given(now, count), self._last)
 
     def _moment(self, now: Now) -> int:
-        """Return one time as `_moments` does."""
+        """Return the time of a report: by default the latest that was given, or the clock's."""
+        if now is None and (self._clock is None or self._event_times):
+            return max(self._last, 0)
         return int(self._moments(now, 1)[0])
 
-    def _given(self, now: Now, count: int) -> Times:
-        given: Any = now
-        if self._clock is not None:
-            given = self._clock() if now is None else nanoseconds(now)
-        elif now is None:
+    def _given(self, now: Now, count: int, *, inserts: bool = False) -> Times:
+        """Return the times of operations, which may decrease; None stands for the clock's time."""
+        if now is None and self._clock is None:
             raise TypeError(f"now: must be given for a {type(self).__name__} without a clock")
-        return check_each("now", given, count)
+        if now is None:
+            return np.full(count, self._clock_time())
+        return self._on_clock("now", now, lambda times: check_each("now", times, count), inserts)
 
     def _checked_times(self, times: ArrayLike | None, count: int) -> Times:
         # As in hardware, whose time cannot decrease.
         if times is None:
             raise TypeError(f"times: must be given for {type(self).__name__}")
-        return check_timestamps(times, count, self._last)
+        return self._on_clock("times", times, lambda t: check_timestamps(t, count, self._last))
+
+    def _on_clock(
+        self, name: str, given: Now, check: Callable[[Any], Times], inserts: bool = True
+    ) -> Times:
+        """Convert and check times from the caller; a filter without a clock only checks them."""
+        if self._clock is None:
+            return check(given)
+        clock = self._clock_time()
+        times = check(nanoseconds(given, since_1970=clock >= SINCE_1970, name=name))
+        if inserts and len(times):
+            ahead, limit = int(times.max()) - clock, self._max_ahead
+            if limit is not None and ahead > limit:
+                most, found = (time_text(Fraction(each, NANOSECONDS)) for each in (limit, ahead))
+                rule = f"must be at most {most} ahead of the clock (max_ahead)"
+                raise ValueError(f"{name}: {rule}, not {found}")
+            self._event_times = True
+        return times
+
+    def _clock_time(self) -> int:
+        """Return the time of the clock, checked."""
+        time: Any = self._clock and self._clock()
+        if isinstance(time, bool) or not isinstance(time, int | np.integer):
+            raise TypeError(f"clock: must return integers, such as time.time_ns, not {time!r}")
+        if not 0 <= time < TIME_LIMIT:
+            raise ValueError(f"clock: must return at least 0 and below 2**62, not {time}")
+        return int(time)
 
     def _saved(self) -> State:
         numbers, arrays = super()._saved()
-        return {**numbers, "late": self.late, "clock": self._clock is not None}, arrays
+        clocked = {"max_ahead": self._max_ahead, "event_times": self._event_times}
+        clock = self._clock is not None
+        return {**numbers, "late": self.late, "clock": clock, **(clocked if clock else {})}, arrays
 
     def _take_saved(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         super()._take_saved(numbers, arrays)
         late, clock = numbers.get("late", 0), numbers.get("clock", False)
         require_count("late", late, least=0)
-        if not isinstance(clock, bool):
-            raise TypeError(f"clock: must be True or False, not {clock!r}")
-        self.late = late
+        limit, given = numbers.get("max_ahead", DAY), numbers.get("event_times", False)
+        for name, flag in (("clock", clock), ("event_times", given)):
+            if not isinstance(flag, bool):
+                raise TypeError(f"{name}: must be True or False, not {flag!r}")
+        if limit is not None:
+            require_count("max_ahead", limit)
+        self.late, self._max_ahead, self._event_times = late, limit, given
         self._clock = SteadyClock() if clock else None

@@ -16,11 +16,17 @@ Now = ArrayLike | datetime | None
 TIME_LIMIT = 1 << 62
 """Timestamps and spans are below this limit, so that their sums fit into signed 64 bits."""
 
+SINCE_1970 = 10**17
+"""A clock that has reached this time, early in 1973, counts nanoseconds since 1970."""
+
 NEVER = -1
 """Time of an event that has not happened."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+
+_UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
+"""Units of a second."""
 
 
 class SteadyClock:
@@ -38,49 +44,65 @@ class SteadyClock:
         return time.monotonic_ns() + self.offset
 
 
-def nanoseconds(now: Any) -> NDArray[np.int64] | Any:
-    """Return times as an array of integers, in nanoseconds.
+def nanoseconds(
+    now: Any, *, since_1970: bool = False, name: str = "now"
+) -> NDArray[np.int64] | Any:
+    """Return times as integers: integers are nanoseconds, floats seconds, dates since 1970.
 
-    Parameters
-    ----------
-    now : array_like of int, float, datetime64 or datetime
-        Integers are nanoseconds, floats are seconds. Others become nanoseconds since 1970; a
-        datetime must have a time zone, and a datetime64 is in UTC.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the times are of another type, not finite, NaT, or beyond 64 bits.
+    A datetime must have a time zone, and a datetime64 is in UTC. With `since_1970`, numbers also
+    count from 1970. A number before 1973 or after 2116 has another unit and is then refused.
     """
     array = np.asarray(now)
+    kinds = "integers (nanoseconds), floats of 64 bits (seconds), datetime64 or datetime"
     if array.dtype.kind == "f" and array.size:
         if not np.isfinite(array).all():
-            raise ValueError(f"now: must be finite, not {array[~np.isfinite(array)].flat[0]}")
+            raise ValueError(f"{name}: must be finite, not {array[~np.isfinite(array)].flat[0]}")
+        if array.itemsize < 8:
+            raise TypeError(f"{name}: must be {kinds}, not {array.dtype}")
+        if since_1970:
+            _check_unit(name, array, 1, "floats are seconds", "integers of nanoseconds")
         whole = np.floor(array)
         if np.abs(whole).max() > TIME_LIMIT // 10**9:
-            raise ValueError(f"now: must be at least 0 and below 2**62 ns, not {array.max()} s")
+            raise ValueError(f"{name}: must be at least 0 and below 2**62 ns, not {array.max()} s")
         return whole.astype(np.int64) * 10**9 + np.rint((array - whole) * 1e9).astype(np.int64)
     if array.dtype.kind == "M":
         exact = array.astype("datetime64[ns]")
         if np.isnat(array).any() or (exact.astype(array.dtype) != array).any():
-            raise ValueError("now: must be between 1970 and 2116, not NaT or another time")
+            raise ValueError(f"{name}: must be between 1970 and 2116, not NaT or another time")
         return exact.astype(np.int64)
     if array.dtype.kind == "O":
-        values = [_since_1970(value) for value in array.reshape(-1).tolist()]
+        values = [_instant(name, value) for value in array.reshape(-1).tolist()]
         return np.array(values, np.int64).reshape(array.shape)
     if array.dtype.kind not in "ui" and array.size:
-        raise TypeError(
-            "now: must be integers (nanoseconds), floats (seconds), datetime64 or datetime, "
-            f"not {array.dtype}"
-        )
+        raise TypeError(f"{name}: must be {kinds}, not {array.dtype}")
+    if since_1970:
+        _check_unit(name, array, 10**9, "integers are nanoseconds", "a float of seconds")
     return array
 
 
-def _since_1970(value: Any) -> int:
+def _check_unit(name: str, array: NDArray[Any], unit: int, meaning: str, other: str) -> None:
+    """Refuse numbers that are no times from 1973 to 2116 in a `unit` of a second."""
+    first, last = SINCE_1970 // 10**9, TIME_LIMIT // 10**9
+    for value in (array.min().item(), array.max().item()) if array.size else ():
+        for seems, each in _UNITS.items():
+            if each != unit and first * each <= value < last * each:
+                change = f"* {unit // each:_}" if unit > each else f"/ {each // unit:_}"
+                raise ValueError(
+                    f"{name}: {value} looks like {seems}; {meaning} since 1970; "
+                    f"pass {name} {change}, {other}, or datetimes"
+                )
+        if 0 <= value < first * unit:
+            raise ValueError(
+                f"{name}: {value} is before 1973, as {meaning} since 1970; for times with another "
+                "zero, set the filter's clock to one with that zero"
+            )
+
+
+def _instant(name: str, value: Any) -> int:
     if not isinstance(value, datetime):
-        raise TypeError(f"now: must be a datetime with a time zone, not {type(value).__name__}")
+        raise TypeError(f"{name}: must be a datetime with a time zone, not {type(value).__name__}")
     if value.tzinfo is None:
-        raise TypeError(f"now: must be a datetime with a time zone, not {value!r}")
+        raise TypeError(f"{name}: must be a datetime with a time zone, not {value!r}")
     return instant(value)
 
 
@@ -90,25 +112,10 @@ def instant(moment: datetime) -> int:
 
 
 def check_timestamps(timestamps: ArrayLike, count: int, last: int) -> Times:
-    """Return checked, ordered timestamps in the format of the models.
+    """Return timestamps, shape (count,), none before its predecessor or the `last` insertion.
 
-    Parameters
-    ----------
-    timestamps : array_like of int, shape (count,), or () for one key
-    count : int
-        Number of keys.
-    last : int
-        Time of the previous insertion, or `NEVER`.
-
-    Returns
-    -------
-    ndarray of int64, shape (count,)
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the timestamps are not integers or have another shape, or if a timestamp is negative,
-        2**62 or more, or less than its predecessor.
+    A single timestamp may have shape (). TypeError or ValueError if they are no integers, have
+    another shape, are negative or 2**62 or more, or decrease.
     """
     times = _integers("timestamps", timestamps)
     if count == 1 and times.shape == ():

@@ -82,7 +82,7 @@ class Joinable(TimedFilter):
         joined._turns.join([one._turns for one in rings[1:]])
         for name in ("operations", "_inserted_keys", "hits", "late"):
             setattr(joined, name, sum(getattr(one, name) for one in rings))
-        joined._last = latest
+        joined._last, joined._event_times = latest, any(one._event_times for one in rings)
         joined.clock = self.clock
         return joined
 

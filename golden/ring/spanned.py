@@ -12,6 +12,7 @@ from ..durations import NANOSECONDS, span_nanoseconds
 from ..saved import Saved
 from ..sizing import check_rate, expected_keys
 from ..spec.base import require
+from ..timed_filter import MaxAhead
 from ..times import SteadyClock
 from .sliding import SlidingFilter
 from .timed_ring import TimeLimitedRing
@@ -30,6 +31,7 @@ class Spanned(SlidingFilter):
         when_full: str = "overfill",
         joinable: bool = False,
         clock: Callable[[], int] | None = None,
+        max_ahead: MaxAhead = "1d",
         **options: Unpack[Options],
     ) -> TimeLimitedRing:
         """Build a ring of this family with a clock, for a span of time and a rate.
@@ -51,6 +53,8 @@ class Spanned(SlidingFilter):
             such rings; keys that arrive in bursts then raise the false-positive rate.
         clock : callable, optional
             Function that returns the time in nanoseconds; by default a `SteadyClock`.
+        max_ahead : str, timedelta or timedelta64, optional
+            As `TimeLimitedRing.max_ahead`; None for no limit.
         **options
             `seed`, `key_bits`, `hash`, `secret` and `rekey`, as for the constructor.
 
@@ -71,7 +75,7 @@ class Spanned(SlidingFilter):
         sized = cls._for_keys(keys, check_rate(fpr), {}, options)
         spec = replace(sized.spec, span=length, when_full=when_full)
         ring = TimeLimitedRing(spec, secret=options.get("secret", 0), joinable=joinable)
-        ring.clock = clock or SteadyClock()
+        ring.clock, ring.max_ahead = clock or SteadyClock(), max_ahead
         return ring
 
     @classmethod

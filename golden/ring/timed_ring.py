@@ -115,6 +115,9 @@ class TimeLimitedRing(Joinable):
     def status(self, now: Now = None) -> PoolStatus:
         """Report whether the span and the false-positive bound hold at the time `now`.
 
+        The default is `latest` if you gave the time of an insertion, or if there is no clock;
+        otherwise the time of the clock.
+
         Raises
         ------
         TypeError, ValueError
@@ -126,16 +129,16 @@ class TimeLimitedRing(Joinable):
         """Greatest age at which every key is reported at the time `now`.
 
         It is `span` unless the window is shortened. It is -1 if even a key that was inserted at
-        `now` may be missed. Errors: as `status`.
+        `now` may be missed. Default and errors: as `status`.
         """
         return self._turns.guaranteed_span(self._moment(now))
 
     def estimated_false_positive_rate(self, now: Now = None) -> float:
         """Probability that a fresh key is reported at the time `now`, computed from the set bits.
 
-        As in `SlidingFilter`; slices past the span match nothing. Errors: as `status`.
+        As in `SlidingFilter`; slices past the span match nothing. Default and errors: as `status`.
         """
-        alive = self._turns.alive(self._moments(now, 1))
+        alive = self._turns.alive(np.array([self._moment(now)]))
         return self._ring._estimated_rate(int(alive[0]))
 
     @property
@@ -177,7 +180,7 @@ class TimeLimitedRing(Joinable):
         If the oldest slice still counts, keys are lost and the window is shortened. `now` becomes
         the `latest` time. Errors: as `status`.
         """
-        times = self._moments(now, 1)
+        times = np.maximum(self._given(now, 1, inserts=True), self._last)
         self._performed(Operation.SHIFT, np.zeros((1, -(-self.key_bits // 64)), np.uint64), times)
         self._note_events(1)
 

@@ -447,8 +447,13 @@ class TimedTimingFilter(StampedParts, TimedFilter):
         return times[0] // self.period
 
     def memory_at(self, now: Now = None) -> Integers:
-        """Return the ages of all cells at the time `now`, as `memory`; errors as `query`."""
-        return self._ages(self._stamps, self._moments(now, 1) // self.period + self.shifts)
+        """Return the ages of all cells at the time `now`, as `memory`; errors as `query`.
+
+        The default is `latest` if you gave the time of an insertion, or if there is no clock;
+        otherwise the time of the clock.
+        """
+        block = np.int64(self._moment(now) // self.period + self.shifts)
+        return self._ages(self._stamps, block)
 
     def _memory_at(self, *now: int) -> Integers:
         return self.memory_at(*now) if now else self.memory

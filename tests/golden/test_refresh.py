@@ -89,7 +89,7 @@ def test_a_key_that_repeats_for_ever_passes_once_in_a_window(path):
 
 def test_a_key_passes_once_in_a_span_at_the_edges():
     model = GEBF.for_span("10s", 1e-6, rate=10)
-    start = 100 * 10**9
+    start = 10**18
     ends = start + model.span, start + model.span + model.spec.generation_span + 1
     assert model.check_and_insert("key", start, refresh=False) is False
     for now in (start + 1, ends[0] - 1, ends[0]):
@@ -124,7 +124,7 @@ def test_windows_of_queries_decide():
 
 def test_a_late_key_that_is_reported_moves_no_later_time():
     """A batch is its keys one after another, also where times fall."""
-    start = 100 * 10**9
+    start = 10**18
     keys, times = ["a", "a", "b", "c"], [start, start + 5, start + 2, start + 1]
     batch, single = (GEBF.for_span("10s", 1e-6, rate=10) for _ in range(2))
     answers = batch.check_and_insert(keys, times, refresh=False).tolist()
@@ -157,7 +157,7 @@ def test_times_in_the_extension_are_those_of_numpy(name, key_bits):
     keys = rng.integers(0, 80, (240, -(-key_bits // 64)), np.uint64)
     steps = rng.exponential(0.05, 240) * 10**9
     steps[rng.integers(0, 240, 8)] = np.geomspace(1e9, 1e12, 8)
-    given = 10**11 + np.cumsum(steps).astype(np.int64) - rng.integers(0, 2 * 10**8, 240)
+    given = 10**18 + np.cumsum(steps).astype(np.int64) - rng.integers(0, 2 * 10**8, 240)
     states = []
     for path in ("numpy", "compiled"):
         with taking(path):
@@ -186,7 +186,7 @@ def test_a_later_time_that_inserts_nothing_ages_no_key(model, path):
     with taking(path):
         model = model.for_span("1s", rate=50)
     keys = np.arange(40)
-    model.insert(keys, keys * step)
+    model.insert(keys, 10**18 + keys * step)
     latest, later = model.latest, model.latest + span
     assert model.check_and_insert([39, *keys], [later, *[latest] * 40], refresh=False).all()
     times = iter([later, *[latest] * 40])
