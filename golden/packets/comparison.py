@@ -80,13 +80,7 @@ def parse_fields(text: str, allowed: Field = ~Field.NONE) -> Field:
 
 
 def parse_mask(text: str) -> tuple[int, bytes]:
-    """Return offset and bytes of a mask such as "6:0000ff".
-
-    Raises
-    ------
-    FieldError
-        If the text is not a mask.
-    """
+    """Return offset and bytes of a mask such as "6:0000ff"."""
     offset, _, octets = text.partition(":")
     try:
         return int(offset), bytes.fromhex(octets)
@@ -95,13 +89,7 @@ def parse_mask(text: str) -> tuple[int, bytes]:
 
 
 def parse_tunnel(text: str) -> Tunnel:
-    """Return the tunnel of a text such as "udp:37008:5:ethernet".
-
-    Raises
-    ------
-    FieldError
-        If the text is not a tunnel.
-    """
+    """Return the tunnel of a text such as "udp:37008:5:ethernet"."""
     found = re.fullmatch(rf"udp:([0-9]+):([0-9]+):({'|'.join(CONTENTS)})", text)
     if found is None:
         raise FieldError(
@@ -129,37 +117,17 @@ MOST_OFFSET = 1 << 16
 class Comparison:
     """Rules by which two packets are the same.
 
-    The message of `packet_digest` is masked, its first bytes are skipped, and the rest is cut.
-
-    Attributes
-    ----------
-    fields : Field
-    reach : Reach
-        Where layer 3 is.
-    tag_types : tuple of int
-        Further EtherTypes of VLAN tags.
-    tunnels : tuple of Tunnel
-        Further tunnels that are entered with `Reach.INNER`.
-    masks : tuple of (int, bytes)
-        Offsets in the message, and the mask bytes from each offset on.
-    skip : int
-        Bytes of the message to skip. A message of at most this length counts completely.
-    first : int or None
-        Maximum number of bytes of the message that count.
-
-    Raises
-    ------
-    FieldError
-        If a mask, a tunnel, a number of bytes or an EtherType is out of range.
+    The message of `packet_digest` is masked, its first bytes are skipped, and the rest is cut. A
+    value out of range raises a `FieldError`.
     """
 
     fields: Field = DEFAULT_FIELDS
     reach: Reach = Reach.LAYER2
-    tag_types: tuple[int, ...] = ()
-    tunnels: tuple[Tunnel, ...] = ()
-    masks: tuple[tuple[int, bytes], ...] = ()
-    skip: int = 0
-    first: int | None = None
+    tag_types: tuple[int, ...] = ()  # further EtherTypes of VLAN tags
+    tunnels: tuple[Tunnel, ...] = ()  # further tunnels that are entered with `Reach.INNER`
+    masks: tuple[tuple[int, bytes], ...] = ()  # offset in the message, and bytes from there on
+    skip: int = 0  # bytes of the message; one of at most this length counts completely
+    first: int | None = None  # maximum number of bytes of the message that count
 
     def __post_init__(self) -> None:
         for offset, octets in self.masks:

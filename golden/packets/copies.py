@@ -117,18 +117,8 @@ def properties(
 ) -> NDArray[np.uint64]:
     """Return a number for a property of each packet, shape (n,); equal properties, equal numbers.
 
-    Parameters
-    ----------
-    name : str
-        One of `PROPERTIES`.
-    buffer, packets
-        As for `lately.golden.packets.packet_layers.find_headers`.
-    numbers : ndarray of int64, shape (n,)
-        Interfaces or files, for these two properties.
-    what : Comparison
-        Rules by which layer 3 is found.
-    secret : int
-        Secret of the digests of other properties, 128 bits.
+    `name` is one of `PROPERTIES`, and `numbers` are the interfaces or files. The other parameters
+    are as for `packet_digests`.
     """
     if name in ("interface", "file"):
         return numbers.astype(np.uint64)

@@ -104,19 +104,7 @@ class Message(NamedTuple):
 def message(
     frame: bytes, length: int, place: Layers, what: Comparison = DEFAULT, link: int = -1
 ) -> Message:
-    """Return the message of a packet: the part that is digested.
-
-    Parameters
-    ----------
-    frame : bytes
-        Captured bytes of the packet.
-    length : int
-        Bytes of the packet on the line.
-    place : Layers
-    what : Comparison
-    link : int
-        Type of the link; only radiotap changes the message.
-    """
+    """Return the digested part of a packet; the only link that changes it is radiotap."""
     fields = what.fields
     version = Version.OTHER if fields & Field.FRAME else place.version
     if version == Version.OTHER:
@@ -141,18 +129,10 @@ def packet_digest(
     secret: int = 0,
     width: int = 64,
 ) -> int:
-    """Return the digest of a packet, of 64 bits.
+    """Return the digest of a packet, of 64 bits, under a secret of 128 bits.
 
-    Parameters
-    ----------
-    frame, length, link
-        As for `layers`.
-    what : Comparison
-    secret : int
-        Secret of 128 bits.
-    width : int
-        Bits of a beat of the hardware. From `POLYNOMIAL_WIDTH` bits on, the capture must be
-        complete and the reach `Reach.HARDWARE`.
+    The first parameters are as for `layers`. `width` is the bits of a beat of the hardware. From
+    `POLYNOMIAL_WIDTH` on, the capture must be complete and the reach `Reach.HARDWARE`.
     """
     place = layers(frame, length, link, *what.search)
     return message_digest(message(frame, length, place, what, link), secret, width)
@@ -188,16 +168,7 @@ def packet_digests(
     *,
     secret: int = 0,
 ) -> Digests:
-    """Digest packets.
-
-    Parameters
-    ----------
-    buffer, packets
-        As for `lately.golden.packets.packet_layers.find_headers`.
-    what : Comparison
-    secret : int
-        Secret of 128 bits.
-    """
+    """Digest packets; parameters as for `find_headers` and `packet_digest`."""
     count = packets.shape[1]
     found = Digests(
         np.empty(count, np.uint64), np.empty(count, np.uint8), np.empty(count, np.uint8)

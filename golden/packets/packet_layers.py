@@ -121,23 +121,11 @@ def layers(
     tag_types: tuple[int, ...] = (),
     tunnels: tuple[Tunnel, ...] = (),
 ) -> Layers:
-    """Find layer 3 of a packet.
+    """Find layer 3 of a packet of which `frame` was captured and `length` bytes were on the line.
 
-    A tunnel that cannot be read ends the search: then layer 3 is the packet around it.
-
-    Parameters
-    ----------
-    frame : bytes
-        Captured bytes of the packet.
-    length : int
-        Bytes of the packet on the line.
-    link : int
-        Type of the link, one of `LINK_HEADERS` or any other.
-    reach : Reach
-    tag_types : tuple of int
-        Further EtherTypes of VLAN tags, except with `Reach.HARDWARE`.
-    tunnels : tuple of Tunnel
-        Further tunnels, which precede the known ones of the same port, with `Reach.INNER`.
+    A tunnel that cannot be read ends the search: then layer 3 is the packet around it. `tag_types`
+    are further EtherTypes of VLAN tags, except with `Reach.HARDWARE`. `tunnels` replace known ones
+    of the same port, with `Reach.INNER`.
     """
     cut = Fault.CUT if len(frame) < length else Fault(0)
     other = found = Layers(Version.OTHER, 0, len(frame), (), cut, length)
@@ -343,13 +331,7 @@ def _behind_extensions(layer3: bytes) -> tuple[int, int, bool]:
 def frames(
     buffer: NDArray[np.uint8], packets: NDArray[np.int64]
 ) -> Iterator[tuple[bytes, int, int]]:
-    """Yield the captured bytes, the bytes on the line, and the link of packets of a buffer.
-
-    Raises
-    ------
-    ValueError
-        If a packet is not inside the buffer.
-    """
+    """Yield the captured bytes, the bytes on the line, and the link of packets of a buffer."""
     for at, captured, length, link in packets.T.tolist():
         if not (at >= 0 and 0 <= captured <= min(len(buffer) - at, length)):
             raise ValueError("packets: must be inside the buffer")
@@ -363,20 +345,10 @@ def find_headers(
     tag_types: tuple[int, ...] = (),
     tunnels: tuple[Tunnel, ...] = (),
 ) -> NDArray[np.int64]:
-    """Find the headers of packets.
+    """Return the headers of packets, shape (6, n): a row for each field of `Headers`.
 
-    Parameters
-    ----------
-    buffer : ndarray of uint8
-    packets : ndarray of int64, shape (4, n)
-        Rows: place in the buffer, captured bytes, bytes on the line, and link type of each packet.
-    reach, tag_types, tunnels
-        As for `layers`.
-
-    Returns
-    -------
-    ndarray of int64, shape (6, n)
-        A row for each field of `Headers`.
+    The rows of `packets`, shape (4, n), are place in the buffer, captured bytes, bytes on the line,
+    and link type. The other parameters are as for `layers`.
     """
     table = np.empty((len(Headers._fields), packets.shape[1]), np.int64)
     if (compiled := core()) is not None:

@@ -39,8 +39,6 @@ _SECOND = 10**9
 
 
 class _Taken(NamedTuple):
-    """A packet of an interface."""
-
     time: int
     octets: bytes
     interface: str
@@ -53,34 +51,7 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
     Packets of several interfaces come in the order of their times. If one of them goes down, the
     others are read on.
 
-    Parameters
-    ----------
-    interfaces : sequence of str
-        Names, or `ANY` alone: then an interface is described before its first packet.
-    omitted : set of str
-        Interfaces that `ANY` leaves out.
-    count : int, optional
-        Packets after which the capture ends.
-    seconds : float, optional
-        Time after which the capture ends.
-
-    Attributes
-    ----------
-    name, format : str
-    missing, truncated, fraction
-        As for a file without faults.
-    damages : list of str
-        Errors that ended the reading of an interface, such as an interface that went down.
-    unknown : Counter
-        Packets that `ANY` leaves out, by interfaces whose link type is neither Ethernet nor IP.
-
-    Raises
-    ------
-    TraceError
-        If the system is not Linux, an interface is given twice, or the link type of an interface
-        that is given by name is neither Ethernet nor IP.
-    OSError
-        If there is no such interface, or the user may not read from it.
+    An interface that does not exist, or may not be read, raises an `OSError`.
     """
 
     missing, truncated, fraction = 0, False, None
@@ -89,12 +60,14 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
         self,
         interfaces: Sequence[str],
         *,
-        omitted: Container[str] = (),
+        omitted: Container[str] = (),  # interfaces that `ANY` leaves out
         count: int | None = None,
         seconds: float | None = None,
     ) -> None:
         self.name, self.damages = ", ".join(interfaces), list[str]()
-        self.unknown, self._omitted = Counter[str](), omitted
+        self._omitted = omitted
+        # Packets that `ANY` leaves out, by interfaces of other link types.
+        self.unknown = Counter[str]()
         self._left = math.inf if count is None else count
         self._end = math.inf if seconds is None else time.monotonic() + seconds
         self._lost = self._begun = self._drained = 0
@@ -240,27 +213,12 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
 
 
 class LiveOutput(AbstractContextManager["LiveOutput"]):
-    """Sends packets to an interface of Linux.
-
-    Attributes
-    ----------
-    figures : dict
-        Name of the interface, packets that were sent, and packets that were not, because they
-        were captured incompletely or the interface does not take their link type or length.
-    damages : list of str
-        The error after which no more packets are sent, such as an interface that went down.
-
-    Raises
-    ------
-    TraceError
-        If the link type of the interface is neither Ethernet nor IP.
-    OSError
-        If there is no such interface, or the user may not send to it.
-    """
+    """Sends packets to an interface, and counts those that it does not take."""
 
     def __init__(self, interface: str) -> None:
         self.figures: dict[str, Any] = {"interface": interface}
         self.figures |= dict.fromkeys(("sent", "cut", "other_link", "other_length"), 0)
+        # The error after which no more packets are sent, such as an interface that went down.
         self.damages: list[str] = []
         _require_linux("--to")
         with ExitStack() as stack, _named(interface):
@@ -282,9 +240,9 @@ class LiveOutput(AbstractContextManager["LiveOutput"]):
             elif link != self._link:
                 self.figures["other_link"] += 1
             else:
-                self._send(packets.buffer[at : at + captured])
+                self._send(packets.buffer.data[at : at + captured])
 
-    def _send(self, frame: NDArray[np.uint8]) -> None:
+    def _send(self, frame: memoryview) -> None:
         while True:
             try:
                 self._socket.send(frame)

@@ -30,27 +30,8 @@ class MergedCaptures(AbstractContextManager["MergedCaptures"]):
 
     The packets are blocks of one section of pcapng, with times in nanoseconds. Each interface of
     each file is an interface of the section. Other blocks, and options of packets, are omitted.
-    Packets wait until no file can have an earlier one, so memory grows with the files.
-
-    Parameters
-    ----------
-    paths : sequence of str
-    bound : int
-        Maximum nanoseconds by which a packet may be later than a following packet of its file.
-
-    Attributes
-    ----------
-    name, format : str
-        Name of the first file, and 'pcapng'.
-    empty : list of str
-        Files without a byte among several.
-
-    Raises
-    ------
-    TraceError
-        If a file is not a capture, or its link type is above `packet_blocks.MOST_LINK`.
-    OSError
-        If a file cannot be read.
+    A packet may be up to `bound` nanoseconds later than a following packet of its file. Packets
+    wait until no file can have an earlier one, so memory grows with the files.
     """
 
     def __init__(self, paths: Sequence[str], bound: int) -> None:
@@ -62,6 +43,7 @@ class MergedCaptures(AbstractContextManager["MergedCaptures"]):
             ]
             self._stack = stack.pop_all()
         self.name, self.format = self._inputs[0].capture.name, "pcapng"
+        # Files without a byte.
         self.empty = [name for one in self._inputs for name in one.capture.empty]
         self._buffer = np.empty(0, np.uint8)
         self._table = np.empty((_ROWS, 0), np.int64)

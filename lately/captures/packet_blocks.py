@@ -12,9 +12,7 @@ from .capture_reader import Packets
 
 _SECTION = struct.pack("<IIIHHqI", loops.SECTION, 28, 0x1A2B3C4D, 1, 0, -1, 28)
 _NAME, _RESOLUTION = 2, 9
-
-MOST_LINK = 0xFFFF
-"""Largest link type of pcapng."""
+_MOST_LINK = 0xFFFF
 
 
 class PacketBlocks:
@@ -25,17 +23,11 @@ class PacketBlocks:
         self._numbers: dict[Hashable, int] = {}
 
     def number(self, key: Hashable, link: int, name: str) -> int:
-        """Return the number of an interface; the next blocks describe it if it is new.
-
-        Raises
-        ------
-        TraceError
-            If the link type is above `MOST_LINK`.
-        """
+        """Return the number of an interface; the next blocks describe it if it is new."""
         if key not in self._numbers:
-            if link > MOST_LINK:
+            if link > _MOST_LINK:
                 raise TraceError(
-                    f"{name}: must have a link type up to {MOST_LINK:,} in pcapng, not {link:,}"
+                    f"{name}: must have a link type up to {_MOST_LINK:,} in pcapng, not {link:,}"
                 )
             self._numbers[key] = len(self._numbers)
             self._head += _description(max(link, 0), name.encode(errors="replace")[:4096])
@@ -48,16 +40,7 @@ class PacketBlocks:
         times: NDArray[np.int64],
         numbers: NDArray[np.int64],
     ) -> Packets:
-        """Return packets of a buffer as blocks.
-
-        Parameters
-        ----------
-        source : ndarray of uint8
-        rows : ndarray of int64, shape (ROWS, n)
-            Table as in `capture_loops`.
-        times, numbers : ndarray of int64, shape (n,)
-            Nanoseconds since 1970, and numbers of the interfaces.
-        """
+        """Return the packets of a table of `source`, with other times and interfaces, as blocks."""
         head, self._head = np.frombuffer(self._head, np.uint8), b""
         captured, size = rows[loops.CAPTURED], rows[loops.CAPTURED] + 35 & ~3
         stops = len(head) + np.cumsum(size)

@@ -34,46 +34,19 @@ class Source(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Taps:
-    """Settings of two taps on one stream.
+    """Settings of two taps on one stream; times are in nanoseconds."""
 
-    Attributes
-    ----------
-    delay, jitter : int
-        Delay of the second tap in nanoseconds: `delay`, plus up to `jitter`.
-    loss : float
-        Share of the packets that a tap loses.
-    vlan : int or None
-        VLAN identifier of the second tap's packets.
-    hops : int
-        Number of routers between the taps; each decrements the TTL or hop limit.
-    tunnel : str or None
-        Tunnel of the second tap's packets, from `lately.captures.added_headers.TUNNELS`. A packet
-        that the tunnel cannot carry stays outside.
-    repeats : float
-        Share of the packets that are sent again, byte for byte.
-    repeat_after : int
-        Nanoseconds after which repeated packets are sent again.
-    disorder : int
-        Maximum nanoseconds by which a packet is later in the file than its time.
-    seed : int
-        Seed of losses, jitter, repeats and disorder.
-
-    Raises
-    ------
-    TraceError
-        If both a tag and a tunnel are given.
-    """
-
-    delay: int = 5000
-    jitter: int = 0
-    loss: float = 0.0
-    vlan: int | None = None
-    hops: int = 0
+    delay: int = 5000  # between the taps
+    jitter: int = 0  # maximum additional delay of each packet
+    loss: float = 0.0  # share of the packets that a tap loses
+    vlan: int | None = None  # VLAN identifier of the second tap's packets
+    hops: int = 0  # routers between the taps; each decrements the TTL or hop limit
+    # One of `TUNNELS` around the second tap's packets; one that it cannot carry stays outside.
     tunnel: str | None = None
-    repeats: float = 0.0
-    repeat_after: int = 20_000_000
-    disorder: int = 0
-    seed: int = 1
+    repeats: float = 0.0  # share of the packets that are sent again, byte for byte
+    repeat_after: int = 20_000_000  # time after which they are sent again
+    disorder: int = 0  # maximum time by which a packet is late in the file
+    seed: int = 1  # for losses, jitter, repeats and disorder
 
     def __post_init__(self) -> None:
         if self.vlan is not None and self.tunnel is not None:
@@ -89,25 +62,13 @@ class Taps:
 
 @dataclass
 class TapResult:
-    """Counts of a stream at two taps.
+    """Counts of a stream at two taps."""
 
-    Attributes
-    ----------
-    packets : int
-        Packets of the source.
-    repeats : int
-        Packets that are sent again.
-    first, second : int
-        Packets of each tap.
-    copies : int
-        Packets of both taps.
-    """
-
-    packets: int = 0
-    repeats: int = 0
-    first: int = 0
-    second: int = 0
-    copies: int = 0
+    packets: int = 0  # packets of the source
+    repeats: int = 0  # packets that are sent again
+    first: int = 0  # packets that the first tap saw
+    second: int = 0  # packets that the second tap saw
+    copies: int = 0  # packets that both taps saw
 
 
 def tap(
