@@ -17,12 +17,7 @@ from scapy.layers.ppp import HDLC, PPP
 from scapy.packet import Raw
 
 from lately.golden import compilation
-from lately.golden.packets.comparison import (
-    Comparison,
-    Field,
-    FieldError,
-    parse_tunnel,
-)
+from lately.golden.packets.comparison import Comparison, Field, FieldError, parse_tunnel
 from lately.golden.packets.encapsulations import IS_IS, STP
 from lately.golden.packets.packet_digest import packet_digest, packet_digests
 from lately.golden.packets.packet_layers import (
@@ -111,58 +106,38 @@ def test_6in4_and_4in6():
     assert content(ethernet(0x86DD, ip6(b"\x04\0" + bytes(6) + INNER, protocol=60))) == INNER
 
 
-def free_tunnels(inner):
-    """Packets of scapy that carry IP in the tunnels that a command line names, by tunnel."""
-    l2tp = L2TP(hdr="length+offset", tunnel_id=7, session_id=9, offset=0) / HDLC() / PPP()
-    return {
-        "udp:37008:5:ethernet": UDP(dport=37008) / TZSP() / TZSPTagEnd() / Ether() / inner,
-        "udp:7932:12:ethernet": UDP(dport=7932) / Raw(bytes(12)) / Ether() / Dot1Q(vlan=5) / inner,
-        "udp:1701:14:ip": UDP(dport=1701) / l2tp / inner,
-        "udp:65535:0:ip": UDP(dport=65535) / inner,
-        # A form of the user precedes VXLAN.
-        "udp:4789:0:ip": UDP(dport=4789) / inner,
-    }
-
-
 @pytest.mark.parametrize("outer", [IP, IPv6])
 @pytest.mark.parametrize("inner", [IP(ttl=9) / UDP() / b"one", IPv6() / UDP() / b"other"])
 def test_free_tunnels(route, outer, inner):
     """In its tunnel a packet equals itself, and in C each damaged packet is as in Python."""
-    seed, found = 7, free_tunnels(inner)
-    choose, alone = random.Random(seed), bytes(Ether() / inner)
-    for text, packet in found.items():
-        what = Comparison(reach=Reach.INNER, tunnels=(parse_tunnel(text),))
-        frame = bytes(Ether() / outer() / packet)
-        assert digest(frame, what) == digest(alone) != digest(frame), text
+    seed, alone = 7, digest(bytes(Ether() / inner))
+    l2tp = L2TP(hdr="length+offset", tunnel_id=7, session_id=9, offset=0) / HDLC() / PPP()
+    found = {
+        "37008:5:ethernet": TZSP() / TZSPTagEnd() / Ether() / inner,
+        "7932:12:ethernet": Raw(bytes(12)) / Ether() / Dot1Q(vlan=5) / inner,
+        "1701:14:ip": l2tp / inner,
+        # A form of the user precedes VXLAN.
+        "4789:0:ip": inner,
+    }
+    choose, every = random.Random(seed), tuple(parse_tunnel(f"udp:{text}") for text in found)
+    with pytest.raises(FieldError, match="UDP port 1701 is given more than once"):
+        Comparison(tunnels=(*every, every[2]))
+    for tunnel, packet in zip(every, found.values(), strict=True):
+        frame = bytes(Ether() / outer() / UDP(dport=tunnel.port) / packet)
         rows = [(frame, len(frame), ETHERNET)]
         for _ in range(100):
             damaged = bytearray(frame)
             damaged[choose.randrange(12, len(frame))] = choose.choice([0, 0x45, 0xFF])
-            kept = choose.randrange(len(frame)) if choose.random() < 0.5 else len(frame)
+            kept = choose.choice([len(frame), choose.randrange(len(frame))])
             rows.append((bytes(damaged[:kept]), len(frame), ETHERNET))
-        for row, value in zip(rows, both(rows, what), strict=True):
-            assert value == packet_digest(*row, what, secret=SECRET), (seed, text, row)
-            many = find_headers(np.frombuffer(row[0], np.uint8),
-                                np.array([[0], [len(row[0])], *([n] for n in row[1:])]),
-                                *what.search)  # fmt: skip
-            assert many[:, 0].tolist() == list(headers(*row, *what.search)), (seed, text, row)
-    tunnels = tuple(parse_tunnel(text) for text in found)
-    for text, packet in found.items():
-        frame = bytes(Ether() / outer() / packet)
-        assert digest(frame, Comparison(reach=Reach.INNER, tunnels=tunnels)) == digest(alone), text
-
-
-@pytest.mark.parametrize(
-    ("texts", "message"),
-    [(["udp:1:2"], "must be udp:PORT:SKIP:ethernet or"), (["tcp:1:2:ip"], "must be udp:"),
-     (["udp:1:2:ppp"], "must be udp:"), (["udp:1:-2:ip"], "must be udp:"),
-     (["udp:0:2:ip"], "a port from 1 to 65,535"), (["udp:65536:2:ip"], "a port from 1"),
-     (["udp:9:65536:ip"], "skip at most 65,535 bytes, not udp:9:65536"),
-     (["udp:9:1:ip", "udp:9:2:ip"], "UDP port 9 is given more than once")],
-)  # fmt: skip
-def test_wrong_tunnels(texts, message):
-    with pytest.raises(FieldError, match=message):
-        Comparison(reach=Reach.INNER, tunnels=tuple(map(parse_tunnel, texts)))
+        for tunnels in (tunnel,), every:
+            what = Comparison(reach=Reach.INNER, tunnels=tunnels)
+            assert digest(frame, what) == alone != digest(frame), tunnel
+            for row, value in zip(rows, both(rows, what), strict=True):
+                assert value == packet_digest(*row, what, secret=SECRET), (seed, tunnel, row)
+                places = np.array([[0], [len(row[0])], *([n] for n in row[1:])])
+                many = find_headers(np.frombuffer(row[0], np.uint8), places, *what.search)
+                assert many[:, 0].tolist() == [*headers(*row, *what.search)], (seed, tunnel, row)
 
 
 def test_depth():

@@ -565,9 +565,20 @@ def test_command_with_rules(tmp_path):
         ("--mask", "65536:00", "mask: must cover bytes before 65,536, not 65,536"),
         ("--tpid", "88", "tpid: must be an EtherType, 0600 to ffff, not 0088"),
         ("--tpid", "x", "tpid: must be hexadecimal, as 9400, not 'x'"),
+        (
+            "--tunnel",
+            "tcp:9:2:ip",
+            "tunnel: must be udp:PORT:SKIP:ethernet or udp:PORT:SKIP:ip, as",
+        ),
+        (
+            "--tunnel",
+            "udp:0:2:ip",
+            "must have a port from 1 to 65,535 and skip at most 65,535 bytes",
+        ),
+        ("--tunnel", "udp:9:65536:ip", "skip at most 65,535 bytes, not udp:9:65536"),
         ("--fields", "mac", "fields: must be none, or among tos, ttl, vlan, layer2, frame, no-ch"),
     ):
-        failed = command("dedup", pairs, out, name, value, code=2)
+        failed = command("dedup", pairs, out, "--inner", name, value, code=2)
         assert message in str(failed.exception) or message in failed.output
 
 

@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import re
 import subprocess
 import sys
 
@@ -92,9 +91,13 @@ def run(namespace, folder, command, steps, *, tunnels=(), sink=""):
     steps = [(name, one.hex() if isinstance(one, bytes) else one) for name, one in steps]
     plan = {"command": [*map(str, command)], "steps": steps, "tunnels": tunnels, "sink": sink}
     (folder / "plan").write_text(json.dumps(plan))
-    words = [*namespace, sys.executable, "-c", SCRIPT, folder / "plan"]
-    done = subprocess.run([*map(str, words)], capture_output=True, timeout=120)
+    script = [*namespace, sys.executable, "-c", SCRIPT, str(folder / "plan")]
+    done = subprocess.run(script, capture_output=True, timeout=120)
     return done.returncode, done.stdout, done.stderr.decode().splitlines()
+
+
+def words(content):
+    return " ".join(content.decode().split())
 
 
 FRAMES = [frame(n // 2, [7] if n % 6 < 2 else []) for n in range(60)]
@@ -158,26 +161,24 @@ def test_two_taps(namespace, tmp_path, end, code):
 
 def test_any(namespace, tmp_path):
     """An interface is described when it first shows; a link type that is not known is counted."""
+    if not os.path.exists("/dev/net/tun"):
+        pytest.skip("the system has no /dev/net/tun")
     packet = ip4(udp(b"in a tunnel"))
-    tunnels, steps = [("tun1", 65534), ("tun2", 512)], [("tun2", packet)] * 3
-    for one in FRAMES[::2]:
-        steps += [("veth0", one), ("veth2", one)]
+    tunnels = [("tun1", 65534), ("tun2", 512)]
+    steps = [(name, one) for one in FRAMES[::2] for name in ("veth0", "veth2")]
+    steps += [("tun2", packet)] * 3 + [("tun1", packet), ("veth3", frame(99)), INTERRUPT]
     command = ["dedup", "-i", "any", tmp_path / "out", "--span", "1h"]
-    steps += [("tun1", packet), ("veth3", frame(99)), INTERRUPT]
     done, content, lines = run(namespace, tmp_path, command, steps, tunnels=tunnels)
     assert done == 130
     assert blocks((tmp_path / "out").read_bytes()) == [
         *(("veth0", ETHERNET, one) for one in FRAMES[::2]), ("tun1", RAW, packet),
         ("veth3", ETHERNET, frame(99)),
     ]  # fmt: skip
-    text = content.decode()
-    assert re.search(r"packets +123 +any \(pcapng\)", text)
-    assert re.search(r"left out +3 +packets of tun2, neither of Ethernet nor of IP", text)
-    assert re.search(r"dropped +91 ", text)
+    shown = words(content)
+    assert "packets 123 any (pcapng)" in shown
+    assert "left out 3 packets of tun2, neither of Ethernet nor of IP" in shown
+    assert "dropped 91 " in shown
     assert lines == ["lately: listening on any"]
-
-
-def test_quiet_capture(namespace, tmp_path):
     command = ["--quiet", "dedup", "-i", "any", "-", "--json", "--duration", "0.2s"]
     done, _, (text,) = run(namespace, tmp_path, command, [])
     assert (done, json.loads(text)["packets"]) == (0, 0)
@@ -201,21 +202,18 @@ def test_send(namespace, tmp_path, source):
 
 def test_packets_that_cannot_be_sent(namespace, tmp_path):
     """They are counted: cut, of another link type, longer than the interface takes, too short."""
-    frames = [frame(n) for n in range(8)]
-    rows = [(frames[0], 90, 0), (frames[1], None, 1), (frames[2] + bytes(1500), None, 0),
-            (frames[3], None, 0), (bytes(3), None, 0)]  # fmt: skip
-    path = tmp_path / "in"
-    path.write_bytes(section() + interface() + interface(link=RAW) + b"".join(
-        packet(n, octets, length=length, interface=number)
-        for n, (octets, length, number) in enumerate(rows)
-    ))  # fmt: skip
+    path, head = tmp_path / "in", section() + interface() + interface(link=RAW)
+    path.write_bytes(head + b"".join((
+        packet(1, frame(1), length=90), packet(2, frame(2), interface=1), packet(3, frame(3)),
+        packet(4, frame(4) + bytes(1500)), packet(5, bytes(3)),
+    )))  # fmt: skip
     command = ["dedup", path, "--to", "veth2"]
     done, content, lines = run(namespace, tmp_path, command, [], sink="veth3")
-    assert (done, lines) == (0, [frames[3].hex()])
-    text = " ".join(content.decode().split())
-    assert "sent 1 to veth2 not sent 4 1 captured incompletely, 1 of another link type, " in text
-    assert "2 of a length that veth2 does not take" in text
-    assert "bytes written" not in text
+    assert (done, lines) == (0, [frame(3).hex()])
+    shown = words(content)
+    assert "sent 1 to veth2 not sent 4 1 captured incompletely, 1 of another link type, " in shown
+    assert "2 of a length that veth2 does not take" in shown
+    assert "bytes written" not in shown
 
 
 @pytest.mark.parametrize(
@@ -228,10 +226,8 @@ def test_packets_that_cannot_be_sent(namespace, tmp_path):
 )  # fmt: skip
 def test_wrong_output(namespace, tmp_path, options, steps, code, message):
     done, content, lines = run(namespace, tmp_path, ["dedup", "-i", *options], steps)
-    assert done == code
-    assert ("sent 0 to veth2" in " ".join(content.decode().split())) == (code == 1)
-    assert lines[code == 1 :][0].startswith(f"lately: error: {message}")
-    assert len(lines) == 1 + (code == 1)
+    assert (done, "sent 0 to veth2" in words(content)) == (code, code == 1)
+    assert [line.partition(" (see")[0] for line in lines[-1:]] == [f"lately: error: {message}"]
 
 
 def refusal(*arguments):
