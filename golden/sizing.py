@@ -29,7 +29,9 @@ def check_rate(value: object, name: str = "fpr") -> float:
 
 
 def expected_keys(span: float, rate: object) -> int:
-    """Return the number of keys in a `span` of time at a `rate` per unit of time, at least 1.
+    """Return the keys in a `span` of time at a `rate` per unit of time, with both of its ends.
+
+    A span that begins and ends with a key holds one key more than rate times span.
 
     Errors: as `check_rate`, if the rate is not a number or not above 0, or if the result would
     exceed 2**40 keys.
@@ -40,7 +42,7 @@ def expected_keys(span: float, rate: object) -> int:
         raise SpecificationError(
             f"rate: must be above 0 and give at most 2**40 keys in the span, not {rate!r}"
         )
-    return math.ceil(rate * span)
+    return math.ceil(rate * span) + 1
 
 
 def smallest(meets: Callable[[int], bool], guess: int) -> int:

@@ -88,7 +88,7 @@ def test_times_without_a_clock_are_real(kind):
 def test_a_ring_for_a_span(kind):
     model = kind.for_span("10min", 0.02, rate=50, seed=3, when_full="shorten")
     assert isinstance(model, TimeLimitedRing)
-    assert model.spec.untimed == kind.for_window(30_000, 0.02, seed=3).spec
+    assert model.spec.untimed == kind.for_window(30_001, 0.02, seed=3).spec
     assert (model.span, model.spec.when_full) == (600 * SECOND, "shorten")
     assert kind.for_span("10min", rate=50).spec.when_full == "overfill"
     assert repr(model).startswith("<TimeLimitedRing: window of 10 min, false-positive rate 0.0")

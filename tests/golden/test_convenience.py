@@ -6,6 +6,7 @@ import inspect
 import math
 import pickle
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -151,10 +152,24 @@ def test_rate_that_a_size_just_meets():
 
 
 def test_most_keys_that_are_expected():
-    assert expected_keys(1 << 20, 1 << 20) == 1 << 40
+    assert expected_keys(1 << 20, 1 << 20) == (1 << 40) + 1
     with pytest.raises(SpecificationError, match=r"^rate: .* at most 2\*\*40 keys"):
         expected_keys(1 << 20, (1 << 20) + 1)
-    assert expected_keys(1, 0.001) == 1
+    assert expected_keys(1, 0.001) == 2
+
+
+@pytest.mark.parametrize("keys", [1, 2, 5, 13])
+@pytest.mark.parametrize("name", [*COUNTED[:4], *TIMED])
+def test_the_rate_of_few_keys_is_kept(name, keys):
+    """Right after an insertion, in a steady stream; 4 deviations of the mean over 100 filters."""
+    fpr, rates = 0.001, []
+    sized = model_class(name).for_span(f"{keys}s", fpr, rate=1)
+    for seed in range(100):
+        model = type(sized).from_spec(replace(sized.spec, seed=seed))
+        times = (np.arange(4 * keys + seed % (2 * keys)) + 1) * 10**9
+        model.insert(np.arange(len(times)), times)
+        rates.append(model.estimated_false_positive_rate(times[-1]))
+    assert np.mean(rates) - 4 * np.std(rates) / 10 < fpr
 
 
 def test_best_hashes():
