@@ -7,7 +7,7 @@ import re
 import time
 import weakref
 from contextlib import nullcontext
-from copy import copy
+from copy import deepcopy
 from datetime import UTC, date, datetime, timedelta, timezone
 from functools import partial
 
@@ -263,7 +263,7 @@ def test_a_stream_of_events_and_clock_against_a_dictionary(kind, path):
             new, wrong = new + (key not in last), wrong + (reported and key not in last)
             last[key] = latest
         if step % 20 == 9:
-            before = copy(model)
+            before = deepcopy(model)
             refuses_other_times(model, keys, times)
             assert model == before
             assert (model.latest, model.late) == (before.latest, before.late)
@@ -329,7 +329,7 @@ def test_the_limit_of_times_ahead(kind):
         model.insert(1, edge + 1)
     assert (model.latest, model.query(1, 0), model.query(1, edge * 10**6)) == (-1, False, False)
     model.insert(1, edge)
-    copies = [from_bytes(model.to_bytes()), pickle.loads(pickle.dumps(model)), copy(model)]
+    copies = [from_bytes(model.to_bytes()), pickle.loads(pickle.dumps(model)), deepcopy(model)]
     assert [each.max_ahead for each in copies] == [model.max_ahead] * 3
     # The zero of the clock is that of numbers; a date is far ahead of it.
     with pytest.raises(ValueError, match="max_ahead"):
