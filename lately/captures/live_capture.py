@@ -72,6 +72,7 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
         self._end = math.inf if seconds is None else time.monotonic() + seconds
         self._lost = self._begun = self._drained = 0
         self._waiting: list[_Taken] = []
+        self._room = memoryview(bytearray(1 << 18))
         _require_linux("--interface")
         if len({*interfaces}) < len(interfaces) or (ANY in interfaces and len(interfaces) > 1):
             raise TraceError(f"--interface: give each one once, and any alone, not {self.name}")
@@ -152,9 +153,11 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
     def _drain(self) -> None:
         """Take from each socket the packets up to now."""
         self._drained = time.time_ns()
+        # The order of several sockets needs all that they have.
+        most = _TOGETHER if len(self._all) == 1 else math.inf
         for one, interface in [*self._sockets.items()]:
             try:
-                while self._take(one) <= self._drained:
+                while len(self._waiting) < most and self._take(one) <= self._drained:
                     pass
             except BlockingIOError:
                 pass
@@ -164,8 +167,9 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
 
     def _take(self, one: socket.socket) -> int:
         """Take a packet from a socket, and return its time."""
-        octets, more, _, (interface, _, kind, hardware, *_) = one.recvmsg(1 << 18, _ANCILLARY)
-        moment, octets = _whole(octets, more)
+        size, more, _, address = one.recvmsg_into([self._room], _ANCILLARY)
+        interface, _, kind, hardware, *_ = address
+        moment, octets = _whole(bytes(self._room[:size]), more)
         if interface in self._omitted:
             return moment
         if hardware not in _LINKS:
