@@ -245,6 +245,15 @@ class Profile:
         """
         raise NotImplementedError
 
+    def _edges(self, last: int) -> str:
+        """Return the sentence on both ends of a window that counts insertions."""
+        first = self.spec.guaranteed_window + self.spec.slack
+        maybe = f"it may be reported while {last:,} < d < {first:,}, and " * (first > last + 1)
+        return (
+            "Let d be the number of insertions after a key's own insertion. The key is reported "
+            f"while d ≤ {last:,}, {maybe}it is forgotten at d ≥ {first:,}."
+        )
+
     # Limits
 
     def check_buildable(self) -> None:

@@ -14,6 +14,17 @@ from ..golden.packets.comparison import DEFAULT_FIELDS, HARDWARE_FIELDS
 from ..golden.packets.frame_actions import Action
 from .latencies import PERIOD_BITS
 
+_FAULTS = {
+    "overrun": "A request was refused.",
+    "shortened": "A shift retired a segment with keys within the span.",
+    "overfilled": "A generation exceeded its capacity.",
+    "lost": "An entry was evicted.",
+    "upsets": "A memory upset was detected.",
+    "fault": "The unit reset itself after an illegal state.",
+    "tick_lost": "A tick was lost, because too many ticks waited already.",
+}
+"""Events that a unit behind a bus remembers, by the port that reports them, from bit 0 on."""
+
 WORD_BITS = 32
 """Width of a register for reads: counts are modulo ``2**32``."""
 
@@ -195,20 +206,14 @@ REGISTERS = (
                                    meaning="A table entry is pending until it can be loaded."))),
     Register(name="faults", holder=Block.BUS, address=0x1C,
              meaning="Sticky bits: events since each bit was cleared.",
-             fields=(RegisterField(name="overrun", place=0, access=Access.STICKY, needs="overrun",
-                                   meaning="A request was refused."),
-                     RegisterField(name="shortened", place=1, access=Access.STICKY,
-                                   needs="shortened",
-                                   meaning="A shift retired a segment with keys within the span."),
-                     RegisterField(name="overfilled", place=2, access=Access.STICKY,
-                                   needs="overfilled",
-                                   meaning="A generation exceeded its capacity."),
-                     RegisterField(name="lost", place=3, access=Access.STICKY, needs="lost",
-                                   meaning="An entry was evicted."),
-                     RegisterField(name="upsets", place=4, access=Access.STICKY, needs="upsets",
-                                   meaning="A memory upset was detected."),
-                     RegisterField(name="fault", place=5, access=Access.STICKY, needs="fault",
-                                   meaning="The unit reset itself after an illegal state."))),
+             fields=tuple(RegisterField(name=name, place=place, access=Access.STICKY, needs=name,
+                                        meaning=meaning)
+                          for place, (name, meaning) in enumerate(_FAULTS.items()))),
+    Register(name="irq_mask", holder=Block.BUS, address=0x4C,
+             meaning="Bits of `faults` that raise `irq`.",
+             fields=tuple(RegisterField(name=name, place=place, access=Access.READ_WRITE,
+                                        needs=name, meaning=f"Raise `irq` while `{name}` is set.")
+                          for place, name in enumerate(_FAULTS))),
     Register(name="guaranteed", width=None, holder=Block.DIGESTS, address=0x2C, reset=None,
              meaning="Largest window for which answers are exact."),
     Register(name="table", access=Access.WRITE, width=None, holder=Block.BUS, address=0x40,

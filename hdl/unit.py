@@ -82,6 +82,10 @@ class BaseUnit(wiring.Component):
     tick, or period : In
         See `UnitOptions`. A tick takes effect between two operations without using a cycle. The
         ``time`` of the results reports it.
+    tick_lost : Out(1)
+        With `tick` only: high for a cycle after a tick is lost. That happens if
+        `lately.hdl.latencies.TICKS_WAITING` ticks, less than `Profile.least_period` cycles apart,
+        wait already.
     covered : Out(range(span + 2))
         Ring with a window in time only: number of ticks, including the current one, whose keys are
         all still reported; ``span + 1`` unless the window is shortened.
@@ -174,6 +178,8 @@ class BaseUnit(wiring.Component):
             ports["covered"] = Out(clock["covered"].shape)
         if "tick" in clock and options.ticks != "time":
             ports[options.ticks] = In(PERIOD_BITS if options.ticks == "period" else 1)
+        if "tick" in ports:
+            ports["tick_lost"] = Out(1)
         ports |= {name: one for name, one in core.ports.items() if one.flow is In}
         if self.secrets is not None:
             ports["secret"] = In(stream.Signature(SECRET_BITS))
@@ -343,7 +349,7 @@ class Unit(BaseUnit):
             )
             m.d.comb += [prescaler.period.eq(self.period), clock.tick.eq(prescaler.tick)]
         elif "tick" in self.signature.members:
-            m.d.comb += clock.tick.eq(self.tick)
+            m.d.comb += [clock.tick.eq(self.tick), self.tick_lost.eq(clock.tick_lost)]
         return wiring.flipped(self.i)
 
     def _elaborate_core_ports(self, m, i):

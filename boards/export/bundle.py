@@ -15,12 +15,12 @@ from ...hdl.bus.flat import FlatUnit
 from ...hdl.interface import fields
 from ...hdl.target_clocks import target_mhz
 from .bench_values import bench_values
-from .contract import contract
+from .contract import contract, ticks
 from .design import NO_BUS, Design
 from .fields import labels
 from .interfaces import platform_interfaces, vivado_interfaces
 from .litex_values import litex_values
-from .meanings import MEANINGS, frame_meanings
+from .meanings import MEANINGS, field_meanings, frame_meanings
 from .names import ExportError
 from .register_values import register_values
 from .waves import save_file
@@ -216,6 +216,7 @@ def _values(design: Design) -> dict[str, Any]:
         | {
             "ports": design.ports,
             "fields": labels(component),
+            "field_meanings": field_meanings(design.spec),
             "meanings": frame_meanings(design.frame_options.side) if design.frames else MEANINGS,
             "clock": component.CLOCK,
             "reset": component.RESET,
@@ -233,6 +234,7 @@ def _values(design: Design) -> dict[str, Any]:
             "wrap": design.wrap,
             "operations": [] if design.frames else _operations(component),
             "contract": contract(design),
+            "ticks": ticks(design),
             "latency": "" if design.frames else _latency(design),
             "entry": [] if design.frames else _entry(component),
             "bus": "" if design.bus == NO_BUS else design.bus,

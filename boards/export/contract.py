@@ -1,6 +1,6 @@
 """Guarantees on the page of an exported unit: reset, throughput, order and window."""
 
-from ...hdl.latencies import GENERATION_LEAD
+from ...hdl.latencies import GENERATION_LEAD, TICKS_WAITING
 from .design import NO_BUS, Design
 
 
@@ -15,10 +15,11 @@ def contract(design: Design) -> list[tuple[str, str]]:
         ("Reset", _reset(design)),
         ("Clear", _clear(design)),
         ("Throughput", _throughput(design)),
+        ("Ticks", ticks(design)),
         ("Order", _order(design)),
         ("Window", _window(design)),
     ]
-    return [(subject, " ".join(sentences)) for subject, sentences in found]
+    return [(subject, " ".join(sentences)) for subject, sentences in found if sentences]
 
 
 def _reset(design: Design) -> list[str]:
@@ -60,6 +61,25 @@ def _throughput(design: Design) -> list[str]:
         else "A request that arrives while the input is closed is refused."
     )
     return [*found, closed]
+
+
+def ticks(design: Design) -> list[str]:
+    """Return the sentences on ticks; none if the unit has no ticks, or takes times of requests.
+
+    Parameters
+    ----------
+    design : Design
+    """
+    members, least = design.unit.signature.members, design.profile.least_period
+    if "tick" in members:
+        sign = "`tick_lost`" if design.bus == NO_BUS else "the bit `tick_lost` of `faults`"
+        return [
+            f"Two ticks must be at least {least:,} cycles apart. Up to {TICKS_WAITING} ticks that "
+            f"come closer wait for that distance; a further tick is lost, and {sign} reports it."
+        ]
+    if "period" in members:
+        return [f"A tick lasts `period` cycles; a value below {least:,} counts as {least:,}."]
+    return []
 
 
 def _order(design: Design) -> list[str]:

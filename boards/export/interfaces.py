@@ -98,6 +98,11 @@ def platform_interfaces(design: Design) -> list[Interface]:
         found.append(Interface("avs", "avalon", ports=agent, properties=_AGENT))
     if design.wrap == "avalon-st":
         found += _avalon_streams(design, ports)
+    agents = [one.name for one in found if one.kind in ("aximm", "avalon")]
+    if agents and "irq" in ports:
+        sender = {ports.pop("irq"): "irq"}
+        properties: dict[str, str | int] = {"associatedAddressablePoint": agents[0]}
+        found.append(Interface("irq", "interrupt", ports=sender, properties=properties))
     found += [Interface(name, "conduit", ports={port: name}) for name, port in ports.items()]
     for one in found:
         if one.kind != "clock":

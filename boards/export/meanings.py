@@ -1,5 +1,6 @@
 """Meanings of the ports and fields of an exported unit."""
 
+from ...golden.spec.base import Specification
 from ...hdl.packets.frame_options import ONLY_BAD, Sideband
 from ...hdl.registers import REGISTERS
 
@@ -9,23 +10,9 @@ MEANINGS = (
         "clk": "clock",
         "aresetn": "reset, active low, synchronous to the clock",
         "rst": "reset, synchronous to the clock",
-        "key": "key",
-        "operation": "operation",
-        "alone": "operation that takes effect before all lanes: SHIFT or CLEAR",
-        "valid": "the lane holds a request or a result",
-        "tag": "any value; returns with the result",
-        "last": "TLAST; returns with the result",
-        "window": "window of the query",
-        "query_class": "class of the query in the table of thresholds",
-        "seen": "whether the key was reported",
-        "age": "lowest possible age of the key; 0 if the key was not reported",
-        "oldest": "number of the key's cells that have the oldest age",
-        "status": "1: the window is shortened, 2: the false-positive rate is exceeded, 0: neither",
-        "time": "time, in ticks",
         "tick": "high for one cycle per tick",
-        "covered": "number of ticks, including the current one, whose keys are all reported",
-        "phase": "highest bits of the number of insertions into the block",
-        "least": "threshold: number of oldest cells from which a key is reported",
+        "tick_lost": "high for one cycle after a tick is lost, because too many ticks wait already",
+        "irq": "interrupt: high while a bit of `faults` is set whose bit of `irq_mask` is set",
         "swap": "high for one cycle: later requests use the loaded table",
         "in_valid": "a request is offered",
         "in_ready": "the request is accepted",
@@ -93,7 +80,39 @@ MEANINGS = (
     }
     | {register.name: register.meaning for register in REGISTERS}
 )
-"""Meanings by name."""
+"""Meanings of ports by name."""
+
+_FIELDS = {
+    "key": "key",
+    "operation": "operation",
+    "alone": "operation that takes effect before all lanes: SHIFT or CLEAR",
+    "valid": "the lane holds a request or a result",
+    "tag": "any value; returns with the result",
+    "last": "TLAST; returns with the result",
+    "window": "window of the query, in {steps}; a value above {most} counts as {most}",
+    "query_class": "class of the query in the table of thresholds",
+    "seen": "1 if the key was reported",
+    "oldest": "number of the key's cells that have this age",
+    "time": "time, in ticks",
+    "covered": "number of ticks, including the current one, whose keys are all reported",
+    "refused": "1 if the request was not performed",
+    "phase": "highest bits of the number of insertions into the block",
+    "least": "threshold: number of oldest cells from which a key is reported",
+}
+"""Meanings of the fields of requests, results and entries of a table, by name."""
+
+_FIELDS_OF_KIND = {
+    "ring": {
+        "age": "youngest generation to which the key can belong; 0 if the key was not reported",
+        "status": "1: the window is shortened, 2: the false-positive rate is exceeded, 0: neither",
+    },
+    "dictionary": {
+        "age": "insertions after the key's own; 0 if the key was not reported",
+        "status": "1 if keys of the requested window may be missed",
+    },
+    "timing": {"age": "age of the key's oldest cell, in {steps}; {above} if it has expired"},
+}
+"""Meanings that depend on the kind of the filter."""
 
 FRAME_MEANINGS = MEANINGS | {
     "s_axis_tdata": "bytes of a frame, the first in the lowest bits",
@@ -123,6 +142,26 @@ FRAME_MEANINGS = MEANINGS | {
     "fields": "additional fields to compare, from bit 0: TOS, TTL, VLAN, layer 2, whole frame",
 }
 """Meanings by name for a deduplicator of frames."""
+
+
+def field_meanings(spec: Specification) -> dict[str, str]:
+    """Return the meanings of fields of requests, results and entries of a table.
+
+    Parameters
+    ----------
+    spec : Specification
+    """
+    if not spec.query_field:
+        return _FIELDS | _FIELDS_OF_KIND[spec.kind]
+    steps, most = "insertions", spec.window_blocks
+    if spec.timed:
+        steps = "ticks"
+    elif spec.block_units > 1:
+        steps = f"blocks of {spec.block_units:,} insertions"
+    return {
+        name: meaning.format(steps=steps, most=f"{most:,}", above=f"{most + 1:,}")
+        for name, meaning in (_FIELDS | _FIELDS_OF_KIND[spec.kind]).items()
+    }
 
 
 def frame_meanings(side: Sideband) -> dict[str, str]:

@@ -32,7 +32,8 @@ def register_values(design: Design) -> dict[str, Any]:
         "struct": _struct(registers),
         "software": {access.name: value for access, value in SOFTWARE.items()},
         "hardware": _hardware,
-        "address_range": 1 << ADDRESS_BITS,
+        # The least range of Vivado's block designer; the bus ignores the upper address bits.
+        "address_range": max(4096, 1 << ADDRESS_BITS),
         "end": registers.words[-1].address + WORD_BYTES,
     }
 

@@ -55,7 +55,9 @@ class WindowDictionary(DictionaryState):
     own.
 
     Keys with equal digests are one key: inserting either renews both, and removing one removes the
-    other. So remove only keys that were inserted.
+    other, which no counter shows. A removal from a full window erases another key with the
+    probability `fpr`, about n / 2**D. So choose D by the removals that you expect, and remove only
+    keys that were inserted.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In
+from amaranth.lib.wiring import In, Out
 
 from ..interface import Operation, UnitSignature, fields
 from ..latencies import GENERATION_LEAD
@@ -46,13 +46,15 @@ class Controlled(wiring.Component):
         As for the unit.
     s_axil_awaddr, ..., wb_cyc_i, ... or avs_address, ...
         As for the bus.
+    irq
+        As for `RegisterBank`.
 
     Errors: KeyError if the bus is unknown.
     """
 
     FIELDS = {"enable": "control_enable", "clear": "control_clear", "order": "status_order",
-              "fault": "faults_fault", "action": "frames_action",
-              "fields": "frames_fields"}  # fmt: skip
+              "fault": "faults_fault", "tick_lost": "faults_tick_lost",
+              "action": "frames_action", "fields": "frames_fields"}  # fmt: skip
     """Fields of registers, by the names of the unit's ports."""
 
     def __init__(self, unit, signature, *, bus, **map):
@@ -68,7 +70,8 @@ class Controlled(wiring.Component):
         }
         self._kept = [name for name in KEPT if name in unit.signature.members]
         others = self._ports | {name: unit.signature.members[name] for name in self._kept}
-        super().__init__(signature(others))
+        self._raises = "irq" in self._bank.signature.members
+        super().__init__(signature(others | ({"irq": Out(1)} if self._raises else {})))
 
     @property
     def bus_ports(self):
@@ -97,6 +100,8 @@ class Controlled(wiring.Component):
             inner, outer = getattr(front, name), getattr(self, name)
             m.d.comb += inner.eq(outer) if member.flow is In else outer.eq(inner)
         m.d.comb += [getattr(unit, name).eq(getattr(self, name)) for name in self._kept]
+        if self._raises:
+            m.d.comb += self.irq.eq(bank.irq)
         self._elaborate_registers(m)
 
     def _elaborate_registers(self, m):

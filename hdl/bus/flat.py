@@ -232,6 +232,11 @@ class AxisUnit(FlatUnit):
             "X_INTERFACE_INFO": f"{clock} {self.CLOCK} CLK",
             "X_INTERFACE_PARAMETER": f"ASSOCIATED_BUSIF {buses}, ASSOCIATED_RESET {self.RESET}",
         }
+        if "irq" in members:
+            found["irq"] = {
+                "X_INTERFACE_INFO": "xilinx.com:signal:interrupt:1.0 irq INTERRUPT",
+                "X_INTERFACE_PARAMETER": "SENSITIVITY LEVEL_HIGH",
+            }
         found[self.RESET] = {
             "X_INTERFACE_INFO": f"{reset} {self.RESET} RST",
             "X_INTERFACE_PARAMETER": "POLARITY ACTIVE_LOW",

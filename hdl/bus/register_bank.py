@@ -72,6 +72,8 @@ class RegisterBank(wiring.Component):
         Commands: high for a cycle.
     faults_overrun, ... : In(1)
         Events of sticky bits.
+    irq : Out(1)
+        Only if there are sticky bits: whether one of them is set whose bit of `irq_mask` is set.
     secret, table : Out(stream.Signature)
         Write-only registers.
     """
@@ -90,6 +92,7 @@ class RegisterBank(wiring.Component):
                 for name, (field, width) in self._signals.items()
                 if not field.constant
             }
+            | ({"irq": Out(1)} if registers.find("faults") else {})
         )
 
     @staticmethod
@@ -110,6 +113,10 @@ class RegisterBank(wiring.Component):
             name: self._elaborate_signal(m, name, *found, written)
             for name, found in self._signals.items()
         }
+        if "irq" in self.signature.members:
+            (faults,), (mask,) = (self._registers.find(name) for name in ("faults", "irq_mask"))
+            raised = self._value(faults, values) & self._value(mask, values)
+            m.d.sync += self.irq.eq(raised.any())
         word = self._elaborate_read(m, values)
         m.d.comb += [self.access.word.eq(word), self.access.done.eq(done)]
         return m

@@ -163,9 +163,11 @@ class DictionaryProfile(Profile):
 
     def promise(self, key: str, *, flags: bool) -> list[str]:
         return [
-            f"Every key of the last {self.spec.window} insertions is reported. Older keys are "
-            "forgotten.",
+            self._edges(self.spec.window - 1),
             "An entry may be lost if its columns are full: `lost` counts such entries.",
+            f"A REMOVE erases a digest of {self.spec.digest_bits} bits. With a probability of "
+            f"{self.spec.mean_false_positive_rate:.2g}, another key of a full window has the same "
+            "digest and is erased too; `lost` and `status` do not show this.",
         ]
 
     def check_buildable(self) -> None:

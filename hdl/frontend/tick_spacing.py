@@ -23,6 +23,8 @@ class TickSpacing(wiring.Component):
     i : In(1)
     tick : Out(1)
         One cycle after a tick that need not wait.
+    tick_lost : Out(1)
+        One cycle after a tick that is lost.
 
     Errors: as `require_integer`.
     """
@@ -30,7 +32,7 @@ class TickSpacing(wiring.Component):
     def __init__(self, *, least):
         require_integer("Shortest period", least, least=2)
         self._least = least
-        super().__init__({"i": In(1), "tick": Out(1)})
+        super().__init__({"i": In(1), "tick": Out(1), "tick_lost": Out(1)})
 
     def elaborate(self, platform):
         m = Module()
@@ -43,6 +45,7 @@ class TickSpacing(wiring.Component):
         m.d.comb += passes.eq(ready & (self.i | (waiting != 0)))
         m.d.sync += [
             self.tick.eq(passes),
+            self.tick_lost.eq(self.i & ~passes & (waiting == TICKS_WAITING)),
             count.eq(Mux(passes, 0, count + 1)),
             ready.eq(~passes & (ready | (count == self._least - 2))),
         ]

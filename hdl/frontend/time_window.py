@@ -74,6 +74,8 @@ class TimeWindow(wiring.Component):
     reported : Out
         A layout of ``status``, ``time`` and ``covered``, all for the operation of three cycles ago,
         before its effects; the port `covered` may be one cycle late.
+    tick_lost : Out(1)
+        A tick was lost in the previous cycle, because too many ticks waited already.
     shortened, overfilled : Out(1)
         A live segment was retired; an insertion was beyond the capacity.
 
@@ -142,6 +144,7 @@ class TimeWindow(wiring.Component):
                 "covered": Out(range(span + 2), init=span + 1),
                 "shortened": Out(1),
                 "overfilled": Out(1),
+                "tick_lost": Out(1),
             }
         )
 
@@ -293,6 +296,7 @@ class TimeWindow(wiring.Component):
             m.d.sync += waiting.eq(waiting - 1)
         ready = ~self.idle & self._known & ~self._change & ~self._coming
         m.d.sync += [
+            self.tick_lost.eq(self.tick & ~self._coming & (waiting == TICKS_WAITING)),
             may.eq(ready & (self.clean | ~ages)),
             self.old.eq((self.old | (self._coming & self._ages)) & ~(self.turn | self.clear)),
         ]

@@ -249,15 +249,17 @@ class RingProfile(Profile):
         spec = self.spec
         if not spec.timed:
             return [
-                f"A key is reported for at least {spec.guaranteed_window} insertions after its "
-                "own insertion.",
+                self._edges(spec.guaranteed_window),
                 "A SHIFT, or a smaller `generation`, shortens the window.",
             ]
         shortens = spec.when_full == "shorten"
         status = f", and `status` is {1 if shortens else 2}" if flags else ""
-        cost = "the window is shorter" if shortens else "false positives are more frequent"
+        late = "false positives are more frequent, and keys are forgotten later"
+        cost = "the window is shorter" if shortens else late
+        trace = ", except for a trace that is reported less and less often" * (spec.run > 1)
         return [
-            f"A {key} is reported for at least {spec.span} ticks after its insertion.",
+            f"A {key} is reported for at least {spec.span:,} ticks after its insertion, and "
+            f"forgotten {spec.span + spec.generation_span:,} ticks after it{trace}.",
             f"If more than {spec.generation} insertions arrive in {spec.generation_span} ticks, "
             f"{cost}{status}.",
         ]

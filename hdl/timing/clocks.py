@@ -29,6 +29,8 @@ class TickClock(wiring.Component):
     time : Out(time_bits)
         Ticks so far, modulo a power of two. In the cycle after the flags of an operation, this is
         the time of the operation.
+    tick_lost : Out(1)
+        As for `TickSpacing`; always low if `least` is 0.
 
     Errors: as for `TickSpacing`.
     """
@@ -42,7 +44,13 @@ class TickClock(wiring.Component):
     def __init__(self, *, time_bits, least=0):
         self._least = least
         super().__init__(
-            {"tick": In(1), "control": In(Control), "shift": Out(1), "time": Out(time_bits)}
+            {
+                "tick": In(1),
+                "control": In(Control),
+                "shift": Out(1),
+                "time": Out(time_bits),
+                "tick_lost": Out(1),
+            }
         )
         self._spacing = TickSpacing(least=least) if least else None
 
@@ -56,7 +64,7 @@ class TickClock(wiring.Component):
         tick = self.tick
         if self._spacing is not None:
             m.submodules.spacing = spacing = self._spacing
-            m.d.comb += spacing.i.eq(tick)
+            m.d.comb += [spacing.i.eq(tick), self.tick_lost.eq(spacing.tick_lost)]
             tick = spacing.tick
         m.d.comb += self.shift.eq(tick)
         m.d.sync += self.time.eq(self.time + self.control.shift)

@@ -104,11 +104,21 @@ class TimingProfile(Profile):
         return [every] if interval else []
 
     def promise(self, key: str, *, flags: bool) -> list[str]:
-        unit = "ticks" if self.spec.timed else "insertions"
-        last = f"the last {self.spec.guaranteed_window} {unit}"
+        spec, block = self.spec, self.spec.block_units
         if self.decides:
+            last = f"the last {spec.guaranteed_window:,} {'ticks' if spec.timed else 'insertions'}"
             return [f"The table of thresholds determines which keys of {last} are reported."]
-        return [f"Every key of {last} is reported."]
+        window = f"A query with the window w, 1 to {spec.window_blocks:,}"
+        if spec.timed:
+            return [f"{window}, reports a key up to w ticks after its insertion, and not later."]
+        edges = "while d < w, and not at d ≥ w"
+        if block > 1:
+            window += f" blocks of {block:,} insertions"
+            edges = f"while d < {block:,} w, and not at d ≥ {block:,} w + {block - 1:,}"
+        return [
+            f"Let d be the number of insertions after a key's own insertion. {window}, reports the "
+            f"key {edges}."
+        ]
 
     @property
     def block_rams(self) -> int:

@@ -304,7 +304,11 @@ class Faults(Harness):
             "overrun": part.i.valid & ~part.i.ready,
             "shortened": count[0] != delayed(m, count[0], 1, "count"),
         }
-        (word,) = part.registers.find("faults")
+        (word,), (mask,) = (part.registers.find(name) for name in ("faults", "irq_mask"))
+        raised = [signals[f"bank.{field.signal}_held"] & signals[f"bank.{other.signal}"]
+                  for field, other in zip(word.fields, mask.fields, strict=True)]  # fmt: skip
+        self.require(part.irq == delayed(m, Cat(raised).any(), 1, "raised"))
+        self.reach("an interrupt is raised and then masked", ~part.irq & Cat(raised).any())
         for field in word.fields:
             held, event = signals[f"bank.{field.signal}_held"], events[field.name]
             given = access.data[field.place] & access.strobe[field.place // 8]
@@ -352,7 +356,8 @@ PROOFS = (
     Proof(
         name="faults of registers",
         statement="An event sets its fault bit, even in the cycle in which the bus clears the bit. "
-        "Nothing else sets or clears the bit.",
+        "Nothing else sets or clears the bit. `irq` is high exactly while, in the cycle before, a "
+        "bit is set that the mask selects.",
         design="registers on Wishbone, any unit and events, any master and requests",
         build=Faults,
         method=Unbounded(),

@@ -48,8 +48,8 @@ class OpenMemory(memory.Memory):
         return m
 
 
-def waiting_ticks(m, harness, given, passes):
-    """Return the number of waiting ticks; require that only given ticks pass.
+def waiting_ticks(m, harness, given, passes, lost):
+    """Return the number of waiting ticks; require that only given ticks pass or are lost.
 
     Up to `TICKS_WAITING` ticks wait. A further tick is lost, unless a tick passes in the same
     cycle.
@@ -58,13 +58,16 @@ def waiting_ticks(m, harness, given, passes):
     ----------
     m : Module
     harness : Harness
-    given, passes : Value
-        A tick arrives; time advances.
+    given, passes, lost : Value
+        A tick arrives; time advances; one cycle later, whether a tick was lost.
     """
     waiting = Signal(range(TICKS_WAITING + 1), name="ticks_due")
     room = passes | (waiting != TICKS_WAITING)
     m.d.sync += waiting.eq(waiting + (given & room) - passes)
-    harness.require(~passes | given | (waiting != 0))
+    harness.require(
+        ~passes | given | (waiting != 0), lost == registered(m, given & ~room, "refused")
+    )
+    harness.reach("a tick is lost", lost)
     return waiting
 
 
@@ -80,7 +83,8 @@ class Spaced(Harness):
     def build(self, m):
         m.submodules.spacing, inner = opened(self._spacing)
         passes, tick = inner["passes"], self._spacing.tick
-        waiting = waiting_ticks(m, self, self._spacing.i, passes)
+        spacing = self._spacing
+        waiting = waiting_ticks(m, self, spacing.i, passes, spacing.tick_lost)
         since = Signal(range(self.LEAST), init=self.LEAST - 1)
         m.d.sync += since.eq(Mux(passes, 0, since + (since != self.LEAST - 1)))
         ready = since == self.LEAST - 1
@@ -138,7 +142,8 @@ class Counted(Harness):
     def _require_ticks(self, m):
         """Time advances once for each given tick, except ticks that found too many waiting."""
         passes, idle = self._inner["_coming"], self._window.idle
-        waiting = waiting_ticks(m, self, self._window.tick, passes)
+        window = self._window
+        waiting = waiting_ticks(m, self, window.tick, passes, window.tick_lost)
         self.require(
             idle == (waiting == 0),
             self._inner["waiting"] == waiting,
@@ -297,7 +302,7 @@ PROOFS = (
             statement="A segment is live exactly until the span has passed since the last "
             "insertion of its generation, for any events and any gaps. Retirement of a live "
             "segment is reported. Time advances once for each tick, except ticks that arrive "
-            f"while {TICKS_WAITING} wait.",
+            f"while {TICKS_WAITING} wait, and these are reported as lost.",
             design=f"time window, k = 2, l = {_GENERATIONS}, a span of {_SPAN} ticks{read}",
             build=partial(Counted, synchronous_read=bool(read)),
             method=Unbounded(900),
@@ -307,7 +312,7 @@ PROOFS = (
     Proof(
         name="spacing of ticks",
         statement="Each tick passes once, as soon as the previous tick was long enough ago, "
-        f"except ticks that arrive while {TICKS_WAITING} wait.",
+        f"except ticks that arrive while {TICKS_WAITING} wait, which are reported as lost.",
         design=f"source of a timing filter's ticks, {Spaced.LEAST} cycles from one to the next",
         build=Spaced,
         method=Unbounded(),

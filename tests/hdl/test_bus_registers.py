@@ -55,6 +55,8 @@ class AllPorts(wiring.Component):
                     "digest_secret": In(stream.Signature(128)),
                     "action": In(2),
                     "fields": In(5),
+                    "tick": In(1),
+                    "tick_lost": Out(1),
                     **alarm_ports(True),
                 },
             )
@@ -110,9 +112,9 @@ def test_every_address(bus):
         0x00: 0x4C41544C, 0x04: 0x00010203, 0x08: digest % 2**32, 0x0C: digest >> 32,
         0x10: 1 << 24 | 4 << 16 | SPEC.key_bits, 0x14: 1, 0x18: 0, 0x1C: 0,
         0x20: GENERATION, 0x24: 0xFFFFFF, 0x28: COVERED, 0x2C: GUARANTEED, 0x48: 0,
-        0x60: 0x102,
+        0x4C: 0, 0x60: 0x102,
     } | dict.fromkeys([*range(0x68, 0x100, 4)], 0)  # fmt: skip
-    written = {0x14, 0x1C, 0x20, 0x24, *range(0x30, 0x48, 4), *range(0x50, 0x64, 4)}
+    written = {0x14, 0x1C, 0x20, 0x24, *range(0x30, 0x48, 4), *range(0x4C, 0x64, 4)}
     assert {*expected, *written} == set(words)
 
     async def bench(ctx):
@@ -306,6 +308,30 @@ def test_faults():
         assert await master.access(0x48) == (False, 0xABCD)
         assert await master.access(0x1C, 1 << 5) == (False, None)
         assert await master.access(0x1C) == (False, 0)
+
+    simulate(unit, bench)
+
+
+def test_interrupts():
+    """`irq` is high exactly while a bit is set in both `faults` and `irq_mask`."""
+    unit = behind("wishbone", AllPorts())
+    inner = unit.unit
+    events = {0: unit.i.valid, 5: inner.fault, 6: inner.tick_lost}
+
+    async def bench(ctx):
+        master = MASTERS["wishbone"](ctx, unit)
+        for place, event in events.items():
+            ctx.set(event, 1)
+            await ctx.tick()
+            ctx.set(event, 0)
+            assert not ctx.get(unit.irq)
+            for mask in (0x7F ^ 1 << place, 0x7F, 0, 1 << place):
+                assert await master.access(0x4C, mask) == (False, None)
+                assert await master.access(0x4C) == (False, mask)
+                assert ctx.get(unit.irq) == mask >> place & 1
+            assert await master.access(0x1C, 1 << place) == (False, None)
+            assert not ctx.get(unit.irq)
+            assert await master.access(0x4C, 0) == (False, None)
 
     simulate(unit, bench)
 

@@ -111,7 +111,7 @@ class Course:
         ctx.set(ring.insert, insert)
         ctx.set(ring.event, code != Operation.NONE)
         ctx.set(ring.clear, code == Operation.CLEAR)
-        names = ("limit", "status", "time", "covered")
+        names = ("limit", "status", "time", "covered", "tick_lost")
         told = {name: ctx.get(getattr(window, name)) for name in names}
         self.done.append(code)
         told["clean"] = ctx.get(ring.schedule.spare_clean)
@@ -359,6 +359,7 @@ def test_a_tick_that_makes_a_generation_old_waits_for_the_spare():
 def test_ticks_beyond_those_that_may_wait_are_lost(lost):
     window = waiting_for_the_spare(TICKS_WAITING + lost)
     assert window.told[-1]["time"] == window.ticks - lost
+    assert sum(told["tick_lost"] for told in window.told) == lost
     window.ticks -= lost
     window.check()
 

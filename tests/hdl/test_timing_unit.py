@@ -36,8 +36,8 @@ TIGHT = PartitionedTimingSpec(window=5, hashes=1, cells=4, stamp_bits=5, key_bit
 
 
 def passed(least, ticks, clocks):
-    """Clocks in which the ticks of some clocks have passed."""
-    spacing, told = TickSpacing(least=least), []
+    """Clocks in which the ticks of some clocks have passed, and those whose ticks were lost."""
+    spacing, told, lost = TickSpacing(least=least), [], []
 
     async def bench(ctx):
         for clock in range(clocks):
@@ -45,30 +45,35 @@ def passed(least, ticks, clocks):
             await ctx.tick()
             if ctx.get(spacing.tick):
                 told.append(clock)
+            if ctx.get(spacing.tick_lost):
+                lost.append(clock)
 
     simulate(spacing, bench)
-    return told
+    return told, lost
 
 
 @pytest.mark.parametrize("least", [2, 3, 8, 9])
 def test_ticks_that_are_far_enough_pass_at_once(least):
     ticks = [3, 3 + least, 3 + 2 * least, 50, 50 + least]
-    assert passed(least, ticks, 80) == ticks
+    assert passed(least, ticks, 80) == (ticks, [])
 
 
 def test_ticks_that_are_too_close_wait():
-    assert passed(8, [3, 4, 5, 20, 40, 60], 80) == [3, 11, 19, 27, 40, 60]
-    many = passed(4, range(40), 200)
+    assert passed(8, [3, 4, 5, 20, 40, 60], 80) == ([3, 11, 19, 27, 40, 60], [])
+    many, lost = passed(4, range(40), 200)
     assert many == [4 * number for number in range(10 + TICKS_WAITING)]
+    assert len(many) + len(lost) == 40
 
 
 def due(least, ticks):
-    """Clocks in which ticks have to pass: up to `TICKS_WAITING` wait, and more are lost."""
-    passes = []
+    """Clocks in which ticks have to pass: up to `TICKS_WAITING` wait, and the others are lost."""
+    passes, lost = [], []
     for clock in sorted(ticks):
         if sum(one > clock for one in passes) < TICKS_WAITING + (clock in passes):
             passes.append(max(clock, passes[-1] + least if passes else 0))
-    return passes
+        else:
+            lost.append(clock)
+    return passes, lost
 
 
 @pytest.mark.parametrize("least", [2, 3, 8])
