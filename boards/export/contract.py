@@ -35,9 +35,8 @@ def _reset(design: Design) -> list[str]:
 
 def _clear(design: Design) -> list[str]:
     pause = design.profile.longest_pause
-    if design.frames:
-        return [f"The filter accepts the next frame at most {pause} cycles after a CLEAR."]
-    found = [f"The unit accepts the next request at most {pause} cycles after a CLEAR."]
+    who = "filter" if design.frames else "unit"
+    found = [f"The {who} accepts the next {_unit(design)} at most {pause} cycles after a CLEAR."]
     if design.bus != NO_BUS:
         found.append(f"A CLEAR by register starts {GENERATION_LEAD} cycles after the write.")
     return found

@@ -57,6 +57,9 @@ class Controlled(wiring.Component):
               "action": "frames_action", "fields": "frames_fields"}  # fmt: skip
     """Fields of registers, by the names of the unit's ports."""
 
+    ELSEWHERE = ("swap",)
+    """Ports of the unit that are not connected to registers of their names."""
+
     def __init__(self, unit, signature, *, bus, **map):
         self.unit = unit
         self._front = BUSES[bus]()
@@ -104,11 +107,20 @@ class Controlled(wiring.Component):
             m.d.comb += self.irq.eq(bank.irq)
         self._elaborate_registers(m)
 
+    def _elaborate_lead(self, m, given, waits):
+        """Keep an order `waits` until the settings before it apply; return whether it is due."""
+        lead = Signal(range(GENERATION_LEAD))
+        with m.If(given):
+            m.d.sync += [waits.eq(1), lead.eq(GENERATION_LEAD - 1)]
+        with m.If(waits & (lead != 0)):
+            m.d.sync += lead.eq(lead - 1)
+        return waits & (lead == 0)
+
     def _elaborate_registers(self, m):
         """Connect the registers with the ports of the unit that have their names."""
         unit, bank = self.unit, self._bank
         for name, member in unit.signature.members.items():
-            if name in ("i", "o", *self._kept, "swap"):
+            if name in ("i", "o", *self._kept, *self.ELSEWHERE):
                 continue
             register = getattr(bank, self.FIELDS.get(name, name))
             if not member.is_port:
@@ -206,17 +218,14 @@ class ControlledUnit(Controlled):
         unit, bank = self.unit, self._bank
         clears, closed, order = Signal(), Signal(), Signal()
         waits, given = bank.status_order, Signal(name="given")
-        lead = Signal(range(GENERATION_LEAD))
         shifts = getattr(bank, "control_shift", 0)
         m.d.comb += given.eq(bank.control_clear | shifts)
         with m.If(given):
             # SHIFT and CLEAR together are a CLEAR.
-            m.d.sync += [waits.eq(1), clears.eq(bank.control_clear), lead.eq(GENERATION_LEAD - 1)]
-        with m.If(waits & (lead != 0)):
-            m.d.sync += lead.eq(lead - 1)
+            m.d.sync += clears.eq(bank.control_clear)
         taken = order & unit.i.ready
         m.d.sync += [
-            order.eq(waits & (lead == 0) & ~taken),
+            order.eq(self._elaborate_lead(m, given, waits) & ~taken),
             closed.eq(~bank.control_enable | given | (waits & ~taken)),
         ]
         with m.If(taken):

@@ -1,6 +1,6 @@
 """Deduplicator of frames with flat ports and a bus, for instances in any hardware language."""
 
-from amaranth.hdl import Module, Shape
+from amaranth.hdl import Module, Shape, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -30,6 +30,8 @@ class ControlledDeduplicator(Controlled):
     For the other members and the errors see `Controlled`.
     """
 
+    ELSEWHERE = ("clear", "order")
+
     def __init__(self, unit, *, bus, version):
         streams = {name: unit.signature.members[name] for name in ("i", "o")}
         super().__init__(
@@ -44,6 +46,11 @@ class ControlledDeduplicator(Controlled):
     def elaborate(self, platform):
         m = Module()
         self._elaborate_bus(m)
+        waits, bank = Signal(), self._bank
+        due = self._elaborate_lead(m, bank.control_clear, waits)
+        m.d.comb += [self.unit.clear.eq(due), bank.status_order.eq(waits | self.unit.order)]
+        with m.If(due):
+            m.d.sync += waits.eq(0)
         wiring.connect(m, wiring.flipped(self.i), self.unit.i)
         wiring.connect(m, self.unit.o, wiring.flipped(self.o))
         return m

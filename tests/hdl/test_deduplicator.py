@@ -1,6 +1,7 @@
 """The deduplicator of frames: what it is built from, and settings that change between frames."""
 
 import pytest
+from bus_masters import MASTERS
 from frame_streams import random_frame, receive, seeded, send, simulate, transfers, whole
 
 from lately.golden import any_preset
@@ -8,6 +9,7 @@ from lately.golden.errors import SpecificationError
 from lately.golden.packets.comparison import DEFAULT_FIELDS
 from lately.golden.packets.frame_actions import Action
 from lately.golden.spec import GEBFSpec
+from lately.hdl.packets.axis_frames import ControlledDeduplicator
 from lately.hdl.packets.deduplicator import Deduplicator
 from lately.hdl.packets.digest_settings import DigestSettings
 
@@ -78,6 +80,27 @@ def test_settings_wait_for_digests():
         assert (await clock())[:3] == (1, 7, 5)
 
     simulate(settings, bench)
+
+
+def test_a_clear_by_register_is_held():
+    """As by the registers of every unit: for `GENERATION_LEAD` cycles, and no other is taken."""
+    unit = ControlledDeduplicator(Deduplicator(SPEC, width=8), bus="wishbone", version=(0, 1, 0))
+
+    async def bench(ctx):
+        master = MASTERS["pipelined"](ctx, unit)
+        for pause in (1, 2, 60):
+            # The first order may find the filter closed after reset.
+            await ctx.tick().repeat(1200)
+            assert await master.access(0x14, 5) == (False, None)
+            begun = 0
+            while await master.access(0x18) == (False, 1):
+                begun += 1
+                assert await master.access(0x14, 5) == (True, None)
+            assert begun
+            await ctx.tick().repeat(pause)
+            assert await master.access(0x14, 5) == (False, None)
+
+    simulate(unit, bench)
 
 
 def test_no_frame_is_lost_by_a_clear():
