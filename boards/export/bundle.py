@@ -68,6 +68,8 @@ WAIVERS = {
     "INITIALDLY": "_start_ must change after all processes wait for it",
     "SYMRSVDWORD": "a name is a keyword of C++",
     "CASEINCOMPLETE": "missing cases cannot occur",
+    "CMPCONST": "a comparison may be constant for the sizes of this unit",
+    "UNSIGNED": "likewise",
     "VARHIDDEN": "a signal and an instance share a name",
 }
 """Warnings of Verilator that the Verilog causes, and their reasons."""

@@ -12,7 +12,7 @@ import pytest
 from cases import daily
 from exports import CASES, TIMED, check_verilator, icarus
 from simulation import simulate
-from verilators import VERILATORS, verilator
+from verilators import VERILATORS
 
 from lately.boards.export import bundle
 from lately.boards.export.bundle import descriptions, texts, write
@@ -97,24 +97,6 @@ def test_bench_notices_a_wrong_result_and_counts_results(tmp_path):
         bench.write_text(text.replace("next < COUNT ", f"next < {sent} "))
         lines = icarus(tmp_path / "ip", "seen_lately.v", "seen_lately_tb.v")
         assert lines[-1] == f"FAIL: {found} wrong"
-
-
-@pytest.mark.parametrize(
-    "case",
-    ["axis", *(pytest.param(one, marks=pytest.mark.slow) for one in CASES if one != "axis")],
-)
-def test_other_tools_read_it_without_warnings(case, tmp_path):
-    """All supported Verilators read module and test bench, and yosys the module."""
-    files = write(design(case), tmp_path / "ip")
-    cells = [name for name in files if name.endswith("_models.v")]
-    bench = ["--top-module", "seen_lately_tb", "seen_lately.v", *cells, "seen_lately_tb.v"]
-    for program in VERILATORS:
-        module = ["--top-module", "seen_lately", "seen_lately.v", *cells]
-        verilator(program, tmp_path / "ip", "--lint-only", "-Wall", *module)
-        verilator(program, tmp_path / "ip", "--lint-only", "--timing", *bench)
-    script = "read_verilog seen_lately.v; hierarchy -top seen_lately; proc; check -assert"
-    done = run_yosys("-q", "-e", ".", "-p", script, directory=tmp_path / "ip")
-    assert done.stdout == "" or cells
 
 
 @pytest.mark.slow

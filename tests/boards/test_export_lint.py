@@ -1,0 +1,93 @@
+"""Exported modules, benches and templates as linters read them: Verilator, slang and yosys."""
+
+from itertools import product
+
+import pytest
+from exports import CASES, TIMED
+from pyslang import DiagnosticEngine
+from pyslang.ast import Compilation
+from pyslang.syntax import SyntaxTree
+from verilators import VERILATORS, verilator
+
+from lately.boards.export.bench_values import bench_values
+from lately.boards.export.bundle import write
+from lately.boards.export.design import FRAMES, NO_BUS, WRAPS, Design
+from lately.golden.spec import GEBFSpec
+from lately.hdl.bus.controlled import BUSES
+from lately.sim.toolchain import models, run_yosys
+
+pytestmark = pytest.mark.rtl
+
+BOTH = """`timescale 1ns / 1ps
+/* verilator lint_off PINMISSING */
+module both;
+  unit_tb unit_tb();
+  around around();
+endmodule
+"""
+PACKETS = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
+
+
+def around(design, template):
+    """A module that has the template of a unit in it, and the ports that the template names."""
+    values = bench_values(design)["values"]
+    ports = [one for one in design.ports if values.get(one.name, one.name) == one.name]
+    names = [f"{'input' if one.inward else 'output'} {one.range} {one.name}" for one in ports]
+    head = f"`timescale 1ns / 1ps\nmodule around({', '.join(names)});\n"
+    return f"{head}{template}endmodule\n"
+
+
+def lint(folder, spec, how):
+    """Export a unit; module, bench and template have no warnings, and slang finds no error."""
+    cells = [path.read_text() for path in models(how.get("memory", "portable"))]
+    design = Design(spec=spec, name="unit", models=cells, **how)
+    files = write(design, folder)
+    module = ["unit.v", *(name for name in files if name == "unit_models.v")]
+    (folder / "around.v").write_text(around(design, (folder / "unit_template.v").read_text()))
+    # One module has both, so that the unit is read once.
+    (folder / "both.v").write_text(BOTH)
+    sources = [*module, "unit_tb.v", "around.v"]
+    for program in VERILATORS:
+        verilator(program, folder, "--lint-only", "-Wall", "--timing", "--top-module", "both",
+                  *sources, "both.v")  # fmt: skip
+    compilation = Compilation()
+    for name in sources:
+        compilation.addSyntaxTree(SyntaxTree.fromFile(str(folder / name)))
+    errors = [one for one in compilation.getAllDiagnostics() if one.isError()]
+    assert not errors, DiagnosticEngine.reportAll(compilation.sourceManager, errors)
+
+
+# The widths of frames share the logic of the bus, so each has one of the buses by day.
+PAIRS = [
+    *product((*WRAPS, "frames-8"), (NO_BUS, *BUSES)),
+    *zip(("frames-64", "frames-128", "frames-256", "frames-512"), (NO_BUS, *BUSES), strict=True),
+]
+
+
+@pytest.mark.parametrize(
+    ("wrap", "bus"),
+    [
+        *PAIRS,
+        *(
+            pytest.param(*pair, marks=pytest.mark.slow)
+            for pair in product(FRAMES, (NO_BUS, *BUSES))
+            if pair not in PAIRS
+        ),
+    ],
+)
+def test_every_wrap_and_bus(wrap, bus, tmp_path):
+    lint(tmp_path / "ip", PACKETS if wrap in FRAMES else TIMED, {"wrap": wrap, "bus": bus})
+
+
+EACH_KIND = ("lanes", "secret", "dictionary", "table behind a bus", "ecp5")
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(one, marks=[pytest.mark.slow] * (one not in EACH_KIND)) for one in CASES]
+)
+def test_every_kind(case, tmp_path):
+    """Also yosys reads the module without a warning."""
+    lint(tmp_path / "ip", *CASES[case])
+    script = "read_verilog unit.v; hierarchy -top unit; proc; check -assert"
+    done = run_yosys("-q", "-e", ".", "-p", script, directory=tmp_path / "ip")
+    assert done.stdout == "" or CASES[case][1].get("memory", "portable") != "portable"
