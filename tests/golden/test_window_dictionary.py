@@ -616,3 +616,20 @@ def test_columns_with_moves_are_the_fewest_that_keep_the_share():
         more = None if columns == 8 else columns + 1
         assert least_columns(kept[-1], rows, moves=True) == columns
         assert least_columns(kept[-1] + 1, rows, moves=True) == more
+
+
+@pytest.mark.statistics
+@pytest.mark.parametrize("path", PATHS)
+def test_removals_erase_exactly_the_keys_with_the_digests(path):
+    """As often as the page of an exported unit states, and no counter shows it."""
+    with taking(path):
+        model = WindowDictionary(window=4000, columns=5, rows=4096, digest_bits=17, stash=8)
+    twin, keys = twin_of(model), np.random.default_rng(8).integers(0, 1 << 63, 4000)
+    model.insert(keys)
+    model.remove(keys[:2000])
+    gone = {twin.digest(int(key)) for key in keys[:2000]}
+    erased = np.array([twin.digest(int(key)) in gone for key in keys[2000:]])
+    assert (model.query(keys[2000:]) == ~erased).all()
+    assert (model.lost, model.guaranteed_window) == (0, 4000)
+    low, high = clopper_pearson(int(erased.sum()), 2000, confidence=0.999)
+    assert low < digest_false_positive_rate(2000, model.digest_bits) < high
