@@ -1,10 +1,12 @@
-"""Output files: regular files appear complete or not at all."""
+"""Outputs: a write is complete, or raises an error that names the path which the user gave."""
 
 import errno
+import io
 import json
 import os
-import secrets
+import select
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, BinaryIO, NamedTuple
@@ -13,6 +15,91 @@ from .errors import LatelyError
 
 _MOST_LINKS = 40
 _PUBLIC = 0o666
+
+
+class IncompleteOutputError(OSError):
+    """An output could be written in part only, and this part stays."""
+
+
+class _Descriptor(io.FileIO):
+    """Descriptor of an output that `path` names; with `cut`, a write that fails leaves nothing."""
+
+    def __init__(
+        self,
+        handle: int,
+        path: str,
+        kind: type[OSError] = IncompleteOutputError,
+        *,
+        cut: bool = False,
+    ) -> None:
+        super().__init__(handle, "wb")
+        self._path, self._kind, self._cut = path, kind, cut
+        self._failure: BaseException | None = None
+
+    def write(self, data: Any) -> int:
+        if self._failure is not None:  # A buffer tries again when it is closed.
+            raise self._failure
+        begin, rest = self.tell() if self._cut else 0, memoryview(data)
+        try:
+            with named(self._path, self._kind):
+                while rest:
+                    count = super().write(rest)
+                    if count is None:  # The descriptor is non-blocking, and there is no room.
+                        select.select([], [self], [])
+                    rest = rest[count or 0 :]
+        except BaseException as error:
+            self._failure = error
+            if self._cut:
+                os.ftruncate(self.fileno(), begin)
+            raise
+        return len(data)
+
+
+@contextmanager
+def keep_file(
+    path: str | os.PathLike[str], *, source: str | os.PathLike[str] | int | None = None
+) -> Iterator[BinaryIO]:
+    """Open an output whose content cannot be made again; arguments as for `replace_file`.
+
+    The file is written under its name, without a buffer. Each write must be whole records. If one
+    fails, a regular file keeps what earlier ones wrote, and the error is `IncompleteOutputError`.
+    """
+    path = os.fspath(path)
+    with named(path):
+        place = _find(path)
+        regular = place.is_replaced
+        if regular:
+            mode = _PUBLIC & _mode_of(source, place.path)
+            handle = os.open(place.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with _Descriptor(handle, path, cut=True) if regular else _opened(place, path) as file:
+        yield file
+        if regular:
+            with named(path, IncompleteOutputError):
+                os.fsync(file.fileno())
+
+
+@contextmanager
+def whole_standard_output() -> Iterator[None]:
+    """Make each write to `sys.stdout` complete, or fail with an error that names it."""
+    before: Any = sys.stdout
+    try:
+        # A descriptor that takes no bytes stands for a closed one.
+        handle = os.open(os.devnull, os.O_RDONLY) if before is None else os.dup(before.fileno())
+    except io.UnsupportedOperation:  # It is in memory.
+        yield
+        return
+    sys.stdout = whole = io.TextIOWrapper(
+        io.BufferedWriter(_Descriptor(handle, "standard output")),
+        encoding=before and before.encoding,
+        errors=before and before.errors,
+        line_buffering=bool(before and before.line_buffering),
+    )
+    try:
+        yield
+    finally:
+        sys.stdout = before
+        with suppress(OSError, KeyboardInterrupt):  # What a write that failed has left.
+            whole.close()
 
 
 @contextmanager
@@ -26,47 +113,29 @@ def replace_file(
 
     A regular file is written beside `path`, forced to disk and renamed. Symbolic links are
     followed. Devices, FIFOs, sockets and descriptors (``/dev/fd/N``) are written directly. The
-    umask of the process applies and is not changed.
-
-    Parameters
-    ----------
-    path : path
-        An existing file keeps its mode and, if the system permits it, its owner.
-    private : bool
-        Whether only its owner may read a regular file, at any time.
-    source : path or int, optional
-        Source of the content: a file or descriptor. If it is a regular file, a new file gets no
-        wider read permissions.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written; the error names `path`, not the temporary file.
+    umask applies and is not changed. An existing file keeps its mode and, if the system permits it,
+    its owner. Only its owner may ever read a `private` file. A new file gets no wider read
+    permissions than the file or descriptor `source`, if that is a regular file.
     """
     path = os.fspath(path)
-    with _named(path):
+    with named(path):
         place = _find(path)
     whole = place.is_replaced
-    opened = _replacement(place, path, private, source) if whole else _opened(place, path)
-    with opened as file:
+    with (
+        _replacement(place, path, private, source)
+        if whole
+        else io.BufferedWriter(_opened(place, path))
+    ) as file:
         yield file
 
 
 def check_output(path: str | os.PathLike[str]) -> object:
-    """Check that `replace_file` can write to `path`; call it before long work.
+    """Check that `path` can be written, before long work, and return the identity of the file.
 
-    Returns
-    -------
-    object
-        Identity of the file, equal for all names of one file. None for a character device, which
-        accepts several outputs.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written; the error names `path`.
+    The identity is equal for all names of a file, and None for a character device, which accepts
+    several outputs.
     """
-    with _named(path):
+    with named(path):
         place = _find(os.fspath(path))
         if place.descriptor is None:
             folder = os.path.dirname(place.path) or "."
@@ -110,32 +179,24 @@ def temporary_name(path: str) -> str:
     """Return a unique name for a hidden file beside `path`."""
     folder, name = os.path.split(path)
     # Shortened: a name has at most 255 bytes.
-    return os.path.join(folder, f".{name[:32]}.{secrets.token_hex(8)}")
+    return os.path.join(folder, f".{name[:32]}.{os.urandom(8).hex()}")
 
 
 def write_json(values: Any, path: str | os.PathLike[str]) -> None:
-    """Write `values` as JSON to `path`, completely or not at all.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
-    ValueError
-        If a value is infinite or not a number.
-    """
+    """Write `values` as JSON, completely or not at all; ValueError for infinity and NaN."""
     text = json.dumps(values, indent=1, allow_nan=False)
     with replace_file(path) as file:
         file.write(text.encode() + b"\n")
 
 
 @contextmanager
-def _named(path: str | os.PathLike[str]) -> Iterator[None]:
+def named(path: str | os.PathLike[str], kind: type[OSError] = OSError) -> Iterator[None]:
     """Make errors name the path that the user gave."""
     try:
         yield
     except OSError as error:
         number, reason = error.errno or errno.EIO, error.strerror or str(error)
-        raise OSError(number, reason, os.fspath(path)) from None
+        raise kind(number, reason, os.fspath(path)) from None
 
 
 class _Place(NamedTuple):
@@ -173,10 +234,9 @@ def _find(path: str) -> _Place:
     return _Place(path, None, status)
 
 
-@contextmanager
-def _opened(place: _Place, path: str) -> Iterator[BinaryIO]:
+def _opened(place: _Place, path: str) -> _Descriptor:
     """Open a destination that is not a regular file."""
-    with _named(path):
+    with named(path):
         if place.descriptor is not None:
             handle = os.dup(place.descriptor)
         elif place.status is not None and stat.S_ISSOCK(place.status.st_mode):
@@ -187,8 +247,7 @@ def _opened(place: _Place, path: str) -> Iterator[BinaryIO]:
                 handle = connection.detach()
         else:
             handle = os.open(place.path, os.O_WRONLY)
-    with os.fdopen(handle, "wb") as file:
-        yield file
+    return _Descriptor(handle, path)
 
 
 @contextmanager
@@ -201,18 +260,18 @@ def _replacement(
     """Open a new file that replaces a regular file, or creates one, at the end."""
     temporary = temporary_name(place.path)
     try:
-        with _named(path):
+        with named(path):
             mode = 0o600 if private or place.status else _PUBLIC & _mode_of(source, place.path)
             # The kernel applies mode and umask when it creates the file.
             handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        with os.fdopen(handle, "wb") as file:
+        with io.BufferedWriter(_Descriptor(handle, path, OSError)) as file:
             yield file
-            with _named(path):
+            with named(path):
                 file.flush()
                 if place.status is not None:
                     _restore(file.fileno(), place.status, private)
                 os.fsync(file.fileno())
-        with _named(path):
+        with named(path):
             os.replace(temporary, place.path)
     except BaseException:
         # The name is known before the file exists, so an interrupt at any time leaves nothing.

@@ -22,6 +22,9 @@ BUFFERED = 1 << 16
 _PIPE = 1 << 20
 """Bytes that a pipe holds, so that few reads take a fast stream."""
 
+_FRAME = 1 << 20
+"""Bytes that a frame of compressed data has at least, except for the last frame."""
+
 _MAGIC = {
     b"\x1f\x8b": "gzip",
     b"\x28\xb5\x2f\xfd": "zstd",
@@ -62,7 +65,8 @@ PCAP_HEADER = 24
 COMPRESSIONS = ("gzip", "bzip2", "xz", "zstd", "lz4")
 """Compressions that can be read and written."""
 
-_ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd", ".lz4": "lz4"}
+ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd", ".lz4": "lz4"}
+"""Compressions by the suffix of a name."""
 
 
 class TraceError(LatelyError, ValueError):
@@ -206,30 +210,52 @@ def open_stream(path: str | os.PathLike[str]) -> StreamFile:
 @contextmanager
 def compressed(name: str, file: BinaryIO) -> Iterator[BinaryIO]:
     """Compress the bytes that are written to a `file`, if `name` has a suffix for compression."""
-    kind, packed = _ENDINGS.get(os.path.splitext(name)[1]), cast(Any, file)
+    kind = ENDINGS.get(os.path.splitext(name)[1])
+    if kind is None:
+        yield file
+        return
+    frames = _Frames(kind, file)
+    try:
+        yield cast(BinaryIO, frames)
+    finally:
+        frames.end()
+
+
+class _Frames:
+    """Compresses whole writes of at least `_FRAME` bytes to a frame: a file can end behind each."""
+
+    def __init__(self, kind: str, file: BinaryIO) -> None:
+        self._kind, self._file, self._waiting = kind, file, bytearray()
+
+    def write(self, data: Any) -> int:
+        self._waiting += data
+        if len(self._waiting) >= _FRAME:
+            self.end()
+        return len(data)
+
+    def flush(self) -> None:
+        """Wait for more bytes: a short frame takes more space."""
+
+    def end(self) -> None:
+        data, self._waiting = self._waiting, bytearray()
+        if data:
+            self._file.write(_compress(self._kind, data))
+
+
+def _compress(kind: str, data: bytearray) -> bytes:
     if kind == "gzip":
-        packed = gzip.GzipFile("", "wb", 6, file, mtime=0)
-    elif kind == "bzip2":
-        packed = bz2.BZ2File(file, "wb")
-    elif kind == "xz":
-        packed = lzma.LZMAFile(file, "wb")  # noqa: SIM115
-    elif kind == "zstd":
+        return gzip.compress(data, 6, mtime=0)
+    if kind == "bzip2":
+        return bz2.compress(data)
+    if kind == "xz":
+        return lzma.compress(data)
+    if kind == "zstd":
         import zstandard
 
-        packed = zstandard.ZstdCompressor(1).stream_writer(file, closefd=False)
-    elif kind == "lz4":
-        import lz4.frame
+        return zstandard.ZstdCompressor(1).compress(data)
+    import lz4.frame
 
-        packed = lz4.frame.open(file, "wb", auto_flush=True)
-        # Its own `flush` ends the frame.
-        end, packed.flush = packed.flush, file.flush
-    try:
-        yield packed
-    finally:
-        if kind == "lz4":
-            end()
-        elif kind is not None:
-            packed.close()
+    return bytes(lz4.frame.compress(data))
 
 
 def _standard_input() -> BinaryIO:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import __version__
-from ...golden.files import temporary_name
+from ...golden.files import named, temporary_name
 from ...golden.operations import Operation
 from ...hdl.bus.flat import FlatUnit
 from ...hdl.interface import fields
@@ -102,13 +102,10 @@ def write(design: Design, directory: str | os.PathLike[str], *, force: bool = Fa
     files = texts(design)
     staged = Path(temporary_name(str(folder / "new" if folder.exists() else folder)))
     try:
-        staged.mkdir(parents=True)
-    except OSError as error:
-        # The user does not know the temporary name.
-        raise OSError(error.errno, error.strerror, str(folder)) from None
-    try:
-        for name, text in files.items():
-            (staged / name).write_text(text, "utf-8")
+        with named(folder):  # The user does not know the temporary name.
+            staged.mkdir(parents=True)
+            for name, text in files.items():
+                (staged / name).write_text(text, "utf-8")
         if staged.parent == folder:
             _move_files(staged, folder, [*files])
         else:

@@ -78,6 +78,7 @@ def tap(
     *,
     truth: BinaryIO | None = None,
     progress: Callable[[TapResult, float | None], None] | None = None,
+    read: Callable[[], Packets | None] | None = None,
 ) -> TapResult:
     """Write a stream as two taps capture it: a pcap file in the order of capture times.
 
@@ -91,6 +92,8 @@ def tap(
         source packet, the tap (1 or 2), whether it is a second copy, and whether it was sent again.
     progress : callable, optional
         Called with the result so far, and the share if known.
+    read : callable, optional
+        Reads the next packets in place of the method of the source.
 
     Raises
     ------
@@ -98,7 +101,7 @@ def tap(
         If the source is damaged, or has a link type that the pcap file cannot hold.
     """
     course = _Course(source.name, output, how, truth)
-    while (packets := source.read()) is not None:
+    while (packets := (read or source.read)()) is not None:
         course.take(packets)
         if progress is not None:
             progress(course.result, source.fraction)
@@ -211,12 +214,13 @@ class _Course:
         _, first = np.unique(both, return_index=True)
         copy = np.ones(len(both), np.bool_)
         copy[first] = False
-        lines = zip(numbers.tolist(), taps.tolist(), copy[len(self._seen) :].tolist(), strict=True)
-        for number, which, again in lines:
-            self._written += 1
-            number, repeat = number & ~_AGAIN, number // _AGAIN
-            line = f"{self._written},{number},{which + 1},{int(again)},{repeat}\n"
-            self._truth.write(line.encode())
+        rows = zip(numbers.tolist(), taps.tolist(), copy[len(self._seen) :].tolist(), strict=True)
+        lines = [
+            f"{place},{number & ~_AGAIN},{which + 1},{int(again)},{number // _AGAIN}\n"
+            for place, (number, which, again) in enumerate(rows, self._written + 1)
+        ]
+        self._written += len(lines)
+        self._truth.write("".join(lines).encode())
         # Numbers are in order except for the delay.
         left = self._waiting[_NUMBER]
         self._seen = np.intersect1d(both, left)

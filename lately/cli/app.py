@@ -34,7 +34,9 @@ GROUPS = {
 }  # fmt: skip
 """Commands in the order of use, by the headings of the help; each with the start of its module."""
 
-STATUSES = "Exit status: 0 success, 1 a check failed, 2 could not run, 130 interrupted."
+STATUSES = (
+    "Exit status: 0 success, 1 check failed or output incomplete, 2 could not run, 130 interrupted."
+)
 """Last line of each help."""
 
 _MODULES = {name: module for commands in GROUPS.values() for name, module in commands.items()}

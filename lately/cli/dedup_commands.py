@@ -3,8 +3,9 @@
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from secrets import randbits
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -129,6 +130,9 @@ def dedup(
     leave a capture of all packets read so far. A damaged file is read up to its damage. Figures go
     to standard error if the capture goes to standard output.
 
+    If IN is a pipe or an interface, OUT is written from the beginning and keeps all whole packets
+    if the disk is full; otherwise it appears at the end.
+
     \b
     Examples:
       lately dedup mirror.pcapng unique.pcapng
@@ -207,7 +211,7 @@ def _show(
     if page is not None:
         from ..dedup.report_page import html
 
-        with open_output(page[0], None) as file:
+        with open_output(page[0], []) as file:
             file.write(html(figures, page[1]).encode())
     if as_json:
         print_json(figures, err=err)
@@ -247,16 +251,20 @@ def _open_outputs(
     """Open all outputs of a command line."""
     from ..dedup.writers import CaptureWriter, FolderWriter, Marks
 
-    first = files.inputs[0] if files.inputs else None
+    output = partial(open_output, inputs=files.inputs, live=options["interface"] is not None)
+
+    def opened(path: str) -> BinaryIO:
+        return stack.enter_context(output(path))
+
     found: list[Callable[[Judged], None]] = []
     if folder is not None:
         pairs = [*zip(files.outputs, files.inputs, strict=True)]
-        found.append(stack.enter_context(FolderWriter(lambda number: open_output(*pairs[number]))))
+        writer = FolderWriter(lambda number: open_output(pairs[number][0], [pairs[number][1]]))
+        found.append(stack.enter_context(writer))
     elif files.outputs:
-        found.append(CaptureWriter(stack.enter_context(open_output(files.outputs[0], first))))
+        found.append(CaptureWriter(opened(files.outputs[0])))
     if options["dropped"] is not None:
-        file = stack.enter_context(open_output(options["dropped"], first))
-        found.append(CaptureWriter(file, dropped=True))
+        found.append(CaptureWriter(opened(options["dropped"]), dropped=True))
     if options["marked"] is not None:
-        found.append(Marks(stack.enter_context(open_output(options["marked"], first))))
+        found.append(Marks(opened(options["marked"])))
     return found

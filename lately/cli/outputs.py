@@ -3,9 +3,10 @@
 import os
 import stat
 import sys
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 
@@ -73,6 +74,25 @@ class OutputFolder(click.Path):
         if not os.access(there, os.W_OK):
             raise click.ClickException(f"out-dir: must be a directory to write to, not {value}")
         return value
+
+
+def output_file(
+    path: str, inputs: Sequence[str], *, live: bool = False
+) -> AbstractContextManager[BinaryIO]:
+    """Open a file that is replaced at the end, or kept if what it gets cannot be read again."""
+    from ..golden.files import keep_file, replace_file
+
+    opened = replace_file if rereadable(inputs) and not live else keep_file
+    return opened(path, source=content_source(inputs[0]) if inputs else None)
+
+
+def rereadable(inputs: Sequence[str]) -> bool:
+    """Return whether all inputs are regular files; errors are reported when a file is opened."""
+    modes = []
+    for path in inputs:
+        with suppress(OSError, ValueError, AttributeError):
+            modes.append(os.stat(content_source(path)).st_mode)
+    return all(map(stat.S_ISREG, modes))
 
 
 def content_source(path: str) -> str | int:

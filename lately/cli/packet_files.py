@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import click
 
 from .interrupts import Interrupts
-from .outputs import InputFile, OutputFile, content_source
+from .outputs import InputFile, OutputFile, output_file, rereadable
 from .progress import quiet
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ def packet_files(
         raise click.UsageError("give one of IN and --interface, not both", context)
     if not live and not inputs:
         raise click.UsageError(f"{'IN' if folder or dry_run else 'OUT'} is missing", context)
-    kind = OutputFile(standard=True, in_place=folder is None)
     for path in inputs:
         InputFile().convert(path, _IN, context)
+    kind = OutputFile(standard=True, in_place=folder is None and rereadable(inputs))
     if folder is not None:
         outputs = [os.path.join(folder, os.path.basename(path)) for path in inputs]
         os.makedirs(folder, exist_ok=True)
@@ -82,17 +82,17 @@ def open_inputs(files: PacketFiles, folder: str | None, options: dict[str, Any])
 
 
 @contextmanager
-def open_output(path: str, capture: str | None) -> Iterator[BinaryIO]:
-    """Open the output for a `capture`: stdout, or a file, compressed according to its name."""
-    from ..golden.files import replace_file
+def open_output(path: str, inputs: Sequence[str], *, live: bool = False) -> Iterator[BinaryIO]:
+    """Open the output for some inputs: stdout, or a file, compressed according to its name."""
     from ..stream_files import compressed
 
     if path == "-":
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        try:
+            yield sys.stdout.buffer
+        finally:
+            sys.stdout.buffer.flush()
         return
-    source = None if capture is None else content_source(capture)
-    with replace_file(path, source=source) as file, compressed(path, file) as packed:
+    with output_file(path, inputs, live=live) as file, compressed(path, file) as packed:
         yield packed
 
 

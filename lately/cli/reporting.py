@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from ..golden.errors import install_hint
+from ..golden.files import IncompleteOutputError, whole_standard_output
 from .interrupts import handled_by
 
 EXTRAS = {
@@ -93,7 +94,7 @@ class OneLineCommand(click.Command):
         if not extra.pop("standalone_mode", True):
             return start(*args, standalone_mode=False, **extra)
         try:
-            with handled_by(signal.default_int_handler):
+            with whole_standard_output(), handled_by(signal.default_int_handler):
                 status = start(*args, standalone_mode=False, **extra)
         except click.UsageError as error:
             status = _explain_usage(error)
@@ -111,7 +112,8 @@ class OneLineCommand(click.Command):
             message = _explain(error)
             if message is None:
                 raise
-            status = _complain(message, UNABLE)
+            incomplete = isinstance(error, IncompleteOutputError)
+            status = _complain(message, CheckError.exit_code if incomplete else UNABLE)
         sys.exit(status if isinstance(status, int) else 0)
 
 
@@ -127,9 +129,8 @@ class OneLineErrors(OneLineCommand, click.Group):
         except KeyboardInterrupt:
             # Before click writes to a terminal that may have disappeared.
             raise click.Abort from None
-        if sys.stdout is not None:
-            # Here click still handles a pipe without a reader.
-            sys.stdout.flush()
+        # Here click still handles a pipe without a reader.
+        sys.stdout.flush()
         return result
 
 

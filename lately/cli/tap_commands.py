@@ -5,9 +5,10 @@ from typing import Any, BinaryIO, cast
 
 import click
 
+from .interrupts import interruptible
 from .options import amount_option, count_option, json_option, seed_option
 from .outputs import InputFile, OutputFile
-from .packet_files import nanoseconds, open_output
+from .packet_files import nanoseconds, open_output, read_until
 from .progress import replay_bar
 from .reporting import OneLineCommand
 from .tables import show
@@ -21,7 +22,7 @@ from .tables import show
     ],
 )  # fmt: skip
 @click.argument("capture", metavar="IN", type=InputFile())
-@click.argument("output", metavar="OUT", type=OutputFile(standard=True, in_place=True))
+@click.argument("output", metavar="OUT", type=OutputFile(standard=True))
 @click.option(
     "--delay", default="5us", show_default=True, metavar="T", help="Delay of the second tap."
 )
@@ -109,10 +110,16 @@ def tap(
         out, lines = (
             None
             if path is None
-            else stack.enter_context(open_output(path, None if made else capture))
+            else stack.enter_context(open_output(path, [] if made else [capture]))
             for path in (output, truth)
         )
+        heard = stack.enter_context(interruptible())
         progress = stack.enter_context(replay_bar("Starting", "Tapping", "packets"))
-        result = write_taps(source, cast(BinaryIO, out), taps, truth=lines, progress=progress)
+        read = read_until(heard, source.read, ())
+        result = write_taps(
+            source, cast(BinaryIO, out), taps, truth=lines, progress=progress, read=read
+        )
+        if heard():
+            raise KeyboardInterrupt
     if output != "-":
         show(as_json, vars(result), "tap", vars(result))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from types import TracebackType
 from typing import BinaryIO
 
 import numpy as np
@@ -51,37 +50,28 @@ class CaptureWriter:
         self._file.flush()
 
 
-class FolderWriter:
-    """Writes the kept packets of each input to a separate output.
+class FolderWriter(ExitStack):
+    """Writes the kept packets of each input to the output that `open_output` opens by its number.
 
-    Parameters
-    ----------
-    open_output : callable
-        Opens the output of an input, by its number.
+    An output is complete when the next one begins.
     """
 
-    def __init__(self, open_output: Callable[[int], AbstractContextManager[BinaryIO]]) -> None:
+    def __init__(self, open_output: Callable[..., AbstractContextManager[BinaryIO]]) -> None:
+        super().__init__()
         self._open = open_output
-        self._stack = ExitStack()
         self._number = -1
 
-    def __enter__(self) -> "FolderWriter":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
+    def _begin(self, number: int, *time: int) -> BinaryIO:
+        self.close()
+        self._number = number
+        file = self.enter_context(self._open(number, *time))
+        self._writer = CaptureWriter(file)
+        return file
 
     def __call__(self, judged: Judged) -> None:
-        """Write packets of one input; the output of the input before is complete then."""
+        """Write packets of one input."""
         if judged.packets.file != self._number:
-            self._stack.close()
-            self._number = judged.packets.file
-            self._writer = CaptureWriter(self._stack.enter_context(self._open(self._number)))
+            self._begin(judged.packets.file)
         self._writer(judged)
 
 
@@ -93,11 +83,13 @@ class Marks:
         file.write(HEAD)
 
     def __call__(self, judged: Judged) -> None:
-        """Write lines for some packets."""
+        """Write lines for some packets, all at once."""
         at = np.flatnonzero(judged.dropped)
         columns: tuple[NDArray[np.generic], ...] = (
             judged.start + 1 + at, judged.packets.times[at], judged.found.values[at]
         )  # fmt: skip
+        lines = []
         for number, time, digest in zip(*(c.tolist() for c in columns), strict=True):
             seconds = "" if time == loops.NO_TIME else f"{time // 10**9}.{time % 10**9:09}"
-            self._file.write(f"{number},{seconds},{digest:016x}\n".encode())
+            lines.append(f"{number},{seconds},{digest:016x}\n")
+        self._file.write("".join(lines).encode())

@@ -65,9 +65,11 @@ def picture(
             upper = figure.add_subplot(grid[0, column])
             draw(upper, figure.add_subplot(grid[1, column], sharex=upper), result)
         _draw_fills(figure.add_subplot(grid[:, 1]), result)
+        drawn = io.BytesIO()  # A library may write to a descriptor without care for errors.
+        metadata = {"Date": None} if form == "svg" else None
+        figure.savefig(drawn, format=form, dpi=160, metadata=metadata)
         with replace_file(path, source=source) as file:
-            metadata = {"Date": None} if form == "svg" else None
-            figure.savefig(file, format=form, dpi=160, metadata=metadata)
+            file.write(drawn.getvalue())
 
 
 def drawings(result: RunResult) -> list[tuple[str, str]]:

@@ -1,9 +1,22 @@
 """Outputs of all commands: refused before any work, or written to where they lead."""
 
+import errno
+import fcntl
+import io
 import os
+import random
+import resource
+import shutil
+import signal
 import stat
+import subprocess
+import sys
+import termios
+import time
+from contextlib import closing
 
 import click
+import dpkt
 import pytest
 from capture_files import pcap
 from click.testing import CliRunner
@@ -12,6 +25,7 @@ from special_files import character_device, fifo
 from lately.cli import outputs
 from lately.cli.app import main
 from lately.cli.outputs import InputFile, OutputFile, OutputFolder
+from lately.stream_files import open_stream
 
 CAPTURE = pcap([(0, bytes(60)), (1000, bytes(60))])
 UNIQUE = pcap([(0, bytes(60))])
@@ -231,3 +245,210 @@ def test_report_that_cannot_be_drawn(capture, tmp_path):
     message = refusal("run", capture, "--out-dir", tmp_path / "report", code=2)
     assert message == f"{tmp_path}/report/report.png: Is a directory"
     assert os.listdir(tmp_path / "report") == ["report.png"]
+
+
+def test_export_to_a_full_disk(tmp_path, monkeypatch):
+    def write(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("pathlib.Path.write_text", write)
+    words = ["export", "--preset", "tiny", "--name", "seen", "--out-dir", tmp_path / "new"]
+    assert refusal(*words) == f"{tmp_path}/new: No space left on device"
+    assert os.listdir(tmp_path) == []
+
+
+# Processes: an output is complete, or the command fails with a line that names it
+
+PROGRAM = [sys.executable, "-c", "from lately.cli.app import main; main(prog_name='lately')"]
+FRAMES = [random.Random(number).randbytes(1000) for number in range(3000)]
+BIG = pcap([(1000 * at, frame) for at, frame in enumerate(FRAMES) for _ in range(2)])
+UNIQUE_BIG = pcap([(1000 * at, frame) for at, frame in enumerate(FRAMES)])
+LINES = b"".join(b"%d\n" % number for number in range(500_000))
+
+
+def program(*arguments, limit=None, closed=False, environment=(), **streams):
+    """A process whose files have at most `limit` bytes, with standard output `closed` or not."""
+
+    def prepare():
+        if limit is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        if closed:
+            os.close(1)
+
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams
+    return subprocess.Popen(
+        [*PROGRAM, *map(str, arguments)], preexec_fn=prepare,
+        # Python would keep modules that it has compiled, as far as the limit allows.
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **dict(environment)}, **streams,
+    )  # fmt: skip
+
+
+def ended(process, code, content=None):
+    """Standard output and error of a process that ends with a status."""
+    out, error = process.communicate(content, timeout=120)
+    assert process.returncode == code, error.decode()
+    return out, error.decode().removeprefix("lately: error: ")
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("inputs")
+    (folder / "in.pcap").write_bytes(BIG)
+    (folder / "lines").write_bytes(LINES)
+    return {"IN": folder / "in.pcap", "LINES": folder / "lines"}
+
+
+def filled(command, places):
+    return [places.get(word, word) for word in command.split()]
+
+
+STANDARD = [
+    "uniq LINES --fpr 1e-12",
+    "dedup IN -",
+    "tap IN -",
+    "show --preset tiny --json",
+    "list devices",
+]
+
+
+@pytest.mark.parametrize("command", STANDARD)
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_standard_output_is_complete(command, unbuffered, inputs, tmp_path):
+    def run(**how):
+        environment = {"PYTHONUNBUFFERED": unbuffered}
+        return program(*filled(command, inputs), environment=environment, **how)
+
+    whole, _ = ended(run(), 0)
+    assert whole.startswith({"u": LINES, "d": UNIQUE_BIG}.get(command[0], b""))
+    with (tmp_path / "out").open("wb") as file:
+        _, error = ended(run(limit=len(whole) // 2, stdout=file), 1)
+    assert error == "standard output: File too large\n"
+    assert (tmp_path / "out").read_bytes() == whole[: len(whole) // 2]
+    source, sink = os.pipe()
+    os.close(source)
+    assert ended(run(stdout=sink), 141) == (None, "")
+    os.close(sink)
+    assert ended(run(closed=True, stdout=None), 1)[1] == "standard output: Bad file descriptor\n"
+
+
+def is_whole(content):
+    """Whether some content is whole records of pcap, or whole lines."""
+    if content[:4] not in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1"):
+        return content.endswith(b"\n")
+    at = 24
+    while at < len(content):
+        at += 16 + int.from_bytes(content[at + 8 : at + 12], "little")
+    return at == len(content)
+
+
+@pytest.mark.parametrize("command", STANDARD[:3])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_slow_reader_gets_whole_records(command, unbuffered, inputs):
+    words = filled(command, inputs)
+    whole, _ = ended(program(*words), 0)
+    with program(*words, environment={"PYTHONUNBUFFERED": unbuffered}) as process:
+        wait_for(lambda: waiting_bytes(process.stdout) > 60_000)
+        process.send_signal(signal.SIGTERM)
+        out, _ = ended(process, 130)
+    assert 60_000 < len(out) < len(whole)
+    assert is_whole(out)
+    # What a tap delays comes at the end.
+    assert whole.startswith(out) or command == "tap IN -"
+
+
+def waiting_bytes(pipe):
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+WRITTEN = dict.fromkeys(
+    ["dedup IN OUT", "dedup IN - --dropped OUT", "tap IN OUT",
+     *(f"dedup IN OUT{ending}" for ending in (".gz", ".bz2", ".xz", ".zst", ".lz4"))], 3 << 19,
+) | {"dedup IN - --mark OUT": 50_000, "tap IN - --truth OUT": 50_000}  # fmt: skip
+"""Commands that read a capture, and a limit that allows a part of the output."""
+
+OTHERS = {
+    "dedup IN - --report OUT": 64, "uniq LINES --state OUT": 64,
+    "run LINES --engine golden --out-dir OUT": 64, "plan --window 100 --fpr 0.1 --out OUT": 64,
+    "plan --window 100 --fpr 0.1 --plot OUT.svg": 64,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", WRITTEN | OTHERS)
+def test_output_of_files_appears_whole_or_not(command, inputs, tmp_path):
+    words = [str(word).replace("OUT", f"{tmp_path}/out") for word in filled(command, inputs)]
+    limited = program(*words, limit=(WRITTEN | OTHERS)[command], stdout=subprocess.DEVNULL)
+    error = ended(limited, 2)[1].splitlines()[-1].removeprefix("lately: error: ")
+    assert error.startswith(f"{tmp_path}/out")
+    assert error.endswith(": File too large")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("command", WRITTEN)
+def test_output_of_a_pipe_keeps_whole_records(command, inputs, tmp_path):
+    words = [str(word).replace("OUT", f"{tmp_path}/out") for word in filled(command, inputs)]
+    ended(program(*words, stdout=subprocess.DEVNULL), 0)
+    (path,) = tmp_path.iterdir()
+    with closing(open_stream(path)) as stream:
+        whole = stream.data.read()
+    path.write_bytes(b"another file")
+    words[1] = "-"
+    limit = WRITTEN[command]
+    with program(*words, limit=limit, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        assert ended(process, 1, BIG)[1] == f"{path}: File too large\n"
+    with closing(open_stream(path)) as stream:
+        kept = stream.data.read()
+    assert 24 < len(kept) < len(whole)
+    assert is_whole(kept)
+    assert kept[:4] != UNIQUE_BIG[:4] or UNIQUE_BIG.startswith(kept)
+
+
+def test_killed_process_leaves_whole_records(tmp_path):
+    with program("dedup", "-", tmp_path / "out", stdin=subprocess.PIPE) as process:
+        process.stdin.write(BIG[: len(BIG) // 2])
+        process.stdin.flush()
+        expected = 24 + (len(UNIQUE_BIG) - 24) // 2
+        wait_for(lambda: (tmp_path / "out").exists()
+                 and (tmp_path / "out").stat().st_size >= expected - 2000)  # fmt: skip
+        process.kill()
+    kept = (tmp_path / "out").read_bytes()
+    assert UNIQUE_BIG.startswith(kept)
+    assert is_whole(kept)
+
+
+LIVE = """
+import os, socket, subprocess, sys, time
+folder = sys.argv[1]
+subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+with subprocess.Popen(sys.argv[2:]) as process, socket.socket(type=socket.SOCK_DGRAM) as sender:
+    sender.bind(("127.0.0.1", 9))
+    for number in range(6000):
+        sender.sendto(number.to_bytes(4, "big") * 100, ("127.0.0.1", 9))
+        time.sleep(0.01)
+        if sum(file.stat().st_size for file in os.scandir(folder)) > 20_000 or process.poll():
+            break
+    process.kill()
+"""
+
+
+@pytest.mark.parametrize("rotation", [[]])
+def test_killed_live_capture_leaves_whole_records(tmp_path, rotation):
+    """In a network namespace. A rotated output is a capture, and no packet between two is lost."""
+    tried = ["unshare", "-n", "ip", "link", "set", "lo", "up"]
+    if shutil.which("unshare") is None or subprocess.run(tried, capture_output=True).returncode:
+        pytest.skip("this user may not make a network namespace")
+    script = ["unshare", "-n", sys.executable, "-c", LIVE, tmp_path, *PROGRAM]
+    subprocess.run([*script, "dedup", "-i", "lo", tmp_path / "out", *rotation], check=True)
+    contents = [path.read_bytes() for path in sorted(tmp_path.iterdir())]
+    assert all(map(is_whole, contents))
+    assert not rotation or len(contents) > 3
+    assert not rotation or max(map(len, contents)) <= 6000
+    frames = [frame for one in contents for _, frame in dpkt.pcap.Reader(io.BytesIO(one))]
+    numbers = [int.from_bytes(frame[42:46], "big") for frame in frames]
+    assert numbers == [*range(numbers[0], numbers[0] + len(numbers))]
