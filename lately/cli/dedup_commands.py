@@ -25,11 +25,13 @@ from .outputs import OutputFile
 from .packet_files import (
     PacketFiles,
     announced,
+    byte_count,
     nanoseconds,
     open_inputs,
     open_output,
     packet_files,
     read_until,
+    rotated_name,
 )
 from .progress import replay_bar
 from .reporting import INTERRUPTED, fail_with, require
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
         "--to cannot be combined with --out-dir or --dry-run",
         "--reorder cannot be combined with --interface or --out-dir",
         "--out-dir cannot be combined with --interface or --dry-run",
+        "--rotate-size or --rotate-time cannot be combined with --out-dir or --dry-run or --to",
     ],
 )  # fmt: skip
 @click.argument("paths", metavar="IN... OUT", nargs=-1, type=click.Path())
@@ -77,6 +80,10 @@ if TYPE_CHECKING:
     metavar="T",
     help="Read all files side by side, in the order of their times; packets may be late by T.",
 )
+@click.option(
+    "--rotate-size", metavar="SIZE", help="Begin a new OUT before one exceeds a size, as 100MB."
+)
+@click.option("--rotate-time", metavar="T", help="Begin a new OUT after a time, such as 1h.")
 @folder_option("Write one output per input, with the same name, to this folder instead of OUT.")
 @click.option("--dry-run", is_flag=True, help="Only report; write no capture (omit OUT).")
 @click.option(
@@ -130,8 +137,10 @@ def dedup(
     leave a capture of all packets read so far. A damaged file is read up to its damage. Figures go
     to standard error if the capture goes to standard output.
 
-    If IN is a pipe or an interface, OUT is written from the beginning and keeps all whole packets
-    if the disk is full; otherwise it appears at the end.
+    With --rotate-size or --rotate-time, OUT names a series of captures, such as
+    unique_00001_20261129102030.pcap, and the filter remembers packets across them. If IN is a pipe
+    or an interface, OUT is written from the beginning and keeps all whole packets if the disk is
+    full; otherwise it appears at the end.
 
     \b
     Examples:
@@ -146,6 +155,7 @@ def dedup(
       lately dedup left.pcap right.pcap unique.pcapng --reorder 10ms --scope other --by file
       lately dedup mirror.pcap unique.pcap --verify --watch
       lately dedup -i eth0 unique.pcap --duration 60s --span 10ms
+      lately dedup -i eth0 unique.pcap --rotate-size 100MB --rotate-time 1h
       lately dedup -i eth0 -i eth1 unique.pcapng --scope other
       lately dedup -i eth0 --to veth0
       tcpdump -i eth0 -U -w - | lately dedup - - --span 10ms > unique.pcap
@@ -249,7 +259,7 @@ def _open_outputs(
     stack: ExitStack, files: PacketFiles, folder: str | None, options: dict[str, Any]
 ) -> "list[Callable[[Judged], None]]":
     """Open all outputs of a command line."""
-    from ..dedup.writers import CaptureWriter, FolderWriter, Marks
+    from ..dedup.writers import CaptureWriter, FolderWriter, Marks, RotatingWriter
 
     output = partial(open_output, inputs=files.inputs, live=options["interface"] is not None)
 
@@ -257,7 +267,15 @@ def _open_outputs(
         return stack.enter_context(output(path))
 
     found: list[Callable[[Judged], None]] = []
-    if folder is not None:
+    size = byte_count("rotate-size", options["rotate_size"])
+    time = nanoseconds("rotate-time", options["rotate_time"])
+    if size or time:
+        path = files.outputs[0]
+        if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
+            raise click.UsageError("--rotate-size and --rotate-time need OUT, a regular file")
+        rotating = RotatingWriter(lambda *new: output(rotated_name(path, *new)), size, time)
+        found.append(stack.enter_context(rotating))
+    elif folder is not None:
         pairs = [*zip(files.outputs, files.inputs, strict=True)]
         writer = FolderWriter(lambda number: open_output(pairs[number][0], [pairs[number][1]]))
         found.append(stack.enter_context(writer))

@@ -1,9 +1,11 @@
 """Inputs and outputs of commands for captures."""
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from time import localtime, strftime
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import click
@@ -102,6 +104,27 @@ def announced(names: str, live: object) -> Iterator[None]:
     if live is not None and not quiet():
         click.echo(f"lately: listening on {names}", err=True)
     yield
+
+
+def rotated_name(path: str, number: int, time: int) -> str:
+    """Return the name of output `number`, from 0 on, in place of `path`, as dumpcap forms it."""
+    from ..stream_files import ENDINGS
+
+    root, ending = os.path.splitext(path)
+    if ending in ENDINGS:
+        root, inner = os.path.splitext(root)
+        ending = inner + ending
+    return f"{root}_{number + 1:05}_{strftime('%Y%m%d%H%M%S', localtime(time // 10**9))}{ending}"
+
+
+def byte_count(name: str, text: str | None) -> int:
+    """Return the bytes of an option such as 100MB, or 0 if the option is not given."""
+    if text is None:
+        return 0
+    match = re.fullmatch(r"(\d+)\s*([kMG]?)(i?)B", text)
+    if match is None or not int(match[1]):
+        raise click.UsageError(f"--{name}: must be a size such as 100MB, not {text!r}")
+    return int(match[1]) * (1024 if match[3] else 1000) ** " kMG".index(match[2] or " ")
 
 
 def nanoseconds(name: str, text: str | None) -> int:

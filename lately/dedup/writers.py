@@ -1,18 +1,24 @@
 """Outputs of a deduplication: captures, and a list of the packets that were dropped."""
 
+import struct
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from time import time_ns
 from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..captures import capture_loops as loops
+from ..stream_files import PCAPNG_MAGIC
 from .dedup_loops import keep_lines
 from .deduplicate import Judged
 
 HEAD = b"number,time,digest\n"
 """First line of a list: number of the packet from 1, seconds since the epoch, hexadecimal."""
+
+_NO_LIMIT = 1 << 61
 
 
 class CaptureWriter:
@@ -73,6 +79,77 @@ class FolderWriter(ExitStack):
         if judged.packets.file != self._number:
             self._begin(judged.packets.file)
         self._writer(judged)
+
+
+class RotatingWriter(FolderWriter):
+    """Writes the kept packets to one output after another, each a whole capture.
+
+    A packet begins an output if the one before would have more than `size` bytes, or has a packet
+    that is `time` nanoseconds older; 0 means no limit. `open_output` gets the number of the output,
+    from 0 on, and the time of its first packet.
+    """
+
+    def __init__(
+        self,
+        open_output: Callable[[int, int], AbstractContextManager[BinaryIO]],
+        size: int,
+        time: int,
+    ) -> None:
+        super().__init__(open_output)
+        self._size, self._time = size or _NO_LIMIT, time or _NO_LIMIT
+        self._head, self._order = b"", "<"
+
+    def __call__(self, judged: Judged) -> None:
+        """Write packets, and begin outputs before some of them."""
+        if self._number < 0:
+            self._rotate(judged.packets.times[~judged.dropped])
+        while (cut := self._cut(judged)) < len(judged.packets):
+            rest = judged.part(slice(cut, None))
+            start = int(rest.packets.table[loops.START, 0])
+            self._write(judged.part(slice(cut)), judged.packets.begin, start)
+            self._rotate(rest.packets.times)
+            judged = rest._replace(packets=replace(rest.packets, begin=start))
+        self._write(judged, judged.packets.begin, judged.packets.end)
+
+    def _rotate(self, times: NDArray[np.int64]) -> None:
+        known = len(times) and times[0] != loops.NO_TIME
+        file = self._begin(self._number + 1, int(times[0]) if known else time_ns())
+        file.write(self._head)
+        # Bytes that there is room for, and the time at which the output ends if it has a packet.
+        self._room, self._end = self._size - len(self._head), 0
+
+    def _cut(self, judged: Judged) -> int:
+        """Return how many packets come before the first one that begins an output."""
+        packets, kept = judged.packets, np.flatnonzero(~judged.dropped)
+        starts, stops = packets.table[loops.START], packets.table[loops.STOP]
+        written = stops - packets.begin - np.cumsum((stops - starts) * judged.dropped)
+        first = not self._end and len(kept) > 0
+        if first:
+            self._end = int(judged.elapsed[kept[0]]) + self._time
+        full = np.searchsorted(written[kept], self._room, "right")
+        over = max(int(first), min(full, np.searchsorted(judged.elapsed[kept], self._end)))
+        return int(kept[over]) if over < len(kept) else len(packets)
+
+    def _write(self, judged: Judged, begin: int, end: int) -> None:
+        """Write what is between two places, and keep the headers in it."""
+        packets = replace(judged.packets, begin=begin, end=end)
+        self._writer(judged._replace(packets=packets))
+        starts, stops = packets.table[loops.START], packets.table[loops.STOP]
+        self._room -= end - begin - int((stops - starts)[judged.dropped].sum())
+        begins, ends = np.append(begin, stops), np.append(starts, end)
+        for place in np.flatnonzero(begins < ends):
+            blocks = packets.buffer[begins[place] : ends[place]].tobytes()
+            if not self._head and blocks[:4] != PCAPNG_MAGIC:
+                self._head, blocks = blocks, b""
+            at = 0
+            while at < len(blocks):
+                if blocks[at : at + 4] == PCAPNG_MAGIC:
+                    self._order = "<" if blocks[at + 8] == 0x4D else ">"
+                    self._head = b""
+                kind, size = struct.unpack_from(f"{self._order}2I", blocks, at)
+                if kind in (loops.SECTION, loops.INTERFACE):
+                    self._head += blocks[at : at + size]
+                at += size
 
 
 class Marks:

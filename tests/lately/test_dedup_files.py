@@ -7,6 +7,7 @@ import os
 from itertools import pairwise
 from pathlib import Path
 from threading import Thread
+from time import localtime, strftime
 
 import dpkt
 import numpy as np
@@ -14,7 +15,9 @@ import pytest
 from capture_files import CAPTURES, MADE, MODIFIED, block, interface, option, packet, pcap, section
 from click.testing import CliRunner
 
+from lately.captures import capture_loops as loops
 from lately.captures.capture_files import CaptureFiles
+from lately.captures.capture_reader import CaptureReader
 from lately.captures.merged_captures import MergedCaptures
 from lately.cli.app import main
 from lately.golden.compilation import VARIABLE
@@ -103,6 +106,75 @@ def test_one_output_each(tmp_path, packets):
         assert content == pcap([row for at, row in kept if at == part])
     assert "must be two files" in dedup(*paths, "--out-dir", tmp_path, code=2)
     assert "must be two files" in dedup(paths[0], paths[0], "--out-dir", tmp_path / "x", code=2)
+
+
+def sections(packets):
+    """A pcapng file: an interface comes after packets, and another section has another order."""
+    parts = [section(), interface()]
+    for n, (time, content) in enumerate(packets):
+        if n == 200:
+            parts.append(interface(option(9, b"\x09")))
+        if n == 400:
+            parts += [section(">"), interface(option(9, b"\x09", ">"), order=">")]
+        number, order = int(200 <= n < 400 and n % 2), ">" if n >= 400 else "<"
+        units = time if number or n >= 400 else time // 1000
+        parts += [packet(units, content, interface=number, order=order), block(4, b"", order)]
+    return b"".join(parts)
+
+
+def described(path):
+    """Time, link, interface and bytes of each packet of a file."""
+    with CaptureReader(path) as capture:
+        while (found := capture.read()) is not None:
+            rows = found.table[[loops.TIME, loops.LINK, loops.FROM]].T.tolist()
+            yield from zip(rows, map(found.frame, range(len(found))), strict=True)
+
+
+@pytest.mark.parametrize("form", [pcap, sections])
+@pytest.mark.parametrize("ending", [".pcap", ".cap.gz"])
+@pytest.mark.parametrize("size", [None, 3000])
+@pytest.mark.parametrize("long", [None, 97_000])
+def test_output_rotates(tmp_path, packets, monkeypatch, form, ending, size, long):
+    """Each output is a capture, as long as the limits allow, and the filter has one memory."""
+    monkeypatch.setattr("lately.captures.capture_reader._PACKETS", 70)
+    source, whole, copies = tmp_path / "in", tmp_path / "whole", tmp_path / "copies"
+    source.write_bytes(form(packets))
+    dedup(source, whole, "--dropped", copies)
+    limits = ["--rotate-size", f"{size}B"] if size else []
+    limits += ["--rotate-time", f"{long}ns"] if long else []
+    new = tmp_path / "new"
+    new.mkdir()
+    dedup(source, new / f"out{ending}", "--dropped", tmp_path / "other", *limits)
+    assert (tmp_path / "other").read_bytes() == copies.read_bytes()
+    paths, kept = sorted(new.iterdir()), [*described(whole)]
+    parts = [[*described(path)] for path in paths]
+    assert [packet for part in parts for packet in part] == kept
+    stamp = strftime("%Y%m%d%H%M%S", localtime(10**9))
+    names = [f"out_{number:05}_{stamp}{ending}" for number in range(1, len(paths) + 1)]
+    assert [path.name for path in paths] == (names if size or long else [f"out{ending}"])
+    contents = [gzip.decompress(path.read_bytes()) if ending[-1] == "z" else path.read_bytes()
+                for path in paths]  # fmt: skip
+    for content, part, after in zip(contents, parts, parts[1:], strict=False):
+        elapsed = after[0][0][0] - part[0][0][0]
+        # A record has at most 32 bytes and padding around its packet.
+        full = len(content) + len(after[0][1]) + (16 if form is pcap else 2000) > (size or 1 << 60)
+        assert full or elapsed >= (long or 1 << 60)
+        # Blocks behind the last packet count for no limit.
+        assert len(content) <= (size or 1 << 60) + (0 if form is pcap else 300)
+        assert part[-1][0][0] - part[0][0][0] < (long or 1 << 60)
+
+
+def test_output_that_cannot_rotate(tmp_path, packets):
+    (tmp_path / "in").write_bytes(pcap(packets))
+    os.mkfifo(tmp_path / "fifo")
+    for out in ("-", tmp_path / "fifo"):
+        message = dedup(tmp_path / "in", out, "--rotate-time", "1s", code=2)
+        assert "--rotate-size and --rotate-time need OUT, a regular file" in message
+    for text in ("100", "0MB", "1 XB", "-1kB"):
+        message = dedup(tmp_path / "in", tmp_path / "out", f"--rotate-size={text}", code=2)
+        assert f"--rotate-size: must be a size such as 100MB, not '{text}'" in message
+    assert "--rotate-time cannot be combined with --out-dir" in dedup(
+        tmp_path / "in", "--out-dir", tmp_path / "new", "--rotate-size", "1MB", code=2)  # fmt: skip
 
 
 def test_longer_packets_of_later_files(tmp_path):

@@ -437,7 +437,7 @@ with subprocess.Popen(sys.argv[2:]) as process, socket.socket(type=socket.SOCK_D
 """
 
 
-@pytest.mark.parametrize("rotation", [[]])
+@pytest.mark.parametrize("rotation", [[], ["--rotate-size", "6kB"]])
 def test_killed_live_capture_leaves_whole_records(tmp_path, rotation):
     """In a network namespace. A rotated output is a capture, and no packet between two is lost."""
     tried = ["unshare", "-n", "ip", "link", "set", "lo", "up"]
