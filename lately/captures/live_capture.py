@@ -72,6 +72,7 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
         self._end = math.inf if seconds is None else time.monotonic() + seconds
         self._lost = self._begun = self._drained = 0
         self._waiting: list[_Taken] = []
+        self._ended = set[str]()
         self._room = memoryview(bytearray(1 << 18))
         _require_linux("--interface")
         if len({*interfaces}) < len(interfaces) or (ANY in interfaces and len(interfaces) > 1):
@@ -144,7 +145,8 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
             now = time.monotonic()
             if now >= min(self._end, until):
                 return
-            if select.select([*self._sockets], [], [], _WAIT)[0]:
+            ready = self._waiting or self._ended
+            if ready or select.select([*self._sockets], [], [], _WAIT)[0]:
                 self._drain()
                 until = min(until, now + _WAIT)
                 # Then more arrive at a time.
@@ -160,10 +162,13 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
                 while len(self._waiting) < most and self._take(one) <= self._drained:
                     pass
             except BlockingIOError:
-                pass
+                if interface in self._ended:
+                    self._ended.remove(interface)
+                    del self._sockets[one]
             except OSError as error:
+                # The system reports it before the packets that arrived earlier.
+                self._ended.add(interface)
                 self.damages.append(f"{interface}: {error.strerror}")
-                del self._sockets[one]
 
     def _take(self, one: socket.socket) -> int:
         """Take a packet from a socket, and return its time."""
