@@ -2,20 +2,20 @@
 
 import errno
 import math
-import os
 import select
 import socket
 import struct
 import sys
 import time
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from collections.abc import Container, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..golden.files import named
 from ..golden.packets.packet_layers import ETHERNET
 from ..stream_files import TraceError
 from . import capture_loops as loops
@@ -87,7 +87,7 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
 
     def _open(self, stack: ExitStack, interface: str) -> socket.socket:
         """Open a socket that packets of an interface reach."""
-        with _named(interface):
+        with named(interface):
             # Without a protocol, nothing arrives before the socket is bound.
             protocol = socket.htons(_ALL) if interface == ANY else 0
             one = stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, protocol))
@@ -230,7 +230,7 @@ class LiveOutput(AbstractContextManager["LiveOutput"]):
         # The error after which no more packets are sent, such as an interface that went down.
         self.damages: list[str] = []
         _require_linux("--to")
-        with ExitStack() as stack, _named(interface):
+        with ExitStack() as stack, named(interface):
             self._socket = stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
             self._link = _link_of(self._socket, interface)
             self._socket.bind((interface, 0))
@@ -274,7 +274,7 @@ def getting(interface: str) -> set[str]:
     Interfaces of other namespaces are left out.
     """
     _require_linux("--to")
-    with _named(interface), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as netlink:
+    with named(interface), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as netlink:
         number, found, at = socket.if_nametoindex(interface), {}, 32
         # A header, then family, type, number, flags and their mask.
         netlink.send(struct.pack("=IHHIIBxHiII", at, _GET_LINK, 1, 0, 0, 0, 0, number, 0, 0))
@@ -286,16 +286,6 @@ def getting(interface: str) -> set[str]:
         if _LOWER not in found or _LOWER_NAMESPACE in found:
             return {interface}
         return {interface, socket.if_indextoname(int.from_bytes(found[_LOWER], sys.byteorder))}
-
-
-@contextmanager
-def _named(interface: str) -> Iterator[None]:
-    """Make errors name the interface."""
-    try:
-        yield
-    except OSError as error:
-        number = error.errno or errno.ENODEV
-        raise OSError(number, os.strerror(number), interface) from None
 
 
 def _require_linux(option: str) -> None:

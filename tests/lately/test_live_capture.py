@@ -222,7 +222,7 @@ def test_packets_that_cannot_be_sent(namespace, tmp_path):
       "veth2: Network is down"),
      (["veth3", "--to", "veth2"], [], 2, "--to veth2 sends packets to veth3, which is read"),
      (["veth2", "--to", "veth2"], [], 2, "--to veth2 sends packets to veth2, which is read"),
-     (["veth1", "--to", "none-such"], [], 2, "none-such: No such device")],
+     (["veth1", "--to", "none-such"], [], 2, "none-such: no interface with this name")],
 )  # fmt: skip
 def test_wrong_output(namespace, tmp_path, options, steps, code, message):
     done, content, lines = run(namespace, tmp_path, ["dedup", "-i", *options], steps)
