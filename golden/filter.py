@@ -26,6 +26,9 @@ Words = NDArray[np.uint64]
 Answers = NDArray[np.bool_]
 """Whether each key is reported, shape (n,)."""
 
+Windows = ArrayLike | None
+"""Window of all queries, or of each query, shape (n,); None for the filter's window."""
+
 
 class Filter(Saved):
     """Base of all models.
@@ -453,6 +456,52 @@ class CountedFilter(Filter):
         Parameters, errors: as `insert`. The result is an ndarray of int64, shape (n,).
         """
         return self._age(self._words(keys))
+
+
+@taking_single_keys
+class AnyWindowFilter(CountedFilter):
+    """A filter whose queries may each have a window of their own, up to the filter's window."""
+
+    @one_or_all
+    def query(self, keys: Keys, window: Windows = None) -> Answers:
+        """Report whether each key is among the last `window` insertions; changes nothing.
+
+        The `window` is one number, or one for each key with shape (n,), from 1 to the filter's
+        window, which is the default. If the filter has blocks, a key is reported until its whole
+        block has left the window; `PartitionedTimingFilter` first rounds the window up to a
+        multiple of its `block`.
+
+        Parameters, errors: as `insert` and `checked_window`. Result: ndarray of bool, shape (n,).
+        """
+        words = self._words(keys)
+        return self._query(words, self._asked_windows(window, len(words)))
+
+    @one_or_all
+    def check_and_insert(
+        self, keys: Keys, window: Windows = None, *, refresh: bool = True
+    ) -> Answers:
+        """Query and insert keys one after another; each answer precedes its insertion.
+
+        Parameters, errors, result: as `query`, shape (n,); `refresh` as for `CountedFilter`.
+        """
+        words = self._words(keys)
+        asked = self._asked_windows(window, len(words))
+        return self._checked_and_inserted(words, asked, refresh=refresh)
+
+    def _asked_windows(self, windows: Windows, count: int) -> "NDArray[np.int64] | None":
+        """Return the windows of queries, shape (count,); None for the filter's window."""
+        return None if windows is None else self._each_window(windows, count)
+
+    def _each_window(self, windows: Windows, count: int) -> NDArray[np.int64]:
+        if windows is None or np.ndim(windows) == 0:
+            asked: Any = windows
+            return np.full(count, self.checked_window(asked))
+        array = np.asarray(windows)
+        if array.shape != (count,):
+            raise ValueError(f"window: must have shape ({count},), one per key, not {array.shape}")
+        for value in (array.min(), array.max()) if count else ():
+            require_count("window", value, most=self.window)
+        return array.astype(np.int64)
 
 
 def _stretches(codes: NDArray[np.uint8]) -> Iterator[slice]:

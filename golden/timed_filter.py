@@ -214,7 +214,8 @@ class TimedFilter(Filter):
             If a shape is wrong, a key does not fit into `key_bits`, or a time is out of range.
             Nothing is inserted then.
         """
-        words, times, late = self._arrivals(keys, now)
+        words = self._words(keys)
+        times, late = self._arrivals(words, now)
         self._insert(words, times)
         self._note_events(len(words), len(words))
         self.late += int(np.count_nonzero(late))
@@ -248,19 +249,22 @@ class TimedFilter(Filter):
 
         Parameters, errors: as `insert`; result of shape (n,) as `query`.
         """
+        return self._check_each(self._words(keys), now, refresh)
+
+    def _check_each(self, keys: Words, now: Now, refresh: bool, *windows: Any) -> Answers:
+        """Check and insert checked keys; with `windows` if the filter takes them."""
         if not refresh:
-            words = self._words(keys)
-            given = self._given(now, len(words), inserts=True)
-            return self._checked_and_inserted(words, given, refresh=False)
-        words, times, late = self._arrivals(keys, now)
-        seen = self._checked_and_inserted(words, times)
+            given = self._given(now, len(keys), inserts=True)
+            return self._checked_and_inserted(keys, given, *windows, refresh=False)
+        times, late = self._arrivals(keys, now)
+        seen = self._checked_and_inserted(keys, times, *windows)
         self.late += int(np.count_nonzero(late))
         return seen
 
-    def _check_and_insert_new(self, keys: Words, given: Times) -> Answers:
+    def _check_and_insert_new(self, keys: Words, given: Times, windows: Any = None) -> Answers:
         """As in `Filter`; a key that is not inserted does not change `latest`."""
         seen = np.empty(len(keys), np.bool_)
-        if self._engine is not None:
+        if self._engine is not None and windows is None:
             super()._arm()
             operands = np.ascontiguousarray(keys), seen, np.ascontiguousarray(given)
             self._engine.check_and_insert_new(*operands)
@@ -268,7 +272,8 @@ class TimedFilter(Filter):
         for at in range(len(keys)):
             one = slice(at, at + 1)
             times = np.maximum(given[one], self._last)
-            seen[at] = self._query(keys[one], times)[0]
+            asked = () if windows is None else (windows[one],)
+            seen[at] = self._query(keys[one], times, *asked)[0]
             if not seen[at]:
                 self.late += int(times[0] != given[at])
                 self._check_and_insert(keys[one], times)
@@ -290,12 +295,11 @@ class TimedFilter(Filter):
         words = self._words(keys)
         return self._age(words, self._moments(now, len(words)))
 
-    def _arrivals(self, keys: Keys, now: Now) -> tuple[Words, Times, Answers]:
-        """Return keys and times of insertions, which never decrease, and whether each is late."""
-        words = self._words(keys)
-        given = self._given(now, len(words), inserts=True)
+    def _arrivals(self, keys: Words, now: Now) -> tuple[Times, Answers]:
+        """Return times of insertions, which never decrease, and whether each is late."""
+        given = self._given(now, len(keys), inserts=True)
         times = np.maximum.accumulate(np.maximum(given, self._last))
-        return words, times, times != given
+        return times, times != given
 
     def _moments(self, now: Now, count: int) -> Times:
         """Return times of queries, none before the last insertion."""

@@ -305,13 +305,13 @@ ALWAYS int64_t stamp_age(const Clock *c, int64_t touched) {
 
 /* A timestamp is alive while its age in blocks, times the block, and the insertions of the present
    block are below this (definition 9). */
-ALWAYS int is_alive(const Clock *c, int64_t touched) {
-    return touched <= c->last && stamp_age(c, touched) * c->block + c->filled < c->window + c->block;
+ALWAYS int is_alive(const Clock *c, int64_t touched, int64_t window) {
+    return touched <= c->last && stamp_age(c, touched) * c->block + c->filled < window + c->block;
 }
 
 static void sweep(Clock *c, uint32_t *cells, int64_t count) {
     for (int64_t look = 0; look < c->swept; look++) {
-        if (cells[c->next] <= c->last && !is_alive(c, cells[c->next])) {
+        if (cells[c->next] <= c->last && !is_alive(c, cells[c->next], c->window)) {
             cells[c->next] = (uint32_t)(c->last + 1);
         }
         c->next = c->next + 1 < count ? c->next + 1 : 0;
@@ -319,7 +319,8 @@ static void sweep(Clock *c, uint32_t *cells, int64_t count) {
 }
 
 static void insert_keys(const Hash *hash, uint32_t *cells, int64_t cell_count, Clock *c,
-                        const uint64_t *keys, Py_ssize_t count, uint8_t *seen) {
+                        const uint64_t *keys, Py_ssize_t count, uint8_t *seen,
+                        const int64_t *windows) {
     uint64_t states[CHUNK];
     Row indices[MOST_HASHES];
     hash_states(hash, keys, count, (Secret){0}, states);
@@ -327,7 +328,7 @@ static void insert_keys(const Hash *hash, uint32_t *cells, int64_t cell_count, C
     for (Py_ssize_t i = 0; i < count; i++) {
         int alive = 1;
         for (Py_ssize_t part = 0; part < hash->fields; part++) {
-            alive &= is_alive(c, cells[indices[part][i]]);
+            alive &= is_alive(c, cells[indices[part][i]], windows ? windows[i] : c->window);
         }
         seen[i] = (uint8_t)alive;
         for (Py_ssize_t part = 0; part < hash->fields; part++) {
@@ -353,13 +354,13 @@ static int clock_fits(const Clock *c, const Hash *hash, Py_ssize_t cells) {
     return fits;
 }
 
-/* insert_stamps(hash, cells, numbers, keys, seen): checks and inserts keys one after another, and
-   sweeps after each. The numbers are those of a Clock. */
+/* insert_stamps(hash, cells, numbers, keys, seen, windows): checks and inserts keys one after another,
+   and sweeps after each. The numbers are those of a Clock. Each query has its window, or None. */
 static PyObject *insert_stamps(PyObject *module, PyObject *args) {
-    PyObject *a, *b, *c, *d, *e;
+    PyObject *a, *b, *c, *d, *e, *f;
     Buffers all = {.count = 0};
     (void)module;
-    if (!PyArg_ParseTuple(args, "OOOOO", &a, &b, &c, &d, &e)) {
+    if (!PyArg_ParseTuple(args, "OOOOOO", &a, &b, &c, &d, &e, &f)) {
         return NULL;
     }
     Hash *hash = hash_of(a);
@@ -368,7 +369,8 @@ static PyObject *insert_stamps(PyObject *module, PyObject *args) {
     uint64_t *keys = numbers ? core_buffer(&all, d, 8, -1, 0, "keys") : NULL;
     Py_ssize_t count = keys ? core_items(&all, 2) / hash->words : 0;
     uint8_t *seen = keys ? core_buffer(&all, e, 1, count, 1, "seen") : NULL;
-    if (!seen) {
+    int64_t *windows = seen && f != Py_None ? core_buffer(&all, f, 8, count, 0, "windows") : NULL;
+    if (!seen || (f != Py_None && !windows)) {
         return core_finish(&all, NULL);
     }
     Py_ssize_t cell_count = core_items(&all, 0);
@@ -382,7 +384,7 @@ static PyObject *insert_stamps(PyObject *module, PyObject *args) {
     for (Py_ssize_t first = 0; first < count; first += CHUNK) {
         Py_ssize_t part = count - first < CHUNK ? count - first : CHUNK;
         insert_keys(hash, cells, cell_count, &clock, keys + first * hash->words, part,
-                    seen + first);
+                    seen + first, windows ? windows + first : NULL);
     }
     Py_END_ALLOW_THREADS
     memcpy(numbers, &clock, sizeof clock);

@@ -17,14 +17,13 @@ import inspect
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from .. import compilation
-from ..atomic import taking_single_keys
 from ..errors import SpecificationError
-from ..filter import Answers, CountedFilter, Words, require_count
+from ..filter import Answers, AnyWindowFilter, Windows, Words
 from ..hash.functions import KeyHash, offset_tables, offset_terms
-from ..hash.keys import Keys, one_or_all
+from ..hash.keys import Keys
 from ..hash.siphash import check_secret
 from ..operations import Operation, OperationBit
 from ..results import Ages, Results
@@ -33,14 +32,10 @@ from ..spec.dictionary_sizes import WindowDictionarySpec, least_columns, least_d
 from .window_loop import Cells, KeyOperations, perform
 from .window_state import DictionaryState
 
-Windows = ArrayLike | None
-"""Window of all queries, or of each query, shape (n,); None for the dictionary's window."""
-
 _MOST_COLUMNS = 64
 """Most columns that the extension supports."""
 
 
-@taking_single_keys
 class WindowDictionary(DictionaryState):
     """Dictionary of digests: reports recent keys and the insertions since each.
 
@@ -98,7 +93,7 @@ class WindowDictionary(DictionaryState):
     """
 
     specification = WindowDictionarySpec
-    supported = (*CountedFilter.supported, Operation.REMOVE)
+    supported = (*AnyWindowFilter.supported, Operation.REMOVE)
     _uncompared = ("lost", "stash_peak")
     _UNSAVED = ("secret",)
     _counts: ClassVar = {
@@ -163,30 +158,6 @@ class WindowDictionary(DictionaryState):
 
     # Operations
 
-    @one_or_all
-    def query(self, keys: Keys, window: Windows = None) -> Answers:
-        """Report whether each key is among the last `window` insertions; changes nothing.
-
-        The `window` is one number, or one for each key with shape (n,), from 1 to the dictionary's
-        window, which is the default.
-
-        Parameters, errors: as `insert` and `checked_window`. Result: ndarray of bool, shape (n,).
-        """
-        words = self._words(keys)
-        return self._query(words, self._asked_windows(window, len(words)))
-
-    @one_or_all
-    def check_and_insert(
-        self, keys: Keys, window: Windows = None, *, refresh: bool = True
-    ) -> Answers:
-        """Query and insert keys one after another; each answer precedes its insertion.
-
-        Parameters, errors, result: as `query`, shape (n,); `refresh` as for `CountedFilter`.
-        """
-        words = self._words(keys)
-        windows = self._asked_windows(window, len(words))
-        return self._checked_and_inserted(words, windows, refresh=refresh)
-
     def remove(self, keys: Keys) -> None:
         """Remove keys; a key whose digest is absent has no effect.
 
@@ -233,20 +204,8 @@ class WindowDictionary(DictionaryState):
     def _further_counters(self) -> dict[str, int]:
         return {"lost": self._all_lost}
 
-    def _asked_windows(self, windows: Windows, count: int) -> "Ages | None":
-        """Return the windows of queries; None for the dictionary's window."""
-        return None if windows is None else self._checked_windows(windows, count)
-
     def _checked_windows(self, windows: Windows, count: int) -> Ages:
-        if windows is None or np.ndim(windows) == 0:
-            asked: Any = windows
-            return np.full(count, self.checked_window(asked))
-        array = np.asarray(windows)
-        if array.shape != (count,):
-            raise ValueError(f"window: must have shape ({count},), one per key, not {array.shape}")
-        for value in (array.min(), array.max()) if count else ():
-            require_count("window", value, most=self.window)
-        return array.astype(np.int64)
+        return self._each_window(windows, count)
 
     def _perform(
         self,

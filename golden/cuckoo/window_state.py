@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..convenience import State
-from ..filter import CountedFilter
+from ..filter import AnyWindowFilter
 from ..hash.siphash import check_secret
 from ..results import Ages
 from ..sampling import sample
 from ..spec.dictionary_sizes import WindowDictionarySpec
 
 
-class DictionaryState(CountedFilter):
+class DictionaryState(AnyWindowFilter):
     """Mixin of `WindowDictionary` for figures, entries and state files."""
 
     window: int

@@ -189,21 +189,26 @@ class Specification(ABC, metaclass=_Dispatcher):
         """Parts of the memory, cells per part, and bits per cell in hardware."""
         raise NotImplementedError(f"family {self.family} has no hardware")
 
-    def query_numbers(self, windows: ArrayLike | None, count: int) -> NDArray[np.int64]:
+    def query_numbers(
+        self, windows: ArrayLike | None, count: int, name: str = "windows"
+    ) -> NDArray[np.int64]:
         """Return the numbers in hardware queries, shape (count,): blocks or classes.
 
         Parameters
         ----------
         windows : array_like of int, shape (count,) or (), optional
             Windows in the unit of the filter's window, which is the default. For filters with
-            classes, the classes of the queries, by default 0.
+            classes, the classes of the queries, by default 0. A window is rounded up to a whole
+            number of blocks, so that no key of it is missed.
         count : int
+        name : str
+            Name of the parameter in messages.
 
         Raises
         ------
         TypeError, ValueError
-            If the values are not integers or have another shape, if a value is out of range or not
-            a whole number of blocks, or if queries have no `query_field`.
+            If the values are not integers or have another shape, if a value is out of range, or if
+            queries have no `query_field`.
         """
         if not self.query_field:
             if windows is not None:
@@ -216,15 +221,10 @@ class Specification(ABC, metaclass=_Dispatcher):
             return numbers
         if windows is None:
             return np.full(count, self.window_blocks)
-        most, each = self.window_blocks * self.block_units, self.block_units
-        checked = check_each("windows", windows, count)
-        for refused, rule in (
-            (checked > most, f"must be at most {most}"),
-            (checked % each != 0, f"must be multiples of {self._block_field} = {each}"),
-        ):
-            if refused.any():
-                raise ValueError(f"windows: {rule}, not {checked[refused][0]}")
-        blocks: NDArray[np.int64] = checked // each
+        most, checked = self.window_blocks * self.block_units, check_each(name, windows, count)
+        if (checked > most).any():
+            raise ValueError(f"{name}: must be at most {most}, not {checked.max()}")
+        blocks: NDArray[np.int64] = -(-checked // self.block_units)
         return blocks
 
     _block_field: ClassVar[str] = ""

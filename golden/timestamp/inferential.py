@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import SpecificationError
-from ..filter import Answers, CountedFilter, Words
+from ..filter import Answers, CountedFilter, Windows, Words
 from ..hash.keys import Keys, one_or_all
 from ..results import Ages
 from ..spec.timestamp import InferentialSpec
@@ -190,7 +190,7 @@ class InferentialFilter(CountedFilter):
     def query(
         self,
         keys: Keys,
-        window: int | None = None,
+        window: Windows = None,
         *,
         probabilities: ArrayLike | None = None,
         false_positive: ArrayLike | None = None,
@@ -198,8 +198,9 @@ class InferentialFilter(CountedFilter):
     ) -> NDArray[np.bool_]:
         """Give the answer of least expected cost (section 2.6); changes nothing.
 
-        The `window` is at most the filter's window, which is the default. In a shorter stream all
-        insertions count. The answers, shape (n,), are True if both answers cost the same.
+        The `window` is at most the filter's window, which is the default; it is one number, or one
+        for each key. In a shorter stream all insertions count. The answers, shape (n,), are True if
+        both answers cost the same.
 
         Parameters
         ----------
@@ -225,7 +226,7 @@ class InferentialFilter(CountedFilter):
     def check_and_insert(
         self,
         keys: Keys,
-        window: int | None = None,
+        window: Windows = None,
         *,
         refresh: bool = True,
         probabilities: ArrayLike | None = None,
@@ -257,7 +258,7 @@ class InferentialFilter(CountedFilter):
 
     @one_or_all
     def posterior(
-        self, keys: Keys, window: int | None = None, *, probabilities: ArrayLike | None = None
+        self, keys: Keys, window: Windows = None, *, probabilities: ArrayLike | None = None
     ) -> Reals:
         """Probability that each key is among the last insertions, shape (n,); changes nothing.
 
@@ -267,7 +268,7 @@ class InferentialFilter(CountedFilter):
 
     @one_or_all
     def posterior_and_insert(
-        self, keys: Keys, window: int | None = None, *, probabilities: ArrayLike | None = None
+        self, keys: Keys, window: Windows = None, *, probabilities: ArrayLike | None = None
     ) -> Reals:
         """Insert keys one after another; return the earlier `posterior` of each, shape (n,).
 
@@ -294,7 +295,7 @@ class InferentialFilter(CountedFilter):
             evidence, chances, model=self.model, distinct=self._count, recurring=self.recurring
         )
 
-    def _within(self, evidence: Evidence, chances: Reals, limit: int) -> Reals:
+    def _within(self, evidence: Evidence, chances: Reals, limit: "Ages | int") -> Reals:
         return self._ages(evidence, chances).within(np.minimum(limit, evidence.insertions))
 
     # Values from the query, or else from the filter
@@ -303,7 +304,7 @@ class InferentialFilter(CountedFilter):
         self,
         inspect: Callable[[Words], Evidence],
         keys: Keys,
-        window: int | None,
+        window: Windows,
         probabilities: ArrayLike | None,
         *costs: ArrayLike | None,
     ) -> tuple[Reals, dict[str, Any]]:
@@ -315,8 +316,9 @@ class InferentialFilter(CountedFilter):
             else _each(name, checked_penalties(name, cost), checked)
             for name, cost in zip(("false_positive", "false_negative"), costs, strict=False)
         }
-        limit, chances = self.model.checked_window(window), self._chances(checked, probabilities)
-        return self._within(inspect(checked), chances, limit), penalties
+        limits = self.model._each_window(window, len(checked))
+        chances = self._chances(checked, probabilities)
+        return self._within(inspect(checked), chances, limits), penalties
 
     def _chances(self, keys: Words, probabilities: ArrayLike | None) -> Reals:
         if probabilities is None:

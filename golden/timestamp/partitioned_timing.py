@@ -20,9 +20,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import compilation
 from ..analysis import mean_rate
+from ..atomic import taking_single_keys
 from ..convenience import State
 from ..durations import default_tick
-from ..filter import Answers, CountedFilter, Filter, Words, require_count
+from ..filter import Answers, AnyWindowFilter, Filter, Windows, Words, require_count
+from ..hash.keys import Keys, one_or_all
 from ..operations import Operation, OperationBit
 from ..results import Ages, Results
 from ..ring.slices import check_whole, chunks
@@ -284,12 +286,12 @@ class StampedParts(Filter):
         return ages
 
 
-class PartitionedTimingFilter(StampedParts, CountedFilter):
+class PartitionedTimingFilter(StampedParts, AnyWindowFilter):
     """Partitioned timing Bloom filter: a block ends with its last insertion (section 3.2).
 
     A query for a window of w reports a key for all d < w, where d is the number of insertions
-    after its own. If d >= w + `block` - 1, the key is reported only if other keys have touched all
-    its cells within the window.
+    after its own; w is rounded up to a multiple of `block`. If d >= w + `block` - 1, the key is
+    reported only if other keys have touched all its cells within the window.
 
     Parameters
     ----------
@@ -334,10 +336,19 @@ class PartitionedTimingFilter(StampedParts, CountedFilter):
     def _last_block(self) -> int:
         return self.insertions // self.block
 
-    def _one_operation(self, operation: Operation, keys: Words, *_: Any) -> Answers:
-        # All keys have one operation and one window: the extension does the rest.
-        if self._engine is None:
-            return self._performed(operation, keys).seen
+    def _asked_windows(self, windows: Windows, count: int) -> "Integers | None":
+        """Return the blocks or classes of queries; None for the filter's window or class 0."""
+        if windows is None:
+            return None
+        asked = windows if self.classes else self._each_window(windows, count)
+        return self._stamped.query_numbers(asked, count, "window")
+
+    def _one_operation(
+        self, operation: Operation, keys: Words, windows: "Integers | None" = None, *_: Any
+    ) -> Answers:
+        # With one operation and one window for all keys, the extension does the rest.
+        if self._engine is None or windows is not None:
+            return self._performed(operation, keys, None, windows).seen
         seen, numbers = np.empty(len(keys), np.bool_), self._numbers()
         words = np.ascontiguousarray(keys)
         self._engine.perform(numbers, operation, self.window_blocks, words, seen)
@@ -365,12 +376,14 @@ class PartitionedTimingFilter(StampedParts, CountedFilter):
         return (self._before(inserts) % self.block << self.phase_bits) // self.block
 
 
+@taking_single_keys
 class TimedTimingFilter(StampedParts, TimedFilter):
     """Partitioned timing Bloom filter with a window of time (inferential paper, section 3.2).
 
     Blocks are periods of time, *ticks*. A query with a window of w reports every key that was
-    inserted at most w ago, even after a pause in the stream. A key that was inserted at least w +
-    `period` ago is reported only if other keys have touched all its cells within the window.
+    inserted at most w ago, even after a pause in the stream; w is rounded up to a multiple of
+    `period`. A key that was inserted at least w + `period` ago is reported only if other keys have
+    touched all its cells within the window.
 
     Parameters
     ----------
@@ -422,6 +435,35 @@ class TimedTimingFilter(StampedParts, TimedFilter):
     def fpr(self) -> float:
         """Expected false-positive rate, averaged over a tick, with half of the cells in use."""
         return self._stamped.mean_false_positive_rate
+
+    @one_or_all
+    def query(self, keys: Keys, now: Now = None, *, window: Windows = None) -> Answers:
+        """Report whether each key was inserted at most `window` before `now`; changes nothing.
+
+        The `window` is one time, or one for each key with shape (n,), from 0 to the span, which is
+        the default. It is rounded up to a multiple of `period`. With `classes`, it is the class.
+
+        Parameters, errors, result: as `TimedFilter.query`.
+        """
+        words = self._words(keys)
+        times = self._moments(now, len(words))
+        return self._query(words, times, self._asked_windows(window, len(words)))
+
+    @one_or_all
+    def check_and_insert(
+        self, keys: Keys, now: Now = None, *, window: Windows = None, refresh: bool = True
+    ) -> Answers:
+        """Query and insert keys one after another; each answer precedes its insertion.
+
+        Parameters, errors, result: as `TimedFilter.check_and_insert`; `window` as for `query`.
+        """
+        words = self._words(keys)
+        return self._check_each(words, now, refresh, self._asked_windows(window, len(words)))
+
+    def _asked_windows(self, windows: Windows, count: int) -> "Integers | None":
+        if windows is None:
+            return None
+        return self._stamped.query_numbers(windows, count, "window")
 
     def _empty(self) -> None:
         super()._empty()

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from .. import compilation
 from ..analysis import window_rate
-from ..filter import Answers, CountedFilter, Words, require_count
+from ..filter import Answers, AnyWindowFilter, Words, require_count
 from ..hash.keys import Keys, one_or_all
 from ..results import Ages
 from ..sampling import sample
@@ -48,7 +48,7 @@ class Evidence:
     """Insertions before the key was looked up, shape (n,)."""
 
 
-class TimestampFilter(CountedFilter):
+class TimestampFilter(AnyWindowFilter):
     """Base of the timing Bloom filters.
 
     Attributes
@@ -162,37 +162,25 @@ class TimestampFilter(CountedFilter):
         for indices in self._chunks(keys):
             self._advance(indices)
 
-    @one_or_all
-    def query(self, keys: Keys, window: int | None = None) -> Answers:
-        """Report whether each key is in the filter; changes nothing.
+    def _query(self, keys: Words, windows: Integers | None = None) -> Answers:
+        oldest = [self._touched(indices).min(axis=1) for indices in self._chunks(keys)]
+        return self._answers(oldest, np.int64(self.insertions), windows)
 
-        The `window` is at most the filter's window, which is the default. A key among the last
-        `window` insertions is always reported.
-
-        Parameters, errors: as `insert` and `checked_window`. Result: ndarray of bool, shape (n,).
-        """
-        window = self.checked_window(window)
-        return self._query(self._words(keys), window)
-
-    def _query(self, keys: Words, window: int | None = None) -> Answers:
-        window = window or self.window
-        now = np.int64(self.insertions)
-        answers = [
-            self._alive(self._touched(indices).min(axis=1), now, window)
-            for indices in self._chunks(keys)
-        ]
-        return np.concatenate([np.empty(0, np.bool_), *answers])
-
-    def _check_and_insert(self, keys: Words) -> Answers:
+    def _check_and_insert(self, keys: Words, windows: Integers | None = None) -> Answers:
         if self.compiled:
-            return self._run(keys)
-        answers = [np.empty(0, np.bool_)]
+            return self._run(keys, windows)
+        oldest, now = [], self.insertions + np.arange(len(keys))
         for indices in self._chunks(keys):
-            now = self.insertions + np.arange(len(indices))
-            touched = self._touched_before(indices)
-            answers.append(self._alive(touched.min(axis=1), now, self.window))
+            oldest.append(self._touched_before(indices).min(axis=1))
             self._advance(indices)
-        return np.concatenate(answers)
+        return self._answers(oldest, now, windows)
+
+    def _answers(
+        self, oldest: list[Integers], now: "Integers | np.int64", windows: Integers | None
+    ) -> Answers:
+        """Return whether keys are reported, from the blocks of their oldest cells in chunks."""
+        asked = np.int64(self.window) if windows is None else windows
+        return self._alive(np.concatenate([np.empty(0, np.int64), *oldest]), now, asked)
 
     @one_or_all
     def age(self, keys: Keys) -> Ages:
@@ -240,14 +228,14 @@ class TimestampFilter(CountedFilter):
             self._advance(indices)
         return _joined(parts)
 
-    def _run(self, keys: Words) -> Answers:
+    def _run(self, keys: Words, windows: Integers | None = None) -> Answers:
         """Check and insert keys in the extension."""
         seen = np.empty(len(keys), np.bool_)
         moved = [self.timestamp, self.filled, self.insertions * self.swept % self.cells]
         fixed = [self.window, self.block, self.last_timestamp, self.swept]
         numbers = np.array([*moved, *fixed], np.int64)
         keys = np.ascontiguousarray(keys)
-        self._core.insert_stamps(self._compiled_hash, self._cells, numbers, keys, seen)
+        self._core.insert_stamps(self._compiled_hash, self._cells, numbers, keys, seen, windows)
         self.insertions += len(keys)
         return seen
 
@@ -296,7 +284,7 @@ class TimestampFilter(CountedFilter):
         return blocks.reshape(indices.shape)
 
     def _alive(
-        self, touched: Integers, now: "Integers | np.int64", window: int
+        self, touched: Integers, now: "Integers | np.int64", window: "Integers | np.int64 | int"
     ) -> NDArray[np.bool_]:
         """Whether timestamps of given blocks have not expired after `now` insertions.
 

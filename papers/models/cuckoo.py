@@ -96,28 +96,6 @@ class CuckooDictionary(CuckooTables):
     # Operations
 
     @one_or_all
-    def query(self, keys: Keys, window: int | None = None) -> Answers:
-        """Ask which keys are among the last `window` insertions; changes nothing.
-
-        The window w is at most that of the dictionary, which is the default.
-
-        Parameters, errors: as `insert` and `checked_window`. Result: ndarray of bool, shape (n,).
-        """
-        window = self.checked_window(window)
-        return self._query(self._words(keys), window)
-
-    @one_or_all
-    def check_and_insert(
-        self, keys: Keys, window: int | None = None, *, refresh: bool = True
-    ) -> Answers:
-        """Query and insert keys one after another; each answer is from before its insertion.
-
-        Parameters, errors, result: as `query`, shape (n,); `refresh` as for `CountedFilter`.
-        """
-        words = self._words(keys)
-        return self._checked_and_inserted(words, self.checked_window(window), refresh=refresh)
-
-    @one_or_all
     def last_update(self, keys: Keys) -> Ages:
         """Estimate the insertions from the last one of each key on; changes nothing.
 
@@ -153,12 +131,12 @@ class CuckooDictionary(CuckooTables):
 
     # Steps
 
-    def _query(self, keys: Words, window: int | None = None) -> Answers:
+    def _query(self, keys: Words, windows: Ages | None = None) -> Answers:
         ages = self._last_update(keys)
-        return np.asarray((ages > 0) & (ages <= (window or self.window)))
+        return np.asarray((ages > 0) & (ages <= (self.window if windows is None else windows)))
 
-    def _check_and_insert(self, keys: Words, window: int | None = None) -> Answers:
-        return np.asarray(self._insert(keys) <= (window or self.window))
+    def _check_and_insert(self, keys: Words, windows: Ages | None = None) -> Answers:
+        return np.asarray(self._insert(keys) <= (self.window if windows is None else windows))
 
     def _age(self, keys: Words) -> Ages:
         ages = self._last_update(keys)

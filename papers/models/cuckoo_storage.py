@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lately.golden.filter import CountedFilter
+from lately.golden.filter import AnyWindowFilter
 from lately.golden.hash.functions import ConstantStream, KeyHash
 from lately.golden.results import Ages
 
@@ -22,7 +22,7 @@ Name = int | tuple[int, ...]
 """A key as the list holds it: its words, or its only word."""
 
 
-class CuckooTables(CountedFilter):
+class CuckooTables(AnyWindowFilter):
     """Storage of a cuckoo dictionary; built as a `CuckooDictionary`, which has the attributes."""
 
     _uncompared = ("moved", "overflow_peak")

@@ -2,12 +2,14 @@
 
 import inspect
 import re
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
 import pytest
 from cases import daily
 from every_model import model_class
+from paths import PATHS, taking
 
 import lately.golden as golden
 from papers import models
@@ -33,6 +35,8 @@ SIZES = {
     "WindowDictionary": {"window": 6, "columns": 4, "rows": 16, "digest_bits": 30},
 }  # fmt: skip
 NUMBER = {"W": "window", "B": "block", "r": "epochs", "k": "k", "l": "l"}
+SHORTER = ("TimingBloomFilter", "BlockTimingBloomFilter", "CuckooDictionary")
+"""Other filters whose queries may have shorter windows."""
 LONGEST = 24
 PHASES = 6
 KEY = 1 << 40
@@ -85,21 +89,36 @@ def test_window_of_the_table(name):
     assert forgotten.tolist() == (~reported(build, trace)[1]).tolist()
 
 
-@pytest.mark.parametrize("w", [3, 6, 9])
-@pytest.mark.parametrize("name", ["PartitionedTimingFilter", "WindowDictionary"])
-def test_shorter_windows_of_the_table(name, w):
+def asked_for(w):
+    """Return ways to ask for the key within a window."""
+    return (
+        lambda model: model.query(KEY, window=w),
+        lambda model: model.query([0, KEY], [1, w])[1],
+        lambda model: deepcopy(model).check_and_insert(KEY, window=w, refresh=w % 2 == 0),
+        lambda model: deepcopy(model).check_and_insert([KEY], window=[w])[0],
+        lambda model: model.look_up([KEY], windows=[w]).seen[0],
+    )
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("w", [1, 4, 6, 8, 12])
+@pytest.mark.parametrize("name", ["PartitionedTimingFilter", "WindowDictionary", *SHORTER])
+def test_shorter_windows_of_the_table(name, w, path):
+    """A window that ends within a block of a partitioned filter is rounded up."""
+
     def build():
-        return model_class(name)(**SIZES[name] | {"window": 12})
+        with taking(path):
+            return model_class(name)(**(SIZES | OTHERS)[name] | {"window": 12})
 
-    def found(model):
-        asked = model.perform([golden.Operation.QUERY], [KEY], windows=[w])
-        return asked.seen[0]
-
-    every, some = reported(build, found)
-    guaranteed, forgotten = ROWS[name]
-    numbers = names(build(), w)
-    assert every.tolist() == [holds(guaranteed, d, **numbers) for d in range(LONGEST)]
-    assert (~some).tolist() == [holds(forgotten, d, **numbers) for d in range(LONGEST)]
+    block = getattr(build(), "block", 1)
+    rounded = -(-w // block) * block if name == "PartitionedTimingFilter" else w
+    guaranteed, forgotten = ROWS.get(name, ("d < w", "d ≥ w + B - 1"))
+    numbers = names(build(), rounded)
+    numbers["B"] = block
+    for found in asked_for(w)[: 4 if name in SHORTER else 5]:
+        every, some = reported(build, found)
+        assert every.tolist() == [holds(guaranteed, d, **numbers) for d in range(LONGEST)]
+        assert (~some).tolist() == [holds(forgotten, d, **numbers) for d in range(LONGEST)]
 
 
 OTHERS = {
