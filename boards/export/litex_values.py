@@ -47,6 +47,9 @@ def litex_values(design: Design) -> dict[str, Any]:
         ],
         "connected": connected | {name: name for name in parts},
         "assignments": [_assignment(one) for one in found],
+        "irq": "irq" in ports,
+        # A SoC of LiteX takes no slave with Avalon-MM.
+        "on_bus": design.bus not in (NO_BUS, "avalon-mm"),
     }
 
 
