@@ -1,5 +1,6 @@
 """Verilog of a unit for simulators and replay."""
 
+import re
 from typing import Any
 
 from amaranth.back import verilog
@@ -18,6 +19,25 @@ LONGEST_SILENCE = (1 << TIME_BITS - 1) - 1
 
 TOP = "lately_unit"
 """Name of the top module."""
+
+
+_EVENT = re.compile(r"\\\$auto\$\S+:dump_module\$\d+ +")
+"""A variable of yosys; its only change starts the combinational processes."""
+
+
+def convert(component: Any, name: str = TOP) -> str:
+    """Return a component as Verilog that starts in every simulator."""
+    return with_start(verilog.convert(component, name=name, emit_src=False))
+
+
+def with_start(text: str) -> str:
+    """Let every combinational process of a Verilog `text` of yosys run once at the beginning.
+
+    A process whose signals never change would otherwise not run in Icarus, and leave X.
+    """
+    # An immediate change may occur before the processes wait for it.
+    text = _EVENT.sub("_start_ ", text)
+    return re.sub(r"reg _start_ = 0;", "reg _start_;\n  initial _start_ <= 1'h1;", text)
 
 
 def time_options(
@@ -63,5 +83,4 @@ def unit_verilog(spec: Specification, **options: Any) -> str:
     """
     ticks = {name: options.pop(name) for name in ("ticks", "time_bits") if name in options}
     unit = filter_unit(spec, tag_bits=TAG_BITS, **time_options(spec, **ticks), **options)
-    text: str = verilog.convert(unit, name=TOP, emit_src=False)
-    return text
+    return convert(unit)

@@ -8,9 +8,9 @@ import tty
 from collections.abc import Callable
 from pathlib import Path
 
-from amaranth.back import verilog
 from amaranth.lib import wiring
 
+from ..hdl.verilog import convert
 from .replay.model import Closable, Signatures, cached_model, defines, load_model
 
 Tamper = Callable[[bytes], bytes]
@@ -156,7 +156,7 @@ def board_model(board: wiring.Component, *, clock_hz: int, baud: int) -> Path:
         If a tool is missing or fails.
     """
     return cached_model(
-        verilog.convert(board, name="board", emit_src=False),
+        convert(board, "board"),
         top="board",
         driver=_DRIVER,
         header=defines(f"CLOCKS_PER_BIT ({clock_hz}.0 / {baud})"),

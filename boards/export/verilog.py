@@ -14,6 +14,7 @@ from amaranth._toolchain.yosys import find_yosys
 from amaranth.back import rtlil
 from amaranth.hdl import Elaboratable, Fragment
 
+from ...hdl.verilog import with_start
 from .modules import RtlilModule, read_modules, share
 from .plain_names import module_names, plain_lines
 
@@ -42,15 +43,11 @@ _START = re.compile(r"^(  reg (?:signed )?(?:\[\S+\] )?(\S+)) += (\S+);$", re.M)
 
 _INITIAL = re.compile(
     r" *initial begin\n(?: *\S+\[\d+\] = .*;\n)+ *end\n"
-    r"| *reg _start_;\n| *if \(_start_ \) begin end\n"
+    r"| *reg _start_;\n *initial _start_ .*;\n| *if \(_start_ \) begin end\n"
 )
 """Initial contents of memories, and the variable that starts processes."""
 
 _HEAD = re.compile(r"^module (\w+)", re.M)
-
-_EVENT = re.compile(r"\\\$auto\$\S+:dump_module\$\d+ +")
-"""A variable of yosys; its only change starts the combinational processes."""
-
 
 def verilog_text(component: Any, name: str, *, initial_values: bool = True) -> str:
     """Return a component and its submodules as Verilog-2005.
@@ -68,14 +65,12 @@ def verilog_text(component: Any, name: str, *, initial_values: bool = True) -> s
     comments = _comments(modules, dict(_parts(kept.fragment, name)))
     script = _SCRIPT.format("\n".join(plain_lines(modules)))
     yosys = find_yosys(lambda version: version >= _LEAST_YOSYS)
-    text = _EVENT.sub("_start_ ", yosys.run(["-q", "-"], script, ignore_warnings=True))
+    text = with_start(yosys.run(["-q", "-"], script, ignore_warnings=True))
     text = _HEAD.sub(lambda found: f"{comments.get(found[1], '')}{found[0]}", text)
     if not initial_values:
         return _INITIAL.sub("", _START.sub(r"\1;", text))
     # Verilator warns if a register has an initial value in its declaration and is assigned.
-    text = _START.sub(r"\1;\n  initial \2 = \3;", text)
-    # An immediate change may occur before the processes wait for it.
-    return text.replace("initial _start_ = 0;", "initial _start_ <= 1'h1;")
+    return _START.sub(r"\1;\n  initial \2 = \3;", text)
 
 
 class _Kept(Elaboratable):

@@ -12,7 +12,6 @@ from typing import Any
 from xml.etree import ElementTree
 
 import cocotb_tools.config
-from amaranth.back import verilog
 from cocotb_tools.runner import get_runner
 
 from ...golden.compilation import VARIABLE
@@ -20,7 +19,7 @@ from ...golden.spec.base import VARIABLE as FAMILIES
 from ...golden.spec.base import Specification
 from ...hdl.bus.controlled import COUNTER_BITS
 from ...hdl.packets.axis_frames import AxisFrames
-from ...hdl.verilog import TOP, time_options, unit_verilog
+from ...hdl.verilog import TOP, convert, time_options, unit_verilog
 from ..netlist import unit_netlist
 from ..toolchain import (
     PRECOMPILED_HEADER_FLAG,
@@ -189,7 +188,7 @@ def run_frame_bench(
     frames = FrameSettings(spec, unit).unit
     environment = _environment(spec, directory, run["seed"], unit)
     return run_bench(
-        verilog.convert(AxisFrames(frames), name=TOP, emit_src=False),
+        convert(AxisFrames(frames)),
         modules,
         simulator,
         directory,

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from amaranth.back import verilog
 from numpy.typing import ArrayLike, NDArray
 
 from ...golden.errors import RekeyError, SpecificationError
@@ -19,7 +18,7 @@ from ...hdl.build import filter_unit
 from ...hdl.latencies import CONTROL_LAG, GENERATION_LEAD, PAUSE, TICKS_WAITING
 from ...hdl.memory.map import MemoryMap, PhysicalMemory
 from ...hdl.parameters import require_integer
-from ...hdl.verilog import LONGEST_SILENCE, TAG_BITS, TOP, time_options
+from ...hdl.verilog import LONGEST_SILENCE, TAG_BITS, TOP, convert, time_options
 from .driven import DRIVER, DrivenModel, Progress, counter_macro
 from .model import cached_model, defines
 
@@ -59,7 +58,7 @@ def compiled_model(
         As for `lately.sim.replay.model.cached_model`.
     """
     return cached_model(
-        verilog.convert(unit, name=TOP, emit_src=False),
+        convert(unit),
         top=TOP,
         driver=DRIVER,
         header=unit_header(unit, memories),

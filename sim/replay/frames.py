@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from amaranth.back import verilog
 from numpy.typing import NDArray
 
 from ...golden.packets.comparison import DEFAULT_FIELDS
 from ...golden.packets.frame_actions import Action
 from ...hdl.packets.deduplicator import Deduplicator
-from ...hdl.verilog import TOP
+from ...hdl.verilog import TOP, convert
 from .model import Closable, Signatures, cached_model, defines, load_model
 from .upset_runs import Flips, Upset, flip_signatures
 
@@ -93,7 +92,7 @@ class CompiledFrames(Closable):
         octets = unit.frame_options.width // 8
         header = defines(f"BYTES {octets}", f"DIGEST_FACTOR {_FACTOR}ull")
         path = cached_model(
-            verilog.convert(unit, name=TOP, emit_src=False),
+            convert(unit),
             top=TOP,
             driver=_DRIVER,
             header=header,

@@ -1,5 +1,6 @@
 """The table of units: each specification gets its unit, whose figures are those told before."""
 
+import re
 import subprocess
 import sys
 
@@ -13,6 +14,7 @@ from lately.hdl.family import FAMILIES, family_of
 from lately.hdl.lanes.unit import LaneUnit
 from lately.hdl.memory.variants import VARIANTS
 from lately.hdl.unit import Unit
+from lately.hdl.verilog import unit_verilog
 
 TIMING = Specification(family="timing", window=10, cells=64, hashes=2)
 
@@ -96,3 +98,12 @@ def test_figures_need_no_amaranth():
         "import sys; unit_profile(dictionary_preset('tiny')); sys.exit('amaranth' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_every_process_starts_in_every_simulator():
+    """One that waits for a change gets one after time 0, so that Icarus leaves no X behind it."""
+    modules = unit_verilog(any_preset("dictionary-tiny")).split("endmodule")
+    waiting = [module for module in modules if "begin end" in module]
+    assert len(waiting) > 10
+    assert all("initial _start_ <= 1'h1;" in module for module in waiting)
+    assert not any(re.search(r"if \((?!_start_ ).* begin end", module) for module in modules)
