@@ -53,6 +53,8 @@ class Atomic(Base):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         for name, member in list(vars(cls).items()):
+            if not name.startswith("_"):
+                _name_alone(name, member)
             if name in _SPECIAL or not (name.startswith("_") or name in cls._unlocked):
                 setattr(cls, name, _locked(member))
 
@@ -113,6 +115,14 @@ class Counter:
 
     def __set__(self, owner: Atomic, value: int) -> None:
         vars(owner)[self._name] = value
+
+
+def _name_alone(name: str, member: Any) -> None:
+    """Let Python's messages about arguments name a method without the class that defines it."""
+    while member is not None:
+        if isinstance(member, FunctionType):
+            member.__qualname__ = name
+        member = getattr(member, "__wrapped__", None)
 
 
 def _locked(member: Any) -> Any:

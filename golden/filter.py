@@ -392,7 +392,7 @@ class CountedFilter(Filter):
         ----------
         keys : int, str, bytes, iterable or array of these
             A single key, or n keys. Integers of shape (n, words) are the words
-            of wide keys, the least significant first; see `hash.keys`. A tuple is refused.
+            of wide keys, the least significant first; see `hash.keys`. A tuple is one key.
 
         Raises
         ------

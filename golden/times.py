@@ -117,16 +117,16 @@ def check_timestamps(timestamps: ArrayLike, count: int, last: int) -> Times:
     A single timestamp may have shape (). TypeError or ValueError if they are no integers, have
     another shape, are negative or 2**62 or more, or decrease.
     """
-    times = _integers("timestamps", timestamps)
+    times = _integers("times", timestamps)
     if count == 1 and times.shape == ():
         times = times.reshape(1)
     if times.shape != (count,):
-        raise ValueError(f"timestamps: must have shape ({count},), one per key, not {times.shape}")
+        raise ValueError(f"times: must have shape ({count},), one per key, not {times.shape}")
     before = np.concatenate([[last], times[:-1]])
     backwards = np.flatnonzero(times < before)
     if len(backwards):
         at = backwards[0]
-        raise ValueError(f"timestamps: must never decrease, not {times[at]} after {before[at]}")
+        raise ValueError(f"times: must never decrease, not {times[at]} after {before[at]}")
     return times
 
 

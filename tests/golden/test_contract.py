@@ -5,7 +5,7 @@ import re
 from copy import deepcopy
 from dataclasses import fields
 from functools import partial
-from inspect import signature
+from inspect import getattr_static, signature
 
 import numpy as np
 import pytest
@@ -147,6 +147,22 @@ def test_window_of_a_query_wrong(name):
             with pytest.raises(error, match=f"^window: {rule}$"):
                 call(window=window)
     assert model == before
+
+
+@pytest.mark.parametrize("name", [*MODELS, *RINGS])
+def test_messages_about_arguments_name_the_method_alone(name):
+    model = build(name)
+    kind, found = type(model), 0
+    for method in (one for one in dir(kind) if not one.startswith("_")):
+        made = isinstance(getattr_static(kind, method), classmethod)
+        call = getattr(kind if made else model, method)
+        if isinstance(call, type) or not callable(call) or "**window" in str(signature(call)):
+            continue
+        with pytest.raises(TypeError, match=rf"^{method}\(\) "):
+            call(unknown=1)
+        found += 1
+    assert found > 15
+    assert "tuple is refused" not in kind.insert.__doc__
 
 
 @pytest.mark.parametrize("name", [*MODELS, *RINGS])
@@ -323,7 +339,7 @@ def test_operations_wrong(model, operations, error, message):
 @pytest.mark.parametrize("name", ["TimeLimitedAPBF", *RINGS])
 def test_timestamps_of_mixed_operations(name):
     model, before = used(name), used(name)
-    with pytest.raises(ValueError, match="timestamps: must never decrease, not 199 after 200"):
+    with pytest.raises(ValueError, match="times: must never decrease, not 199 after 200"):
         model.perform([2, 1], [1, 1], [200, 199])
     assert model == before
 
