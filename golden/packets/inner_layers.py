@@ -11,8 +11,9 @@ The result is the result of `packet_layers.layers` with `Reach.INNER`, except:
   length that a packet without a type has in its header fits the frame.
 
 Each of these counts as one header: a tag, a label, an IP header, an extension header of IPv6 or
-GTP-U, and a header of UDP, VXLAN, GRE or GTP-U. The first half byte of content without a type
-counts as one, and so does a control word. Addresses and EtherType of Ethernet do not count.
+GTP-U, the end of the extension headers of GTP-U, and a header of UDP, VXLAN, GRE or GTP-U. The
+first half byte of content without a type counts as one, and so does a control word. Addresses and
+EtherType of Ethernet do not count.
 """
 
 from collections.abc import Iterator

@@ -19,6 +19,7 @@ from lately.sim.bench.encapsulated import (
     TUNNELS,
     around,
     gre,
+    gtp,
     inner_frames,
     mpls,
     vxlan,
@@ -90,6 +91,12 @@ def test_number_of_headers():
     for labels, found in ((MOST_HEADERS - 2, 4), (MOST_HEADERS - 1, 0)):
         frame = ethernet(0x8847, mpls(INNER, *range(labels)))
         assert (inner_layers(frame).version, inner_layers(frame).faults) == (found, Fault(0))
+    # IP, UDP, GTP-U, its extension headers and their end, content without a type, the packet.
+    most = MOST_HEADERS - 6
+    for extensions, reached in ((most, True), (most + 1, False)):
+        more = bytes(3) + b"\x85" + b"\1\0\0\x85" * (extensions - 1) + b"\1\0\0\0"
+        frame = ethernet(0x0800, ip4(gtp(INNER, flags=4, more=more), protocol=17))
+        assert (content(frame) == INNER) == reached
 
 
 @pytest.mark.parametrize(
