@@ -56,29 +56,6 @@ class _Descriptor(io.FileIO):
 
 
 @contextmanager
-def keep_file(
-    path: str | os.PathLike[str], *, source: str | os.PathLike[str] | int | None = None
-) -> Iterator[BinaryIO]:
-    """Open an output whose content cannot be made again; arguments as for `replace_file`.
-
-    The file is written under its name, without a buffer. Each write must be whole records. If one
-    fails, a regular file keeps what earlier ones wrote, and the error is `IncompleteOutputError`.
-    """
-    path = os.fspath(path)
-    with named(path):
-        place = _find(path)
-        regular = place.is_replaced
-        if regular:
-            mode = _PUBLIC & _mode_of(source, place.path)
-            handle = os.open(place.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with _Descriptor(handle, path, cut=True) if regular else _opened(place, path) as file:
-        yield file
-        if regular:
-            with named(path, IncompleteOutputError):
-                os.fsync(file.fileno())
-
-
-@contextmanager
 def whole_standard_output() -> Iterator[None]:
     """Make each write to `sys.stdout` complete, or fail with an error that names it."""
     before: Any = sys.stdout
@@ -108,25 +85,32 @@ def replace_file(
     *,
     private: bool = False,
     source: str | os.PathLike[str] | int | None = None,
+    kept: bool = False,
 ) -> Iterator[BinaryIO]:
-    """Open a file that appears at `path`, complete, when the block succeeds.
+    """Open a file that appears at `path`, complete, when the block succeeds, or is `kept`.
 
     A regular file is written beside `path`, forced to disk and renamed. Symbolic links are
     followed. Devices, FIFOs, sockets and descriptors (``/dev/fd/N``) are written directly. The
     umask applies and is not changed. An existing file keeps its mode and, if the system permits it,
     its owner. Only its owner may ever read a `private` file. A new file gets no wider read
     permissions than the file or descriptor `source`, if that is a regular file.
+
+    Content that cannot be made again is `kept`: the file is written under its name, without a
+    buffer. Each write must be whole records. If one fails, the file keeps those before.
     """
     path = os.fspath(path)
     with named(path):
         place = _find(path)
-    whole = place.is_replaced
-    with (
-        _replacement(place, path, private, source)
-        if whole
-        else io.BufferedWriter(_opened(place, path))
-    ) as file:
+    if place.is_replaced and not kept:
+        with _replacement(place, path, private, source) as buffer:
+            yield buffer
+        return
+    raw = _opened(place, path, source)
+    with raw if kept else io.BufferedWriter(raw) as file:
         yield file
+        if place.is_replaced:
+            with named(path, IncompleteOutputError):
+                os.fsync(file.fileno())
 
 
 def check_output(path: str | os.PathLike[str]) -> object:
@@ -234,8 +218,8 @@ def _find(path: str) -> _Place:
     return _Place(path, None, status)
 
 
-def _opened(place: _Place, path: str) -> _Descriptor:
-    """Open a destination that is not a regular file."""
+def _opened(place: _Place, path: str, source: str | os.PathLike[str] | int | None) -> _Descriptor:
+    """Open a destination under its name."""
     with named(path):
         if place.descriptor is not None:
             handle = os.dup(place.descriptor)
@@ -246,8 +230,10 @@ def _opened(place: _Place, path: str) -> _Descriptor:
                 connection.connect(place.path)
                 handle = connection.detach()
         else:
-            handle = os.open(place.path, os.O_WRONLY)
-    return _Descriptor(handle, path)
+            new = os.O_CREAT | os.O_TRUNC if place.is_replaced else 0
+            mode = _PUBLIC & _mode_of(source, place.path)
+            handle = os.open(place.path, os.O_WRONLY | new, mode)
+    return _Descriptor(handle, path, cut=place.is_replaced)
 
 
 @contextmanager

@@ -80,15 +80,7 @@ def is_capture(head: bytes) -> bool:
 
 @contextmanager
 def whole(name: str, compression: str) -> Iterator[None]:
-    """Explain errors while the content of a file is read.
-
-    The `name` of the file and its `compression` appear in the message.
-
-    Raises
-    ------
-    TraceError
-        If compressed data is damaged.
-    """
+    """Turn an error in the compressed content of a file into a `TraceError` with its `name`."""
     try:
         yield
     except (EOFError, OSError) as error:
@@ -100,24 +92,12 @@ def whole(name: str, compression: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class StreamFile:
-    """A file that holds a stream.
+    """A file that holds a stream."""
 
-    Attributes
-    ----------
-    name : str
-        Name for messages.
-    raw : file
-        The file itself.
-    compression : str
-        "none", one of `COMPRESSIONS`, or the name of an unsupported compression.
-    data : file
-        Decompressed content; the file itself if the compression is not supported.
-    """
-
-    name: str
+    name: str  # for messages
     raw: BinaryIO
-    compression: str
-    data: "io.BufferedReader[Any]"
+    compression: str  # "none", one of `COMPRESSIONS`, or the name of an unsupported one
+    data: "io.BufferedReader[Any]"  # decompressed, unless the compression is not supported
 
     @property
     def readable(self) -> bool:
@@ -138,13 +118,7 @@ class StreamFile:
         return min(1.0, self.raw.tell() / self.size) if self.size else None
 
     def head(self, count: int) -> bytes:
-        """Return the first `count` bytes of the content without consuming them.
-
-        Raises
-        ------
-        TraceError
-            If compressed data is damaged.
-        """
+        """Return the first `count` bytes of the content without consuming them."""
         with whole(self.name, self.compression):
             return self.data.peek(count)[:count]
 
@@ -188,15 +162,7 @@ def _enlarge(pipe: BinaryIO) -> int:
 
 
 def open_stream(path: str | os.PathLike[str]) -> StreamFile:
-    """Open the file at `path`, or standard input for "-", and detect its compression.
-
-    Raises
-    ------
-    TraceError
-        If standard input is closed.
-    OSError
-        If the file cannot be read.
-    """
+    """Open the file at `path`, or standard input for "-", and detect its compression."""
     path = os.fspath(path)
     name = "standard input" if path == "-" else path
     raw = _standard_input() if path == "-" else cast(BinaryIO, io.FileIO(path))

@@ -82,23 +82,9 @@ def tap(
 ) -> TapResult:
     """Write a stream as two taps capture it: a pcap file in the order of capture times.
 
-    Parameters
-    ----------
-    source : Source
-    output : file
-    how : Taps
-    truth : file, optional
-        Gets a CSV line for each written packet. Columns: its number from 1, the number of the
-        source packet, the tap (1 or 2), whether it is a second copy, and whether it was sent again.
-    progress : callable, optional
-        Called with the result so far, and the share if known.
-    read : callable, optional
-        Reads the next packets in place of the method of the source.
-
-    Raises
-    ------
-    TraceError
-        If the source is damaged, or has a link type that the pcap file cannot hold.
+    The `truth` gets a CSV line for each written packet: its number from 1, the number of the source
+    packet, the tap (1 or 2), whether it is a second copy, and whether it was sent again. `progress`
+    gets the result so far, and the share if known. `read` replaces the method of the source.
     """
     course = _Course(source.name, output, how, truth)
     while (packets := (read or source.read)()) is not None:

@@ -24,7 +24,7 @@ from .options import (
     table_option,
     trace_options,
 )
-from .outputs import InputFile, output_file
+from .outputs import InputFile, content_source, rereadable
 from .reporting import INTERRUPTED, CheckError, OneLineErrors, fail_with
 
 if TYPE_CHECKING:
@@ -438,6 +438,7 @@ def stream(
       lately host --port sim:decided.toml stream keys.txt --table table.json
     """
     from ..golden import DecisionTable
+    from ..golden.files import replace_file
     from ..replay.stream_times import check_table
     from ..replay.traces import open_trace
     from .board_stream import begin, golden_model, perform
@@ -453,7 +454,8 @@ def stream(
         asked = _asked(opened, query_window, query_class)
         verdicts = None
         if out:
-            verdicts = stack.enter_context(output_file(out, [trace]))
+            kept, source = not rereadable([trace]), content_source(trace)
+            verdicts = stack.enter_context(replace_file(out, source=source, kept=kept))
         with _explained():
             # What is refused changes nothing on the board.
             opened.checked_windows(asked, 1)

@@ -4,9 +4,9 @@ import os
 import stat
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import click
 
@@ -26,15 +26,7 @@ class InputFile(click.Path):
 
 
 class OutputFile(click.Path):
-    """File that a command writes.
-
-    Parameters
-    ----------
-    standard : bool
-        Whether - stands for standard output.
-    in_place : bool
-        Whether the file may be an input of the command.
-    """
+    """File that a command writes: also - if `standard`, and also an input if `in_place`."""
 
     def __init__(self, *, standard: bool = False, in_place: bool = False) -> None:
         super().__init__()
@@ -74,16 +66,6 @@ class OutputFolder(click.Path):
         if not os.access(there, os.W_OK):
             raise click.ClickException(f"out-dir: must be a directory to write to, not {value}")
         return value
-
-
-def output_file(
-    path: str, inputs: Sequence[str], *, live: bool = False
-) -> AbstractContextManager[BinaryIO]:
-    """Open a file that is replaced at the end, or kept if what it gets cannot be read again."""
-    from ..golden.files import keep_file, replace_file
-
-    opened = replace_file if rereadable(inputs) and not live else keep_file
-    return opened(path, source=content_source(inputs[0]) if inputs else None)
 
 
 def rereadable(inputs: Sequence[str]) -> bool:

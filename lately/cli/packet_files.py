@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import click
 
 from .interrupts import Interrupts
-from .outputs import InputFile, OutputFile, output_file, rereadable
+from .outputs import InputFile, OutputFile, content_source, rereadable
 from .progress import quiet
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ def open_inputs(files: PacketFiles, folder: str | None, options: dict[str, Any])
 @contextmanager
 def open_output(path: str, inputs: Sequence[str], *, live: bool = False) -> Iterator[BinaryIO]:
     """Open the output for some inputs: stdout, or a file, compressed according to its name."""
+    from ..golden.files import replace_file
     from ..stream_files import compressed
 
     if path == "-":
@@ -94,7 +95,8 @@ def open_output(path: str, inputs: Sequence[str], *, live: bool = False) -> Iter
         finally:
             sys.stdout.buffer.flush()
         return
-    with output_file(path, inputs, live=live) as file, compressed(path, file) as packed:
+    source, kept = content_source(inputs[0]) if inputs else None, live or not rereadable(inputs)
+    with replace_file(path, source=source, kept=kept) as file, compressed(path, file) as packed:
         yield packed
 
 

@@ -19,6 +19,7 @@ HEAD = b"number,time,digest\n"
 """First line of a list: number of the packet from 1, seconds since the epoch, hexadecimal."""
 
 _NO_LIMIT = 1 << 61
+_Opener = Callable[..., AbstractContextManager[BinaryIO]]
 
 
 class CaptureWriter:
@@ -26,12 +27,6 @@ class CaptureWriter:
 
     Everything between the packets is written as well. Sections of pcapng get the length -1, which
     is the value for an unknown length.
-
-    Parameters
-    ----------
-    file : file
-    dropped : bool
-        Whether the dropped packets are written.
     """
 
     def __init__(self, file: BinaryIO, *, dropped: bool = False) -> None:
@@ -62,7 +57,7 @@ class FolderWriter(ExitStack):
     An output is complete when the next one begins.
     """
 
-    def __init__(self, open_output: Callable[..., AbstractContextManager[BinaryIO]]) -> None:
+    def __init__(self, open_output: _Opener) -> None:
         super().__init__()
         self._open = open_output
         self._number = -1
@@ -89,12 +84,7 @@ class RotatingWriter(FolderWriter):
     from 0 on, and the time of its first packet.
     """
 
-    def __init__(
-        self,
-        open_output: Callable[[int, int], AbstractContextManager[BinaryIO]],
-        size: int,
-        time: int,
-    ) -> None:
+    def __init__(self, open_output: _Opener, size: int, time: int) -> None:
         super().__init__(open_output)
         self._size, self._time = size or _NO_LIMIT, time or _NO_LIMIT
         self._head, self._order = b"", "<"
@@ -126,8 +116,8 @@ class RotatingWriter(FolderWriter):
         first = not self._end and len(kept) > 0
         if first:
             self._end = int(judged.elapsed[kept[0]]) + self._time
-        full = np.searchsorted(written[kept], self._room, "right")
-        over = max(int(first), min(full, np.searchsorted(judged.elapsed[kept], self._end)))
+        full = int(np.searchsorted(written[kept], self._room, "right"))
+        over = max(int(first), min(full, int(np.searchsorted(judged.elapsed[kept], self._end))))
         return int(kept[over]) if over < len(kept) else len(packets)
 
     def _write(self, judged: Judged, begin: int, end: int) -> None:

@@ -454,19 +454,6 @@ def test_defects_are_not_hidden(keys, monkeypatch):
     assert isinstance(CliRunner().invoke(cli.main, ["run", str(keys)]).exception, ZeroDivisionError)
 
 
-def test_nobody_reads(keys):
-    reader, writer = os.pipe()
-    os.close(reader)
-    try:
-        done = subprocess.run(
-            [*LATELY, "run", keys, *GOLDEN, "--json"], stdout=writer, stderr=subprocess.PIPE
-        )
-    finally:
-        os.close(writer)
-    assert done.returncode == 141
-    assert done.stderr == b""
-
-
 def test_closed_streams(keys):
     command = f"exec {shlex.join(LATELY)} run {shlex.quote(str(keys))} --engine golden"
     done = subprocess.run(["/bin/sh", "-c", command + " >&- 2>&- <&-"], capture_output=True)

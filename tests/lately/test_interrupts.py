@@ -4,7 +4,6 @@ import importlib
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -93,31 +92,6 @@ def test_interrupt_while_the_capture_is_put_in_place(tmp_path, monkeypatch):
     monkeypatch.setattr(files.os, "fsync", interrupted)
     lately("dedup", tmp_path / "in", tmp_path / "out", code=130)
     assert (tmp_path / "out").read_bytes() == pcap(PACKETS[::2])
-
-
-def test_deduplication_of_a_pipe_that_stays_open(tmp_path):
-    """A program of its own, which waits for more packets."""
-    command = [sys.executable, "-c", "from lately.cli.app import main; main(prog_name='lately')"]
-    process = subprocess.Popen(
-        [*command, "dedup", "-", tmp_path / "out"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "LATELY_FAST": "0"},
-    )
-    with process:
-        process.stdin.write(pcap(PACKETS))
-        process.stdin.flush()
-        deadline = time.monotonic() + 60
-        while not os.listdir(tmp_path):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 130
-        early = process.stderr.read().strip() == b"lately: interrupted"
-    # The signal may come before the first packets are read, or before anything can be kept.
-    assert os.listdir(tmp_path) == ([] if early else ["out"])
-    assert early or (tmp_path / "out").read_bytes() in (pcap([]), pcap(PACKETS[::2]))
 
 
 # Other commands

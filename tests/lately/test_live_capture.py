@@ -127,6 +127,20 @@ def test_interface(namespace, tmp_path, options, end, code):
     assert 0 < times[-1] - times[0] < 60
 
 
+@pytest.mark.parametrize("rotation", [[], ["--rotate-size", "1kB"]])
+def test_killed(namespace, tmp_path, rotation):
+    """The outputs hold whole packets as they come, and a rotated output is a capture."""
+    (folder := tmp_path / "out").mkdir()
+    steps = [*(("veth0", one) for one in FRAMES), ("signal", 9)]
+    command = ["dedup", "-i", "veth1", folder / "kept.pcap", *rotation]
+    assert run(namespace, tmp_path, command, steps)[0] == -9 & 0xFF
+    contents = [path.read_bytes() for path in sorted(folder.iterdir())]
+    kept = [one for content in contents for _, one in dpkt.pcap.Reader(io.BytesIO(content))]
+    assert kept
+    assert kept == FRAMES[: 2 * len(kept) : 2]
+    assert not rotation or (len(contents) > 1 and max(map(len, contents)) <= 1000)
+
+
 def blocks(content):
     """Interface and bytes of each packet of a pcapng file, as scapy reads it, in order of time."""
     packets = list(RawPcapNgReader(io.BytesIO(content)))
