@@ -83,9 +83,9 @@ class BaseUnit(wiring.Component):
         See `UnitOptions`. A tick takes effect between two operations without using a cycle. The
         ``time`` of the results reports it.
     tick_lost : Out(1)
-        With `tick` only: high for a cycle after a tick is lost. That happens if
+        With `tick` only: high for a cycle after a tick is lost, because
         `lately.hdl.latencies.TICKS_WAITING` ticks, less than `Profile.least_period` cycles apart,
-        wait already.
+        were still waiting.
     covered : Out(range(span + 2))
         Ring with a window in time only: number of ticks, including the current one, whose keys are
         all still reported; ``span + 1`` unless the window is shortened.
