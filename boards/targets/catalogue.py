@@ -8,8 +8,9 @@ from importlib import resources
 from typing import Any, cast
 
 from ...golden.errors import LatelyError
-from ...golden.spec import APBBFSpec, FilterSpec, preset
+from ...golden.spec import APBBFSpec, FilterSpec
 from ...golden.spec.base import Specification
+from ...golden.spec.presets import preset
 from ...hdl.target_clocks import GMII_HZ
 from ..flow.devices import DEVICES, Device
 

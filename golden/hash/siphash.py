@@ -9,6 +9,7 @@ Rust and Ruby use it against hash flooding. It takes half the hardware of the pa
 which the arguments can select.
 """
 
+import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -34,6 +35,11 @@ FINAL = 0xFF
 
 Words = list[NDArray[np.uint64]]
 """Words of 64 bits, each an array of shape (n,), one entry per key."""
+
+
+def random_secret() -> int:
+    """Return a secret that nobody can guess. The module `secrets` loads slowly."""
+    return int.from_bytes(os.urandom(SECRET_BITS // 8))
 
 
 def check_secret(secret: object) -> int:

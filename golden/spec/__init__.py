@@ -4,8 +4,6 @@ This package does not import the families without hardware; `families` imports a
 """
 
 from .base import UNSET as UNSET
-from .presets import PRESETS as PRESETS
-from .presets import preset as preset
 from .ring import FAMILIES as FAMILIES
 from .ring import AgePartitionedSpec as AgePartitionedSpec
 from .ring import APBBFSpec as APBBFSpec

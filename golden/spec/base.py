@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import tomllib
 from abc import ABC, ABCMeta
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -330,6 +329,8 @@ class Specification(ABC, metaclass=_Dispatcher):
         OSError
             If the file cannot be read.
         """
+        import tomllib
+
         try:
             with open(path, "rb") as file:
                 values = tomllib.load(file)

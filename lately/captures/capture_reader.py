@@ -71,6 +71,8 @@ class Packets:
         Number of the capture among several, from 0.
     files_of : ndarray of int64, shape (n,), optional
         Number of each packet's capture, if the packets are from several.
+    resolution : int
+        Unit of the coarsest of their clocks, in nanoseconds, at least 1.
     """
 
     buffer: NDArray[np.uint8]
@@ -80,6 +82,7 @@ class Packets:
     section_lengths: tuple[int, ...] = ()
     file: int = 0
     files_of: NDArray[np.int64] | None = None
+    resolution: int = 1
 
     def __len__(self) -> int:
         return self.table.shape[1]
@@ -113,8 +116,8 @@ class Packets:
         """Number of the capture of each packet, shape (n,)."""
         return np.full(len(self), self.file) if self.files_of is None else self.files_of
 
-    def part(self, which: slice) -> "Packets":
-        """Return the packets of a slice, which share the buffer."""
+    def part(self, which: slice | NDArray[np.int64]) -> "Packets":
+        """Return the packets of a slice or of some indices, which share the buffer."""
         files = None if self.files_of is None else self.files_of[which]
         table = np.ascontiguousarray(self.table[:, which])
         return replace(self, table=table, files_of=files)
@@ -133,6 +136,7 @@ class _Section:
     form: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
     interfaces: int = 0
     most: int = _MOST_BLOCK
+    resolution: int = 1
     room: NDArray[np.int64] = field(
         default_factory=lambda: np.zeros((4, loops.INTERFACE_COLUMNS), np.int64)
     )
@@ -142,6 +146,8 @@ class _Section:
             self.room = np.concatenate([self.room, np.zeros_like(self.room)])
         self.room[self.interfaces] = interface
         self.interfaces += 1
+        units = interface[loops.BASE] ** interface[loops.EXPONENT]
+        self.resolution = max(self.resolution, -(-(10**9) // units))
         self.most = max(self.most, most_captured(interface[loops.LINK_OF]) + _MOST_AROUND)
 
 
@@ -253,7 +259,10 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         self._next = self._at
         table = self._table[:, :count].copy()
         lengths = tuple(place - self._passed for place in self._section_lengths)
-        return Packets(self._buffer, self._done, self._at, table, lengths)
+        resolution = self._section.resolution if self._section else 1
+        return Packets(
+            self._buffer, self._done, self._at, table, lengths, resolution=resolution
+        )  # fmt: skip
 
     # Bytes
 
@@ -353,7 +362,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         # The upper bits are the length of the check sequence of frames.
         link = struct.unpack_from(f"{order}I", head, 20)[0] & 0x03FFFFFF
         form = unit, header, _LENGTHS[version], most_captured(link), link
-        self._section = _Section(big, form)
+        self._section = _Section(big, form, resolution=unit)
         self._at = PCAP_HEADER
 
     # Blocks that describe others

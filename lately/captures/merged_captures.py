@@ -48,6 +48,7 @@ class MergedCaptures(AbstractContextManager["MergedCaptures"]):
         self._buffer = np.empty(0, np.uint8)
         self._table = np.empty((_ROWS, 0), np.int64)
         self._writer = PacketBlocks()
+        self._resolution = 1
 
     def __exit__(self, *exception: object) -> None:
         self._stack.close()
@@ -93,6 +94,7 @@ class MergedCaptures(AbstractContextManager["MergedCaptures"]):
             return
         if not len(packets):
             return
+        self._resolution = max(self._resolution, packets.resolution)
         table = np.empty((_ROWS, len(packets)), np.int64)
         table[: loops.ROWS] = packets.table
         table[loops.AT] += len(self._buffer) - packets.begin
@@ -132,4 +134,4 @@ class MergedCaptures(AbstractContextManager["MergedCaptures"]):
         numbers_of = np.array(numbers, np.int64)[places.reshape(-1)]
         times = np.where(rows[loops.TIME] < 0, rows[_DUE], rows[loops.TIME])
         packets = self._writer.write(self._buffer, rows[: loops.ROWS], times, numbers_of)
-        return replace(packets, files_of=rows[_FILE].copy())
+        return replace(packets, files_of=rows[_FILE].copy(), resolution=self._resolution)

@@ -1,10 +1,9 @@
 """Command that removes packets that were seen lately from captures."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
-from secrets import randbits
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -85,7 +84,9 @@ if TYPE_CHECKING:
 )
 @click.option("--rotate-time", metavar="T", help="Begin a new OUT after a time, such as 1h.")
 @folder_option("Write one output per input, with the same name, to this folder instead of OUT.")
-@click.option("--dry-run", is_flag=True, help="Only report; write no capture (omit OUT).")
+@click.option(
+    "--dry-run", is_flag=True, help="Only report. The last of several paths is OUT and is not used."
+)
 @click.option(
     "--report",
     "page",
@@ -114,7 +115,7 @@ if TYPE_CHECKING:
 @json_option
 def dedup(
     *,
-    paths: tuple[str, ...],
+    paths: Sequence[str],
     folder: str | None,
     dry_run: bool,
     page: str | None,
@@ -164,6 +165,9 @@ def dedup(
         require("matplotlib")
     live = options["interface"]
     to = options["to"]
+    unused = None
+    if dry_run and len(paths) > (live is None):
+        *paths, unused = paths
     files = packet_files(paths, folder, dry_run or to is not None, live is not None)
     from ..dedup.deduplicate import deduplicate
     from ..golden.ring.timed_ring import TimeLimitedRing
@@ -203,6 +207,7 @@ def dedup(
             stack.close()
     head = {"name": source.name, "format": source.format, "files": max(1, len(files.inputs))}
     head |= {"lost": lost, "unknown": unknown, "empty": getattr(source, "empty", [])}
+    head["unused"] = unused
     _show(
         {
             "capture": head, **what.figures(), **result.figures(), "interrupted": heard(),
@@ -238,14 +243,14 @@ def _deduplication(options: dict[str, Any]) -> "Deduplication":
     """Return the `Deduplication` of the options."""
     from ..dedup.deduplicate import Deduplication
     from ..dedup.window import dedup_spec
-    from ..golden.hash.siphash import SECRET_BITS
+    from ..golden.hash.siphash import random_secret
 
     long, window = nanoseconds("span", options["span"]), options["window"]
     rules, rule = comparison(options)
     spec, tick = dedup_spec(long, window, options["fpr"])
     return Deduplication(
         span=long, window=window, spec=spec, tick=tick, compared=rules, rule=rule,
-        secret=randbits(SECRET_BITS), engine=options["engine"],
+        secret=random_secret(), engine=options["engine"],
     )  # fmt: skip
 
 

@@ -35,6 +35,8 @@ def facts(figures: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield "control", f"{control:,}", "of the packets are ARP, LLDP, STP or IS-IS"
     yield from rule_facts(figures["rules"])
     yield "dropped", counts["dropped"], f"seen within {within}{share}"
+    if capture["unused"]:
+        yield "OUT", "", f"{ascii(capture['unused'])[1:-1]} is neither read nor written"
     if figures["copies"]:
         yield from _copied(figures["copies"])
     if figures["to"]:
@@ -83,13 +85,17 @@ def _copied(copies: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Yield names, values and notes of a report on copies."""
     from ..replay.formatting import seconds_text
 
-    span = copies["suggested_span_seconds"]
+    for row in copies["inputs"] if len(copies["inputs"]) > 1 else ():
+        note = f"packets of {ascii(row['name'])[1:-1]}, {row['dropped']:,} of them dropped"
+        yield "input", f"{row['packets']:,}", note
+    span, about = copies["suggested_span_seconds"], "about " if copies["sampled"] else ""
     if span is not None:
         note = "twice the end of the nearest group of distances"
-        yield "suggested span", seconds_text(span), f"{note}; {copies['repeats']:,} repeats in all"
+        repeats = f"{about}{copies['repeats']:,} repeats in all"
+        yield "suggested span", seconds_text(span), f"{note}; {repeats}"
     for kind, rows in copies["pairs"].items():
         for row in [row for row in rows if row["from"] != row["to"]][:3]:
-            yield kind, f"{row['copies']:,}", f"copies: {row['from']}, then {row['to']}"
+            yield kind, f"{about}{row['copies']:,}", f"copies: {row['from']}, then {row['to']}"
 
 
 def _checked(check: dict[str, Any]) -> Iterator[tuple[str, str, str]]:

@@ -1,22 +1,28 @@
 """Report on copies: distances, pairs of taps, rates over time, and addresses."""
 
 import ipaddress
+import struct
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..captures import capture_loops as loops
 from ..captures.capture_reader import Packets
-from ..golden.packets.copies import FOR_EVER, CopyRule, CopyTable, properties
+from ..golden.packets.comparison import IP4_TTL, IP6_HOP_LIMIT
+from ..golden.packets.copies import FOR_EVER, CopyRule, CopyTable
 from ..golden.packets.encapsulations import MORE_TAG_TYPES, TAG_TYPES
 from ..golden.packets.packet_layers import ETHERNET, Version, find_headers
+from ..golden.times import Times
 from .dedup_loops import PacketClock
 from .deduplicate import Deduplication, Judged
 
 KEPT = 1 << 19
 """Packets in which repeats are searched, less `_MOST_TOGETHER`."""
+
+EXACT = 1 << 16
+"""Packets that are all counted. Each time that their number doubles, half as many are sampled."""
 
 BINS = 8
 """Bins of a decade of distances."""
@@ -39,23 +45,17 @@ _SHOWN = 10
 KINDS = ("interface", "vlan", "ttl", "mac")
 """Properties that the report counts in pairs: of the earlier packet and of the copy."""
 
-
-@dataclass
-class _KeptParts:
-    """Properties of the last packets, at their numbers modulo `KEPT`."""
-
-    elapsed: NDArray[np.int64]
-    numbers: NDArray[np.int64]
-    """Interface, VLAN identifier and TTL, shape (3, KEPT)."""
-    mac: NDArray[np.uint8]
-    """Addresses of Ethernet, shape (KEPT, 12)."""
+_WORDS = 5
+_SPREAD = np.array([pow(0x9E3779B97F4A7C15, n, 1 << 64) for n in range(1, 9)], np.uint64).view("i8")
+"""Factors of the words of a row, whose sum is the same for no two rows in practice."""
 
 
 class CopyReport:
     """Counts copies and other repeats of packets; an output of a deduplication.
 
     A repeat is a packet with the digest of an earlier packet, at any distance in time, among about
-    the last `KEPT` packets.
+    the last `KEPT` packets. Behind the first `EXACT` packets, repeats are those of a sample of
+    digests, times the inverse of its share.
 
     Parameters
     ----------
@@ -71,10 +71,8 @@ class CopyReport:
         Packets that were kept and dropped in each part of the time.
     part : int
         Length of each part of the time, in nanoseconds.
-    pairs : dict of str to Counter
-        Dropped packets by a property of the earlier packet and of the copy, for each of `KINDS`.
-    talkers : Counter
-        Dropped packets by source and target address of layer 3.
+    inputs : ndarray of int64, shape (n, 2)
+        Packets that were kept and dropped of each capture.
     """
 
     def __init__(self, what: Deduplication, names: list[str]) -> None:
@@ -83,94 +81,98 @@ class CopyReport:
         self._clock = PacketClock(what.span, _DAY)
         self._names = names
         self._table = CopyTable(FOR_EVER, FOR_EVER, KEPT // 2, CopyRule())
-        zeros = np.zeros(KEPT, np.int64), np.zeros((3, KEPT), np.int64)
-        self._kept = _KeptParts(*zeros, np.zeros((KEPT, 12), np.uint8))
+        # The last packets, at their numbers modulo `KEPT`.
+        self._kept = np.zeros((KEPT, _WORDS), np.int64)
+        self._resolution, self._halvings, self._packets = 1, 0, 0
+        self._groups: Counter[bytes] = Counter()
+        self._talkers: Counter[bytes] = Counter()
         self.distances = np.zeros((MOST_BINS, 2), np.int64)
         self.rates = np.zeros((TIMES, 2), np.int64)
+        self.inputs = np.zeros((len(names), 2), np.int64)
         self.part = 1000
-        self.pairs: dict[str, Counter[Any]] = {kind: Counter() for kind in KINDS}
-        self.talkers: Counter[tuple[str, str]] = Counter()
 
     def __call__(self, judged: Judged) -> None:
-        """Count some packets, at most as many as are kept."""
-        for start in range(0, len(judged.packets), _MOST_TOGETHER):
-            self._count(judged.part(slice(start, start + _MOST_TOGETHER)))
-
-    def _count(self, judged: Judged) -> None:
-        packets = judged.packets
+        """Count some packets; of later ones, repeats in a sample."""
+        packets, dropped = judged.packets, judged.dropped
         elapsed = self._clock.follow(packets.times)
-        count = len(packets)
-        every, zeros = np.ones(count, np.bool_), np.zeros(count, np.uint64)
-        earlier = self._table.judge(judged.found.values, every, elapsed, zeros)
-        number = judged.start + 1 + np.arange(count)
-        self._keep(packets, elapsed, number % KEPT)
-        found = (earlier > 0) & (number - earlier < KEPT - _MOST_TOGETHER)
-        self._count_distances(elapsed, earlier, found, judged.dropped)
-        self._count_times(elapsed, judged.dropped)
-        copies = np.flatnonzero(found & judged.dropped)
-        self._count_pairs(earlier[copies] % KEPT, number[copies] % KEPT)
-        self._count_talkers(packets, np.flatnonzero(judged.dropped))
-
-    def _keep(self, packets: Packets, elapsed: NDArray[np.int64], at: NDArray[np.int64]) -> None:
-        """Remember the properties of packets."""
-        kept, places = self._kept, packets.places
-        kept.elapsed[at] = elapsed
-        kept.numbers[0, at] = packets.files << 32 | packets.interfaces
-        ttl = properties("ttl", packets.buffer, places, packets.interfaces, self._compared)
-        kept.numbers[2, at] = np.where(ttl == 0, NONE, ttl.astype(np.int64))
-        known = (places[3] == ETHERNET) & (places[1] >= 18)
-        begin = places[0] * known
-        mac = packets.buffer[begin[:, None] + np.arange(12)]
-        mac[~known] = 0
-        kept.mac[at] = mac
-        words = packets.buffer[begin[:, None] + np.arange(12, 16)].astype(np.int64)
-        types = [*TAG_TYPES, *MORE_TAG_TYPES, *self._compared.tag_types]
-        tagged = known & np.isin(words[:, 0] << 8 | words[:, 1], types)
-        kept.numbers[1, at] = np.where(tagged, (words[:, 2] << 8 | words[:, 3]) & 0xFFF, NONE)
-
-    def _count_distances(
-        self,
-        elapsed: NDArray[np.int64],
-        earlier: NDArray[np.int64],
-        found: NDArray[np.bool_],
-        dropped: NDArray[np.bool_],
-    ) -> None:
-        away = elapsed[found] - self._kept.elapsed[earlier[found] % KEPT]
-        bins = np.floor(BINS * np.log10(np.maximum(away, 1)) + 1e-9).astype(np.int64)
-        np.add.at(self.distances, (np.minimum(bins, MOST_BINS - 1), dropped[found] * 1), 1)
-
-    def _count_times(self, elapsed: NDArray[np.int64], dropped: NDArray[np.bool_]) -> None:
-        while elapsed[-1] // self.part >= TIMES:
-            self.rates = np.concatenate(
-                [self.rates.reshape(TIMES // 2, 2, 2).sum(axis=1), np.zeros((TIMES // 2, 2), int)]
-            )
+        self._resolution = max(self._resolution, packets.resolution)
+        while len(elapsed) and elapsed[-1] // self.part >= TIMES:
+            halves = self.rates.reshape(TIMES // 2, 2, 2).sum(axis=1)
+            self.rates = np.concatenate([halves, np.zeros_like(halves)])
             self.part *= 2
-        np.add.at(self.rates, (elapsed // self.part, dropped * 1), 1)
+        _add(self.rates, elapsed // self.part, dropped)
+        _add(self.inputs, packets.files, dropped)
+        while judged.start >> self._halvings >= EXACT:
+            self._halvings += 1
+        # The lower bits of digests are places in the table of copies.
+        mask = np.uint64((1 << self._halvings) - 1 << 64 - self._halvings)
+        every = np.flatnonzero(judged.found.values & mask == 0)
+        for start in range(0, len(every), _MOST_TOGETHER):
+            at = every[start : start + _MOST_TOGETHER]
+            self._count(packets.part(at), elapsed[at], judged.found.values[at], dropped[at])
 
-    def _count_pairs(self, earlier: NDArray[np.int64], own: NDArray[np.int64]) -> None:
-        kept = self._kept
-        for kind, row in zip(KINDS, kept.numbers, strict=False):
-            both, counts = np.unique(np.stack([row[earlier], row[own]]), axis=1, return_counts=True)
-            self.pairs[kind].update(dict(zip(map(tuple, both.T.tolist()), counts.tolist(),
-                                             strict=True)))  # fmt: skip
-        both = np.concatenate([kept.mac[earlier], kept.mac[own]], axis=1)
-        rows, counts = np.unique(both.view("V24").reshape(-1), return_counts=True)
-        for octets, count in zip(rows.tolist(), counts.tolist(), strict=True):
-            self.pairs["mac"][octets[:12], octets[12:]] += count
-        _trim(self.pairs["mac"])
-
-    def _count_talkers(self, packets: Packets, copies: NDArray[np.int64]) -> None:
-        places = np.ascontiguousarray(packets.places[:, copies])
-        what = self._compared
-        versions, begins = find_headers(packets.buffer, places, *what.search)[:2]
+    def _count(
+        self, packets: Packets, elapsed: Times, digests: NDArray[np.uint64],
+        dropped: NDArray[np.bool_],
+    ) -> None:  # fmt: skip
+        count, weight = len(packets), 1 << self._halvings
+        every, zeros = np.ones(count, np.bool_), np.zeros(count, np.uint64)
+        earlier = self._table.judge(digests, every, elapsed, zeros)
+        number = self._packets + 1 + np.arange(count)
+        self._packets += count
+        headers = find_headers(packets.buffer, packets.places, *self._compared.search)
+        own = self._words(packets, elapsed, headers)
+        self._kept[number % KEPT] = own
+        found = (earlier > 0) & (number - earlier < KEPT - _MOST_TOGETHER)
+        before = self._kept[earlier[found] % KEPT]
+        away = np.maximum(elapsed[found] - before[:, 0], self._resolution)
+        bins = np.minimum(np.floor(BINS * np.log10(away) + 1e-9).astype(np.int64), MOST_BINS - 1)
+        _add(self.distances, bins, dropped[found], weight)
+        pairs = np.stack([before[dropped[found]], own[found & dropped]], axis=1)
+        _tally(self._groups, pairs[:, :, 1:], weight)
         for version, (place, size) in _ADDRESSES.items():
-            at = (places[0] + begins)[versions == version]
-            octets = packets.buffer[(at + place)[:, None] + np.arange(2 * size)]
-            rows, counts = np.unique(octets.view(f"V{2 * size}").reshape(-1), return_counts=True)
-            for both, count in zip(rows.tolist(), counts.tolist(), strict=True):
-                ends = (str(ipaddress.ip_address(one)) for one in (both[:size], both[size:]))
-                self.talkers[next(ends), next(ends)] += count
-        _trim(self.talkers)
+            at = np.flatnonzero(dropped & (headers[0] == version))
+            octets = np.zeros((len(at), 2 * size), np.uint8)
+            begins = packets.places[0, at] + headers[1, at] + place
+            _gather(packets, begins, np.full(len(at), 2 * size), octets, 0)
+            _tally(self._talkers, octets.view(np.int64), weight)
+
+    def _words(
+        self, packets: Packets, elapsed: Times, headers: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return time, interface, TTL, and addresses and tag of packets, shape (n, `_WORDS`)."""
+        places, (version, begin) = packets.places, headers[:2]
+        words = np.zeros((len(packets), _WORDS), np.int64)
+        words[:, 0], words[:, 1] = elapsed, packets.files << 32 | packets.interfaces
+        at = places[0] + begin + np.where(version == Version.IP4, IP4_TTL, IP6_HOP_LIMIT)
+        known = version >= Version.IP4
+        words[:, 2] = packets.buffer[at * known] * known
+        known = (places[3] == ETHERNET) & (places[1] >= 18)
+        _gather(packets, places[0], 16 * known, words.view(np.uint8), 24)
+        return words
+
+    @property
+    def pairs(self) -> dict[str, Counter[Any]]:
+        """Dropped packets by a property of the earlier packet and of the copy, by `KINDS`."""
+        found: dict[str, Counter[Any]] = {kind: Counter() for kind in KINDS}
+        types = [*TAG_TYPES, *MORE_TAG_TYPES, *self._compared.tag_types]
+        for octets, count in sorted(self._groups.items()):
+            rows = []
+            for interface, ttl, mac, tag in struct.iter_unpack("=qq12s4s", octets):
+                kind, tci = struct.unpack(">HH", tag)
+                rows.append((interface, tci & 0xFFF if kind in types else NONE, ttl or NONE, mac))
+            for name, *values in zip(KINDS, *rows, strict=True):
+                found[name][tuple(values)] += count
+        return found
+
+    @property
+    def talkers(self) -> Counter[tuple[str, str]]:
+        """Dropped packets by source and target address of layer 3."""
+        return Counter({
+            (str(ipaddress.ip_address(ends[: len(ends) // 2])),
+             str(ipaddress.ip_address(ends[len(ends) // 2 :]))): count
+            for ends, count in sorted(self._talkers.items())
+        })  # fmt: skip
 
     @property
     def suggested_span(self) -> int | None:
@@ -178,7 +180,8 @@ class CopyReport:
 
         A group has at least one percent of all repeats and ends before one second. The decade after
         the group has at most one percent of the repeats up to the end of the group. The span is
-        twice the greatest distance of the group, rounded up to 1, 2 or 5 times a power of ten.
+        twice the greatest distance of the group, and at least ten units of the clock, rounded up to
+        1, 2 or 5 times a power of ten.
         """
         repeats = self.distances.sum(axis=1)
         until = np.cumsum(repeats)
@@ -187,17 +190,23 @@ class CopyReport:
             if until[end - 1] > 0 and until[end - 1] >= until[-1] / 100 and (
                 repeats[end - 1] and behind <= until[end - 1] / 100
             ):  # fmt: skip
-                longest = 2 * 10 ** (end / BINS)
+                longest = max(2 * 10 ** (end / BINS), 10 * self._resolution)
                 decade = 10 ** int(np.log10(longest))
                 return int(next(one for one in (1, 2, 5, 10) if one * decade >= longest) * decade)
         return None
 
     def figures(self) -> dict[str, Any]:
         """Return the counts for JSON; of pairs and talkers, the most frequent ones."""
+        pairs, kept, dropped = self.pairs, *self.inputs.T.tolist()
         span, filled = self.suggested_span, np.flatnonzero(self.distances.sum(axis=1))
         return {
             "suggested_span_seconds": None if span is None else span / 1e9,
+            "inputs": [
+                {"name": name, "packets": one + two, "dropped": two}
+                for name, one, two in zip(self._names, kept, dropped, strict=True)
+            ],
             "repeats": int(self.distances.sum()),
+            "sampled": self._halvings > 0,
             "distances": [
                 {
                     "from_seconds": 10 ** (at / BINS - 9), "kept": kept, "dropped": dropped,
@@ -209,7 +218,7 @@ class CopyReport:
             "pairs": {
                 kind: [
                     {"from": self._name(kind, one), "to": self._name(kind, two), "copies": count}
-                    for (one, two), count in self.pairs[kind].most_common(_SHOWN)
+                    for (one, two), count in pairs[kind].most_common(_SHOWN)
                 ]
                 for kind in KINDS
             },
@@ -229,8 +238,27 @@ class CopyReport:
         return "none" if value == NONE else str(value)
 
 
-def _trim(counter: Counter[Any]) -> None:
-    """Remove rare entries when there are too many."""
+def _add(counts: Any, at: NDArray[np.int64], dropped: NDArray[np.bool_], weight: int = 1) -> None:
+    """Count kept and dropped packets at places of a table of shape (n, 2)."""
+    counts += weight * np.bincount(2 * at + dropped, minlength=counts.size).reshape(counts.shape)
+
+
+def _gather(
+    packets: Packets, begins: NDArray[np.int64], sizes: NDArray[np.int64], rows: Any, place: int
+) -> None:
+    """Copy octets of packets to a place of each of some rows."""
+    places = place + rows.shape[1] * np.arange(len(rows))
+    loops.copy_parts(packets.buffer, begins, sizes, rows.reshape(-1), places)
+
+
+def _tally(counter: Counter[bytes], rows: NDArray[np.int64], weight: int) -> None:
+    """Count equal rows of words, and remove rare ones when there are too many."""
+    rows = rows.reshape(len(rows), rows[:1].size)
+    codes = rows @ _SPREAD[: rows.shape[1]]
+    _, at, counts = np.unique(codes, return_index=True, return_counts=True)
+    names = rows[at].view(f"V{8 * rows.shape[1]}").reshape(-1).tolist() if len(at) else []
+    for name, count in zip(names, counts.tolist(), strict=True):
+        counter[name] += weight * count
     if len(counter) > _NAMES:
         few = counter.most_common(_NAMES // 2)
         counter.clear()

@@ -2,10 +2,8 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from secrets import randbits
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -14,7 +12,7 @@ from numpy.typing import NDArray
 from ..captures import capture_loops as loops
 from ..captures.capture_reader import Packets
 from ..golden import FilterSpec, Operation
-from ..golden.hash.siphash import SECRET_BITS
+from ..golden.hash.siphash import random_secret
 from ..golden.packets.comparison import Comparison
 from ..golden.packets.copies import CopyRule, CopyTable, properties, scoped
 from ..golden.packets.packet_digest import Digests, packet_digests
@@ -219,8 +217,12 @@ def deduplicate(
         unit = stack.enter_context(_open_unit(what))
         golden = TimeLimitedRing.from_spec(what.spec) if model is None else model
         course = _Progress(what, unit, golden, oracle)
-        pool = stack.enter_context(ThreadPoolExecutor(1)) if jobs > 1 else None
-        waiting: Future[None] | None = None
+        pool, waiting = None, None
+        if jobs > 1:
+            # It loads the module of logs.
+            from concurrent.futures import ThreadPoolExecutor
+
+            pool = stack.enter_context(ThreadPoolExecutor(1))
         while (packets := (read or capture.read)()) is not None:
             found = packet_digests(
                 packets.buffer, packets.places, what.compared, secret=what.secret
@@ -269,7 +271,7 @@ class _Progress:
         self._what = what
         self._unit = unit
         self._oracle = oracle
-        self._other_secret = randbits(SECRET_BITS)
+        self._other_secret = random_secret()
         self._golden = model
         # After this silence the filter has no trace of a packet.
         silence = max(what.span, what.tick * what.spec.span) + 2 * what.tick

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..boards.flow.inference import has_lut_memory, inferred_memory, is_inferred
 from ..golden import FilterSpec
 from ..hdl.latencies import (
     BLOCK_BITS,
@@ -31,6 +30,13 @@ if TYPE_CHECKING:
     from ..boards.flow.devices import Device
 
 
+def _rules() -> Any:
+    """Return the rules of inferred memories. They load slowly, and a count of bits needs none."""
+    from ..boards.flow import inference
+
+    return inference
+
+
 def area(shapes: Shapes, size: Ints, device: "Device", key_bits: int) -> Area:
     """Predict the area of filters with keys of `key_bits` on a device.
 
@@ -48,14 +54,14 @@ def block_rams(shapes: Shapes, size: Ints, device: "Device", key_bits: int) -> I
     Parameters and result: as for `area`, shape (n,).
     """
     family = device.family
-    if is_inferred(family):
+    if _rules().is_inferred(family):
         bits = part_bits(shapes, size)
         width = np.minimum(clear_width(shapes, size), bits)
         powers = (np.log2(values).round().astype(int) for values in (bits // width, width))
         blocks = _memories(shapes) * _segment_blocks(family)[tuple(powers)]
     else:
         blocks = memory_blocks(shapes, size, device.bram_bits)
-    if not has_lut_memory(family):
+    if not _rules().has_lut_memory(family):
         places = _places(shapes, size, key_bits)
         for each in (TAG_BITS, _verdict_bits(shapes), _time_bits(shapes)):
             blocks += _inferred_blocks(family, places, each)
@@ -96,7 +102,9 @@ def features(shapes: Shapes, size: Ints, device: "Device", key_bits: int) -> dic
     segments = shapes.ring_segments + 1
     hashing = hash_latency(key_bits, levels=device.levels)
     timed = np.full(len(shapes), shapes.span is not None)
-    in_lut_memory = has_lut_memory(device.family) or _time_blocks(shapes, device.family) == 0
+    in_lut_memory = (
+        _rules().has_lut_memory(device.family) or _time_blocks(shapes, device.family) == 0
+    )
     named: dict[str, Any] = {
         "unit": np.ones(len(shapes)),
         "key bits": np.full(len(shapes), key_bits),
@@ -121,7 +129,7 @@ def _memory_features(shapes: Shapes, size: Ints, device: "Device") -> dict[str, 
     address = np.log2(part_bits(shapes, size))
     swept = np.minimum(np.log2(clear_width(shapes, size)), address)
     # Families whose memories yosys infers have the scaled costs of an ECP5.
-    block_bits = BLOCK_BITS if is_inferred(device.family) else device.bram_bits
+    block_bits = BLOCK_BITS if _rules().is_inferred(device.family) else device.bram_bits
     columns, rows = _columns_rows(shapes, size, block_bits)
     blocks = columns * rows
     # As in the pipeline, on every device.
@@ -155,10 +163,11 @@ def _memory_features(shapes: Shapes, size: Ints, device: "Device") -> dict[str, 
 @cache
 def _segment_blocks(family: str) -> Ints:
     """Block RAMs of a part of a segment where yosys infers memories, by log2 of depth and width."""
+    inferred = _rules().inferred_memory
     return np.array(
         [
             [
-                inferred_memory(
+                inferred(
                     family,
                     depth=1 << depth,
                     width=1 << width,
@@ -191,7 +200,7 @@ def _inferred_blocks(family: str, depth: Ints, width: Ints | int) -> Ints:
     sizes = np.stack(np.broadcast_arrays(depth, width), axis=1)
     different, which = np.unique(sizes, axis=0, return_inverse=True)
     blocks = [
-        inferred_memory(family, depth=depth, width=width, reads=[range(width)]).blocks
+        _rules().inferred_memory(family, depth=depth, width=width, reads=[range(width)]).blocks
         for depth, width in different.tolist()
     ]
     return np.array(blocks)[which]

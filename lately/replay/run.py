@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from secrets import randbits
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..golden import DecisionTable, Operation, Results, from_spec
 from ..golden.errors import SpecificationError
 from ..golden.hash.keys import random_keys
-from ..golden.hash.siphash import SECRET_BITS
+from ..golden.hash.siphash import random_secret
 from ..golden.spec.base import Specification, require
 from ..golden.times import Times
 from ..hdl.build import unit_profile
@@ -153,7 +152,7 @@ def run(
     if secret is not None and not spec.keyed:
         raise SpecificationError("secret: must not be given for a filter without siphash")
     if spec.keyed and secret is None:
-        secret = randbits(SECRET_BITS)
+        secret = random_secret()
     check_table(spec, how.table, how.query_class)
     if how.engine == "rtl":
         unit_profile(spec).check_buildable()

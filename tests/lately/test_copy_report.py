@@ -5,10 +5,11 @@ import io
 import json
 import re
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
-from capture_files import interface, packet, pcap, section
+from capture_files import interface, option, packet, pcap, section
 from click.testing import CliRunner
 
 from lately.captures.capture_files import CaptureFiles
@@ -31,6 +32,13 @@ def report(path, span=50 * MS, names=("in",)):
     with CaptureFiles([str(path)]) as capture:
         result = deduplicate(capture, [found], what)
     return found, result
+
+
+def ng(resolution, packets):
+    """A pcapng file whose interface has a resolution of its times."""
+    bits, power = resolution[0] & 0x7F, 2 if resolution[0] & 0x80 else 10
+    rows = [packet(time * power**bits // 10**9, frame) for time, frame in packets]
+    return section() + interface(option(9, resolution)) + b"".join(rows)
 
 
 def two_taps(folder, how, count=3000):
@@ -111,6 +119,46 @@ def test_suggestions(tmp_path):
     assert found.suggested_span == 500_000
 
 
+CLOCKS = {
+    "microseconds": (1000, pcap),
+    "nanoseconds": (1, partial(pcap, nano=True)),
+    "hundreds of nanoseconds": (100, partial(ng, b"\x07")),
+    "parts of 2**-20 s": (954, partial(ng, b"\x94")),
+    "picoseconds": (1, partial(ng, b"\x0c")),
+}
+
+
+@pytest.mark.parametrize("clock", CLOCKS)
+def test_suggestions_respect_the_clock(tmp_path, clock):
+    """What is nearer than a unit of the clock is one unit apart, and a span has ten at least."""
+    unit, form = CLOCKS[clock]
+    path = tmp_path / "in"
+    # Less than a hundredth is no group; near the unit of 10 us, it joins the next one.
+    count = 100 if unit > 900 else 200
+    pairs = [(10**15 + MS * n, b"%060d" % n) for n in range(count)]
+    far = [(time + (10_000 if at else 0), frame) for at, (time, frame) in enumerate(pairs)]
+    path.write_bytes(form(sorted(pairs + far)))
+    found, _ = report(path)
+    assert found.suggested_span == 50_000
+    assert edges()[np.flatnonzero(found.distances)[0] // 2 + 1] * 1e9 > unit
+    path.write_bytes(form(sorted(pairs + pairs)))
+    assert 10 * unit <= report(path)[0].suggested_span < 100 * unit
+
+
+def test_repeats_of_many_packets_are_a_sample(tmp_path, monkeypatch):
+    monkeypatch.setattr(copy_report, "EXACT", 1 << 9)
+    monkeypatch.setattr("lately.captures.capture_reader._PACKETS", 100)
+    path, truth = two_taps(tmp_path, Taps(delay=40_000, hops=1), 10_000)
+    found, result = report(path)
+    copies = sum(row["copy"] == "1" for row in truth)
+    assert found.inputs.tolist() == [[result.packets - copies, copies]]
+    assert found.rates.sum(axis=0).tolist() == [result.packets - copies, copies]
+    assert found.figures()["sampled"]
+    counts = found.distances.sum(), found.pairs["ttl"][64, 63], sum(found.talkers.values())
+    assert counts == pytest.approx((copies, copies, copies), rel=0.15)
+    assert found._packets < len(truth) / 2
+
+
 def write(folder, packets):
     (folder / "in").write_bytes(pcap(packets, nano=True))
     return folder / "in"
@@ -146,4 +194,16 @@ def test_dry_run(tmp_path):
     assert re.search(r"suggested span +20 us   twice the end", shown)
     assert re.search(r"ttl +500   copies: 64, then 63", shown)
     assert "bytes written" not in shown
-    assert [one.name for one in tmp_path.iterdir()] == ["taps"]
+    (tmp_path / "other").write_bytes(path.read_bytes())
+    # The last of several paths is OUT, also if it exists.
+    for paths in ([path, tmp_path / "out"], [path, tmp_path / "other"], [path, path, "none/out"]):
+        arguments = ["dedup", *map(str, paths), "--dry-run"]
+        done = CliRunner().invoke(main, [*arguments, "--json"])
+        figures = json.loads(done.stdout)
+        assert figures["capture"]["unused"] == str(paths[-1])
+        assert [row["packets"] for row in figures["copies"]["inputs"]] == [1000] * (len(paths) - 1)
+        assert figures["dropped"] == 500 + 1000 * (len(paths) - 2)
+        shown = CliRunner().invoke(main, arguments).stdout
+        assert f"{paths[-1]} is neither read nor written" in shown
+        assert len(re.findall(r"^ input ", shown, re.MULTILINE)) == (len(paths) == 3) * 2
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["other", "taps"]

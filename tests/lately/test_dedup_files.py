@@ -426,7 +426,7 @@ def test_two_threads_write_the_same(tmp_path, packets, rooms, monkeypatch):
     """Whatever the stretches are: outputs, marks and figures are those of one thread."""
     monkeypatch.setattr("lately.captures.capture_reader.BUFFER", rooms[0])
     monkeypatch.setattr("lately.captures.capture_reader._PACKETS", rooms[1])
-    monkeypatch.setattr("lately.cli.dedup_commands.randbits", lambda bits: 7)
+    monkeypatch.setattr("lately.golden.hash.siphash.random_secret", lambda: 7)
     paths = rotated(tmp_path, packets)
     paths[1].write_bytes(paths[1].read_bytes() + b"\xff" * 16)
     found = []

@@ -9,7 +9,7 @@ from browser import browser
 from click.testing import CliRunner
 
 from lately.cli.app import main
-from lately.golden.spec import preset
+from lately.golden.spec.presets import preset
 from lately.replay.report import html as page_of
 from lately.replay.run import RunOptions, run
 from lately.replay.traces import open_trace
