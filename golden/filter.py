@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import compilation
 from .atomic import taking_single_keys
 from .convenience import Options
-from .hash.keys import Key, Keys, OneOrAll, one_or_all
+from .hash.keys import Key, Keys, Nulls, OneOrAll, one_or_all, skipping_nulls
 from .operations import Operation, OperationBit
 from .parameters import require_count as require_count
 from .results import Ages, Results
@@ -385,7 +385,8 @@ class CountedFilter(Filter):
     def _ask_now(self, key: Key) -> Any:
         return self.query(key)
 
-    def insert(self, keys: Keys) -> None:
+    @skipping_nulls
+    def insert(self, keys: Keys, *, nulls: Nulls = "refuse") -> None:
         """Insert keys one after another.
 
         Parameters
@@ -393,6 +394,9 @@ class CountedFilter(Filter):
         keys : int, str, bytes, iterable or array of these
             A single key, or n keys. Integers of shape (n, words) are the words
             of wide keys, the least significant first; see `hash.keys`. A tuple is one key.
+        nulls : {"refuse", "skip"}
+            With "skip", a null is not inserted, nor a key of several columns with a null. Methods
+            that answer give False or -1 for it.
 
         Raises
         ------
@@ -420,7 +424,7 @@ class CountedFilter(Filter):
             self.insert(self._no_single("update", keys))
 
     @one_or_all
-    def query(self, keys: Keys) -> Answers:
+    def query(self, keys: Keys, *, nulls: Nulls = "refuse") -> Answers:
         """Report whether each key is in the filter; changes nothing, counters included.
 
         Parameters, errors: as `insert`. The result is an ndarray of bool, shape (n,); a
@@ -429,7 +433,9 @@ class CountedFilter(Filter):
         return self._query(self._words(keys))
 
     @one_or_all
-    def check_and_insert(self, keys: Keys, *, refresh: bool = True) -> Answers:
+    def check_and_insert(
+        self, keys: Keys, *, refresh: bool = True, nulls: Nulls = "refuse"
+    ) -> Answers:
         """Query and insert keys one after another; each answer precedes its insertion.
 
         A key passes if it is not reported. With either policy, two passes of a key are at least a
@@ -447,7 +453,7 @@ class CountedFilter(Filter):
         return self._checked_and_inserted(self._words(keys), refresh=refresh)
 
     @one_or_all
-    def age(self, keys: Keys) -> Ages:
+    def age(self, keys: Keys, *, nulls: Nulls = "refuse") -> Ages:
         """Return the least possible age of each key; changes nothing.
 
         Ages are in units of `age_unit`: 0 for the last insertion or the current generation, -1 for
@@ -463,7 +469,7 @@ class AnyWindowFilter(CountedFilter):
     """A filter whose queries may each have a window of their own, up to the filter's window."""
 
     @one_or_all
-    def query(self, keys: Keys, window: Windows = None) -> Answers:
+    def query(self, keys: Keys, window: Windows = None, *, nulls: Nulls = "refuse") -> Answers:
         """Report whether each key is among the last `window` insertions; changes nothing.
 
         The `window` is one number, or one for each key with shape (n,), from 1 to the filter's
@@ -478,7 +484,12 @@ class AnyWindowFilter(CountedFilter):
 
     @one_or_all
     def check_and_insert(
-        self, keys: Keys, window: Windows = None, *, refresh: bool = True
+        self,
+        keys: Keys,
+        window: Windows = None,
+        *,
+        refresh: bool = True,
+        nulls: Nulls = "refuse",
     ) -> Answers:
         """Query and insert keys one after another; each answer precedes its insertion.
 

@@ -12,7 +12,7 @@ from .atomic import Counter, taking_single_keys
 from .convenience import Options, State
 from .durations import NANOSECONDS, span_nanoseconds, time_text
 from .filter import Answers, Filter, Words, require_count
-from .hash.keys import Key, Keys, one_or_all
+from .hash.keys import Key, Keys, Nulls, one_or_all, skipping_nulls
 from .results import Ages
 from .sizing import check_rate, expected_keys
 from .times import (
@@ -193,7 +193,8 @@ class TimedFilter(Filter):
     def _ask_now(self, key: Key) -> Any:
         return self.query(key, max(self._last, 0) if self._clock is None else None)
 
-    def insert(self, keys: Keys, now: Now = None) -> None:
+    @skipping_nulls
+    def insert(self, keys: Keys, now: Now = None, *, nulls: Nulls = "refuse") -> None:
         """Insert keys one after another.
 
         Parameters
@@ -204,7 +205,7 @@ class TimedFilter(Filter):
             Time of each insertion, by default the time of the clock. Filters without a clock take
             only integers. Others take integers in nanoseconds since 1970, floats in seconds since
             1970, and dates, at most `max_ahead` after the clock. A time before the latest becomes
-            the latest, and counts in `late`.
+            the latest, and counts in `late`. The times of skipped nulls have no effect.
 
         Raises
         ------
@@ -221,7 +222,7 @@ class TimedFilter(Filter):
         self.late += int(np.count_nonzero(late))
 
     @one_or_all
-    def query(self, keys: Keys, now: Now = None) -> Answers:
+    def query(self, keys: Keys, now: Now = None, *, nulls: Nulls = "refuse") -> Answers:
         """Report whether each key is in the filter at a given time; changes nothing.
 
         Parameters
@@ -239,7 +240,9 @@ class TimedFilter(Filter):
         return self._query(words, self._moments(now, len(words)))
 
     @one_or_all
-    def check_and_insert(self, keys: Keys, now: Now = None, *, refresh: bool = True) -> Answers:
+    def check_and_insert(
+        self, keys: Keys, now: Now = None, *, refresh: bool = True, nulls: Nulls = "refuse"
+    ) -> Answers:
         """Query and insert keys one after another; each answer precedes its insertion.
 
         With `refresh`, a key is reported for the span after its last copy. Without `refresh`, a
@@ -285,7 +288,7 @@ class TimedFilter(Filter):
             super()._arm()
 
     @one_or_all
-    def age(self, keys: Keys, now: Now = None) -> Ages:
+    def age(self, keys: Keys, now: Now = None, *, nulls: Nulls = "refuse") -> Ages:
         """Return the least possible age of each key, in generations; changes nothing.
 
         The age is 0 for the current generation, and -1 for a key that is not reported.

@@ -86,28 +86,72 @@ static PyObject *digest_texts(PyObject *module, PyObject *args) {
     return core_finish(&all, digests ? Py_NewRef(Py_True) : NULL);
 }
 
-/* digest_spans(buffer, starts, stops, keys, digests): writes the digests of spans of a buffer. */
+static uint8_t *head(uint8_t *at, uint8_t tag, int64_t count) {
+    *at++ = tag;
+    for (int i = 0; i < 64; i += 8) {
+        *at++ = (uint8_t)(count >> i);
+    }
+    return at;
+}
+
+/* Encodes a tuple of spans as `key_forms` does, each span with a tag, or already encoded if its tag
+   is 0. Returns the number of bytes, also if there is no `row` to write to. */
+static Py_ssize_t encode(uint8_t *row, const uint8_t *bytes, const int64_t *starts,
+                         const int64_t *stops, const uint8_t *tags, Py_ssize_t width) {
+    Py_ssize_t size = 9;
+    for (Py_ssize_t i = 0; i < width; i++) {
+        int64_t count = stops[i] - starts[i];
+        if (row) {
+            uint8_t *at = tags[i] ? head(row + size, tags[i], count) : row + size;
+            memcpy(at, bytes + starts[i], (size_t)count);
+        }
+        size += (tags[i] ? 9 : 0) + count;
+    }
+    if (row) {
+        head(row, 't', size - 9);
+    }
+    return size;
+}
+
+/* digest_spans(buffer, starts, stops, tags, keys, digests): writes the digests of spans of a
+   buffer; with tags, those of tuples, each of as many spans as there are tags. */
 static PyObject *digest_spans(PyObject *module, PyObject *args) {
-    PyObject *a, *b, *c, *d, *e;
+    PyObject *a, *b, *c, *d, *e, *f;
     Buffers all = {.count = 0};
     Digest own;
     (void)module;
-    if (!PyArg_ParseTuple(args, "OOOOO", &a, &b, &c, &d, &e)) {
+    if (!PyArg_ParseTuple(args, "OOOOOO", &a, &b, &c, &d, &e, &f)) {
         return NULL;
     }
     const uint8_t *bytes = core_buffer(&all, a, 1, -1, 0, "buffer");
     const int64_t *starts = bytes ? core_buffer(&all, b, 8, -1, 0, "starts") : NULL;
-    Py_ssize_t count = starts ? core_items(&all, 1) : 0;
-    const int64_t *stops = starts ? core_buffer(&all, c, 8, count, 0, "stops") : NULL;
-    uint64_t *digests = stops ? take_digest(&all, &own, d, e, count) : NULL;
-    if (!digests || !core_within(starts, stops, count, all.views[0].len)) {
+    Py_ssize_t total = starts ? core_items(&all, 1) : 0;
+    const int64_t *stops = starts ? core_buffer(&all, c, 8, total, 0, "stops") : NULL;
+    const uint8_t *tags = stops ? core_buffer(&all, d, 1, -1, 0, "tags") : NULL;
+    Py_ssize_t width = tags ? core_items(&all, 3) : 0, count = width ? total / width : total;
+    uint64_t *digests = tags ? take_digest(&all, &own, e, f, count) : NULL;
+    if (!digests || !core_within(starts, stops, total, all.views[0].len)) {
         return core_finish(&all, NULL);
+    }
+    Py_ssize_t room = 0;
+    for (Py_ssize_t i = 0; width && i < count * width; i += width) {
+        Py_ssize_t size = encode(NULL, bytes, starts + i, stops + i, tags, width);
+        room = size > room ? size : room;
+    }
+    uint8_t *row = PyMem_Malloc((size_t)room);
+    if (!row) {
+        return core_finish(&all, PyErr_NoMemory());
     }
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t i = 0; i < count; i++) {
-        digest(&own, bytes + starts[i], stops[i] - starts[i], digests + i * own.words);
+        const uint8_t *text = width ? row : bytes + starts[i];
+        Py_ssize_t from = i * width;
+        Py_ssize_t size = width ? encode(row, bytes, starts + from, stops + from, tags, width)
+                                : stops[i] - starts[i];
+        digest(&own, text, size, digests + i * own.words);
     }
     Py_END_ALLOW_THREADS
+    PyMem_Free(row);
     return core_finish(&all, Py_NewRef(Py_None));
 }
 

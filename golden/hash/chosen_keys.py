@@ -24,18 +24,7 @@ _LOW = np.uint64((1 << STATE_BITS // 2) - 1)
 
 
 class ChosenKeys:
-    """Keys with chosen cells, for a hash whose constants are known.
-
-    Parameters
-    ----------
-    key_hash : KeyHash
-        "h3", with keys of at least 64 bits. Sizes are powers of two.
-
-    Raises
-    ------
-    ValueError
-        If the hash is not "h3", its keys are narrower, or a size is not a power of two.
-    """
+    """Keys with chosen cells, for "h3" with keys of at least 64 bits and sizes of powers of two."""
 
     def __init__(self, key_hash: KeyHash) -> None:
         if key_hash.hash != "h3":
@@ -69,19 +58,9 @@ class ChosenKeys:
     ) -> NDArray[np.uint64]:
         """Return keys, shape (n, words), for which the functions give the `indices`.
 
-        Parameters
-        ----------
-        indices : mapping
-            For each function number, an array of shape (n,) per size.
-        random : Generator
-            Draws the free bits.
-        above : array_like of int, shape (n, words)
-            As for `keys_of`.
-
-        Raises
-        ------
-        ValueError
-            If the bits of the indices are linearly dependent, as more than 64 always are.
+        They are, for each number of a function, an array of shape (n,) for each size. The `random`
+        generator draws the free bits. ValueError if the bits of the indices are dependent, as more
+        than 64 always are.
         """
         rows = [row for function in indices for row in index_rows(self._hash, function)]
         basis, kernel = solutions(rows)
@@ -101,12 +80,8 @@ class ChosenKeys:
         """Return keys that differ from `keys` and have the same cells, shape (n, words).
 
         The indices that the `functions` give are the same. Above 64 bits the keys are equal. The
-        `random` generator is as for `with_indices`.
-
-        Raises
-        ------
-        ValueError
-            If the bits of the indices are linearly dependent, or leave no other key.
+        `random` generator is as for `with_indices`. ValueError if the bits of the indices are
+        dependent, or leave no other key.
         """
         checked = self._hash.check_keys(keys)
         rows = [row for function in functions for row in index_rows(self._hash, function)]
@@ -141,11 +116,6 @@ def index_rows(key_hash: KeyHash, function: int) -> Vectors:
     """For each index bit of a `function`, the mask of the state bits whose sum it is.
 
     Sizes are powers of two. The bits of an index are in order, least significant first.
-
-    Parameters
-    ----------
-    key_hash : KeyHash
-    function : int
     """
     units = np.uint64(1) << np.arange(STATE_BITS, dtype=np.uint64)
     indices = key_hash.indices(units, function)
@@ -157,24 +127,10 @@ def index_rows(key_hash: KeyHash, function: int) -> Vectors:
 
 
 def solutions(rows: Vectors) -> tuple[Vectors, Vectors]:
-    """Solve linear equations over GF(2) by elimination.
+    """Solve linear equations over GF(2), of 64 bits each; ValueError if they are dependent.
 
-    Parameters
-    ----------
-    rows : list of int
-        Left sides, of 64 bits each.
-
-    Returns
-    -------
-    basis : list of int
-        For each row, a vector for which this row gives 1 and all other rows give 0.
-    kernel : list of int
-        Basis of the vectors for which all rows give 0.
-
-    Raises
-    ------
-    ValueError
-        If the rows are linearly dependent.
+    Returns `basis`, for each row a vector for which it gives 1 and all other rows give 0, and
+    `kernel`, a basis of the vectors for which all rows give 0.
     """
     reduced: list[tuple[int, int, int]] = []
     for number, row in enumerate(rows):

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ..atomic import Cached
 from ..compilation import core
+from .key_forms import Spans, joined, spans_of, tagged
 from .siphash import siphash_spans
 
 DIGESTS = ("blake2b", "siphash")
@@ -61,9 +62,25 @@ class KeyDigest:
 
     def of_bytes(self, texts: list[bytes]) -> NDArray[np.uint64]:
         """Digest bytes, shape (n, count)."""
-        stops = np.cumsum([*map(len, texts)], dtype=np.int64)
-        starts = np.concatenate([np.zeros(1, np.int64), stops])[:-1]
-        return self.of_spans(np.frombuffer(b"".join(texts), np.uint8), starts, stops)
+        return self.of_spans(*spans_of(texts))
+
+    def of_rows(self, columns: list[tuple[bytes, Spans]]) -> NDArray[np.uint64]:
+        """Digest tuples that have an element of each column, with the tag of the column."""
+        native = core()
+        if native is None or self._shake:
+            texts = [
+                [
+                    tagged(tag, bytes(data[start:stop]))
+                    for start, stop in zip(starts, stops, strict=True)
+                ]
+                for tag, (data, starts, stops) in columns
+            ]
+            return self.of_bytes([tagged(b"t", b"".join(row)) for row in zip(*texts, strict=True)])
+        tags, parts = zip(*columns, strict=True)
+        data, starts, stops = joined(parts, np.column_stack)
+        words = np.empty((len(starts), self.count), np.uint64)
+        native.digest_spans(data, starts, stops, b"".join(tags), self.keys, words)
+        return self._cut(words)
 
     def of_spans(
         self, data: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64]
@@ -72,7 +89,7 @@ class KeyDigest:
         words = np.empty((len(starts), self.count), np.uint64)
         native = core()
         if native is not None and not self._shake:
-            native.digest_spans(data, starts, stops, self.keys, words)
+            native.digest_spans(data, starts, stops, b"", self.keys, words)
             return self._cut(words)
         if ((starts < 0) | (stops < starts) | (stops > len(data))).any():
             raise ValueError("spans: must be in the buffer")

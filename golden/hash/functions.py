@@ -69,15 +69,7 @@ _DRAWS = 1000
 
 
 class ConstantStream:
-    """Endless deterministic stream of random constants.
-
-    Parameters
-    ----------
-    label : str
-        Purpose of the constants; streams of different labels are unrelated.
-    seed : int
-        Any non-negative integer.
-    """
+    """Endless deterministic stream of random constants; each label and seed has its own."""
 
     def __init__(self, *, label: str, seed: int) -> None:
         self._prefix = f"lately/{label}/{seed}/".encode()
@@ -276,15 +268,6 @@ def offset_terms(
     determine the digest in every column. Columns are drawn until any two differ by a map of full
     rank, so that digests with a common cell in one column seldom share a cell in another. If no
     candidate succeeds, the condition is relaxed.
-
-    Parameters
-    ----------
-    columns : int
-        Number of columns.
-    row_bits, rest_bits : int
-        Widths of a row and of the rest.
-    seed : int
-        Selects the bits.
     """
     stream = ConstantStream(label=f"columns/{row_bits}/{rest_bits}", seed=seed)
     chosen: list[tuple[tuple[int, ...], ...]] = [((),) * row_bits]
@@ -320,15 +303,7 @@ def _rank_of_difference(one: Sequence[Sequence[int]], other: Sequence[Sequence[i
 
 
 def offset_tables(terms: Sequence[Sequence[int]], rest_bits: int) -> list[NDArray[np.uint64]]:
-    """Tables of the values that a column adds to a row, one of shape (256,) per remainder byte.
-
-    Parameters
-    ----------
-    terms : sequence
-        Terms of one column, as from `offset_terms`.
-    rest_bits : int
-        Width of the rest.
-    """
+    """Values that a column adds to a row: a table of shape (256,) for each byte of the rest."""
     masks = [
         sum((bit in terms_of_bit) << row for row, terms_of_bit in enumerate(terms))
         for bit in range(rest_bits)
@@ -339,20 +314,8 @@ def offset_tables(terms: Sequence[Sequence[int]], rest_bits: int) -> list[NDArra
 class KeyHash:
     """Hash of keys to cell indices, for every segment of a filter.
 
-    Parameters
-    ----------
-    key_bits : int
-        Width of a key, at least 1.
-    sizes : sequence of int
-        One index is computed per entry, in ``range(size)``; each at most 2**32.
-    functions : int
-        Independent hash functions (physical segments), each with an index per size.
-    seed : int
-        Selects every constant.
-    hash : str
-        One of `HASHES`.
-    shards : int
-        Shards over which keys are spread; an index is a position within a shard.
+    Each of the `functions`, one for each physical segment, has an index in ``range(size)`` for each
+    of the `sizes`, at most 2**32. With `shards`, an index is a position within a shard.
     """
 
     def __init__(

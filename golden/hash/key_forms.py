@@ -10,6 +10,8 @@ content:
 - tag ``t``: the encoded elements of a tuple.
 """
 
+import sys
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from importlib import import_module
@@ -26,13 +28,43 @@ TEXTS = (str, bytes, bytearray, memoryview)
 INTEGERS = (int, np.integer)
 Address = IPv4Address | IPv6Address
 
+Spans = tuple[Any, NDArray[np.int64], NDArray[np.int64]]
+"""A buffer of bytes, and where texts in it start and stop."""
+
+ARROW = ("__arrow_c_array__", "__arrow_c_stream__", "__arrow_array__")
+"""Methods, of which a column or a table for Arrow has one."""
+
 _EXPECTED = "must be integers, text or bytes"
 _NULLS = ("NoneType", "NAType", "NaTType")
 
 
 def null(kind: object, position: int) -> TypeError:
     """Return the error for a null of this kind among keys."""
-    return TypeError(f"keys: {_EXPECTED}, not a null ({kind} at position {position})")
+    remedy = 'insert, query, check_and_insert and age skip it with nulls="skip"'
+    return TypeError(f"keys: {_EXPECTED}, not a null ({kind} at position {position}); {remedy}")
+
+
+def _is_null(item: Any) -> bool:
+    if isinstance(item, tuple):
+        return any(map(_is_null, item))
+    item = item.as_py() if hasattr(item, "as_py") else item
+    number = isinstance(item, float | np.floating | np.datetime64)
+    return type(item).__name__ in _NULLS or bool(number and item != item)
+
+
+def nullable(keys: Any) -> tuple[Any, NDArray[np.bool_]]:
+    """Return a list or column in a form that takes a mask, and whether each key is not null."""
+    if chunks := arrow_chunks(keys):
+        whole = sys.modules["pyarrow"].chunked_array(chunks)
+        return whole, np.asarray(whole.is_valid())
+    listed = isinstance(keys, list)
+    array = np.fromiter(keys, object, len(keys)) if listed else np.atleast_1d(np.asarray(keys))
+    if array.dtype.kind == "O":
+        return array, ~np.fromiter(map(_is_null, array), np.bool_, len(array))
+    masked = isinstance(keys, np.ma.MaskedArray)
+    nulls: Any = np.ma.getmaskarray(keys) if masked else np.zeros(array.shape, np.bool_)
+    nulls = nulls | (array != array) if array.dtype.kind in "fM" else nulls
+    return array, ~(nulls if nulls.ndim == 1 else nulls.any(axis=1))
 
 
 def unexpected(kind: object) -> TypeError:
@@ -53,7 +85,7 @@ def plain(item: Any, position: int = 0) -> Any:
         if item.ndim:
             raise unexpected("ndarray")
         return plain(item[()], position)
-    if kind.__name__ in _NULLS or (isinstance(item, float | np.floating) and item != item):
+    if _is_null(item):
         raise null(kind.__name__, position)
     if isinstance(item, np.datetime64):
         return int(nanoseconds(np.array([item]))[0])
@@ -108,15 +140,63 @@ def octets(text: Any) -> bytes:
         raise ValueError(f"keys: must be text that UTF-8 has, not {error.object!r}") from None
 
 
-def encoded(item: Any) -> bytes:
+def encoded(item: Any, position: int = 0) -> bytes:
     """Return the encoding of a tuple, or of an element of one; errors as `plain`."""
     if isinstance(item, tuple):
-        tag, content = b"t", b"".join(map(encoded, item))
-    else:
-        item = plain(item)
-        whole = isinstance(item, INTEGERS)
-        tag, content = (b"i", b"%d" % int(item)) if whole else (b"b", octets(item))
-    return tag + len(content).to_bytes(8, "little") + content
+        return tagged(b"t", b"".join(map(encoded, item)))
+    item = plain(item, position)
+    return tagged(b"i", b"%d" % item) if isinstance(item, INTEGERS) else tagged(b"b", octets(item))
+
+
+def tagged(tag: bytes, content: bytes) -> bytes:
+    """Return the encoding of an element; the tag 0 is that of an element that has a tag."""
+    return content if tag == b"\0" else tag + len(content).to_bytes(8, "little") + content
+
+
+def spans_of(texts: list[bytes]) -> Spans:
+    """Return the spans of bytes that follow one another in a buffer."""
+    stops = np.cumsum([*map(len, texts)], dtype=np.int64)
+    starts = np.concatenate([np.zeros(1, np.int64), stops])[:-1]
+    return np.frombuffer(b"".join(texts), np.uint8), starts, stops
+
+
+def joined(parts: Sequence[Spans], join: Callable[..., Any]) -> Spans:
+    """Return spans of several buffers as spans of one, the arrays joined by a function of numpy."""
+    if len(parts) == 1 and join is np.concatenate:
+        return parts[0]
+    buffers, starts, stops = zip(*parts, strict=True)
+    bases = np.cumsum([0, *map(len, buffers[:-1])])
+    moved = (join([*map(np.add, each, bases)]) for each in (starts, stops))
+    return np.concatenate(buffers), *moved
+
+
+def frame_columns(keys: Any) -> list[tuple[Any, Any]] | None:
+    """Return names and columns of keys of several columns; None for other keys."""
+    found: list[tuple[Any, Any]] | None = None
+    if isinstance(keys, tuple):
+        found = [*enumerate(keys)] if keys and all(map(_is_column, keys)) else None
+    elif hasattr(keys, "iloc") and keys.ndim == 2:  # a frame of pandas
+        found = [*keys.items()]
+    elif hasattr(keys, "get_columns"):  # a frame of polars
+        found = [(column.name, column) for column in keys.get_columns()]
+    elif hasattr(keys, "itercolumns"):  # a table of pyarrow
+        found = [*zip(keys.schema.names, keys.columns, strict=True)]
+    elif any(hasattr(keys, name) for name in ARROW):
+        chunks = arrow_chunks(keys)
+        arrow: Any = sys.modules.get("pyarrow")
+        if chunks and arrow.types.is_struct(chunks[0].type):
+            whole = arrow.chunked_array(chunks)
+            found = [*zip([field.name for field in whole.type], whole.flatten(), strict=True)]
+    lengths = {len(column) for _, column in found or ()}
+    if found is not None and len(lengths) != 1:
+        raise ValueError(f"keys: must have columns of one length, not of lengths {sorted(lengths)}")
+    return found
+
+
+def _is_column(value: Any) -> bool:
+    """Whether an element of a tuple is an array, and not a key."""
+    array = getattr(value, "ndim", None) == 1 and not isinstance(value, TEXTS)
+    return array or any(hasattr(value, name) for name in ARROW)
 
 
 def check_padding(array: NDArray[Any]) -> None:
@@ -144,30 +224,28 @@ def arrow_chunks(keys: Any) -> list[Any] | None:
         if hasattr(keys.array, "__arrow_array__"):
             keys = keys.array  # of a series of pandas
     own = type(keys).__module__.partition(".")[0] == "pyarrow"
-    names = ("__arrow_array__", "__arrow_c_stream__", "__arrow_c_array__")
-    if not own and not any(hasattr(keys, name) for name in names):
+    if not own and not any(hasattr(keys, name) for name in ARROW):
         return None
     try:
         arrow: Any = import_module("pyarrow")
         if not own:
-            stream = hasattr(keys, names[1])
+            stream = hasattr(keys, "__arrow_c_stream__")
             keys = arrow.chunked_array(keys) if stream else arrow.array(keys)
-    except (ImportError, NotImplementedError, TypeError, ValueError):
+    except (ImportError, NotImplementedError, OverflowError, TypeError, ValueError):
         return None
     if not isinstance(keys, arrow.Array | arrow.ChunkedArray):
         return None
     chunks = keys.chunks if isinstance(keys, arrow.ChunkedArray) else [keys]
-    return [chunk.storage if hasattr(chunk, "storage") else chunk for chunk in chunks]
+    large = {arrow.string_view(): arrow.large_string(), arrow.binary_view(): arrow.large_binary()}
+    stored = [chunk.storage if hasattr(chunk, "storage") else chunk for chunk in chunks]
+    return [chunk.cast(large[chunk.type]) if chunk.type in large else chunk for chunk in stored]
 
 
-def arrow_spans(chunk: Any) -> tuple[Any, NDArray[np.int64], NDArray[np.int64]] | None:
+def arrow_spans(chunk: Any) -> Spans | None:
     """Return buffer, starts and stops of the texts of a pyarrow array; None for other types."""
     arrow: Any = import_module("pyarrow")
     types = arrow.types
     kind, count, first = chunk.type, len(chunk), chunk.offset
-    if types.is_string_view(kind) or types.is_binary_view(kind):
-        large = arrow.large_string() if types.is_string_view(kind) else arrow.large_binary()
-        return arrow_spans(chunk.cast(large))
     buffers = chunk.buffers()
     data = np.empty(0, np.uint8) if buffers[-1] is None else np.frombuffer(buffers[-1], np.uint8)
     if types.is_fixed_size_binary(kind):
@@ -180,7 +258,8 @@ def arrow_spans(chunk: Any) -> tuple[Any, NDArray[np.int64], NDArray[np.int64]] 
         raise unexpected(kind)
     else:
         return None
-    return data, bounds[:-1], bounds[1:]
+    # A slice holds the buffer of its whole column.
+    return data[bounds[0] : bounds[-1]], bounds[:-1] - bounds[0], bounds[1:] - bounds[0]
 
 
 def _bounds(buffer: Any, kind: type, first: int, count: int) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from functools import wraps
 from io import IOBase
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 from uuid import UUID
 
 import numpy as np
@@ -17,28 +17,40 @@ from numpy.typing import ArrayLike, NDArray
 
 from .digests import KeyDigest
 from .key_forms import (
+    ARROW,
     INTEGERS,
     TEXTS,
     Address,
+    Spans,
     arrow_chunks,
     arrow_spans,
     check_padding,
+    encoded,
+    frame_columns,
+    joined,
     nanoseconds,
     null,
+    nullable,
     octets,
     plain,
+    spans_of,
     unexpected,
 )
 
 Text = str | bytes | bytearray | memoryview
 """Keys that are digested."""
 
-Key = int | np.integer[Any] | Text | UUID | Address | date | np.datetime64 | tuple[Any, ...]
+Key = int | np.integer[Any] | Text | UUID | Address | date | np.datetime64 | tuple["Key", ...]
 """A single key."""
 
 Keys = ArrayLike | Key | Iterable[Key]
 """A single key, an iterable or an array of keys; an array of shape (n, words) gives words of wide
-keys, the least significant first. A tuple is a single key."""
+keys, the least significant first. A tuple is a single key, and a tuple of arrays several."""
+
+Nulls = Literal["refuse", "skip"]
+"""What happens to nulls among keys."""
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 Model = TypeVar("Model")
 """Class that has a method whose first parameter is `keys`."""
@@ -77,12 +89,14 @@ def is_single(keys: Any) -> bool:
 
     Other objects are one value even if they can be iterated: a network of addresses, a file.
     """
+    if isinstance(keys, tuple):
+        return frame_columns(keys) is None
+    length = hasattr(keys, "__len__") or hasattr(keys, "__next__")
     return (
         isinstance(keys, (*_SINGLE, type, IOBase))
         or getattr(keys, "ndim", None) == 0
         or hasattr(keys, "as_py")
-        or not hasattr(keys, "__iter__")
-        or not (hasattr(keys, "__len__") or hasattr(keys, "__next__"))
+        or not ((hasattr(keys, "__iter__") and length) or hasattr(keys, "__arrow_c_stream__"))
     )
 
 
@@ -109,6 +123,7 @@ def one_or_all(method: Callable[..., Any]) -> Any:
 
     The first parameter of the `method` is `keys`.
     """
+    method = skipping_nulls(method)
 
     @wraps(method)
     def answer(self: Any, keys: Any, *arguments: Any, **options: Any) -> Any:
@@ -118,49 +133,76 @@ def one_or_all(method: Callable[..., Any]) -> Any:
     return answer
 
 
+def skipping_nulls(method: Method) -> Method:
+    """Leave nulls among the keys out if the parameter `nulls` is "skip".
+
+    The answer for a null is False or -1. Other arguments that have one value for each key have one
+    for each null.
+    """
+
+    @wraps(method)
+    def answer(self: Any, keys: Any, *arguments: Any, **options: Any) -> Any:
+        nulls = options.pop("nulls", "refuse")
+        if nulls == "refuse":
+            return method(self, keys, *arguments, **options)
+        if nulls != "skip":
+            raise ValueError(f"nulls: must be refuse or skip, not {nulls!r}")
+        keys, present = _without_nulls(keys)
+
+        def kept(value: Any) -> Any:
+            return np.asarray(value)[present] if np.shape(value) == present.shape else value
+
+        options = {name: kept(value) for name, value in options.items()}
+        answers = method(self, keys, *map(kept, arguments), **options)
+        if answers is None:
+            return None
+        whole = np.full(present.shape, -1 if answers.dtype.kind == "i" else 0, answers.dtype)
+        whole[present] = answers
+        return whole
+
+    return answer  # type: ignore[return-value]
+
+
+def _without_nulls(keys: Any) -> tuple[Any, NDArray[np.bool_]]:
+    """Return several keys without nulls, and whether each key was not null, shape (n,)."""
+    columns = frame_columns(keys)
+    own = any(hasattr(keys, name) for name in (*ARROW, "__array__"))
+    parts = [nullable(column) for _, column in columns or [("", keys if own else _as_list(keys))]]
+    present = np.logical_and.reduce([part[1] for part in parts])
+    kept = [v.filter(present) if hasattr(v, "filter") else v[present] for v, _ in parts]
+    return tuple(kept) if columns else kept[0], present
+
+
 def check_keys(keys: Keys, digest: KeyDigest) -> NDArray[np.uint64]:
-    """Convert keys of any form to words; `key_forms` encodes tuples.
+    """Convert keys of any form to the words of a `digest`, shape (n, words).
 
     Surrogates of ``surrogateescape`` stand for the bytes that could not be decoded. In a tuple, -1
-    and 2**key_bits - 1 are two integers. Lists in a list are rows of words, as an array of shape
-    (n, words) has them.
-
-    Parameters
-    ----------
-    keys : int, str, bytes, tuple, iterable or array of these
-        One key; or n keys in one dimension; or integers of shape (n, words),
-        least significant 64-bit word first. Arrays and scalars of Arrow, and columns of pandas
-        and polars, are keys as well; text in Arrow's buffers needs no object for each key.
-    digest : KeyDigest
-        Digest of the filter, with the width of a key; the result has the fewest words for this
-        width.
-
-    Returns
-    -------
-    ndarray of uint64, shape (n, words)
-
-    Raises
-    ------
-    TypeError
-        If the keys are of another kind, or integers and bytes together, if one is null,
-        or their container has no clear meaning.
-    ValueError
-        If the shape is wrong, or a key does not fit into `key_bits`.
+    and 2**key_bits - 1 are two integers. Lists in a list are rows of words. TypeError for keys of
+    another kind, of both kinds, or null; ValueError for a wrong shape, or a key that does not fit.
     """
-    if isinstance(keys, list):
-        words = digest.of_list(keys) if keys else None
-        return _listed(keys, digest) if words is None else words
-    if isinstance(keys, str | bytes):
-        return digest.of_bytes([octets(keys)])
-    if (columns := _arrow_words(keys, digest)) is not None:
-        return columns
-    if not isinstance(keys, np.ndarray) and not hasattr(keys, "__array__"):
-        return _listed(_as_list(keys), digest)
+    given: Any = keys
+    if not isinstance(keys, list):
+        if (columns := frame_columns(keys)) is not None:
+            return digest.of_rows([_column(*each) for each in columns])
+        given = [keys] if isinstance(keys, _SINGLE) else _read(keys)
+    if isinstance(given, list):
+        words = digest.of_list(given) if given else None
+        return _listed(given, digest) if words is None else words
+    if isinstance(given, np.ndarray):
+        return _array_words(given, digest.key_bits)
+    return digest.of_spans(*given)
+
+
+def _read(keys: Any) -> NDArray[Any] | list[Any] | Spans:
+    """Return keys as an array of integers, as spans of text in a buffer, or as a list."""
+    if (texts := _arrow_texts(keys)) is not None:
+        return texts
+    if not hasattr(keys, "__array__"):
+        return _as_list(keys)
     array = np.asarray(keys)
     # numpy imports masked arrays when they are first used, which takes longer than a few keys.
-    masked: Any = keys
-    if "numpy.ma" in sys.modules and np.ma.is_masked(masked):
-        raise null("masked", int(np.argmax(np.ma.getmaskarray(masked))))
+    if "numpy.ma" in sys.modules and np.ma.is_masked(keys):
+        raise null("masked", int(np.argmax(np.ma.getmaskarray(keys))))
     if array.ndim == 0:
         array = array.reshape(1)
     if array.size == 0 and array.dtype.kind in "fO":
@@ -168,11 +210,11 @@ def check_keys(keys: Keys, digest: KeyDigest) -> NDArray[np.uint64]:
     if array.dtype.kind == "M":
         array = nanoseconds(array)
     if array.dtype.kind in "ui":
-        return _array_words(array, digest.key_bits)
+        return array
     if array.dtype.kind in "SU":
         check_padding(array)
     if array.dtype.kind in "SUTO" or (array.dtype.kind == "V" and array.dtype.names is None):
-        return check_keys(array.tolist(), digest)
+        return list(array.tolist())
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise null(array.dtype, int(np.argmax(np.isnan(array))))
     raise unexpected(array.dtype)
@@ -189,11 +231,9 @@ def _as_list(keys: Any) -> list[Any]:
     return [keys]
 
 
-def _arrow_words(keys: Any, digest: KeyDigest) -> NDArray[np.uint64] | None:
-    """Return the words of a column of text from its buffers; None for other columns."""
-    if isinstance(keys, (*_SINGLE, np.ndarray)):
-        return None
-    words: list[NDArray[np.uint64]] = []
+def _arrow_texts(keys: Any) -> Spans | None:
+    """Return a column of text as spans of its buffers; None for other columns."""
+    parts: list[Spans] = []
     start, chunks = 0, arrow_chunks(keys)
     for chunk in chunks or ():
         if chunk.null_count:
@@ -202,9 +242,27 @@ def _arrow_words(keys: Any, digest: KeyDigest) -> NDArray[np.uint64] | None:
         spans = arrow_spans(chunk)
         if spans is None:
             return None
-        words.append(digest.of_spans(*spans))
+        parts.append(spans)
         start += len(chunk)
-    return np.concatenate(words) if len(words) > 1 else words[0] if words else None
+    return joined(parts, np.concatenate) if parts else None
+
+
+def _column(name: object, column: Any) -> tuple[bytes, Spans]:
+    """Return a column of keys of several columns, with the tag of its elements."""
+    try:
+        elements = _read(column)
+        if isinstance(elements, np.ndarray):
+            if elements.ndim > 1:
+                raise ValueError(f"keys: must have one dimension, not {elements.ndim}")
+            digits = elements.astype("S20")
+            starts = np.arange(0, 20 * len(digits), 20, dtype=np.int64)
+            return b"i", (digits.view(np.uint8), starts, starts + np.char.str_len(digits))
+        if isinstance(elements, list):
+            return b"\0", spans_of([*map(encoded, elements, range(len(elements)))])
+    except (TypeError, ValueError) as error:
+        message = str(error).removeprefix("keys: ")
+        raise type(error)(f"keys: column {name!r}: {message}") from None
+    return b"b", elements
 
 
 def random_keys(random: "np.random.Generator", count: int, key_bits: int) -> NDArray[np.uint64]:

@@ -43,15 +43,7 @@ def random_secret() -> int:
 
 
 def check_secret(secret: object) -> int:
-    """Return a `secret` as an int. Error messages do not reveal it.
-
-    Raises
-    ------
-    TypeError
-        If it is not an integer.
-    ValueError
-        If it is negative, or has more than 128 bits.
-    """
+    """Return a `secret` of at most 128 bits as an int. Error messages do not reveal it."""
     if isinstance(secret, bool) or not isinstance(secret, int | np.integer):
         raise TypeError(f"secret: must be an integer, not {type(secret).__name__}")
     secret = int(secret)
@@ -87,22 +79,9 @@ def siphash(
     compression: int = COMPRESSION_ROUNDS,
     finalization: int = FINALIZATION_ROUNDS,
 ) -> NDArray[np.uint64]:
-    """Hash keys; the bytes of a key, least significant first, are the message.
+    """Hash keys of shape (n, words); the ``ceil(key_bits / 8)`` bytes of a key are the message.
 
-    Parameters
-    ----------
-    keys : ndarray of uint64, shape (n, words)
-        Least significant word first; the message is ``ceil(key_bits / 8)`` bytes.
-    secret : int or ndarray of uint64, shape (n, 2)
-        Secret of 128 bits for all keys, or one secret per key, low word first.
-    key_bits : int
-        Width of a key.
-    compression, finalization : int
-        Rounds per word, and rounds at the end.
-
-    Returns
-    -------
-    ndarray of uint64, shape (n,)
+    The `secret` of 128 bits is one for all keys, or an array of shape (n, 2), low word first.
     """
     halves: Sequence[NDArray[np.uint64] | np.uint64]
     if isinstance(secret, np.ndarray):
@@ -133,20 +112,7 @@ def siphash(
 def siphash_spans(
     data: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64], secret: int
 ) -> NDArray[np.uint64]:
-    """Hash spans of bytes, each a message.
-
-    Parameters
-    ----------
-    data : ndarray of uint8, shape (bytes,)
-    starts, stops : ndarray of int64, shape (n,)
-        Where in `data` each message begins and ends.
-    secret : int
-        128 bits.
-
-    Returns
-    -------
-    ndarray of uint64, shape (n,)
-    """
+    """Hash the bytes of `data` from each start to its stop under a `secret`, shape (n,)."""
     digests = np.empty(len(starts), np.uint64)
     sizes = stops - starts
     for size in np.unique(sizes).tolist():

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import SpecificationError
 from ..filter import Answers, CountedFilter, Windows, Words
-from ..hash.keys import Keys, one_or_all
+from ..hash.keys import Keys, Nulls, one_or_all
 from ..results import Ages
 from ..spec.timestamp import InferentialSpec
 from .distinct import Reals
@@ -192,6 +192,7 @@ class InferentialFilter(CountedFilter):
         keys: Keys,
         window: Windows = None,
         *,
+        nulls: Nulls = "refuse",
         probabilities: ArrayLike | None = None,
         false_positive: ArrayLike | None = None,
         false_negative: ArrayLike | None = None,
@@ -229,6 +230,7 @@ class InferentialFilter(CountedFilter):
         window: Windows = None,
         *,
         refresh: bool = True,
+        nulls: Nulls = "refuse",
         probabilities: ArrayLike | None = None,
         false_positive: ArrayLike | None = None,
         false_negative: ArrayLike | None = None,

@@ -24,7 +24,7 @@ from ..atomic import taking_single_keys
 from ..convenience import State
 from ..durations import default_tick
 from ..filter import Answers, AnyWindowFilter, Filter, Windows, Words, require_count
-from ..hash.keys import Keys, one_or_all
+from ..hash.keys import Keys, Nulls, one_or_all
 from ..operations import Operation, OperationBit
 from ..results import Ages, Results
 from ..ring.slices import check_whole, chunks
@@ -437,7 +437,9 @@ class TimedTimingFilter(StampedParts, TimedFilter):
         return self._stamped.mean_false_positive_rate
 
     @one_or_all
-    def query(self, keys: Keys, now: Now = None, *, window: Windows = None) -> Answers:
+    def query(
+        self, keys: Keys, now: Now = None, *, window: Windows = None, nulls: Nulls = "refuse"
+    ) -> Answers:
         """Report whether each key was inserted at most `window` before `now`; changes nothing.
 
         The `window` is one time, or one for each key with shape (n,), from 0 to the span, which is
@@ -451,7 +453,13 @@ class TimedTimingFilter(StampedParts, TimedFilter):
 
     @one_or_all
     def check_and_insert(
-        self, keys: Keys, now: Now = None, *, window: Windows = None, refresh: bool = True
+        self,
+        keys: Keys,
+        now: Now = None,
+        *,
+        window: Windows = None,
+        refresh: bool = True,
+        nulls: Nulls = "refuse",
     ) -> Answers:
         """Query and insert keys one after another; each answer precedes its insertion.
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from .. import compilation
 from ..analysis import window_rate
 from ..filter import Answers, AnyWindowFilter, Words, require_count
-from ..hash.keys import Keys, one_or_all
+from ..hash.keys import Keys, Nulls, one_or_all
 from ..results import Ages
 from ..sampling import sample
 from ..sizing import bloom_rate
@@ -183,7 +183,7 @@ class TimestampFilter(AnyWindowFilter):
         return self._alive(np.concatenate([np.empty(0, np.int64), *oldest]), now, asked)
 
     @one_or_all
-    def age(self, keys: Keys) -> Ages:
+    def age(self, keys: Keys, *, nulls: Nulls = "refuse") -> Ages:
         """Return the least possible number of insertions after each key's own; changes nothing.
 
         The bound follows from the oldest timestamp of the key (section 3.2.2). With

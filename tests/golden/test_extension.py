@@ -162,15 +162,18 @@ def test_digests_wrong():
     data, ends = np.zeros(10, np.uint8), np.array([3], np.int64)
     keys, out = np.zeros((2, 2), np.uint64), np.zeros((1, 2), np.uint64)
     core().digest_texts(["a"], keys, out)
-    core().digest_spans(data, ends, ends, keys, out)
+    core().digest_spans(data, ends, ends, b"", keys, out)
+    core().digest_spans(data, ends.repeat(2), ends.repeat(2), b"bi", keys, out)
     for wrong in (
         [["a"] * 3, keys, out], [["a"], keys[:1], out], [[], keys, out],
         [["a"], keys[:0], np.zeros((1, 9), np.uint64)], [["a"], np.zeros(5, np.uint8), out],
     ):  # fmt: skip
         with pytest.raises(ValueError, match=r"^(digests|keys): must have "):
             core().digest_texts(*wrong)
+    with pytest.raises(ValueError, match=r"^digests: must have 2 items"):
+        core().digest_spans(data, ends.repeat(4), ends.repeat(4), b"bi", keys, out[:0])
     with pytest.raises(ValueError, match=r"^stops: must have 1 items"):
-        core().digest_spans(data, ends, ends[:0], keys, out)
+        core().digest_spans(data, ends, ends[:0], b"", keys, out)
     with pytest.raises(ValueError, match=r"^spans: must be in the buffer$"):
-        core().digest_spans(data, ends, ends * 4, keys, out)
+        core().digest_spans(data, ends, ends * 4, b"", keys, out)
     assert core().digest_texts(["a", 5], keys, np.zeros((2, 2), np.uint64)) is False

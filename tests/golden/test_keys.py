@@ -18,6 +18,7 @@ import polars
 import pyarrow
 import pytest
 from cases import daily
+from every_model import MODELS, RINGS, build, times
 from hypothesis import given
 from hypothesis import strategies as st
 from paths import PATHS, taking
@@ -31,6 +32,8 @@ from lately.golden.hash.scalar_hash import siphash
 
 EXPECTED = "must be integers, text or bytes"
 MIXED = "must be all integers or all text and bytes, not some of both"
+COLUMNS = "must have columns of one length, not of lengths"
+SKIP = 'insert, query, check_and_insert and age skip it with nulls="skip"'
 ELEMENTS = ": give a list of its elements"
 WIDE = "give a compound key as a tuple"
 NOON = datetime(2026, 3, 1, 12, 30, 0, 5, UTC)
@@ -209,7 +212,11 @@ def test_bytes_that_were_no_text():
         ([1, True], TypeError, f"{EXPECTED}, not bool"),
         ([np.True_], TypeError, f"{EXPECTED}, not bool"),
         (object(), TypeError, f"{EXPECTED}, not object"),
-        (pyarrow.array([{"a": 1}]), TypeError, f"{EXPECTED}, not struct<a: int64>"),
+        (pyarrow.table({"a": [[1]]}), TypeError, f"column 'a': {EXPECTED}, not list<item: int64>"),
+        (pandas.DataFrame({"a": [1.5]}), TypeError, f"column 'a': {EXPECTED}, not float64"),
+        ((np.arange(2), np.ones((2, 2), int)), TypeError, f"{EXPECTED}, not ndarray"),
+        ((np.arange(2), np.arange(3)), ValueError, f"{COLUMNS} [2, 3]"),
+        (polars.DataFrame(), ValueError, f"{COLUMNS} []"),
         (IPv4Interface("10.0.0.1/8"), TypeError, f"{EXPECTED}, not IPv4Interface"),
         (timedelta(1), TypeError, f"{EXPECTED}, not timedelta"),
         (Path("a"), TypeError, f"{EXPECTED}, not PosixPath"),
@@ -222,7 +229,7 @@ def test_bytes_that_were_no_text():
         ((key for key in (1, "a")), TypeError, MIXED),
         ((1, 2.0), TypeError, f"{EXPECTED}, not float"),
         ((1, [2]), TypeError, f"{EXPECTED}, not list"),
-        (("a", None), TypeError, f"{EXPECTED}, not a null (NoneType at position 0)"),
+        (("a", None), TypeError, f"{EXPECTED}, not a null (NoneType at position 0); {SKIP}"),
         (
             np.datetime64("2300"),
             ValueError,
@@ -251,29 +258,58 @@ def test_keys_wrong(keys, error, message):
         check_keys(keys, KeyDigest(64))
 
 
+NULLS = [  # in the last place
+    (None, "NoneType at position 0"),
+    (["a", None], "NoneType at position 1"),
+    (np.array([1, None], object), "NoneType at position 1"),
+    ([1, 2, float("nan")], "float at position 2"),
+    (np.ma.array([1, 2], mask=[False, True]), "masked at position 1"),
+    (pyarrow.array([2**63, None], pyarrow.uint64()), "uint64 at position 1"),
+    (pyarrow.array(["a", None]), "string at position 1"),
+    (pyarrow.array([b"a", None]), "binary at position 1"),
+    (pyarrow.chunked_array([["a", "b"], ["c", None]]), "string at position 3"),
+    (pandas.Series(["a", None]), "large_string at position 1"),
+    (polars.Series(["a", None]), "large_string at position 1"),
+    (np.array(["2020", "NaT"], "M8[s]"), "NaT at position 1"),
+    ([pyarrow.scalar(1), pyarrow.scalar(None)], "NoneType at position 1"),
+    (pyarrow.scalar(None), "NoneType at position 0"),
+    ([1, pandas.NA], "NAType at position 1"),
+    ([(1, "a"), (2, None)], "NoneType at position 0"),
+    (pyarrow.array([{"a": 1}, None]), "int64 at position 1"),
+    (pandas.DataFrame({"b": [1, 2], "a": ["a", None]}), "large_string at position 1"),
+    (polars.DataFrame({"a": ["a", "b"], "b": [1, None]}), "int64 at position 1"),
+    ((np.array(["2020", "NaT"], "M8[s]"), np.arange(2)), "NaT at position 1"),
+    ((np.array(["a", None], object),), "NoneType at position 1"),
+]
+
+
 @pytest.mark.parametrize(
-    ("keys", "null"),
-    [
-        (None, "NoneType at position 0"),
-        (["a", None], "NoneType at position 1"),
-        (np.array([1, None], object), "NoneType at position 1"),
-        ([1, 2, float("nan")], "float at position 2"),
-        (np.array([1, np.nan]), "float64 at position 1"),
-        (np.ma.array([1, 2], mask=[False, True]), "masked at position 1"),
-        (pyarrow.array([1, None]), "int64 at position 1"),
-        (pyarrow.array(["a", None]), "string at position 1"),
-        (pyarrow.array([b"a", None]), "binary at position 1"),
-        (pyarrow.chunked_array([["a", "b"], ["c", None]]), "string at position 3"),
-        (np.array(["2020", "NaT"], "M8[s]"), "NaT at position 1"),
-        ([pyarrow.scalar(1), pyarrow.scalar(None)], "NoneType at position 1"),
-        (pyarrow.scalar(None), "NoneType at position 0"),
-        ([1, type("NAType", (), {})()], "NAType at position 1"),
-    ],
+    ("keys", "null"), [*NULLS, (np.array([1, np.nan]), "float64 at position 1")]
 )
 def test_nulls(keys, null):
-    message = f"keys: must be integers, text or bytes, not a null ({null})"
-    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+    message = f"{EXPECTED}, not a null \\({null}\\); {SKIP}"
+    with pytest.raises(TypeError, match=f"^keys: (column (0|'[ab]'): )?{message}$"):
         check_keys(keys, KeyDigest(64))
+
+
+@pytest.mark.parametrize("name", [*MODELS, *RINGS])
+def test_skipped_nulls(name):
+    """A filter has the keys before the null, with their times; no null is reported."""
+    calls = {"insert": None, "query": False, "check_and_insert": False, "age": -1}
+    for keys, _ in NULLS:
+        model, twin = build(name), build(name)
+        others = keys[:-1] if not is_single(keys) else []
+        if isinstance(keys, tuple):
+            others = tuple(column[:-1] for column in keys)
+        count = len(check_keys(others, KeyDigest(64)))
+        for call, none in calls.items():
+            found = getattr(model, call)(keys, *times(model, 50, count + 1), nulls="skip")
+            due = getattr(twin, call)(others, *times(twin, 50, count))
+            assert due is found is None or np.atleast_1d(found).tolist() == [*due.tolist(), none]
+        assert model == twin
+        assert model.counters == twin.counters
+    with pytest.raises(ValueError, match=r"^nulls: must be refuse or skip, not 'drop'$"):
+        model.query(1, *times(model, 0, 1), nulls="drop")
 
 
 @pytest.mark.parametrize("unit", [1, 4])
@@ -300,6 +336,49 @@ def test_arrays_of_one_width_whose_elements_are_shorter(unit):
 @given(st.lists(st.integers(0, (1 << 130) - 1)), st.integers(130, 300))
 def test_lists_are_their_integers(keys, key_bits):
     assert values(keys, key_bits) == keys
+
+
+FRAMES = {
+    "pandas": pandas.DataFrame,
+    "pandas with an index": lambda columns: pandas.DataFrame(columns)[::-1][::-1],
+    "pandas of objects": lambda columns: pandas.DataFrame(columns, dtype=object),
+    "polars": polars.DataFrame,
+    "struct of polars": lambda columns: polars.DataFrame(columns).to_struct(),
+    "arrow": pyarrow.table,
+    "arrow in chunks": lambda columns: pyarrow.concat_tables([pyarrow.table(columns)] * 2)[3:7],
+    "batch of arrow": pyarrow.record_batch,
+    "structs of arrow": lambda columns: pyarrow.table(columns).to_struct_array(),
+    "columns": lambda columns: tuple(map(polars.Series, columns.values())),
+    "arrays": lambda columns: (*(np.array(each, object) for each in columns.values()),),
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("key_bits", [64, 600])
+@pytest.mark.parametrize("form", FRAMES)
+def test_rows_of_columns_are_tuples(form, key_bits, path):
+    columns = {
+        "text": ["ab", "a", "", "caf\xe9\0" * 50],
+        "text ": ["c", "bc", "abc", "x"],
+        "integer": [-(2**63), 0, 2**63 - 1, -5],
+        "large": np.array([2**64 - 1, 1, 0, 10**19], np.uint64),
+        "date": [date(1969, 12, 31), date(2026, 3, 1), date(1970, 1, 1), date(2000, 1, 2)],
+    }
+    rows, frame = [*zip(*columns.values(), strict=True)], FRAMES[form](columns)
+    rows = rows[3:] + rows[:3] if form == "arrow in chunks" else rows
+    with taking(path):
+        for name in DIGESTS:
+            due = values(rows, key_bits, name=name, seed=3)
+            assert values(frame, key_bits, name=name, seed=3) == due
+    assert not is_single(frame)
+    assert GEBF.for_window(100).query(frame).tolist() == [False] * 4
+
+
+def test_columns_of_mixed_keys():
+    mixed = [UUID(int=1), "a", (5, b"a"), 2**70, NOON]
+    columns = np.array([*mixed, None], object)[:-1], np.arange(5, dtype=np.int8)
+    assert values(columns) == values([*zip(mixed, range(5), strict=True)])
+    assert values(columns[:1]) == values([(key,) for key in mixed])
 
 
 @pytest.mark.parametrize(
