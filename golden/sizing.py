@@ -12,15 +12,7 @@ HASHES = range(1, 41)
 
 
 def check_rate(value: object, name: str = "fpr") -> float:
-    """Return the `value` of a false-positive rate, the parameter `name`, as a float.
-
-    Raises
-    ------
-    TypeError
-        If it is not a number.
-    SpecificationError
-        If the rate is not above 0 and below 1.
-    """
+    """Return the `value` of a false-positive rate, the parameter `name`, as a float; else raise."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise TypeError(f"{name}: must be a number, not {value!r}")
     if not 0 < value < 1:
@@ -46,14 +38,9 @@ def expected_keys(span: float, rate: object) -> int:
 
 
 def smallest(meets: Callable[[int], bool], guess: int) -> int:
-    """Return the smallest size, at least 1, that meets a requirement.
+    """Return the smallest size, at least 1, that `meets` a requirement, as every larger one does.
 
-    Parameters
-    ----------
-    meets : callable
-        Returns whether a size meets the requirement. If a size does, every larger size does.
-    guess : int
-        Size at which the search starts.
+    The search starts at the `guess`.
     """
     low, high = 0, max(1, guess)
     step = max(1, guess // 64)
@@ -94,10 +81,7 @@ def parts_rate(load: float, cells: int, hashes: int) -> float:
 
 
 def parts_cells(load: int, fpr: float, hashes: int) -> int:
-    """Return the fewest cells per hash function that meet the rate `fpr`; as for `parts_rate`.
-
-    Parameters: as for `shared_cells`.
-    """
+    """Return the fewest cells per hash function that meet the rate `fpr`; as for `parts_rate`."""
     return shared_cells(load, fpr ** (1 / hashes), 1)
 
 
@@ -107,8 +91,5 @@ def best_hashes(cells: int, keys: float) -> int:
 
 
 def bloom_sizes(load: int, fpr: float) -> tuple[int, int]:
-    """Return bits and hash functions of the smallest classical Bloom filter.
-
-    Parameters: as for `shared_cells`.
-    """
+    """Return bits and hash functions of the smallest classical Bloom filter."""
     return min((shared_cells(load, fpr, hashes), hashes) for hashes in HASHES)

@@ -191,23 +191,11 @@ class Specification(ABC, metaclass=_Dispatcher):
     def query_numbers(
         self, windows: ArrayLike | None, count: int, name: str = "windows"
     ) -> NDArray[np.int64]:
-        """Return the numbers in hardware queries, shape (count,): blocks or classes.
+        """Return the numbers in hardware queries, shape (count,): blocks, or the given classes.
 
-        Parameters
-        ----------
-        windows : array_like of int, shape (count,) or (), optional
-            Windows in the unit of the filter's window, which is the default. For filters with
-            classes, the classes of the queries, by default 0. A window is rounded up to a whole
-            number of blocks, so that no key of it is missed.
-        count : int
-        name : str
-            Name of the parameter in messages.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the values are not integers or have another shape, if a value is out of range, or if
-            queries have no `query_field`.
+        The `windows` have shape (count,) or (), and are called `name` in messages. By default they
+        are the filter's window or class 0. A window is rounded up to whole blocks, so that no key
+        of it is missed. TypeError or ValueError if a value does not fit, or queries have no window.
         """
         if not self.query_field:
             if windows is not None:

@@ -6,7 +6,6 @@ import pickle
 import re
 import time
 import weakref
-from contextlib import nullcontext
 from copy import deepcopy
 from datetime import UTC, date, datetime, timedelta, timezone
 from functools import partial
@@ -94,47 +93,9 @@ def test_a_ring_for_a_span(kind):
     assert repr(model).startswith("<TimeLimitedRing: window of 10 min, false-positive rate 0.0")
 
 
-@pytest.mark.parametrize("kind", RING_CLASSES)
-def test_no_key_of_the_span_is_missed_at_any_rate(kind):
-    """Four times the rate for a quarter of the time, then ten times the rate."""
-    model = kind.for_span("10s", rate=100)
-    times = np.concatenate([np.arange(0, 40, 0.01), np.arange(40, 45, 0.001)]) + 1.5e9
-    for part in np.array_split(np.arange(len(times)), 50):
-        model.insert(part, times[part])
-        now = times[part[-1]]
-        kept = np.flatnonzero((times >= now - 10) & (times <= now))
-        assert model.query(kept, now).all()
-
-
 def test_keyed_ring_for_a_span():
     model = GEBF.for_span("1h", rate=1, hash="siphash", secret=77)
     assert model.secrets[0] == 77
-
-
-SAME = [
-    1_500_000_000_250_000_000,
-    1_500_000_000.25,
-    np.datetime64("2017-07-14T02:40:00.250"),
-    datetime(2017, 7, 14, 2, 40, 0, 250_000, tzinfo=UTC),
-    datetime(2017, 7, 14, 4, 40, 0, 250_000, tzinfo=timezone(timedelta(hours=2))),
-]
-
-
-@pytest.mark.parametrize("now", SAME)
-def test_times_of_events(now):
-    model = GEBF.for_span("10s", RATE, rate=10)
-    model.insert("a", now)
-    model.insert(["b", "c"], [now, now])
-    model.insert(["d"], np.array([now]))
-    assert (model.latest, model.late) == (SAME[0], 0)
-    assert model.query("a", SAME[0] + model.span)
-
-
-def test_times_of_events_in_arrays():
-    days = np.array(["2017-07-14", "2017-07-15"], "datetime64[D]")
-    assert nanoseconds(days).tolist() == [1_499_990_400 * SECOND, 1_500_076_800 * SECOND]
-    assert nanoseconds([0.1, 2.0]).tolist() == [SECOND // 10, 2 * SECOND]
-    assert nanoseconds([]).size == 0
 
 
 KINDS = "integers (nanoseconds), floats of 64 bits (seconds), datetime64 or datetime"
@@ -144,7 +105,16 @@ KINDS = "integers (nanoseconds), floats of 64 bits (seconds), datetime64 or date
     ("now", "error", "message"),
     [
         (float("nan"), ValueError, "now: must be finite, not nan"),
-        (1e18, ValueError, "now: must be at least 0 and below 2**62 ns, not 1e+18 s"),
+        (1e20, ValueError, "now: must be at least 0 and below 2**62 ns, not 1e+20 s"),
+        (
+            1764399600000,
+            ValueError,
+            "now: 1764399600000 looks like milliseconds; integers are nanoseconds since 1970; "
+            "pass now * 1_000_000, a float of seconds, or datetimes",
+        ),
+        (1.7e15, ValueError, "now: 1700000000000000.0 looks like microseconds; floats are seconds"),
+        (10**17 - 1, ValueError, "now: 99999999999999999 is before 1973, as integers are nanosec"),
+        (99999999.9, ValueError, "now: 99999999.9 is before 1973, as floats are seconds since 197"),
         (-1.5, ValueError, "now: must be at least 0 and below 2**62, not -1500000000"),
         (np.datetime64("NaT"), ValueError, "now: must be between 1970 and 2116, not NaT or"),
         (np.datetime64("9999-01-01"), ValueError, "now: must be between 1970 and 2116"),
@@ -157,10 +127,16 @@ KINDS = "integers (nanoseconds), floats of 64 bits (seconds), datetime64 or date
     ],
 )
 def test_time_of_an_event_wrong(now, error, message):
-    model = by_hand(GEBF)
-    with pytest.raises(error, match=f"^{re.escape(message)}"):
-        model.insert(["a"], now)
+    model = GEBF.for_span("10s", RATE, rate=10)
+    for call in (model.insert, model.query, model.age):
+        with pytest.raises(error, match=f"^{re.escape(message)}"):
+            call(["a"], now)
+    if type(now) is int:
+        with pytest.raises(error, match=r"^times: "):
+            model.perform([3], [5], [now])
     assert model.insertions == model.late == 0
+    for edge in (10**17, 1e8, np.datetime64("1970-01-01")):
+        assert not model.query("a", edge)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +192,7 @@ def right_forms(times):
     return [
         *numbers(times, "nanoseconds")[0],
         *numbers(times, "seconds")[1],
-        [datetime(1970, 1, 1, tzinfo=UTC) + each for each in since],
+        [datetime(1970, 1, 1, 2, tzinfo=timezone(timedelta(hours=2))) + each for each in since],
         *(times.astype("datetime64[ns]").astype(f"datetime64[{unit}]") for unit in units),
     ]
 
@@ -229,21 +205,21 @@ def wrong_units(times):
         yield from ((unit, each) for each in floats if unit != "seconds")
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(("path", "rate"), [*((path, 60) for path in PATHS), ("compiled", 2)])
 @EACH
-def test_a_stream_of_events_and_clock_against_a_dictionary(kind, path):
-    """Times of all forms and units, a clock that goes back and forth, and times far ahead."""
+def test_a_stream_of_events_and_clock_against_a_dictionary(kind, path, rate):
+    """Times of all forms, a clock that goes back and forth, times far ahead, more than the rate."""
     seed = int(np.random.default_rng().integers(1 << 32))
     print(f"{seed=}")
     rng = np.random.default_rng(seed)
     # Equal times would have slices of the paper's filter grow to megabytes.
     options = {"slice_bits_limit": 1 << 14} if kind is TimeLimitedAPBF else {}
     with taking(path):
-        model = kind.for_span("10s", 0.01, rate=60, **options)
+        model = kind.for_span("10s", 0.01, rate=rate, **options)
     model.clock = HandClock()
     model.clock.now = MOMENT
     steps = [0.1, 0.5, 1, -1, 3, 30]
-    last, latest, new, wrong = {}, -1, 0, 0
+    last, latest, late, new, wrong = {}, -1, 0, 0, 0
     for step in range(200):
         seconds = rng.choice(steps, p=[0.35, 0.35, 0.15, 0.1, 0.04, 0.01])
         model.clock.now += int(seconds * SECOND)
@@ -253,13 +229,15 @@ def test_a_stream_of_events_and_clock_against_a_dictionary(kind, path):
             resolution = SECOND // rng.choice([1, 10**3, 10**6])
             times = (times - rng.integers(0, 2 * SECOND, 4)) // resolution * resolution
             forms = right_forms(times)
-            seen = model.check_and_insert(keys, forms[rng.integers(len(forms))]).tolist()
+            given = forms[rng.integers(len(forms))]
+            seen = model.check_and_insert(keys, given).tolist()
+            assert np.abs(nanoseconds(given) - times).max() < 1000
+            times = nanoseconds(given)
         else:
             seen = [model.check_and_insert(key) for key in keys.tolist()]
         for key, now, reported in zip(keys.tolist(), times.tolist(), seen, strict=True):
-            latest = max(latest, now)
-            # Floats are exact to a microsecond.
-            assert reported or key not in last or latest - last[key] > model.span - 1000
+            latest, late = max(latest, now), late + (now < latest)
+            assert reported or key not in last or latest - last[key] > model.span
             new, wrong = new + (key not in last), wrong + (reported and key not in last)
             last[key] = latest
         if step % 20 == 9:
@@ -268,8 +246,9 @@ def test_a_stream_of_events_and_clock_against_a_dictionary(kind, path):
             assert model == before
             assert (model.latest, model.late) == (before.latest, before.late)
     print(f"{wrong} of {new} new keys reported")
-    assert (model.late > 30, new > 250) == (True, True)
-    assert clopper_pearson(wrong, new)[0] <= 0.01
+    assert model.late == late > 30
+    assert new > 250
+    assert rate == 2 or clopper_pearson(wrong, new)[0] <= 0.01
 
 
 def refuses_other_times(model, keys, times):
@@ -282,39 +261,6 @@ def refuses_other_times(model, keys, times):
         for call in (model.insert, model.query, partial(model.check_and_insert, refresh=False)):
             with pytest.raises(ValueError, match=f"^now: .* looks like {unit}; "):
                 call(keys, now)
-
-
-@pytest.mark.parametrize(
-    ("now", "message"),
-    [
-        (
-            1764399600000,
-            "1764399600000 looks like milliseconds; integers are nanoseconds since 1970; "
-            "pass now * 1_000_000, a float of seconds, or datetimes",
-        ),
-        ([1.7e9, 1764399600000.5], "1764399600000.5 looks like milliseconds; floats are seconds "),
-        ([10**15, 10**18], "1000000000000000 looks like microseconds; integers are nanoseconds "),
-        (
-            0,
-            "0 is before 1973, as integers are nanoseconds since 1970; for times with another ",
-        ),
-        (-1, "must be at least 0 and below 2**62, not -1"),
-        (10**17 - 1, "99999999999999999 is before 1973, as integers are nanoseconds "),
-        (99999999.9, "99999999.9 is before 1973, as floats are seconds since 1970; "),
-        (10**17, None),
-        (1e8, None),
-        (np.datetime64("1970-01-01"), None),
-    ],
-)
-def test_numbers_in_another_unit(now, message):
-    model, rule = GEBF.for_span("10s", RATE, rate=10), f"^now: {re.escape(message or '')}"
-    for call in (model.insert, model.query, model.age):
-        with pytest.raises(ValueError, match=rule) if message else nullcontext():
-            call([5, 5], now)
-    if isinstance(now, int) and now >= 0 and message:
-        with pytest.raises(ValueError, match=rule.replace("now", "times")):
-            model.perform([3], [5], [now])
-    assert (model.insertions == 0) == bool(message)
 
 
 @EACH
@@ -337,6 +283,10 @@ def test_the_limit_of_times_ahead(kind):
     model.max_ahead = None
     model.insert(1, datetime(2017, 1, 1, tzinfo=UTC))
     assert from_bytes(model.to_bytes()).max_ahead is None
+    numbers, arrays = model._saved()
+    del numbers["max_ahead"]  # as in older files
+    model._take_saved(numbers, arrays)
+    assert model.max_ahead == 86_400 * SECOND
     with pytest.raises(TypeError, match=r"^max_ahead: must be a text such as .*, not 5$"):
         kind.for_span("10s", RATE, rate=10, max_ahead=5)
 
@@ -361,20 +311,6 @@ def test_reports_are_of_the_latest_time_that_was_given(kind):
 
 
 # Late times
-
-
-@EACH
-def test_a_late_key_counts_from_the_latest_time(kind):
-    model = by_hand(kind)
-    model.insert("on time", 100.0)
-    model.insert(["late", "later", "again on time"], [99.0, 90.0, 100.5])
-    assert model.late == 2
-    assert model.latest == int(100.5 * SECOND)
-    # It is reported at the very end of the span after its own time, and after the latest.
-    for key, end in {"late": 100, "later": 100, "again on time": 100.5}.items():
-        assert model.query(key, int(end * SECOND) + model.span)
-    model.check_and_insert("late too", 1.0)
-    assert model.late == 3
 
 
 @EACH

@@ -202,8 +202,6 @@ def test_windows_wrong(windows, error, message):
     model = PartitionedTimingFilter(window=20, block=4, **LARGE)
     with pytest.raises(error, match=message):
         model.perform([3, 3], [1, 2], windows=windows)
-    with pytest.raises(error, match=message):
-        model.perform([3, 3], [1, 2], windows=windows)
     assert model.insertions == 0
 
 
