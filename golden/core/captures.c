@@ -11,6 +11,7 @@ enum { REACHED, ELAPSED, LATE, MOST_LATE, STEPS, UNTIMED, CLOCK }; /* state of a
 
 #define SECTION 0x0A0D0D0A
 #define INTERFACE 1
+#define NOT_COPIED 0x40000BAD
 #define PACKET_HEADER 28
 #define NO_TIME (-1)
 #define SECOND 1000000000
@@ -176,7 +177,7 @@ static int scan_section(Scan *scan, int64_t most, const int64_t *interfaces, Py_
     while (scan->end - scan->at >= 12) {
         const uint8_t *block = scan->bytes + scan->at;
         int64_t kind = word(block, scan->big), total = word(block + 4, scan->big);
-        if (kind == SECTION || kind == INTERFACE) {
+        if (kind == SECTION || kind == INTERFACE || kind == NOT_COPIED) {
             return CONTROL;
         }
         if (total < 12 || total > most || total & 3) {

@@ -25,7 +25,7 @@ the next bytes are not a record."""
 LINK_OF, BASE, EXPONENT, OFFSET, SNAPLEN, INTERFACE_COLUMNS = range(6)
 """Column of a table of interfaces, and the number of columns."""
 
-SECTION, INTERFACE = 0x0A0D0D0A, 1
+SECTION, INTERFACE, NOT_COPIED = 0x0A0D0D0A, 1, 0x40000BAD
 """Types of the blocks that a loop leaves to the reader."""
 
 PACKET_HEADER, RECORD_HEADER = 28, 16
@@ -107,8 +107,8 @@ def scan_blocks(
 ) -> Scanned:
     """Find the packets of a section of a pcapng file.
 
-    Blocks without a packet are skipped, except blocks of the types `SECTION` and `INTERFACE`. A
-    packet of an undescribed interface has the link -1 and no time.
+    Blocks without a packet are skipped, except those that are left to the reader. A packet of an
+    undescribed interface has the link -1 and no time.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def scan_blocks(
     order, count, known = ">" if big else "<", 0, interfaces.tolist()
     while at + 12 <= end:
         kind, total = struct.unpack_from(f"{order}2I", buffer.data, at)
-        if kind in (SECTION, INTERFACE):
+        if kind in (SECTION, INTERFACE, NOT_COPIED):
             return at, count, CONTROL
         if total < 12 or total > most or total % 4:
             return at, count, DAMAGED

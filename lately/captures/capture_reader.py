@@ -1,7 +1,11 @@
-"""Captures in the formats pcap and pcapng, read in groups of packets."""
+"""Captures in the formats pcap and pcapng, read in groups of packets.
+
+Custom blocks of pcapng that must not be copied are left out.
+"""
 
 import os
 import struct
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
@@ -121,6 +125,17 @@ class Packets:
         files = None if self.files_of is None else self.files_of[which]
         table = np.ascontiguousarray(self.table[:, which])
         return replace(self, table=table, files_of=files)
+
+    def options(self, chosen: NDArray[np.bool_]) -> Iterator[tuple[int, bytes, str]]:
+        """Yield code, value and byte order of each option of some packets of pcapng."""
+        start, stop, at, captured = self.table[: loops.CAPTURED + 1]
+        ends = at + captured + -captured % 4
+        chosen = chosen & (at - start == loops.PACKET_HEADER) & (ends < stop - 4)
+        for row in np.flatnonzero(chosen).tolist():
+            block = self.buffer[start[row] : stop[row]].tobytes()
+            order = "<" if block[0] else ">"
+            for code, value in _options(block, int(ends[row] - start[row]), order):
+                yield code, value, order
 
     def frame(self, index: int) -> bytes:
         """Return the captured bytes of packet number `index`."""
@@ -378,8 +393,12 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         if section is None:
             raise self._damage("begin with a section")
         order = ">" if section.big else "<"
-        total = struct.unpack(f"{order}I", self._bytes(8)[4:])[0]
-        if total < (28 if new else 20) or total > _MOST_BLOCK or total % 4:
+        kind, total = struct.unpack(f"{order}2I", self._bytes(8))
+        if (
+            total < (28 if new else 20 if kind == loops.INTERFACE else 16)
+            or total > _MOST_BLOCK
+            or total % 4
+        ):
             raise self._damage(f"hold a block here, but its length is {total:,}")
         block = self._bytes(total)
         if len(block) < total:
@@ -392,6 +411,12 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
             raise self._damage(f"have sections of version 1.0 or 1.2, not {major}.{minor}")
         if new:
             self._section_lengths.append(self._passed + self._at + _SECTION_LENGTH)
+        elif kind == loops.NOT_COPIED:
+            # What is before takes its place.
+            before = self._buffer[self._done : self._at].copy()
+            self._done += total
+            self._buffer[self._done : self._at + total] = before
+            self._section_lengths = [place + total for place in self._section_lengths]
         else:
             if section.interfaces == MOST_INTERFACES:
                 raise self._damage(f"have at most {MOST_INTERFACES:,} interfaces in a section")
@@ -411,21 +436,25 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         return self._buffer[self._at : min(self._at + count, self._end)].tobytes()
 
 
+def _options(block: bytes, at: int, order: str) -> Iterator[tuple[int, bytes]]:
+    """Yield code and value of each option of a block, from a place on."""
+    while at + 4 <= len(block) - 4:
+        code, size = struct.unpack_from(f"{order}HH", block, at)
+        if code == 0:
+            return
+        yield code, block[at + 4 : min(at + 4 + size, len(block) - 4)]
+        at += 4 + size + -size % 4
+
+
 def _interface(block: bytes, order: str) -> list[int]:
     """Return the description of an interface in a block: a row of `capture_loops`' table."""
     link, _, snaplen = struct.unpack_from(f"{order}HHI", block, 8)
     base, exponent, offset = 10, 6, 0
-    at = 16
-    while at + 4 <= len(block) - 4:
-        code, size = struct.unpack_from(f"{order}HH", block, at)
-        value = block[at + 4 : min(at + 4 + size, len(block) - 4)]
-        if code == 0:
-            break
+    for code, value in _options(block, 16, order):
         if code == _TSRESOL and len(value) == 1:
             base, exponent = (2, value[0] & 0x7F) if value[0] & 0x80 else (10, value[0])
         if code == _TSOFFSET and len(value) == 8:
             offset = struct.unpack(f"{order}q", value)[0]
-        at += 4 + size + -size % 4
     # Units and offsets of no real clock would not fit into the words of the loops.
     exponent = min(exponent, 63 if base == 2 else 19)
     return [link, base, exponent, max(-(1 << 33), min(offset, 1 << 33)), snaplen]

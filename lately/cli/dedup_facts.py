@@ -49,6 +49,8 @@ def facts(figures: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield "missing", counts["missing_bytes"], note
     latest = seconds_text(figures["latest"] / 1e9)
     for name, count, note in (
+        ("comments", "comments", "in dropped packets"),
+        ("drop counts", "drop_counts", "packets lost before dropped packets, as these tell"),
         ("malformed", "malformed", "packets, whose headers contradict themselves"),
         ("cut", "cut", "packets that were not captured whole, compared by what was"),
         ("late times", "late", f"up to {latest} before the latest, taken as that"),

@@ -1,5 +1,6 @@
 """Removal of duplicate packets from captures."""
 
+import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 ENGINES = ("golden", "rtl")
 """Engines that find duplicates: the golden model, or compiled hardware checked against it."""
+
+_COMMENT, _DROP_COUNT = 1, 4
 
 
 class Capture(Protocol):
@@ -124,6 +127,8 @@ class DedupResult:
         Backward clock steps by more than the span, after which the filter is empty.
     shortened : int
         Packets at which the filter remembered less than the span.
+    comments, drop_counts : int
+        Comments in dropped packets of pcapng, and packets lost before them by their drop counts.
     mismatches : int or None
         Number of answers in which hardware and golden model differ.
     seconds : float
@@ -144,6 +149,8 @@ class DedupResult:
     untimed: int = 0
     clock_steps: int = 0
     shortened: int = 0
+    comments: int = 0
+    drop_counts: int = 0
     mismatches: int | None = None
     seconds: float = 0.0
 
@@ -346,6 +353,10 @@ class _Progress:
         counts = np.bincount(found.versions, minlength=max(Version) + 1)
         for version in Version:
             result.versions[version.name.lower()] += int(counts[version])
+        for code, value, order in packets.options(judged.dropped):
+            result.comments += code == _COMMENT
+            if code == _DROP_COUNT and len(value) == 8:
+                result.drop_counts += struct.unpack(f"{order}Q", value)[0]
         result.malformed += int((found.faults & Fault.MALFORMED != 0).sum())
         result.cut += int((found.faults & Fault.CUT != 0).sum())
 

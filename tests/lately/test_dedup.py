@@ -9,6 +9,7 @@ import lzma
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 from dataclasses import replace
@@ -283,6 +284,31 @@ def test_pcapng_keeps_all_blocks(tmp_path, order):
     result, content = run(write(tmp_path, b"".join(parts)))
     assert content == b"".join(p for index, p in enumerate(parts) if index not in dropped)
     assert (result.packets, result.dropped) == (6, 3)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("variable", ["0", "1"])
+@pytest.mark.parametrize("room", [64, 256, 1 << 22])
+def test_blocks_that_must_not_be_copied(tmp_path, order, variable, room, monkeypatch):
+    """They are left out, wherever they are; what dropped packets tell is summed."""
+    monkeypatch.setenv(VARIABLE, variable)
+    monkeypatch.setattr("lately.captures.capture_reader.BUFFER", room)
+    secret = block(0x40000BAD, struct.pack(f"{order}I", 32473) + b"keep", order)
+    tell = option(1, b"comment", order) + option(4, struct.pack(f"{order}Q", 7), order)
+    tell += option(2, bytes(4), order) + option(0, b"", order)
+    one, again = (packet(t, frame(1), order=order, options=tell) for t in (1, 2))
+    last = packet(3, frame(1), order=order, options=option(4, struct.pack(f"{order}Q", 5), order))
+    head = section(order, length=5000), interface(order=order)
+    parts = [*head, block(0xBAD, b"?", order), one, again, packet(4, frame(2), order=order), last]
+    content = secret.join(2 * parts) + 2 * secret
+    result, kept = run(write(tmp_path, content))
+    assert kept == section(order) + b"".join(parts[1:4] + parts[5:6]) + section(order) + b"".join(
+        parts[1:3]
+    )
+    assert (result.packets, result.dropped, result.damages) == (8, 6, [])
+    assert (result.comments, result.drop_counts) == (3, 31)
+    result, kept = run(write(tmp_path, content[:-3]))
+    assert result.missing_bytes == len(secret) - 3
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
