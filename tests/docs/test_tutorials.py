@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 TUTORIALS = (
     "getting-started", "first-filter", "first-litex", "first-board", "first-capture",
-    "first-script", "choose",
+    "first-script", "choose", "deduplicator",
 )  # fmt: skip
 
 BLOCK = re.compile(r"(?:<!-- (file \S+|slow) -->\n)?```(\w+)\n(.*?)```", re.DOTALL)
