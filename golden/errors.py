@@ -1,5 +1,7 @@
 """Errors with messages for the user of a command."""
 
+from collections.abc import Iterable
+
 
 class LatelyError(Exception):
     """An input or the environment does not meet a requirement; the message is one line."""
@@ -18,6 +20,16 @@ class RekeyError(LatelyError, RuntimeError):
 
 class StateFileError(LatelyError, ValueError):
     """A file is damaged, or is not the saved state of a filter."""
+
+
+def unknown_name(kind: str, name: object, known: Iterable[str]) -> str:
+    """Return the message for a name that `lately list` does not print, with the nearest names."""
+    # Only for this message: every command imports this module.
+    from difflib import get_close_matches
+
+    near = " or ".join(get_close_matches(str(name), known))
+    hint = f"did you mean {near}? See" if near else "see"
+    return f"{kind}: unknown {name!r}; {hint} `lately list {kind}s`"
 
 
 def install_hint(extra: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...golden.errors import LatelyError
+from ...golden.errors import LatelyError, unknown_name
 from ...golden.spec.base import Specification
 from ...hdl.family import family_of
 from ...hdl.latencies import DEFAULT_LEVELS
@@ -148,15 +148,8 @@ def device(name: str) -> Device:
         If the device is unknown.
     """
     if name not in DEVICES:
-        raise UnknownDeviceError(f"device: must be one of {_names_by_family()}, not {name!r}")
+        raise UnknownDeviceError(unknown_name("device", name, DEVICES))
     return DEVICES[name]
-
-
-def _names_by_family() -> str:
-    families: dict[str, list[str]] = {}
-    for name, one in DEVICES.items():
-        families.setdefault(one.family, []).append(name)
-    return "; ".join(f"{family}: {', '.join(names)}" for family, names in families.items())
 
 
 def own_memory(device: Device, spec: Specification, *, strict: bool = False) -> str:

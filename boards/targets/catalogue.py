@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Any, cast
 
-from ...golden.errors import LatelyError
+from ...golden.errors import LatelyError, unknown_name
 from ...golden.spec import APBBFSpec, FilterSpec
 from ...golden.spec.base import Specification
 from ...golden.spec.presets import preset
@@ -243,5 +243,5 @@ def board(name: str) -> Board:
         If the board is unknown.
     """
     if name not in BOARDS:
-        raise UnknownBoardError(f"board: must be one of {', '.join(BOARDS)}, not {name!r}")
+        raise UnknownBoardError(unknown_name("board", name, BOARDS))
     return BOARDS[name]

@@ -2,15 +2,17 @@
 
 from collections.abc import Mapping
 
-from .base import Specification, require
+from ..errors import SpecificationError, unknown_name
+from .base import Specification
 from .dictionary_sizes import DICTIONARIES
 from .presets import PRESETS
 from .timestamp import TIMINGS
 
 
 def any_preset(name: str) -> Specification:
-    """Return the preset with this `name`; errors as `require` if there is none."""
-    require(name in ALL_PRESETS, "preset", f"must be one of {', '.join(ALL_PRESETS)}", name)
+    """Return the preset with this `name`; raise a SpecificationError if there is none."""
+    if name not in ALL_PRESETS:
+        raise SpecificationError(unknown_name("preset", name, ALL_PRESETS))
     return ALL_PRESETS[name]
 
 

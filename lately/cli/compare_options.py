@@ -71,9 +71,7 @@ def compare_options(command: Command) -> Command:
             "--scope", ["any", "same", "other"], "Origin of the earlier packet of a copy."
         ),
         choice_option("--by", ["interface", "vlan", "file"], "Origin of a packet."),
-        click.option(
-            "--bytes", "first", type=click.IntRange(1), metavar="N", help="Compare at most N bytes."
-        ),
+        count_option("--bytes first", None, "Compare at most N bytes."),
     )(command)  # fmt: skip
 
 

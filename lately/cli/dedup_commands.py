@@ -24,7 +24,6 @@ from .outputs import OutputFile
 from .packet_files import (
     PacketFiles,
     announced,
-    byte_count,
     nanoseconds,
     open_inputs,
     open_output,
@@ -79,8 +78,8 @@ if TYPE_CHECKING:
     metavar="T",
     help="Read all files side by side, in the order of their times; packets may be late by T.",
 )
-@click.option(
-    "--rotate-size", metavar="SIZE", help="Begin a new OUT before one exceeds a size, as 100MB."
+@count_option(
+    "--rotate-size", None, "Begin a new OUT before one exceeds a size, as 100MB.", metavar="SIZE"
 )
 @click.option("--rotate-time", metavar="T", help="Begin a new OUT after a time, such as 1h.")
 @folder_option("Write one output per input, with the same name, to this folder instead of OUT.")
@@ -272,7 +271,7 @@ def _open_outputs(
         return stack.enter_context(output(path))
 
     found: list[Callable[[Judged], None]] = []
-    size = byte_count("rotate-size", options["rotate_size"])
+    size = options["rotate_size"] or 0
     time = nanoseconds("rotate-time", options["rotate_time"])
     if size or time:
         path = files.outputs[0]

@@ -37,7 +37,7 @@ FRAME_OPTIONS = {
 
 def frame_bits_option(name: str, text: str) -> Callable[[Command], Command]:
     """Return an option of a deduplicator of frames that takes a number of bits, or of a bit."""
-    return click.option(name, type=click.IntRange(min=0), metavar="BITS", help=f"Frames: {text}")
+    return count_option(name, None, f"Frames: {text}", least=0, metavar="BITS")
 
 
 @click.command(
@@ -90,25 +90,16 @@ def frame_bits_option(name: str, text: str) -> Callable[[Command], Command]:
     type=click.Choice(["tick", "period", "time"]),
     help="For a window in time: where ticks come from.  [default: tick]",
 )
-@click.option(
-    "--period",
-    type=click.IntRange(min=1),
-    metavar="CYCLES",
-    help="Frames: cycles of a tick, after reset.",
+@count_option("--period", None, "Frames: cycles of a tick, after reset.", metavar="CYCLES")
+@count_option(
+    "--max-frame", None, "Frames: longest frame that is recorded.  [default: 2000]", metavar="BYTES"
 )
-@click.option(
-    "--max-frame",
-    type=click.IntRange(min=1),
-    metavar="BYTES",
-    help="Frames: longest frame that is recorded.  [default: 2000]",
-)
-@click.option(
-    "--buffer",
-    type=click.IntRange(min=1),
-    metavar="BYTES",
-    help="Frames: memory in which frames wait for the filter's answer.  [default: 8192, or 512 "
+@count_option(
+    "--buffer", None,
+    "Frames: memory in which frames wait for the filter's answer.  [default: 8192, or 512 "
     "transfers]",
-)
+    metavar="BYTES",
+)  # fmt: skip
 @click.option(
     "--on-overflow",
     type=click.Choice(["wait", "drop"]),

@@ -1,7 +1,10 @@
 """Options that several commands share, and their values."""
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -56,18 +59,54 @@ def listed(what: str) -> Mapping[str, Any]:
     return BOARDS
 
 
+_NUMBER = re.compile(r"([-+.0-9_]{1,40}(?:[eE][-+]?[0-9]{1,2})?)(?:([kKMG])(i?))?B?")
+
+
+class _Number(click.ParamType):
+    """Number such as 1000, 1_000, 1e6, 10M or 64KiB."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number of a text; fail if it is none, or out of the range."""
+        whole = isinstance(self, click.IntRange)
+        if isinstance(value, str):
+            match = _NUMBER.fullmatch(value)
+            text, prefix, binary = match.groups() if match else ("", "", "")
+            with suppress(ValueError):
+                power = " KMG".index((prefix or " ").upper())
+                exact = Fraction(text) * (1024 if binary else 1000) ** power
+                if exact.denominator == 1 or not whole:
+                    return super().convert(exact, param, ctx)
+            kind = "whole number" if whole else "number"
+            self.fail(f"must be a {kind} such as 1000, 1e6 or 10M, not {value!r}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class Count(_Number, click.IntRange):
+    """Whole number in a range."""
+
+
+class Amount(_Number, click.FloatRange):
+    """Number in a range, whole or not."""
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 """--json."""
 
 
 def count_option(
-    names: str, default: int | None, text: str, *, least: int = 1, most: int | None = None
+    names: str,
+    default: int | None,
+    text: str,
+    *,
+    least: int = 1,
+    most: int | None = None,
+    metavar: str = "N",
 ) -> Callable[[Command], Command]:
     """Return an option that takes a whole number; `names` is such as "--jobs" or "-j --jobs"."""
     shown: dict[str, Any] = {} if default is None else {"show_default": True}
     return click.option(
-        *names.split(), type=click.IntRange(least, most), default=default, help=text,
-        metavar="N", **shown,
+        *names.split(), type=Count(least, most), default=default, help=text,
+        metavar=metavar, **shown,
     )  # fmt: skip
 
 
@@ -75,7 +114,7 @@ def amount_option(
     name: str, metavar: str, text: str, default: float | None = None
 ) -> Callable[[Command], Command]:
     """Return an option that takes a number above 0, shown with its unit."""
-    kind = click.FloatRange(min=0, min_open=True)
+    kind = Amount(min=0, min_open=True)
     shown = default is not None
     return click.option(
         name, type=kind, metavar=metavar, default=default, show_default=shown, help=text
@@ -99,7 +138,7 @@ window_option = partial(count_option, "--window")
 
 def fpr_option(text: str, default: float | None = None) -> Callable[[Command], Command]:
     """Return --fpr, a rate above 0 and below 1."""
-    kind = click.FloatRange(0, 1, min_open=True, max_open=True)
+    kind = Amount(0, 1, min_open=True, max_open=True)
     shown = default is not None
     return click.option(
         "--fpr", type=kind, metavar="P", default=default, show_default=shown, help=text

@@ -1,7 +1,6 @@
 """Inputs and outputs of commands for captures."""
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -117,16 +116,6 @@ def rotated_name(path: str, number: int, time: int) -> str:
         root, inner = os.path.splitext(root)
         ending = inner + ending
     return f"{root}_{number + 1:05}_{strftime('%Y%m%d%H%M%S', localtime(time // 10**9))}{ending}"
-
-
-def byte_count(name: str, text: str | None) -> int:
-    """Return the bytes of an option such as 100MB, or 0 if the option is not given."""
-    if text is None:
-        return 0
-    match = re.fullmatch(r"(\d+)\s*([kMG]?)(i?)B", text)
-    if match is None or not int(match[1]):
-        raise click.UsageError(f"--{name}: must be a size such as 100MB, not {text!r}")
-    return int(match[1]) * (1024 if match[3] else 1000) ** " kMG".index(match[2] or " ")
 
 
 def nanoseconds(name: str, text: str | None) -> int:

@@ -6,6 +6,7 @@ import click
 
 from .options import (
     WHEN_FULL,
+    Amount,
     amount_option,
     count_option,
     fpr_option,
@@ -34,24 +35,20 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @window_option(None, "Report every key of the last N insertions.")
 @fpr_option("Maximum false-positive rate, just before a shift.")
-@click.option(
-    "--bits",
-    "most_bits",
-    type=int,
-    metavar="N",
-    help="Maximum bits of memory: find the lowest rate for the window, or with --fpr, the "
-    "largest window.",
+@count_option(
+    "--bits most_bits",
+    None,
+    "Maximum bits of memory: find the lowest rate for the window, or with --fpr, the largest "
+    "window.",
 )
-@click.option(
-    "--block-rams",
-    "most_block_rams",
-    type=int,
-    metavar="N",
-    help="Like --bits, in block RAMs of the device, or in memories of 16 kbit without one.",
+@count_option(
+    "--block-rams most_block_rams",
+    None,
+    "Like --bits, in block RAMs of the device, or in memories of 16 kbit without one.",
 )
 @click.option(
     "--slack",
-    type=float,
+    type=Amount(0),
     metavar="F",
     help="Maximum slack as a fraction of the window: a key is forgotten after (1 + F) N "
     "insertions, or 1 + F spans.  [default: any; 1 span]",
@@ -100,14 +97,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Count bits as the cost, not memories, for filters that are used only as golden models.",
 )
-@click.option(
-    "--key-bits",
-    type=int,
-    metavar="N",
-    default=64,
-    show_default=True,
-    help="Width of a key, in bits.",
-)
+@count_option("--key-bits", 64, "Width of a key, in bits.")
 @count_option("--candidates", 3, "Number of candidates to list per family.")
 @out_option("Write the cheapest filter to FILE, as TOML.")
 @click.option(

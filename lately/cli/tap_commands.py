@@ -6,7 +6,7 @@ from typing import Any, BinaryIO, cast
 import click
 
 from .interrupts import interruptible
-from .options import amount_option, count_option, json_option, seed_option
+from .options import Amount, amount_option, count_option, json_option, seed_option
 from .outputs import InputFile, OutputFile
 from .packet_files import nanoseconds, open_output, read_until
 from .progress import replay_bar
@@ -29,7 +29,7 @@ from .tables import show
 @click.option("--jitter", metavar="T", help="Maximum additional delay of each packet.")
 @click.option(
     "--loss",
-    type=click.FloatRange(0, 1),
+    type=Amount(0, 1),
     metavar="P",
     default=0.0,
     help="Share of packets that a tap loses.",
@@ -44,7 +44,7 @@ from .tables import show
 )
 @click.option(
     "--repeats",
-    type=click.FloatRange(0, 1),
+    type=Amount(0, 1),
     metavar="P",
     default=0.0,
     help="Share of packets that are sent again.",

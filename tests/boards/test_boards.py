@@ -209,11 +209,7 @@ def test_startup_lasts_and_starts_anew():
 def test_board_wrong():
     with pytest.raises(UnknownBoardError) as caught:
         board("arty")
-    assert str(caught.value) == (
-        "board: must be one of ulx3s-85f, ulx3s-12f, ulx3s-25f, ulx3s-45f, ecpix-5, icepi-zero, "
-        "icesugar, upduino-v3, orangecrab-25f, icebreaker, ice40-hx8k-b-evn, tang-nano-9k, "
-        "tang-nano-20k, colorlight-5a-75b, not 'arty'"
-    )
+    assert str(caught.value) == "board: unknown 'arty'; see `lately list boards`"
 
 
 def _plan(target):
@@ -518,14 +514,17 @@ def test_command_builds_a_window_in_time(fake, tmp_path):
     ("arguments", "message"),
     [
         ([], "give --board; `lately list boards` names the boards"),
-        (["--board", "x"], "board: must be one of ulx3s-85f, "),
+        (["--board", "x"], "board: unknown 'x'; see `lately list boards`"),
         (["--board", "icebreaker", "--clock", "300"], "clock: must be 16 to 275 MHz"),
         (["--board", "icebreaker", "--clock", "-1"], "-1"),
         (
             ["--board", "icebreaker", "--placement-seeds", "a"],
             "--placement-seeds: must be a list such as 1-5 or 1,3",
         ),
-        (["--board", "icebreaker", "--preset", "x"], "preset: must be one of default, "),
+        (
+            ["--board", "icebreaker", "--preset", "x"],
+            "preset: unknown 'x'; see `lately list presets`",
+        ),
         (["--board", "icebreaker", "--spec", "/none"], "/none: No such file or directory"),
         (["--board", "icebreaker", "--clock", "72"], "clock: must be at most 50 MHz"),
         (

@@ -156,13 +156,11 @@ def test_device():
 
 
 def test_device_wrong():
-    with pytest.raises(UnknownDeviceError) as caught:
-        device("ecp5")
-    message = str(caught.value)
-    assert message.startswith("device: must be one of ecp5: ecp5-12k-6, ecp5-25k-6, ")
-    assert "; xc7: xc7a35t, xc7a100t, xc7k325t; " in message
-    assert message.endswith("not 'ecp5'")
-    assert all(name in message for name in DEVICES)
+    hint = (
+        r"^device: unknown 'ecp5-25'; did you mean ecp5-25k-\d or .*\? See `lately list devices`$"
+    )
+    with pytest.raises(UnknownDeviceError, match=hint):
+        device("ecp5-25")
 
 
 @pytest.mark.slow
@@ -606,8 +604,11 @@ def test_command_prints_figures(run_cli):
     ("arguments", "message"),
     [
         ([], "give --device; `lately list devices` names the devices"),
-        (["--device", "x"], "device: must be one of ecp5: ecp5-12k-6, "),
-        (["--device", "ice40-up5k", "--preset", "x"], "preset: must be one of default, "),
+        (["--device", "x"], "device: unknown 'x'; see `lately list devices`"),
+        (
+            ["--device", "ice40-up5k", "--preset", "x"],
+            "preset: unknown 'x'; see `lately list presets`",
+        ),
         (["--device", "ice40-up5k", "--spec", "/none"], "/none: No such file or directory"),
         (
             ["--device", "ecp5-25k-6", "--wrap", "frames-8"],

@@ -23,7 +23,7 @@ def test_every_preset_is_there():
 
 
 def test_unknown():
-    with pytest.raises(SpecificationError, match=r"^preset: must be one of default, .*dictionary-"):
+    with pytest.raises(SpecificationError, match=r"^preset: unknown '1000'; see `lately list pre"):
         any_preset("1000")
 
 

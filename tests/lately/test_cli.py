@@ -370,7 +370,7 @@ def test_spec_wrong(tmp_path, keys):
 
 
 def test_preset_wrong(keys):
-    assert error("run", keys, "--preset", "huge").startswith("preset: must be one of default, ")
+    assert error("run", keys, "--preset", "huge").startswith("preset: unknown 'huge'; ")
 
 
 def test_sizes_wrong(keys):

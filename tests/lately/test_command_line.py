@@ -166,6 +166,38 @@ def sample(param, values="*", wanted=True):
     return "1" if isinstance(param, click.Option) else param.name
 
 
+NUMBERS = {"3": 3, "1_0": 10, "1e1": 10, "2.5e4": 25_000, "64k": 64_000, "10M": 10**7, "2Gi": 2**31,
+           "1KiB": 1024, "64KB": 64_000, "9007199254740993": 2**53 + 1, "0.25": 0.25, "5e-1": 0.5,
+           "1/2": None, "x": None, "nan": None, "": None, "1__0": None, "1e999": None, "1m": None,
+           "1.5": 1.5, "\u0661": None}  # fmt: skip
+"""Texts and the numbers that they mean."""
+
+
+def test_a_number_has_one_syntax():
+    """In each option with a count or an amount; a fraction of a count is refused."""
+    read = set()
+    for name, homes in options().items():
+        for option in homes.values():
+            whole = isinstance(option.type, click.types.IntParamType)
+            if not whole and not isinstance(option.type, click.types.FloatParamType):
+                continue
+            cast, kind = (int, "whole number") if whole else (float, "number")
+            for text, number in NUMBERS.items():
+                wrong = number is None or (whole and number % 1)
+                expected = f"must be a {kind} such as 1000, 1e6 or 10M, not {text!r}"
+                expected = expected if wrong else f"{cast(number)} is not in the range "
+                try:
+                    found = option.type.convert(text, option, None)
+                except click.BadParameter as error:
+                    found = error.message
+                if wrong or isinstance(found, str):
+                    assert found.startswith(expected), (name, text)
+                else:
+                    assert (found, type(found)) == (cast(number), cast), (name, text)
+                    read.add(name)
+    assert {"--window", "--rate", "--fpr", "--slack", "--bits", "--buffer", "--rotate-size"} <= read
+
+
 @pytest.mark.parametrize("path", COMMANDS)
 def test_an_option_with_one_value_is_given_once(path, parsed):
     """In each spelling; flags and options with several values may be repeated."""
@@ -190,9 +222,10 @@ def test_an_option_without_effect_is_refused(path, rule, parsed):
     first, others = re.split(" needs | cannot be combined with ", rule)
     needed = [(also.split(" needs ")[1].split(" or ")[0], True) for also in COMMANDS[path].rules
               if also != rule and also.startswith(f"{first} needs ")]  # fmt: skip
-    for other, wanted in itertools.product(re.split(" or (?=-)", others), (True, False)):
+    either = [re.split(" or (?=-)", part) for part in (first, others)]
+    for option, other, wanted in itertools.product(*either, (True, False)):
         words, arguments = [], {}
-        for condition, met in ((first, True), (other, wanted), *needed):
+        for condition, met in ((option, True), (other, wanted), *needed):
             word, _, values = condition.partition(" ")
             value = sample(named[word], values or "*", met or not values)
             if isinstance(named[word], click.Argument):

@@ -170,9 +170,9 @@ def test_output_that_cannot_rotate(tmp_path, packets):
     for out in ("-", tmp_path / "fifo"):
         message = dedup(tmp_path / "in", out, "--rotate-time", "1s", code=2)
         assert "--rotate-size and --rotate-time need OUT, a regular file" in message
-    for text in ("100", "0MB", "1 XB", "-1kB"):
+    for text in ("0MB", "1 XB", "-1kB"):
         message = dedup(tmp_path / "in", tmp_path / "out", f"--rotate-size={text}", code=2)
-        assert f"--rotate-size: must be a size such as 100MB, not '{text}'" in message
+        assert "Invalid value for '--rotate-size'" in message
     assert "--rotate-time cannot be combined with --out-dir" in dedup(
         tmp_path / "in", "--out-dir", tmp_path / "new", "--rotate-size", "1MB", code=2)  # fmt: skip
 

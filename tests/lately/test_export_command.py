@@ -56,7 +56,7 @@ def test_deduplicator_of_frames(tmp_path):
         (("--preset", "tiny"), "give --name, the name of the module (see 'lately export --help')"),
         (("--name", "a b"), "name: must begin with a letter and go on with letters, digits and "
                             "single underscores, not 'a b'"),
-        (("--name", "x", "--preset", "none"), "preset: must be one of "),
+        (("--name", "x", "--preset", "none"), "preset: unknown 'none'; "),
         (("--name", "x", "--preset", "tiny", "--memory", "sram"), "memory: must be portable or "),
         (("--name", "x", "--preset", "timing-tiny", "--covered"),
          "--covered needs results, of a ring with a window in time (see"),
@@ -64,7 +64,7 @@ def test_deduplicator_of_frames(tmp_path):
          "--ticks needs a filter whose window is one in time (see"),
         (("--name", "x", "--preset", "tiny", "--tag-bits", "1000000"),
          "tag_bits: must be at most 64, not 1000000"),
-        (("--name", "x", "--preset", "tiny", "--device", "none"), "device: must be one of "),
+        (("--name", "x", "--preset", "tiny", "--device", "none"), "device: unknown 'none'; "),
         (("--name", "x", "--preset", "tiny", "--out-dir", "/proc/none/x"), "/proc/none/x: "),
         (("--name", "x", "--spec", "none.toml"), "none.toml: "),
         (("--name", "x", "--preset", "tiny", "--bus", "avalon"),

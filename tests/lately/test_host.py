@@ -804,4 +804,4 @@ def test_command_wrong(boards, files, monkeypatch, arguments, status, message):
 
 def test_port_wrong():
     assert "No such file or directory" in lately("/dev/none", "info", status=2)
-    assert "preset: must be one of" in lately("sim:none", "info", status=2)
+    assert "preset: unknown " in lately("sim:none", "info", status=2)
