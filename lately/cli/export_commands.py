@@ -125,7 +125,7 @@ def frame_bits_option(name: str, text: str) -> Callable[[Command], Command]:
     help="Frames: compare the innermost packet of tunnels, within the limits of hardware.",
 )
 @frame_bits_option(
-    "--user-bits", "width of TUSER at the input; the output lacks the bad bit.  [default: 1]"
+    "--user-bits", "width of TUSER at the input; the bad bit leaves as 0.  [default: 1]"
 )
 @frame_bits_option("--id-bits", "width of TID, which is forwarded with each frame.  [default: 0]")
 @frame_bits_option(
