@@ -140,7 +140,9 @@ class PythonProtocol(Atomic, ABC):
         return True
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.parameters, *self._saved())
+        numbers, arrays = self._saved()
+        copies = {name: array.copy() for name, array in arrays.items()}
+        return _rebuild, (type(self), self.parameters, numbers, copies)
 
     def __copy__(self) -> Self:
         return copy.deepcopy(self)
@@ -149,5 +151,7 @@ class PythonProtocol(Atomic, ABC):
 def _rebuild(cls: Any, parameters: Any, numbers: Any, arrays: Any) -> Any:
     """Build a filter from its parameters and its state."""
     self = cls._build(parameters)
-    self._take_saved(numbers, arrays)
+    # The arrays of a pickle may be views of a buffer that belongs to others.
+    own = {name: np.require(array, None, "O") for name, array in arrays.items()}
+    self._take_saved(numbers, own)
     return self

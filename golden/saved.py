@@ -2,7 +2,7 @@
 
 import io
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, Self, cast
 
@@ -23,6 +23,8 @@ MODELS: "dict[str, type[Saved]]" = {}
 """Models that have been imported, by the family of their specification."""
 
 
+Bounded = Mapping[str, tuple[NDArray[Any], int | tuple[int, ...]]]
+
 _DIGEST = ("digest", DIGESTS[0])
 """Parameter of state files that name no digest."""
 
@@ -30,7 +32,7 @@ _DIGEST = ("digest", DIGESTS[0])
 class Saved(Parameterised):
     """Mixin of `Filter` that saves, loads and compares states, and passes them to the extension."""
 
-    _unlocked: ClassVar[tuple[str, ...]] = ("save", "to_bytes")
+    _unlocked: ClassVar[tuple[str, ...]] = ("save",)
     _uncompared: ClassVar[tuple[str, ...]] = ()
     _UNSAVED: ClassVar[tuple[str, ...]] = ()
     """Parameters that a state stores elsewhere."""
@@ -81,9 +83,14 @@ class Saved(Parameterised):
 
     # State
 
-    def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
-        """Return the arrays of unsigned integers, each with the largest value in it."""
+    def _arrays(self) -> Bounded:
+        """Return the arrays of integers from 0, each with its largest value, or one per column."""
         return {}
+
+    def _hold(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Let checked arrays, of the kinds of `_arrays`, be the memory."""
+        for name, (array, _) in self._arrays().items():
+            array[:] = arrays[name]
 
     @property
     def nbytes(self) -> int:
@@ -92,7 +99,7 @@ class Saved(Parameterised):
 
     def _state(self) -> State:
         numbers = {name: getattr(self, name) for name in self._counts}
-        return numbers, {name: array.copy() for name, (array, _) in self._arrays().items()}
+        return numbers, {name: array for name, (array, _) in self._arrays().items()}
 
     def _saved(self) -> State:
         """Return the part of the filter that changes, with its counters."""
@@ -128,9 +135,16 @@ class Saved(Parameterised):
                     f"{name}: must be {array.dtype} of shape {array.shape}, "
                     f"not {saved.dtype} of shape {saved.shape}"
                 )
-            if saved.size and int(saved.max()) > largest:
-                raise ValueError(f"{name}: must be at most {largest}, not {saved.max()}")
-            array[:] = saved
+            several = isinstance(largest, tuple)
+            tops: Any = largest if several else (largest,)
+            for part, most in zip(saved.T if several else (saved,), tops, strict=True):
+                if part.size and part.max() > most:
+                    raise ValueError(f"{name}: must be at most {most}, not {part.max()}")
+                if part.size and part.min() < 0:
+                    raise ValueError(f"{name}: must be at least 0, not {part.min()}")
+        # A map and the arrays of a file become the memory; others, which users may hold, do not.
+        names = self._arrays()
+        self._hold({name: np.require(arrays[name], None, ["C", "A", "W"]) for name in names})
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -179,29 +193,32 @@ class Saved(Parameterised):
         OSError
             If the file cannot be written.
         """
-        if self._private and not secrets:
-            raise ValueError(
-                "secrets: must be True for the hash siphash, whose state file holds them, not False"
-            )
         with self._lock:
             self._settle()
-            parameters, (numbers, arrays) = self.parameters, self._saved()
-        header = {
-            "format": FORMAT,
-            "filter": type(self).__name__,
-            "parameters": parameters,
-            "numbers": numbers,
-        }
+            header, arrays = self._content(secrets)
+            arrays = {name: array.copy() for name, array in arrays.items()}
         write_state(file, header, arrays, private=self._private)
 
     def to_bytes(self, *, secrets: bool = False) -> bytes:
         """Return the content of a file that `save` writes; arguments and errors as `save`."""
         file = io.BytesIO()
-        self.save(file, secrets=secrets)
+        write_state(file, *self._content(secrets))
         return file.getvalue()
 
+    def _content(self, secrets: bool) -> State:
+        """Return the header of a state file, and the arrays themselves; errors as `save`."""
+        if self._private and not secrets:
+            raise ValueError(
+                "secrets: must be True for the hash siphash, whose state file holds them, not False"
+            )
+        numbers, arrays = self._saved()
+        values = {"parameters": self.parameters, "numbers": numbers}
+        return {"format": FORMAT, "filter": type(self).__name__, **values}, arrays
+
     @classmethod
-    def load(cls, file: StateFile, *, clock: Callable[[], int] | None = None) -> Self:
+    def load(
+        cls, file: StateFile, *, clock: Callable[[], int] | None = None, mmap: bool = False
+    ) -> Self:
         """Read a state that `save` wrote.
 
         The class of the filter must have been imported; `lately.load` imports all, and opens a
@@ -213,17 +230,32 @@ class Saved(Parameterised):
             An open file is read from its position to its end.
         clock : callable, optional
             Clock of a `TimedFilter`; by default a `SteadyClock` if the saved filter had a clock.
+        mmap : bool
+            Whether to map a file at a path instead of reading it. Insertions then change pages in
+            memory, never the file. The file may be replaced, but not changed in place.
 
         Raises
         ------
         TypeError
-            If a filter that counts insertions is given a clock.
+            If a filter that counts insertions is given a clock, or `mmap` an open file.
         StateFileError
             If the file is not a state file, is damaged, or holds another filter.
         OSError
             If the file cannot be read.
         """
-        model: Any = cls.from_state(state_name(file), *read_state(file))
+        name, (header, arrays) = state_name(file), read_state(file, mapped=mmap)
+        try:
+            owner = _CLASSES.get(header["filter"])
+            if owner is None or not cls._loads(owner, header["parameters"]):
+                found = header["filter"] if owner else f"{header['filter']}, which is not imported"
+                raise StateFileError(f"{name}: expected the state of {cls.__name__}, found {found}")
+            owner._check_room(header["parameters"], arrays)
+            model: Any = owner._build(header["parameters"])
+            model._take_saved(header["numbers"], arrays)
+        except StateFileError:
+            raise
+        except (KeyError, TypeError, ValueError, MemoryError) as error:
+            raise StateFileError(f"{name}: damaged filter state: {error}") from None
         if clock is not None:
             if not hasattr(model, "clock"):
                 raise TypeError(f"clock: a {type(model).__name__} counts insertions")
@@ -234,26 +266,6 @@ class Saved(Parameterised):
     def from_bytes(cls, data: bytes, *, clock: Callable[[], int] | None = None) -> Self:
         """Read what `to_bytes` returned; `clock` and errors as for `load`."""
         return cls.load(io.BytesIO(data), clock=clock)
-
-    @classmethod
-    def from_state(cls, name: str, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
-        """Build a filter from the content of a state file `name`; errors as `load`.
-
-        The `header` has kind, parameters and numbers; `arrays` are in the filter's shapes.
-        """
-        try:
-            owner = _CLASSES.get(header["filter"])
-            if owner is not None and cls._loads(owner, header["parameters"]):
-                owner._check_room(header["parameters"], arrays)
-                self = owner._build(header["parameters"])
-                self._take_saved(header["numbers"], arrays)
-                return cast(Self, self)
-        except (KeyError, TypeError, ValueError, MemoryError) as error:
-            raise StateFileError(f"{name}: damaged filter state: {error}") from None
-        found = header["filter"] if owner else f"{header['filter']}, which is not imported"
-        if header["filter"] == "PooledTimeLimitedAPBF":
-            found = "PooledTimeLimitedAPBF, which TimeLimitedRing of an APBFSpec replaces"
-        raise StateFileError(f"{name}: expected the state of {cls.__name__}, found {found}")
 
     @classmethod
     def _loads(cls, kind: "type[Saved]", parameters: dict[str, Any]) -> bool:
@@ -295,6 +307,7 @@ class Saved(Parameterised):
         """Return the parts of the state that `==` compares."""
         with self._lock:
             self._settle()
-            return (self._identity(), self._digest_secret), self._state()[1]
+            arrays = {name: array.copy() for name, array in self._state()[1].items()}
+            return (self._identity(), self._digest_secret), arrays
 
     __hash__ = None  # type: ignore[assignment]

@@ -4,13 +4,15 @@ import hashlib
 import io
 import json
 import os
+import struct
 from collections.abc import Mapping
 from contextlib import nullcontext
-from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO
+from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from .errors import StateFileError
@@ -19,8 +21,14 @@ from .files import replace_file
 StateFile = str | os.PathLike[str] | BinaryIO
 """A path, or a binary file that is open."""
 
-FORMAT = "lately-filter-2"
+FORMAT = "lately-filter-3"
 """Format of state files."""
+
+_FORMATS = ("lately-filter-2", FORMAT)
+"""Formats that are read; the first is compressed."""
+
+_ALIGNMENT = 64
+"""Values of an array begin at a multiple of a cache line, so that they can be mapped."""
 
 _ZIP = b"PK"
 
@@ -40,6 +48,8 @@ def write_state(
 ) -> None:
     """Write a state in npz format; at a path, the file appears complete or not at all.
 
+    The file is not compressed, because the bits of a full filter look random.
+
     Parameters
     ----------
     file : path or binary file
@@ -57,8 +67,15 @@ def write_state(
         opened: Any = replace_file(file, private=private)
     else:
         opened = nullcontext(file)
-    with opened as output:
-        np.savez_compressed(output, **content)
+    with opened as output, ZipFile(output, "w") as archive:
+        for name, values in content.items():
+            array, info = np.asarray(values, order="C"), ZipInfo(f"{name}.npy")
+            # A header of 30 bytes, the name, this field, and another of 20; npy aligns the rest.
+            pad = -(archive.start_dir + 30 + len(info.filename) + 4 + 20) % _ALIGNMENT
+            info.extra = struct.pack("<HH", 0xD935, pad) + bytes(pad)
+            with archive.open(info, "w", force_zip64=True) as member:
+                npy.write_array_header_1_0(member, npy.header_data_from_array_1_0(array))
+                member.write(_octets(array))
 
 
 def state_name(file: StateFile) -> str:
@@ -68,39 +85,50 @@ def state_name(file: StateFile) -> str:
     return str(getattr(file, "name", "state"))
 
 
-def read_state(file: StateFile) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def read_state(
+    file: StateFile, *, mapped: bool = False
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Read header and arrays of a state file, checked against their digest.
 
-    An open file is read from its position to its end.
-
-    The arrays have the shapes and types that were written.
+    An open file is read from its position to its end. The arrays have the shapes and types that
+    were written. If `mapped`, the file must be at a path, and the arrays are private maps of it.
 
     Raises
     ------
+    TypeError
+        If `mapped` and an open file are given.
     StateFileError
         If the file is not a state file, is damaged, or has another format.
     OSError
         If the file cannot be read.
     """
-    name = state_name(file)
-    content = Path(name).read_bytes() if isinstance(file, str | os.PathLike) else file.read()
-    try:
-        if not content.startswith(_ZIP):
-            raise ValueError(f"{len(content)} bytes that are no zip archive")
-        with _HEADERS, np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            arrays = {key: archive[key] for key in archive.files}
-        text, digest = str(arrays.pop("header")), str(arrays.pop("digest"))
-        intact = _digest(text, arrays) == digest
-        header = json.loads(text)
-        known = header["format"] == FORMAT
-    except Exception as error:
-        # zipfile, zlib and numpy raise a dozen exception types for damage, OSError among them.
-        reason = " ".join(str(error).split())
-        if "allow_pickle" in reason:  # Numpy's advice would run code from the file.
-            reason = "an array of Python objects"
-        raise StateFileError(
-            f"{name}: expected a filter state written by save(), found something else ({reason})"
-        ) from None
+    name, is_path = state_name(file), isinstance(file, str | os.PathLike)
+    if mapped and not is_path:
+        raise TypeError("mmap: only a file at a path can be mapped")
+    opened: Any
+    with open(name, "rb") if is_path else nullcontext(file) as opened:
+        # A pipe, or the rest of a file.
+        source = opened if is_path and opened.seekable() else io.BytesIO(opened.read())
+        try:
+            if source.read(2) != _ZIP:
+                raise ValueError(f"{source.seek(0, 2)} bytes that are no zip archive")
+            source.seek(0)
+            with _HEADERS, np.load(source, allow_pickle=False) as archive:
+                map_it = mapped and source is opened
+                arrays = {key: _array(archive, key, map_it) for key in archive.files}
+            text, digest = str(arrays.pop("header")), str(arrays.pop("digest"))
+            intact = _digest(text, arrays) == digest
+            header = json.loads(text)
+            known = header["format"] in _FORMATS
+        except Exception as error:
+            # zipfile, zlib and numpy raise a dozen exception types for damage, OSError among them.
+            reason = " ".join(str(error).split())
+            if "allow_pickle" in reason:  # Numpy's advice would run code from the file.
+                reason = "an array of Python objects"
+            raise StateFileError(
+                f"{name}: expected a filter state written by save(), found something else "
+                f"({reason})"
+            ) from None
     if not known:
         raise StateFileError(
             f"{name}: expected a filter state of format {FORMAT}, found {header['format']}"
@@ -110,8 +138,28 @@ def read_state(file: StateFile) -> tuple[dict[str, Any], dict[str, NDArray[Any]]
     return header, arrays
 
 
+def _array(archive: Any, name: str, mapped: bool) -> NDArray[Any]:
+    """Read or map an array of a state file."""
+    file, info = archive.zip.fp, archive.zip.getinfo(f"{name}.npy")
+    if not mapped or info.compress_type != ZIP_STORED:
+        array: NDArray[Any] = archive[name]
+        return array
+    file.seek(info.header_offset + 26)
+    file.seek(sum(struct.unpack("<HH", file.read(4))), os.SEEK_CUR)
+    npy.read_magic(file)
+    shape, _, kind = npy.read_array_header_1_0(file)
+    if kind.hasobject:
+        raise ValueError("an array of Python objects")
+    return np.memmap(file, kind, "c", file.tell(), shape).view(np.ndarray)
+
+
 def _digest(text: str, arrays: Mapping[str, NDArray[Any]]) -> str:
     digest = hashlib.sha256(text.encode())
     for name in sorted(arrays):
-        digest.update(arrays[name].tobytes())
+        digest.update(_octets(arrays[name]))
     return digest.hexdigest()
+
+
+def _octets(array: NDArray[Any]) -> memoryview:
+    """Return the bytes of an array in C order, without a copy if it is in this order."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

@@ -97,7 +97,7 @@ class WindowDictionary(DictionaryState):
     _uncompared = ("lost", "stash_peak")
     _UNSAVED = ("secret",)
     _counts: ClassVar = {
-        "insertions": 1 << 62,
+        "insertions": 1 << 61,
         "lost": "insertions",
         "youngest_lost": "insertions",
         "stash_peak": "stash",
@@ -138,17 +138,20 @@ class WindowDictionary(DictionaryState):
         )
         self._tables = [offset_tables(column, spec.rest_bits) for column in terms]
         self._offsets = np.array(self._tables, np.int64)
-        # Both numbers of a cell are in the same cache line.
-        both = np.zeros((self.columns * self.rows, 2), np.int64)
-        self._times, self._held = both.T
-        self._stash_times = np.zeros(self.stash, np.int64)
-        self._stash = np.zeros_like(self._stash_times)
         self.compiled = compilation.wanted() and self.columns <= _MOST_COLUMNS
+        cells = np.zeros((self.columns * self.rows, 2), np.int64)
+        stash = np.zeros((2, self.stash), np.int64)
+        self._hold({"cells": cells, "stash_times": stash[0], "stash": stash[1]})
+
+    def _hold(self, arrays: dict[str, NDArray[Any]]) -> None:
+        # Both numbers of a cell are in the same cache line.
+        self._cells, self._stash_times = arrays["cells"], arrays["stash_times"]
+        self._stash, (self._times, self._held) = arrays["stash"], self._cells.T
         if self.compiled:
             core, key_hash = self._hash.compiled()
-            arrays = self._offsets, both, self._stash_times, self._stash
+            memory = self._offsets, self._cells, self._stash_times, self._stash
             self._engine = core.Dictionary(
-                key_hash, self.columns, self.window, self.moves or 0, *arrays
+                key_hash, self.columns, self.window, self.moves or 0, *memory
             )
 
     def _make_hash(self, sizes: Any, functions: int = 1) -> None:
@@ -168,7 +171,9 @@ class WindowDictionary(DictionaryState):
         self._note_events(len(words))
 
     def _empty(self) -> None:
-        for array in (self._times, self._held, self._stash_times, self._stash):
+        # New memory is zero, and takes no pages until it is written.
+        used = vars(self).get("insertions")
+        for array in (self._cells, self._stash_times, self._stash) if used else ():
             array[:] = 0
         self.insertions = self.lost = self.youngest_lost = self.stash_peak = 0
         self._secret = self._waiting

@@ -10,6 +10,7 @@ from ..filter import AnyWindowFilter
 from ..hash.siphash import check_secret
 from ..results import Ages
 from ..sampling import sample
+from ..saved import Bounded
 from ..spec.dictionary_sizes import WindowDictionarySpec
 
 
@@ -29,6 +30,7 @@ class DictionaryState(AnyWindowFilter):
     _secret: int
     _waiting: int
     _all_lost: int
+    _cells: Ages
     _times: Ages
     _held: Ages
     _stash_times: Ages
@@ -143,13 +145,12 @@ class DictionaryState(AnyWindowFilter):
     def _private(self) -> bool:
         return self.hash == "siphash"
 
-    def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
-        largest = (1 << self.digest_bits) - 1
+    def _arrays(self) -> Bounded:
+        """Return the cells, each with its time and the bits that it holds, and the stash."""
         return {
-            "times": (self._times, self.insertions),
-            "held": (self._held, (1 << self.spec.rest_bits) - 1),
+            "cells": (self._cells, (self.insertions, (1 << self.spec.rest_bits) - 1)),
             "stash_times": (self._stash_times, self.insertions),
-            "stash": (self._stash, largest),
+            "stash": (self._stash, (1 << self.digest_bits) - 1),
         }
 
     def _state(self) -> State:
@@ -159,9 +160,8 @@ class DictionaryState(AnyWindowFilter):
         return numbers, arrays
 
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        if "times" in arrays:  # Format 2.
+            arrays["cells"] = np.stack([arrays["times"], arrays["held"]], axis=1)
         super()._restore(numbers, arrays)
-        for name, (array, _) in self._arrays().items():
-            if array.min() < 0:
-                raise ValueError(f"{name}: must be at least 0, not {array.min()}")
         if self._private:
             self._secret, self._waiting = (check_secret(secret) for secret in numbers["secrets"])

@@ -16,11 +16,6 @@ from .slices import chunks
 
 _CHUNK = 1 << 15
 _MOST = 1 << 62
-_BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(
-    np.int64
-)
-"""Bits of each byte value, the least significant first."""
-_ONES = _BITS.sum(axis=1)
 
 (
     BASE, FILLED, LENGTH, GENERATION, INSERTIONS, SHIFTS, CLEARS,
@@ -37,8 +32,91 @@ def pitch(layout: Layout) -> int:
     return 1 << (width - 1).bit_length() if width <= 64 else width
 
 
-class CompiledSegments:
-    """Bits of all physical segments in a `layout`; equal to `Segments` bit for bit.
+class PackedSegments:
+    """Bits of all physical segments in a `layout`, as the extension and state files hold them.
+
+    With one hash function for all segments, a number of `memory` holds one bit of each segment;
+    otherwise a row of it holds the bits of one segment.
+    """
+
+    engine: Any = None
+
+    def __init__(self, layout: Layout, memory: NDArray[np.unsignedinteger] | None = None) -> None:
+        self._layout = layout
+        self._blocks = layout.spec.segment_blocks
+        self._pitch = pitch(layout)
+        self._columns = layout.hash.functions == 1 and layout.spec.segments <= 64
+        self._memory = self._empty() if memory is None else memory
+
+    @property
+    def largest(self) -> int:
+        """Largest number in `memory`."""
+        return (1 << (self._layout.spec.segments if self._columns else 64)) - 1
+
+    def packed(self) -> "PackedSegments":
+        """Return the bits in the form of state files, without a copy if possible."""
+        return self
+
+    def _empty(self) -> NDArray[np.unsignedinteger]:
+        segments, bits = self._layout.spec.segments, self._blocks * self._pitch
+        if not self._columns:
+            return np.zeros((segments, -(-bits // 64)), np.uint64)
+        size = next(size for size in (8, 16, 32, 64) if segments <= size)
+        return np.zeros(bits, f"u{size // 8}")
+
+    @property
+    def bits(self) -> NDArray[np.bool_]:
+        """Bits as in `Segments`, shape (segments, bits); a new array each time."""
+        memory, segments = self.packed().memory, self._layout.spec.segments
+        used = self._blocks * self._pitch
+        if self._columns:
+            numbers = np.arange(segments, dtype=memory.dtype)[:, None]
+            bits = (memory >> numbers & 1).astype(np.bool_)
+        else:
+            octets = memory.astype("<u8").view(np.uint8)
+            bits = np.unpackbits(octets, axis=1, count=used, bitorder="little").view(np.bool_)
+        layout = self._layout
+        blocks = bits.reshape(segments, self._blocks, self._pitch)
+        blocks = blocks[:, :, : layout.parts * layout.cells]
+        parts = blocks.reshape(segments, self._blocks, layout.parts, layout.cells)
+        return parts.swapaxes(1, 2).reshape(segments, layout.bits)
+
+    @bits.setter
+    def bits(self, values: NDArray[np.bool_]) -> None:
+        layout, segments = self._layout, len(values)
+        parts = values.reshape(segments, layout.parts, self._blocks, layout.cells)
+        bits = np.zeros((segments, self._blocks, self._pitch), np.bool_)
+        bits[:, :, : layout.parts * layout.cells] = parts.swapaxes(1, 2).reshape(
+            segments, self._blocks, -1
+        )
+        flat = bits.reshape(segments, -1)
+        self.memory[:] = 0
+        if self._columns:
+            for number, row in enumerate(flat.astype(self._memory.dtype)):
+                self._memory |= row << row.dtype.type(number)
+        else:
+            octets = np.zeros((segments, 8 * self._memory.shape[1]), np.uint8)
+            packed = np.packbits(flat, axis=1, bitorder="little")
+            octets[:, : packed.shape[1]] = packed
+            self._memory[:] = octets.view("<u8")
+
+    @property
+    def memory(self) -> NDArray[np.unsignedinteger]:
+        """Array that holds all bits; do not write to it."""
+        if self.engine is not None:
+            self.engine.settle()
+        return self._memory
+
+    def erase(self, segment: int) -> None:
+        """Clear a physical `segment`."""
+        if self._columns:
+            self._memory &= ~self._memory.dtype.type(1 << segment)
+        else:
+            self._memory[segment] = 0
+
+
+class CompiledSegments(PackedSegments):
+    """Segments whose operations run in the extension; equal to `Segments` bit for bit.
 
     `memory` and `live` are arrays that several processes share: the bits and the position.
     """
@@ -49,26 +127,14 @@ class CompiledSegments:
         memory: NDArray[np.unsignedinteger] | None = None,
         live: NDArray[np.int64] | None = None,
     ) -> None:
-        spec = layout.spec
-        self._layout = layout
-        width = layout.parts * layout.cells
-        self._blocks = spec.segment_blocks
-        self._pitch = pitch(layout)
-        self._columns = layout.hash.functions == 1
-        self._memory = self._empty() if memory is None else memory
+        super().__init__(layout, memory)
+        spec, width = layout.spec, layout.parts * layout.cells
         shared = () if live is None else (live,)
         joint = not self._columns and layout.blocked and width <= 64
         core, key_hash = layout.hash.compiled()
         self.engine = core.Ring(
             key_hash, self._memory, spec.segments, spec.run, joint, self._strides(), *shared
         )
-
-    def _empty(self) -> NDArray[np.unsignedinteger]:
-        segments, bits = self._layout.spec.segments, self._blocks * self._pitch
-        if not self._columns:
-            return np.zeros((segments, -(-bits // 64)), np.uint64)
-        size = next(size for size in (8, 16, 32, 64) if segments <= size)
-        return np.zeros(bits, f"u{size // 8}")
 
     def _strides(self) -> NDArray[np.uint64]:
         """Return the strides in bits, whether blocks exist, and the rotations of shards."""
@@ -83,81 +149,37 @@ class CompiledSegments:
             [self._pitch, part, stride, layout.blocked, spec.shards, *rotations], np.uint64
         )
 
+    def holding(self, memory: NDArray[np.unsignedinteger]) -> "CompiledSegments":
+        """Return segments with another `memory`."""
+        return CompiledSegments(self._layout, memory)
+
     # Bits
-
-    @property
-    def bits(self) -> NDArray[np.bool_]:
-        """Bits as in `Segments`, shape (segments, bits); a new array each time."""
-        self.engine.settle()
-        segments = self._layout.spec.segments
-        used = self._blocks * self._pitch
-        if self._columns:
-            numbers = np.arange(segments, dtype=self._memory.dtype)[:, None]
-            bits = (self._memory >> numbers & 1).astype(np.bool_)
-        else:
-            octets = self._memory.astype("<u8").view(np.uint8)
-            bits = np.unpackbits(octets, axis=1, count=used, bitorder="little").view(np.bool_)
-        layout = self._layout
-        blocks = bits.reshape(segments, self._blocks, self._pitch)
-        blocks = blocks[:, :, : layout.parts * layout.cells]
-        parts = blocks.reshape(segments, self._blocks, layout.parts, layout.cells)
-        return parts.swapaxes(1, 2).reshape(segments, layout.bits)
-
-    @bits.setter
-    def bits(self, values: NDArray[np.bool_]) -> None:
-        self.engine.settle()
-        layout, segments = self._layout, len(values)
-        parts = values.reshape(segments, layout.parts, self._blocks, layout.cells)
-        bits = np.zeros((segments, self._blocks, self._pitch), np.bool_)
-        bits[:, :, : layout.parts * layout.cells] = parts.swapaxes(1, 2).reshape(
-            segments, self._blocks, -1
-        )
-        flat = bits.reshape(segments, -1)
-        self._memory[:] = 0
-        if self._columns:
-            for number, row in enumerate(flat.astype(self._memory.dtype)):
-                self._memory |= row << row.dtype.type(number)
-        else:
-            octets = np.zeros((segments, 8 * self._memory.shape[1]), np.uint8)
-            packed = np.packbits(flat, axis=1, bitorder="little")
-            octets[:, : packed.shape[1]] = packed
-            self._memory[:] = octets.view("<u8")
-
-    @property
-    def memory(self) -> NDArray[np.unsignedinteger]:
-        """Array that holds all bits; do not write to it."""
-        return self._memory
 
     @property
     def nbytes(self) -> int:
         """Bytes of the array."""
         return self._memory.nbytes
 
-    def erase(self, segment: int) -> None:
-        """Clear a physical `segment`."""
-        if self._columns:
-            self._memory &= ~self._memory.dtype.type(1 << segment)
-        else:
-            self._memory[segment] = 0
-
     def fill(self) -> float:
         """Return the share of set bits of all physical segments, as `Filter.fill`."""
         self.engine.settle()
         part = sample(self._memory)
-        held = int(_tally(np.ascontiguousarray(part).view(np.uint8).reshape(-1)) @ _ONES)
+        held = np.count_nonzero(np.unpackbits(np.ascontiguousarray(part).view(np.uint8)))
         bits = self._layout.spec.segments * self._layout.bits
         return held * (self._memory.size / part.size) / bits
 
     def counts(self) -> NDArray[np.int64]:
-        """Count the set bits of each physical segment, shape (segments,), without unpacking."""
-        self.engine.settle()
-        memory = self._memory.astype(self._memory.dtype.newbyteorder("<"), copy=False)
-        if not self._columns:
-            return np.array([(_tally(row.view(np.uint8)) @ _BITS).sum() for row in memory])
-        octets = memory.view(np.uint8)
-        size = memory.itemsize
-        lanes = [_tally(octets[lane::size]) @ _BITS for lane in range(size)]
-        return np.concatenate(lanes)[: self._layout.spec.segments]
+        """Count the set bits of each physical segment, shape (segments,)."""
+        counts, memory = np.zeros(self._layout.spec.segments, np.int64), self.memory
+        bits: NDArray[Any]
+        for part in chunks(memory.shape[-1], _CHUNK):
+            for segment in range(len(counts)):
+                if self._columns:
+                    bits = memory[part] >> memory.dtype.type(segment) & 1
+                else:
+                    bits = np.unpackbits(memory[segment, part].view(np.uint8))
+                counts[segment] += np.count_nonzero(bits)
+        return counts
 
     # Operations
 
@@ -209,14 +231,6 @@ class CompiledSegments:
         _move(ring, vector, secrets)
         counts: list[int] = vector[SINGLES:].tolist()
         return counts
-
-
-def _tally(octets: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Count each value of a byte, shape (256,)."""
-    tally = np.zeros(256, np.int64)
-    for part in chunks(len(octets), _CHUNK):
-        tally += np.bincount(octets[part], minlength=256)
-    return tally
 
 
 def _secrets(ring: RingPosition) -> list[int]:

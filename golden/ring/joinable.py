@@ -75,10 +75,9 @@ class Joinable(TimedFilter):
         for one in rings:
             one._advance(latest)
         joined = rings[0]
-        numbers, _ = joined._ring._state()
-        numbers["ring"][1] = sum(one._ring._ring.filled for one in rings)
-        bits = np.bitwise_or.reduce([one._ring._state()[1]["bits"] for one in rings])
-        joined._ring._restore(numbers, {"bits": bits})
+        joined._ring._ring.filled = sum(one._ring._ring.filled for one in rings)
+        bits = [one._ring._segments.bits for one in rings]
+        joined._ring._segments.bits = np.bitwise_or.reduce(bits)
         joined._turns.join([one._turns for one in rings[1:]])
         for name in ("operations", "_inserted_keys", "hits", "late"):
             setattr(joined, name, sum(getattr(one, name) for one in rings))

@@ -1,8 +1,7 @@
 """Secrets and state files of rings that count insertions."""
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ..convenience import State
@@ -10,11 +9,11 @@ from ..errors import RekeyError, SpecificationError
 from ..filter import CountedFilter
 from ..hash.siphash import check_secret
 from ..spec import FilterSpec
+from .compiled_segments import CompiledSegments, PackedSegments
+from .layout import Layout
 from .position import RingPosition
 from .segments import Segments
-
-if TYPE_CHECKING:
-    from .compiled_segments import CompiledSegments
+from .slices import unpacked
 
 
 class KeyedRing(CountedFilter):
@@ -23,7 +22,8 @@ class KeyedRing(CountedFilter):
     partitioned: bool
     _spec: FilterSpec
     _ring: RingPosition
-    _segments: "Segments | CompiledSegments"
+    _layout: Layout
+    _segments: Segments | CompiledSegments
 
     @property
     def spec(self) -> FilterSpec:
@@ -108,7 +108,15 @@ class KeyedRing(CountedFilter):
         if self._private:
             # Without the secrets the bits are useless.
             numbers["secrets"] = [ring.secret, ring.older_secret, ring.older, ring.waiting]
-        return numbers, {"bits": np.packbits(self._segments.bits)}
+        return numbers, super()._state()[1]
+
+    def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
+        packed = self._segments.packed()
+        return {"memory": (packed.memory, packed.largest)}
+
+    def _hold(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self._segments = self._segments.holding(arrays["memory"])
+        self._engine = self._segments.engine
 
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         operations, insertions, hits, shifts = numbers["counters"]
@@ -118,11 +126,11 @@ class KeyedRing(CountedFilter):
         self.operations, self._inserted_keys, self.hits = operations, insertions, hits
         if self._private:
             self._ring.set_secrets(*numbers["secrets"])
-        packed, shape = arrays["bits"], self._segments.bits.shape
-        size = shape[0] * shape[1]
-        if packed.size != -(-size // 8):
-            raise ValueError(f"{packed.size} bytes do not fit the specification")
-        self._segments.bits = np.unpackbits(packed, count=size).reshape(shape).astype(np.bool_)
+        if "bits" in arrays:  # Format 2.
+            shape, packed = (self.spec.segments, self._layout.bits), PackedSegments(self._layout)
+            packed.bits = unpacked(arrays["bits"], shape[0] * shape[1]).reshape(shape)
+            arrays = {"memory": packed.memory}
+        super()._restore(numbers, arrays)
 
     def _identity(self) -> Any:
         return self._ring.identity()

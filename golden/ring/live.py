@@ -23,7 +23,7 @@ from ..files import replace_file
 from ..spec import FilterSpec
 from ..spec.base import require
 from .apbf import APBBF, APBF
-from .compiled_segments import CompiledSegments
+from .compiled_segments import CompiledSegments, PackedSegments
 from .gebf import GEBF, BlockedGEBF
 from .position import RingPosition
 from .sliding import SlidingFilter
@@ -167,12 +167,11 @@ class _Reader(CompiledSegments):
         super().__init__(*arguments)
         self._ring = ring
 
-    @property  # type: ignore[misc]
-    def bits(self) -> NDArray[np.bool_]:
-        """Bits of the ring, and a spare that is clear."""
-        bits = super().bits
-        bits[self._ring.spare] = False
-        return bits
+    def packed(self) -> PackedSegments:
+        """Return the bits of the ring, and a spare that is clear."""
+        copy = PackedSegments(self._layout, self._memory.copy())
+        copy.erase(self._ring.spare)
+        return copy
 
 
 def _header(mapped: mmap.mmap) -> tuple[dict[str, Any], int]:

@@ -10,6 +10,7 @@ from ..hash.functions import KeyHash
 from ..operations import Operation
 from ..results import Ages
 from ..sampling import sample
+from .compiled_segments import PackedSegments
 from .layout import Layout
 from .position import RingPosition
 from .slices import chunks
@@ -37,6 +38,17 @@ class Segments:
     @bits.setter
     def bits(self, values: NDArray[np.bool_]) -> None:
         self._memory[:] = values
+
+    def packed(self) -> PackedSegments:
+        """Return the bits in the form of state files."""
+        packed = PackedSegments(self._layout)
+        packed.bits = self._memory
+        return packed
+
+    def holding(self, memory: NDArray[np.unsignedinteger]) -> "Segments":
+        """Take the bits of a state file; return these segments."""
+        self.bits = PackedSegments(self._layout, memory).bits
+        return self
 
     @property
     def nbytes(self) -> int:

@@ -13,7 +13,7 @@ too, and the golden model uses the same positions.
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,13 +26,11 @@ from ..results import Ages, Results
 from ..spec import FilterSpec, GuardedEpochSpec
 from ..spec.base import require
 from ..spec.span import TIME_FIELDS
+from .compiled_segments import CompiledSegments, pitch
 from .keyed_ring import KeyedRing
 from .layout import Layout
 from .position import RingPosition
 from .segments import Segments
-
-if TYPE_CHECKING:
-    from .compiled_segments import CompiledSegments
 
 
 class SlidingFilter(KeyedRing):
@@ -146,11 +144,11 @@ class SlidingFilter(KeyedRing):
             self._follow(self._ring)
 
     def _lend(self) -> None:
-        compiled = cast("CompiledSegments", self._segments)
+        compiled = cast(CompiledSegments, self._segments)
         compiled.arm(self._ring)
 
     def _regain(self) -> list[int]:
-        compiled = cast("CompiledSegments", self._segments)
+        compiled = cast(CompiledSegments, self._segments)
         return compiled.disarm(self._ring)
 
     def shift(self) -> None:
@@ -192,7 +190,7 @@ class SlidingFilter(KeyedRing):
 
         ``with attach(path) as ring:`` closes the ring at the end.
         """
-        self._adopt(cast("CompiledSegments", _Closed()), None)
+        self._adopt(cast(CompiledSegments, _Closed()), None)
 
     def __enter__(self) -> Self:
         return self
@@ -289,7 +287,7 @@ class SlidingFilter(KeyedRing):
     # Inside
 
     def _adopt(
-        self, segments: "CompiledSegments", follow: Callable[[RingPosition], None] | None
+        self, segments: CompiledSegments, follow: Callable[[RingPosition], None] | None
     ) -> None:
         """Replace the segments of the constructor."""
         self._segments, self._engine, self._follow = segments, segments.engine, follow
@@ -308,13 +306,11 @@ class _Closed:
         raise ValueError("filter: is closed")
 
 
-def _segments(layout: Layout) -> "Segments | CompiledSegments":
+def _segments(layout: Layout) -> Segments | CompiledSegments:
     """Build the memory: compiled if wanted, and if the loops support the layout."""
     few = layout.spec.segments <= compilation.MOST_SEGMENTS
     few &= layout.spec.parts <= compilation.MOST_PARTS
     if type(layout) is not Layout or not few or not compilation.wanted():
         return Segments(layout)
-    from .compiled_segments import CompiledSegments, pitch
-
     large = layout.spec.segment_blocks * pitch(layout) > compilation.MOST_BITS
     return Segments(layout) if large else CompiledSegments(layout)

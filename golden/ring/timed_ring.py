@@ -77,8 +77,12 @@ class TimeLimitedRing(Joinable):
             policy = replace(policy, when_full=BY_CLOCK)
         self._turns = RotationState(policy)
         self._hash = self._ring._hash
-        self._digest_under(secret)
         self._last = NEVER
+        self._wrap()
+        self._digest_under(secret)
+
+    def _wrap(self) -> None:
+        """Let the extension know the ring, which is a new one when its memory is."""
         if self._ring._engine is not None:
             self._engine = compilation.core().TimedRing(self._ring._engine)
 
@@ -305,6 +309,7 @@ class TimeLimitedRing(Joinable):
         self._turns.restore(numbers["turns"])
         self._inserted_keys = self.insertions
         self._ring._restore(numbers["ring"], arrays)
+        self._wrap()
         self._last = self._turns.latest
 
     def _identity(self) -> Any:

@@ -69,11 +69,15 @@ class StampedParts(Filter):
         self.phase_bits = spec.phase_bits
         self.thresholds = np.zeros(spec.table_shape, np.uint8)
         self._make_hash(spec.index_sizes)
-        self._stamps = np.zeros((self.hashes, self.cells), np.uint64)
         self.compiled = compilation.wanted() and self.hashes <= compilation.MOST_PARTS
+        self._hold({"stamps": np.zeros((self.hashes, self.cells), np.uint64)})
+
+    def _hold(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self._stamps = arrays["stamps"]
+        self.thresholds = arrays.get("thresholds", self.thresholds)
         if self.compiled:
             core, key_hash = self._hash.compiled()
-            block, timed = spec.block_units, spec.timed
+            block, timed = self._stamped.block_units, self._stamped.timed
             self._cells = core.Stamps(key_hash, self._stamps, self.expired_age, block, timed)
             # A table needs the phase, which the loop for single keys lacks.
             self._engine = self._cells if self.classes is None else None
@@ -151,8 +155,9 @@ class StampedParts(Filter):
         return np.where(stamps == 0, self.expired_age, ages)
 
     def _empty(self) -> None:
+        if vars(self).get("insertions"):  # New memory is zero, and takes no pages until then.
+            self._stamps[:] = 0
         self.insertions = self.shifts = 0
-        self._stamps[:] = 0
 
     def shift(self) -> None:
         """Begin the next block now, independent of the clock: every key becomes one block older."""
@@ -314,7 +319,7 @@ class PartitionedTimingFilter(StampedParts, AnyWindowFilter):
     """
 
     specification = PartitionedTimingSpec
-    _counts: ClassVar = {"insertions": 1 << 62, "shifts": 1 << 61}
+    _counts: ClassVar = {"insertions": 1 << 61, "shifts": 1 << 61}
 
     window: int
     block: int

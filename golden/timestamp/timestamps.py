@@ -20,6 +20,7 @@ from ..analysis import window_rate
 from ..filter import Answers, AnyWindowFilter, Words, require_count
 from ..hash.keys import Keys, Nulls, one_or_all
 from ..results import Ages
+from ..ring.slices import chunks
 from ..sampling import sample
 from ..sizing import bloom_rate
 
@@ -59,7 +60,7 @@ class TimestampFilter(AnyWindowFilter):
         Whether keys are inserted in a compiled loop; results are the same either way.
     """
 
-    _counts: ClassVar = {"insertions": 1 << 62}
+    _counts: ClassVar = {"insertions": 1 << 61}
 
     window: int
     block: int
@@ -144,14 +145,18 @@ class TimestampFilter(AnyWindowFilter):
     def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
         return {"timestamps": (self._cells, self.expired)}
 
+    def _hold(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self._cells = arrays["timestamps"]
+
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         super()._restore(numbers, arrays)
-        touched = self._touched(np.arange(self.cells))
-        touched = touched[touched != _NEVER]
-        if len(touched) and (touched.min() < 0 or touched.max() * self.block >= self.insertions):
-            raise ValueError(
-                f"timestamps: must be of the {self.insertions} insertions that there were"
-            )
+        for part in chunks(self.cells):
+            touched = self._touched(part)
+            early = (touched < 0) & (touched != _NEVER)
+            if (early | (touched * self.block >= self.insertions)).any():
+                raise ValueError(
+                    f"timestamps: must be of the {self.insertions} insertions that there were"
+                )
 
     # Operations
 
@@ -257,7 +262,7 @@ class TimestampFilter(AnyWindowFilter):
             indices.sort(axis=1)
         return indices
 
-    def _touched(self, indices: NDArray[np.intp]) -> Integers:
+    def _touched(self, indices: NDArray[np.intp] | slice) -> Integers:
         """Blocks, counted from the first, in which cells were last touched; _NEVER if expired."""
         stamps = self._cells[indices].astype(np.int64)
         ages = (self.timestamp - stamps) % (self.last_timestamp + 1)

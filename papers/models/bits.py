@@ -72,7 +72,7 @@ class Baseline(CountedFilter):
         Insertions since construction or clear.
     """
 
-    _counts: ClassVar[dict[str, int | str | None]] = {"insertions": None}
+    _counts: ClassVar[dict[str, int | str | None]] = {"insertions": 1 << 61}
 
     hashes: int
     insertions: int

@@ -58,7 +58,7 @@ class CountingBloomFilter(ByteCells):
 
     specification = CountingBloomSpec
     _uncompared = ("overflows",)
-    _counts: ClassVar = {"insertions": None, "overflows": None}
+    _counts: ClassVar = {"insertions": 1 << 61, "overflows": None}
 
     window: int
     _counters: int

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from every_model import MODELS, RINGS, build, used
 
-from lately.golden import StateFileError, load
+from lately.golden import Operation, StateFileError, TimedFilter, load
 from lately.golden.state_files import read_state, write_state
 
 NULLABLE = {"times", "settled"}
@@ -85,6 +85,37 @@ def test_numbers(state, path):
         for value in values:
             numbers = changed(header["numbers"], place, value)
             assert refusal(path, {**header, "numbers": numbers}, arrays), place
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_numbers_that_are_huge(name, path):
+    """A state that is loaded takes every operation afterwards."""
+    MADE[name]().save(path)
+    header, arrays = read_state(path)
+    loaded = 0
+    for place, known in leaves(header["numbers"]):
+        for value in (1 << 61, (1 << 62) - 1, 1 << 62, (1 << 63) - 1, 1 << 64) * (
+            known is not None
+        ):
+            write_state(
+                path, header | {"numbers": changed(header["numbers"], place, value)}, arrays
+            )
+            try:
+                model = load(path)
+            except StateFileError:
+                continue
+            loaded += 1
+            now = [max(model.latest, 0)] if isinstance(model, TimedFilter) else []
+            for keys in (np.arange(30), 5):
+                model.check_and_insert(keys, *now)
+                model.query(keys, *now)
+                model.age(keys, *now)
+                model.insert(keys, *now)
+            for operation in {*model.supported} - {Operation.CLEAR}:
+                model.perform([operation], [5], *([moment] for moment in now))
+            model.to_bytes()
+            model.clear()
+    assert loaded > 0
 
 
 def test_tables_of_numbers_that_are_none(state, path):
@@ -181,9 +212,9 @@ WRONG = [
     ("cuckoo with a list", "signatures", 4, "signatures: must be between 0 and 3"),
     ("dictionary with losses", ["lost"], 101, "lost: 101 does not fit the parameters"),
     ("dictionary with losses", ["youngest_lost"], 101, "youngest_lost: 101 does not fit the"),
-    ("dictionary with losses", "times", 101, "times: must be at most 100"),
-    ("dictionary with losses", "times", -1, "times: must be at least 0"),
-    ("dictionary with losses", "held", 32, "held: must be at most 31"),
+    ("dictionary with losses", "cells", (101, 0), "cells: must be at most 100"),
+    ("dictionary with losses", "cells", (-1, 0), "cells: must be at least 0"),
+    ("dictionary with losses", "cells", (0, 32), "cells: must be at most 31"),
     ("dictionary with losses", "stash_times", 101, "stash_times: must be at most 100"),
     ("dictionary with losses", "stash", 128, "stash: must be at most 127"),
     # Baselines.
@@ -203,7 +234,7 @@ def test_value_at_its_edge(path, name, place, value, message):
     MADE[name]().save(path)
     header, arrays = read_state(path)
     if isinstance(place, str):
-        arrays[place].flat[1] = value
+        arrays[place][1] = value
     elif place[0] in PARAMETERS:
         header["parameters"] |= {place[0]: value}
     else:

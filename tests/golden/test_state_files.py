@@ -3,6 +3,7 @@
 import ast
 import io
 import os
+import pickle
 import re
 import tracemalloc
 import zipfile
@@ -16,6 +17,7 @@ import pytest
 from cases import daily
 from hypothesis import given
 from hypothesis import strategies as st
+from paths import PATHS, taking
 
 from lately.dedup.deduplicate import Deduplication
 from lately.golden import (
@@ -25,6 +27,7 @@ from lately.golden import (
     BlockedGEBF,
     LatelyError,
     Operation,
+    PartitionedTimingFilter,
     RekeyError,
     SlidingFilter,
     StateFileError,
@@ -150,7 +153,67 @@ def test_fresh_filter(path):
     model = from_spec(preset("default"))
     model.save(path, secrets=True)
     assert load(path) == model
-    assert path.stat().st_size < 4000
+    assert path.stat().st_size < model.nbytes + 4000
+
+
+@pytest.mark.parametrize("path_of_loops", PATHS)
+@pytest.mark.parametrize("name", [*every_model.MODELS, *every_model.RINGS])
+def test_a_mapped_filter_changes_no_file(name, path_of_loops, path):
+    with taking(path_of_loops):
+        model = every_model.used(name)
+        model.save(path)
+        content, copy = path.read_bytes(), load(path, mmap=True)
+        for each in (model, copy):
+            each.insert(np.arange(30, 90), *every_model.times(each, 200, 60))
+        assert copy == model
+        assert copy.counters == model.counters
+        assert path.read_bytes() == content
+        copy.save(path)
+        assert load(path, mmap=True) == copy == model
+    for array in read_state(path, mapped=True)[1].values():
+        assert isinstance(array.base, np.memmap)
+        assert array.ctypes.data % 64 == 0 or not array.size
+    with open(path, "rb") as file, pytest.raises(TypeError, match=r"^mmap: only a file at a path"):
+        load(file, mmap=True)
+
+
+LARGE = {
+    "ring": lambda: BlockedGEBF.for_window(2_000_000, 0.001),
+    "ring of rows": lambda: APBF.for_window(2_000_000, 0.001),
+    "ring in time": lambda: GEBF.for_span("1h", 0.001, rate=600),
+    "dictionary": lambda: WindowDictionary.for_window(400_000, 0.001),
+    "timing": lambda: PartitionedTimingFilter.for_window(100_000, 0.001),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_states_take_no_more_memory_than_the_filter_again(name, path):
+    with taking("compiled"):
+        model = LARGE[name]()
+        size, peaks = model.nbytes, {}
+        steps = {
+            "save": lambda: model.save(path),
+            "to_bytes": model.to_bytes,
+            "load": lambda: load(path),
+            "mmap": lambda: load(path, mmap=True),
+        }
+        for step, act in steps.items():
+            tracemalloc.start()
+            kept = act()
+            peaks[step] = (tracemalloc.get_traced_memory()[1] - (step == "load") * size) / size
+            tracemalloc.stop()
+            del kept
+    print(size, peaks)
+    assert size > 1 << 22
+    assert max(peaks.values()) < 1.3
+
+
+def test_a_pickle_of_buffers_is_a_copy():
+    model, buffers = every_model.used("GEBF"), []
+    data = pickle.dumps(model, 5, buffer_callback=buffers.append)
+    one, other = pickle.loads(data, buffers=buffers), pickle.loads(data, buffers=buffers)
+    one.clear()
+    assert other == model != one
 
 
 def test_saving_changes_nothing(model, path):
@@ -212,15 +275,6 @@ def test_file_without_counters(name):
     model, keys = from_spec(any_preset(name)), np.arange(200, dtype=np.uint64)
     model.insert(keys, *[np.full(200, 3)] * (name == "timing-tiny"))
     assert load(STATES / f"{name}-uncounted.npz") == model
-
-
-def test_file_of_a_filter_that_another_replaces():
-    with pytest.raises(
-        StateFileError,
-        match=r"pooled.npz: expected the state of Filter, found PooledTimeLimitedAPBF, "
-        r"which TimeLimitedRing of an APBFSpec replaces$",
-    ):
-        load(STATES / "pooled.npz")
 
 
 # Secrets
@@ -627,9 +681,9 @@ def test_crafted_like_save(craft, path):
 
 
 def test_other_version(craft, path):
-    craft(path, format="lately-filter-3")
+    craft(path, format="lately-filter-4")
     assert refusal(path) == (
-        "expected a filter state of format lately-filter-2, found lately-filter-3"
+        "expected a filter state of format lately-filter-3, found lately-filter-4"
     )
 
 
@@ -638,7 +692,7 @@ def test_other_content_than_digested(saved):
     path.write_bytes(content)
     with np.load(path) as file:
         parts = dict(file)
-    parts["bits"] = parts["bits"] ^ np.uint8(1)
+    parts["memory"] = parts["memory"] ^ np.uint8(1)
     with open(path, "wb") as file:
         np.savez(file, **parts)
     assert refusal(path) == "expected the filter state that was written, found another"
@@ -697,10 +751,8 @@ def test_counters_in_the_file_wrong(craft, path, counters):
 
 def test_bits_of_another_size(craft, path):
     # The digest fits, the memory does not.
-    large = preset("tiny").to_dict() | {"blocks": 8, "generation": 4}
+    large = preset("tiny").to_dict() | {"blocks": 80, "generation": 4}
     craft(path, spec=large)
-    assert refusal(path).startswith("damaged filter state: ")
-    craft(path, spec=preset("tiny").to_dict() | {"blocks": 2, "generation": 4})
     assert refusal(path).startswith("damaged filter state: ")
 
 
@@ -728,7 +780,7 @@ def test_absent(tmp_path):
 # Atomicity
 
 
-@pytest.mark.parametrize("failing", ["replace", "savez_compressed"])
+@pytest.mark.parametrize("failing", ["replace", "write_array_header_1_0"])
 def test_failed_save_leaves_the_original(model, path, failing, monkeypatch):
     model.save(path, secrets=True)
     before = path.read_bytes()
@@ -737,7 +789,7 @@ def test_failed_save_leaves_the_original(model, path, failing, monkeypatch):
     def full(*_, **__):
         raise OSError("no space left")
 
-    monkeypatch.setattr(*((os, "replace", full) if failing == "replace" else (np, failing, full)))
+    monkeypatch.setattr(os if failing == "replace" else np.lib.format, failing, full)
     model.insert(keys_for(model, 8))
     with pytest.raises(OSError, match="no space left"):
         model.save(path, secrets=True)
@@ -752,11 +804,11 @@ def test_interrupted_save_leaves_the_original(path, monkeypatch):
     model.save(path, secrets=True)
     before = path.read_bytes()
 
-    def interrupted(file, **_):
+    def interrupted(file, _):
         file.write(b"half")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(np, "savez_compressed", interrupted)
+    monkeypatch.setattr(np.lib.format, "write_array_header_1_0", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.save(path, secrets=True)
     assert path.read_bytes() == before
