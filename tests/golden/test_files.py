@@ -92,6 +92,16 @@ def test_pipe_of_a_process_is_written_to(folder):
     assert reader.content == b"new"
 
 
+def test_descriptor_that_would_not_wait_is_written_whole():
+    source, sink = os.pipe()
+    os.set_blocking(sink, False)
+    reader = Reader(lambda: os.fdopen(source, "rb"))
+    for kept in (False, True):
+        write(f"/dev/fd/{sink}", bytes(1_000_000), kept=kept)
+    os.close(sink)
+    assert len(reader.content) == 2_000_000
+
+
 def test_descriptor_of_a_socket_is_written_to():
     ours, theirs = socket.socketpair()
     with ours, theirs:

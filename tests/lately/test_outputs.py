@@ -174,11 +174,15 @@ def test_standard_output_gets_the_capture_alone(capture, capfdbinary, name):
 
 def test_input_that_an_output_would_destroy(capture, tmp_path):
     os.symlink("in.pcap", tmp_path / "link")
+    os.mkfifo(pipe := tmp_path / "pipe")
     for path in (capture, tmp_path / "link"):
+        # What a pipe gives is written under the name of the output.
+        assert refusal("dedup", pipe, capture, path).startswith("IN and OUT: must be two files")
         message = refusal("dedup", capture, tmp_path / "out", "--mark", path)
         assert message.startswith(f"--mark and IN: must be two files, not both {tmp_path}/")
         assert refusal("dedup", "--mark", path, capture, "-").startswith("--mark and IN: must be")
         refusal("tap", capture, tmp_path / "out", "--truth", path)
+        assert refusal("tap", capture, path).startswith("IN and OUT: must be two files")
         refusal("host", "--port", "sim", "stream", capture, "--out", path)
     assert capture.read_bytes() == CAPTURE
 
@@ -400,6 +404,13 @@ def test_output_of_a_pipe_keeps_whole_records(command, inputs, tmp_path):
     assert 24 < len(kept) < len(whole)
     assert is_whole(kept)
     assert kept[:4] != UNIQUE_BIG[:4] or UNIQUE_BIG.startswith(kept)
+
+
+def test_wrong_input_leaves_the_output(tmp_path):
+    (tmp_path / "out").write_bytes(b"another file")
+    process = program("dedup", "-", tmp_path / "out", stdin=subprocess.PIPE)
+    assert ended(process, 2, b"a,b")[1].startswith("standard input: must be a capture")
+    assert (tmp_path / "out").read_bytes() == b"another file"
 
 
 @pytest.mark.parametrize("compiled", ["1", "0"])
