@@ -55,7 +55,7 @@ class TimeLimitedRing(Joinable):
         `SlidingFilter`.
     """
 
-    supported = tuple(Operation)
+    supported = SlidingFilter.supported
     specification = FilterSpec
     _fixed = ("seed", "key_bits", "digest", "span")
 

@@ -147,6 +147,14 @@ async def every_pair_of_operations(bench: UnitUnderTest) -> None:
 
 
 @sentence()
+async def every_operation_has_its_documented_effect(bench: UnitUnderTest) -> None:
+    old, new = apart(bench)[:2]
+    for code in range(bench.codes):
+        await bench.send((CLEAR, 0), (INSERT, old), (code, old), (code, new), (INSERT, new))
+        await bench.send(*[(QUERY, key) for key in (old, new)])
+
+
+@sentence()
 async def same_key_back_to_back(bench: UnitUnderTest) -> None:
     operations: list[Any] = []
     for _ in range(60):
