@@ -150,17 +150,14 @@ def _holding(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def taking_single_keys(kind: _Class) -> _Class:
-    """Add methods to a class that perform single-key operations in the extension.
-
-    The class keeps its own methods, for all other keys, under names that begin with
-    ``_python_``.
-    """
+    """Add methods for single keys in the extension; ``_python_NAME`` are the class's own."""
     for name in _SINGLE if _extension is not None else ():
         member = inspect.getattr_static(kind, name)
         if isinstance(member, FunctionType):
-            taken = inspect.signature(member).parameters.values()
-            bare = [str(one.replace(annotation=inspect.Parameter.empty)) for one in taken]
-            text = f"{name}({', '.join(['$self', *bare[1:]])})\n--\n\n{inspect.getdoc(member)}"
+            found = inspect.signature(member)
+            bare = [each.replace(annotation=each.empty) for each in found.parameters.values()]
+            shown = str(found.replace(parameters=bare, return_annotation=found.empty))
+            text = f"{name}($self{shown.removeprefix('(self')}\n--\n\n{inspect.getdoc(member)}"
             setattr(kind, f"_python_{name}", member)
             setattr(kind, name, _extension.method(kind, name, text))
     return kind
@@ -168,9 +165,7 @@ def taking_single_keys(kind: _Class) -> _Class:
 
 # Forks: the thread that forks holds all locks meanwhile, so the child has no half of an operation.
 
-_FORK_WAIT = 5.0
-"""Most seconds that a fork waits for calls of other threads."""
-
+_FORK_WAIT = 5.0  # most seconds that a fork waits for calls of other threads
 _objects: "WeakValueDictionary[int, Atomic]" = WeakValueDictionary()
 _forking: dict[int, list[Any]] = {}  # threads that fork, and the locks that they took
 
@@ -179,9 +174,7 @@ class _Unknown:
     """Lock of an object that another thread was changing when this process was forked."""
 
     def __enter__(self, *_: object) -> NoReturn:
-        raise RuntimeError(
-            "filter: another thread was in a call when this process was forked; load it again"
-        )
+        raise RuntimeError("filter: a fork came during a call of another thread; load it again")
 
     __exit__ = __enter__
 

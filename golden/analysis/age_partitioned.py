@@ -27,11 +27,6 @@ def apbf_fills(k: int, l: int, *, profile: str = "exact") -> list[float]:
         'linear' takes (i + 1) / (2k) for the slices s_i, i < k, as the paper
         does. 'exact' takes 1 - 2^(-(i + 1) / k), the fill after generations of floor(m ln 2 / k)
         keys. It is larger, and agrees with measured filters. The other slices are half full.
-
-    Raises
-    ------
-    ValueError
-        If k or l is not an integer of at least 1, or the profile is unknown.
     """
     require_counts(k=k, l=l)
     require(profile in PROFILES, "profile", f"must be one of {', '.join(PROFILES)}", profile)
@@ -47,8 +42,6 @@ def apbbf_fills(k: int, l: int, block_bits: int, hashes_per_block: int) -> list[
 
     The false-positive rate of the blocks replaces the fill ratio (APBF, section 6). The load of
     segment i < k is (i + 1) / k of the load of a full segment. The list has k + l probabilities.
-
-    Parameters, errors: as `apbf_fills` and `apbbf_block_capacity`.
     """
     require_counts(k=k, l=l)
     capacity = apbbf_block_capacity(block_bits, hashes_per_block)
@@ -74,11 +67,6 @@ def apbf_false_positive_rate(
     fills : sequence of float, shape (k + l,), optional
         Probability that a segment matches, youngest first. By default
         `apbf_fills`: the worst case, just before a shift.
-
-    Raises
-    ------
-    ValueError
-        As for `apbf_fills`, or if fills are not k + l numbers in 0 to 1.
     """
     rates = _fills(k, l, fills, profile)
     state = np.zeros(k + 1)
@@ -107,12 +95,6 @@ def apbf_accesses(
         youngest of them, 0 <= j < l, segments j to j + k - 1 are certain to match,
         and the other segments match with their fill ratio. (Generation l is reported just
         before a shift as well, but it is the first of the slack.)
-
-    Raises
-    ------
-    ValueError
-        As for `apbf_false_positive_rate`, or if the case is unknown or has
-        probability 0 with these fills.
     """
     require(case in CASES, "case", f"must be one of {', '.join(CASES)}", case)
     rates = _fills(k, l, fills, profile)
@@ -129,8 +111,6 @@ def apbf_efficiency(k: int, l: int, bloom_k: float) -> float:
     It is (bloom_k / k) l / (k + l), without unit. `bloom_k` is the number of slices
     of the Bloom filter with the same false-positive rate. Table 2 takes
     log2(1 / rate) of the APBF's own rate, not rounded up to a whole number.
-
-    Parameters, errors: as `apbf_fills`; `bloom_k` is finite and above 0.
     """
     require_counts(k=k, l=l)
     require(0 < bloom_k < math.inf, "bloom_k", "must be above 0 and finite", bloom_k)
@@ -142,8 +122,6 @@ def apbf_metrics(k: int, l: int, *, profile: str = "exact") -> dict[str, float]:
 
     The columns are ``actual_fp``, ``efficiency``, ``accesses_window``,
     ``accesses_fp``, ``accesses_false`` and ``npws``.
-
-    Parameters, errors: as `apbf_fills`.
     """
     rate = apbf_false_positive_rate(k, l, profile=profile)
     return {
@@ -160,8 +138,6 @@ def apbbf_metrics(k: int, l: int, block_bits: int, hashes_per_block: int) -> dic
     The columns are ``fp_apbbf``, ``fp_apbf_same_memory`` (of an APBF with k b and
     l b, in the linear profile of Table 2), ``relative_capacity``,
     ``accesses_window``, ``accesses_fp``, ``accesses_false`` (in blocks) and ``npws``.
-
-    Parameters, errors: as `apbbf_fills`.
     """
     fills = apbbf_fills(k, l, block_bits, hashes_per_block)
     return {

@@ -9,7 +9,7 @@ def apbf_generation(slice_bits: int, k: int) -> int:
     """Return the insertions of a generation that fill a slice to one half (APBF, section 5.2).
 
     It is g = floor(m ln 2 / k) insertions, and never less than 1, for `slice_bits`
-    m and the slices `k` that an insertion writes. Errors: as `require_counts`.
+    m and the slices `k` that an insertion writes.
     """
     require_counts(slice_bits=slice_bits, k=k)
     return max(1, math.floor(slice_bits * math.log(2) / k))
@@ -25,11 +25,6 @@ def apbbf_block_capacity(block_bits: int, hashes_per_block: int) -> float:
     block_bits, hashes_per_block : int
         B and b: bits of a block, and bits that an insertion sets in it, each
         in a part of B / b bits.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not an integer of at least 1, or b is not below B.
     """
     require_block(block_bits, hashes_per_block)
     return math.log(1 / 2) / math.log1p(-hashes_per_block / block_bits)
@@ -53,8 +48,6 @@ def apbbf_relative_capacity(block_bits: int, hashes_per_block: int) -> float:
 
     It is n / ((B/b) ln 2), without unit; the APBF writes k b slices per insertion, and its window
     has l b slices.
-
-    Parameters, errors: as `apbbf_block_capacity`.
     """
     capacity = apbbf_block_capacity(block_bits, hashes_per_block)
     return capacity * hashes_per_block / (block_bits * math.log(2))
@@ -74,11 +67,6 @@ def npws(k: int, l: int, survival: float) -> float:
     survival : float
         Probability that a full segment matches without the key: 1/2 for an
         APBF, the false-positive rate of a full block for an APBBF.
-
-    Raises
-    ------
-    ValueError
-        If k or l is not an integer of at least 1, or survival is not in 0 to 1.
     """
     require_counts(k=k, l=l)
     require_share("survival", survival)
@@ -86,10 +74,7 @@ def npws(k: int, l: int, survival: float) -> float:
 
 
 def apbf_npws(k: int, l: int) -> float:
-    """Peak normalised probability-weighted slack of an APBF, in windows (section 5.2).
-
-    Parameters, errors: as `npws`.
-    """
+    """Peak normalised probability-weighted slack of an APBF, in windows (section 5.2)."""
     return npws(k, l, 1 / 2)
 
 
@@ -99,7 +84,7 @@ def apbf_staleness_bound(k: int, l: int, generation: int) -> int:
     The first key of a generation is written to segment 0, and the (k + l)-th shift after that
     discards it. This shift occurs (k + l) g = window + slack insertions after the key's own.
 
-    `k` and `l` as for `npws`; `generation` is g, in insertions. Errors: as `require_counts`.
+    `k` and `l` as for `npws`; `generation` is g, in insertions.
     """
     require_counts(k=k, l=l, generation=generation)
     return (k + l) * generation

@@ -8,7 +8,7 @@ from .rules import require_counts
 def digest_false_positive_rate(window: int, digest_bits: int) -> float:
     """Return the probability that a fresh key has the digest of one of `window` distinct keys.
 
-    1 - (1 - 2**-D)**w for digests of `digest_bits`, D. Errors: as `require_counts`.
+    1 - (1 - 2**-D)**w for digests of `digest_bits`, D.
     """
     require_counts(window=window, digest_bits=digest_bits)
     return -math.expm1(window * math.log1p(-(2.0**-digest_bits)))
@@ -32,8 +32,6 @@ def column_loads(window: int, *, columns: int, rows: int) -> list[float]:
     Returns
     -------
     list of float, of length ``columns + 1``
-
-    Errors: as `require_counts`.
     """
     require_counts(window=window, columns=columns, rows=rows)
     loads = [window / rows]

@@ -13,7 +13,7 @@ def gebf_staleness_bound(window: int, epochs: int) -> int:
     ceil(W/r) is the same if r divides W. Otherwise it is too small by r ceil(W/r) - W, the
     insertions that the r epochs cover past W.
 
-    The `window` is W, in insertions, and the `epochs` in it are r. Errors: as `require_counts`.
+    The `window` is W, in insertions, and the `epochs` in it are r.
     """
     require_counts(window=window, epochs=epochs)
     return (epochs + 1) * -(-window // epochs)
@@ -27,7 +27,7 @@ def gebf_false_positive_rate(m: int, W: int, r: int, k: int) -> float:
     insertions and segments of s = m / (r + 1) bits.
 
     `m` is the number of bits of all segments, `W` the window in insertions, `r` the number of
-    epochs in it, and `k` the number of hash functions. Errors: as `require_counts`.
+    epochs in it, and `k` the number of hash functions.
     """
     require_counts(m=m, W=W, r=r, k=k)
     fill = -math.expm1(-k * -(-W // r) * (r + 1) / m)

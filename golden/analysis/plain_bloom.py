@@ -15,10 +15,7 @@ def bloom_hashes(rate: float) -> int:
 
 
 def bloom_bits_per_item(k: int) -> float:
-    """Bits per key of a Bloom filter that is filled to one half (APBF, section 4.1): k / ln 2.
-
-    Parameters, errors: as `bloom_false_positive_rate`.
-    """
+    """Bits per key of a Bloom filter that is filled to one half (APBF, section 4.1): k / ln 2."""
     require_counts(k=k)
     return k / math.log(2)
 
@@ -55,8 +52,6 @@ def bloom_metrics(k: int) -> dict[str, float]:
     """Row of Table 1 of the APBF paper, by column name, at a fill ratio of one half.
 
     The columns are ``bits_per_item``, ``actual_fp``, ``accesses_true`` and ``accesses_false``.
-
-    Parameters, errors: as `bloom_false_positive_rate`.
     """
     return {
         "bits_per_item": bloom_bits_per_item(k),

@@ -10,13 +10,7 @@ Floats = NDArray[np.float64]
 
 
 def require(condition: bool, name: str, rule: str, value: object) -> None:
-    """Raise an error that names a parameter, its rule and its value, unless a condition holds.
-
-    Raises
-    ------
-    ValueError
-        If the `condition` does not hold; the message is made of `name`, `rule` and `value`.
-    """
+    """Raise an error that names a parameter, its rule and its value, unless a condition holds."""
     if not condition:
         raise ValueError(f"{name}: {rule}, not {value!r}")
 

@@ -29,11 +29,6 @@ def segment_loads(run: int, window_generations: int, generation: int, phase: flo
         Insertions between two shifts, every one of a new key.
     phase : float
         Share of the current generation that has been inserted, 0 to 1.
-
-    Raises
-    ------
-    ValueError
-        If a count is not an integer of at least 1, or phase is not in 0 to 1.
     """
     require_counts(run=run, window_generations=window_generations, generation=generation)
     require_share("phase", phase)
@@ -57,12 +52,6 @@ def segment_false_positive_rate(load: float, *, blocks: int, cells: int, parts: 
     blocks, cells, parts : int
         Blocks of the segment, bits of one part of one block, and parts of a
         block: bits that a key sets.
-
-    Raises
-    ------
-    ValueError
-        If load is negative or not finite, or a count is not an integer of at
-        least 1.
     """
     require_load(load)
     require_counts(blocks=blocks, cells=cells, parts=parts)
@@ -82,8 +71,6 @@ def apbbf_block_false_positive_rate(
     The limit of `segment_false_positive_rate`: the number of keys in a block is
     Poisson-distributed. The `load` is its mean, by default the mean of a full block,
     `apbbf_block_capacity`; B need not be a multiple of b.
-
-    Parameters, errors: as `apbbf_block_capacity` and `segment_false_positive_rate`.
     """
     capacity = apbbf_block_capacity(block_bits, hashes_per_block)
     mean = capacity if load is None else load

@@ -341,10 +341,7 @@ class KeyHash:
         return check_keys(keys, KeyDigest(self.key_bits))
 
     def state(self, keys: NDArray[np.uint64], secret: int = 0) -> NDArray[np.uint64]:
-        """Return the states, shape (n,), of `keys` of shape (n, words).
-
-        Only "siphash" uses the `secret`.
-        """
+        """Return the states of `keys` of shape (n, words); "siphash" takes the `secret`."""
         if self.hash == "siphash":
             return siphash(keys, secret, key_bits=self.key_bits)
         return self._fold_and_mix(keys)

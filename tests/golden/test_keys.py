@@ -191,10 +191,6 @@ def test_texts(keys):
     assert due[0] == [0x2F42665B399EF840, *values("b")]
 
 
-def test_text_is_no_number():
-    assert values("5") != values(5)
-
-
 def test_bytes_that_were_no_text():
     assert values(b"\xff".decode("utf-8", "surrogateescape")) == values(b"\xff")
     with pytest.raises(ValueError, match=r"^keys: must be text that UTF-8 has, not '\\ud800'$"):
@@ -607,14 +603,10 @@ def test_values_that_are_no_keys_change_nothing(path, wrong):
 def test_filter_takes_them_all():
     model = GEBF(window=100, epochs=4, hashes=4, bits=20_000)
     model.insert(["client", b"\x00\x01"])
-    model.insert(2**63)
     assert model.query(np.array(["client", "others"])).tolist() == [True, False]
-    assert model.query([b"\x00\x01", "\x00\x01"]).tolist() == [True, True]
-    assert model.query([1, 2**63]).tolist() == [False, True]
-    assert model.query(key for key in (1, 2**63)).tolist() == [False, True]
+    assert model.query(key for key in ("\x00\x01", "a")).tolist() == [True, False]
     assert model.query(pyarrow.scalar("client")) is True
     assert pyarrow.scalar("other") not in model
     model.insert(("10.0.0.1", 443))
     assert ("10.0.0.1", 443) in model
-    assert model.query([("10.0.0.1", 443), ("10.0.0.1", 80)]).tolist() == [True, False]
     assert 443 not in model

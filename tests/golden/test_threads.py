@@ -236,19 +236,16 @@ def test_no_key_of_the_window_is_missed_by_single_keys_and_batches(name, path):
 
 FORKS = """
 import os, signal, sys, threading
-from itertools import count
 sys.modules |= {} if sys.argv[1] == "compiled" else {"lately.golden._core": None}
 from lately.golden import GEBF, WindowDictionary, atomic
 assert (atomic.Lock is threading.RLock) == (sys.argv[1] != "compiled")
 models = [GEBF.for_window(1000, 1e-9), WindowDictionary.for_window(1000, 1e-9)]
-waiting, data, going = GEBF.for_window(50), models[0].to_bytes(), True
+other, data, going = GEBF.for_window(50), models[0].to_bytes(), True
 
 def work(model, size):
-    for turn in count():
-        model.insert(range(turn * size, (turn + 1) * size if going else 0))
+    while going:
+        model.insert(range(model.insertions, model.insertions + size))
         GEBF.from_bytes(data)
-        if not going:
-            return
 
 def status(check):
     if pid := os.fork():
@@ -261,16 +258,15 @@ def status(check):
         os._exit(1)
 
 def works():
+    whole = all(model.insertions % 50 == 0 for model in models)
     for model in models:
-        whole = model.insertions % 50 == 0
         model.insert(range(50))
-        if not (whole and model.query(range(50)).all() and "a" not in model):
-            return False
-    return GEBF.from_bytes(data).insertions == 0
+        whole &= model.query(range(50)).all() and "a" not in model
+    return whole and GEBF.from_bytes(data).insertions == 0
 
 def keys():
-    started.set()
-    forked.wait()
+    events[0].set()
+    events[1].wait()
     yield 5
 
 threads = [threading.Thread(target=work, args=(m, s)) for m in models for s in (50, 200)]
@@ -280,15 +276,15 @@ going = False
 [thread.join() for thread in threads]
 
 # A fork does not wait for ever, and may be in a call itself.
-atomic._FORK_WAIT, started, forked = 0.1, threading.Event(), threading.Event()
-thread = threading.Thread(target=waiting.insert, args=(keys(),))
+atomic._FORK_WAIT, events = 0.1, [threading.Event(), threading.Event()]
+thread = threading.Thread(target=other.insert, args=(keys(),))
 thread.start()
-started.wait()
+events[0].wait()
 models[0].insert(status(works) for _ in "a")
-print(models[0].query(0), status(lambda: waiting.query([5]).all()) != 0)
-forked.set()
+print(models[0].query(0), status(lambda: other.query([5]).all()) != 0)
+events[1].set()
 thread.join()
-print(waiting.query(5), status(lambda: waiting.query([5]).all()))
+print(other.query(5), status(lambda: other.query([5]).all()))
 """
 
 
@@ -298,5 +294,5 @@ def test_a_fork_waits_for_the_calls_of_other_threads(path):
     """In the child every filter works as after whole calls, or says why it does not."""
     command = [sys.executable, "-W", "ignore", "-c", FORKS, path]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    unknown = "filter: another thread was in a call when this process was forked; load it again"
+    unknown = "filter: a fork came during a call of another thread; load it again"
     assert done.stdout == f"0\nRuntimeError {unknown}\nTrue True\nTrue 0\n", done.stderr
