@@ -14,14 +14,14 @@ from lately.boards.flow.inference import INFERRED
 from lately.boards.flow.limits import limits, unit_limit
 from lately.boards.flow.synthesis import SynthesisReport
 from lately.boards.targets.catalogue import BOARDS, Board
-from lately.golden import Specification
+from lately.golden import GEBF, Specification, analysis
 from lately.hdl.build import unit_profile
 from lately.hdl.bus.controlled import COUNTER_BITS
 from lately.hdl.family import FAMILIES
 from lately.hdl.registers import REGISTERS, Block, Register, registers_table
 from lately.hdl.target_clocks import device_class
 from lately.intervals import clopper_pearson
-from lately.planner import PLANNER_FAMILIES
+from lately.planner import PLANNER_FAMILIES, Requirement, choose
 from lately.replay.formatting import interval_text, rate_text
 from lately.sim.bench.testplan import PLAN
 from lately.sim.proofs.catalogue import PROOFS, with_goals
@@ -584,6 +584,22 @@ def families_table() -> str:
     )
 
 
+def bound_rows(window: int = 20_000) -> Iterator[Row]:
+    """Yield bits for each key by rate: the bound, the least for a GEBF, and what users get."""
+    for rate in (0.01, 0.001, 1e-6):
+        asked = {"false_positive_rate": rate, "families": ("gebf",), "bits_only": True}
+        planned = choose(Requirement(window=window, **asked))
+        sized = GEBF.for_window(window, rate)
+        yield {
+            "rate": f"{rate:g}",
+            "fingerprints with a label, at least": f"{analysis.labelled_bits_per_key(rate):.1f}",
+            "GEBF, at least": f"{analysis.gebf_bits_per_key(rate):.1f}",
+            "with its spare": f"{analysis.gebf_bits_per_key(rate, spare=1):.1f}",
+            "`lately plan`": f"{planned.storage_bits / window:.1f}",
+            "`for_window`": f"{sized.storage_bits / window:.1f}",
+        }
+
+
 # Verification
 
 
@@ -732,7 +748,7 @@ def _page(name: str, blocks: Callable[[], dict[str, str]], **more: Any) -> Page:
 PAGES = (
     _page("boards", lambda: boards(load("boards")), take=take_boards),
     _page("export", lambda: {"registers": table([*export_rows()])}),
-    _page("filters", lambda: {"families": families_table()}),
+    _page("filters", lambda: {"families": families_table(), "bound": table([*bound_rows()])}),
     _page("host", host),
     _page("lanes", lambda: lanes(records("lanes"), records("hardware"))),
     _page("limits", limits_blocks),

@@ -19,8 +19,10 @@ from .capacity import npws as npws
 from .digests import column_loads as column_loads
 from .digests import digest_false_positive_rate as digest_false_positive_rate
 from .digests import stashed_entries as stashed_entries
+from .guarded_epoch import gebf_bits_per_key as gebf_bits_per_key
 from .guarded_epoch import gebf_false_positive_rate as gebf_false_positive_rate
 from .guarded_epoch import gebf_staleness_bound as gebf_staleness_bound
+from .guarded_epoch import labelled_bits_per_key as labelled_bits_per_key
 from .plain_bloom import bloom_accesses as bloom_accesses
 from .plain_bloom import bloom_bits_per_item as bloom_bits_per_item
 from .plain_bloom import bloom_false_positive_rate as bloom_false_positive_rate

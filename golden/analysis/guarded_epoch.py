@@ -2,7 +2,10 @@
 
 import math
 
-from .rules import require_counts
+from .rules import require, require_counts
+
+EPOCHS = range(1, 63)
+"""Numbers of epochs that are tried; with guard and spare, a ring has at most 64 segments."""
 
 
 def gebf_staleness_bound(window: int, epochs: int) -> int:
@@ -35,3 +38,28 @@ def gebf_false_positive_rate(m: int, W: int, r: int, k: int) -> float:
     if segment == 1:
         return 1.0
     return -math.expm1((r + 1) * math.log1p(-segment))
+
+
+def gebf_bits_per_key(rate: float, spare: int = 0) -> float:
+    """Fewest bits for each key of a long window with which a GEBF keeps a rate just before a shift.
+
+    It is the minimum over r of (1 + (1 + spare) / r) log2(1 / p) / ln 2. Each of the r + 1 full
+    segments is a Bloom filter of the rate p, with 1 - (1 - p)^(r + 1) the `rate`. The number of
+    `spare` segments is 1 in hardware and 0 in the paper. Errors: as `require`.
+    """
+    require(0 < rate < 1, "rate", "must be above 0 and below 1", rate)
+    return min(
+        -(1 + (1 + spare) / r) * math.log2(-math.expm1(math.log1p(-rate) / (r + 1))) / math.log(2)
+        for r in EPOCHS
+    )
+
+
+def labelled_bits_per_key(rate: float) -> float:
+    """Fewest bits for each key of a window in which fingerprints with a label keep the `rate`.
+
+    It is the minimum over r of (1 + 1/r) (log2(1 / rate) + log2 e + log2(r + 1)). A set of n
+    fingerprints out of n / rate takes at least log2(1 / rate) + log2 e bits each, for small rates.
+    The label is one of r + 1 generations, all full just before a shift. Errors: as `require`.
+    """
+    require(0 < rate < 1, "rate", "must be above 0 and below 1", rate)
+    return min((1 + 1 / r) * math.log2(math.e * (r + 1) / rate) for r in EPOCHS)

@@ -1,5 +1,6 @@
 """Blocks of the pages: how they are filled, and that all of them are current."""
 
+import math
 import re
 
 import numpy as np
@@ -9,8 +10,10 @@ from campaigns.pages import blocks, drawings, waves
 from campaigns.pages.__main__ import PAGES, main
 from campaigns.pages.blocks import Drawing, Page, content, fill
 from campaigns.pages.mechanisms import PICTURES
-from lately.golden import from_spec
+from lately.golden import analysis, from_spec
 from lately.replay.plots import blank_figure
+
+FILTERS = blocks.DOCS / "filters.md"
 
 TEXT = "Before.\n\n<!-- begin one -->\n\nold\n\n<!-- end -->\n\nAfter.\n"
 
@@ -24,6 +27,34 @@ TEXT = "Before.\n\n<!-- begin one -->\n\nold\n\n<!-- end -->\n\nAfter.\n"
 )
 def test_page_is_current(name):
     assert PAGES[name].stale() == []
+
+
+def test_bits_per_key_are_those_of_the_analysis():
+    """The floor by counting sets, and the GEBF by the rate that the analysis gives its bits."""
+    window, epochs = 10**6, range(1, 60)
+
+    def labelled(rate, r):
+        n = window * (1 + 1 / r)
+        sets = math.lgamma(n / rate) - math.lgamma(n) - math.lgamma(n / rate - n)
+        return (sets / math.log(2) + n * math.log2(r + 1)) / window
+
+    def lowest(bits, spare):
+        sizes = {r: round(bits * window * (r + 1) / (r + 1 + spare)) for r in epochs}
+        rates = (
+            analysis.gebf_false_positive_rate(sizes[r], window, r, k)
+            for r in epochs
+            for k in range(4, 30)
+        )
+        return min(rates)
+
+    rows = re.findall(r"(?m)^\| (\d.*) \|$", content(FILTERS.read_text("utf-8"))["bound"])
+    assert len(rows) == 3
+    for row in rows:
+        rate, floor, gebf, spared, planned, sized = map(float, row.split(" | "))
+        assert floor == pytest.approx(min(labelled(rate, r) for r in epochs), abs=0.06)
+        for bits, spare in ((gebf, 0), (spared, 1)):
+            assert lowest(bits + 0.06, spare) <= rate < lowest(bits - 0.06, spare)
+        assert spared <= planned <= sized < 1.1 * spared
 
 
 def test_block_is_filled():
