@@ -245,9 +245,20 @@ class Profile:
         """
         raise NotImplementedError
 
-    def _edges(self, last: int) -> str:
+    @property
+    def edges(self) -> tuple[int, int] | None:
+        """Greatest age at which a key is always reported, and least age at which it is forgotten.
+
+        In insertions after its own, or units of time. None if a table of thresholds decides.
+        """
+        if self.spec.classes is not None:
+            return None
+        last = self.spec.guaranteed_window - (not self.spec.timed)
+        return last, last + 1 + self.spec.slack
+
+    def _both_ends(self) -> str:
         """Return the sentence on both ends of a window that counts insertions."""
-        first = self.spec.guaranteed_window + self.spec.slack
+        last, first = self.edges or (0, 0)
         maybe = f"it may be reported while {last:,} < d < {first:,}, and " * (first > last + 1)
         return (
             "Let d be the number of insertions after a key's own insertion. The key is reported "

@@ -163,7 +163,7 @@ class DictionaryProfile(Profile):
 
     def promise(self, key: str, *, flags: bool) -> list[str]:
         return [
-            self._edges(self.spec.window - 1),
+            self._both_ends(),
             "An entry may be lost if its columns are full: `lost` counts such entries.",
             f"A REMOVE erases a digest of {self.spec.digest_bits} bits. With a probability of "
             f"{self.spec.mean_false_positive_rate:.2g}, another key of a full window has the same "

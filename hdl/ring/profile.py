@@ -245,11 +245,19 @@ class RingProfile(Profile):
             "a time.",
         ]
 
+    @property
+    def edges(self) -> tuple[int, int]:
+        spec = self.spec
+        if spec.timed:
+            # A trace lasts longer than `run` aged generations if no key ends them.
+            return spec.span, spec.span + spec.run * (spec.generation_span - 1) + 1
+        return spec.guaranteed_window, spec.guaranteed_window + spec.slack
+
     def promise(self, key: str, *, flags: bool) -> list[str]:
         spec = self.spec
         if not spec.timed:
             return [
-                self._edges(spec.guaranteed_window),
+                self._both_ends(),
                 "A SHIFT, or a smaller `generation`, shortens the window.",
             ]
         shortens = spec.when_full == "shorten"

@@ -47,7 +47,7 @@ class Candidate:
     worst_rate, mean_rate : float
         Expected false-positive rates for distinct keys: at the worst moment, and on average.
     bits : int
-        Bits with the spare; without the spare if `any_size` is given.
+        Bits of the hardware's memory, which has a spare segment if the filter is a ring.
     memories : int or None
         Memories of 16 kbit that hold the bits; None with `any_size`.
     slack : float
@@ -67,6 +67,10 @@ class Candidate:
     cycle_share : float
         Minimum share of cycles in which an operation can be accepted. For a dictionary, keys that
         always write the same column are excluded.
+    edges : tuple of int, or None
+        As `lately.hdl.profile.Profile.edges`.
+    least_period : int
+        As `lately.hdl.profile.Profile.least_period`.
     """
 
     spec: Any
@@ -82,6 +86,8 @@ class Candidate:
     area: dict[str, int] | None
     bindings: list[Binding]
     cycle_share: float = 1.0
+    edges: tuple[int, int] | None = None
+    least_period: int = 0
 
     @property
     def family(self) -> PlannerFamily:
@@ -109,7 +115,11 @@ class Candidate:
             "worst_false_positive_rate": self.worst_rate,
             "mean_false_positive_rate": self.mean_rate,
             "guaranteed_window": self.spec.guaranteed_window,
+            "reported_until": self.edges and self.edges[0],
+            "forgotten_from": self.edges and self.edges[1],
             "slack": self.slack,
+            "slack_above_window": self.slack > 1,
+            "least_period_cycles": self.least_period,
             "bits": self.bits,
             "memories": self.memories,
             "accesses": self.accesses,
@@ -222,7 +232,7 @@ def choose(requirement: Requirement) -> Any:
 def _order(one: Found | Candidate, requirement: Requirement) -> tuple[float, ...]:
     """Return the figures that order filters of different families."""
     family = PLANNER_FAMILIES[one.spec.family]
-    return one.cost, family.bits(one.spec, requirement), family.memories(one.spec)
+    return one.cost, one.spec.storage_bits, family.memories(one.spec)
 
 
 def _alternatives(pool: Iterable[Found], requirement: Requirement, count: int) -> list[Candidate]:
@@ -243,14 +253,15 @@ def describe(found: Found, requirement: Requirement) -> Candidate:
     spec, device = found.spec, requirement.device
     family = PLANNER_FAMILIES[spec.family]
     worst, mean = family.rates(spec, requirement)
-    profile = None if requirement.any_size else unit_profile(spec)
+    unit = unit_profile(spec)
+    profile = None if requirement.any_size else unit
     area = None if device is None else family.area(spec, device)
     return Candidate(
         spec=spec,
         cost=found.cost,
         worst_rate=worst,
         mean_rate=mean,
-        bits=family.bits(spec, requirement),
+        bits=spec.storage_bits,
         memories=None if profile is None else profile.block_rams,
         slack=family.slack(spec, requirement),
         accesses=family.accesses(spec, requirement),
@@ -259,6 +270,8 @@ def describe(found: Found, requirement: Requirement) -> Candidate:
         area=None if area is None else area.rounded(),
         bindings=[],
         cycle_share=1.0 if profile is None else family.cycle_share(spec),
+        edges=unit.edges,
+        least_period=unit.least_period,
     )
 
 

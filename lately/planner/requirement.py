@@ -361,10 +361,6 @@ class PlannerFamily:
         """Return the number of memories of `spec`, which breaks ties in cost."""
         return 1
 
-    def bits(self, spec: Any, requirement: Requirement) -> int:
-        """Return the bits of the memory of `spec`."""
-        return int(spec.storage_bits)
-
     def accesses(self, spec: Any, requirement: Requirement) -> float:
         """Return the memories of `spec` that software reads for a fresh key, one after another."""
         return float(self.memories(spec))
@@ -434,7 +430,7 @@ class PlannerFamily:
         bits, blocks, device = (
             requirement.most_bits, requirement.most_block_rams, requirement.device
         )  # fmt: skip
-        if bits is not None and self.bits(spec, requirement) > bits:
+        if bits is not None and spec.storage_bits > bits:
             return False
         if blocks is None:
             return True

@@ -77,10 +77,6 @@ class PlannedRing(PlannerFamily):
         """Return the number of parts of all segments, including the spare."""
         return spec.segments * spec.parts
 
-    def bits(self, spec: FilterSpec, requirement: Requirement) -> int:
-        """Return the bits; with `any_size`, without the spare."""
-        return spec.memory_bits if requirement.any_size else spec.storage_bits
-
     def accesses(self, spec: FilterSpec, requirement: Requirement) -> float:
         """Return the segments that a query reads at the worst moment (APBF, section 5.4)."""
         fills = spec.segment_false_positive_rates(phase=1.0)
@@ -216,7 +212,7 @@ def _ranks(found: Shapes, size: Ints, requirement: Requirement) -> list[tuple[fl
 
     The rate is 0 until it is known, which is before ties are resolved.
     """
-    segments = found.ring_segments + (0 if requirement.any_size else 1)
+    segments = found.ring_segments + 1
     bits: Floats = (segments * found.parts * part_bits(found, size)).astype(np.float64)
     costs = bits
     if requirement.counts_memories:
@@ -224,7 +220,7 @@ def _ranks(found: Shapes, size: Ints, requirement: Requirement) -> list[tuple[fl
     elif requirement.device is not None:
         taken = area(found, size, requirement.device, requirement.key_bits)
         costs = taken.share(requirement.device)
-    memories = (found.ring_segments + 1) * found.parts
+    memories = segments * found.parts
     columns = (costs, bits, memories, np.zeros(len(found)), found.generations, found.block_bits)
     return [tuple(float(value) for value in row) for row in zip(*columns, strict=True)]
 

@@ -11,6 +11,7 @@ from lately.boards.targets.catalogue import BOARDS
 from lately.cli.app import main
 from lately.cli.reporting import EXTRAS
 from lately.golden.spec.all_presets import ALL_PRESETS, any_preset
+from lately.hdl.build import unit_profile
 
 KNOWN = {"presets": ALL_PRESETS, "devices": DEVICES, "boards": BOARDS}
 
@@ -48,6 +49,15 @@ def test_every_kind_of_filter_is_shown(name):
     assert found["spec"] == spec.to_dict()
     text = run("show", "--preset", name)
     assert text.startswith(f"{spec.shape}\n")
+    profile = unit_profile(spec)
+    assert found["least_period_cycles"] == profile.least_period
+    assert ("\n ticks " in text) == spec.timed
+    last, first = found["reported_until"], found["forgotten_from"]
+    assert (last, first) == profile.edges
+    assert f" d ≤ {last:,} " in text
+    assert f" d ≥ {first:,} " in text
+    page = " ".join(profile.promise("key", flags=True))
+    assert spec.timed or spec.query_field or f"d ≤ {last:,}, " in page
     timing = not hasattr(spec, "window")
     assert ("\n rate " in text) == (found["worst_false_positive_rate"] is not None) == (not timing)
 

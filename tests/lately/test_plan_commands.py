@@ -112,8 +112,32 @@ def test_device():
 def test_any_size():
     found = json.loads(run(*SMALL, "--any-size", "--json"))["chosen"]
     assert found["latency_cycles"] is None
-    assert found["bits"] == FilterSpec.from_dict(found["spec"]).memory_bits
+    assert found["bits"] == FilterSpec.from_dict(found["spec"]).storage_bits
     assert "accesses" in run(*SMALL, "--any-size")
+
+
+@pytest.mark.parametrize("options", [("--bits-only",), ("--any-size",), ()])
+def test_plan_and_show_agree(options, tmp_path):
+    """In the bits, which include the spare, and in both ends of the window."""
+    toml, same = tmp_path / "filter.toml", ("bits", "reported_until", "forgotten_from", "slack")
+    options = (*SMALL, "--family", "apbf", *options, "--candidates", 1, "--out", toml)
+    found = json.loads(run(*options, "--json"))["chosen"]
+    done = CliRunner().invoke(cli.main, ["show", "--spec", str(toml), "--json"])
+    assert [json.loads(done.stdout)[name] for name in same] == [found[name] for name in same]
+    spec = FilterSpec.from_toml(toml)
+    assert found["bits"] == spec.segments * spec.parts * spec.part_bits
+    assert "Bits include the spare segment" in run(*options)
+
+
+@pytest.mark.parametrize("slack", [2, 1])
+def test_a_long_slack_is_marked(slack):
+    options = ("--window", 1000, "--fpr", 0.01, "--family", "apbbf", "--slack", slack)
+    candidates, text = json.loads(run(*options, "--json"))["candidates"], run(*options)
+    assert [one["slack_above_window"] for one in candidates] == [
+        one["slack"] > 1 for one in candidates
+    ]
+    assert [one["slack"] > 1 for one in candidates].count(True) == text.count(" ! ")
+    assert ("! A key may be reported for more than twice its window" in text) == (slack > 1)
 
 
 def test_span():

@@ -100,7 +100,7 @@ def every_spec(family, window, any_size):
 COSTS = {
     "memories": ({}, lambda spec: (RingProfile.of(spec).block_rams, spec.storage_bits)),
     "bits": ({"bits_only": True}, lambda spec: (spec.storage_bits,) * 2),
-    "bits of any size": ({"any_size": True}, lambda spec: (spec.memory_bits,) * 2),
+    "bits of any size": ({"any_size": True}, lambda spec: (spec.storage_bits,) * 2),
 }
 """Options of a requirement, and what is least then: cost, then bits."""
 
