@@ -1,57 +1,46 @@
 """Deduplicators of frames behind the ports of public NIC shells and MACs, in Verilog.
 
     lately export --spec dedup.toml --name dedup OPTIONS --out-dir ip
-    python shells.py corundum > ip/dedup_corundum.v
+    python shells.py corundum --tick 10us > ip/dedup_corundum.v
 
-`python shells.py corundum --options` prints OPTIONS. Each wrapper has the ports of one port of its
-target, with the target's names; the source of the names is `Shell.source`. PERIOD is the tick of
-the filter in cycles. Load a secret through the ports of `dedup` where an attacker sends frames.
+`python shells.py corundum --options` prints OPTIONS. `--tick` is the tick of the plan; it becomes
+PERIOD, in cycles of the clock that the target has by default, or of `--mhz`. Each wrapper has ports
+of its target: `ports.toml` lists them, with the file that they were read from. Load a secret
+through the ports of `dedup` where an attacker sends frames.
 """
 
-import sys
+import argparse
+import tomllib
 from dataclasses import dataclass, field
+from math import ceil
+from pathlib import Path
+
+from lately.golden.durations import time_seconds
+
+PORTS = tomllib.loads((Path(__file__).parent / "ports.toml").read_text("utf-8"))
+"""Ports of the targets, and of their modules inside the wrappers."""
 
 
 @dataclass(frozen=True)
 class Shell:
-    """A target: its ports, and how the signals of its frames are laid out.
+    """A target: its ports, how they carry frames, and the logic between them and `dedup`."""
 
-    Attributes
-    ----------
-    source : str
-        Repository and file with the port list.
-    options : str
-        Options of the export.
-    clock, reset : str
-        Ports; a reset with the suffix "n" is active low.
-    came, left : str
-        Prefixes of the ports of frames that come and leave.
-    width : int
-        Bits of a transfer.
-    user : dict of str to int
-        Ports that TUSER consists of, after the prefix, with their bits; the first one lowest.
-    beside : dict of str to int
-        Further ports that leave as they came, by the names of the export.
-    ready : tuple of bool
-        Whether the input and the output have TREADY.
-    padded : bool
-        Whether TUSER has a bad bit below `user`, which the target has not.
-    last_be : bool
-        Whether the last byte is one-hot in `last_be`, instead of a TKEEP.
-    """
-
-    source: str
-    options: str
+    options: str  # of the export
     clock: str
-    reset: str
-    came: str
-    left: str
-    width: int = 512
+    reset: str  # active low with the suffix "n"
+    ports: tuple[str, ...]  # without both streams
+    came: str  # prefix of the ports of frames that come
+    left: str  # and of frames that leave
+    width: int = 512  # bits of a transfer
+    # Ports that TUSER consists of, after the prefix, with their bits; the first one lowest.
     user: dict[str, int] = field(default_factory=lambda: {"tuser": 1})
+    # Further ports that leave as they came, by the names of the export.
     beside: dict[str, int] = field(default_factory=dict)
-    ready: tuple[bool, bool] = (True, True)
-    padded: bool = False
-    last_be: bool = False
+    ready: tuple[bool, bool] = (True, True)  # whether the input and the output have TREADY
+    padded: bool = False  # whether TUSER has a bad bit below `user`, which the target has not
+    last_be: bool = False  # whether the last byte is one-hot in `last_be`, instead of a TKEEP
+    kept: str = ""  # prefix of the wires of frames that leave `dedup`, if `more` moves them on
+    more: str = ""  # further statements of the wrapper
 
     @property
     def user_bits(self) -> int:
@@ -59,45 +48,76 @@ class Shell:
         return sum(self.user.values()) + self.padded
 
 
+OPENNIC_RESET = """\
+  // mod_rstn is low for one cycle of axil_aclk.
+  wire axil_rstn, rstn;
+  generic_reset #(.NUM_INPUT_CLK(2)) reset (
+      .mod_rstn(mod_rstn), .mod_rst_done(mod_rst_done),
+      .clk({CLOCK, axil_aclk}), .rstn({rstn, axil_rstn})
+  );
+"""
+
+CROSSING = """\
+  wire [63:0] kept_tdata;
+  wire kept_tvalid, kept_tready, kept_tlast;
+  // The MAC accepts no pause within a frame, so it gets whole frames. DEPTH, in bytes, must hold
+  // the longest one.
+  axis_async_fifo #(.DEPTH(4096), .DATA_WIDTH(64), .FRAME_FIFO(1)) crossing (
+      .s_clk(rx_clk), .s_rst(rx_rst), .s_axis_tdata(kept_tdata), .s_axis_tkeep(keep),
+      .s_axis_tvalid(kept_tvalid), .s_axis_tready(kept_tready), .s_axis_tlast(kept_tlast),
+      .s_axis_tid(8'd0), .s_axis_tdest(8'd0), .s_axis_tuser(user[0]),
+      .m_clk(tx_clk), .m_rst(tx_rst), .m_axis_tdata(tx_axis_tdata), .m_axis_tkeep(tx_axis_tkeep),
+      .m_axis_tvalid(tx_axis_tvalid), .m_axis_tready(tx_axis_tready),
+      .m_axis_tlast(tx_axis_tlast), .m_axis_tuser(tx_axis_tuser)
+  );
+"""
+
+_OPENNIC_PORTS = ("input wire axil_aclk", "input wire mod_rstn", "output wire mod_rst_done")
+_ESNET_ZERO = {"trunc_enable": 1, "trunc_length": 16, "rss_enable": 1, "rss_entropy": 12}
+
 SHELLS = {
     "corundum": Shell(
-        source="corundum/corundum, fpga/app/template/rtl/mqnic_app_block.v",
         options="--wrap frames-512 --user-bits 97 --bad-bit 0 --mark-bit 97",
-        clock="clk", reset="rst", came="s_axis_sync_rx_", left="m_axis_sync_rx_",
-        user={"tuser": 97},
+        clock="clk", reset="rst", ports=("input wire clk", "input wire rst"),
+        came="s_axis_sync_rx_", left="m_axis_sync_rx_", user={"tuser": 97},
     ),
     "opennic-250": Shell(
-        source="Xilinx/open-nic-shell, src/box_250mhz/box_250mhz.sv",
         options="--wrap frames-512 --user-bits 49 --bad-bit 0 --mark-bit 49",
-        clock="axis_aclk", reset="axis_aresetn",
+        clock="axis_aclk", reset="rstn", ports=("input wire axis_aclk", *_OPENNIC_PORTS),
         came="s_axis_adap_rx_250mhz_", left="m_axis_qdma_c2h_",
         user={"tuser_size": 16, "tuser_src": 16, "tuser_dst": 16}, padded=True,
+        more=OPENNIC_RESET.replace("CLOCK", "axis_aclk"),
     ),
     "opennic-322": Shell(
-        source="Xilinx/open-nic-shell, src/box_322mhz/box_322mhz.sv",
         options="--wrap frames-512 --no-tready --mark-bit 1",
-        clock="cmac_clk", reset="cmac_rstn",
+        clock="cmac_clk", reset="rstn", ports=("input wire cmac_clk", *_OPENNIC_PORTS),
         came="s_axis_cmac_rx_", left="m_axis_adap_rx_322mhz_",
         user={"tuser_err": 1}, ready=(False, False),
+        more=OPENNIC_RESET.replace("CLOCK", "cmac_clk"),
     ),
     "liteeth": Shell(
-        source="enjoy-digital/liteeth, liteeth/common.py, eth_phy_description",
         options="--wrap frames-64 --mark-bit 1",
-        clock="sys_clk", reset="sys_rst", came="sink_", left="source_",
-        width=64, user={"error": 1}, last_be=True,
+        clock="sys_clk", reset="sys_rst", ports=("input wire sys_clk", "input wire sys_rst"),
+        came="sink_", left="source_", width=64, user={"error": 1}, last_be=True,
     ),
     "verilog-ethernet": Shell(
-        source="alexforencich/verilog-ethernet, rtl/eth_mac_10g.v",
         options="--wrap frames-64 --no-tready --mark-bit 1",
-        clock="rx_clk", reset="rx_rst", came="rx_axis_", left="tx_axis_",
-        width=64, ready=(False, True),
+        clock="rx_clk", reset="rx_rst",
+        ports=tuple(f"input wire {name}" for name in ("rx_clk", "rx_rst", "tx_clk", "tx_rst")),
+        came="rx_axis_", left="tx_axis_", width=64, ready=(False, True),
+        kept="kept_", more=CROSSING,
     ),
     "esnet": Shell(
-        source="esnet/esnet-smartnic-hw, src/smartnic_app/rtl/src/smartnic_app.sv",
         options="--wrap frames-512 --user-bits 17 --bad-bit 0 --mark-bit 17 --id-bits 4 "
         "--dest-bits 4",
-        clock="core_clk", reset="core_rstn", came="axis_app_igr_", left="axis_app_egr_",
+        clock="core_clk", reset="core_rstn",
+        ports=("input wire core_clk", "input wire core_rstn", *(
+            f"output wire [{bits - 1}:0] axis_app_egr_tuser_{name}"
+            for name, bits in _ESNET_ZERO.items())),
+        came="axis_app_igr_", left="axis_app_egr_",
         user={"tuser_pid": 16}, beside={"tid": 4, "tdest": 4}, padded=True,
+        more="".join(f"  assign axis_app_egr_tuser_{name} = {bits}'d0;\n"
+                     for name, bits in _ESNET_ZERO.items()),
     ),
 }  # fmt: skip
 """Targets by name."""
@@ -109,21 +129,27 @@ SETTINGS = {
 """Inputs of an export without a bus, and their values: duplicates are dropped."""
 
 
-def wrapper(name: str) -> str:
-    """Return the Verilog of the wrapper for a target.
+def cycles(name: str, tick: str, mhz: float | None) -> int:
+    """Return the cycles of a tick, such as "10us", at `mhz` or at the usual clock of a target."""
+    mhz = mhz or PORTS[name]["mhz"]
+    # A shorter tick would shorten the span.
+    period = ceil(time_seconds(tick, "tick") * round(mhz * 10**6))
+    if not 0 < period < 1 << 24:
+        raise ValueError(
+            f"--tick must be 1 to {(1 << 24) - 1:,} cycles, not {period:,} at {mhz} MHz"
+        )
+    return period
 
-    Parameters
-    ----------
-    name : str
-        One of `SHELLS`.
-    """
+
+def wrapper(name: str, period: int) -> str:
+    """Return the Verilog of the wrapper for a target, with a tick of `period` cycles."""
     shell = SHELLS[name]
     t = "" if shell.last_be else "t"
     octets = shell.width // 8
     parts = {f"{t}data": shell.width, f"{t}valid": 1, f"{t}last": 1}
     parts |= {"last_be": octets, "error": octets} if shell.last_be else {"tkeep": octets}
     parts |= ({} if shell.last_be else shell.user) | shell.beside
-    ports = [f"input wire {shell.clock}", f"input wire {shell.reset}"]
+    ports = [*shell.ports]
     for prefix, there, back, waits in (
         (shell.came, "input", "output", shell.ready[0]),
         (shell.left, "output", "input", shell.ready[1]),
@@ -131,13 +157,14 @@ def wrapper(name: str) -> str:
         ports += [f"{there} wire [{bits - 1}:0] {prefix}{part}" for part, bits in parts.items()]
         ports += [f"{back} wire {prefix}{t}ready"] if waits else []
     lines = [
-        f"// Deduplicator of frames for {name}. Ports: {shell.source}.",
+        f"// Deduplicator of frames for {name}. Ports: {PORTS[name]['source']}.",
         f"// Export: {shell.options}",
-        f"module dedup_{name.replace('-', '_')} #(parameter [31:0] PERIOD = 32'd1562) (",
+        f"module dedup_{name.replace('-', '_')} #(parameter [23:0] PERIOD = 24'd{period}) (",
         ",\n".join(f"    {port}" for port in ports),
         ");",
         f"  wire [{octets - 1}:0] keep;",
         f"  wire [{shell.user_bits}:0] user;",
+        *shell.more.splitlines(),
         "  dedup dedup (",
         ",\n".join(f"      .{port}({value})" for port, value in _connections(shell, t).items()),
         "  );",
@@ -149,7 +176,7 @@ def wrapper(name: str) -> str:
 
 def _connections(shell: Shell, t: str) -> dict[str, str]:
     """Return what is connected to the ports of the exported module."""
-    came, left = shell.came, shell.left
+    came, left = shell.came, shell.kept or shell.left
     bad = [f"|{came}error"] if shell.last_be else [f"{came}{part}" for part in shell.user]
     user = [*reversed(bad), *(["1'b0"] if shell.padded else [])]
     # One more than twice a one-hot byte is all bytes below, and nothing marked is all bytes.
@@ -182,6 +209,8 @@ def _connections(shell: Shell, t: str) -> dict[str, str]:
 def _leaving(shell: Shell) -> list[str]:
     """Return the assignments of the signals beside frames that leave."""
     left = shell.left
+    if shell.kept:
+        return []
     if shell.last_be:
         return [
             f"  assign {left}last_be = {left}last ? keep & ~(keep >> 1) : {shell.width // 8}'d0;",
@@ -195,7 +224,19 @@ def _leaving(shell: Shell) -> list[str]:
 
 
 if __name__ == "__main__":
-    target, *flags = sys.argv[1:] or ["--help"]
-    if target not in SHELLS:
-        sys.exit(f"target: must be one of {', '.join(SHELLS)}, not {target!r}")
-    print(SHELLS[target].options if flags == ["--options"] else wrapper(target), end="")
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("target", choices=SHELLS)
+    parser.add_argument("--tick", help="tick of the plan, such as 10us")
+    parser.add_argument("--mhz", type=float, help="clock, if not that of the target")
+    parser.add_argument("--options", action="store_true", help="print the options of the export")
+    asked = parser.parse_args()
+    if asked.options:
+        print(SHELLS[asked.target].options)
+    elif asked.tick is None:
+        parser.error("--tick is missing")
+    else:
+        try:
+            period = cycles(asked.target, asked.tick, asked.mhz)
+        except ValueError as error:
+            parser.error(str(error))
+        print(wrapper(asked.target, period), end="")

@@ -186,43 +186,23 @@ def test_litex_streams(tmp_path):
     assert lines == [f"{tag}: {int(tag >= 4)}" for tag in range(8)]
 
 
-LITEX_CPU = """\
-import sys
-
-from litex.build.generic_platform import GenericPlatform, Pins
-from litex.build.io import CRG
-from litex.soc.integration.soc_core import SoCMini
-
-sys.path.insert(0, "ip")
-from seen_lately_litex import SeenLately
-
-platform = GenericPlatform("", [("clk", 0, Pins(1))])
-
-
-class System(SoCMini):
-    def __init__(self, **where):
-        self.crg = CRG(platform.request("clk"))
-        cpu = {"cpu_type": "cortex_m3", "cpu_variant": "standard", "integrated_rom_size": 4096}
-        super().__init__(platform, clk_freq=100_000_000, **cpu)
-        SeenLately(platform).add_to(self, **where)
-
-
-soc = System(**eval(sys.argv[1]))
-region = soc.bus.regions["seen_lately"]
-platform.get_verilog(soc, name="soc").write("soc.v")
-print(f"region: {region.origin:#x} {region.cached} {soc.bus.check_region_is_io(region)}")
-"""
-
-
 @pytest.mark.parametrize(
     ("bus", "where", "origin"),
-    [("axi4-lite", {"origin": 0xB000_0000}, "0xb0000000"), ("wishbone", {}, "0x40000000")],
+    [("axi4-lite", "", "0x40000000"), ("wishbone", ", origin=0xB000_0000", "0xb0000000")],
 )
 def test_litex_cpu_reads_uncached_registers_and_gets_the_interrupt(bus, where, origin, tmp_path):
+    page = (ROOT / "docs" / "first-litex.md").read_text("utf-8")
+    system = page.split("```python\n")[1].split("```")[0]
+    clock = "clk_freq=100_000_000"
+    system = system.replace(clock, f'{clock}, cpu_type="cortex_m3", integrated_rom_size=4096')
+    system = system.replace(", origin=0xB000_0000", where).replace("(System", "(soc := System")
+    system += """
+one = soc.bus.regions["seen_lately"]
+print(f"region: {one.origin:#x} {one.cached} {soc.bus.check_region_is_io(one)}")
+"""
     write(design("timed-tiny", bus=bus), tmp_path / "ip")
-    (tmp_path / "soc.py").write_text(LITEX_CPU)
-    lines = run_all(tmp_path, [sys.executable, "soc.py", repr(where)])
-    assert f"region: {origin} False True" in lines
+    (tmp_path / "soc.py").write_text(system)
+    assert f"region: {origin} False True" in run_all(tmp_path, [sys.executable, "soc.py"])
     text = (tmp_path / "soc.v").read_text()
     shared = re.search(r"interrupt\[0\] <= (\w+);", text)[1]
     irq = re.search(rf"assign {shared} = (\w+);", text)[1]
