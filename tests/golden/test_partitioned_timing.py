@@ -115,20 +115,6 @@ def test_nothing_comes_again_after_silence(silence):
     assert set(model.memory.ravel().tolist()) == {0, 9}
 
 
-@pytest.mark.parametrize("block", [1, 4])
-def test_reported_to_the_end_of_each_window_of_insertions(block):
-    """Each key for w insertions at least, its own included, and to the end of its block after."""
-    for windows in range(6):
-        for phase in range(block):
-            model = PartitionedTimingFilter(window=5 * block, block=block, **LARGE)
-            model.insert([*range(100, 100 + phase), 5])
-            for insertions in range(phase + 1, 7 * block):
-                seen = model.perform([1], [5], windows=windows * block).seen[0]
-                assert seen == (insertions < (windows + 1) * block)
-                assert seen or insertions - phase > windows * block
-                model.insert([200 + insertions])
-
-
 def test_tick_and_insertion_in_order():
     """A SHIFT makes what was inserted before it older, and not what comes after."""
     model = TimedTimingFilter(span=8, **LARGE)

@@ -15,7 +15,6 @@ from lately.golden import (
     APBF,
     GEBF,
     TimedTimingFilter,
-    WindowDictionary,
 )
 
 CHECKED = sorted({*MODELS, *RINGS} - {"InferentialFilter"})
@@ -109,17 +108,6 @@ def test_a_key_that_is_reported_by_chance_is_not_remembered():
     assert model.check_and_insert(chance, refresh=False) is True
     assert model == before
     assert model.insertions == 40
-
-
-def test_windows_of_queries_decide():
-    """A key that is older than the window of its query is inserted again."""
-    model = WindowDictionary.for_window(100)
-    model.insert([1, 2, 3, 4])
-    assert model.check_and_insert([1, 1, 4], [2, 2, 2], refresh=False).tolist() == [
-        False, True, True,
-    ]  # fmt: skip
-    assert model.check_and_insert(2, 100, refresh=False) is True
-    assert model.insertions == 5
 
 
 def test_a_late_key_that_is_reported_moves_no_later_time():
