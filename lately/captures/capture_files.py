@@ -21,35 +21,8 @@ from .capture_reader import CaptureReader, Packets, most_captured
 class CaptureFiles(AbstractContextManager["CaptureFiles"]):
     """Captures that are read in sequence. A damaged capture is read up to the damage.
 
-    Parameters
-    ----------
-    paths : sequence of str
-        Files, or '-' alone for standard input.
-    joined : bool
-        Whether the packets go to one capture. The captures must then have the same format, and all
-        pcap headers except the first are omitted.
-    alone : bool, optional
-        Whether there is no other file, so that an empty one is refused; by default, of one path.
-
-    Attributes
-    ----------
-    name, format : str
-        Name and format of the first capture.
-    empty : list of str
-        Files without a byte among several. They are skipped.
-    damages : list of str
-        Messages about damage.
-    missing : int
-        Bytes of incomplete last records.
-    truncated : bool
-        Whether compressed data ends early or is followed by other bytes.
-
-    Raises
-    ------
-    TraceError
-        If a file is not a capture, or captures that are joined have different formats.
-    OSError
-        If a file cannot be read.
+    If they are `joined` to one capture, they must have the same format, and all pcap headers except
+    the first are omitted. An empty file is skipped, unless it is `alone`; by default, one path is.
     """
 
     def __init__(
@@ -59,9 +32,10 @@ class CaptureFiles(AbstractContextManager["CaptureFiles"]):
         self._joined = joined and len(paths) > 1
         self._pipes: dict[int, StreamFile] = {}
         self._reader: CaptureReader | None = None
-        self.empty: list[str] = []
-        self.damages: list[str] = []
-        self.missing, self.truncated = 0, False
+        self.empty: list[str] = []  # names
+        self.damages: list[str] = []  # messages
+        self.missing = 0  # bytes of incomplete last records
+        self.truncated = False  # whether compressed data ends early or is followed by other bytes
         self.name, self.format = paths[0], "pcap"
         numbers = [*range(len(paths))]
         try:

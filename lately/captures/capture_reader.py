@@ -60,33 +60,16 @@ def most_captured(link: int) -> int:
 
 @dataclass(frozen=True)
 class Packets:
-    """Some packets of a capture, in order; valid until the read after the next.
-
-    Attributes
-    ----------
-    buffer : ndarray of uint8, shape (size,)
-    begin, end : int
-        Part of the buffer that holds the packets and the other content of the capture.
-    table : ndarray of int64, shape (ROWS, n)
-        Table as in `capture_loops`.
-    section_lengths : tuple of int
-        Offsets in the buffer of the 8-byte lengths of pcapng sections.
-    file : int
-        Number of the capture among several, from 0.
-    files_of : ndarray of int64, shape (n,), optional
-        Number of each packet's capture, if the packets are from several.
-    resolution : int
-        Unit of the coarsest of their clocks, in nanoseconds, at least 1.
-    """
+    """Some packets of a capture, in order; valid until the read after the next."""
 
     buffer: NDArray[np.uint8]
-    begin: int
+    begin: int  # of the part of the buffer that holds the packets and what is between them
     end: int
-    table: NDArray[np.int64]
-    section_lengths: tuple[int, ...] = ()
-    file: int = 0
-    files_of: NDArray[np.int64] | None = None
-    resolution: int = 1
+    table: NDArray[np.int64]  # as in `capture_loops`, shape (ROWS, n)
+    section_lengths: tuple[int, ...] = ()  # places of the 8-byte lengths of sections of pcapng
+    file: int = 0  # number of the capture among several
+    files_of: NDArray[np.int64] | None = None  # shape (n,), if the packets are from several
+    resolution: int = 1  # unit of the coarsest of their clocks, in nanoseconds, at least 1
 
     def __len__(self) -> int:
         return self.table.shape[1]
@@ -167,35 +150,7 @@ class _Section:
 
 
 class CaptureReader(AbstractContextManager["CaptureReader"]):
-    """Packets of a capture.
-
-    Parameters
-    ----------
-    path : path or StreamFile
-        A file, or '-' for standard input; plain or compressed.
-
-    Attributes
-    ----------
-    name : str
-        For messages.
-    format : str
-        'pcap' or 'pcapng'.
-    compression : str
-        'none', or one of `lately.stream_files.COMPRESSIONS`.
-    packets : int
-        Packets read so far.
-    missing : int
-        Bytes of an incomplete last record, once it has been read.
-    truncated : bool
-        Whether compressed data ends early or is followed by other bytes; the reader stops there.
-
-    Raises
-    ------
-    TraceError
-        If the file is not a capture, or is damaged.
-    OSError
-        If it cannot be read.
-    """
+    """Packets of a capture: of a file, plain or compressed, or of standard input for '-'."""
 
     def __init__(self, path: str | os.PathLike[str] | StreamFile) -> None:
         self._stream = path if isinstance(path, StreamFile) else open_stream(path)
@@ -207,8 +162,9 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
 
     def _begin(self) -> None:
         self.name, self.compression = self._stream.name, self._stream.compression
-        self.packets = self.missing = 0
-        self.truncated = False
+        self.packets = 0  # read so far
+        self.missing = 0  # bytes of an incomplete last record, once it has been read
+        self.truncated = False  # whether compressed data ends early or is followed by other bytes
         self._failure: TraceError | None = None
         self._section: _Section | None = None
         self._over = False

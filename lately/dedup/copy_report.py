@@ -21,7 +21,7 @@ from .deduplicate import Deduplication, Judged
 KEPT = 1 << 19
 """Packets in which repeats are searched, less `_MOST_TOGETHER`."""
 
-EXACT = 1 << 16
+EXACT = 1 << 15
 """Packets that are all counted. Each time that their number doubles, half as many are sampled."""
 
 BINS = 8
@@ -56,23 +56,6 @@ class CopyReport:
     A repeat is a packet with the digest of an earlier packet, at any distance in time, among about
     the last `KEPT` packets. Behind the first `EXACT` packets, repeats are those of a sample of
     digests, times the inverse of its share.
-
-    Parameters
-    ----------
-    what : Deduplication
-    names : sequence of str
-        Names of the captures.
-
-    Attributes
-    ----------
-    distances : ndarray of int64, shape (MOST_BINS, 2)
-        Repeats that were kept and dropped, by their distance: bin i is from 10**(i / BINS) ns on.
-    rates : ndarray of int64, shape (TIMES, 2)
-        Packets that were kept and dropped in each part of the time.
-    part : int
-        Length of each part of the time, in nanoseconds.
-    inputs : ndarray of int64, shape (n, 2)
-        Packets that were kept and dropped of each capture.
     """
 
     def __init__(self, what: Deduplication, names: list[str]) -> None:
@@ -85,11 +68,12 @@ class CopyReport:
         self._kept = np.zeros((KEPT, _WORDS), np.int64)
         self._resolution, self._halvings, self._packets = 1, 0, 0
         self._groups: Counter[bytes] = Counter()
-        self._talkers: Counter[bytes] = Counter()
+        self.talkers: Counter[bytes] = Counter()  # addresses of layer 3: source, then target
+        # Kept and dropped repeats by distance, where bin i begins at 10**(i / BINS) ns; packets of
+        # each part of the time, in nanoseconds; and packets of each capture.
         self.distances = np.zeros((MOST_BINS, 2), np.int64)
-        self.rates = np.zeros((TIMES, 2), np.int64)
+        self.part, self.rates = 1000, np.zeros((TIMES, 2), np.int64)
         self.inputs = np.zeros((len(names), 2), np.int64)
-        self.part = 1000
 
     def __call__(self, judged: Judged) -> None:
         """Count some packets; of later ones, repeats in a sample."""
@@ -135,7 +119,7 @@ class CopyReport:
             octets = np.zeros((len(at), 2 * size), np.uint8)
             begins = packets.places[0, at] + headers[1, at] + place
             _gather(packets, begins, np.full(len(at), 2 * size), octets, 0)
-            _tally(self._talkers, octets.view(np.int64), weight)
+            _tally(self.talkers, octets.view(np.int64), weight)
 
     def _words(
         self, packets: Packets, elapsed: Times, headers: NDArray[np.int64]
@@ -164,15 +148,6 @@ class CopyReport:
             for name, *values in zip(KINDS, *rows, strict=True):
                 found[name][tuple(values)] += count
         return found
-
-    @property
-    def talkers(self) -> Counter[tuple[str, str]]:
-        """Dropped packets by source and target address of layer 3."""
-        return Counter({
-            (str(ipaddress.ip_address(ends[: len(ends) // 2])),
-             str(ipaddress.ip_address(ends[len(ends) // 2 :]))): count
-            for ends, count in sorted(self._talkers.items())
-        })  # fmt: skip
 
     @property
     def suggested_span(self) -> int | None:
@@ -223,8 +198,9 @@ class CopyReport:
                 for kind in KINDS
             },
             "talkers": [
-                {"from": one, "to": two, "copies": count}
-                for (one, two), count in self.talkers.most_common(_SHOWN)
+                {"from": _address(ends[: len(ends) // 2]), "to": _address(ends[len(ends) // 2 :]),
+                 "copies": count}
+                for ends, count in self.talkers.most_common(_SHOWN)
             ],
         }  # fmt: skip
 
@@ -236,6 +212,10 @@ class CopyReport:
         if kind == "mac":
             return f"{value[6:].hex(':')} to {value[:6].hex(':')}"
         return "none" if value == NONE else str(value)
+
+
+def _address(octets: bytes) -> str:
+    return str(ipaddress.ip_address(octets))
 
 
 def _add(counts: Any, at: NDArray[np.int64], dropped: NDArray[np.bool_], weight: int = 1) -> None:
@@ -253,10 +233,12 @@ def _gather(
 
 def _tally(counter: Counter[bytes], rows: NDArray[np.int64], weight: int) -> None:
     """Count equal rows of words, and remove rare ones when there are too many."""
-    rows = rows.reshape(len(rows), rows[:1].size)
+    if not len(rows):
+        return
+    rows = rows.reshape(len(rows), -1)
     codes = rows @ _SPREAD[: rows.shape[1]]
     _, at, counts = np.unique(codes, return_index=True, return_counts=True)
-    names = rows[at].view(f"V{8 * rows.shape[1]}").reshape(-1).tolist() if len(at) else []
+    names = rows[at].view(f"V{8 * rows.shape[1]}").reshape(-1).tolist()
     for name, count in zip(names, counts.tolist(), strict=True):
         counter[name] += weight * count
     if len(counter) > _NAMES:

@@ -23,19 +23,7 @@ MOST_SEGMENTS = 16
 def dedup_spec(span: int, window: int, fpr: float) -> tuple[FilterSpec, int]:
     """Return a filter for packets, and the nanoseconds of its ticks.
 
-    Parameters
-    ----------
-    span : int
-        Nanoseconds for which a packet is remembered.
-    window : int
-        Packets that may arrive within the span. If more arrive, the span becomes shorter.
-    fpr : float
-        Share of new packets that may be reported as duplicates.
-
-    Raises
-    ------
-    RequirementError
-        If the filter does not exist.
+    The `span` is in nanoseconds. It gets shorter while more packets than the `window` arrive in it.
     """
     if span > MOST_SPAN:
         raise RequirementError(

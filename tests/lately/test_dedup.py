@@ -796,7 +796,7 @@ def test_through_pipes(tmp_path, monkeypatch, capfdbinary):
             "fields: must be none, or among tos, ttl, vlan, layer2, frame, no-ch",
         ),
         (["--span", "1ns"], "no filter has --span 1 ns and --fpr 1e-06; try a longer span or "),
-        (["--fpr", "1e-300"], "no filter has --span 50 ms and --fpr 1e-300; try a longer span"),
+        (["--fpr", "1e-99"], "no filter has --span 50 ms and --fpr 1e-99; try a longer span"),
         (["--span", "1000000000h"], "--span: must be at most 13,343 d, not 4.16667e+07 d"),
         (["--fpr", "1"], "Invalid value for '--fpr': 1.0 is not in the range 0<x<1."),
         (["--mark", "no/such"], "no/such: No such file or directory"),
