@@ -36,6 +36,12 @@ class _Descriptor(io.FileIO):
         self._path, self._kind, self._cut = path, kind, cut
         self._failure: BaseException | None = None
 
+    def tell(self) -> int:
+        # A device tells 0 at any time.
+        if stat.S_ISCHR(os.fstat(self.fileno()).st_mode):
+            raise io.UnsupportedOperation("tell")
+        return super().tell()
+
     def write(self, data: Any) -> int:
         if self._failure is not None:  # A buffer tries again when it is closed.
             raise self._failure

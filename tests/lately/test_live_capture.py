@@ -117,7 +117,7 @@ def test_interface(namespace, tmp_path, options, end, code):
     assert errors == ["lately: error: veth1: Network is down"] * (code == 1)
     figures = json.loads(text)
     head = {"name": "veth1", "format": "pcap", "files": 1, "lost": 0, "unknown": {}, "empty": []}
-    assert figures["capture"] == head
+    assert figures["capture"] == head | {"unused": None}
     assert (figures["packets"], figures["dropped"]) == (60, 30)
     assert figures["interrupted"] == (code == 130)
     packets = list(dpkt.pcap.Reader(io.BytesIO(content)))
