@@ -6,7 +6,7 @@ import json
 import os
 import struct
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from threading import Lock
 from typing import Any, BinaryIO
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
@@ -63,11 +63,14 @@ def write_state(
     """
     text = json.dumps(header)
     content: dict[str, Any] = {"header": text, "digest": _digest(text, arrays), **arrays}
-    if isinstance(file, str | os.PathLike):
-        opened: Any = replace_file(file, private=private)
-    else:
-        opened = nullcontext(file)
-    with opened as output, ZipFile(output, "w") as archive:
+    with ExitStack() as stack:
+        output: Any = file
+        if isinstance(file, str | os.PathLike):
+            output = stack.enter_context(replace_file(file, private=private))
+        elif isinstance(file, io.RawIOBase):  # It may write only a part.
+            output = io.BufferedWriter(file)
+            stack.callback(output.detach)
+        archive = stack.enter_context(ZipFile(output, "w"))
         for name, values in content.items():
             array, info = np.asarray(values, order="C"), ZipInfo(f"{name}.npy")
             # A header of 30 bytes, the name, this field, and another of 20; npy aligns the rest.
