@@ -58,36 +58,16 @@ class Capture(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Deduplication:
-    """Definition of a duplicate, and the filter that finds duplicates.
+    """Definition of a duplicate, and the filter that finds duplicates."""
 
-    Attributes
-    ----------
-    span : int
-        Nanoseconds for which a packet is remembered.
-    window : int
-        Greatest distance in packets at which a copy is dropped.
-    spec : FilterSpec
-        Filter with a span, as `lately.dedup.window.dedup_spec` returns it.
-    tick : int
-        Nanoseconds of its ticks.
-    compared : Comparison
-        Parts of a packet in its digest.
-    rule : CopyRule
-        Which repeats are copies.
-    secret : int
-        Secret of the digest, 128 bits.
-    engine : str
-        One of `ENGINES`.
-    """
-
-    span: int
-    window: int
-    spec: FilterSpec
-    tick: int
+    span: int  # nanoseconds for which a packet is remembered
+    window: int  # greatest distance in packets at which a copy is dropped
+    spec: FilterSpec  # with a span, as `lately.dedup.window.dedup_spec` returns it
+    tick: int  # in nanoseconds
     compared: Comparison = field(default_factory=Comparison)
     rule: CopyRule = field(default_factory=CopyRule)
-    secret: int = field(default=0, repr=False)
-    engine: str = ENGINES[0]
+    secret: int = field(default=0, repr=False)  # of the digest, 128 bits
+    engine: str = ENGINES[0]  # one of `ENGINES`
 
     def figures(self) -> dict[str, Any]:
         """Return all values except the secret, for JSON."""
@@ -103,55 +83,27 @@ class Deduplication:
 
 @dataclass
 class DedupResult:
-    """Counts of a deduplication.
-
-    Attributes
-    ----------
-    packets, dropped : int
-    bytes_read, bytes_written : int
-        Bytes of the capture, uncompressed.
-    versions : dict of str to int
-        Packets of IPv4, of IPv6, and of other protocols, which are compared as whole frames.
-    malformed, cut : int
-        Packets with contradictory headers, and packets that were captured incompletely.
-    missing_bytes : int
-        Bytes of an incomplete last record, which is omitted.
-    truncated : bool
-        Whether compressed data ends early or is followed by other bytes.
-    damages : list of str
-        Messages about damage, at which files end.
-    late, latest, untimed : int
-        Packets before the latest time, the greatest delay in nanoseconds, and packets without a
-        time.
-    clock_steps : int
-        Backward clock steps by more than the span, after which the filter is empty.
-    shortened : int
-        Packets at which the filter remembered less than the span.
-    comments, drop_counts : int
-        Comments in dropped packets of pcapng, and packets lost before them by their drop counts.
-    mismatches : int or None
-        Number of answers in which hardware and golden model differ.
-    seconds : float
-    """
+    """Counts of a deduplication."""
 
     packets: int = 0
     dropped: int = 0
-    bytes_read: int = 0
+    bytes_read: int = 0  # of the capture, uncompressed
     bytes_written: int = 0
+    # The others are compared as whole frames.
     versions: dict[str, int] = field(default_factory=lambda: {v.name.lower(): 0 for v in Version})
-    malformed: int = 0
-    cut: int = 0
-    missing_bytes: int = 0
-    truncated: bool = False
-    damages: list[str] = field(default_factory=list)
-    late: int = 0
-    latest: int = 0
-    untimed: int = 0
-    clock_steps: int = 0
-    shortened: int = 0
-    comments: int = 0
-    drop_counts: int = 0
-    mismatches: int | None = None
+    malformed: int = 0  # packets with contradictory headers
+    cut: int = 0  # packets that were captured incompletely
+    missing_bytes: int = 0  # of an incomplete last record, which is omitted
+    truncated: bool = False  # whether compressed data ends early or is followed by other bytes
+    damages: list[str] = field(default_factory=list)  # messages; files end there
+    late: int = 0  # packets before the latest time
+    latest: int = 0  # the greatest delay, in nanoseconds
+    untimed: int = 0  # packets without a time
+    clock_steps: int = 0  # back by more than the span, after which the filter is empty
+    shortened: int = 0  # packets at which the filter remembered less than the span
+    comments: int = 0  # in dropped packets of pcapng
+    drop_counts: int = 0  # packets lost before dropped packets of pcapng, as these tell
+    mismatches: int | None = None  # answers in which hardware and golden model differ
     seconds: float = 0.0
 
     def figures(self) -> dict[str, Any]:

@@ -147,6 +147,7 @@ READ = {
     "separators and escapes": ("keys", b"\xef\xbb\xbfa\n\xe2\x80\xa8\n\x1b[2J\n", 2),
     "NUL later": ("keys", b"a\n" * 3_000 + b"b\0c\nd\n", 3_001),
     "two gzip members": ("keys", gzip.compress(b"a\n") + gzip.compress(b"b\n"), 2),
+    "two zstd frames": ("keys", zstandard.compress(b"a\nb") + zstandard.compress(b"c\n"), 2),
     "long field": ("keys.csv", b"key\n" + b"x" * 300_000 + b"\na\n", 1),
     "quote left open": ("keys.csv", b'key\na\n"b\nc\n', 2),
     "quote left open for long": ("keys.csv", b'key\n"' + b"x\n" * 65_538 + b"a\n", 2),
@@ -183,6 +184,10 @@ REFUSED = {
     "gzip, cut": (gzip.compress(bytes(range(1, 100)))[:40], "must be whole gzip data, but: "),
     "gzip, damaged": (b"\x1f\x8b\x08" + bytes(9), "must be whole gzip data, but: "),
     "zstd, cut": (zstandard.compress(b"a\n" * 99)[:-2], "must be whole zstd data, but: "),
+    "zstd, wrong checksum": (
+        zstandard.ZstdCompressor(write_checksum=True).compress(b"a\n" * 99)[:-1] + b"?",
+        "must be whole zstd data, but: ",
+    ),
     "zstd, damaged": (b"\x28\xb5\x2f\xfd" + b"\xff" * 9, "must be whole zstd data, but: "),
     "bzip2, damaged": (b"BZh91AY&SY" + bytes(99), "must be whole bzip2 data, but: "),
     "xz, cut": (lzma.compress(b"a\n" * 99)[:-9], "must be whole xz data, but: "),

@@ -3,7 +3,6 @@
 import csv
 import gzip
 import hashlib
-import os
 import random
 import subprocess
 import sys
@@ -71,35 +70,6 @@ def test_compression_by_content(tmp_path, name, compression):
     found, trace = records(write(tmp_path / name, pack(content)), format="csv")
     assert [text for text, _ in found] == ["a", "b"]
     assert trace.compression == compression
-
-
-@pytest.mark.parametrize("pack", [gzip.compress, zstandard.ZstdCompressor().compress])
-def test_several_members(tmp_path, pack):
-    assert texts(write(tmp_path / "k", pack(b"a\nb") + pack(b"c\nd\n"))) == ["a", "bc", "d"]
-
-
-@pytest.mark.parametrize(
-    ("pack", "name"), [(gzip.compress, "gzip"), (zstandard.ZstdCompressor().compress, "zstd")]
-)
-def test_truncated(tmp_path, pack, name):
-    packed = pack("".join(f"{number * 7919}\n" for number in range(50_000)).encode())
-    path = write(tmp_path / "keys", packed[: len(packed) // 2])
-    with pytest.raises(TraceError, match=f"must be whole {name} data, but: "):
-        records(path)
-
-
-def test_gzip_corrupted(tmp_path):
-    packed = bytearray(gzip.compress(os.urandom(9000).hex().encode()))
-    packed[-5] ^= 1
-    with pytest.raises(TraceError, match=r"must be whole gzip data, but: .* incorrect data check"):
-        records(write(tmp_path / "keys", bytes(packed)))
-
-
-def test_zstd_corrupted(tmp_path):
-    packed = bytearray(zstandard.ZstdCompressor(write_checksum=True).compress(b"key\n" * 99))
-    packed[-1] ^= 1
-    with pytest.raises(TraceError, match="must be whole zstd data, but: "):
-        records(write(tmp_path / "keys", bytes(packed)))
 
 
 @pytest.mark.parametrize(
