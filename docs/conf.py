@@ -2,20 +2,11 @@
 
 import inspect
 import re
-import sys
 from importlib.metadata import version as installed_version
-from pathlib import Path
 
 import click
 
-from lately import PRESETS, SpecificationError, preset
 from lately.cli.app import main
-from lately.hdl.memory.variants import VARIANTS
-from lately.hdl.ring.profile import RingProfile
-
-sys.path.append(str(Path(__file__).parent))
-
-from import_picture import import_table, picture
 
 project = "Lately"
 author = "The Lately contributors"
@@ -46,55 +37,8 @@ default_role = "py:obj"
 # The types of attributes are taken for references, and several classes have a `shape`.
 suppress_warnings = ["ref.python"]
 
-myst_enable_extensions = ["deflist", "substitution"]
+myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
-
-
-def table(header, rows):
-    """Lay out a table in Markdown."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
-
-
-def preset_table():
-    """Lay out what the hardware of each preset is."""
-    header = ["preset", "window", "generation", "minimum", "ring + spare", "memories", "latency"]
-    rows = []
-    for name, spec in PRESETS.items():
-        try:
-            profile = RingProfile.of(spec)
-            profile.check_buildable()
-        except SpecificationError:
-            continue
-        rows.append(
-            [
-                f"`{name}`",
-                f"{spec.window:,}",
-                f"{spec.generation:,}",
-                f"{profile.minimum_generation:,}",
-                f"{spec.ring_segments} + 1",
-                f"{spec.segments * spec.parts} x {spec.part_bits:,}",
-                profile.latency,
-            ]
-        )
-    return table(header, rows)
-
-
-def latency_table(names):
-    """Lay out the clocks of each pipeline stage."""
-    terms = {name: RingProfile.of(preset(name)).latency_terms for name in names}
-    rows = [[stage, *(terms[name][stage] for name in names)] for stage in terms[names[0]]]
-    rows.append(["all", *(RingProfile.of(preset(name)).latency for name in names)])
-    return table(["stage", *(f"`{name}`" for name in names)], rows)
-
-
-def variant_table():
-    """Lay out the variants of the segment memory."""
-    rows = [
-        [f"`{name}`", f"`{cls.__name__}`", cls.__doc__.splitlines()[0]]
-        for name, cls in VARIANTS.items()
-    ]
-    return table(["name", "component", "what it is"], rows)
 
 
 def command_contexts(command, name, parent=None):
@@ -116,16 +60,6 @@ def command_help():
     )
 
 
-myst_substitutions = {
-    "import_picture": f"```{{raw}} html\n{picture()}\n```",
-    "import_table": import_table(),
-    "command_help": command_help(),
-    "latency": latency_table(["apbf-default", "apbbf-default", "gebf-default"]),
-    "presets": preset_table(),
-    "variants": variant_table(),
-}
-
-
 def skip_alias(app, what, name, obj, skip, options):
     """Leave out what the docstring of a class describes already."""
     alias = (obj.__doc__ or "").startswith("Alias for field number")
@@ -144,8 +78,24 @@ SECTION = re.compile(r"^## (.+)\n\n((?:- \[.*\n)+)", re.MULTILINE)
 """A section of the landing page: a heading and a list of links to pages."""
 
 
+SOURCE = re.compile(r"^\[`(.+)`\]\((\.\./\S+\.py)\)$", re.MULTILINE)
+"""A line that is a link to a source file, or to a class or a line of the file."""
+
+
+def quoted(link):
+    """Return the directive that shows the source of a link."""
+    option = "start-at" if link[1].endswith("(") else "pyobject"
+    options = "" if link[1].endswith(".py") else f":{option}: {link[1]}\n"
+    return f"```{{literalinclude}} {link[2]}\n{options}```"
+
+
 def add_contents(app, name, source):
-    """Add a table of contents for each section of the landing page; GitHub shows the lists."""
+    """Add a table of contents for each section of the landing page, the source behind links, and
+    the help of the commands; GitHub shows the lists and the links.
+    """
+    source[0] = SOURCE.sub(quoted, source[0])
+    if name == "commands":
+        source[0] += command_help()
     if name == "index":
         for caption, links in SECTION.findall(source[0] + "\n"):
             pages = "\n".join(re.findall(r"^- \[.*?\]\((.*?)\.md\)", links, re.MULTILINE))

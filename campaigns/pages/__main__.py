@@ -5,14 +5,14 @@ import sys
 import warnings
 from pathlib import Path
 
-from . import drawings, gallery, mechanisms, planner, readme, reproduction, tables
+from . import drawings, gallery, imports, mechanisms, planner, readme, reproduction, tables
 from .blocks import ROOT
 
 PAGES = {
     page.path.stem: page
     for page in (
-        *drawings.PAGES, *tables.PAGES, gallery.PAGE, mechanisms.PAGE, planner.PAGE, *readme.PAGES,
-        reproduction.PAGE,
+        *drawings.PAGES, *tables.PAGES, gallery.PAGE, imports.PAGE, mechanisms.PAGE, planner.PAGE,
+        *readme.PAGES, reproduction.PAGE,
     )
 }  # fmt: skip
 """Pages by name."""

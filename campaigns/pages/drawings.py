@@ -330,16 +330,14 @@ def area(summaries: Sequence[Summary]) -> Any:
     return figure
 
 
+HARDWARE = [Drawing(IMAGES / "unit.svg", unit_words, unit), *map(_timing, waves.DIAGRAMS)]
+"""Drawings of docs/hardware.md."""
+
 PAGES = (
     Page(
         DOCS / "dedup.md",
         drawings=[Drawing(IMAGES / "copies.svg", copies_words, lambda: picture(*copy_report()))],
     ),
-    Page(
-        DOCS / "hardware.md",
-        drawings=[Drawing(IMAGES / "unit.svg", unit_words, unit), *map(_timing, waves.DIAGRAMS)],
-    ),
-    Page(DOCS / "filters.md", drawings=[Drawing(IMAGES / "ring.svg", ring_words, ring)]),
     _block_page("index", "window"),
     replace(_block_page("deduplicator", "deduplicator"), blocks=spans.content),
     Page(

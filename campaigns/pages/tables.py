@@ -14,11 +14,13 @@ from lately.boards.flow.inference import INFERRED
 from lately.boards.flow.limits import limits, unit_limit
 from lately.boards.flow.synthesis import SynthesisReport
 from lately.boards.targets.catalogue import BOARDS, Board
-from lately.golden import GEBF, Specification, analysis
+from lately.golden import GEBF, PRESETS, Specification, SpecificationError, analysis, preset
 from lately.hdl.build import unit_profile
 from lately.hdl.bus.controlled import COUNTER_BITS
 from lately.hdl.family import FAMILIES
+from lately.hdl.memory.variants import VARIANTS
 from lately.hdl.registers import REGISTERS, Block, Register, registers_table
+from lately.hdl.ring.profile import RingProfile
 from lately.hdl.target_clocks import device_class
 from lately.intervals import clopper_pearson
 from lately.planner import PLANNER_FAMILIES, Requirement, choose
@@ -52,6 +54,44 @@ from .blocks import (
 Row = dict[str, object]
 
 # Hardware
+
+
+def preset_rows() -> Iterator[Row]:
+    """Yield the hardware of each preset of a ring."""
+    for name, spec in PRESETS.items():
+        try:
+            profile = RingProfile.of(spec)
+            profile.check_buildable()
+        except SpecificationError:
+            continue
+        yield {
+            "preset": f"`{name}`",
+            "window": spec.window,
+            "generation": spec.generation,
+            "minimum": profile.minimum_generation,
+            "ring + spare": f"{spec.ring_segments} + 1",
+            "memories": f"{spec.segments * spec.parts} x {spec.part_bits:,}",
+            "latency": profile.latency,
+        }
+
+
+def hardware() -> dict[str, str]:
+    """Return the blocks of docs/hardware.md."""
+    shown = [f"{family}-default" for family in ("apbf", "apbbf", "gebf")]
+    profiles = {f"`{name}`": RingProfile.of(preset(name)) for name in shown}
+    stages = {one: profile.latency_terms for one, profile in profiles.items()}
+    latency: list[Row] = [
+        {"stage": stage, **{one: terms[stage] for one, terms in stages.items()}}
+        for stage in next(iter(stages.values()))
+    ]
+    latency.append({"stage": "all", **{one: each.latency for one, each in profiles.items()}})
+    variants: list[Row] = [
+        {"name": f"`{name}`", "component": f"`{cls.__name__}`",
+         "what it is": (cls.__doc__ or "").splitlines()[0]}
+        for name, cls in VARIANTS.items()
+    ]  # fmt: skip
+    presets = [*preset_rows()]
+    return {"latency": table(latency), "variants": table(variants), "presets": table(presets)}
 
 
 def window_text(spec: Any) -> str:
@@ -748,7 +788,12 @@ def _page(name: str, blocks: Callable[[], dict[str, str]], **more: Any) -> Page:
 PAGES = (
     _page("boards", lambda: boards(load("boards")), take=take_boards),
     _page("export", lambda: {"registers": table([*export_rows()])}),
-    _page("filters", lambda: {"families": families_table(), "bound": table([*bound_rows()])}),
+    _page(
+        "filters",
+        lambda: {"families": families_table(), "bound": table([*bound_rows()])},
+        drawings=[Drawing(IMAGES / "ring.svg", drawings.ring_words, drawings.ring)],
+    ),
+    _page("hardware", hardware, drawings=drawings.HARDWARE),
     _page("host", host),
     _page("lanes", lambda: lanes(records("lanes"), records("hardware"))),
     _page("limits", limits_blocks),

@@ -113,6 +113,19 @@ def test_results_are_whole_files():
     assert suffixes == {".json", ".jsonl", ".md"}  # Of mutants, of campaigns, and README.md.
 
 
+def test_pages_are_whole_on_github():
+    """GitHub knows neither substitutions nor directives; each source behind a link is there."""
+    sources = []
+    for path in blocks.DOCS.glob("*.md"):
+        text = path.read_text("utf-8")
+        assert re.findall(r"\{\{.*|^[`:]{3}\{.*", text, re.MULTILINE) == [], path
+        for label, link in re.findall(r"(?m)^\[`(.+)`\]\((\.\./\S+\.py)\)$", text):
+            source = (blocks.DOCS / link).resolve()
+            sources.append(source)
+            assert label == source.name or label in source.read_text("utf-8")
+    assert len(sources) == 14
+
+
 def test_links_between_pages():
     """Links are plain, as GitHub shows them, and each names a page and a heading."""
     pages = {path: path.read_text("utf-8") for path in blocks.DOCS.glob("*.md")}

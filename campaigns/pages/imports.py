@@ -1,13 +1,13 @@
-"""Picture of the folders of the sources and of their imports, drawn from the import graph."""
+"""docs/architecture.md: the folders of the sources and their imports, from the import graph."""
 
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+from .blocks import DOCS, IMAGES, ROOT, Drawing, Page, write
+
 sys.path.append(str(ROOT / "tests" / "helpers"))
 
-from import_graph import scan  # noqa: E402
+from import_graph import scan
 
 PARTS = (
     "golden", "hdl", "sim/replay", "sim/bench", "sim/proofs", "boards", "lately", "campaigns",
@@ -79,12 +79,11 @@ def picture() -> str:
         f'text-anchor="middle" font-size="14" fill="#16283a">{name}</text>'
         for name, (x, y) in place.items()
     ]
-    title = "Folders of the sources; each imports folders below it"
-    size = f'viewBox="0 0 {wide} {len(rows) * (HEIGHT + GAP)}"'
+    high = len(rows) * (HEIGHT + GAP)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{title}" '
-        f'style="max-width:{wide}px;width:100%;font-family:sans-serif">'
-        f"{''.join(lines)}{''.join(boxes)}</svg>"
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" height="{high}" '
+        f'viewBox="0 0 {wide} {high}" font-family="sans-serif">'
+        f"{''.join(lines)}{''.join(boxes)}</svg>\n"
     )
 
 
@@ -94,3 +93,20 @@ def import_table() -> str:
     rows = [f"| `{name}` | {', '.join(f'`{one}`' for one in sorted(graph[name])) or 'nothing'} |"
             for name in PARTS]  # fmt: skip
     return "\n".join(["| folder | imports |", "| --- | --- |", *rows])
+
+
+class _Written(Drawing):
+    """A drawing whose words are the whole file."""
+
+    def stale(self) -> bool:
+        return not self.path.exists() or self.words() != self.path.read_text("utf-8")
+
+    def write(self) -> None:
+        write(self.path, self.words())
+
+
+PAGE = Page(
+    DOCS / "architecture.md",
+    lambda: {"imports": import_table()},
+    drawings=[_Written(IMAGES / "imports.svg", picture, picture)],
+)
