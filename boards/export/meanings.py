@@ -152,7 +152,7 @@ def field_meanings(spec: Specification) -> dict[str, str]:
     spec : Specification
     """
     if not spec.query_field:
-        return _FIELDS | _FIELDS_OF_KIND[spec.kind]
+        return _FIELDS | _FIELDS_OF_KIND.get(spec.kind, {})
     steps, most = "insertions", spec.window_blocks
     if spec.timed:
         steps = "ticks"
