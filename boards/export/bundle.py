@@ -10,7 +10,6 @@ from typing import Any
 
 from ... import __version__
 from ...golden.files import named, temporary_name
-from ...golden.operations import Operation
 from ...hdl.bus.flat import FlatUnit
 from ...hdl.interface import fields
 from ...hdl.target_clocks import target_mhz
@@ -231,7 +230,7 @@ def _values(design: Design) -> dict[str, Any]:
             "period": 1000 / (target_mhz(placed_on) if placed_on else EXAMPLE_MHZ),
             "frames": design.frames,
             "wrap": design.wrap,
-            "operations": [] if design.frames else _operations(component),
+            "operations": [] if design.frames else _operations(design),
             "contract": contract(design),
             "ticks": ticks(design),
             "latency": "" if design.frames else _latency(design),
@@ -253,9 +252,11 @@ def _latency(design: Design) -> str:
     return f"The result leaves {design.component.unit.latency} cycles after its request."
 
 
-def _operations(component: FlatUnit) -> list[str]:
-    width = next(one.width for one in component.requests if one.name == "operation")
-    return [f"{one.name} = {one.value}" for one in Operation if one.value < 1 << width]
+def _operations(design: Design) -> list[str]:
+    # Importing all models fills the table.
+    from ...golden.models import MODELS
+
+    return [f"{one.name} = {one.value}" for one in sorted(MODELS[design.spec.family].supported)]
 
 
 def _entry(component: FlatUnit) -> list[tuple[str, int, int]]:

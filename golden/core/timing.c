@@ -17,10 +17,10 @@ typedef struct {
     Py_ssize_t parts, cells;
     int64_t expired;  /* age of all that are past the window */
     int64_t block;    /* insertions of a block, or time if the engine is timed */
-    int64_t insertions, shifts, last; /* and the time of the last insertion, if it is timed */
+    int64_t insertions, last; /* the time of the last insertion, if it is timed */
 } Stamps;
 
-#define NUMBERS 3 /* of the state; counts of single keys follow in the vector, four if timed */
+#define NUMBERS 2 /* of the state; counts of single keys follow in the vector, four if timed */
 
 typedef struct {
     int64_t oldest, cells; /* age of the oldest cell of a key, and cells of that age */
@@ -74,7 +74,7 @@ ALWAYS int64_t perform_parts(Stamps *s, Py_ssize_t parts, int code, int64_t aske
                              Py_ssize_t count, uint8_t *seen, int64_t *ages) {
     int64_t now = s->insertions / s->block, filled = s->insertions % s->block, hits = 0;
     for (Py_ssize_t i = 0; i < count; i++) {
-        Touched found = touch(s, parts, (const Row *)indices, i, now + s->shifts, code & INSERT);
+        Touched found = touch(s, parts, (const Row *)indices, i, now, code & INSERT);
         int reported = (code & QUERY) && found.oldest <= asked;
         hits += reported;
         if (seen) {
@@ -117,8 +117,7 @@ static int64_t perform_one(Engine *engine, int code, const uint64_t *key) {
     Row indices[MOST_HASHES];
     int64_t now = engine->now > s->last ? engine->now : s->last;
     find_cells(s, key, 1, indices);
-    age = touch(s, s->parts, (const Row *)indices, 0, now / s->block + s->shifts, code & INSERT)
-              .oldest;
+    age = touch(s, s->parts, (const Row *)indices, 0, now / s->block, code & INSERT).oldest;
     if (code & INSERT) {
         s->insertions++;
         s->last = now;
@@ -212,14 +211,13 @@ static PyObject *stamps_touch(PyObject *self, PyObject *args) {
 
 static int take_numbers(Stamps *s, const int64_t *vector) {
     const int64_t most = (int64_t)1 << 62;
-    if (s->engine.armed || vector[0] < 0 || vector[0] > most || vector[1] < 0 ||
-        vector[1] > most || vector[2] < -1 || vector[2] > most) {
+    if (s->engine.armed || vector[0] < 0 || vector[0] > most || vector[1] < -1 ||
+        vector[1] > most) {
         PyErr_SetString(PyExc_ValueError, "numbers: must be of a filter at rest");
         return -1;
     }
     s->insertions = vector[0];
-    s->shifts = vector[1];
-    s->last = vector[2];
+    s->last = vector[1];
     return 0;
 }
 
@@ -277,8 +275,7 @@ static PyObject *stamps_disarm(PyObject *self, PyObject *object) {
         return NULL;
     }
     vector[0] = s->insertions;
-    vector[1] = s->shifts;
-    vector[2] = s->last;
+    vector[1] = s->last;
     engine_disarm(&s->engine, vector + NUMBERS);
     return core_finish(&all, Py_NewRef(Py_None));
 }

@@ -45,8 +45,6 @@ class StampedParts(Filter):
     ----------
     insertions : int
         Insertions since construction, or since `clear`.
-    shifts : int
-        SHIFT operations since then. Each begins the next block, independent of the clock.
     thresholds : ndarray of uint8, shape (classes, ages, 2**phase_bits)
         With classes, the table that determines answers: see `decide_by`. At first all are 0, and
         every queried key is reported.
@@ -55,7 +53,6 @@ class StampedParts(Filter):
     """
 
     age_unit = "blocks"
-    supported = (*Filter.supported, Operation.SHIFT)
 
     cells: int
     hashes: int
@@ -97,7 +94,7 @@ class StampedParts(Filter):
     @property
     def fill(self) -> float:
         """Share of the cells that have not expired, at the last insertion."""
-        ages = self._ages(sample(self._stamps), np.int64(self._last_block + self.shifts))
+        ages = self._ages(sample(self._stamps), np.int64(self._last_block))
         return float((ages != self.expired_age).mean())
 
     @property
@@ -106,7 +103,7 @@ class StampedParts(Filter):
 
         Cells past the window and untouched cells have `expired_age`.
         """
-        return self._ages(self._stamps, np.int64(self._last_block + self.shifts))
+        return self._ages(self._stamps, np.int64(self._last_block))
 
     def fill_ratios(self, *now: int, window: int | None = None) -> NDArray[np.float64]:
         """Share of the cells of each part within a window, shape (hashes,).
@@ -143,11 +140,11 @@ class StampedParts(Filter):
     @property
     @abstractmethod
     def _last_block(self) -> int:
-        """Block of the last insertion, without shifts."""
+        """Block of the last insertion."""
 
     @abstractmethod
     def _blocks(self, inserts: Answers, *times: Times) -> Integers:
-        """Return the block of each operation, without shifts; some operations insert."""
+        """Return the block of each operation; some operations insert."""
 
     def _ages(self, stamps: NDArray[np.uint64], blocks: "Integers | np.int64") -> Integers:
         """Ages of stamps; a stamp is its block number plus 1, or 0 if the cell is empty."""
@@ -157,12 +154,7 @@ class StampedParts(Filter):
     def _empty(self) -> None:
         if vars(self).get("insertions"):  # New memory is zero, and takes no pages until then.
             self._stamps[:] = 0
-        self.insertions = self.shifts = 0
-
-    def shift(self) -> None:
-        """Begin the next block now, independent of the clock: every key becomes one block older."""
-        self.shifts += 1
-        self._note_events(1)
+        self.insertions = 0
 
     def decide_by(self, thresholds: ArrayLike) -> None:
         """Load the table that determines answers from the next operation on; CLEAR keeps the table.
@@ -195,21 +187,34 @@ class StampedParts(Filter):
 
     def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
         arrays: dict[str, tuple[NDArray[Any], int]]
-        arrays = {"stamps": (self._stamps, self._last_block + self.shifts + 1)}
+        arrays = {"stamps": (self._stamps, self._last_block + 1)}
         if self.classes is not None:
             arrays["thresholds"] = self.thresholds, self.hashes + 1
         return arrays
 
+    def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        # In earlier states, blocks that a SHIFT had ended were counted apart.
+        if shifts := numbers.get("shifts", 0):
+            require_count("shifts", shifts, most=1 << 61)
+            if self._stamped.timed:
+                stamps = arrays["stamps"]
+                aged = np.where(stamps > shifts, stamps - np.uint64(shifts), np.uint64(0))
+                arrays = {**arrays, "stamps": aged}
+            else:
+                insertions = numbers["insertions"] + shifts * self._stamped.block_units
+                numbers = {**numbers, "insertions": insertions}
+        super()._restore(numbers, arrays)
+
     @abstractmethod
     def _numbers(self) -> Integers:
-        """Insertions, shifts, the last time, three counts of single keys, for the extension."""
+        """Insertions, the last time, three counts of single keys, for the extension."""
 
     def _lend(self) -> None:
         self._engine.arm(self._numbers())
 
     def _disarmed(self) -> list[int]:
         """Return the same numbers, and the count of late insertions, from the extension."""
-        numbers = np.zeros(7, np.int64)
+        numbers = np.zeros(6, np.int64)
         self._engine.disarm(numbers)
         values: list[int] = numbers.tolist()
         return values
@@ -248,12 +253,10 @@ class StampedParts(Filter):
         """Perform operations, of which only the last may be a CLEAR, without the CLEAR."""
         together = codes & OperationBit.ALONE == 0
         inserts = together & (codes & OperationBit.INSERT != 0)
-        shifts = np.cumsum(codes == Operation.SHIFT)
-        blocks = self._blocks(inserts, *times) + self.shifts + shifts
+        blocks = self._blocks(inserts, *times)
         oldest, cells = self._touch(keys, blocks, inserts)
         phases = self._phases(inserts)
         self.insertions += int(inserts.sum())
-        self.shifts += int(shifts[-1])
         if self.classes is None:
             reported = oldest <= asked
         else:
@@ -319,7 +322,7 @@ class PartitionedTimingFilter(StampedParts, AnyWindowFilter):
     """
 
     specification = PartitionedTimingSpec
-    _counts: ClassVar = {"insertions": 1 << 61, "shifts": 1 << 61}
+    _counts: ClassVar = {"insertions": 1 << 61}
 
     window: int
     block: int
@@ -361,10 +364,10 @@ class PartitionedTimingFilter(StampedParts, AnyWindowFilter):
         return seen
 
     def _numbers(self) -> Integers:
-        return np.array([self.insertions, self.shifts, NEVER, 0, 0, 0], np.int64)
+        return np.array([self.insertions, NEVER, 0, 0, 0], np.int64)
 
     def _regain(self) -> list[int]:
-        self.insertions, self.shifts, _, *counts, _ = self._disarmed()
+        self.insertions, _, *counts, _ = self._disarmed()
         return counts
 
     def _before(self, inserts: Answers) -> Integers:
@@ -404,7 +407,7 @@ class TimedTimingFilter(StampedParts, TimedFilter):
 
     specification = TimedTimingSpec
     _uncompared = ("insertions",)
-    _counts: ClassVar = {"insertions": None, "shifts": 1 << 61}
+    _counts: ClassVar = {"insertions": None}
 
     period: int
 
@@ -488,10 +491,10 @@ class TimedTimingFilter(StampedParts, TimedFilter):
 
     def _numbers(self) -> Integers:
         # Python's integers are unbounded; this counts future insertions.
-        return np.array([0, self.shifts, self._last, 0, 0, 0], np.int64)
+        return np.array([0, self._last, 0, 0, 0], np.int64)
 
     def _regain(self) -> list[int]:
-        insertions, self.shifts, self._last, *counts, late = self._disarmed()
+        insertions, self._last, *counts, late = self._disarmed()
         self.insertions += insertions
         self.late += late
         return counts
@@ -507,7 +510,7 @@ class TimedTimingFilter(StampedParts, TimedFilter):
         The default is `latest` if you gave the time of an insertion, or if there is no clock;
         otherwise the time of the clock.
         """
-        block = np.int64(self._moment(now) // self.period + self.shifts)
+        block = np.int64(self._moment(now) // self.period)
         return self._ages(self._stamps, block)
 
     def _memory_at(self, *now: int) -> Integers:

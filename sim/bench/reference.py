@@ -257,7 +257,7 @@ class TimingReference(Reference):
             limit = item.get("query_class", 0)
         else:
             limit = min(item["window"], self.spec.window_blocks) * self.spec.block_units
-        # A SHIFT or an undefined operation does nothing in a unit.
+        # What the model lacks does nothing in a unit.
         operation = item["operation"] if clear or not alone else Operation.NONE
         due = self._performed(operation, item["key"], windows=[limit])
         return {"seen": due["seen"]} if alone else due

@@ -24,10 +24,7 @@ from lately.golden import (
 )
 from papers import models
 
-SHIFTING = {
-    *RINGS, "APBF", "APBBF", "GEBF", "BlockedGEBF",
-    "PartitionedTimingFilter", "TimedTimingFilter",
-}  # fmt: skip
+SHIFTING = {*RINGS, "APBF", "APBBF", "GEBF", "BlockedGEBF"}
 KEYS = np.arange(60)
 
 
@@ -307,13 +304,21 @@ def test_state_file(model, tmp_path):
         assert copy == same != model
 
 
-@pytest.mark.parametrize("name", sorted(MODELS.keys() - SHIFTING))
-def test_shift_of_a_model_without_it(name):
-    model, before = used(name), used(name)
-    message = f"operations: must not be SHIFT, which {name} lacks"
-    with pytest.raises(ValueError, match=message):
-        model.perform([Operation.INSERT, Operation.SHIFT], [1, 1], *times(model, 200, 2))
-    assert model == before
+@pytest.mark.parametrize("name", [*MODELS, *RINGS])
+def test_an_operation_is_done_or_refused(name):
+    """Rings shift, dictionaries of digests remove, and all others refuse both."""
+    for operation, kinds in ((Operation.SHIFT, SHIFTING), (Operation.REMOVE, {"WindowDictionary"})):
+        model, before = used(name), used(name)
+        assert hasattr(model, operation.name.lower()) == (name in kinds)
+        arguments = [Operation.INSERT, operation], [1, 1], *times(model, 200, 2)
+        if name in kinds:
+            model.perform(*arguments)
+            assert model != before
+            continue
+        message = f"operations: must not be {operation.name}, which {type(model).__name__} lacks"
+        with pytest.raises(ValueError, match=message):
+            model.perform(*arguments)
+        assert model == before
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_answers_are_looked_up(kind, sizes, bits):
     for part in range(4):
         table = random_table(draw, model)
         model.decide_by(table)
-        codes = draw.choice([*range(4), 3, 3, 3, Operation.SHIFT], 400)
+        codes = draw.choice([*range(4), 3, 3, 3], 400)
         codes[200:201] = Operation.CLEAR
         keys, classes = draw.integers(0, 60, 400), draw.integers(0, 3, 400)
         times = [400 * part + np.arange(400) // 3] if timed else []

@@ -277,6 +277,18 @@ def test_file_without_counters(name):
     assert load(STATES / f"{name}-uncounted.npz") == model
 
 
+@pytest.mark.parametrize(
+    ("name", "keys", "ages"),
+    [
+        ("timing", ([1, 2, 3, 4, 9], 105), [7, 6, 4, 1, -1]),
+        ("timing-counted", ([0, 5, 10, 12, 99],), [3, 2, 1, 0, -1]),
+    ],
+)
+def test_file_of_a_timing_filter_that_shifted(name, keys, ages):
+    """Files from when a SHIFT ended a block of a timing filter still give the same ages."""
+    assert load(STATES / f"{name}-shifted.npz").age(*keys).tolist() == ages
+
+
 # Secrets
 
 

@@ -77,12 +77,12 @@ class ScalarStampedParts:
     def __init__(self, *, W: int, m: int, k: int, B: int, timed: bool, **hashing: Any) -> None:
         self.W, self.m, self.k, self.B, self.timed = W, m, k, B, timed
         self.theta: list[list[list[int]]] = [[[] for _ in range(m)] for _ in range(k)]
-        self.inserted = self.shifted = 0
+        self.inserted = 0
         self.h = ScalarHash(sizes=[m] * k, **hashing)
 
     def now(self, time: int = 0) -> int:
         """Present block."""
-        return (time if self.timed else self.inserted) // self.B + self.shifted
+        return (time if self.timed else self.inserted) // self.B
 
     def age(self, part: int, cell: int, now: int) -> int:
         """Blocks since the cell was last touched; W / B + 1 if that is past the window."""
@@ -103,7 +103,3 @@ class ScalarStampedParts:
         for part, cell in enumerate(self.h(x, 0)):
             self.theta[part][cell].append(self.now(time))
         self.inserted += 1
-
-    def shift(self) -> None:
-        """Begin the next block."""
-        self.shifted += 1
