@@ -36,9 +36,12 @@ class _Descriptor(io.FileIO):
         self._path, self._kind, self._cut = path, kind, cut
         self._failure: BaseException | None = None
 
+    def seekable(self) -> bool:
+        return not stat.S_ISCHR(os.fstat(self.fileno()).st_mode) and super().seekable()
+
     def tell(self) -> int:
         # A device tells 0 at any time.
-        if stat.S_ISCHR(os.fstat(self.fileno()).st_mode):
+        if not self.seekable():
             raise io.UnsupportedOperation("tell")
         return super().tell()
 

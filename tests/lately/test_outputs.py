@@ -321,6 +321,7 @@ def test_standard_output_is_complete(command, unbuffered, inputs, tmp_path):
         _, error = ended(run(limit=len(whole) // 2, stdout=file), 1)
     assert error == "standard output: File too large\n"
     assert (tmp_path / "out").read_bytes() == whole[: len(whole) // 2]
+    assert ended(run(stdout=subprocess.DEVNULL), 0)[0] is None
     source, sink = os.pipe()
     os.close(source)
     assert ended(run(stdout=sink), 141) == (None, "")
