@@ -10,7 +10,9 @@ RATES = {"clock_hz": 24_000_000, "baud": 3_000_000}
 
 def lately(port, *arguments, status=0):
     """Return what `lately host` writes; of one that must fail, with a status, its one message."""
-    command = ["host", "--port", port, "--baud", RATES["baud"], "--timeout", 10, *arguments]
+    # A simulated port has a rate of its own.
+    rate = [] if str(port).startswith("sim") else ["--baud", RATES["baud"]]
+    command = ["host", "--port", port, *rate, "--timeout", 10, *arguments]
     done = CliRunner().invoke(cli.main, [str(argument) for argument in command])
     assert done.exit_code == status, (done.output, done.exception)
     if not status:
