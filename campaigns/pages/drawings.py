@@ -273,7 +273,7 @@ STREAM = Taps(delay=40_000, jitter=60_000, hops=1, repeats=0.1, repeat_after=200
 def copy_report() -> tuple[CopyReport, float]:
     """Return the report on copies of a stream of two taps, and its span in seconds."""
     span, window, output = 10_000_000, 65_536, io.BytesIO()
-    tap(MadePackets(20_000, rate=20_000), output, STREAM)
+    tap(MadePackets(14_000, rate=20_000), output, STREAM)
     spec, tick = dedup_spec(span, window, 1e-6)
     what = Deduplication(span=span, window=window, spec=spec, tick=tick)
     report = CopyReport(what, ["taps.pcap"])
