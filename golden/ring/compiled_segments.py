@@ -164,7 +164,9 @@ class CompiledSegments(PackedSegments):
         """Return the share of set bits of all physical segments, as `Filter.fill`."""
         self.engine.settle()
         part = sample(self._memory)
-        held = np.count_nonzero(np.unpackbits(np.ascontiguousarray(part).view(np.uint8)))
+        octets = np.ascontiguousarray(part).view(np.uint8).reshape(-1)
+        few = (octets[some] for some in chunks(len(octets), _CHUNK))
+        held = sum(int(np.count_nonzero(np.unpackbits(each))) for each in few)
         bits = self._layout.spec.segments * self._layout.bits
         return held * (self._memory.size / part.size) / bits
 
