@@ -1,4 +1,4 @@
-"""docs/architecture.md: the folders of the sources and their imports, from the import graph."""
+"""docs/architecture.md: picture of the folders of the sources, from the import graph."""
 
 import sys
 from collections.abc import Mapping
@@ -87,14 +87,6 @@ def picture() -> str:
     )
 
 
-def import_table() -> str:
-    """Return the direct imports of each folder as a table."""
-    graph = imports()
-    rows = [f"| `{name}` | {', '.join(f'`{one}`' for one in sorted(graph[name])) or 'nothing'} |"
-            for name in PARTS]  # fmt: skip
-    return "\n".join(["| folder | imports |", "| --- | --- |", *rows])
-
-
 class _Written(Drawing):
     """A drawing whose words are the whole file."""
 
@@ -107,6 +99,5 @@ class _Written(Drawing):
 
 PAGE = Page(
     DOCS / "architecture.md",
-    lambda: {"imports": import_table()},
     drawings=[_Written(IMAGES / "imports.svg", picture, picture)],
 )
