@@ -33,9 +33,13 @@ def from_spec(spec: Specification, **options: int) -> Filter:
     The model of a ring with a `span` is a `TimeLimitedRing`. A ring filter takes its `secret` in
     `options`. Errors: as for the class.
     """
-    if spec.kind == "ring" and spec.timed:
-        return TimeLimitedRing.from_spec(cast(FilterSpec, spec), **options)
-    return cast("type[Filter]", MODELS[spec.family]).from_spec(spec, **options)
+    return model_of(spec).from_spec(spec, **options)
+
+
+def model_of(spec: Specification) -> type[Filter]:
+    """Return the class of the golden model of a specification."""
+    timed = spec.kind == "ring" and spec.timed
+    return TimeLimitedRing if timed else cast(type[Filter], MODELS[spec.family])
 
 
 # These open a filter of any kind.

@@ -10,6 +10,7 @@ from typing import Any
 
 from ... import __version__
 from ...golden.files import named, temporary_name
+from ...golden.models import model_of
 from ...hdl.bus.flat import FlatUnit
 from ...hdl.interface import fields
 from ...hdl.target_clocks import target_mhz
@@ -253,10 +254,7 @@ def _latency(design: Design) -> str:
 
 
 def _operations(design: Design) -> list[str]:
-    # Importing all models fills the table.
-    from ...golden.models import MODELS
-
-    return [f"{one.name} = {one.value}" for one in sorted(MODELS[design.spec.family].supported)]
+    return [f"{one.name} = {one.value}" for one in sorted(model_of(design.spec).supported)]
 
 
 def _entry(component: FlatUnit) -> list[tuple[str, int, int]]:
