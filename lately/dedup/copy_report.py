@@ -18,7 +18,7 @@ from ..golden.times import Times
 from .dedup_loops import PacketClock
 from .deduplicate import Deduplication, Judged
 
-KEPT = 1 << 19
+KEPT = 1 << 18
 """Packets in which repeats are searched, less `_MOST_TOGETHER`."""
 
 EXACT = 1 << 15
@@ -85,7 +85,10 @@ class CopyReport:
             self.rates = np.concatenate([halves, np.zeros_like(halves)])
             self.part *= 2
         _add(self.rates, elapsed // self.part, dropped)
-        _add(self.inputs, packets.files, dropped)
+        if packets.files_of is None:
+            self.inputs[packets.file] += len(packets) - dropped.sum(), dropped.sum()
+        else:
+            _add(self.inputs, packets.files_of, dropped)
         while judged.start >> self._halvings >= EXACT:
             self._halvings += 1
         # The lower bits of digests are places in the table of copies.
