@@ -27,6 +27,7 @@ def bench_values(design: Design) -> dict[str, Any]:
     design : Design
     """
     component, ports = design.component, design.ports
+    members = component.signature.members
     if design.frames:
         stimuli = frame_vectors(design, seed=_SEED)
     else:
@@ -46,7 +47,7 @@ def bench_values(design: Design) -> dict[str, Any]:
         "resets": resets,
         "open": {port.name for port in ports if _may_be_open(port, requests)},
         "values": {
-            port.name: f"{port.width}'d{resets[port.name]}"
+            port.name: f"{port.width}'d{members[port.name].init or resets[port.name]}"
             for port in ports
             if _may_be_open(port, requests) and port.name not in _wired(design)
         },

@@ -1,6 +1,9 @@
 """Guarantees on the page of an exported unit: reset, throughput, order and window."""
 
-from ...hdl.latencies import GENERATION_LEAD, TICKS_WAITING
+from fractions import Fraction
+
+from ...golden.durations import time_text
+from ...hdl.latencies import GENERATION_LEAD, PERIOD_BITS, TICKS_WAITING
 from .design import NO_BUS, Design
 
 
@@ -70,15 +73,31 @@ def ticks(design: Design) -> list[str]:
     design : Design
     """
     members, least = design.unit.signature.members, design.profile.least_period
+    if design.bus != NO_BUS:
+        # On the bus, `period` is a register.
+        members = {**design.unit.unit.signature.members, **members}
+    mhz, planned = design.clock_mhz, []
+    if design.tick is not None:
+        length = f": {design.planned_period:,} cycles at {mhz:g} MHz" if mhz else ""
+        planned = [f"The filter is planned for ticks of {time_text(design.tick)}{length}."]
     if "tick" in members:
         sign = "`tick_lost`" if design.bus == NO_BUS else "the bit `tick_lost` of `faults`"
         return [
             f"Two ticks must be at least {least:,} cycles apart. Up to {TICKS_WAITING} ticks that "
-            f"come closer wait for that distance; a further tick is lost, and {sign} reports it."
+            f"come closer wait for that distance; a further tick is lost, and {sign} reports it.",
+            *planned,
         ]
-    if "period" in members:
-        return [f"A tick lasts `period` cycles; a value below {least:,} counts as {least:,}."]
-    return []
+    if "period" not in members:
+        return []
+    found = [
+        f"A tick lasts `period` cycles; a value below {least:,} counts as {least:,}.",
+        *planned,
+    ]
+    if design.bus != NO_BUS:
+        reset = members["period"].init or (1 << PERIOD_BITS) - 1
+        seconds = f", {time_text(reset / (Fraction(mhz) * 10**6))} at {mhz:g} MHz" if mhz else ""
+        found.append(f"After reset it lasts {reset:,} cycles{seconds}.")
+    return found
 
 
 def _order(design: Design) -> list[str]:

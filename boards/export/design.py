@@ -3,7 +3,9 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
+from math import ceil
 from typing import Any, NamedTuple
 
 from amaranth.lib.wiring import In
@@ -21,6 +23,7 @@ from ...hdl.packets.axis_frames import AxisFrames, ControlledDeduplicator
 from ...hdl.packets.deduplicator import Deduplicator
 from ...hdl.packets.frame_options import FrameOptions
 from ...hdl.profile import Profile
+from ...hdl.target_clocks import target_mhz
 from ..flow.devices import Device, device
 from .memories import RAM_STYLES, with_templates
 from .names import ExportError, check_name
@@ -87,6 +90,9 @@ TOOLS = {
 """Vendors' tools for which exports have scripts, each with a part for each device that it supports.
 The first part is the example for other devices."""
 
+LINE_MHZ = {8: 125.0} | dict.fromkeys((64, 128, 256, 512), 156.25)
+"""Clocks of 1 and 10 Gb/s Ethernet, by bits of the stream; wider streams carry higher rates."""
+
 MOST_TAG_BITS = 64
 """Widest tag of an exported unit."""
 
@@ -135,6 +141,8 @@ class Design:
     target : str, optional
         Device of the vendors' scripts, which determines the clock constraint if units are placed
         on it. Without a device, the parts and the clock are examples.
+    tick : Fraction, optional
+        Seconds of the tick for which the filter was planned.
     tag_bits : int
         Width of the tag, without TLAST; at most `MOST_TAG_BITS`.
     last : bool
@@ -171,6 +179,7 @@ class Design:
     bus: str = NO_BUS
     memory: str = "portable"
     target: str | None = None
+    tick: Fraction | None = None
     tag_bits: int = 8
     last: bool = False
     levels: int = DEFAULT_LEVELS
@@ -214,6 +223,20 @@ class Design:
     def device(self) -> Device:
         """Device for which the unit is synthesised."""
         return device(self.target or DEVICES.get(self._kind, DEVICES["portable"]))
+
+    @property
+    def clock_mhz(self) -> float | None:
+        """Clock that ticks are counted in: of the line, or the device's target; None if unknown."""
+        if self.frames:
+            return LINE_MHZ[FRAMES[self.wrap]]
+        return target_mhz(self.device.name) if self.target and self.device.placed else None
+
+    @property
+    def planned_period(self) -> int | None:
+        """Cycles of the `tick`, rounded up; None if the tick or the clock is unknown."""
+        if self.tick is None or self.clock_mhz is None:
+            return None
+        return ceil(self.tick * Fraction(self.clock_mhz) * 10**6)
 
     def part(self, tool: str) -> str:
         """Return the part in the script of a tool."""
@@ -276,6 +299,8 @@ class Design:
         )
 
     def _deduplicator(self, options: dict[str, Any]) -> Any:
+        if self.planned_period is not None and options.get("ticks") != "tick":
+            options = {"period": self.planned_period} | options
         unit = Deduplicator(self.spec, width=FRAMES[self.wrap], **self._shape, **options)
         if self.bus == NO_BUS:
             return unit

@@ -7,10 +7,7 @@ from typing import Any
 from ...golden.spec.base import Specification
 from ..flow.devices import Device, own_memory
 from ..flow.synthesis import CountReport, SynthesisReport, synthesize
-from .design import FRAMES, NO_BUS, Design
-
-LINE_MHZ = {8: 125.0} | dict.fromkeys((64, 128, 256, 512), 156.25)
-"""Clocks of 1 and 10 Gb/s Ethernet, by bits of the stream; wider streams carry higher rates."""
+from .design import FRAMES, LINE_MHZ, NO_BUS, Design
 
 
 def synthesize_design(

@@ -308,7 +308,7 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a TOML file with the fields at `path`.
+        """Read a TOML file with the fields at `path`; its table ``plan`` is for commands.
 
         Raises
         ------
@@ -322,6 +322,7 @@ class Specification(ABC, metaclass=_Dispatcher):
         try:
             with open(path, "rb") as file:
                 values = tomllib.load(file)
+            values.pop("plan", None)
         except (ValueError, RecursionError) as error:
             # Also for invalid UTF-8, integers with thousands of digits, and deep nesting.
             raise SpecificationError(f"{os.fspath(path)}: must be a TOML file: {error}") from None
@@ -330,10 +331,12 @@ class Specification(ABC, metaclass=_Dispatcher):
         except SpecificationError as error:
             raise SpecificationError(f"{os.fspath(path)}: {error}") from None
 
-    def to_toml(self, path: str | os.PathLike[str]) -> None:
-        """Write a TOML file at `path` with the fields that are set."""
+    def to_toml(
+        self, path: str | os.PathLike[str], *, plan: Mapping[str, Any] | None = None
+    ) -> None:
+        """Write a TOML file at `path` with the fields that are set, and the table `plan`."""
         with replace_file(path) as file:
-            file.write(self.toml().encode())
+            file.write((self.toml() + f"plan = {_toml_value(plan)}\n" * bool(plan)).encode())
 
     @property
     def fingerprint(self) -> bytes:

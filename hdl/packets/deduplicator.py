@@ -12,6 +12,7 @@ from ...golden.packets.packet_layers import Version
 from ..build import filter_unit
 from ..interface import Operation
 from ..latencies import PERIOD_BITS
+from ..parameters import require_integer
 from ..pipeline import registered
 from ..queue import ResultQueue
 from ..registers import Block, counters
@@ -97,6 +98,7 @@ class Deduplicator(wiring.Component):
         ticks = options.pop("ticks", "period")
         if ticks not in ("tick", "period"):
             raise ValueError(f"Ticks must be tick or period for frames, not {ticks!r}")
+        require_integer("Period", period, least=1, most=(1 << PERIOD_BITS) - 1)
         self.spec = spec
         self.unit = filter_unit(spec, tag_bits=1, ticks=ticks, **options)
         chosen = self.unit.profile.options
@@ -263,13 +265,12 @@ class Deduplicator(wiring.Component):
 
 def _check_filter(spec):
     """Raise a SpecificationError unless the filter can look up digests of frames."""
-    if not getattr(spec, "timed", False):
-        raise SpecificationError("span: must be given for a deduplicator of frames")
-    if not hasattr(spec, "generation"):
-        raise SpecificationError(
-            f"family: must be a ring for a deduplicator of frames, not {spec.family}"
-        )
-    if spec.key_bits != DIGEST_BITS:
-        raise SpecificationError(
-            f"key_bits: must be {DIGEST_BITS}, those of a digest, not {spec.key_bits}"
-        )
+    for met, rule in (
+        (getattr(spec, "timed", False), "span: must be given for a deduplicator of frames"),
+        (hasattr(spec, "generation"),
+         f"family: must be a ring for a deduplicator of frames, not {spec.family}"),
+        (spec.key_bits == DIGEST_BITS,
+         f"key_bits: must be {DIGEST_BITS}, those of a digest, not {spec.key_bits}"),
+    ):  # fmt: skip
+        if not met:
+            raise SpecificationError(f"{rule}; `lately plan --wrap frames-64` finds a filter")

@@ -71,10 +71,13 @@ def show(*, spec: str | None, preset: str | None, name: str | None, as_json: boo
       lately show --spec filter.toml --device ecp5-25k-6
     """
     from ..boards.flow.devices import device
+    from ..planner.choice import planned
     from ..planner.plans import describe
     from ..planner.requirement import Found, Requirement
 
     chosen = choose_unit(spec, preset)
+    tick, place = planned(spec)
+    name = name or (place if chosen.lanes == 1 else None)
     target = None if name is None else device(name)
     if target is not None and chosen.lanes > 1:
         raise click.UsageError("--device: area is predicted for one lane; see `lately synth`")
@@ -86,7 +89,9 @@ def show(*, spec: str | None, preset: str | None, name: str | None, as_json: boo
     value = found.to_dict()
     if window is None:  # The rate depends on the keys of a span, which nothing limits.
         value |= {"worst_false_positive_rate": None, "mean_false_positive_rate": None}
-    print_figures(as_json, value, "filter", {"filter": found, "device": target, "window": window})
+    value["tick_seconds"] = tick and float(tick)
+    figures = {"filter": found, "device": target, "window": window, "tick": tick}
+    print_figures(as_json, value, "filter", figures)
 
 
 @click.command(cls=OneLineCommand)

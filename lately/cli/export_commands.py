@@ -191,17 +191,22 @@ def export(
     from ..boards.export.bundle import write
     from ..boards.export.design import Design
     from ..boards.export.memories import with_wide_words
+    from ..planner.choice import planned
     from ..sim.toolchain import models
 
+    tick, device = planned(spec)
+    how["target"] = how["target"] or device
     chosen = with_wide_words(chosen, how["ram_style"])
     options = _unit_options(chosen, how)
     cells = [path.read_text("utf-8") for path in models(how["memory"])]
-    design = Design(spec=chosen, name=name, options=options, models=cells, **how)
+    design = Design(spec=chosen, name=name, options=options, models=cells, tick=tick, **how)
     folder = folder or name
     files = write(design, folder, force=force)
     unit = {"latency_cycles": design.profile.latency, "digest": design.digest}
+    open_period = "period" not in options and options.get("ticks") != "tick"
+    lacks = (spec or "a preset") if design.frames and tick is None and open_period else None
     told = {"name": name, "directory": folder, "files": files, **unit, "spec": chosen.to_dict()}
-    show(as_json, told, "export", told | {"design": design})
+    show(as_json, told, "export", told | {"design": design, "lacks": lacks})
 
 
 @click.command(

@@ -14,6 +14,7 @@ from .options import (
     listed_option,
     out_option,
     window_option,
+    wrap_option,
 )
 from .outputs import OutputFile
 from .reporting import OneLineCommand, require
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 @click.command(
     "plan", cls=OneLineCommand, short_help="Find the cheapest filter.",
     rules=[
+        "--wrap frames-* needs --span", "--wrap frames-* cannot be combined with --key-bits",
         "--window cannot be combined with --span",
         "--rate needs --span", "--span needs --rate",
         "--tick needs --span", "--when-full needs --span",
@@ -98,6 +100,7 @@ if TYPE_CHECKING:
     help="Count bits as the cost, not memories, for filters that are used only as golden models.",
 )
 @count_option("--key-bits", 64, "Width of a key, in bits.")
+@wrap_option(None, "any; frames need a ring")
 @count_option("--candidates", 3, "Number of candidates to list per family.")
 @out_option("Write the cheapest filter to FILE, as TOML.")
 @click.option(
@@ -132,6 +135,7 @@ def plan(
       lately plan --window 20000 --fpr 0.001 --slack 0.1 --device ecp5-25k-6
       lately plan --window 1000 --fpr 0.001 --slack 0 --device ecp5-25k-6
       lately plan --span 30s --rate 200e3 --fpr 0.001 --out filter.toml
+      lately plan --span 2ms --rate 1e5 --fpr 0.01 --wrap frames-64 --out timed.toml
       lately plan --window 5000 --fpr 0.01 --device ice40-hx8k --family apbbf --json
       lately plan --window 20000 --bits 300000
       lately plan --fpr 0.01 --block-rams 24 --device ecp5-25k-6
@@ -149,7 +153,10 @@ def plan(
     if plot is not None:
         draw_plan(found, plot)
     if out is not None:
-        found.chosen.spec.to_toml(out)
+        span, place = requirement.span, requirement.device
+        facts = {"tick_seconds": span and float(span.tick), "device": place and place.name}
+        known = {name: value for name, value in facts.items() if value is not None}
+        found.chosen.spec.to_toml(out, plan=known)
     device = requirement.device
     figures = vars(found) | {"plan": found, "errors": device and found.errors}
     show(as_json, found.to_dict(), "plan", figures)
@@ -165,6 +172,7 @@ def _requirement(
     when_full: str,
     name: str | None,
     families: tuple[str, ...],
+    wrap: str | None,
     **others: Any,
 ) -> "Requirement":
     limited = others["most_bits"] is not None or others["most_block_rams"] is not None
@@ -176,6 +184,7 @@ def _requirement(
     if not limited and fpr is None:
         raise click.UsageError("give --fpr")
     from ..boards.flow.devices import device
+    from ..golden import FAMILIES
     from ..golden.durations import time_seconds
     from ..planner.failure import USELESS
     from ..planner.limits import within_limits
@@ -186,6 +195,10 @@ def _requirement(
         period = None if tick is None else time_seconds(tick, "tick")
         time = Span.of(time_seconds(span, "span"), period, when_full=when_full)
         window = time.keys(rate)
+    if wrap is not None and wrap.startswith("frames-"):
+        if set(families) - set(FAMILIES):
+            raise click.UsageError(f"--wrap {wrap} needs a --family of {', '.join(FAMILIES)}")
+        families = families or tuple(FAMILIES)
     required = Requirement(
         window=LARGEST_WINDOW if window is None else window,
         span=time,

@@ -39,7 +39,11 @@ if TYPE_CHECKING:
     ],
 )  # fmt: skip
 @filter_options()
-@listed_option("--device name", "devices", "Target device; see `lately list devices`.")
+@listed_option(
+    "--device name",
+    "devices",
+    "Target device; see `lately list devices`.  [default: that of the plan]",
+)
 @count_option("--placement-seed", None, "Seed of the placement.  [default: 1]", least=0)
 @memory_option(None, "the device's own block RAMs")
 @strict_option
@@ -83,7 +87,10 @@ def synth(
       lately synth --spec timed.toml --device ecp5-85k-8 --wrap frames-64 --bus axi4-lite
     """
     from ..boards.flow.devices import device
+    from ..planner.choice import planned
 
+    chosen = choose_unit(spec, preset)
+    name = name or planned(spec)[1]
     if name is None:
         raise click.UsageError("give --device; `lately list devices` names the devices")
     target = device(name)
@@ -92,7 +99,6 @@ def synth(
             raise click.UsageError(f"--placement-seed has no effect: nothing places {name}")
         flow["seed"] = placement_seed
     require("amaranth", "synth")
-    chosen = choose_unit(spec, preset)
     flow |= {"target_mhz": clock, "directory": folder, "device": target}
     with stage_bar("synthesis") as progress:
         report = _synthesize(chosen, progress=progress, **flow)

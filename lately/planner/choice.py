@@ -1,5 +1,7 @@
 """The filter that a request describes: a file, a preset, or a size for a window."""
 
+import math
+import tomllib
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, cast
@@ -89,6 +91,19 @@ def named(request: FilterRequest) -> Specification:
     found = Specification.from_toml(request.spec)
     family_of(found)
     return found
+
+
+def planned(path: str | None) -> tuple[Fraction | None, str | None]:
+    """Return the tick, in seconds, and the device of the table ``plan`` in the file of a filter."""
+    if path is None:
+        return None, None
+    with open(path, "rb") as file:
+        plan = tomllib.load(file).get("plan", {})
+    require(isinstance(plan, dict), "plan", "must be a table", plan)
+    tick, device = plan.get("tick_seconds"), plan.get("device")
+    is_time = tick is None or (type(tick) in (int, float) and 0 < tick < math.inf)
+    require(is_time, "tick_seconds", "must be a number above 0", tick)
+    return None if tick is None else Fraction(str(tick)), device and str(device)
 
 
 def _nanoseconds(name: str, text: str | None) -> int | None:

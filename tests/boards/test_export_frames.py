@@ -154,7 +154,7 @@ def test_ports(wrap):
     parts = {"tdata": width, "tlast": 1, "tuser": 1, "tvalid": 1, "tready": 1}
     parts |= {"tkeep": width // 8} if width > 8 else {}
     assert streams == {f"{side}_axis_{name}": bits for side in "sm" for name, bits in parts.items()}
-    assert len(ports) == 2 + len(streams) + 19
+    assert len(ports) == 2 + len(streams) + 20
     page = descriptions(design(wrap))["dedup.md"]
     assert all(f"| `{name}` |" in page for name in ports)
     assert not re.search(r"^\| `\w+` \| \w+ \| \d+ \|  \|", page, re.M)

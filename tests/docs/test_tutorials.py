@@ -1,6 +1,7 @@
 """Tutorials print what they say, from an empty folder."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,33 @@ def test_tutorial_prints_what_it_says(name, slow, tmp_path):
 @pytest.mark.parametrize("slow", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_gallery_prints_what_it_says(slow):
     run_page((DOCS / "gallery.md").read_text("utf-8"), ROOT, slow=slow)
+
+
+PLANNING = [page for page in (ROOT / "README.md", *sorted(DOCS.glob("*.md")))
+            if re.search(r"lately plan .* --out ", page.read_text("utf-8"))]  # fmt: skip
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize("page", PLANNING, ids=lambda page: page.stem)
+def test_what_a_page_plans_can_be_exported(page, tmp_path, monkeypatch):
+    """As the page says, and with the ports for which it is synthesised; nothing is written."""
+    monkeypatch.setattr("lately.boards.export.bundle.write", lambda design, *_, **__: [design.unit])
+    monkeypatch.setattr("lately.cli.export_commands.show", lambda *_: None)
+    files = set()
+    for line in re.findall(r"^(?:\$ | {4})?(lately .*)", page.read_text("utf-8"), re.MULTILINE):
+        words = shlex.split(line, comments=True)
+        option = {name: words[words.index(name) + 1] for name in ("--out", "--spec", "--wrap")
+                  if name in words}  # fmt: skip
+        if words[1] == "plan" and "--out" in option:
+            run_command(shlex.join(words), tmp_path, in_process=True)
+            files.add(option["--out"])
+        elif words[1] in ("export", "synth") and option.get("--spec") in files:
+            names = ["--name", "x", "--wrap", option.get("--wrap", "axis")]
+            words = words if words[1] == "export" else [
+                "lately", "export", "--spec", option["--spec"], *names]  # fmt: skip
+            run_command(shlex.join(words), tmp_path, in_process=True)
+            files.add(page)
+    assert page in files or page.stem == "planner"
 
 
 def test_wrong_output_is_found(tmp_path):

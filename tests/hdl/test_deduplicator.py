@@ -16,17 +16,18 @@ from lately.hdl.packets.digest_settings import DigestSettings
 pytestmark = pytest.mark.rtl
 
 SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
+HINT = "; `lately plan --wrap frames-64` finds a filter"
 
 
 @pytest.mark.parametrize(
     ("how", "error", "message"),
     [
         ({"spec": any_preset("tiny")}, SpecificationError,
-         "span: must be given for a deduplicator of frames"),
+         f"span: must be given for a deduplicator of frames{HINT}"),
         ({"spec": any_preset("timing-small")}, SpecificationError,
-         "family: must be a ring for a deduplicator of frames, not timed-timing"),
+         f"family: must be a ring for a deduplicator of frames, not timed-timing{HINT}"),
         ({"spec": any_preset("timed-tiny")}, SpecificationError,
-         "key_bits: must be 64, those of a digest, not 8"),
+         f"key_bits: must be 64, those of a digest, not 8{HINT}"),
         ({"width": 32}, ValueError, "Width must be one of 8, 64, 128, 256, 512, not 32"),
         ({"ticks": "time"}, ValueError, "Ticks must be tick or period for frames, not 'time'"),
         ({"store": 2048}, ValueError,

@@ -50,6 +50,20 @@ def test_deduplicator_of_frames(tmp_path):
     assert re.search(r"^PASS: \d+ results", told.stdout, re.M), told.stdout
 
 
+@pytest.mark.parametrize("options", [[], ["--period", 9], ["--ticks", "tick"]])
+@pytest.mark.parametrize("plan", [None, {"tick_seconds": 1e-6, "device": "ecp5-85k-8"}])
+def test_a_plan_gives_tick_and_device(plan, options, tmp_path, monkeypatch):
+    designs = []
+    monkeypatch.setattr(
+        "lately.boards.export.bundle.write", lambda asked, *_, **__: designs.append(asked) or []
+    )
+    SPEC.to_toml(tmp_path / FRAMES, plan=plan)
+    done = run("--spec", tmp_path / FRAMES, "--name", "x", "--wrap", "frames-8", *options)
+    missing = f"The tick is not in {tmp_path / FRAMES}: give --period." in done.stdout
+    assert (done.exit_code, missing) == (0, not plan and not options), done.output
+    assert (designs[0].target, designs[0].planned_period) == (plan and "ecp5-85k-8", plan and 125)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -1,16 +1,19 @@
 """`lately plan` as a program: tables, files, JSON, messages."""
 
 import json
+from fractions import Fraction
 
 import pytest
 from click.testing import CliRunner
 
 from lately.boards.flow.devices import DEVICES
 from lately.cli import app as cli
-from lately.golden import FilterSpec, TimedTimingSpec, WindowDictionarySpec
+from lately.golden import FilterSpec, Specification, TimedTimingSpec, WindowDictionarySpec
+from lately.golden.errors import SpecificationError
 from lately.hdl.build import filter_unit
 from lately.hdl.ring.profile import RingProfile
 from lately.planner import PLANNER_FAMILIES, Requirement, choose
+from lately.planner.choice import planned
 
 SMALL = ("--window", "500", "--fpr", "0.05", "--family", "gebf")
 
@@ -156,6 +159,27 @@ def test_span():
     assert finer["chosen"]["spec"]["when_full"] == "overfill"
 
 
+def test_a_file_keeps_tick_and_device_of_its_plan(tmp_path):
+    """Readers of specifications pass over them; `show` uses them."""
+    toml, span = tmp_path / "filter.toml", ("--span", "50ms", "--rate", 1e3, "--fpr", 0.05)
+    found = json.loads(run(*span, "--device", "ecp5-25k-6", "--out", toml, "--json"))["chosen"]
+    assert planned(str(toml)) == (Fraction("5e-5"), "ecp5-25k-6")
+    spec = Specification.from_toml(toml)
+    assert spec == Specification.from_dict(found["spec"])
+    shown = CliRunner().invoke(cli.main, ["show", "--spec", str(toml), "--json"]).stdout
+    assert (json.loads(shown)["tick_seconds"], json.loads(shown)["area"]) == (5e-5, found["area"])
+    for plan, refusal in (
+        ("3", "plan: must be a table"),
+        ("{ tick_seconds = 0 }", "tick_seconds: "),
+    ):
+        toml.write_text(f"{spec.toml()}plan = {plan}\n")
+        assert Specification.from_toml(toml) == spec
+        with pytest.raises(SpecificationError, match=f"^{refusal}"):
+            planned(str(toml))
+    run(*SMALL, "--out", toml)
+    assert toml.read_text() == Specification.from_toml(toml).toml()
+
+
 def test_what_only_timestamps_can_do(tmp_path):
     toml = tmp_path / "filter.toml"
     exact = ("--window", 1000, "--fpr", 0.001, "--slack", 0, "--device", "ecp5-25k-6")
@@ -205,6 +229,11 @@ def test_span_that_ends_at_once(tmp_path):
         (
             ("--window", 9, "--fpr", 0.1, "--remove", "--family", "apbf"),
             "family: must be window-dictionary for a window of insertions and removal, not apbf",
+        ),
+        (
+            ("--span", "2ms", "--rate", "1k", "--fpr", 0.1, "--wrap", "frames-8", "--family", "x"),
+            "--wrap frames-8 needs a --family of apbf, apbbf, gebf, blocked-gebf "
+            "(see 'lately plan --help')",
         ),
         (
             ("--window", 9, "--fpr", 0.1, "--plot", "x.jpg"),
