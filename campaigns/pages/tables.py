@@ -5,6 +5,7 @@ import math
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -632,8 +633,8 @@ def families_table() -> str:
 def bound_rows(window: int = 20_000) -> Iterator[Row]:
     """Yield bits for each key by rate: the bound, the least for a GEBF, and what users get."""
     for rate in (0.01, 0.001, 1e-6):
-        asked = {"false_positive_rate": rate, "families": ("gebf",), "bits_only": True}
-        planned = choose(Requirement(window=window, **asked))
+        asked = Requirement(window=window, false_positive_rate=rate, families=("gebf",))
+        planned = choose(replace(asked, bits_only=True))
         sized = GEBF.for_window(window, rate)
         yield {
             "rate": f"{rate:g}",
