@@ -1,9 +1,9 @@
 """Deduplicators of frames behind the ports of public NIC shells and MACs, in Verilog.
 
     lately export --spec dedup.toml --name dedup OPTIONS --out-dir ip
-    python shells.py corundum --tick 10us > ip/dedup_corundum.v
+    python shells.py corundum --spec dedup.toml > ip/dedup_corundum.v
 
-`python shells.py corundum --options` prints OPTIONS. `--tick` is the tick of the plan; it becomes
+`python shells.py corundum --options` prints OPTIONS. The tick of the plan, or `--tick`, becomes
 PERIOD, in cycles of the clock that the target has by default, or of `--mhz`. Each wrapper has ports
 of its target: `ports.toml` lists them, with the file that they were read from. Load a secret
 through the ports of `dedup` where an attacker sends frames.
@@ -12,10 +12,12 @@ through the ports of `dedup` where an attacker sends frames.
 import argparse
 import tomllib
 from dataclasses import dataclass, field
+from fractions import Fraction
 from math import ceil
 from pathlib import Path
 
 from lately.golden.durations import time_seconds
+from lately.planner.choice import planned
 
 PORTS = tomllib.loads((Path(__file__).parent / "ports.toml").read_text("utf-8"))
 """Ports of the targets, and of their modules inside the wrappers."""
@@ -129,14 +131,14 @@ SETTINGS = {
 """Inputs of an export without a bus, and their values: duplicates are dropped."""
 
 
-def cycles(name: str, tick: str, mhz: float | None) -> int:
-    """Return the cycles of a tick, such as "10us", at `mhz` or at the usual clock of a target."""
+def cycles(name: str, tick: Fraction, mhz: float | None) -> int:
+    """Return the cycles of a tick in seconds, at `mhz` or at the usual clock of a target."""
     mhz = mhz or PORTS[name]["mhz"]
     # A shorter tick would shorten the span.
-    period = ceil(time_seconds(tick, "tick") * round(mhz * 10**6))
+    period = ceil(tick * round(mhz * 10**6))
     if not 0 < period < 1 << 24:
         raise ValueError(
-            f"--tick must be 1 to {(1 << 24) - 1:,} cycles, not {period:,} at {mhz} MHz"
+            f"a tick must be 1 to {(1 << 24) - 1:,} cycles, not {period:,} at {mhz} MHz"
         )
     return period
 
@@ -226,17 +228,19 @@ def _leaving(shell: Shell) -> list[str]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("target", choices=SHELLS)
-    parser.add_argument("--tick", help="tick of the plan, such as 10us")
+    parser.add_argument("--spec", help="file of the plan")
+    parser.add_argument("--tick", help="another tick than that of the plan, such as 10us")
     parser.add_argument("--mhz", type=float, help="clock, if not that of the target")
     parser.add_argument("--options", action="store_true", help="print the options of the export")
     asked = parser.parse_args()
     if asked.options:
         print(SHELLS[asked.target].options)
-    elif asked.tick is None:
-        parser.error("--tick is missing")
     else:
         try:
-            period = cycles(asked.target, asked.tick, asked.mhz)
-        except ValueError as error:
+            tick = time_seconds(asked.tick, "tick") if asked.tick else planned(asked.spec)[0]
+            if tick is None:
+                parser.error("a plan with its tick, or --tick, is missing")
+            period = cycles(asked.target, tick, asked.mhz)
+        except (OSError, ValueError) as error:
             parser.error(str(error))
         print(wrapper(asked.target, period), end="")

@@ -120,14 +120,18 @@ def test_wrong_ports_are_found(name, old, new, found):
     ("corundum", ["--tick", "10us"], 2500),
     ("verilog-ethernet", ["--tick", "10us"], 1563),  # 1562.5: never shorter than the plan
     ("esnet", ["--tick", "2ms", "--mhz", "100"], 200_000),
+    ("opennic-322", ["--spec", "plan.toml"], 6446),
+    ("opennic-322", ["--spec", "plan.toml", "--tick", "10us"], 3223),
     ("corundum", ["--tick", "1s"], None),
     ("corundum", [], None),
 ])  # fmt: skip
-def test_period_is_the_tick_of_the_plan(name, options, period):
-    done = subprocess.run([sys.executable, FILE, name, *options], capture_output=True, text=True)
+def test_period_is_the_tick_of_the_plan(name, options, period, tmp_path):
+    (tmp_path / "plan.toml").write_text("[plan]\ntick_seconds = 2e-5\n")
+    command = [sys.executable, FILE, name, *options]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == (0 if period else 2)
     assert re.findall(r"\[23:0\] PERIOD = 24'd(\d+)", done.stdout) == [str(period)] * bool(period)
-    assert ("--tick" in done.stderr) == (period is None)
+    assert bool(re.search("error: .* tick", done.stderr)) == (period is None)
 
 
 def stub(name, ports):
