@@ -1,5 +1,6 @@
 """Window dictionary against its scalar twin, an exact list of digests, its edges and its rates."""
 
+import itertools
 import random
 
 import numpy as np
@@ -161,6 +162,46 @@ def test_paths_agree_past_a_chunk(monkeypatch, moves):
     assert fast == slow
     assert (fast.lost, fast.stash_peak) == (slow.lost, slow.stash_peak)
     assert slow.lost > 0
+
+
+@pytest.mark.parametrize("moves", [3, 8])
+@pytest.mark.parametrize("stash", [1, 2])
+def test_no_key_of_the_guaranteed_window_is_missed(stash, moves):
+    """Overloaded, with entries evicted after younger ones; both paths agree with the twin."""
+    seed = 10 * stash + moves
+    print("seed", seed)
+    rng = np.random.default_rng(seed)
+    codes = rng.choice(CODES, 8000, p=[0.02, 0.35, 0.2, 0.4, 0.03])
+    keys, windows = rng.integers(0, 4000, 8000), rng.integers(1, 2001, 8000)
+    models = []
+    for path in PATHS:
+        with taking(path):
+            models.append(WindowDictionary(
+                window=2000, columns=3, rows=512, digest_bits=40, stash=stash, moves=moves
+            ))  # fmt: skip
+    fast, slow = models
+    found, expected = (model.perform(codes, keys, windows=windows) for model in models)
+    assert all(np.array_equal(*both) for both in zip(found, expected, strict=True))
+    assert fast == slow
+    twin, last, guaranteed = twin_of(slow), {}, 0
+    rows = zip(codes, keys.tolist(), windows.tolist(), found.age, found.status, strict=True)
+    for code, key, window, age, status in rows:
+        if code & Operation.QUERY:
+            assert age == (twin.age(key) if twin.query(key, window) else -1)
+            due = twin.insertions - last[key] if key in last else window
+            if due < window and not status:
+                guaranteed += 1
+                assert age == due
+        if code & Operation.INSERT:
+            twin.insert(key)
+            last[key] = twin.insertions
+        elif code == Operation.REMOVE:
+            twin.remove(key)
+            last.pop(key, None)
+    assert_same(fast, twin)
+    ages = [twin.insertions - time for _, time in twin.lost]
+    assert guaranteed > 50
+    assert any(after > before for before, after in itertools.pairwise(ages))
 
 
 # Edges
