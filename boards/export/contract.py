@@ -76,27 +76,22 @@ def ticks(design: Design) -> list[str]:
     if design.bus != NO_BUS:
         # On the bus, `period` is a register.
         members = {**design.unit.unit.signature.members, **members}
-    mhz, planned = design.clock_mhz, []
-    if design.tick is not None:
-        length = f": {design.planned_period:,} cycles at {mhz:g} MHz" if mhz else ""
-        planned = [f"The filter is planned for ticks of {time_text(design.tick)}{length}."]
+    mhz, found = design.clock_mhz, []
     if "tick" in members:
         sign = "`tick_lost`" if design.bus == NO_BUS else "the bit `tick_lost` of `faults`"
-        return [
+        found = [
             f"Two ticks must be at least {least:,} cycles apart. Up to {TICKS_WAITING} ticks that "
-            f"come closer wait for that distance; a further tick is lost, and {sign} reports it.",
-            *planned,
+            f"come closer wait for that distance; a further tick is lost, and {sign} reports it."
         ]
-    if "period" not in members:
-        return []
-    found = [
-        f"A tick lasts `period` cycles; a value below {least:,} counts as {least:,}.",
-        *planned,
-    ]
-    if design.bus != NO_BUS:
-        reset = members["period"].init or (1 << PERIOD_BITS) - 1
-        seconds = f", {time_text(reset / (Fraction(mhz) * 10**6))} at {mhz:g} MHz" if mhz else ""
-        found.append(f"After reset it lasts {reset:,} cycles{seconds}.")
+    elif "period" in members:
+        found = [f"A tick lasts `period` cycles; a value below {least:,} counts as {least:,}."]
+        if design.bus != NO_BUS:
+            reset = members["period"].init or (1 << PERIOD_BITS) - 1
+            time = f", {time_text(reset / (Fraction(mhz) * 10**6))} at {mhz:g} MHz" if mhz else ""
+            found.append(f"After reset it lasts {reset:,} cycles{time}.")
+    if found and design.tick is not None:
+        length = f": {design.planned_period:,} cycles at {mhz:g} MHz" if mhz else ""
+        found.append(f"The filter is planned for ticks of {time_text(design.tick)}{length}.")
     return found
 
 

@@ -39,11 +39,7 @@ if TYPE_CHECKING:
     ],
 )  # fmt: skip
 @filter_options()
-@listed_option(
-    "--device name",
-    "devices",
-    "Target device; see `lately list devices`.  [default: that of the plan]",
-)
+@listed_option("--device name", "devices", "See `lately list devices`.  [default: of the plan]")
 @count_option("--placement-seed", None, "Seed of the placement.  [default: 1]", least=0)
 @memory_option(None, "the device's own block RAMs")
 @strict_option

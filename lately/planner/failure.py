@@ -22,13 +22,8 @@ from .space import GENERATIONS
 USELESS = 0.5
 """Least rate at which a filter is not offered."""
 
-
-_TICKED = 60
-"""Filters per family in the search for the shortest ticks."""
-
-
-_LIMITED = 60
-"""Cheapest filters per family in the search for a filter within the memory limits."""
+_TRIED = 60
+"""Cheapest filters per family in the search for ticks, or for a filter within memory limits."""
 
 
 def explain(requirement: Requirement) -> RequirementError:
@@ -78,7 +73,7 @@ def kept(
     first = next(found, None) if exact else None
     if exact and (first is None or not family.keeps_limits(first.spec, requirement)):
         return iter(())
-    some = islice(chain([first] if first else [], found), _LIMITED)
+    some = islice(chain([first] if first else [], found), _TRIED)
     return (one for one in some if family.keeps_limits(one.spec, requirement))
 
 
@@ -109,7 +104,7 @@ def _tick_message(requirement: Requirement) -> str | None:
     span, device = requirement.span, requirement.device
     if span is None or device is None or device.limit_mhz is None:
         return None
-    found = cheapest(replace(requirement, span=replace(span, tick=Fraction(TIME_LIMIT))), _TICKED)
+    found = cheapest(replace(requirement, span=replace(span, tick=Fraction(TIME_LIMIT))), _TRIED)
     if not found:
         return None
     cycles = min(unit_profile(one.spec).least_period for one in found)

@@ -81,11 +81,9 @@ class Span:
         return cls(ticks=span_ticks(seconds, tick), tick=tick, when_full=when_full)
 
     def keys(self, rate: float) -> int:
-        """Return the maximum number of keys in the span's ticks, at `rate` keys per second.
-
-        Errors: as `window_of_span`.
-        """
-        return window_of_span((self.ticks + 1) * self.tick, rate)
+        """Return the maximum number of keys in the span's ticks, at `rate` keys per second."""
+        _require(0 < rate < math.inf, "rate", "keys per second above 0", f"{rate:g}")
+        return math.ceil((self.ticks + 1) * self.tick * Fraction(str(rate)))
 
     def text(self) -> str:
         """Return the span in words."""
@@ -240,18 +238,6 @@ class Requirement:
 def _require(condition: bool, name: str, rule: str, value: object) -> None:
     if not condition:
         raise RequirementError(f"{name}: must be {rule}, not {value}")
-
-
-def window_of_span(span: Fraction, rate: float) -> int:
-    """Return the insertions in a span of T seconds at a rate of R keys per second: ceil(T R).
-
-    Raises
-    ------
-    RequirementError
-        If the rate is not above 0 and finite.
-    """
-    _require(0 < rate < math.inf, "rate", "keys per second above 0", f"{rate:g}")
-    return math.ceil(span * Fraction(str(rate)))
 
 
 def distinct(families: Sequence[str]) -> tuple[str, ...]:

@@ -295,7 +295,7 @@ def test_deduplicator_wrong(tmp_path):
         (["--baud", "9600"], "baud: Baud rate must be 115200 to 3000000, not 9600"),
         (["--preset", "default"], "span: must be given for a deduplicator of frames"),
     ):
-        assert _error(*build, *options) == message
+        assert _error(*build, *options).startswith(message)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -520,10 +520,6 @@ def test_command_builds_a_window_in_time(fake, tmp_path):
         (
             ["--board", "icebreaker", "--placement-seeds", "a"],
             "--placement-seeds: must be a list such as 1-5 or 1,3",
-        ),
-        (
-            ["--board", "icebreaker", "--preset", "x"],
-            "preset: unknown 'x'; see `lately list presets`",
         ),
         (["--board", "icebreaker", "--spec", "/none"], "/none: No such file or directory"),
         (["--board", "icebreaker", "--clock", "72"], "clock: must be at most 50 MHz"),

@@ -605,10 +605,6 @@ def test_command_prints_figures(run_cli):
     [
         ([], "give --device; `lately list devices` names the devices"),
         (["--device", "x"], "device: unknown 'x'; see `lately list devices`"),
-        (
-            ["--device", "ice40-up5k", "--preset", "x"],
-            "preset: unknown 'x'; see `lately list presets`",
-        ),
         (["--device", "ice40-up5k", "--spec", "/none"], "/none: No such file or directory"),
         (
             ["--device", "ecp5-25k-6", "--wrap", "frames-8"],

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -73,17 +74,13 @@ def test_what_a_page_plans_can_be_exported(page, tmp_path, monkeypatch):
     files = set()
     for line in re.findall(r"^(?:\$ | {4})?(lately .*)", page.read_text("utf-8"), re.MULTILINE):
         words = shlex.split(line, comments=True)
-        option = {name: words[words.index(name) + 1] for name in ("--out", "--spec", "--wrap")
-                  if name in words}  # fmt: skip
-        if words[1] == "plan" and "--out" in option:
-            run_command(shlex.join(words), tmp_path, in_process=True)
-            files.add(option["--out"])
-        elif words[1] in ("export", "synth") and option.get("--spec") in files:
+        option = {name: value for name, value in pairwise(words) if name.startswith("--")}
+        if words[1] == "synth":
             names = ["--name", "x", "--wrap", option.get("--wrap", "axis")]
-            words = words if words[1] == "export" else [
-                "lately", "export", "--spec", option["--spec"], *names]  # fmt: skip
+            words = ["lately", "export", "--spec", option.get("--spec", ""), *names]
+        if "--out" in option or (words[1] == "export" and option.get("--spec") in files):
             run_command(shlex.join(words), tmp_path, in_process=True)
-            files.add(page)
+            files.add(option.get("--out", page))
     assert page in files or page.stem == "planner"
 
 

@@ -29,6 +29,7 @@ HINT = "; `lately plan --wrap frames-64` finds a filter"
         ({"spec": any_preset("timed-tiny")}, SpecificationError,
          f"key_bits: must be 64, those of a digest, not 8{HINT}"),
         ({"width": 32}, ValueError, "Width must be one of 8, 64, 128, 256, 512, not 32"),
+        ({"period": 1 << 24}, ValueError, "Period must be at most 16777215, not 16777216"),
         ({"ticks": "time"}, ValueError, "Ticks must be tick or period for frames, not 'time'"),
         ({"store": 2048}, ValueError,
          "Buffer must be of at least 4024 bytes for two frames of 2000, not 2048"),

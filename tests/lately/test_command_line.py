@@ -175,27 +175,21 @@ NUMBERS = {"3": 3, "1_0": 10, "1e1": 10, "2.5e4": 25_000, "64k": 64_000, "10M": 
 
 def test_a_number_has_one_syntax():
     """In each option with a count or an amount; a fraction of a count is refused."""
-    read = set()
-    for name, homes in options().items():
-        for option in homes.values():
-            whole = isinstance(option.type, click.types.IntParamType)
-            if not whole and not isinstance(option.type, click.types.FloatParamType):
-                continue
-            cast, kind = (int, "whole number") if whole else (float, "number")
-            for text, number in NUMBERS.items():
-                wrong = number is None or (whole and number % 1)
-                expected = f"must be a {kind} such as 1000, 1e6 or 10M, not {text!r}"
-                expected = expected if wrong else f"{cast(number)} is not in the range "
-                try:
-                    found = option.type.convert(text, option, None)
-                except click.BadParameter as error:
-                    found = error.message
-                if wrong or isinstance(found, str):
-                    assert found.startswith(expected), (name, text)
-                else:
-                    assert (found, type(found)) == (cast(number), cast), (name, text)
-                    read.add(name)
-    assert {"--window", "--rate", "--fpr", "--slack", "--bits", "--buffer", "--rotate-size"} <= read
+    kinds = click.types.IntParamType | click.types.FloatParamType
+    numeric = [one for homes in options().values() for one in homes.values()
+               if isinstance(one.type, kinds)]  # fmt: skip
+    for option, (text, number) in itertools.product(numeric, NUMBERS.items()):
+        cast = int if isinstance(option.type, click.types.IntParamType) else float
+        wrong = number is None or (cast is int and number % 1 > 0)
+        expected = f"must be a {'whole ' * (cast is int)}number such as 1000, 1e6 or 10M, not "
+        expected = f"{expected}{text!r}" if wrong else f"{cast(number)} is not in the range "
+        try:
+            found = option.type.convert(text, option, None)
+        except click.BadParameter as error:
+            assert error.message.startswith(expected), (option.name, text)  # noqa: PT017
+        else:
+            assert (found, type(found), wrong) == (cast(number), cast, False), (option.name, text)
+    assert len(numeric) > 40
 
 
 @pytest.mark.parametrize("path", COMMANDS)

@@ -112,34 +112,27 @@ def test_device():
     assert "The vendor allows at most 275 MHz, 275 million operations a second" in table
 
 
-def test_any_size():
-    found = json.loads(run(*SMALL, "--any-size", "--json"))["chosen"]
-    assert found["latency_cycles"] is None
-    assert found["bits"] == FilterSpec.from_dict(found["spec"]).storage_bits
-    assert "accesses" in run(*SMALL, "--any-size")
-
-
 @pytest.mark.parametrize("options", [("--bits-only",), ("--any-size",), ()])
 def test_plan_and_show_agree(options, tmp_path):
     """In the bits, which include the spare, and in both ends of the window."""
     toml, same = tmp_path / "filter.toml", ("bits", "reported_until", "forgotten_from", "slack")
-    options = (*SMALL, "--family", "apbf", *options, "--candidates", 1, "--out", toml)
-    found = json.loads(run(*options, "--json"))["chosen"]
+    arguments = (*SMALL, "--family", "apbf", *options, "--candidates", 1, "--out", toml)
+    found, text = json.loads(run(*arguments, "--json"))["chosen"], run(*arguments)
     done = CliRunner().invoke(cli.main, ["show", "--spec", str(toml), "--json"])
     assert [json.loads(done.stdout)[name] for name in same] == [found[name] for name in same]
     spec = FilterSpec.from_toml(toml)
     assert found["bits"] == spec.segments * spec.parts * spec.part_bits
-    assert "Bits include the spare segment" in run(*options)
+    assert "Bits include the spare segment" in text
+    assert (found["latency_cycles"] is None) == ("accesses" in text) == ("--any-size" in options)
 
 
 @pytest.mark.parametrize("slack", [2, 1])
 def test_a_long_slack_is_marked(slack):
     options = ("--window", 1000, "--fpr", 0.01, "--family", "apbbf", "--slack", slack)
     candidates, text = json.loads(run(*options, "--json"))["candidates"], run(*options)
-    assert [one["slack_above_window"] for one in candidates] == [
-        one["slack"] > 1 for one in candidates
-    ]
-    assert [one["slack"] > 1 for one in candidates].count(True) == text.count(" ! ")
+    for one in candidates:
+        assert one["slack_above_window"] == (one["slack"] > 1)
+    assert sum(one["slack_above_window"] for one in candidates) == text.count(" ! ")
     assert ("! A key may be reported for more than twice its window" in text) == (slack > 1)
 
 
@@ -168,16 +161,12 @@ def test_a_file_keeps_tick_and_device_of_its_plan(tmp_path):
     assert spec == Specification.from_dict(found["spec"])
     shown = CliRunner().invoke(cli.main, ["show", "--spec", str(toml), "--json"]).stdout
     assert (json.loads(shown)["tick_seconds"], json.loads(shown)["area"]) == (5e-5, found["area"])
-    for plan, refusal in (
-        ("3", "plan: must be a table"),
-        ("{ tick_seconds = 0 }", "tick_seconds: "),
-    ):
+    for plan in ("3", "{ tick_seconds = 0 }"):
         toml.write_text(f"{spec.toml()}plan = {plan}\n")
-        assert Specification.from_toml(toml) == spec
-        with pytest.raises(SpecificationError, match=f"^{refusal}"):
+        with pytest.raises(
+            SpecificationError, match=r"^(plan: must be a table|tick_seconds: must)"
+        ):
             planned(str(toml))
-    run(*SMALL, "--out", toml)
-    assert toml.read_text() == Specification.from_toml(toml).toml()
 
 
 def test_what_only_timestamps_can_do(tmp_path):
@@ -212,41 +201,30 @@ def test_span_that_ends_at_once(tmp_path):
     assert "in ticks" in run(*span, "--window-per-query")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), "give either --window, or --span with --rate (see 'lately plan --help')"),
-        (("--window", 9), "give --fpr (see 'lately plan --help')"),
-        (
-            ("--window", 9, "--fpr", 3),
-            "Invalid value for '--fpr': 3.0 is not in the range 0<x<1. (see 'lately plan --help')",
-        ),
-        (
-            ("--window", 9, "--fpr", 0.1, "--family", "bloom"),
-            "family: must be one of apbf, apbbf, gebf, blocked-gebf, window-dictionary, "
-            "partitioned-timing, timed-timing, not bloom",
-        ),
-        (
-            ("--window", 9, "--fpr", 0.1, "--remove", "--family", "apbf"),
-            "family: must be window-dictionary for a window of insertions and removal, not apbf",
-        ),
-        (
-            ("--span", "2ms", "--rate", "1k", "--fpr", 0.1, "--wrap", "frames-8", "--family", "x"),
-            "--wrap frames-8 needs a --family of apbf, apbbf, gebf, blocked-gebf "
-            "(see 'lately plan --help')",
-        ),
-        (
-            ("--window", 9, "--fpr", 0.1, "--plot", "x.jpg"),
-            "plot: must end in .svg, .png, .pdf, not 'x.jpg'",
-        ),
-    ],
-)
-def test_wrong(arguments, message):
-    assert error(*arguments) == message
+WRONG = {
+    "": "give either --window, or --span with --rate (see 'lately plan --help')",
+    "--window 9": "give --fpr (see 'lately plan --help')",
+    "--window 9 --fpr 3": "Invalid value for '--fpr': 3.0 is not in the range 0<x<1. (see",
+    "--window 9 --fpr 0.1 --family bloom": "family: must be one of apbf, apbbf, gebf, blocked-gebf,"
+    " window-dictionary, partitioned-timing, timed-timing, not bloom",
+    "--window 9 --fpr 0.1 --remove --family apbf":
+    "family: must be window-dictionary for a window of insertions and removal, not apbf",
+    "--span 2ms --rate 1k --fpr 0.1 --wrap frames-8 --family timed-timing":
+    "--wrap frames-8 needs a --family of apbf, apbbf, gebf, blocked-gebf (see",
+    "--window 9 --fpr 0.1 --plot x.jpg": "plot: must end in .svg, .png, .pdf, not 'x.jpg'",
+    "--bits 5": "with --bits or --block-rams, give either --window or --fpr",
+    "--bits 5 --window 9 --fpr 0.1": "with --bits or --block-rams, give either --window or --fpr",
+    "--bits 0 --window 9": "Invalid value for '--bits': 0 is not in the range x>=1.",
+    "--bits 30 --window 2000 --family gebf":
+    "bits: must be more for a buildable filter of gebf with a window of 2,000, not 30",
+    "--block-rams 1 --fpr 0.01 --family gebf":
+    "block-rams: must be more for a buildable filter of gebf with a rate of 0.01, not 1",
+}  # fmt: skip
 
 
-def test_device_wrong():
-    assert error(*SMALL, "--device", "x").startswith("device: unknown 'x'; ")
+@pytest.mark.parametrize("arguments", WRONG)
+def test_wrong(arguments):
+    assert error(*arguments.split()).startswith(WRONG[arguments])
 
 
 def test_nothing_is_left_of_what_fails(tmp_path):
@@ -290,26 +268,3 @@ def test_largest_window_within_block_rams_of_a_device():
     told = json.loads(run(*options, "--candidates", 1, "--json"))
     assert told["chosen"]["area"]["bram"] <= 8
     assert told["requirement"]["window"] > 1000
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--bits", 5], "with --bits or --block-rams, give either --window or --fpr"),
-        (
-            ["--bits", 5, "--window", 9, "--fpr", 0.1],
-            "with --bits or --block-rams, give either --window or --fpr",
-        ),
-        (["--bits", 0, "--window", 9], "Invalid value for '--bits': 0 is not in the range x>=1."),
-        (
-            ["--bits", 30, "--window", 2000, "--family", "gebf"],
-            "bits: must be more for a buildable filter of gebf with a window of 2,000, not 30",
-        ),
-        (
-            ["--block-rams", 1, "--fpr", 0.01, "--family", "gebf"],
-            "block-rams: must be more for a buildable filter of gebf with a rate of 0.01, not 1",
-        ),
-    ],
-)
-def test_limits_wrong(options, message):
-    assert error(*options).startswith(message)

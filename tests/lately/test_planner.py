@@ -25,7 +25,7 @@ from lately.hdl.ring.profile import RingProfile
 from lately.planner import Requirement, RequirementError, choose, plan, space
 from lately.planner.chart import draw_plan, front_chart
 from lately.planner.rates import lower_bounds
-from lately.planner.requirement import PLANNER_FAMILIES, Span, distinct, window_of_span
+from lately.planner.requirement import PLANNER_FAMILIES, Span, distinct
 
 
 def asked(window, rate, **more):
@@ -355,13 +355,13 @@ def test_device_too_small(window, rate, device, more, binds):
 # Spans of time
 
 
-def test_window_of_a_span_is_rounded_up():
-    assert window_of_span(Fraction(10), 200_000.0) == 2_000_000
-    assert window_of_span(Fraction(1, 2), 3.0) == 2
+def test_keys_of_a_span_are_rounded_up():
+    assert Span(ticks=9, tick=Fraction(1)).keys(200_000.0) == 2_000_000
+    assert Span(ticks=1, tick=Fraction(1, 4)).keys(3.0) == 2
     # Not a binary fraction: 0.1 x 30 is 3 and not more.
-    assert window_of_span(Fraction(30), 0.1) == 3
+    assert Span(ticks=29, tick=Fraction(1)).keys(0.1) == 3
     with pytest.raises(RequirementError, match=r"^rate: must be keys per second above 0, not 0$"):
-        window_of_span(Fraction(1), 0.0)
+        SPAN.keys(0.0)
 
 
 SPAN = Span.of(Fraction(1), Fraction(1, 200))
