@@ -98,7 +98,7 @@ def test_none_is_no_value_of_a_field_with_a_default(name):
 @pytest.mark.parametrize("value", [1, None, "true"])
 def test_no_bool_in_a_state_file(tmp_path, value, monkeypatch):
     model = GEBF(**SMALL[GEBF])
-    monkeypatch.setattr(model, "partitioned", value)
+    monkeypatch.setitem(vars(model), "partitioned", value)
     path = tmp_path / "filter.npz"
     model.save(path)
     with pytest.raises(StateFileError, match=f"partitioned: must be True or False, not {value!r}"):
