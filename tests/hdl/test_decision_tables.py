@@ -4,10 +4,16 @@ from dataclasses import replace
 
 import pytest
 from amaranth.back import rtlil
+from amaranth.hdl import Module, ResetInserter, Signal
 from cases import daily
+from mutants import broken
+from simulation import simulate
 
 from lately.golden import PartitionedTimingSpec, TimedTimingSpec
 from lately.hdl.build import filter_unit
+from lately.hdl.latencies import CONTROL_LAG
+from lately.hdl.timing.decision_tables import DecidingCore
+from lately.sim.proofs.thresholds import AnyCore
 
 SPEC = PartitionedTimingSpec(
     window=32, block=8, hashes=3, cells=16, stamp_bits=6, key_bits=10, seed=2
@@ -37,3 +43,50 @@ def test_tables_lie_in_memories_of_the_device(spec, memory, blocks):
 def test_latency(spec):
     built = filter_unit(replace(spec, classes=2))
     assert built.latency == built.profile.latency == filter_unit(spec).latency + 3
+
+
+class OneVerdict(AnyCore):
+    """Core with the same verdict for each key."""
+
+    latency = CONTROL_LAG + 4
+
+    def elaborate(self, platform):
+        return Module()
+
+
+@pytest.mark.parametrize("late", [0, -3, -1, 1])
+def test_every_key_is_reported_until_the_first_swap_after_a_reset(late):
+    """Also the key of the swap's own cycle; a core whose flag is early or late is found out."""
+    deciding, flag = DecidingCore, 'asked["loaded"].at(told'
+    if late:
+        deciding = broken(DecidingCore, flag, f"{flag} + {late}")
+    part = deciding(core=OneVerdict(), spec=SPEC, classes=1, bits=0)
+    reset, answers = Signal(), []
+
+    async def load(ctx):
+        """Load an entry that no key reaches, and swap."""
+        ctx.set(part.table.p.least, SPEC.hashes + 1)
+        ctx.set(part.table.valid, 1)
+        await ctx.tick().until(part.table.ready)
+        ctx.set(part.table.valid, 0)
+        ctx.set(part.swap, 1)
+        await ctx.tick()
+        ctx.set(part.swap, 0)
+
+    async def bench(ctx):
+        # There is a query in every cycle, and an entry in both banks before the reset.
+        ctx.set(part.control.query, 1)
+        for _ in range(2):
+            await load(ctx)
+        ctx.set(reset, 1)
+        await ctx.tick()
+        ctx.set(reset, 0)
+        await ctx.tick().repeat(part.latency)
+        await load(ctx)
+        for _ in range(2 * part.latency):
+            answers.append(ctx.get(part.verdict.seen))
+            await ctx.tick()
+
+    simulate(ResetInserter(reset)(part), bench)
+    # The first answer is that of a key `latency - 1` cycles before the swap.
+    assert (answers == [1] * part.latency + [0] * part.latency) == (late == 0)
