@@ -1,5 +1,6 @@
 """Several keys a clock: parts alone, and the whole unit against the golden model, bit for bit."""
 
+import itertools
 import random
 from collections import deque
 from dataclasses import replace
@@ -7,13 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from amaranth.back import rtlil
+from amaranth.hdl import Module
 from amaranth.lib.memory import Memory
 from cases import daily
+from mutants import broken
 from simulation import simulate
 
 from campaigns.speed import drawn_streams, lane_points, run_lanes
-from lately.golden import preset
+from lately.golden import Operation, preset
 from lately.golden.hash.functions import KeyHash
+from lately.hdl.build import filter_unit
 from lately.hdl.lanes.beats import SameBeatKeys, ShiftFinder
 from lately.hdl.lanes.credits import Credits
 from lately.hdl.lanes.dispatcher import ShardSelect
@@ -27,14 +31,17 @@ from lately.hdl.lanes.sequencer import (
     steps_layout,
 )
 from lately.hdl.lanes.shard import Shard
+from lately.hdl.lanes.unit import LaneUnit
 from lately.hdl.latencies import MINIMUM_BEATS, VOTES
 from lately.hdl.memory import paged
 from lately.hdl.memory.paged import PagedMemory, address_maps
+from lately.hdl.pipeline import registered
 from lately.sim import CompiledUnit
 from lately.sim.replay import driven
 from lately.sim.replay.beats import Beats
 
 SEED = 20261121
+NONE, CLEAR = Operation.NONE.value, Operation.CLEAR.value
 
 
 # Parts
@@ -427,6 +434,57 @@ def test_beats_skip():
 
 
 # The unit
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_clear_with_a_secret_keeps_its_distance_from_the_last_beat(free):
+    """Beats come at the full rate up to the secret, at every phase of a counter of `SECRET_PACE`.
+
+    The clear comes at every distance behind them. A counter that runs freely is found out.
+    """
+    text = "Mux(secrets.waits, pace + 1, 0)"
+    kind = broken(LaneUnit, text, "pace + 1") if free else LaneUnit
+
+    class WithoutLanes(kind):
+        """Accepts beats as its secrets allow, and performs no operation except the clears."""
+
+        def elaborate(self, platform):
+            m = Module()
+            m.d.comb += self.i.ready.eq(registered(m, self._elaborate_secrets(m), "ready"))
+            clears = self.i.valid & self.i.ready & (self.i.p.alone.as_value() == CLEAR)
+            m.d.comb += self._dispatcher.cleared.eq(registered(m, clears, "clears"))
+            return m
+
+    unit = WithoutLanes(filter_unit(replace(preset("two-lanes-tiny"), hash="siphash")).profile)
+    pace, distances = unit.SECRET_PACE, []
+    clock = last = 0
+
+    async def offer(ctx, operation):
+        """Offer a beat for a cycle; return its distance from the beat before, if it is taken."""
+        nonlocal clock, last
+        ctx.set(unit.i.valid, operation is not None)
+        ctx.set(unit.i.p.alone.as_value(), operation or NONE)
+        distance = ctx.get(unit.i.valid & unit.i.ready) and clock - last
+        last += distance
+        clock += 1
+        await ctx.tick()
+        return distance
+
+    async def bench(ctx):
+        for phase, distance in itertools.product(range(pace), repeat=2):
+            while await offer(ctx, NONE) != 1 or clock % pace != phase:
+                pass
+            for valid in (1, 0):
+                ctx.set(unit.secret.valid, valid)
+                await offer(ctx, NONE)
+            for _ in range(unit.SECRET_LEAD - 2 + distance):
+                await offer(ctx, None)
+            while not (found := await offer(ctx, CLEAR)):
+                pass
+            distances.append(found)
+
+    simulate(unit, bench)
+    assert (min(distances) >= pace) != free
 
 
 @pytest.mark.slow
