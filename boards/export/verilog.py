@@ -49,6 +49,7 @@ _INITIAL = re.compile(
 
 _HEAD = re.compile(r"^module (\w+)", re.M)
 
+
 def verilog_text(component: Any, name: str, *, initial_values: bool = True) -> str:
     """Return a component and its submodules as Verilog-2005.
 
