@@ -527,15 +527,7 @@ def points(*, queries: int = 100_000, seed: int = 1, quick: bool = False) -> lis
 
 
 def run(point: Point) -> Result:
-    """Make an attack.
-
-    Returns
-    -------
-    dict
-        ``runs``, each with ``attack``, ``unit``, ``hash``, the name of the measured ``figure``, its
-        values with random keys (``usual``) and under the attack (``attacked``), the ``cost`` of the
-        attack, and the ``false_negatives`` among guaranteed keys.
-    """
+    """Make an attack."""
     name = point["attack"]
     random = np.random.default_rng([point["seed"], [*ATTACKS].index(name)])
     return {"runs": [{"attack": name} | found for found in ATTACKS[name](point["queries"], random)]}

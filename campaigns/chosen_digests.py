@@ -16,12 +16,6 @@ def crowded_digests(spec: WindowDictionarySpec) -> tuple[Digests, int]:
 
     The row of a digest in each column is linear in its bits. So digests of a subspace share as many
     rows as its images have; one direction after another is added that costs the fewest cells.
-
-    Returns
-    -------
-    digests : ndarray of int64, shape (window,)
-    cells : int
-        Cells of all columns that these digests can select.
     """
     left = rows_of(spec, np.arange(1 << spec.digest_bits))
     span = np.arange(1 << spec.digest_bits)
@@ -46,17 +40,7 @@ def _reduced(vectors: Digests, by: int) -> Digests:
 
 
 def rows_of(spec: WindowDictionarySpec, digests: Digests) -> Digests:
-    """Row of each digest in each column.
-
-    Parameters
-    ----------
-    spec : WindowDictionarySpec
-    digests : ndarray of int64, shape (n,)
-
-    Returns
-    -------
-    ndarray of int64, shape (columns, n)
-    """
+    """Row of each digest in each column."""
     terms = offset_terms(
         columns=spec.columns, row_bits=spec.row_bits, rest_bits=spec.rest_bits, seed=spec.seed
     )
@@ -78,13 +62,6 @@ def dictionary_hash(spec: WindowDictionarySpec) -> KeyHash:
 def keys_of_digests(
     spec: WindowDictionarySpec, digests: Digests, random: np.random.Generator
 ) -> NDArray[np.uint64]:
-    """Return a key for each digest, shape (n,), of 64 bits and for the hash h3.
-
-    Parameters
-    ----------
-    spec : WindowDictionarySpec
-    digests : ndarray of int64, shape (n,)
-    random : Generator
-    """
+    """Return a key for each digest, shape (n,), of 64 bits and for the hash h3."""
     indices = [digests & spec.rows - 1, digests >> spec.row_bits]
     return ChosenKeys(dictionary_hash(spec)).with_indices({0: indices}, random)[:, 0]

@@ -161,15 +161,7 @@ def key(point: Point) -> str:
 
 
 def read(path: str | os.PathLike[str]) -> list[Record]:
-    """Read a file of results. The last line may be incomplete after a crash.
-
-    Raises
-    ------
-    RecordError
-        If a line is not a record.
-    OSError
-        If the file cannot be read.
-    """
+    """Read a file of results. The last line may be incomplete after a crash."""
     records = []
     for number, line in enumerate(Path(path).read_bytes().splitlines(keepends=True), 1):
         try:
@@ -276,27 +268,7 @@ def complete(
     anew: bool = False,
     progress: Progress | None = None,
 ) -> Outcome:
-    """Measure the points without a result of the present state, and keep each as it ends.
-
-    Parameters
-    ----------
-    work : sequence of Work
-    jobs : int
-        Processes on this machine, without a scheduler.
-    scheduler : str, optional
-        Address of a Dask scheduler, whose workers measure the points.
-    anew : bool
-        Whether to measure known points again.
-    progress : callable, optional
-        Called at every event, from several threads but one at a time.
-
-    Raises
-    ------
-    SchedulerError, MismatchError
-        If the scheduler cannot be reached, or a worker has other sources or versions.
-    OSError
-        If a result cannot be kept.
-    """
+    """Measure the points without a result of the present state, and keep each as it ends."""
     files = [_File(campaign, points, Path(path)) for campaign, points, path in work]
     calls: dict[Call, tuple[_File, Point]] = {}
     found = 0

@@ -118,13 +118,7 @@ def draw_stream(count: int, window: int, seed: int) -> KeyStream:
 
 
 def take(contestant: Contestant, stream: KeyStream, batch: int = BATCH) -> dict[str, Any]:
-    """Let a filter take its part of the stream, `batch` keys in a step, and check its answers.
-
-    Returns
-    -------
-    dict
-        Memory, seconds of CPU time, and false answers with their number of trials.
-    """
+    """Let a filter take its part of the stream, `batch` keys in a step, and check its answers."""
     count = max(1, len(stream.keys) // contestant.share)
     form = FORMS[contestant.call]
     batches = [

@@ -73,14 +73,7 @@ def _fresh(draw: np.random.Generator, count: int) -> NDArray[np.bool_]:
 
 
 def run_lines(point: Point) -> Result:
-    """Filter a stream with a program, and count CPU time, memory and the lines that are lost.
-
-    Returns
-    -------
-    dict
-        Lines, bytes, distinct lines, kept lines, seconds of CPU, and largest resident memory in
-        bytes. A distinct line that was not kept is lost.
-    """
+    """Filter a stream with a program, and count CPU time, memory and the lines that are lost."""
     with tempfile.TemporaryDirectory() as folder:
         path, output = Path(folder) / "lines", Path(folder) / "kept"
         with path.open("wb") as file:

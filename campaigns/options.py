@@ -53,13 +53,7 @@ class UnknownNameError(LatelyError, ValueError):
 
 
 def select(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
-    """Return the names that match a pattern, in their order; all without a pattern.
-
-    Raises
-    ------
-    UnknownNameError
-        If a pattern matches none.
-    """
+    """Return the names that match a pattern, in their order; all without a pattern."""
     names = list(names)
     patterns = list(patterns) or ["*"]
     for pattern in patterns:

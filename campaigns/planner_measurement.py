@@ -72,18 +72,6 @@ def measure_rates(
     Between one fill and the next the whole filter takes new keys. At the end of each fill, the
     oldest key of the window is queried after each of the last insertions; of a window in time, all
     keys are. The worst moment is the end of a generation, of a block or of a tick.
-
-    Parameters
-    ----------
-    spec : FilterSpec, WindowDictionarySpec or StampedPartsSpec
-    trials : int
-        Fresh keys at the worst moment, rounded up to whole fills; as many come at any moment.
-    seed : int
-        Replaces the seed of the hash, too.
-    rate : float, optional
-        Expected at the worst moment; by default the rate of the specification.
-    keys : int
-        Insertions of a span, for a window in time.
     """
     own = replace(spec, seed=seed)
     rate = spec.worst_false_positive_rate if rate is None else rate
@@ -159,18 +147,7 @@ class Course(NamedTuple):
 def measure_course(
     model: CountedFilter, course: Course, queries: int, trials: int, seed: int
 ) -> Rates:
-    """Measure a filter that is filled as a `course` says, at the end of each fill.
-
-    Parameters
-    ----------
-    model : CountedFilter
-        Empty.
-    course : Course
-    queries : int
-        Fresh keys that are queried in each fill.
-    trials, seed : int
-        As for `measure_rates`.
-    """
+    """Measure a filter that is filled as a `course` says, at the end of each fill."""
     rng = np.random.default_rng(seed)
     fills = max(2, -(-trials // queries))
     none = np.zeros(0, np.uint64)
@@ -194,14 +171,7 @@ def spread(hits: Sequence[int], queries: int) -> float:
 
 
 def fresh_queries(window: int, bits: int, rate: float) -> int:
-    """Return the number of fresh keys to query in one fill; see `SHARED`.
-
-    Parameters
-    ----------
-    window, bits : int
-        Insertions, and bits or cells that a key touches in a run.
-    rate : float
-    """
+    """Return the number of fresh keys to query in one fill; see `SHARED`."""
     few = 4 * SHARED * window / (bits * max(rate, 1e-9))
     return max(1, int(min(few, window)))
 
@@ -212,11 +182,6 @@ def measure_trace(spec: Any, *, seed: int) -> int:
     A key comes as the first one of a generation or a block, which is when it is kept
     longest; all others are one key. It can be reported for as long as a bit or a cell differs from
     those of a filter that never had it. The `seed` replaces the seed of the hash.
-
-    Raises
-    ------
-    LatelyError
-        If it changes nothing, in any of the pairs of keys that are tried.
     """
     rng = np.random.default_rng(seed)
     last_difference = _last_insertion

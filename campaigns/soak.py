@@ -42,15 +42,6 @@ def soak(
     variant of its memories, is given: then the others have their defaults. Explicit block RAMs
     answer with garbage what vendors leave undefined. Pauses come before operations and before
     answers are taken.
-
-    Returns
-    -------
-    dict
-        Operations; mismatches of verdicts, ages, statuses, counters and memory; counts of events
-        (hits by age, shifts, clears, wraps of the ring, statuses); cycles, seconds, and options.
-        After an interrupt, the figures cover the finished part.
-
-    Errors: as `lately.sim.compiled_unit`.
     """
     from lately.sim import compiled_unit
 

@@ -39,15 +39,7 @@ HOT = 0.5
 def drawn_streams(
     operations: int, specs: Iterable[FilterSpec] = ()
 ) -> dict[str, NDArray[np.uint64]]:
-    """Return streams of 64-bit keys that no file holds.
-
-    Returns
-    -------
-    dict of str to ndarray of uint64, shape (operations,)
-        "random": all different. "hot key": the share `HOT` on one key, at random.
-        "one key": nothing else. "one shard": different, but the first shard's in each
-        of the specifications, as an adversary who knows the hash would choose them.
-    """
+    """Return streams of 64-bit keys that no file holds."""
     random = np.random.default_rng(SEED)
     keys = random.integers(0, 1 << 64, operations, np.uint64)
     hot = np.where(random.random(operations) < HOT, keys[0], keys)
@@ -266,14 +258,7 @@ def dedup_points(
 
 
 def run_dedup(point: Point) -> Result:
-    """Deduplicate a stream of two taps with a program; of several rounds, the fastest counts.
-
-    Returns
-    -------
-    dict
-        Packets, copies among them, packets dropped, seconds of CPU and of wall time with the start
-        of the program, and packets per second of CPU.
-    """
+    """Deduplicate a stream of two taps with a program; of several rounds, the fastest counts."""
     # Captures need the extra of compiled loops, and other campaigns do not.
     from lately.captures.made_packets import MadePackets
     from lately.captures.two_taps import Taps, tap

@@ -28,28 +28,7 @@ END = 8
 def judge(
     sent: Any, reference: Any, promised: NDArray[np.bool_], outcome: Any, beats: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Judge runs with upsets.
-
-    Parameters
-    ----------
-    sent : SentBeats
-        Beats that the unit received.
-    reference : RawResults
-        Results of the unit without an upset.
-    promised : ndarray of bool, shape (lanes times beats,)
-        Results that must report their key.
-    outcome : UpsetOutcomes
-        Outcomes of the upsets.
-    beats : int
-        Results that were due after each.
-
-    Returns
-    -------
-    ranks : ndarray of int, shape (n,)
-        Numbers of `OUTCOMES`.
-    told : ndarray of bool, shape (n,)
-        Whether the unit reported a fault, or each lost key had a status other than 0.
-    """
+    """Judge runs with upsets."""
     lanes = len(sent.codes) // len(sent.alone)
     slots = outcome.first[:, None] * lanes + np.arange(beats * lanes)
     due, found = reference.part(slots), outcome.beheld
@@ -77,20 +56,7 @@ def judge(
 
 
 def judge_frames(due: Any, promised: NDArray[np.bool_], left: Any) -> int:
-    """Judge a run of a deduplicator of frames that marks duplicates.
-
-    Parameters
-    ----------
-    due, left : LeavingFrames
-        Frames that leave without the upset, and with it.
-    promised : ndarray of bool, shape (n,)
-        Frames that must be marked.
-
-    Returns
-    -------
-    int
-        Number in `OUTCOMES`; 0 also if a state is left.
-    """
+    """Judge a run of a deduplicator of frames that marks duplicates."""
     found = "masked"
     if len(due.digests) == len(left.digests):
         damaged = due.digests != left.digests

@@ -63,11 +63,6 @@ def upset_course(unit: Any, spec: Specification, seed: int) -> RandomTest:
 
     Half of the operations come for a key that was inserted within the last `window_operations`,
     each of these insertions as likely; the others for random keys.
-
-    Parameters
-    ----------
-    unit, spec, seed
-        As for `campaigns.random_test.RandomTest`.
     """
     kind: Any = random_test(spec)
     kind = _Timing if kind is TimingTest else type(kind.__name__, (_Recurring, kind), {})
@@ -124,21 +119,7 @@ class _Timing(_Recurring, TimingTest):
 
 
 def promised(spec: Specification, sent: Any, beheld: Any) -> NDArray[np.bool_]:
-    """Return which results must report their key: it was inserted within the window.
-
-    Parameters
-    ----------
-    spec : Specification
-    sent : SentBeats
-        Beats that the unit received.
-    beheld : RawResults
-        Results of the unit without an upset. A key that it does not report is not promised: a SHIFT
-        or a status had ended its window.
-
-    Returns
-    -------
-    ndarray of bool, shape (lanes times beats,)
-    """
+    """Return which results must report their key: it was inserted within the window."""
     lanes = len(sent.codes) // len(sent.alone)
     last: dict[tuple[int, ...], int] = {}
     insertions = 0
@@ -225,13 +206,6 @@ def run(point: Point) -> Result:
 
     Every bit is as likely, and so is every cycle of sequences whose results are those of the golden
     model. The unit gets an operation in every cycle, and its results are taken.
-
-    Returns
-    -------
-    dict
-        Upsets by kind and outcome, silent and reported; bits of each kind; registers with their
-        bits, upsets, silent false negatives, those with lasting effect, and all lasting failures;
-        and mismatches with golden without an upset.
     """
     began = time.perf_counter()
     course = FrameCourse if point["preset"] in FRAME_OPTIONS else OperationCourse
@@ -298,20 +272,7 @@ class OperationCourse:
         return compiled_unit(spec, upsets=True, **options)
 
     def strike(self, upsets: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Flip bits, each in a run of its own.
-
-        Parameters
-        ----------
-        upsets : list of Upset
-            In the order of their cycles.
-
-        Returns
-        -------
-        ranks : ndarray of int, shape (n,)
-            Numbers of `OUTCOMES`.
-        told, healed : ndarray of bool, shape (n,)
-            Whether the unit reported a fault; and whether no state was left.
-        """
+        """Flip bits, each in a run of its own."""
         sent, beats = self._runs.sent, self._beats
         outcome = self._runs.strike(upsets, beats=beats, patience=self._patience)
         due = promised(self._spec, sent, self._reference)

@@ -84,29 +84,6 @@ def run(
     error once that has happened as often as the scheduler allows, twice
     without one. Which process makes which call, and in which order they end,
     is not determined.
-
-    Parameters
-    ----------
-    calls : sequence of Call
-    settle : callable
-        Called in the thread of the caller.
-    jobs : int
-        Processes to start, if there is no scheduler.
-    scheduler : str, optional
-        Address of a Dask scheduler, whose workers make as many calls at a time
-        as they have threads. Workers may come and go.
-    hear : callable, optional
-        Takes a call and `BEGUN` when it is submitted, and then every message
-        that it sends (`tell`); these come in a thread of their own.
-    idle : callable, optional
-        Called again and again while there is no worker.
-
-    Raises
-    ------
-    SchedulerError
-        If the scheduler cannot be reached, or is lost.
-    MismatchError
-        If a process has other sources or versions.
     """
     if not calls:
         return
@@ -283,11 +260,6 @@ def connect(jobs: int, scheduler: str | None = None) -> Iterator[Client]:
     Nothing is taken from an environment that names a scheduler. Without the address of one, as
     ``tcp://10.0.0.1:8786``, as many processes are started as there are `jobs`, for one call at a
     time each.
-
-    Raises
-    ------
-    SchedulerError
-        If there is no scheduler there, or its versions are others.
     """
     _silence()
     with _own(jobs) if scheduler is None else _reached(scheduler) as client, client.as_current():

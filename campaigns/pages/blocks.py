@@ -35,13 +35,7 @@ _BLOCK = re.compile(r"(<!-- begin (\S+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
 
 def fill(text: str, blocks: Mapping[str, str]) -> str:
-    """Return a text with the named blocks filled, and all others as they are.
-
-    Raises
-    ------
-    ValueError
-        If the text has no place for one of them.
-    """
+    """Return a text with the named blocks filled, and all others as they are."""
     missing = blocks.keys() - {match[2] for match in _BLOCK.finditer(text)}
     if missing:
         raise ValueError(f"there is no place for {', '.join(sorted(missing))}")

@@ -663,13 +663,7 @@ def take_verification(paths: list[Path]) -> None:
 
 
 def proofs_table(proofs: Sequence[dict[str, Any]]) -> str:
-    """Lay out statements, and how and in what time each was proven.
-
-    Raises
-    ------
-    ValueError
-        If a proof is not on record.
-    """
+    """Lay out statements, and how and in what time each was proven."""
     missing = {proof.name for proof in PROOFS} - {one["name"] for one in proofs}
     if missing:
         raise ValueError(f"results/proofs.jsonl lacks {', '.join(sorted(missing))}")

@@ -71,11 +71,6 @@ def select(patterns: Iterable[str]) -> list[Proof]:
     """Return the proofs whose names a pattern matches, in order; all if there is no pattern.
 
     Patterns may contain ``*`` and ``?``.
-
-    Raises
-    ------
-    UnknownProofError
-        If a pattern matches no proof.
     """
     patterns = list(patterns)
     for pattern in patterns:
@@ -101,26 +96,7 @@ def prove(
     jobs: int = 1,
     progress: Callable[[ProofRecord], None] | None = None,
 ) -> list[ProofRecord]:
-    """Run proofs, several at a time.
-
-    Parameters
-    ----------
-    proofs : iterable of Proof
-    jobs : int
-        Number of proofs at a time.
-    progress : callable, optional
-        Called with each record when it is ready.
-
-    Returns
-    -------
-    list of ProofRecord
-        In the order of the proofs.
-
-    Raises
-    ------
-    ToolError
-        If yosys is missing or cannot read a design.
-    """
+    """Run proofs, several at a time."""
 
     def run(proof: Proof) -> ProofRecord:
         record = run_proof(proof)

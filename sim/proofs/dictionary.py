@@ -207,14 +207,7 @@ class UpsetAnswers(ColumnAnswers):
 
 
 def digest_core(spec, *, memory=UndefinedCells):
-    """Return a core whose keys are digests.
-
-    Parameters
-    ----------
-    spec : WindowDictionarySpec
-    memory : type
-        Class of the memories.
-    """
+    """Return a core whose keys are digests."""
     return DictionaryCore(spec=spec, memory=memory, digest=DigestHash(spec=spec, hashed=True))
 
 

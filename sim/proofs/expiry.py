@@ -53,13 +53,6 @@ def waiting_ticks(m, harness, given, passes, lost):
 
     Up to `TICKS_WAITING` ticks wait. A further tick is lost, unless a tick passes in the same
     cycle.
-
-    Parameters
-    ----------
-    m : Module
-    harness : Harness
-    given, passes, lost : Value
-        A tick arrives; time advances; one cycle later, whether a tick was lost.
     """
     waiting = Signal(range(TICKS_WAITING + 1), name="ticks_due")
     room = passes | (waiting != TICKS_WAITING)

@@ -215,13 +215,7 @@ _REDUCE = "strash\nscorr\ndc2\nscorr\n"
 
 
 def run_proof(proof: Proof) -> ProofRecord:
-    """Run a proof in a temporary folder.
-
-    Raises
-    ------
-    ToolError
-        If yosys is missing or cannot read the design.
-    """
+    """Run a proof in a temporary folder."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="lately-proof-") as name:
         directory = Path(name)

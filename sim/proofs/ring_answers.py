@@ -42,18 +42,7 @@ class Filled(UndefinedCells):
 
 
 def fill(stash):
-    """Give a stash arbitrary contents in the second cycle.
-
-    Parameters
-    ----------
-    stash : Stash
-        Elaborated here.
-
-    Returns
-    -------
-    list of tuple
-        For each place: whether it holds an entry, and the entry's digest and time.
-    """
+    """Give a stash arbitrary contents in the second cycle."""
     places, m = elaborated(stash.place), elaborated(stash)
     begun = registered(m, Const(1), "begun")
     # The free places are found after this.

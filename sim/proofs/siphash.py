@@ -29,18 +29,7 @@ GIVEN = 1 + SipHash.SETTLE
 
 
 def sum_of_digits(first, second):
-    """Return the sum of two words, added digit by digit.
-
-    Parameters
-    ----------
-    first, second : Value
-        Words of `WORD_BITS`.
-
-    Returns
-    -------
-    Value
-        The sum, one bit wider.
-    """
+    """Return the sum of two words, added digit by digit."""
     digits, carry = [], Const(0, 0)
     for low, high in pairwise(BOUNDS):
         one, other = (Cat(carry, word[low:high]) for word in (first, second))
