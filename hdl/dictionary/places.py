@@ -108,7 +108,8 @@ class SparePlace(wiring.Component):
 
     A place is found within six cycles after it becomes free. The spare place takes the next push,
     and the following place the push after that. So consecutive pushes go to different places, and
-    displace entries only if no other place is free.
+    displace entries only if no other place is free; in a full stash a push may displace the entry
+    of the push before.
 
     Parameters
     ----------

@@ -142,6 +142,9 @@ class PushesFindPlaces(Harness):
         for cycle in range(FOUND):
             idle = idle & registered(m, idle, f"idle{cycle}")
         self.require(~displaces | ~idle.any())
+        # No column is offered an entry that the next push displaces.
+        chosen = registered(m, spare, "chosen")
+        self.require(spare & offered & chosen & registered(m, chosen, "chosen_before") == 0)
         full = delayed(m, valid.all(), BEGINS, "was_full")
         self.reach("a place of a full stash becomes free and is used",
                    full & stash.push & (valid & spare == 0) & ~match.any())  # fmt: skip

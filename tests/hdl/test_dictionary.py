@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from cases import daily
 from garbage_memory import GarbageMemory
+from mutants import broken
 from simulation import simulate
 from unit_streams import UnitStreams
 
@@ -28,14 +29,52 @@ from lately.hdl.dictionary.dictionary_figures import (
     swept_per_row,
 )
 from lately.hdl.dictionary.placement import NEAR_BITS
+from lately.hdl.dictionary.places import SparePlace
 from lately.hdl.dictionary.stash import STASH_HAZARDS, Stash
 from lately.hdl.dictionary.verdict import Guarantee
+from lately.sim.proofs.formal import Bounded, Proof, run_proof
+from lately.sim.proofs.ring_rests import PushesFindPlaces
 
 NONE, QUERY, INSERT, CHECK, SHIFT, CLEAR, REMOVE = (
     Operation[name]
     for name in ("NONE", "QUERY", "INSERT", "CHECK_AND_INSERT", "SHIFT", "CLEAR", "REMOVE")
 )  # fmt: skip
 TINY, MOVING = dictionary_preset("tiny"), dictionary_preset("ring-tiny")
+
+
+@pytest.mark.rtl
+def test_pushes_find_places():
+    """The first cycles of the proof, which `make prove` runs to its end."""
+    proof = Proof("places", "statement", "design", PushesFindPlaces, Bounded(8))
+    assert run_proof(proof).proven
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_second_push_into_a_full_stash_spares_the_entry_of_the_first(waits):
+    """Unless the stash examines this place again; one that looks for a place later is found out."""
+    places, text = 9, "self.push | (in_use & ~fresh)"
+    part = (broken(SparePlace, text, "in_use & ~fresh") if waits else SparePlace)(places=places)
+    same, clock = 0, 0
+
+    async def push(ctx, valid):
+        nonlocal clock
+        place = ctx.get(part.place)
+        ctx.set(part.push, valid)
+        ctx.set(part.turn, 1 << clock % places)
+        clock += 1
+        await ctx.tick()
+        return place
+
+    async def bench(ctx):
+        nonlocal same
+        ctx.set(part.valid, (1 << places) - 1)
+        for pause in range(2 * places, 6 * places):
+            for _ in range(pause):
+                await push(ctx, 0)
+            same += await push(ctx, 1) == await push(ctx, 1)
+
+    simulate(part, bench)
+    assert (same <= 4) != waits
 
 
 @pytest.mark.parametrize("protect", daily(1, ["parity", "none"]))

@@ -182,3 +182,8 @@ def test_ring_that_rests_too_long_for_its_sweep_is_found_out(monkeypatch, old, n
 def test_broken_places_are_found_out(monkeypatch, old, new):
     without(monkeypatch, stash, SparePlace, old, new)
     assert status(PushesFindPlaces, 20) == "failed"
+
+
+def test_offer_of_an_entry_that_the_next_push_displaces_is_found_out():
+    defect = broken(Stash, "stale.eq(changed | place.candidate)", "stale.eq(changed)")
+    assert status(partial(PushesFindPlaces, stash=defect), 20) == "failed"
