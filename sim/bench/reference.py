@@ -302,12 +302,9 @@ class DictionaryReference(Reference):
         return int(1 << self.spec.timestamp_bits)
 
     def _model(self) -> Any:
-        golden = from_spec(self.spec)
-        # For single operations compiled code is not faster.
-        golden.compiled = False
         # Operations of the model in addition to one per operation of the unit.
         self._more = 0
-        return golden
+        return super()._model()
 
     def _answer(self, item: Item, given: Item, accepted: float) -> dict[str, int]:
         window = item.get("window", self.spec.window)
@@ -373,9 +370,7 @@ class MovingDictionaryReference(DictionaryReference):
 
     def _model(self) -> Any:
         self.missed = self.unsure = self._more = 0
-        golden = from_spec(replace(self.spec, stash=self.STASH))
-        golden.compiled = False
-        return golden
+        return from_spec(replace(self.spec, stash=self.STASH))
 
     def _answer(self, item: Item, given: Item, accepted: float) -> dict[str, int]:
         due = super()._answer(item, given, accepted)

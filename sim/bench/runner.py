@@ -14,7 +14,6 @@ from xml.etree import ElementTree
 import cocotb_tools.config
 from cocotb_tools.runner import get_runner
 
-from ...golden.compilation import VARIABLE
 from ...golden.spec.base import VARIABLE as FAMILIES
 from ...golden.spec.base import Specification
 from ...hdl.bus.controlled import COUNTER_BITS
@@ -246,8 +245,6 @@ def _environment(
         FAMILIES: type(spec).__module__,
         "LATELY_SEED": str(seed),
         "LATELY_UNIT": json.dumps(unit),
-        # For single operations compiled code is not faster.
-        VARIABLE: "0",
     }
 
 

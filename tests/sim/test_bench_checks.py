@@ -8,7 +8,6 @@ from clockwork import Clockwork, use
 from stub_unit import StubMemory, StubUnit
 
 from lately.golden import Operation, any_preset, preset
-from lately.golden.compilation import VARIABLE
 from lately.golden.spec.base import Specification
 from lately.sim.bench import parts, unit
 from lately.sim.bench.parts import Beat, Scoreboard, Stalls
@@ -84,7 +83,6 @@ def faults(kind):
 @pytest.fixture
 def perform(request, monkeypatch):
     """Let the bench compare a unit with a fault; return its last result, and the message."""
-    monkeypatch.setenv(VARIABLE, "0")
     spec = KINDS[request.param].spec
     settings = Settings(spec, unit_options(spec), seed=5)
     # The unit in Python never pauses.
