@@ -123,8 +123,8 @@ async def latency_is_as_specified(bench: UnitUnderTest) -> None:
     await bench.finish()
     pairs = zip(bench.driver.times, bench.monitor.times, strict=True)
     latencies = {(delivered - accepted) / PERIOD_NS for accepted, delivered in pairs}
-    expected = bench.unit.latency
-    assert all(expected <= one < expected + poll for one in latencies), f"{latencies} cycles"
+    expected = {*range(bench.unit.latency, bench.unit.latency + poll)}
+    assert latencies == expected, f"{latencies} cycles, and not {expected}"
 
 
 @sentence(pauses=["none", "both", "input", "output"])

@@ -12,7 +12,7 @@ from lately.golden.operations import OperationBit
 from lately.hdl.interface import pack, unpack
 from lately.sim.bench.reference import reference
 
-LATENCY = 6
+LATENCY = 7
 
 
 class Port:
@@ -35,12 +35,13 @@ class StubUnit:
     the first is lost; ``no clear``, ``no secret`` and ``no swap``, which have no effect.
     """
 
-    def __init__(self, settings, *, lead, fault="", at=-1):
+    def __init__(self, settings, *, lead, fault="", at=-1, latency=LATENCY, poll=1):
         self._signature = settings.unit.signature
         self._members = dict(self._signature.members.items())
         self.reference = reference(settings.spec, self._signature)
         self._lead, self._armed, self._at = lead, "", at
         self._fault = fault
+        self._latency, self._poll = latency, poll
         self._log = logging.getLogger("stub")
         self._queue = deque()
         self._kept = None
@@ -152,7 +153,9 @@ class StubUnit:
         if self._kept is not None:
             payloads.append(self._kept)
             self._kept = None
-        self._queue += [(self._cycle + LATENCY, one) for one in payloads]
+        # Shown at the first check of a collector, which checks once in `poll` cycles.
+        due = -(-(self._cycle + self._latency - 1) // self._poll) * self._poll
+        self._queue += [(due, one) for one in payloads]
 
     def _answer(self, request, now):
         if "lanes" not in request:

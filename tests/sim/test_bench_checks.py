@@ -9,7 +9,7 @@ from stub_unit import StubMemory, StubUnit
 
 from lately.golden import Operation, any_preset, preset
 from lately.golden.spec.base import Specification
-from lately.sim.bench import parts, unit
+from lately.sim.bench import contract, parts, testplan, unit
 from lately.sim.bench.parts import Beat, Scoreboard, Stalls
 from lately.sim.bench.reference import reference
 from lately.sim.bench.runner import unit_options
@@ -139,6 +139,26 @@ def test_each_fault_of_a_unit_is_found(perform, patterns):
     print(*found.items(), sep="\n")
     patterns = {fault: text.replace(r"\d+", r"(\d+|AT)") for fault, text in patterns.items()}
     assert not [fault for fault, text in found.items() if not re.search(patterns[fault], text)]
+
+
+@pytest.mark.parametrize("name", ["ring", "lanes", "ticks", "moves"])
+def test_latency_is_exact(name, monkeypatch):
+    """A unit that is a cycle faster or slower than its figures fails."""
+    settings = Settings(KINDS[name].spec, unit_options(KINDS[name].spec), seed=5)
+    monkeypatch.setattr(UnitUnderTest, "settled", 40 + settings.unit.latency)
+    for more, message in ((0, ""), (1, "cycles, and not"), (-1, "cycles, and not")):
+        stub = StubUnit(settings, lead=-1, latency=settings.unit.latency + more,
+                        poll=getattr(settings.unit, "poll", 1))  # fmt: skip
+        clockwork = Clockwork(stub)
+        with monkeypatch.context() as patch:
+            use(patch, clockwork, UnitMemory=StubMemory)
+            found = ""
+            try:
+                clockwork.run(testplan.check(contract.latency_is_as_specified, stub, settings))
+            except AssertionError as error:
+                found = str(error)
+        assert message in found
+        assert bool(message) == bool(found), found
 
 
 MAY = {
