@@ -312,6 +312,47 @@ def test_faults():
     simulate(unit, bench)
 
 
+@pytest.mark.parametrize("bus", MASTERS)
+def test_no_event_is_lost_as_its_bit_is_cleared(bus):
+    """Seen on `irq`, with an event of one cycle at each distance from the start of the write.
+
+    An event before the clearing is cleared, too; after one in its very cycle `irq` stays high; and
+    each cycle later is one more in which it is low.
+    """
+    unit = behind(bus, AllPorts())
+    bit, distances, watched = 1 << 6, 16, 30
+    passed = low = distance = 0
+    lows = []
+
+    async def drive(ctx):
+        nonlocal passed, low
+        while True:
+            ctx.set(unit.unit.tick_lost, passed == distance)
+            low += passed < watched and not ctx.get(unit.irq)
+            passed += 1
+            await ctx.tick()
+
+    async def bench(ctx):
+        nonlocal passed, low, distance
+        assert await MASTERS[bus](ctx, unit).access(0x4C, bit) == (False, None)
+        for later in range(distances):
+            passed = distance = 0
+            await ctx.tick().repeat(6)
+            assert ctx.get(unit.irq)
+            passed, low, distance = 0, 0, later
+            # A new master pauses as the one before.
+            await MASTERS[bus](ctx, unit).access(0x1C, bit)
+            await ctx.tick().repeat(watched)
+            lows.append(low)
+            left = bit if low != lows[0] else 0
+            assert await MASTERS[bus](ctx, unit).access(0x1C) == (False, left)
+
+    simulate(unit, bench, background=[drive])
+    before = lows.count(lows[0])
+    assert 0 < before < distances - 5
+    assert lows == [lows[0]] * before + [*range(distances - before)]
+
+
 def test_interrupts():
     """`irq` is high exactly while a bit is set in both `faults` and `irq_mask`."""
     unit = behind("wishbone", AllPorts())
