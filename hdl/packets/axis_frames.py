@@ -46,7 +46,8 @@ class ControlledDeduplicator(Controlled):
     def elaborate(self, platform):
         m = Module()
         self._elaborate_bus(m)
-        waits, bank = Signal(), self._bank
+        bank = self._bank
+        waits = Signal()
         due = self._elaborate_lead(m, bank.control_clear, waits)
         m.d.comb += [self.unit.clear.eq(due), bank.status_order.eq(waits | self.unit.order)]
         with m.If(due):
