@@ -85,7 +85,7 @@ def test_further_ports_come_last():
          ["generation", "operations", "insertions", "hits", "shifts", "fault", "alarms"]),
         ("dictionary-tiny", {"protect": "parity"},
          ["operations", "insertions", "hits", "lost", "upsets", "guaranteed"]),
-        ("timing-tiny", {}, ["operations", "insertions", "hits", "tick"]),
+        ("timing-tiny", {}, ["operations", "insertions", "hits", "tick", "tick_lost"]),
         ("timing-counted-tiny", {}, ["operations", "insertions", "hits"]),
     ],
 )  # fmt: skip
