@@ -59,8 +59,8 @@ def lint(folder, spec, how):
 
 # The widths of frames share the logic of the bus, so each has one of the buses by day.
 PAIRS = [
-    *product((*WRAPS, "frames-8"), (NO_BUS, *BUSES)),
-    *zip(("frames-64", "frames-128", "frames-256", "frames-512"), (NO_BUS, *BUSES), strict=True),
+    *product(WRAPS, (NO_BUS, *BUSES)),
+    *zip(FRAMES, ("wishbone", NO_BUS, *BUSES), strict=True),
 ]
 
 
@@ -79,7 +79,7 @@ def test_every_wrap_and_bus(wrap, bus, tmp_path):
     lint(tmp_path / "ip", PACKETS if wrap in FRAMES else TIMED, {"wrap": wrap, "bus": bus})
 
 
-EACH_KIND = ("lanes", "secret", "dictionary", "table behind a bus", "ecp5")
+EACH_KIND = ("secret", "dictionary", "table behind a bus", "ecp5")
 
 
 @pytest.mark.parametrize(

@@ -94,9 +94,12 @@ def test_a_reader_misses_no_key_while_another_process_writes(kind, batch, tmp_pa
     share(kind.for_window(WINDOW, RATE), path)
     ring = attach(path)
     writer = Writer(path, tmp_path / "progress", batch)
-    checked = 0
+    checked = reads = 0
     try:
-        for _ in range(300):
+        # On a busy machine, the writer may be a window further after each read.
+        while reads < 300 or checked <= 1000:
+            reads += 1
+            assert reads < 100_000
             completed = int(writer.count[1])
             keys = np.arange(max(0, completed - WINDOW), completed)
             seen = ring.query(keys)
@@ -109,7 +112,6 @@ def test_a_reader_misses_no_key_while_another_process_writes(kind, batch, tmp_pa
             checked += np.count_nonzero(kept)
     finally:
         writer.kill()
-    assert checked > 1000
     assert ring.ring_position == attach(path).ring_position
 
 
