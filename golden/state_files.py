@@ -36,7 +36,11 @@ _HEADERS = Lock()
 """Held while numpy reads headers: in CPython 3.11 two threads in `ast.literal_eval` may disturb
 each other ("AST constructor recursion depth mismatch")."""
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_HEADERS._at_fork_reinit)  # type: ignore[attr-defined]
+    os.register_at_fork(
+        before=_HEADERS.acquire,
+        after_in_parent=_HEADERS.release,
+        after_in_child=_HEADERS.release,
+    )
 
 
 def write_state(

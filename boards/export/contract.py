@@ -66,12 +66,7 @@ def _throughput(design: Design) -> list[str]:
 
 
 def ticks(design: Design) -> list[str]:
-    """Return the sentences on ticks; none if the unit has no ticks, or takes times of requests.
-
-    Parameters
-    ----------
-    design : Design
-    """
+    """Return the sentences on ticks; none if the unit has no ticks, or takes times of requests."""
     members, least = design.unit.signature.members, design.profile.least_period
     if design.bus != NO_BUS:
         # On the bus, `period` is a register.

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ...hdl.bus.register_map import ADDRESS_BITS
 from .design import NO_BUS, Design, Port
 from .fields import Label, labels
 
@@ -48,6 +49,7 @@ def litex_values(design: Design) -> dict[str, Any]:
         "connected": connected | {name: name for name in parts},
         "assignments": [_assignment(one) for one in found],
         "irq": "irq" in ports,
+        "size": 1 << ADDRESS_BITS,
         # A SoC of LiteX takes no slave with Avalon-MM.
         "on_bus": design.bus not in (NO_BUS, "avalon-mm"),
     }

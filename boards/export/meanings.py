@@ -145,12 +145,7 @@ FRAME_MEANINGS = MEANINGS | {
 
 
 def field_meanings(spec: Specification) -> dict[str, str]:
-    """Return the meanings of fields of requests, results and entries of a table.
-
-    Parameters
-    ----------
-    spec : Specification
-    """
+    """Return the meanings of fields of requests, results and entries of a table."""
     if not spec.query_field:
         return _FIELDS | _FIELDS_OF_KIND.get(spec.kind, {})
     steps, most = "insertions", spec.window_blocks

@@ -7,7 +7,7 @@ from .blocks import DOCS, IMAGES, ROOT, Drawing, Page, write
 
 sys.path.append(str(ROOT / "tests" / "helpers"))
 
-from import_graph import scan  # type: ignore[import-not-found]
+from import_graph import scan
 
 PARTS = (
     "golden", "hdl", "sim/replay", "sim/bench", "sim/proofs", "boards", "lately", "campaigns",

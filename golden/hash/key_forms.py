@@ -226,7 +226,7 @@ def arrow_chunks(keys: Any) -> list[Any] | None:
     own = type(keys).__module__.partition(".")[0] == "pyarrow"
     if not own and not any(hasattr(keys, name) for name in ARROW):
         return None
-    try:
+    try:  # pyarrow raises any of these for a column that it cannot represent.
         arrow: Any = import_module("pyarrow")
         if not own:
             stream = hasattr(keys, "__arrow_c_stream__")

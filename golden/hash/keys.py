@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from functools import wraps
 from io import IOBase
-from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, cast, overload
 from uuid import UUID
 
 import numpy as np
@@ -160,7 +160,7 @@ def skipping_nulls(method: Method) -> Method:
         whole[present] = answers
         return whole
 
-    return answer  # type: ignore[return-value]
+    return cast(Method, answer)
 
 
 def _without_nulls(keys: Any) -> tuple[Any, NDArray[np.bool_]]:

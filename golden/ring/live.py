@@ -83,7 +83,9 @@ def share(model: SlidingFilter, path: str | os.PathLike[str], *, replace: bool =
         if not replace and os.path.isfile(path):
             # The lock lasts until the new file is there, so nobody becomes a writer meanwhile.
             held = stack.enter_context(open(path, "rb"))
-            _lock(held.fileno(), os.fspath(path), "; replace=True replaces the file")
+            _lock(
+                held.fileno(), os.fspath(path), shared=True, hint="; replace=True replaces the file"
+            )
         file = stack.enter_context(replace_file(path))
         file.write(_MAGIC + len(text).to_bytes(8, "little") + hashlib.sha256(text).digest() + text)
         for block in (words, memory):
@@ -194,14 +196,14 @@ def _published(words: NDArray[np.int64]) -> list[int]:
             return numbers
 
 
-def _lock(file: int, name: str, hint: str = "") -> None:
-    """Take the right to write, which lasts while the file is mapped; with a `hint`, forbid it."""
+def _lock(file: int, name: str, *, shared: bool = False, hint: str = "") -> None:
+    """Take the right to write while the file is mapped; if `shared`, keep others from taking it."""
     try:
         import fcntl
     except ImportError:
         raise LatelyError(f"{name}: this system has no file locks") from None
     try:
-        fcntl.flock(file, (fcntl.LOCK_SH if hint else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         raise LatelyError(f"{name}: another process writes it{hint}") from None
 

@@ -73,8 +73,8 @@ class Controlled(wiring.Component):
         }
         self._kept = [name for name in KEPT if name in unit.signature.members]
         others = self._ports | {name: unit.signature.members[name] for name in self._kept}
-        self._raises = "irq" in self._bank.signature.members
-        super().__init__(signature(others | ({"irq": Out(1)} if self._raises else {})))
+        irq = {"irq": Out(1)} if "irq" in self._bank.signature.members else {}
+        super().__init__(signature(others | irq))
 
     @property
     def bus_ports(self):
@@ -103,7 +103,7 @@ class Controlled(wiring.Component):
             inner, outer = getattr(front, name), getattr(self, name)
             m.d.comb += inner.eq(outer) if member.flow is In else outer.eq(inner)
         m.d.comb += [getattr(unit, name).eq(getattr(self, name)) for name in self._kept]
-        if self._raises:
+        if "irq" in self.signature.members:
             m.d.comb += self.irq.eq(bank.irq)
         self._elaborate_registers(m)
 

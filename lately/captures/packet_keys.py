@@ -76,7 +76,9 @@ def packet_records(
     if capture.missing:
         reject(number + 1, f"{capture.missing} bytes of a record that is not whole")
     elif capture.truncated:
-        reject(number + 1, f"{capture.compression} data that ends early or is followed by others")
+        reject(
+            number + 1, f"{capture.compression} data that ends early or is followed by other data"
+        )
 
 
 def _keys(packets: Packets, form: Form | None) -> Iterator[str | NoKeyError]:

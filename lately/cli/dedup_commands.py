@@ -23,7 +23,6 @@ from .options import (
 from .outputs import OutputFile
 from .packet_files import (
     PacketFiles,
-    announced,
     nanoseconds,
     open_inputs,
     open_output,
@@ -31,7 +30,7 @@ from .packet_files import (
     read_until,
     rotated_name,
 )
-from .progress import replay_bar
+from .progress import quiet, replay_bar
 from .reporting import INTERRUPTED, fail_with, require
 from .tables import print_facts
 
@@ -195,15 +194,18 @@ def dedup(
             from .watch import dedup_view, live_view
 
             shown = live_view(waiting, dedup_view(source.name, model, oracle))
-        with interruptible() as heard, announced(source.name, live), shown as progress:
-            result = deduplicate(
-                source, outputs, what, model=model, oracle=oracle, progress=progress,
-                jobs=options["jobs"], read=read_until(heard, source.read, unsendable),
-            )  # fmt: skip
-            result.damages += unsendable
-            lost, unknown = (getattr(source, name, None) for name in ("lost", "unknown"))
-            # Here an interrupt loses no complete data.
-            stack.close()
+        with interruptible() as heard:
+            if live is not None and not quiet():
+                click.echo(f"lately: listening on {source.name}", err=True)
+            with shown as progress:
+                result = deduplicate(
+                    source, outputs, what, model=model, oracle=oracle, progress=progress,
+                    jobs=options["jobs"], read=read_until(heard, source.read, unsendable),
+                )  # fmt: skip
+                result.damages += unsendable
+                lost, unknown = (getattr(source, name, None) for name in ("lost", "unknown"))
+                # Here an interrupt loses no complete data.
+                stack.close()
     head = {"name": source.name, "format": source.format, "files": max(1, len(files.inputs))}
     head |= {"lost": lost, "unknown": unknown, "empty": getattr(source, "empty", [])}
     head["unused"] = unused

@@ -43,14 +43,16 @@ def facts(figures: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield from _sent(**figures["to"])
     elif not figures["dry_run"]:
         yield "bytes written", counts["bytes_written"], f"of {counts['bytes_read']}"
-    early = "; compressed data ends early or is followed by others" if figures["truncated"] else ""
+    early = (
+        "; compressed data ends early or is followed by other data" if figures["truncated"] else ""
+    )
     if figures["missing_bytes"] or early:
         note = f"bytes at the end, of a record that is not whole; left out{early}"
         yield "missing", counts["missing_bytes"], note
     latest = seconds_text(figures["latest"] / 1e9)
     for name, count, note in (
         ("comments", "comments", "in dropped packets"),
-        ("drop counts", "drop_counts", "packets lost before dropped packets, as these tell"),
+        ("drop counts", "drop_counts", "packets that dropped packets report as lost before them"),
         ("malformed", "malformed", "packets, whose headers contradict themselves"),
         ("cut", "cut", "packets that were not captured whole, compared by what was"),
         ("late times", "late", f"up to {latest} before the latest, taken as that"),

@@ -11,7 +11,6 @@ import click
 
 from .interrupts import Interrupts
 from .outputs import InputFile, OutputFile, content_source, rereadable
-from .progress import quiet
 
 if TYPE_CHECKING:
     from ..captures.capture_reader import Packets
@@ -97,14 +96,6 @@ def open_output(path: str, inputs: Sequence[str], *, live: bool = False) -> Iter
     source, kept = content_source(inputs[0]) if inputs else None, live or not rereadable(inputs)
     with replace_file(path, source=source, kept=kept) as file, compressed(path, file) as packed:
         yield packed
-
-
-@contextmanager
-def announced(names: str, live: object) -> Iterator[None]:
-    """Write to standard error that interfaces are read from now on, except with --quiet."""
-    if live is not None and not quiet():
-        click.echo(f"lately: listening on {names}", err=True)
-    yield
 
 
 def rotated_name(path: str, number: int, time: int) -> str:

@@ -102,7 +102,7 @@ class DedupResult:
     clock_steps: int = 0  # back by more than the span, after which the filter is empty
     shortened: int = 0  # packets at which the filter remembered less than the span
     comments: int = 0  # in dropped packets of pcapng
-    drop_counts: int = 0  # packets lost before dropped packets of pcapng, as these tell
+    drop_counts: int = 0  # packets that dropped packets of pcapng report as lost before them
     mismatches: int | None = None  # answers in which hardware and golden model differ
     seconds: float = 0.0
 

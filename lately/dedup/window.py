@@ -10,8 +10,8 @@ from ..planner.rings import by_cost, sized
 SLACK = 0.25
 """Most slack in spans, while packets keep arriving."""
 
-MOST_SPAN = 1 << 60
-"""Greatest span in nanoseconds: clocks count to four times as many."""
+MOST_SPAN = 13_343 * 86_400 * 10**9
+"""Greatest span in nanoseconds, in whole days below 2**60: clocks count to four times as many."""
 
 LEAST_WINDOW = 64
 """Least capacity of the filter in packets; a `CopyTable` enforces smaller bounds."""
@@ -27,7 +27,8 @@ def dedup_spec(span: int, window: int, fpr: float) -> tuple[FilterSpec, int]:
     """
     if span > MOST_SPAN:
         raise RequirementError(
-            f"--span: must be at most 13,343 d, not {time_text(Fraction(span, 10**9))}"
+            f"--span: must be at most {time_text(Fraction(MOST_SPAN, 10**9))}, "
+            f"not {time_text(Fraction(span, 10**9))}"
         )
     tick = default_tick(span)
     time = Span.of(Fraction(span, 10**9), Fraction(tick, 10**9))

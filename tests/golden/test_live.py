@@ -205,10 +205,10 @@ def test_a_writer_opens_the_file_that_replaces_another(path, monkeypatch):
     share(build("GEBF"), path)
     lock, share_again = live._lock, iter([lambda: share(build("APBF"), path), lambda: None])
 
-    def late(*arguments):
-        if len(arguments) == 2:
+    def late(*arguments, **options):
+        if not options:
             next(share_again)()
-        lock(*arguments)
+        lock(*arguments, **options)
 
     monkeypatch.setattr(live, "_lock", late)
     assert attach(path, write=True) == build("APBF")

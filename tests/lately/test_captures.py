@@ -470,7 +470,7 @@ def test_capture_as_a_stream(tmp_path):
     assert records(write(tmp_path, SIMPLE), format="capture")[0] == found
     cut, trace = records(write(tmp_path, gzip.compress(pcap(RECORDS))[:-4]))
     assert cut == found
-    assert trace.rejects.examples == [(6, "gzip data that ends early or is followed by others")]
+    assert trace.rejects.examples == [(6, "gzip data that ends early or is followed by other data")]
     simple = section() + interface() + block(3, b"\3\0\0\0abc")
     assert [time for _, time in records(write(tmp_path, simple))[0]] == [None]
 

@@ -33,7 +33,7 @@ from lately.cli.interrupts import interruptible
 from lately.dedup.dedup_loops import MOST_ELAPSED, PacketClock
 from lately.dedup.deduplicate import ENGINES, Deduplication, deduplicate
 from lately.dedup.packet_oracle import PacketOracle
-from lately.dedup.window import SLACK, dedup_spec
+from lately.dedup.window import MOST_SPAN, SLACK, dedup_spec
 from lately.dedup.writers import CaptureWriter, Marks
 from lately.golden.compilation import VARIABLE
 from lately.golden.packets.comparison import HARDWARE_FIELDS, Comparison, Field
@@ -226,7 +226,7 @@ def test_steps_do_not_drop_what_follows(tmp_path):
 
 def test_too_many_steps(tmp_path):
     """What passes at steps does not overflow."""
-    what = what_for(1 << 60, 12, 1e-3)
+    what = what_for(MOST_SPAN, 12, 1e-3)
     path = write(tmp_path, ng([(time << 61, 1) for time in 4 * (1, 0)]))
     with pytest.raises(TraceError, match=r"^time: must be fewer than 2\*\*62 ns long, but has too"):
         run(path, what)
@@ -755,7 +755,7 @@ def test_command_reads_cut_gzip(tmp_path):
     assert (tmp_path / "out").read_bytes() == pcap([(0, frame(1))])
     lines, figures = told(tmp_path, gzip.compress(content)[:-1])
     assert (figures["packets"], figures["missing_bytes"]) == (2, 0)
-    early = "; compressed data ends early or is followed by others"
+    early = "; compressed data ends early or is followed by other data"
     assert lines["missing"].endswith(f"not whole; left out{early}")
     for pack in (zstandard.compress, lz4.frame.compress):
         for packed in (pack(content) + pack(b"")[:-1], pack(content) + b"x"):
@@ -797,7 +797,7 @@ def test_through_pipes(tmp_path, monkeypatch, capfdbinary):
         ),
         (["--span", "1ns"], "no filter has --span 1 ns and --fpr 1e-06; try a longer span or "),
         (["--fpr", "1e-99"], "no filter has --span 50 ms and --fpr 1e-99; try a longer span"),
-        (["--span", "1000000000h"], "--span: must be at most 13,343 d, not 4.16667e+07 d"),
+        (["--span", "1000000000h"], "--span: must be at most 13343 d, not 4.16667e+07 d"),
         (["--fpr", "1"], "Invalid value for '--fpr': 1.0 is not in the range 0<x<1."),
         (["--mark", "no/such"], "no/such: No such file or directory"),
     ],
