@@ -8,7 +8,7 @@ import struct
 import sys
 import time
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from typing import Any, NamedTuple
 
@@ -34,6 +34,7 @@ _TIMESTAMP, _ROOM = 35, 33
 _ADD_MEMBERSHIP, _STATISTICS, _AUXILIARY, _PROMISCUOUS = 1, 6, 8, 1
 _TAGGED, _TYPED = 1 << 4, 1 << 6
 _TOGETHER, _WAIT, _PAUSE = 1 << 12, 0.05, 0.001
+_LATE = 20 * 10**6  # nanoseconds from a packet's time until its socket has it, under load
 _ANCILLARY = 256
 _SECOND = 10**9
 
@@ -48,8 +49,8 @@ class _Taken(NamedTuple):
 class LiveCapture(AbstractContextManager["LiveCapture"]):
     """Packets of one interface as a pcap file, or of several as a pcapng file; in nanoseconds.
 
-    Packets of several interfaces come in the order of their times. If one of them goes down, the
-    others are read on.
+    Packets of several interfaces wait for 20 ms and come in the order of their times, unless the
+    system delivers one even later. If an interface goes down, the others are read on.
 
     An interface that does not exist, or may not be read, raises an `OSError`.
     """
@@ -117,8 +118,11 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
             self._lost += struct.unpack("II", one.getsockopt(_PACKET, _STATISTICS, 8))[1]
         return self._lost
 
-    def read(self) -> Packets | None:
-        """Return the next packets; None at the end. The first result is empty."""
+    def read(self, stop: Callable[[], object]) -> Packets | None:
+        """Return the next packets; None at the end. The first result is empty.
+
+        After `stop` returns True, only packets that arrived before are returned.
+        """
         if not self._begun:
             self._begun = 1
             empty = np.empty((loops.ROWS, 0), np.int64)
@@ -129,34 +133,33 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
             return Packets(buffer, 0, len(buffer), empty)
         taken, over = list[_Taken](), False
         while not taken and not over:
-            try:
-                self._collect()
-            except KeyboardInterrupt:
-                self._left = len(self._waiting)
-            enough = len(self._waiting) >= self._left
-            over = enough or not self._sockets or time.monotonic() >= self._end
+            self._collect(stop)
+            if stop() or time.monotonic() >= self._end:
+                # All that arrived until now, of which a process that lags has much to read.
+                self._drain(math.inf)
+                self._sockets.clear()
+            over = len(self._waiting) >= self._left or not self._sockets
             taken = self._release(over)
         return self._packets(taken) if taken else None
 
-    def _collect(self) -> None:
+    def _collect(self, stop: Callable[[], object]) -> None:
         """Wait for packets, and take further packets that follow soon."""
-        until = math.inf
-        while self._sockets and len(self._waiting) < min(_TOGETHER, self._left):
+        until, most = math.inf, min(len(self._waiting) + _TOGETHER, self._left)
+        while self._sockets and len(self._waiting) < most:
             now = time.monotonic()
-            if now >= min(self._end, until):
+            if stop() or now >= min(self._end, until):
                 return
             ready = self._waiting or self._ended
             if ready or select.select([*self._sockets], [], [], _WAIT)[0]:
-                self._drain()
+                # The order of several sockets needs all that they have.
+                self._drain(_TOGETHER if len(self._all) == 1 else math.inf)
                 until = min(until, now + _WAIT)
                 # Then more arrive at a time.
                 time.sleep(_PAUSE)
 
-    def _drain(self) -> None:
-        """Take from each socket the packets up to now."""
+    def _drain(self, most: float) -> None:
+        """Take from each socket the packets up to now, until there are `most`."""
         self._drained = time.time_ns()
-        # The order of several sockets needs all that they have.
-        most = _TOGETHER if len(self._all) == 1 else math.inf
         for one, interface in [*self._sockets.items()]:
             try:
                 while len(self._waiting) < most and self._take(one) <= self._drained:
@@ -189,8 +192,8 @@ class LiveCapture(AbstractContextManager["LiveCapture"]):
         if len(self._all) > 1:
             taken.sort(key=lambda one: one.time)
             # A time far ahead is of before a step of the clock.
-            ahead = range(self._drained + 1, self._drained + _SECOND)
-            while taken and not every and taken[-1].time in ahead:
+            recent = range(self._drained - _LATE, self._drained + _SECOND)
+            while taken and not every and taken[-1].time in recent:
                 self._waiting.append(taken.pop())
         if len(taken) > self._left:
             del taken[int(self._left) :]

@@ -197,10 +197,13 @@ def dedup(
         with interruptible() as heard:
             if live is not None and not quiet():
                 click.echo(f"lately: listening on {source.name}", err=True)
+            read = read_until(heard, source.read, unsendable)
+            if live is not None:
+                read = partial(source.read, lambda: heard() or unsendable)
             with shown as progress:
                 result = deduplicate(
                     source, outputs, what, model=model, oracle=oracle, progress=progress,
-                    jobs=options["jobs"], read=read_until(heard, source.read, unsendable),
+                    jobs=options["jobs"], read=read,
                 )  # fmt: skip
                 result.damages += unsendable
                 lost, unknown = (getattr(source, name, None) for name in ("lost", "unknown"))

@@ -127,6 +127,17 @@ def test_interface(namespace, tmp_path, options, end, code):
     assert 0 < times[-1] - times[0] < 60
 
 
+@pytest.mark.parametrize("others", [[], ["-i", "veth3"]])
+def test_interrupt_of_a_reader_that_lags(namespace, tmp_path, others):
+    """Packets that arrived before the interrupt are read, here of a process that stood still."""
+    frames = [frame(n) for n in range(6000)]
+    steps = [("signal", 19), *(("veth0", one) for one in frames), INTERRUPT, ("signal", 18)]
+    command = ["dedup", "-i", "veth1", *others, tmp_path / "out", "--json", "--span", "1h"]
+    done, content, _ = run(namespace, tmp_path, command, steps)
+    figures = json.loads(content)
+    assert (done, figures["capture"]["lost"], figures["packets"]) == (130, 0, 6000)
+
+
 @pytest.mark.parametrize("rotation", [[], ["--rotate-size", "1kB"]])
 def test_killed(namespace, tmp_path, rotation):
     """The outputs hold whole packets as they come, and a rotated output is a capture."""
