@@ -9,7 +9,6 @@ import importlib.util
 import json
 import os
 import platform
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,7 +21,6 @@ from lately.golden.errors import LatelyError
 from lately.golden.files import check_output, replace_file
 
 from . import workers
-from .workers import Call, Message, MismatchError
 
 Point = dict[str, Any]
 """Parameters of a measurement, as JSON can hold them. The seed is one of them."""
@@ -34,7 +32,7 @@ Progress = Callable[[int, int, Mapping[str, tuple[str, float]]], None]
 """Takes the points done, all points, and stage and share done of each point in progress."""
 
 WAITING = ("waiting for workers", 0.0)
-"""Stage shown while there is no worker."""
+"""Stage shown until a worker begins."""
 
 
 class RecordError(LatelyError, ValueError):
@@ -270,30 +268,46 @@ def complete(
 ) -> Outcome:
     """Measure the points without a result of the present state, and keep each as it ends."""
     files = [_File(campaign, points, Path(path)) for campaign, points, path in work]
-    calls: dict[Call, tuple[_File, Point]] = {}
-    found = 0
+    failures = [line for file in files for line in file.failures]
+    refused, found = len(failures), 0
+    calls: list[tuple[_File, str, Point]] = []
+    orders: list[_Order] = []
     for (campaign, points, _), file in zip(work, files, strict=True):
         for point in points:
+            label = campaign.label(point)
             if file.find(point) is not None and not anew:
                 found += 1
-            elif campaign.label(point) in file.present:
-                order = (campaign.run, point, campaign.packages, campaign.tools, campaign.state())
-                calls[Call(campaign.label(point), _measure, order)] = (file, point)
-    failures = [line for file in files for line in file.failures]
-    board = _Board(found + len(failures), found + len(failures) + len(calls), progress)
-    failed = len(failures)
+            elif label in file.present:
+                calls.append((file, label, point))
+                orders.append((campaign.run, point, campaign.packages, campaign.tools,
+                               campaign.state()))  # fmt: skip
+    running: dict[str, tuple[str, float]] = {"points": WAITING} if calls else {}
+    left = dict(enumerate(calls))
 
-    def settle(call: Call, outcome: Any) -> None:
-        file, point = calls[call]
+    def show() -> None:
+        if progress is not None:
+            total = found + refused + len(calls)
+            progress(total - len(left), total, running.copy())
+
+    def hear(number: int, message: workers.Message) -> None:
+        # A message may arrive after the result of its call.
+        if number in left:
+            running.pop("points", None)
+            running[calls[number][1]] = (message["stage"], message["share"])
+            show()
+
+    def settle(number: int, outcome: Any) -> None:
+        file, label, point = left.pop(number)
         if isinstance(outcome, LatelyError):
-            failures.append(f"{call.name}: {outcome}")
+            failures.append(f"{label}: {outcome}")
         else:
-            file.append(point, outcome)
-        board.end(call)
+            file.append(point, json.loads(outcome))
+        running.pop(label, None)
+        show()
 
+    show()
     try:
-        hear, idle = board.hear, board.wait
-        workers.run([*calls], settle, jobs=jobs, scheduler=scheduler, hear=hear, idle=idle)
+        workers.run(_measure, orders, settle, jobs=jobs, scheduler=scheduler, hear=hear)
     finally:
         for file in files:
             file.arrange()
@@ -301,59 +315,22 @@ def complete(
         [record for point in points if (record := file.find(point)) is not None]
         for (_, points, _), file in zip(work, files, strict=True)
     ]
-    measured = len(calls) - (len(failures) - failed)
+    measured = len(calls) - (len(failures) - refused)
     return Outcome(records, sorted(failures), measured, found)
 
 
-def _measure(
-    order: tuple[
-        Callable[[Point], Result], Point, tuple[str, ...], tuple[str, ...], dict[str, Any]
-    ],
-) -> Result:
+_Order = tuple[Callable[[Point], Result], Point, tuple[str, ...], tuple[str, ...], dict[str, Any]]
+"""Function, point, packages and tools of a campaign, and the state that both have here."""
+
+
+def _measure(order: _Order) -> str:
     """Measure a point in another process, if its sources and versions are those of the client."""
     run, point, packages, tools, wanted = order
-    if (own := state(packages, tools)) != wanted:
-        versions = ", ".join(f"{name} {version}" for name, version in own["versions"].items())
-        raise MismatchError(f"other sources or versions: {versions} there")
-    return run(point)
-
-
-class _Board:
-    """The points in progress."""
-
-    def __init__(self, done: int, total: int, progress: Progress | None) -> None:
-        self._done, self._total, self._progress = done, total, progress
-        self._running: dict[Call, tuple[str, float]] = {}
-        self._ended: set[Call] = set()
-        self._lock = threading.Lock()
-        self._show()
-
-    def hear(self, call: Call, message: Message) -> None:
-        """Note the stage of a call and its share done, from 0 to 1."""
-        with self._lock:
-            # A message may arrive after the result of its call.
-            if call not in self._ended:
-                self._running[call] = (message["stage"], message["share"])
-                self._show()
-
-    def wait(self) -> None:
-        """Note that there is no worker."""
-        with self._lock:
-            self._running.clear()
-            self._show({"points": WAITING})
-
-    def end(self, call: Call) -> None:
-        """Note that a call has ended."""
-        with self._lock:
-            self._done += 1
-            self._ended.add(call)
-            self._running.pop(call, None)
-            self._show()
-
-    def _show(self, running: Mapping[str, tuple[str, float]] | None = None) -> None:
-        if self._progress is not None:
-            shown = {call.name: stage for call, stage in self._running.items()}
-            self._progress(self._done, self._total, shown if running is None else running)
+    workers.tell(stage="start", share=0.0)
+    if (present := state(packages, tools)) != wanted:
+        versions = ", ".join(f"{name} {version}" for name, version in present["versions"].items())
+        raise workers.MismatchError(f"worker: other sources or versions: {versions} there")
+    return json.dumps(run(point), allow_nan=False)
 
 
 __all__ = [

@@ -1,19 +1,12 @@
-"""Independent calls in processes of this machine or of a Dask cluster: a graph without edges."""
+"""Calls in processes of this machine, or on the workers of a Dask cluster."""
 
 import asyncio
-import json
 import logging
 import pickle
 import signal
 import tempfile
-import threading
-import time
-import uuid
-import warnings
-from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from typing import Any
 
@@ -24,9 +17,10 @@ from distributed import (
     Client,
     Future,
     LocalCluster,
+    Nanny,
     Security,
+    as_completed,
     get_worker,
-    wait,
 )
 from distributed.comm.core import CommClosedError
 from distributed.core import rpc
@@ -34,408 +28,173 @@ from distributed.scheduler import KilledWorker
 
 from lately.golden.errors import LatelyError
 
-PACKAGE = "lately"
-"""Package that workers must be able to import."""
-
-PATIENCE = 0.5
-"""Seconds until workers that have come or gone are looked for again."""
-
 Message = Mapping[str, Any]
-"""Message that a call sends while it runs: values that JSON can hold."""
+"""Values that JSON can hold, which a call sends while it runs."""
 
-BEGUN: Message = {"stage": "start", "share": 0.0}
-"""Message for a call that was submitted."""
+TOPIC = "lately"
+"""Topic of these messages at the scheduler."""
 
+TIMEOUT = 10
+"""Seconds within which a scheduler must answer."""
 
-@dataclass(frozen=True, eq=False)
-class Call:
-    """A call of a function, in another process, maybe more than once.
-
-    The name need not be unique. The function is one of a module and returns what JSON can hold;
-    its argument can be pickled.
-    """
-
-    name: str
-    function: Callable[[Any], Any]
-    argument: Any
+DEATHS = 2
+"""Processes of this machine that may die of the same call."""
 
 
 class MismatchError(LatelyError):
-    """A process has other sources or versions than the one that it works for."""
+    """A worker has other sources or versions than the process that it works for."""
 
 
-Settle = Callable[[Call, "Any | LatelyError"], None]
-"""Takes a call and its outcome: the result as parsed from JSON, or the reason why there is none."""
+class SchedulerError(LatelyError):
+    """A scheduler does not answer, or no processes can be started."""
+
+
+def tell(**message: Any) -> None:
+    """Send a `message` from within a call to the process that wants it; elsewhere do nothing."""
+    with suppress(ValueError):
+        worker = get_worker()
+        worker.log_event(TOPIC, [worker.get_current_task(), message])
 
 
 def run(
-    calls: Sequence[Call],
-    settle: Settle,
+    function: Callable[[Any], Any],
+    arguments: Sequence[Any],
+    settle: Callable[[int, "Any | LatelyError"], None],
     *,
     jobs: int = 1,
     scheduler: str | None = None,
-    hear: Callable[[Call, Message], None] | None = None,
-    idle: Callable[[], None] | None = None,
+    hear: Callable[[int, Message], None] = lambda number, message: None,
 ) -> None:
-    """Make calls, each in a process apart from this one, and settle each as it comes.
+    """Call a function of a module with each argument, and settle each call as it ends.
 
-    A call that raises `LatelyError` is settled with it. If a process dies, the
-    call that it was making is made again by another; it is settled with an
-    error once that has happened as often as the scheduler allows, twice
-    without one. Which process makes which call, and in which order they end,
-    is not determined.
+    `settle` takes the number of the call and its result, or the `LatelyError` that it raised.
+    `hear` takes the number and a message; it runs in another thread. The call of a process that
+    dies is made again by another.
     """
-    if not calls:
+    if not arguments:
         return
-    with connect(min(jobs, len(calls)), scheduler) as client:
-        work = _Work(client, settle, hear)
+    with _connected(min(jobs, len(arguments)), scheduler) as client:
+        calls = [pickle.dumps(_Call(function, argument)) for argument in arguments]
+        futures = client.map(pickle.loads, calls, pure=False)
+        numbers = {future.key: number for number, future in enumerate(futures)}
+
+        def pass_on(event: tuple[float, tuple[str, Message]]) -> None:
+            key, message = event[1]
+            if key in numbers:
+                hear(numbers[key], message)
+
+        client.subscribe_topic(TOPIC, pass_on)
         try:
-            work.do(calls, idle or (lambda: None))
+            for future in as_completed(futures):
+                settle(numbers[future.key], _outcome(future))
         except MismatchError as error:
-            if scheduler is None:
-                told = f"the sources changed meanwhile, run it again: {error}"
-            else:
-                told = f"scheduler: {error}; it needs the same as here, and to be started again"
-            raise MismatchError(told) from None
-        except _LostError:
+            raise MismatchError(f"{error}; start it again with the same as here") from None
+        except (CancelledError, CommClosedError):
             raise SchedulerError(f"scheduler: lost the one at {scheduler}; run it again") from None
 
 
-class _LostError(Exception):
-    """The scheduler does not answer any more."""
+class _Call:
+    """Unpickles as the result of a call.
 
-
-class _Work:
-    """Calls that wait or are under way."""
-
-    def __init__(
-        self, client: Client, settle: Settle, hear: Callable[[Call, Message], None] | None
-    ) -> None:
-        self._client = client
-        self._settle = settle
-        self._under_way: dict[str, tuple[Future, Call]] = {}
-        self._hear = hear or (lambda call, message: None)
-        self._topic = f"lately-{uuid.uuid4().hex}" if hear else None
-        if hear is not None:
-            client.subscribe_topic(self._topic, lambda event: self._pass_on(*event[1]))
-
-    def do(self, calls: Sequence[Call], idle: Callable[[], None]) -> None:
-        """Make all calls."""
-        waiting = deque(calls)
-        while waiting or self._under_way:
-            places = self._places()
-            if not places:
-                idle()
-            # No more than there are threads, so that a process that dies is blamed on one call.
-            while waiting and len(self._under_way) < places:
-                self._submit(waiting.popleft())
-            for key in self._ended():
-                self._settle(*self._taken(key))
-
-    def _places(self) -> int:
-        if self._client.status != "running":
-            raise _LostError
-        try:
-            return sum(self._client.nthreads().values())
-        except OSError:
-            raise _LostError from None
-
-    def _submit(self, call: Call) -> None:
-        key = f"{call.name}-{uuid.uuid4().hex}"
-        order = pickle.dumps(_Order(pickle.dumps(call), key, self._topic))
-        future = self._client.submit(pickle.loads, order, key=key, pure=False)
-        self._under_way[key] = (future, call)
-        self._hear(call, BEGUN)
-
-    def _ended(self) -> Collection[str]:
-        futures = [future for future, _ in self._under_way.values()]
-        if not futures:
-            time.sleep(PATIENCE)
-            return []
-        try:
-            wait(futures, timeout=PATIENCE, return_when="FIRST_COMPLETED")
-        except TimeoutError:
-            return []
-        except CancelledError:
-            raise _LostError from None
-        return [key for key, (future, _) in self._under_way.items() if future.done()]
-
-    def _taken(self, key: str) -> tuple[Call, Any]:
-        # The last reference goes with this: nobody computes again what has been settled.
-        future, call = self._under_way.pop(key)
-        return call, _outcome(future)
-
-    def _pass_on(self, key: str, message: Message) -> None:
-        if (found := self._under_way.get(key)) is not None:
-            self._hear(found[1], message)
-
-
-class _Order:
-    """Object that unpickles as the result of `_perform`.
-
-    So the scheduler imports nothing of this project, and a worker imports it only for the call.
-    Otherwise a scheduler or worker that cannot import it would stop without a message.
+    So the scheduler needs no module of the function. A worker imports them as it makes the call;
+    before, a failure would end it without a message.
     """
 
-    def __init__(self, *arguments: object) -> None:
-        self._arguments = arguments
+    def __init__(self, function: Callable[[Any], Any], argument: Any) -> None:
+        self._function, self._argument = function, argument
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _perform, self._arguments
+        return self._function, (self._argument,)
 
 
 def _outcome(future: Future) -> Any:
     try:
-        return json.loads(future.result())
+        return future.result()
     except KilledWorker as error:
         deaths = error.allowed_failures + 1
-        times = "twice" if deaths == 2 else f"{deaths} times"
-        return LatelyError(f"the process that measured it died {times}")
+        return LatelyError(f"the process that measured it died {deaths} times")
+    except ModuleNotFoundError as error:
+        raise MismatchError(f"worker: {error.msg}") from None
     except MismatchError:
         raise
     except LatelyError as error:
         return error
-    except (CancelledError, CommClosedError):
-        raise _LostError from None
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != PACKAGE:
-            raise
-        raise MismatchError(f"a worker has no Lately, or another one: {error.msg}") from None
-
-
-# In the process that makes a call
-
-_here = threading.local()
-
-
-def tell(**message: Any) -> None:
-    """Send a `message` to the process that wants a call, from within it; `run` passes it on.
-
-    Outside a call nothing is sent.
-    """
-    key, topic = getattr(_here, "call", ("", None))
-    if topic is not None:
-        get_worker().log_event(topic, [key, message])
-
-
-def _perform(pickled: bytes, key: str, topic: str | None) -> str:
-    _here.call = (key, topic)
-    try:
-        call: Call = _unpickled(pickled)
-        return json.dumps(call.function(call.argument), allow_nan=False)
-    except MismatchError as error:
-        raise MismatchError(f"worker {get_worker().address} has {error}") from None
-
-
-def _unpickled(pickled: bytes) -> Any:
-    try:
-        return pickle.loads(pickled)
-    except (ImportError, AttributeError) as error:
-        raise MismatchError(f"other sources: {error}") from None
-
-
-# Processes of this machine, and those of a scheduler
-
-TIMEOUT = 10
-"""Within which a scheduler must answer, in seconds."""
-
-DEATHS = 2
-"""Processes of our own that may die of the same call."""
-
-SILENT = logging.CRITICAL + 1
-"""Level of logging that nothing reaches."""
-
-COMPARED = ("python", "dask", "distributed")
-"""Software that must have the same version on all machines to interoperate."""
-
-
-class SchedulerError(LatelyError):
-    """A scheduler cannot be reached, or its cluster cannot work for this process."""
 
 
 @contextmanager
-def connect(jobs: int, scheduler: str | None = None) -> Iterator[Client]:
-    """Start processes, or reach those of a scheduler; end the first ones afterwards.
-
-    Nothing is taken from an environment that names a scheduler. Without the address of one, as
-    ``tcp://10.0.0.1:8786``, as many processes are started as there are `jobs`, for one call at a
-    time each.
-    """
-    _silence()
-    with _own(jobs) if scheduler is None else _reached(scheduler) as client, client.as_current():
-        yield client
-
-
-def _silence() -> None:
-    # Errors get our own messages. Some of the loggers have their own levels.
+def _connected(jobs: int, scheduler: str | None) -> Iterator[Client]:
+    # Errors have messages of their own. Some of the loggers have levels of their own.
     for name in ["distributed", *logging.root.manager.loggerDict]:
         if name.partition(".")[0] == "distributed":
-            logging.getLogger(name).setLevel(SILENT)
-
-
-# Own processes
-
-
-@contextmanager
-def _own(jobs: int) -> Iterator[Client]:
-    # A fork would copy the threads' locks, the progress bar's among them.
-    settings: dict[str, Any] = {"distributed.worker.multiprocessing-method": "spawn"}
-    with (
-        tempfile.TemporaryDirectory(prefix="lately-", ignore_cleanup_errors=True) as folder,
-        dask.config.set(settings | {"temporary-directory": folder}),
-        # Temporary files of tools go with the folder, even if a process is killed.
-        dask.config.set({"distributed.nanny.environ": {"TMPDIR": folder}}),
-    ):
-        # Whoever starts it lets Ctrl-C through again: the thread of the cluster must find it there.
-        resource_tracker.ensure_running()
-        with _shielded():
-            try:
-                cluster = _start(jobs)
-            except RuntimeError as error:
-                reason = " ".join(str(error).split())
-                message = f"jobs: {jobs} processes cannot be started: {reason}"
-                raise SchedulerError(message) from None
-            client = Client(cluster, set_as_default=False)
-        try:
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    if scheduler is None:
+        with (
+            _started(jobs) as cluster,
+            Client(cluster, set_as_default=False) as client,
+            client.as_current(),
+        ):
             yield client
-        finally:
-            with _shielded():
-                _end(cluster)
-                client.close()
-                cluster.close()
-
-
-def _start(jobs: int) -> LocalCluster:
-    return LocalCluster(
-        n_workers=jobs,
-        threads_per_worker=1,
-        processes=True,
-        protocol="tcp",
-        security=Security(require_encryption=False),
-        memory_limit=0,
-        silence_logs=SILENT,
-        scheduler_kwargs={
-            "allowed_failures": DEATHS - 1,
-            "dashboard": False,
-            # It still serves its state, never at a port in use.
-            "dashboard_address": "127.0.0.1:0",
-        },
-    )
-
-
-def _end(cluster: LocalCluster) -> None:
-    """End the processes at once, and wait for their children."""
-    left: list[psutil.Process] = []
-    for nanny in cluster.workers.values():
-        nanny.close_gracefully()  # It starts no other in place of the one that ends.
-        with suppress(psutil.NoSuchProcess):
-            if nanny.pid:
-                process = psutil.Process(nanny.pid)
-                left += process.children(recursive=True)
-                process.kill()
-    # They see that their parent has gone, and tidy up.
-    deadline = time.monotonic() + TIMEOUT
-    while any(map(_is_alive, left)) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    for process in filter(_is_alive, left):
-        with suppress(psutil.NoSuchProcess):
-            process.kill()
-
-
-def _is_alive(process: psutil.Process) -> bool:
-    # Nobody may hurry to collect what has lost its parent.
-    with suppress(psutil.NoSuchProcess):
-        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
-    return False
-
-
-@contextmanager
-def _shielded() -> Iterator[None]:
-    """Delay interrupts; processes that are started here do not receive Ctrl-C.
-
-    The threads and processes of a cluster are among that, later ones too. The
-    first process ends the others, but only once they have started.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
         return
-    late: list[int] = []
-    handlers: dict[int, Any] = {}
-    # Handlers are put off, as threads without the mask take signals too. Workers inherit the mask.
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if callable(signal.getsignal(number)):
-                handlers[number] = signal.signal(number, lambda number, _: late.append(number))
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        yield
-    finally:
-        for one, handler in handlers.items():
-            signal.signal(one, handler)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        if late:
-            signal.raise_signal(late[0])
-
-
-# A scheduler's
-
-
-@contextmanager
-def _reached(address: str) -> Iterator[Client]:
-    _probe(address)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # `_compare` says the same in one line.
-            client = Client(address, timeout=TIMEOUT, set_as_default=False)
-    except (OSError, ValueError, ImportError) as error:
-        raise _unreachable(address, error) from None
-    try:
-        _compare(client)
+        kind = asyncio.run(asyncio.wait_for(_kind(scheduler), TIMEOUT))
+        if kind != "Scheduler":
+            raise ValueError(f"there is a {kind.lower()}")
+    except Exception as error:  # Whatever the answer of another program brings about.
+        reason = " ".join(str(error).split()) or f"no answer within {TIMEOUT} s"
+        raise SchedulerError(
+            "scheduler: must be the address of a Dask scheduler, as tcp://10.0.0.1:8786, "
+            f"not {scheduler!r}: {reason}"
+        ) from None
+    with Client(scheduler, timeout=TIMEOUT, set_as_default=False) as client, client.as_current():
         yield client
-    finally:
-        # Dask fails where an attempt to reach a lost scheduler ends as its connections are closed.
-        with suppress(RuntimeError):
-            client.close(timeout=TIMEOUT)
-
-
-def _probe(address: str) -> None:
-    """Refuse an address where no scheduler answers; Dask itself may wait for ever."""
-    try:
-        kind = asyncio.run(asyncio.wait_for(_kind(address), TIMEOUT))
-    except TimeoutError:
-        raise _unreachable(address, f"no answer within {TIMEOUT} s") from None
-    except Exception as error:  # Whatever the answer of something else may bring about.
-        raise _unreachable(address, error) from None
-    if kind != "Scheduler":
-        raise _unreachable(address, f"there is a {kind.lower()}")
 
 
 async def _kind(address: str) -> str:
+    """Ask what is at an address. A client would wait for ever for the answer of a web server."""
     arguments = Security().get_connection_args("client")
     async with rpc(address, timeout=TIMEOUT, connection_args=arguments) as peer:
-        answer: dict[str, Any] = await peer.identity()
-        return str(answer["type"])
+        return str((await peer.identity())["type"])
 
 
-def _unreachable(address: str, why: object) -> SchedulerError:
-    reason = " ".join(str(why).split())
-    return SchedulerError(
-        f"scheduler: must be the address of a Dask scheduler, as tcp://10.0.0.1:8786, "
-        f"not {address!r}: {reason}"
-    )
+@contextmanager
+def _started(jobs: int) -> Iterator[LocalCluster]:
+    """Start processes for one call at a time each; end them, and their children, afterwards."""
+    with tempfile.TemporaryDirectory(prefix="lately-", ignore_cleanup_errors=True) as folder:
+        settings: dict[str, Any] = {
+            "temporary-directory": folder,
+            # Temporary files of tools go with the folder, even if a process is killed.
+            "distributed.nanny.environ": {"TMPDIR": folder},
+            # A process that dies is blamed on one call.
+            "distributed.scheduler.worker-saturation": 1.0,
+            "distributed.scheduler.allowed-failures": DEATHS - 1,
+        }
+        # Its start lets Ctrl-C through again.
+        resource_tracker.ensure_running()
+        # Processes inherit the mask, so that Ctrl-C reaches this process alone.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            with dask.config.set(settings):
+                cluster = LocalCluster(
+                    n_workers=jobs, threads_per_worker=1, memory_limit=0, dashboard_address=None
+                )
+        except RuntimeError as error:
+            reason = " ".join(str(error).split())
+            raise SchedulerError(f"jobs: {jobs} processes cannot be started: {reason}") from None
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        try:
+            yield cluster
+        finally:
+            for nanny in cluster.workers.values():
+                _kill(nanny)
+            cluster.close()
 
 
-def _compare(client: Client) -> None:
-    versions: Any = client.get_versions()
-    own = _compared(versions["client"])
-    others = {"the scheduler": versions["scheduler"], **versions["workers"]}
-    for name, theirs in others.items():
-        if theirs is not None and (found := _compared(theirs)) != own:
-            who = name if name == "the scheduler" else f"worker {name}"
-            raise SchedulerError(f"scheduler: {who} has {found}, and here is {own}")
-
-
-def _compared(versions: dict[str, Any]) -> str:
-    packages = versions["host"] | versions["packages"]
-    packages["python"] = ".".join(str(packages["python"]).split(".")[:2])
-    return ", ".join(f"{name} {packages[name]}" for name in COMPARED)
+def _kill(nanny: Nanny) -> None:
+    """End the process of a nanny, which may be in the middle of a call, and its tools."""
+    nanny.close_gracefully()  # Otherwise it would start the process again.
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(nanny.pid)
+        for one in [*process.children(recursive=True), process]:
+            with suppress(psutil.NoSuchProcess):
+                one.kill()

@@ -3,20 +3,17 @@
 import json
 import os
 import re
-import subprocess
-import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cases import daily
 from local_cluster import TESTS, LocalCluster, kill, wait_until
 from study_points import dying, endless, failing, held, squares, telling
 
 from campaigns import engine, workers
 from campaigns.engine import Campaign, Record, RecordError, complete, read
-from campaigns.workers import Call, MismatchError, SchedulerError
+from campaigns.workers import MismatchError, SchedulerError
 from lately.golden.errors import LatelyError
 
 
@@ -56,26 +53,26 @@ def path(tmp_path):
     return tmp_path / "squares.jsonl"
 
 
-def numbers(log):
-    return sorted(int(line.split()[0]) for line in log.read_text().splitlines())
+def begun(log):
+    """Return the number, and the process if it is there, of each point that was begun."""
+    whole = log.read_text().rpartition("\n")[0] if log.exists() else ""
+    return [tuple(map(int, line.split())) for line in whole.splitlines()]
 
 
 def test_run_and_resume(log, path, cluster):
-    """Points of a cluster are not measured again by processes."""
+    """Points of a cluster are not measured again by processes, unless that is asked for."""
     first = complete([(campaign(), points(log)[:2], path)], scheduler=cluster.address)
     assert (first.measured, first.found, first.failures) == (2, 0, [])
     again = complete([(campaign(), points(log), path)], jobs=2)
     assert (again.measured, again.found) == (2, 2)
     assert [one.result["square"] for one in again.records[0]] == [0, 1, 4, 9]
     assert read(path) == again.records[0]
-    assert numbers(log) == [0, 1, 2, 3]
-
-
-def test_anew(log, path, cluster):
-    for _ in range(2):
-        done = complete([(campaign(), points(log), path)], anew=True, scheduler=cluster.address)
-        assert (done.measured, done.found) == (4, 0)
-    assert len(path.read_text().splitlines()) == 4
+    assert sorted(begun(log)) == [(0,), (1,), (2,), (3,)]
+    path.write_text(path.read_text()[:-10])
+    rest = complete([(campaign(), points(log), path)], scheduler=cluster.address)
+    assert (rest.measured, rest.found, len(read(path))) == (1, 3, 4)
+    anew = complete([(campaign(), points(log), path)], anew=True, scheduler=cluster.address)
+    assert (anew.measured, anew.found, len(read(path))) == (4, 0, 4)
 
 
 def test_results_of_an_earlier_state_are_marked(log, path, cluster):
@@ -98,18 +95,19 @@ def test_point_without_an_identity_fails(log, path, cluster):
     assert (done.failures, done.measured) == (["square 1: no such device"], 1)
 
 
-def test_incomplete_last_line_is_measured_again(log, path, cluster):
-    complete([(campaign(), points(log), path)], scheduler=cluster.address)
-    path.write_text(path.read_text()[:-10])
-    done = complete([(campaign(), points(log), path)], scheduler=cluster.address)
-    assert (done.measured, done.found, len(read(path))) == (1, 3, 4)
+def test_file_wrong(path):
+    for line in ("[]", "{}", "{", '{"point": 1, "identity": {}, "result": {}}'):
+        path.write_text(line + "\n")
+        with pytest.raises(RecordError, match=r"squares.jsonl, line 1: must be a record, but: "):
+            read(path)
 
 
-@pytest.mark.parametrize("line", ["[]", "{}", "{", '{"point": 1, "identity": {}, "result": {}}'])
-def test_file_wrong(path, line):
-    path.write_text(line + "\n")
-    with pytest.raises(RecordError, match=r"squares.jsonl, line 1: must be a record, but: "):
-        read(path)
+def test_lines_hold_no_default(path):
+    engine.write(path, [Record({"a": 1}, {}, {"b": 2}), Record({"a": 2}, {}, {"b": 3}, True)])
+    assert [json.loads(line) for line in path.read_text().splitlines()] == [
+        {"point": {"a": 1}, "identity": {}, "result": {"b": 2}},
+        {"point": {"a": 2}, "identity": {}, "result": {"b": 3}, "earlier": True},
+    ]
 
 
 def test_sources_cover_contents_and_names(tmp_path, monkeypatch):
@@ -130,7 +128,16 @@ def test_defect_is_not_hidden(log, path, cluster):
         complete([(campaign(endless), points(log), path)], scheduler=cluster.address)
 
 
-# The same results wherever points are measured
+def test_stages_are_shown(log, path, cluster):
+    shown = []
+    complete(
+        [(campaign(telling), points(log, 1), path)],
+        scheduler=cluster.address,
+        progress=lambda done, total, running: shown.append((done, total, running)),
+    )
+    assert shown[0] == (0, 1, {"points": engine.WAITING})
+    assert (0, 1, {"square 0": ("second", 0.5)}) in shown
+    assert shown[-1] == (1, 1, {})
 
 
 @pytest.mark.slow
@@ -144,170 +151,77 @@ def test_same_file_for_any_number_of_processes(log, tmp_path, cluster):
     assert found[0] == found[1] == found[2]
 
 
-def test_dead_process_costs_a_repeat(log, path):
-    wanted = points(log, always=False)
+# Processes that die, and clusters that fail
+
+
+def test_dead_process_costs_a_repeat_until_its_point_fails(log, path):
+    deaths = (0, 1, 2, 0)
+    wanted = [one | {"deaths": n} for one, n in zip(points(log), deaths, strict=True)]
     done = complete([(campaign(dying), wanted, path)], jobs=2)
+    assert done.failures == ["square 2: the process that measured it died 2 times"]
     # A call in progress may be made twice when another process dies.
-    assert (done.measured, {*numbers(log)}) == (4, {0, 1, 2, 3})
+    assert (done.measured, {*begun(log)}) == (3, {(0,), (1,), (3,)})
 
 
 @pytest.mark.slow
-def test_point_whose_process_dies_again_fails(log, path):
-    done = complete([(campaign(dying), points(log, always=True), path)], jobs=2)
-    assert done.failures == ["square 2: the process that measured it died twice"]
-    assert done.measured == 3
+def test_workers_come_late_and_one_is_killed(log, path, fresh):
+    def harm():
+        first = fresh.worker()
+        wait_until(lambda: any(number for number, _ in begun(log)))
+        kill(first)
+        late = fresh.worker(threads=2)
+        wait_until(lambda: late.pid in {process for number, process in begun(log) if number})
+        Path(f"{log}.released").touch()
 
-
-@pytest.mark.slow
-def test_worker_is_killed_and_another_comes_late(log, path, fresh):
-    """One worker is killed while it measures, and one joins while the others do."""
-    log.touch()
-    first, second = fresh.worker(), fresh.worker()
-    harm = threading.Thread(target=kill_and_join, args=(fresh, log, first, second))
-    harm.start()
+    thread = threading.Thread(target=harm)
+    thread.start()
     done = complete([(campaign(held), points(log), path)], scheduler=fresh.address)
-    harm.join()
-    assert done.measured == 4
-    assert len(lines(log)) == 5  # The point in progress was begun again.
+    thread.join()
+    assert (done.measured, done.failures) == (4, [])
+    assert len(begun(log)) > 4  # Points in progress were begun again.
 
 
-def kill_and_join(cluster, log, first, second):
-    wait_until(lambda: {first.pid, second.pid} <= processes_held(log))
-    kill(first)
-    late = cluster.worker(threads=2)
-    wait_until(lambda: late.pid in processes_held(log))
-    Path(f"{log}.released").touch()
-
-
-def lines(log):
-    """Return number and process of each point that was begun."""
-    whole = log.read_text().rpartition("\n")[0]
-    return [tuple(map(int, line.split())) for line in whole.splitlines()]
-
-
-def processes_held(log):
-    return {process for number, process in lines(log) if number}
-
-
-@pytest.mark.slow
-def test_no_worker_yet(log, path, fresh):
-    shown = []
-
-    def progress(done, total, running):
-        if running == {"points": engine.WAITING} and "points" not in shown:
-            fresh.worker()
-        shown.extend(running)
-
-    done = complete(
-        [(campaign(), points(log, 1), path)], scheduler=fresh.address, progress=progress
-    )
-    assert done.measured == 1
-    assert list(dict.fromkeys(shown)) == ["points", "square 0"]
-
-
-def test_stages_are_shown(log, path, cluster):
-    shown = []
-    complete(
-        [(campaign(telling), points(log, 1), path)],
-        scheduler=cluster.address,
-        progress=lambda done, total, running: shown.append((done, total, dict(running))),
-    )
-    assert (0, 1, {"square 0": ("second", 0.5)}) in shown
-    assert shown[-1] == (1, 1, {})
-
-
-# Errors of clusters
-
-
-def test_nothing_to_do_starts_nothing():
-    workers.run([], lambda call, outcome: None, scheduler="no address")
-
-
-@pytest.mark.parametrize(
-    ("address", "reason"),
-    [("tcp://127.0.0.1:9", "no answer|refused|Timed out"), ("nowhere", "nowhere|missing port")],
-)
-def test_scheduler_wrong(log, path, monkeypatch, address, reason):
+def test_scheduler_wrong(log, path, monkeypatch, cluster):
     monkeypatch.setattr(workers, "TIMEOUT", 1)
-    with pytest.raises(SchedulerError, match=rf"^scheduler: must be the address.*({reason})"):
-        complete([(campaign(), points(log), path)], scheduler=address)
+    for address, reason in (
+        ("tcp://127.0.0.1:9", "no answer|refused|Timed out"),
+        ("nowhere", "nowhere|missing port"),
+    ):
+        with pytest.raises(SchedulerError, match=rf"^scheduler: must be the address.*({reason})"):
+            complete([(campaign(), points(log), path)], scheduler=address)
+    # Without points nobody looks for it.
+    assert complete([(campaign(), [], path)], scheduler="nowhere").measured == 0
 
 
-def test_scheduler_is_lost(log, fresh, monkeypatch):
-    monkeypatch.setattr(workers, "TIMEOUT", 2)
+def test_scheduler_is_lost(log, path, fresh):
     fresh.worker()
-    calls = [Call("call", held, point) for point in points(log, 3)]
     with pytest.raises(SchedulerError, match=r"^scheduler: lost the one at tcp://127.*; run it"):
-        workers.run(calls, lambda *_: kill(fresh.scheduler), scheduler=fresh.address)
+        complete(
+            [(campaign(held), points(log, 3), path)],
+            scheduler=fresh.address,
+            progress=lambda done, *_: done and kill(fresh.scheduler),
+        )
+    assert len(read(path)) == 1
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    daily(
-        1,
-        [
-            ("{'number': 2}", r"other sources or versions: python 3\.\d+, numpy \S+ there"),
-            (None, r"other sources: No module named 'changing_\w+'"),
-        ],
-    ),
-)
-def test_worker_of_other_sources(tmp_path, log, path, fresh, monkeypatch, change, message):
-    name = f"changing_{'one' if change else 'two'}"
-    for folder, text in (("here", "{'number': 1}"), ("there", change)):
-        (tmp_path / folder).mkdir()
-        if text:
-            package = tmp_path / folder / name
-            package.mkdir()
-            (package / "__init__.py").write_text(f"def measure(point):\n    return {text}\n")
+def test_worker_of_other_sources(tmp_path, log, path, fresh, monkeypatch):
+    cases = {
+        "differing": r"other sources or versions: python 3\.\d+, numpy \S+ there",
+        "missing": r"No module named 'missing_package'",
+    }
+    for name in cases:
+        for folder, text in (("here", "{'number': 1}"), ("there", "{'number': 2}")):
+            package = tmp_path / folder / f"{name}_package"
+            if (folder, name) != ("there", "missing"):
+                package.mkdir(parents=True)
+                (package / "__init__.py").write_text(f"def measure(point):\n    return {text}\n")
     monkeypatch.syspath_prepend(tmp_path / "here")
     fresh.worker(path=f"{tmp_path / 'there'}{os.pathsep}{TESTS}")
-    given = replace(campaign(__import__(name).measure), packages=(name,))
-    with pytest.raises(MismatchError) as error:
-        complete([(given, points(log), path)], scheduler=fresh.address)
-    assert re.fullmatch(
-        rf"scheduler: worker tcp://127\.0\.0\.1:\d+ has {message}; "
-        "it needs the same as here, and to be started again",
-        str(error.value),
-    )
-    assert not path.exists()
-
-
-@pytest.mark.slow
-def test_worker_without_lately(tmp_path, log, fresh):
-    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['lately'] = None\n")
-    fresh.worker(path=str(tmp_path))
-    with pytest.raises(MismatchError, match=r"^scheduler: a worker has no Lately, or another one"):
-        workers.run(
-            [Call("call", squares, points(log)[0])], lambda *_: None, scheduler=fresh.address
-        )
-
-
-# Interrupts
-
-PROGRAM = f"""
-import sys
-sys.path.insert(0, {TESTS!r})
-from signal_masks import hears_interrupts
-from campaigns.workers import Call, run
-
-if __name__ == "__main__":
-    calls = [Call(name, hears_interrupts, None) for name in "abcd"]
-    run(calls, lambda call, outcome: print(outcome), jobs=2)
-    print(hears_interrupts(None))
-"""
-
-
-@pytest.mark.slow
-def test_workers_hear_no_interrupt():
-    """In a process of its own, as only the first cluster of a process starts all it needs."""
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
-    assert done.stderr == ""
-    assert done.stdout.split() == ["False"] * 4 + ["True"]
-
-
-def test_lines_hold_no_default(path):
-    engine.write(path, [Record({"a": 1}, {}, {"b": 2}), Record({"a": 2}, {}, {"b": 3}, True)])
-    assert [json.loads(line) for line in path.read_text().splitlines()] == [
-        {"point": {"a": 1}, "identity": {}, "result": {"b": 2}},
-        {"point": {"a": 2}, "identity": {}, "result": {"b": 3}, "earlier": True},
-    ]
+    for name, message in cases.items():
+        package = f"{name}_package"
+        given = replace(campaign(__import__(package).measure), packages=(package,))
+        with pytest.raises(MismatchError) as error:
+            complete([(given, points(log), path)], scheduler=fresh.address)
+        wanted = rf"worker: {message}; start it again with the same as here"
+        assert re.fullmatch(wanted, str(error.value))
+        assert not path.exists()

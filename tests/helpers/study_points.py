@@ -19,11 +19,11 @@ def squares(point):
 
 
 def dying(point):
-    """Measure a point, with a process that dies at the first try, or always."""
-    tried = Path(point["log"] + f".{point['number']}")
-    if point["number"] == 2 and (point["always"] or not tried.exists()):
-        tried.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
+    """Measure a point, with a process that dies as often as the point says."""
+    with open(f"{point['log']}.{point['number']}", "a+") as deaths:
+        if deaths.write("x") and deaths.tell() <= point["deaths"]:
+            deaths.close()
+            os.kill(os.getpid(), signal.SIGKILL)
     return squares(point)
 
 

@@ -12,7 +12,6 @@ import pytest
 from capture_files import pcap
 from click.testing import CliRunner
 
-from campaigns import workers as cluster
 from lately.captures.capture_reader import CaptureReader
 from lately.cli import run_commands
 from lately.cli.app import main
@@ -188,21 +187,6 @@ def test_another_thread_handles_nothing():
 
 
 # Processes that a command has started
-
-
-@pytest.mark.parametrize("number", ENDING)
-def test_cluster_is_started_and_ended_undisturbed(number):
-    done = []
-
-    def interrupted():
-        with cluster._shielded():
-            # To this thread, as another one takes a signal for the process later.
-            signal.raise_signal(number)
-            done.append("whole")
-
-    with handled_by(signal.default_int_handler), pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert done == ["whole"]
 
 
 def test_proofs_end_with_their_tools(tmp_path, monkeypatch):
