@@ -162,7 +162,7 @@ def table(rows: Sequence[Mapping[str, object]]) -> str:
 
 
 def cell(value: object) -> str:
-    """Write a value for a cell of a table."""
+    """Write a value for a cell of a table, or for a text."""
     if value is None or value == "":
         return NOTHING if value is None else ""
     return f"{value:,}" if isinstance(value, int) else str(value)
@@ -173,38 +173,52 @@ def code(text: str) -> str:
     return f"`{text}`"
 
 
-@cache
-def _layouts() -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_name("tables.toml").read_text("utf-8"))
+def line(*cells: object) -> str:
+    """Return a row of a table. A sequence stands for a cell for each of its values."""
+    values = [one for some in cells for one in (some if isinstance(some, list | tuple) else [some])]
+    return f"| {' | '.join(map(cell, values))} |"
+
+
+def head(*names: object) -> str:
+    """Return the head of a table."""
+    first = line(*names)
+    return f"{first}\n{line(['---'] * (first.count('|') - 1))}"
 
 
 @cache
-def _expression(source: str) -> Callable[..., Any]:
-    """Return a function that evaluates an expression of Jinja."""
-    return jinja2.Environment().compile_expression(source)
-
-
-def lay(name: str, rows: Iterable[Any], **values: Any) -> str:
-    """Lay out rows in a table of `tables.toml`, as "summary.speed" or "soak".
-
-    Expressions of cells know `row`, its `number` from 1 and the `values`.
-    """
-    kind, _, chosen = name.partition(".")
-    layout = _layouts()[kind]
-    # "column = heading", or a column of its own name.
-    pairs = [one.split(" = ") for one in layout.get("tables", {}).get(chosen, layout["columns"])]
-    values |= {"code": code, "rate": rate_text, "mark": MARK, "pairs": _pairs}
-    return table(
-        [
-            {
-                heads[-1]: _expression(layout["columns"][heads[0]])(
-                    row=row, number=number, **values
-                )
-                for heads in pairs
-            }
-            for number, row in enumerate(rows, 1)
-        ]
+def _templates() -> jinja2.Environment:
+    folder = Path(__file__).with_name("templates")
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder),
+        extensions=["jinja2.ext.do"],
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=cell,
     )
+    environment.globals |= {"code": code, "line": line, "head": head, "earlier": earlier}
+    environment.filters |= {"code": code, "rate": rate_text}
+    return environment
+
+
+def render(name: str, **values: Any) -> dict[str, str]:
+    """Return the blocks of a template, filled with values. Numbers are as in `cell`."""
+    return content(_templates().get_template(f"{name}.md").render(values))
+
+
+@cache
+def _columns(kind: str) -> dict[str, Callable[..., Any]]:
+    layouts = tomllib.loads(Path(__file__).with_name("tables.toml").read_text("utf-8"))
+    expression = jinja2.Environment().compile_expression
+    return {name: expression(source) for name, source in layouts[kind]["columns"].items()}
+
+
+def lay(kind: str, rows: Iterable[Any]) -> str:
+    """Lay out rows in a table of `tables.toml`. Expressions of cells know `row`."""
+    columns = _columns(kind)
+    values = {"code": code, "pairs": _pairs}
+    return table([{name: of(row=row, **values) for name, of in columns.items()} for row in rows])
 
 
 def _pairs(values: Mapping[str, object]) -> str:

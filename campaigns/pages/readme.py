@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..hardware import summarise
-from .blocks import DOCS, ROOT, Page, fill, records, table, write
-from .tables import MARK
+from .blocks import DOCS, MARK, ROOT, Page, fill, records, table, write
 
 README = ROOT / "README.md"
 BASELINES = DOCS / "baselines.md"

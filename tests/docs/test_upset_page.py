@@ -51,21 +51,25 @@ def record(protect="none", **result):
     point = points(preset=("tiny",))[0] | {"protect": protect, "kinds": ["memory"]}
     found = [{"kind": "memory", "outcome": name, "silent": 1000 * (name == "masked"), "told": 0}
              for name in OUTCOMES]  # fmt: skip
-    return Record(point, {}, {"found": found, "bits": {"memory": 16}, "registers": {}} | result)
+    counts = {"done": 1000, "mismatches": 0, "seconds": 1.0, "bits": {"memory": 16}}
+    return Record(point, {}, counts | {"found": found, "registers": {}} | result)
 
 
 def test_registers_are_ranked_by_what_they_lose():
-    given = record(registers={"core.b": [4, 6, 1, 0, 0], "core.a": [8, 24, 11, 5, 5]})
-    first, second = tables.register_rows([given])
-    assert [*first.values()][1:] == ["`core.a`", 8, 24, "45.8%", "20.8%", "91.7%"]
-    assert second["register"] == "`core.b`"
-    (row,) = tables.lasting_rows([record(registers={"a": [4, 60, 0, 0, 40], "b": [4, 9, 0, 0, 9]})])
-    assert [*row.values()][1] == "`a` (66.7%)"
+    registers = {
+        "core.b": [4, 6, 1, 0, 0], "core.a": [8, 24, 11, 5, 5],
+        "a": [4, 60, 0, 0, 40], "b": [4, 9, 0, 0, 9],
+    }  # fmt: skip
+    blocks = tables.upsets([record(registers=registers)])
+    first, second = blocks["registers"].splitlines()[2:4]
+    assert first == "| `tiny memory` | `core.a` | 8 | 24 | 45.8% | 20.8% | 91.7% |"
+    assert "| `core.b` |" in second
+    assert blocks["lasting"].splitlines()[2:] == ["| `tiny memory` | `a` (66.7%) |"]
 
 
 def test_none_found_has_an_upper_bound():
-    (row,) = tables.outcome_rows([record("parity")])
-    assert [*row.values()][-3:] == [0, 0, "0% to 0.368%"]
+    row = tables.upsets([record("parity")])["protected"].splitlines()[2]
+    assert row.endswith("| 0 | 0 | 0% to 0.368% |")
     assert tables.option(record("parity")) == "protect"
     checked = record()
     checked = replace(checked, point=checked.point | {"self_check": True})

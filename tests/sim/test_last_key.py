@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from campaigns.pages.tables import families_table
+from campaigns.pages.tables import families
 from campaigns.soak import soak
 from lately.cli.app import main
 from lately.golden import saved
@@ -69,4 +69,4 @@ def test_board(spec):
 
 def test_planner_and_pages(spec):
     assert "* last-key" in " ".join(lately("plan", "--window", 1, "--fpr", 0.01).split())
-    assert re.search(r"(?m)^\| `last-key` \|.*\| age 0 \|", families_table())
+    assert re.search(r"(?m)^\| `last-key` \|.*\| age 0 \|", families()["families"])
