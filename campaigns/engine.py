@@ -41,74 +41,39 @@ class RecordError(LatelyError, ValueError):
 
 @dataclass(frozen=True)
 class Record:
-    """A measured point.
-
-    Attributes
-    ----------
-    point : dict
-    identity : dict
-        State of the sources and versions that made the result.
-    result : dict
-    earlier : bool
-        Whether the result is from an earlier state than the last run found.
-    """
+    """A measured point."""
 
     point: Point
-    identity: dict[str, Any]
+    identity: dict[str, Any]  # state of the sources and versions that made the result
     result: Result
-    earlier: bool = False
+    earlier: bool = False  # whether the last run found another state
 
 
 Records = Sequence[Record]
 """Records of a campaign."""
 
 
-def _compact(point: Point) -> str:
-    return json.dumps(point)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Campaign:
-    """A set of points that are measured independently.
+    """A set of points that are measured independently."""
 
-    Attributes
-    ----------
-    name : str
-        Name on the command line and of the file of results.
-    about : str
-        Help text. Its first line is the summary.
-    packages : tuple of str
-        Packages whose sources determine the results.
-    points : callable
-        Returns the points. Its keyword parameters are the options of the command.
-    run : callable
-        Takes a point and returns its result, the same on every call. It is a function of a
-        module, so that other processes can call it.
-    label : callable
-        Names a point. The file has one record for each label: a later one replaces an earlier.
-    tools : tuple of str
-        Distributions whose versions determine the results.
-    identity : callable, optional
-        Returns a finer identity of a point than the sources of packages.
-    wrong : callable
-        Yields a line for each failure that a result shows.
-    worse : callable, optional
-        Takes a result and the result of the baseline; yields a line for each regression. By
-        default all figures must be equal, except times.
-    rows : callable
-        Takes records; returns the rows of the table that the command prints.
-    """
-
-    name: str
-    about: str
-    packages: tuple[str, ...]
+    name: str  # on the command line, and of the file of results
+    about: str  # help text, whose first line is the summary
+    packages: tuple[str, ...]  # their sources determine the results
+    # Its keyword parameters are the options of the command.
     points: Callable[..., Sequence[Point]]
+    # The same on every call; a function of a module, so that other processes can call it.
     run: Callable[[Point], Result]
-    label: Callable[[Point], str] = _compact
-    tools: tuple[str, ...] = ("numpy",)
+    # The file has one record for each label: a later one replaces an earlier.
+    label: Callable[[Point], str] = json.dumps
+    tools: tuple[str, ...] = ("numpy",)  # distributions whose versions determine the results
+    # A finer identity of a point than the sources of packages.
     identity: Callable[[Point], dict[str, Any]] | None = None
-    wrong: Callable[[Result], Iterable[str]] = lambda result: ()
+    wrong: Callable[[Result], Iterable[str]] = lambda result: ()  # a line for each failure
+    # A line for each regression of a result from that of the baseline; without it, all figures
+    # must be equal, except times.
     worse: Callable[[Result, Result], Iterable[str]] | None = None
+    # The table that the command prints.
     rows: Callable[[Records], Sequence[Mapping[str, object]]] | None = None
 
     def state(self) -> dict[str, Any]:
@@ -236,22 +201,13 @@ class _File:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of a run.
+    """Outcome of a run."""
 
-    Attributes
-    ----------
-    records : list of list of Record
-        For each campaign, the records of the wanted points that have one, in the same order.
-    failures : list of str
-        One line for each point that failed.
-    measured, found : int
-        Number of points measured now, and number measured before.
-    """
-
+    # Of each campaign, those of the wanted points that have one, in the same order.
     records: list[list[Record]]
-    failures: list[str] = field(default_factory=list)
-    measured: int = 0
-    found: int = 0
+    failures: list[str] = field(default_factory=list)  # a line for each point that failed
+    measured: int = 0  # points measured now
+    found: int = 0  # points measured before
 
 
 Work = tuple[Campaign, Sequence[Point], str | os.PathLike[str]]

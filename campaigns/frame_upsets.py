@@ -44,22 +44,7 @@ REPEATED = 0.5
 
 
 class FrameCourse:
-    """A sequence of frames, which a deduplicator treats as its golden model does.
-
-    Parameters
-    ----------
-    unit : lately.sim.replay.frames.CompiledFrames
-    point : dict
-        With the name of the deduplicator, as "preset".
-    random : Generator
-
-    Attributes
-    ----------
-    cycles : tuple of int
-        First cycle for an upset, and the end of these cycles.
-    mismatches : int
-        Frames that differ from those of the golden model.
-    """
+    """A sequence of frames, as `campaigns.upsets.OperationCourse` of operations."""
 
     def __init__(self, unit: Any, point: Any, random: np.random.Generator) -> None:
         self._unit = unit

@@ -37,31 +37,16 @@ _LOOKED_AT = 6
 
 @dataclass(frozen=True, kw_only=True)
 class Rates:
-    """Counts of a measurement.
+    """Counts of a measurement: fresh keys that were reported, of those that were queried."""
 
-    Attributes
-    ----------
-    worst_hits, worst_trials : int
-        Fresh keys that were reported at the worst moment, just before a shift, and fresh keys that
-        were queried.
-    mean_hits, mean_trials : int
-        The same at moments drawn evenly from a generation.
-    fills : int
-        Fills with no key in common among which the trials were divided.
-    missed, due : int
-        Keys from exactly `window` insertions ago: number not reported, and number queried.
-    spread : float
-        Variance of the worst-moment hits of a fill, over that of as many independent trials.
-    """
-
-    worst_hits: int
+    worst_hits: int  # at the worst moment, just before a shift
     worst_trials: int
-    mean_hits: int
+    mean_hits: int  # at moments drawn evenly from a generation
     mean_trials: int
-    fills: int
-    missed: int
-    due: int
-    spread: float
+    fills: int  # with no key in common, among which the trials were divided
+    missed: int  # keys from exactly a window ago that were not reported
+    due: int  # and all of them
+    spread: float  # variance of `worst_hits` of a fill, over that of independent trials
 
 
 def measure_rates(
@@ -129,19 +114,12 @@ def _rates(worst: list[int], mean: int, missed: int, *, queries: int, due: int) 
 
 
 class Course(NamedTuple):
-    """Insertions of a measurement: before it, between two fills, and the last ones of each.
+    """Insertions of a measurement."""
 
-    Attributes
-    ----------
-    first, between, length : int
-    window : int
-        Insertions after a key at which it is queried.
-    """
-
-    first: int
-    between: int
-    length: int
-    window: int
+    first: int  # before it
+    between: int  # two fills
+    length: int  # the last ones of each fill
+    window: int  # after a key until it is queried
 
 
 def measure_course(

@@ -224,23 +224,7 @@ def run(point: Point) -> Result:
 
 
 class OperationCourse:
-    """A sequence of operations, which a unit performs as its golden model does.
-
-    Parameters
-    ----------
-    unit : CompiledUnit
-        As `opened`.
-    point : dict
-        Point of the campaign.
-    random : Generator
-
-    Attributes
-    ----------
-    cycles : tuple of int
-        First cycle for an upset, and the end of these cycles.
-    mismatches : int
-        Results, counters and bits that differ from the golden model's.
-    """
+    """A sequence of operations, which a unit performs as its golden model does."""
 
     def __init__(self, unit: Any, point: Point, random: np.random.Generator) -> None:
         self._spec = spec = Specification.from_dict(point["spec"])
@@ -254,7 +238,9 @@ class OperationCourse:
         self._patience += 2 * profile.least_period + 256
         ends = (-(-window // profile.lanes), self._runs.beats - beats)
         self._reference, marks = self._runs.reference(self._patience * self._runs.beats, *ends)
+        # First cycle for an upset, and the end of these cycles.
         self.cycles = marks[0], marks[1]
+        # Results, counters and bits that differ from the golden model's.
         self.mismatches = sum(course.mismatches.values()) + self._runs.told
 
     @staticmethod

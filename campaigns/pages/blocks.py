@@ -61,19 +61,10 @@ def content(text: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A drawing of a page.
-
-    Attributes
-    ----------
-    path : Path
-    words : callable
-        Returns the description of the drawing, which must be in the file.
-    figure : callable
-        Returns the figure.
-    """
+    """A drawing of a page."""
 
     path: Path
-    words: Callable[[], str]
+    words: Callable[[], str]  # description, which must be in the file
     figure: Callable[[], Any]
 
     def stale(self) -> bool:
@@ -97,22 +88,12 @@ def bare_axes(width: float, height: float, **limits: tuple[float, float]) -> tup
 
 @dataclass(frozen=True)
 class Page:
-    """A page with its blocks and drawings.
-
-    Attributes
-    ----------
-    path : Path
-    blocks : callable
-        Returns the text of each block by name.
-    drawings : sequence of Drawing
-    take : callable or None
-        Takes paths of new measurements into `RESULTS`.
-    """
+    """A page with its blocks and drawings."""
 
     path: Path
-    blocks: Callable[[], dict[str, str]] = dict
+    blocks: Callable[[], dict[str, str]] = dict  # texts by name
     drawings: Sequence[Drawing] = ()
-    take: Callable[[list[Path]], None] | None = None
+    take: Callable[[list[Path]], None] | None = None  # new measurements into `RESULTS`
 
     def stale(self) -> list[Path]:
         """Return the files that are not current."""

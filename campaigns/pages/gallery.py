@@ -30,28 +30,14 @@ def example(name: str) -> Any:
 
 @dataclass(frozen=True)
 class Story:
-    """Events of a picture, and their answers.
-
-    Attributes
-    ----------
-    rows : Rows
-    decide : callable
-        Returns whether an event passes, from the number of its row and its time, in order of time.
-    band : tuple of float
-        Ages between which an earlier event decides.
-    refreshed : bool
-        Whether events that do not pass decide about later ones, too.
-    unit : str
-        Unit of the times.
-    verbs : tuple of str
-        Words for events that pass and for others.
-    """
+    """Events of a picture, and their answers."""
 
     rows: Rows
+    # Whether an event passes, from the number of its row and its time, in order of time.
     decide: Callable[[int, float], bool]
-    band: tuple[float, float]
-    refreshed: bool
-    unit: str
+    band: tuple[float, float]  # ages between which an earlier event decides
+    refreshed: bool  # whether events that do not pass decide about later ones, too
+    unit: str  # of the times
     verbs: tuple[str, str] = ("passes", "dropped")
 
     def answers(self) -> list[tuple[int, float, bool]]:

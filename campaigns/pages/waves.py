@@ -27,27 +27,13 @@ Trace = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Diagram:
-    """A simulation, and the signals that are drawn.
+    """A simulation, and the signals of `record` that are drawn."""
 
-    Attributes
-    ----------
-    requests : list of (Operation, int)
-        Operations with their keys, from cycle 0 on; the unit has been idle and is clean.
-    signals : list of str
-        Names of `record`.
-    stalled : range
-        Cycles in which no result is taken.
-    margin : int
-        Cycles that are shown before and after one in which a signal changes; the rest are left out.
-    end : int or None
-        Cycle before which the diagram ends; None for that in which all is quiet.
-    """
-
-    requests: Sequence[tuple[Operation, int]]
+    requests: Sequence[tuple[Operation, int]]  # with keys, from cycle 0 on; the unit is clean
     signals: Sequence[str]
-    stalled: range = range(0)
-    margin: int = 1
-    end: int | None = None
+    stalled: range = range(0)  # cycles in which no result is taken
+    margin: int = 1  # cycles shown before and after one in which a signal changes
+    end: int | None = None  # cycle before which the diagram ends; by default, when all is quiet
 
     def wave_json(self) -> dict[str, Any]:
         """Simulate, and return the diagram in the format of WaveDrom."""
