@@ -4,7 +4,7 @@ import inspect
 import runpy
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,23 +42,11 @@ def main() -> None:
     warnings.simplefilter("ignore", UnusedElaboratable)
 
 
-class OfCampaigns(OneLineErrors):
-    """Group with a command for each campaign.
-
-    Subclasses give `action`, which takes a campaign, its points and the common options.
-    """
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the campaigns."""
-        return [*CAMPAIGNS]
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """Return the command of a campaign, or nothing."""
-        campaign = CAMPAIGNS.get(name)
-        return None if campaign is None else _command(campaign, _ACTIONS[self.name or ""])
+Action = Callable[..., None]
+"""Takes a campaign, its points and the common options."""
 
 
-def _command(campaign: Campaign, action: Any) -> click.Command:
+def command(campaign: Campaign, action: Action) -> click.Command:
     """Return a command with the options of a campaign and the common options."""
     own = options_of(campaign.points)
 
@@ -70,17 +58,16 @@ def _command(campaign: Campaign, action: Any) -> click.Command:
         chosen = {option.name: given.pop(option.name) for option in own}
         action(campaign, campaign.points(**chosen), out, as_json, anew=anew, **given)
 
-    common = click.command()(call).params
     return OneLineCommand(
         campaign.name,
         callback=call,
-        params=[*own, *common],
+        params=[*own, *click.command()(call).params],
         help=inspect.cleandoc(campaign.about),
         context_settings=HELP,
     )
 
 
-@main.group("run", cls=OfCampaigns)
+@main.group("run", cls=OneLineErrors)
 def run() -> None:
     """Measure the points of a campaign that have no result of the present state yet.
 
@@ -90,7 +77,7 @@ def run() -> None:
     """
 
 
-@main.group("check", cls=OfCampaigns)
+@main.group("check", cls=OneLineErrors)
 def check() -> None:
     """Measure points and compare them with the recorded results; fail if one is worse."""
 
@@ -115,46 +102,44 @@ def page(arguments: tuple[str, ...]) -> None:
     runpy.run_module("campaigns.pages", run_name="__main__", alter_sys=True)
 
 
-def _run(
+def run_points(
     campaign: Campaign, points: Sequence[engine.Point], out: str | None, as_json: bool, **how: Any
 ) -> None:
-    path = _path(campaign, points) if out is None else Path(out)
-    records, failures = _measured(campaign, points, path, **how)
-    _show(campaign, records, as_json)
-    fail_with([*failures, *_wrong(campaign, records)])
+    """Measure points and show their results."""
+    own = {key(point) for point in campaign.points()}
+    folder = RESULTS if own.issuperset(map(key, points)) and RESULTS.is_dir() else BUILD
+    path = folder / f"{campaign.name}.jsonl" if out is None else Path(out)
+    _, failures = _measured(campaign, points, path, as_json, **how)
+    fail_with(failures)
 
 
-def _check(
+def check_points(
     campaign: Campaign, points: Sequence[engine.Point], out: str | None, as_json: bool, **how: Any
 ) -> None:
-    path = RESULTS / f"{campaign.name}.jsonl"
-    baseline = {key(one.point): one for one in engine.read(path)}
-    scratch = BUILD / f"{campaign.name}-check.jsonl" if out is None else Path(out)
-    records, failures = _measured(campaign, points, scratch, **how)
-    _show(campaign, records, as_json)
-    failures += _wrong(campaign, records)
+    """Measure points, show their results, and fail if one is worse than in the baseline."""
+    baseline = {key(one.point): one for one in engine.read(RESULTS / f"{campaign.name}.jsonl")}
+    path = BUILD / f"{campaign.name}-check.jsonl" if out is None else Path(out)
+    records, failures = _measured(campaign, points, path, as_json, **how)
     for record in records:
         label = campaign.label(record.point)
         failures += [f"{label}: {line}" for line in _worse(campaign, record, baseline)]
     fail_with(list(dict.fromkeys(failures)))
 
 
-_ACTIONS = {"run": _run, "check": _check}
-
-
 def _measured(
-    campaign: Campaign, points: Sequence[engine.Point], path: Path, **how: Any
+    campaign: Campaign, points: Sequence[engine.Point], path: Path, as_json: bool, **how: Any
 ) -> tuple[Sequence[Record], list[str]]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with parallel_bar("Reading the sources", "points") as progress:
         done = complete([(campaign, points, path)], progress=progress, **how)
-    return done.records[0], done.failures
-
-
-def _path(campaign: Campaign, points: Sequence[engine.Point]) -> Path:
-    own = {key(point) for point in campaign.points()}
-    folder = RESULTS if own.issuperset(map(key, points)) and RESULTS.is_dir() else BUILD
-    return folder / f"{campaign.name}.jsonl"
+    (records,) = done.records
+    if as_json:
+        print_json([{"point": one.point, "result": one.result} for one in records])
+    elif campaign.rows is not None:
+        print_table(campaign.rows(records))
+    else:
+        print_table([{"point": campaign.label(one.point)} | _plain(one) for one in records])
+    return records, [*done.failures, *_wrong(campaign, records)]
 
 
 def _wrong(campaign: Campaign, records: Sequence[Record]) -> list[str]:
@@ -188,15 +173,6 @@ def _worse(campaign: Campaign, now: Record, baseline: Mapping[str, Record]) -> l
     ]
 
 
-def _show(campaign: Campaign, records: Sequence[Record], as_json: bool) -> None:
-    if as_json:
-        print_json([{"point": one.point, "result": one.result} for one in records])
-    elif campaign.rows is not None:
-        print_table(campaign.rows(records))
-    else:
-        print_table([{"point": campaign.label(one.point)} | _plain(one) for one in records])
-
-
 def _plain(record: Record) -> dict[str, object]:
     """Return the figures of a record that are numbers or texts."""
     return {
@@ -205,6 +181,9 @@ def _plain(record: Record) -> dict[str, object]:
 
 
 main.add_command(prove)
+for one in CAMPAIGNS.values():
+    run.add_command(command(one, run_points))
+    check.add_command(command(one, check_points))
 
 if __name__ == "__main__":
     main(prog_name="python -m campaigns")

@@ -40,6 +40,10 @@ def run(tmp_path, monkeypatch):
     (tmp_path / "results").mkdir()
     monkeypatch.setattr(commands, "RESULTS", tmp_path / "results")
     monkeypatch.setitem(commands.CAMPAIGNS, "squares", SQUARES)
+    for group, action in (
+        (commands.run, commands.run_points), (commands.check, commands.check_points),
+    ):  # fmt: skip
+        monkeypatch.setitem(group.commands, "squares", commands.command(SQUARES, action))
 
     def call(*arguments, code=0):
         done = CliRunner().invoke(commands.main, [*arguments])
