@@ -13,6 +13,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -61,31 +62,25 @@ class Contestant:
     """A filter, by its name, and how it takes keys."""
 
     name: str
-    call: str
-    """Keys of a call: "batch", "list of str", "int" or "str"."""
+    call: str  # keys of a call, one of `FORMS`
+    # Its memory in bits, none for an exact one, and a step whose answers have shape (n,).
     build: Callable[[], tuple[int | None, Step]]
-    """Returns its memory in bits, None for an exact one, and a `Step`; answers have shape (n,)."""
-    share: int = 1
-    """It takes one of so many keys, the first ones."""
-    window: int = 0
-    """Window of the filter, if it is longer than the window of the stream."""
-    touched: Callable[[], int] | None = None
-    """Returns how many words of memory a key touches."""
+    share: int = 1  # it takes one of so many keys, the first ones
+    window: int = 0  # of the filter, if it is longer than that of the stream
+    touched: Callable[[], int] | None = None  # words of memory that a key touches
 
 
-def _arrow(some: NDArray[np.uint64]) -> Any:
-    import pyarrow as pa
-
-    return pa.array(FORMS["list of str"](some))
+def _strings(some: NDArray[np.uint64]) -> list[str]:
+    return [f"{key:016x}" for key in some.tolist()]
 
 
 FORMS: dict[str, Callable[[NDArray[np.uint64]], Any]] = {
     "batch": np.asarray,
     "int": lambda some: some.tolist(),
     "signed int": lambda some: some.view(np.int64).tolist(),
-    "str": lambda some: [f"{key:016x}" for key in some.tolist()],
-    "list of str": lambda some: [f"{key:016x}" for key in some.tolist()],
-    "Arrow strings": _arrow,
+    "str": _strings,
+    "list of str": _strings,
+    "Arrow strings": lambda some: import_module("pyarrow").array(_strings(some)),
     "bytes": lambda some: [key.to_bytes(8, "little") for key in some.tolist()],
 }
 """Converts an array of keys, shape (n,), to the argument of the filter; not timed."""
@@ -150,26 +145,20 @@ def models(window: int, bits: int) -> dict[str, Callable[[], SlidingFilter]]:
 
     At 14 bits for each key of the window, the rate of the first three is at most 0.025.
     """
-    shared: dict[str, Any] = {"window": window, "bits": bits, "digest": "siphash"}
+    gebf: dict[str, Any] = {"window": window, "bits": bits, "digest": "siphash"}
+    blocked = gebf | {"epochs": 4, "hashes": 7, "block_bits": 512, "partitioned": False}
 
-    def apbbf(k: int, l: int, block_bits: int, hashes_per_block: int) -> APBBF:
-        return APBBF(
-            k=k,
-            l=l,
-            block_bits=block_bits,
-            hashes_per_block=hashes_per_block,
-            blocks=bits // (k + l) // block_bits,
-            generation=-(-window // l),
-        )
+    def apbbf(k: int, l: int, block_bits: int, hashes: int) -> Callable[[], APBBF]:
+        blocks, generation = bits // (k + l) // block_bits, -(-window // l)
+        return lambda: APBBF(k=k, l=l, block_bits=block_bits, hashes_per_block=hashes,
+                             blocks=blocks, generation=generation)  # fmt: skip
 
     return {
-        "GEBF r=6 k=6": lambda: GEBF(**shared, epochs=6, hashes=6),
-        "GEBF r=6 k=8": lambda: GEBF(**shared, epochs=6, hashes=8),
-        "BlockedGEBF r=4 k=7 B=512": lambda: BlockedGEBF(
-            **shared, epochs=4, hashes=7, block_bits=512, partitioned=False
-        ),
-        "APBBF k=2 l=7 B=64 b=4": lambda: apbbf(2, 7, 64, 4),
-        "APBBF k=1 l=5 B=512 b=8": lambda: apbbf(1, 5, 512, 8),
+        "GEBF r=6 k=6": lambda: GEBF(**gebf, epochs=6, hashes=6),
+        "GEBF r=6 k=8": lambda: GEBF(**gebf, epochs=6, hashes=8),
+        "BlockedGEBF r=4 k=7 B=512": lambda: BlockedGEBF(**blocked),
+        "APBBF k=2 l=7 B=64 b=4": apbbf(2, 7, 64, 4),
+        "APBBF k=1 l=5 B=512 b=8": apbbf(1, 5, 512, 8),
         "APBF k=6 l=14": lambda: APBF(
             k=6, l=14, slice_bits=bits // 20, generation=-(-window // 14)
         ),
@@ -193,17 +182,11 @@ def ours(window: int, bits: int) -> list[Contestant]:
     texts = ("str", "list of str", *(["Arrow strings"] if find_spec("pyarrow") else []))
     every |= {call: {"GEBF r=6 k=6": rings["GEBF r=6 k=6"]} for call in texts}
     return [
-        Contestant(
-            name,
-            call,
-            _model(build, call),
-            share=1 if call == "batch" else 4,
-            window=windows.get(name, 0),
-            touched=partial(touched, build),
-        )
+        Contestant(name, call, partial(_model, build, call), 1 if call == "batch" else 4,
+                   windows.get(name, 0), partial(touched, build))
         for call, builds in every.items()
         for name, build in builds.items()
-    ]
+    ]  # fmt: skip
 
 
 def touched(build: Callable[[], Any]) -> int:
@@ -219,14 +202,11 @@ def touched(build: Callable[[], Any]) -> int:
     return int(model.spec.ring_segments * (1 if joint else model.spec.parts))
 
 
-def _model(build: Callable[[], Any], call: str) -> Callable[[], tuple[int, Step]]:
-    def built() -> tuple[int, Step]:
-        model = build()
-        check = model.check_and_insert
-        several = call in ("batch", "list of str", "Arrow strings")
-        return model.storage_bits, check if several else lambda keys: [check(key) for key in keys]
-
-    return built
+def _model(build: Callable[[], Any], call: str) -> tuple[int, Step]:
+    model = build()
+    check = model.check_and_insert
+    several = call in ("batch", "list of str", "Arrow strings")
+    return model.storage_bits, check if several else lambda keys: [check(key) for key in keys]
 
 
 # Others
@@ -240,13 +220,13 @@ def peers(window: int, bits: int) -> list[Contestant]:
     """
     rate = math.exp(-bits / 2 / window * math.log(2) ** 2)
     every = [
-        Contestant("rbloom, two", "int", lambda: _two_rblooms(window, rate), 4),
-        Contestant("rbloom, two", "str", lambda: _two_rblooms(window, rate), 4),
-        Contestant("fastbloom_rs, two", "signed int", lambda: _two_fastblooms(window, rate), 4),
-        Contestant("probables, RotatingBloomFilter", "bytes", lambda: _rotating(window, rate), 20),
-        Contestant("cachetools, LRUCache", "int", lambda: _cache(window), 20),
-        Contestant("dict and deque", "int", lambda: _counted(window), 4),
-        Contestant("OrderedDict", "int", lambda: _ordered(window), 4),
+        Contestant("rbloom, two", "int", partial(_two_rblooms, window, rate), 4),
+        Contestant("rbloom, two", "str", partial(_two_rblooms, window, rate), 4),
+        Contestant("fastbloom_rs, two", "signed int", partial(_two_fastblooms, window, rate), 4),
+        Contestant("probables, RotatingBloomFilter", "bytes", partial(_rotating, window, rate), 20),
+        Contestant("cachetools, LRUCache", "int", partial(_cache, window), 20),
+        Contestant("dict and deque", "int", partial(_counted, window), 4),
+        Contestant("OrderedDict", "int", partial(_ordered, window), 4),
     ]
     return [one for one in every if one.name.split(",")[0] not in missing()]
 

@@ -1,21 +1,16 @@
 """Lines without repeats: `lately uniq` beside awk, sort and a set."""
 
-import os
-import re
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .engine import Campaign, Point, Result
-from .machine import processor
+from .machine import processor, run_program
 
 BACK = 900_000
 """Lines by which a repeat is back at most, fewer than `lately uniq` remembers by default."""
@@ -78,7 +73,8 @@ def run_lines(point: Point) -> Result:
         path, output = Path(folder) / "lines", Path(folder) / "kept"
         with path.open("wb") as file:
             file.writelines(made_lines(point["lines"], point["seed"]))
-        used = _run(PROGRAMS[point["program"]], path, output)
+        with path.open("rb") as source, output.open("wb") as sink:
+            used = run_program(PROGRAMS[point["program"]], stdin=source, stdout=sink)
         # As many as fresh draws, each of which has a number of its own.
         fresh = _fresh(np.random.default_rng(point["seed"]), point["lines"])
         with output.open("rb") as file:
@@ -92,28 +88,6 @@ def run_lines(point: Point) -> Result:
             **used,
             "processor": processor(),
         }
-
-
-def _run(command: tuple[str, ...], path: Path, output: Path) -> dict[str, Any]:
-    with path.open("rb") as source, output.open("wb") as sink:
-        process = subprocess.Popen(command, stdin=source, stdout=sink)
-        done, most = 0, 0
-        while not done:
-            # The largest memory that the system reports at the end is that before the start, too.
-            most = max(most, _largest_memory(process.pid))
-            time.sleep(0.02)
-            done, status, used = os.wait4(process.pid, os.WNOHANG)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, command)
-    return {"cpu_seconds": used.ru_utime + used.ru_stime, "memory_bytes": most}
-
-
-def _largest_memory(process: int) -> int:
-    """Return the largest resident memory of a process so far, in bytes; 0 if it has ended."""
-    text = Path(f"/proc/{process}/status").read_text()
-    found = re.search(r"VmHWM:\s+(\d+) kB", text)
-    return int(found[1]) * 1024 if found else 0
 
 
 LINES = Campaign(

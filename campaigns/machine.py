@@ -1,7 +1,14 @@
-"""The machine that a measurement ran on."""
+"""The machine that a measurement ran on, and what programs take of it."""
 
+import os
 import platform
+import re
+import subprocess
 import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 
 def processor() -> str:
@@ -20,3 +27,20 @@ def peak_bytes() -> int:
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+def run_program(command: Sequence[str], **streams: Any) -> dict[str, float]:
+    """Run a program; return the CPU time of all its processes, and its largest memory."""
+    process = subprocess.Popen(command, **streams)
+    ended, largest = 0, 0
+    while not ended:
+        # The largest memory that the system reports at the end is that before the start, too.
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        if (found := re.search(r"VmHWM:\s+(\d+) kB", status)) is not None:
+            largest = max(largest, int(found[1]) * 1024)
+        time.sleep(0.02)
+        ended, code, used = os.wait4(process.pid, os.WNOHANG)
+    process.returncode = os.waitstatus_to_exitcode(code)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return {"cpu_seconds": used.ru_utime + used.ru_stime, "memory_bytes": largest}

@@ -25,7 +25,7 @@ from lately.golden.ring.layout import Layout
 from lately.replay.traces import open_trace
 
 from .engine import Campaign, Point, Result, mismatches
-from .machine import processor
+from .machine import processor, run_program
 
 # Lanes
 
@@ -283,26 +283,17 @@ def run_dedup(point: Point) -> Result:
 
 
 def _run(one: Program, path: Path) -> dict[str, Any]:
-    output = path.with_name("unique.pcap")
-    before = _cpu_seconds()
-    began = time.perf_counter()
-    command = [*one.before, str(path), *one.between, str(output), *one.after]
-    subprocess.run(command, check=True, capture_output=True)
-    seconds, cpu = time.perf_counter() - began, _cpu_seconds() - before
     from lately.captures.capture_reader import CaptureReader
 
+    output = path.with_name("unique.pcap")
+    command = [*one.before, str(path), *one.between, str(output), *one.after]
+    began = time.perf_counter()
+    used = run_program(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    seconds = time.perf_counter() - began
     with CaptureReader(output) as capture:
         while capture.read() is not None:
             pass
-        return {"cpu_seconds": cpu, "seconds": seconds, "kept": capture.packets}
-
-
-def _cpu_seconds() -> float:
-    """CPU time of the programs that have ended."""
-    import resource
-
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+        return used | {"seconds": seconds, "kept": capture.packets}
 
 
 def _version() -> str | None:
