@@ -32,25 +32,6 @@ def test_components_have_the_figures(spec, memory):
 # Figures by hand
 
 
-@pytest.mark.parametrize(
-    ("name", "clear", "registers", "latency"),
-    [
-        # 3 + 4 steps to the state; 32 memories of a block RAM, 4 bits: 2 + 2; 2 + 3 + 1 + 3
-        # steps to the verdict; 2.
-        ("default", 4096, 1, 4 + 4 + 5 + 2),
-        # 52 memories of 4 block RAMs, 8 bits: 3 registers and 2 cycles of selection more.
-        ("large", 8192, 3, 4 + 9 + 6 + 2),
-        # 8 bits.
-        ("tiny", 2, 1, 3 + 5 + 4 + 2),
-    ],
-)
-def test_figures(name, clear, registers, latency):
-    profile = RingProfile.of(preset(name))
-    assert profile.clear_cycles == clear
-    assert profile.address_registers == registers
-    assert profile.latency == latency
-
-
 @pytest.mark.parametrize(("lanes", "shards"), [(1, 1), (2, 3), (4, 6)])
 def test_shards(lanes, shards):
     spec = FilterSpec(**APBF | {"slice_bits": 64 * shards}, lanes=lanes)

@@ -1,0 +1,59 @@
+"""Figures of units that users rely on, compared with a table instead of the unit's own formulas."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from amaranth.hdl import Fragment
+from amaranth.hdl._mem import MemoryInstance
+
+from lately.golden.spec.all_presets import ALL_PRESETS
+from lately.hdl.build import filter_unit
+
+TABLE = Path(__file__).parents[1] / "data" / "figures.toml"
+FIGURES = tomllib.loads(TABLE.read_text("utf-8"))
+
+
+def figures(unit):
+    """Return the figures of a unit that are known before elaboration."""
+    profile = unit.profile
+    return {
+        "latency": unit.latency,
+        "longest_pause": profile.longest_pause,
+        "minimum_generation": profile.minimum_generation,
+        "least_tick_distance": profile.least_period,
+        "poll": getattr(unit, "poll", 0),
+    }
+
+
+def lut_ram_words(fragment):
+    """Return the words of all memories that are read without a clock, which block RAMs cannot."""
+    if isinstance(fragment, MemoryInstance):
+        in_luts = any(port._domain == "comb" for port in fragment._read_ports)
+        return fragment._data.depth if in_luts else 0
+    return sum(lut_ram_words(part) for part, *_ in fragment.subfragments)
+
+
+def changes(name, found):
+    """Return a line for each of the figures `found` that is not the one in the table."""
+    return [
+        f"{name}: {figure} is {value}, and {FIGURES[name][figure]} in {TABLE.name}"
+        for figure, value in found.items()
+        if value != FIGURES[name][figure]
+    ]
+
+
+def test_figures_are_those_of_the_table():
+    assert FIGURES.keys() == ALL_PRESETS.keys()
+    found = [change for name, spec in ALL_PRESETS.items()
+             for change in changes(name, figures(filter_unit(spec)))]  # fmt: skip
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=() if "tiny" in name else pytest.mark.slow) for name in ALL_PRESETS
+])  # fmt: skip
+def test_words_in_luts_are_those_of_the_table(name):
+    words = lut_ram_words(Fragment.get(filter_unit(ALL_PRESETS[name]), None))
+    found = changes(name, {"lut_ram_words": words})
+    assert not found, "\n".join(found)
