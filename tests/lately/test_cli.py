@@ -16,6 +16,7 @@ import pytest
 from cases import daily
 from click.testing import CliRunner
 from run_unit import engine
+from warm_programs import Program
 
 from lately.cli import app as cli
 from lately.cli import options, run_commands
@@ -39,10 +40,6 @@ KEYS = {
     "repeats",
 }
 GOLDEN = ("--engine", "golden")
-
-
-def lately(*arguments, **options):
-    return subprocess.run([*LATELY, *map(str, arguments)], capture_output=True, **options)
 
 
 def error(*arguments):
@@ -161,9 +158,9 @@ def test_markup_in_a_name_is_text(tmp_path):
 
 def test_standard_input_and_silence(keys):
     packed = gzip.compress(keys.read_bytes())
-    done = lately("run", "-", "--json", *GOLDEN, "--limit", 1500, input=packed, check=True)
-    assert json.loads(done.stdout)["operations"] == 1500
-    assert done.stderr == b""
+    process = Program("run", "-", "--json", *GOLDEN, "--limit", 1500, stdin=subprocess.PIPE)
+    out, error = process.communicate(packed)
+    assert (process.returncode, json.loads(out)["operations"], error) == (0, 1500, b"")
 
 
 def test_preset(keys):
@@ -464,10 +461,7 @@ def test_interrupted(tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     (out / "report.json").write_text("{}")
-    command = [*LATELY, "run", "-", *GOLDEN, "--out-dir", out]
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    process = Program("run", "-", *GOLDEN, "--out-dir", out, stdin=subprocess.PIPE)
     process.stdin.write(b"a\n" * 100_000)
     process.stdin.flush()
     deadline = time.monotonic() + 60
@@ -475,24 +469,18 @@ def test_interrupted(tmp_path):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    process.stdin.close()
-    assert process.wait(60) == 130
-    assert process.stderr.read().strip() == b"lately: interrupted"
-    assert process.stdout.read() == b""
-    process.stdout.close()
-    process.stderr.close()
+    written, error = process.communicate()
+    assert (process.returncode, written, error.strip()) == (130, b"", b"lately: interrupted")
     assert os.listdir(out) == ["report.json"]
 
 
-def on_a_terminal(command):
-    """Standard output of a command, and what it shows on standard error, a terminal."""
-    if sys.platform == "win32":
-        pytest.skip("a pseudo-terminal needs a POSIX system")
-    import pty
-
-    controller, terminal = pty.openpty()
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=terminal, check=True)
+def on_a_terminal(*arguments):
+    """Figures of a command, and what it shows on standard error, a terminal."""
+    controller, terminal = os.openpty()
+    process = Program(*arguments, "--json", stderr=terminal)
     os.close(terminal)
+    out, _ = process.communicate()
+    assert process.returncode == 0
     shown = b""
     try:
         while part := os.read(controller, 4096):
@@ -500,32 +488,23 @@ def on_a_terminal(command):
     except OSError:
         pass  # Linux reports the closed end so.
     os.close(controller)
-    return json.loads(done.stdout), shown
+    return json.loads(out), shown
 
 
-@pytest.mark.parametrize(
-    ("options", "texts"),
-    daily(
-        1,
-        [
-            ([], [b"Replaying"]),
-            (["--watch"], [b"repeats found", b"bits set by segment", b"100% of the stream"]),
-        ],
-    ),
-)
-def test_progress_on_a_terminal(keys, options, texts):
-    figures, shown = on_a_terminal([*LATELY, "run", keys, *GOLDEN, "--json", *options])
-    assert all(text in shown for text in texts)
-    assert figures["operations"] == 2000
+def test_progress_on_a_terminal(keys):
+    for words, texts in (
+        ([], [b"Replaying"]),
+        (["--watch"], [b"repeats found", b"bits set by segment", b"100% of the stream"]),
+    ):
+        figures, shown = on_a_terminal("run", keys, *GOLDEN, *words)
+        assert all(text in shown for text in texts)
+        assert figures["operations"] == 2000
 
 
-@pytest.mark.slow
 def test_watch_a_deduplication(tmp_path):
-    taps, out = str(tmp_path / "taps.pcap"), str(tmp_path / "out.pcap")
-    tap = ["tap", "generator", taps, "--packets", "500", "--json"]
-    subprocess.run([*LATELY, *tap], check=True, capture_output=True)
-    command = [*LATELY, "dedup", taps, out, "--verify", "--watch", "--json"]
-    figures, shown = on_a_terminal(command)
+    taps = tmp_path / "taps.pcap"
+    CliRunner().invoke(cli.main, ["tap", "generator", str(taps), "--packets", "500"])
+    figures, shown = on_a_terminal("dedup", taps, tmp_path / "out.pcap", "--verify", "--watch")
     assert (figures["packets"], figures["dropped"]) == (1000, 500)
     texts = b"0 of 500", b"bits set by segment", b"100% of the stream", b"1,000 packets"
     assert all(text in shown for text in texts)

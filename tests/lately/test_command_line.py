@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from capture_files import pcap
 from click.testing import CliRunner
+from warm_programs import Program
 
 from lately.cli.app import STATUSES, main
 from lately.cli.progress import counting_bar
@@ -286,7 +287,6 @@ def test_an_example_runs(path, folder):
 
 def test_completion():
     """The script of the shell, and the choices of an option."""
-    program = "from lately.cli.app import main; main(prog_name='lately')"
     for words, reply in (
         ({"_LATELY_COMPLETE": "bash_source"}, "complete -o nosort -F _lately_completion lately"),
         ({"_LATELY_COMPLETE": "bash_complete", "COMP_WORDS": "lately synth --bus a",
@@ -294,11 +294,9 @@ def test_completion():
         ({"_LATELY_COMPLETE": "bash_complete", "COMP_WORDS": "lately show --preset ap",
           "COMP_CWORD": "3"}, "plain,apbbf-default"),
     ):  # fmt: skip
-        done = subprocess.run(
-            [sys.executable, "-c", program], env=os.environ | words, capture_output=True,
-            text=True, check=True,
-        )  # fmt: skip
-        assert reply in map(str.strip, done.stdout.splitlines())
+        process = Program(environment=words)
+        lines = process.communicate()[0].decode().splitlines()
+        assert (process.returncode, reply in map(str.strip, lines)) == (0, True)
 
 
 def test_every_listed_name_completes():

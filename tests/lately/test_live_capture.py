@@ -1,66 +1,31 @@
 """Packets of network interfaces: the ends of veth pairs in a network namespace."""
 
+import ctypes
+import fcntl
 import io
+import itertools
 import json
 import os
+import socket
+import struct
 import subprocess
-import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from functools import cache
 
 import dpkt
 import pytest
 from capture_files import ETHERNET, RAW, interface, packet, section
 from click.testing import CliRunner
 from scapy.utils import RawPcapNgReader
+from warm_programs import NEW_NETWORK, Program
 
 from lately.captures.live_capture import LiveCapture, LiveOutput
 from lately.cli.app import main
 from lately.sim.bench.packets import ethernet, ip4, udp
 from lately.stream_files import TraceError
-
-SCRIPT = """
-import fcntl, json, os, socket, struct, subprocess, sys, time
-plan = json.load(open(sys.argv[1]))
-def ip(words):
-    subprocess.run(["ip", *words.split()], check=True)
-for name, other in (("veth0", "veth1"), ("veth2", "veth3")):
-    ip(f"link add name {name} type veth peer name {other}")
-tunnels, sockets = {}, {}
-for name, kind in plan["tunnels"]:
-    tunnels[name] = os.open("/dev/net/tun", os.O_RDWR)
-    fcntl.ioctl(tunnels[name], 0x400454CA, struct.pack("16sH22x", name.encode(), 0x1001))
-    fcntl.ioctl(tunnels[name], 0x400454CD, kind)
-for name in ("veth0", "veth1", "veth2", "veth3", *tunnels):
-    ip(f"link set {name} addrgenmode none")
-    ip(f"link set {name} up")
-    sockets[name] = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-    sockets[name].bind((name, 3 if name == plan["sink"] else 0))
-command = [sys.executable, "-c", "from lately.cli.app import main; main()", *plan["command"]]
-pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-with subprocess.Popen(command, **pipes) as reader:
-    # As soon as the interfaces are read.
-    line = reader.stderr.readline() if "-i" in command else b""
-    for step, value in plan["steps"] if not line or b"listening" in line else ():
-        if step in tunnels:
-            os.write(tunnels[step], bytes.fromhex(value))
-        elif step in sockets:
-            sockets[step].send(bytes.fromhex(value))
-        else:
-            time.sleep(0.5)
-            ip(f"link set {value}") if step == "link" else reader.send_signal(value)
-    content, text = reader.communicate(timeout=60)
-    sys.stdout.buffer.write(content)
-    sys.stderr.write((line + text).decode())
-    if plan["sink"]:
-        sockets[plan["sink"]].settimeout(0.5)
-        try:
-            while True:
-                frame, (_, _, direction, *_) = sockets[plan["sink"]].recvfrom(4096)
-                if direction != 4:
-                    print(frame.hex(), file=sys.stderr)
-        except TimeoutError:
-            pass
-sys.exit(reader.returncode)
-"""
 
 
 def frame(number, tags=()):
@@ -68,31 +33,91 @@ def frame(number, tags=()):
                     tags=tags, macs=b"\2\0\0\0\0\1\2\0\0\0\0\2")  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def namespace():
-    """The words before a command that run it in a network of its own with a veth pair."""
-    words = ["unshare", "-n"]
-    tried = [*words, "ip", "link", "add", "name", "one", "type", "veth", "peer", "name", "two"]
+ALL_PACKETS = 3
+PAIRS = ("veth0", "veth1"), ("veth2", "veth3")
+
+
+def ip(words):
+    subprocess.run(["ip", *words.split()], check=True, capture_output=True)
+
+
+def make_network():
+    """Have this thread enter a network of its own with two pairs of interfaces."""
+    if ctypes.CDLL(None, use_errno=True).unshare(NEW_NETWORK):
+        raise OSError(ctypes.get_errno(), "unshare")
+    for name, other in PAIRS:
+        ip(f"link add name {name} type veth peer name {other}")
+
+
+@cache
+def missing():
+    """Why there is no network namespace with a pair of interfaces, or nothing."""
     try:
-        done = subprocess.run(tried, capture_output=True, timeout=30)
+        in_a_thread(make_network)
     except FileNotFoundError:
-        pytest.skip("unshare or ip is absent")
-    if done.returncode:
-        pytest.skip("this user may not make a network namespace with a veth pair")
-    return words
+        return "ip is absent"
+    except (OSError, subprocess.CalledProcessError):
+        return "this user may not make a network namespace with a veth pair"
+    return ""
 
 
-def run(namespace, folder, command, steps, *, tunnels=(), sink=""):
+def in_a_thread(function, *arguments):
+    """A network of its own ends with its thread."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function, *arguments).result(120)
+
+
+def run(command, steps, *, tunnels=(), sink=""):
     """Exit status, output and lines of `lately` between pairs of interfaces.
 
-    A step is a frame for an interface, words after `ip link set`, or a signal.
+    A step is a frame for an interface, words after `ip link set`, or a signal. Frames that come to
+    an interface, the sink, are lines at the end.
     """
-    steps = [(name, one.hex() if isinstance(one, bytes) else one) for name, one in steps]
-    plan = {"command": [*map(str, command)], "steps": steps, "tunnels": tunnels, "sink": sink}
-    (folder / "plan").write_text(json.dumps(plan))
-    script = [*namespace, sys.executable, "-c", SCRIPT, str(folder / "plan")]
-    done = subprocess.run(script, capture_output=True, timeout=120)
-    return done.returncode, done.stdout, done.stderr.decode().splitlines()
+    if missing():
+        pytest.skip(missing())
+    return in_a_thread(play, command, steps, tunnels, sink)
+
+
+def play(command, steps, tunnels, sink):
+    make_network()
+    with ExitStack() as stack:
+        send, sockets = {}, {}
+        for name, kind in tunnels:
+            file = stack.enter_context(open("/dev/net/tun", "r+b", buffering=0))
+            fcntl.ioctl(file, 0x400454CA, struct.pack("16sH22x", name.encode(), 0x1001))
+            fcntl.ioctl(file, 0x400454CD, kind)
+            send[name] = file.write
+        for name in (*itertools.chain(*PAIRS), *send):
+            ip(f"link set {name} addrgenmode none")
+            ip(f"link set {name} up")
+        for name in itertools.chain(*PAIRS):
+            end = stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
+            end.bind((name, ALL_PACKETS if name == sink else 0))
+            send[name], sockets[name] = end.send, end
+        network = f"/proc/{os.getpid()}/task/{threading.get_native_id()}/ns/net"
+        reader = Program(*command, network=network)
+        # As soon as the interfaces are read.
+        line = reader.stderr.readline() if "-i" in command else b""
+        for step, value in steps if not line or b"listening" in line else ():
+            if step in send:
+                send[step](value)
+            else:
+                time.sleep(0.5)
+                ip(f"link set {value}") if step == "link" else reader.send_signal(value)
+        content, text = reader.communicate()
+        lines = (line + text).decode().splitlines()
+        return reader.returncode, content, lines + (received(sockets[sink]) if sink else [])
+
+
+def received(end):
+    """Frames in hexadecimal that came to an interface; those that it sent are left out."""
+    frames = []
+    end.settimeout(0.5)
+    with suppress(TimeoutError):
+        while True:
+            content, (_, _, direction, *_) = end.recvfrom(4096)
+            frames += [content.hex()] if direction != socket.PACKET_OUTGOING else []
+    return frames
 
 
 def words(content):
@@ -108,11 +133,11 @@ INTERRUPT = ("signal", 2)
     [(["--limit", "60"], [], 0), (["--duration", "4s", "--span", "1h"], [], 0),
      ([], [INTERRUPT], 130), ([], [("link", "veth1 down")], 1)],
 )  # fmt: skip
-def test_interface(namespace, tmp_path, options, end, code):
+def test_interface(options, end, code):
     """Each packet is kept once, tags are in place, and every end leaves a whole capture."""
     steps = [*(("veth0", one) for one in FRAMES), *end]
     command = ["dedup", "-i", "veth1", "-", "--json", *options]
-    done, content, (line, text, *errors) = run(namespace, tmp_path, command, steps)
+    done, content, (line, text, *errors) = run(command, steps)
     assert (done, line) == (code, "lately: listening on veth1"), text
     assert errors == ["lately: error: veth1: Network is down"] * (code == 1)
     figures = json.loads(text)
@@ -139,12 +164,12 @@ def test_interrupt_of_a_reader_that_lags(namespace, tmp_path, others):
 
 
 @pytest.mark.parametrize("rotation", [[], ["--rotate-size", "1kB"]])
-def test_killed(namespace, tmp_path, rotation):
+def test_killed(tmp_path, rotation):
     """The outputs hold whole packets as they come, and a rotated output is a capture."""
     (folder := tmp_path / "out").mkdir()
     steps = [*(("veth0", one) for one in FRAMES), ("signal", 9)]
     command = ["dedup", "-i", "veth1", folder / "kept.pcap", *rotation]
-    assert run(namespace, tmp_path, command, steps)[0] == -9 & 0xFF
+    assert run(command, steps)[0] == -9
     contents = [path.read_bytes() for path in sorted(folder.iterdir())]
     kept = [one for content in contents for _, one in dpkt.pcap.Reader(io.BytesIO(content))]
     assert kept
@@ -166,14 +191,14 @@ def blocks(content):
     [([], 0), ([INTERRUPT], 130),
      ([("link", "veth1 down"), ("veth2", frame(1000)), ("link", "veth3 down")], 1)],
 )  # fmt: skip
-def test_two_taps(namespace, tmp_path, end, code):
+def test_two_taps(tmp_path, end, code):
     """Copies between taps are dropped, repeats at one tap are not; if one goes down, the other is
     read on."""
     frames = [frame(n, [7] if n % 6 < 2 else []) for n in range(1000)]
     steps = [(name, one) for one in frames for name in ("veth0", "veth2")]
     command = ["dedup", "-i", "veth1", "-i", "veth3", "-", "--json", "--scope", "other",
                "--span", "1h", *(["--limit", 2000] if code == 0 else [])]  # fmt: skip
-    done, content, (line, text, *errors) = run(namespace, tmp_path, command, [*steps, *end])
+    done, content, (line, text, *errors) = run(command, [*steps, *end])
     assert (done, line) == (code, "lately: listening on veth1, veth3"), text
     down = [f"lately: error: {name}: Network is down" for name in ("veth1", "veth3")]
     assert errors == (down if code == 1 else [])
@@ -184,7 +209,7 @@ def test_two_taps(namespace, tmp_path, end, code):
     assert blocks(content) == left + [("veth3", ETHERNET, frame(1000))] * (code == 1)
 
 
-def test_any(namespace, tmp_path):
+def test_any(tmp_path):
     """An interface is described when it first shows; a link type that is not known is counted."""
     if not os.path.exists("/dev/net/tun"):
         pytest.skip("the system has no /dev/net/tun")
@@ -193,7 +218,7 @@ def test_any(namespace, tmp_path):
     steps = [(name, one) for one in FRAMES[::2] for name in ("veth0", "veth2")]
     steps += [("tun2", packet)] * 3 + [("tun1", packet), ("veth3", frame(99)), INTERRUPT]
     command = ["dedup", "-i", "any", tmp_path / "out", "--span", "1h"]
-    done, content, lines = run(namespace, tmp_path, command, steps, tunnels=tunnels)
+    done, content, lines = run(command, steps, tunnels=tunnels)
     assert done == 130
     assert blocks((tmp_path / "out").read_bytes()) == [
         *(("veth0", ETHERNET, one) for one in FRAMES[::2]), ("tun1", RAW, packet),
@@ -205,17 +230,17 @@ def test_any(namespace, tmp_path):
     assert "dropped 91 " in shown
     assert lines == ["lately: listening on any"]
     command = ["--quiet", "dedup", "-i", "any", "-", "--json", "--duration", "0.2s"]
-    done, _, (text,) = run(namespace, tmp_path, command, [])
+    done, _, (text,) = run(command, [])
     assert (done, json.loads(text)["packets"]) == (0, 0)
 
 
 @pytest.mark.parametrize("source", ["veth1", "any"])
-def test_send(namespace, tmp_path, source):
+def test_send(tmp_path, source):
     """The other end gets each packet once; with any, neither end of the output is read."""
     frames = [frame(n // 2) for n in range(60)]
     command = ["dedup", "-i", source, "--to", "veth2", "--json", "--span", "1h"]
     steps = [*(("veth0", one) for one in frames), INTERRUPT]
-    done, content, lines = run(namespace, tmp_path, command, steps, sink="veth3")
+    done, content, lines = run(command, steps, sink="veth3")
     figures = json.loads(content)
     count = 60 * (1 + (source == "any"))
     assert (done, figures["packets"], figures["dropped"]) == (130, count, count - 30)
@@ -225,7 +250,7 @@ def test_send(namespace, tmp_path, source):
     assert lines == [f"lately: listening on {source}", *(one.hex() for one in frames[::2])]
 
 
-def test_packets_that_cannot_be_sent(namespace, tmp_path):
+def test_packets_that_cannot_be_sent(tmp_path):
     """They are counted: cut, of another link type, longer than the interface takes, too short."""
     path, head = tmp_path / "in", section() + interface() + interface(link=RAW)
     path.write_bytes(head + b"".join((
@@ -233,7 +258,7 @@ def test_packets_that_cannot_be_sent(namespace, tmp_path):
         packet(4, frame(4) + bytes(1500)), packet(5, bytes(3)),
     )))  # fmt: skip
     command = ["dedup", path, "--to", "veth2"]
-    done, content, lines = run(namespace, tmp_path, command, [], sink="veth3")
+    done, content, lines = run(command, [], sink="veth3")
     assert (done, lines) == (0, [frame(3).hex()])
     shown = words(content)
     assert "sent 1 to veth2 not sent 4 1 captured incompletely, 1 of another link type, " in shown
@@ -249,8 +274,8 @@ def test_packets_that_cannot_be_sent(namespace, tmp_path):
      (["veth2", "--to", "veth2"], [], 2, "--to veth2 sends packets to veth2, which is read"),
      (["veth1", "--to", "none-such"], [], 2, "none-such: no interface with this name")],
 )  # fmt: skip
-def test_wrong_output(namespace, tmp_path, options, steps, code, message):
-    done, content, lines = run(namespace, tmp_path, ["dedup", "-i", *options], steps)
+def test_wrong_output(tmp_path, options, steps, code, message):
+    done, content, lines = run(["dedup", "-i", *options], steps)
     assert (done, "sent 0 to veth2" in words(content)) == (code, code == 1)
     assert [line.partition(" (see")[0] for line in lines[-1:]] == [f"lately: error: {message}"]
 

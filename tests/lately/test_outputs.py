@@ -12,12 +12,14 @@ import sys
 import termios
 import time
 from contextlib import closing
+from functools import partial
 
 import click
 import pytest
 from capture_files import pcap
 from click.testing import CliRunner
 from special_files import character_device, fifo
+from warm_programs import Program
 
 from lately.cli import outputs
 from lately.cli.app import main
@@ -261,28 +263,11 @@ def test_export_to_a_full_disk(tmp_path, monkeypatch):
 
 # Processes: an output is complete, or the command fails with a line that names it
 
-PROGRAM = [sys.executable, "-c", "from lately.cli.app import main; main(prog_name='lately')"]
 FRAMES = [random.Random(number).randbytes(1000) for number in range(3000)]
 BIG = pcap([(1000 * at, frame) for at, frame in enumerate(FRAMES) for _ in range(2)])
 UNIQUE_BIG = pcap([(1000 * at, frame) for at, frame in enumerate(FRAMES)])
-LINES = b"".join(b"%d\n" % number for number in range(500_000))
-
-
-def program(*arguments, limit=None, closed=False, environment=(), **streams):
-    """A process whose files have at most `limit` bytes, with standard output `closed` or not."""
-
-    def prepare():
-        if limit is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-        if closed:
-            os.close(1)
-
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams
-    return subprocess.Popen(
-        [*PROGRAM, *map(str, arguments)], preexec_fn=prepare,
-        # Python would keep modules that it has compiled, as far as the limit allows.
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **dict(environment)}, **streams,
-    )  # fmt: skip
+LINES = b"".join(b"%d\n" % number for number in range(200_000))
+UNBUFFERED = [{"PYTHONUNBUFFERED": value} for value in ("", "1")]
 
 
 def ended(process, code, content=None):
@@ -308,25 +293,50 @@ STANDARD = ["uniq LINES --fpr 1e-12", "dedup IN -", "tap IN -", "show --preset t
             "list devices"]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", STANDARD)
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_standard_output_is_complete(command, unbuffered, inputs, tmp_path):
-    def run(**how):
-        environment = {"PYTHONUNBUFFERED": unbuffered}
-        return program(*filled(command, inputs), environment=environment, **how)
-
-    whole, _ = ended(run(), 0)
-    assert whole.startswith({"u": LINES, "d": UNIQUE_BIG}.get(command[0], b""))
-    with (tmp_path / "out").open("wb") as file:
-        _, error = ended(run(limit=len(whole) // 2, stdout=file), 1)
+def check_standard_output(start, begin, folder):
+    """Hold what a program writes on a full disk, to nobody, and where nothing is open."""
+    whole, _ = ended(start(), 0)
+    assert whole.startswith(begin)
+    with (folder / "out").open("wb") as file:
+        _, error = ended(start(limit=len(whole) // 2, stdout=file), 1)
     assert error == "standard output: File too large\n"
-    assert (tmp_path / "out").read_bytes() == whole[: len(whole) // 2]
-    assert ended(run(stdout=subprocess.DEVNULL), 0)[0] is None
+    assert (folder / "out").read_bytes() == whole[: len(whole) // 2]
+    assert ended(start(stdout=subprocess.DEVNULL), 0)[0] is None
     source, sink = os.pipe()
     os.close(source)
-    assert ended(run(stdout=sink), 141) == (None, "")
+    assert ended(start(stdout=sink), 141) == (None, "")
     os.close(sink)
-    assert ended(run(closed=True, stdout=None), 1)[1] == "standard output: Bad file descriptor\n"
+    error = ended(start(closed=True, stdout=subprocess.DEVNULL), 1)[1]
+    assert error == "standard output: Bad file descriptor\n"
+
+
+@pytest.mark.parametrize("command", STANDARD)
+def test_standard_output_is_complete(command, inputs, tmp_path):
+    for environment in UNBUFFERED:
+        start = partial(Program, *filled(command, inputs), environment=environment)
+        check_standard_output(start, {"u": LINES, "d": UNIQUE_BIG}.get(command[0], b""), tmp_path)
+
+
+def test_standard_output_of_a_new_process(tmp_path):
+    """As of those that are forked."""
+
+    def start(limit=None, closed=False, **streams):
+        def prepare():
+            if limit is not None:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+            if closed:
+                os.close(1)
+
+        text = "from lately.cli.app import main; main(prog_name='lately')"
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams
+        # Python would keep modules that it has compiled, as far as the limit allows.
+        environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+        return subprocess.Popen(
+            [sys.executable, "-c", text, "list", "devices"], preexec_fn=prepare, env=environment,
+            **streams,
+        )  # fmt: skip
+
+    check_standard_output(start, b"", tmp_path)
 
 
 def is_whole(content):
@@ -340,18 +350,18 @@ def is_whole(content):
 
 
 @pytest.mark.parametrize("command", STANDARD[:3])
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_slow_reader_gets_whole_records(command, unbuffered, inputs):
+def test_slow_reader_gets_whole_records(command, inputs):
     words = filled(command, inputs)
-    whole, _ = ended(program(*words), 0)
-    with program(*words, environment={"PYTHONUNBUFFERED": unbuffered}) as process:
-        wait_for(lambda: waiting_bytes(process.stdout) > 60_000)
-        process.send_signal(signal.SIGTERM)
-        out, _ = ended(process, 130)
-    assert 60_000 < len(out) < len(whole)
-    assert is_whole(out)
-    # What a tap delays comes at the end.
-    assert whole.startswith(out) or command == "tap IN -"
+    whole, _ = ended(Program(*words), 0)
+    for environment in UNBUFFERED:
+        with Program(*words, environment=environment) as process:
+            wait_for(lambda pipe=process.stdout: waiting_bytes(pipe) > 60_000)
+            process.send_signal(signal.SIGTERM)
+            out, _ = ended(process, 130)
+        assert 60_000 < len(out) < len(whole)
+        assert is_whole(out)
+        # What a tap delays comes at the end.
+        assert whole.startswith(out) or command == "tap IN -"
 
 
 def waiting_bytes(pipe):
@@ -381,7 +391,7 @@ OTHERS = {
 @pytest.mark.parametrize("command", WRITTEN | OTHERS)
 def test_output_of_files_appears_whole_or_not(command, inputs, tmp_path):
     words = [str(word).replace("OUT", f"{tmp_path}/out") for word in filled(command, inputs)]
-    limited = program(*words, limit=(WRITTEN | OTHERS)[command], stdout=subprocess.DEVNULL)
+    limited = Program(*words, limit=(WRITTEN | OTHERS)[command], stdout=subprocess.DEVNULL)
     error = ended(limited, 2)[1].splitlines()[-1].removeprefix("lately: error: ")
     assert error.startswith(f"{tmp_path}/out")
     assert error.endswith(": File too large")
@@ -391,14 +401,14 @@ def test_output_of_files_appears_whole_or_not(command, inputs, tmp_path):
 @pytest.mark.parametrize("command", WRITTEN)
 def test_output_of_a_pipe_keeps_whole_records(command, inputs, tmp_path):
     words = [str(word).replace("OUT", f"{tmp_path}/out") for word in filled(command, inputs)]
-    ended(program(*words, stdout=subprocess.DEVNULL), 0)
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL}
+    ended(Program(*words, **streams), 0)
     (path,) = tmp_path.iterdir()
     with closing(open_stream(path)) as stream:
         whole = stream.data.read()
     path.write_bytes(b"another file")
     words[1] = "-"
-    limit = WRITTEN[command]
-    with program(*words, limit=limit, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+    with Program(*words, limit=WRITTEN[command], **streams) as process:
         assert ended(process, 1, BIG)[1] == f"{path}: File too large\n"
     with closing(open_stream(path)) as stream:
         kept = stream.data.read()
@@ -409,21 +419,21 @@ def test_output_of_a_pipe_keeps_whole_records(command, inputs, tmp_path):
 
 def test_wrong_input_leaves_the_output(tmp_path):
     (tmp_path / "out").write_bytes(b"another file")
-    process = program("dedup", "-", tmp_path / "out", stdin=subprocess.PIPE)
+    process = Program("dedup", "-", tmp_path / "out", stdin=subprocess.PIPE)
     assert ended(process, 2, b"a,b")[1].startswith("standard input: must be a capture")
     assert (tmp_path / "out").read_bytes() == b"another file"
 
 
-@pytest.mark.parametrize("compiled", ["1", "0"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_ended_process_leaves_whole_records(tmp_path, compiled, number):
+def test_ended_process_leaves_whole_records(tmp_path, number):
     """A pipe stays open, and all records that came are written without delay."""
     packets = [(1000 * at, FRAMES[at // 2]) for at in range(20)]
-    words, out = ["dedup", "-", tmp_path / "out"], tmp_path / "out"
-    with program(*words, environment={VARIABLE: compiled}, stdin=subprocess.PIPE) as process:
-        process.stdin.write(pcap(packets) + b"part")
-        process.stdin.flush()
-        wait_for(lambda: out.exists() and out.stat().st_size == 24 + 10 * 1016)
-        process.send_signal(number)
-        assert process.wait(60) == (-9 if number == signal.SIGKILL else 130)
-    assert out.read_bytes() == pcap(packets[::2])
+    for compiled in "10":
+        words, out = ["dedup", "-", tmp_path / f"out{compiled}"], tmp_path / f"out{compiled}"
+        with Program(*words, environment={VARIABLE: compiled}, stdin=subprocess.PIPE) as process:
+            process.stdin.write(pcap(packets) + b"part")
+            process.stdin.flush()
+            wait_for(lambda out=out: out.exists() and out.stat().st_size == 24 + 10 * 1016)
+            process.send_signal(number)
+            assert process.wait(60) == (-9 if number == signal.SIGKILL else 130)
+        assert out.read_bytes() == pcap(packets[::2])

@@ -3,8 +3,8 @@
 import csv
 import gzip
 import hashlib
+import os
 import random
-import subprocess
 import sys
 from pathlib import Path
 
@@ -354,23 +354,21 @@ def test_file_missing(tmp_path):
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_standard_input(pack):
-    program = (
-        "from lately.replay.traces import open_trace\n"
-        "trace = open_trace('-'); print(trace.name, trace.fraction, [t for t, _ in trace])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], input=pack(b"a\nb\n"), capture_output=True, check=True
-    )
-    assert done.stdout.decode().strip() == "standard input None ['a', 'b']"
+def test_standard_input(pack, monkeypatch):
+    source, sink = os.pipe()
+    os.write(sink, pack(b"a\nb\n"))
+    os.close(sink)
+    with open(source) as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        with open_trace("-") as trace:
+            assert (trace.name, trace.fraction) == ("standard input", None)
+            assert [text for text, _ in trace] == ["a", "b"]
 
 
-def test_standard_input_closed():
-    program = (
-        "import sys; sys.stdin = None\nfrom lately.replay.traces import open_trace\nopen_trace('-')"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True)
-    assert b"standard input: must be open, but is closed" in done.stderr
+def test_standard_input_closed(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(TraceError, match=r"^standard input: must be open, but is closed"):
+        open_trace("-")
 
 
 @pytest.mark.parametrize(

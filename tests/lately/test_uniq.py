@@ -5,14 +5,14 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
+from subprocess import PIPE
 
 import numpy as np
 import pytest
-from cases import daily
 from click.testing import CliRunner
+from warm_programs import Program
 
 from lately.cli.app import main
 from lately.dedup.dedup_loops import keep_lines
@@ -21,8 +21,6 @@ from lately.golden.hash.digests import KeyDigest
 from lately.lines import uniq
 from lately.lines.line_keys import LineKey, line_bounds
 from lately.lines.uniq import RecentLines
-
-COMMAND = [sys.executable, "-c", "from lately.cli.app import main; main()", "uniq"]
 
 
 def run(content=b"", *arguments, code=0):
@@ -192,8 +190,7 @@ def test_a_state_has_one_user(tmp_path, monkeypatch):
     """A run that is killed leaves nothing that stops the next one."""
     state = tmp_path / "state.npz"
     for end in (signal.SIGTERM, signal.SIGKILL):
-        command = [*COMMAND, "--state", str(state)]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        with Program("uniq", "--state", state, stdin=PIPE) as process:
             process.stdin.write(b"%d\n" % end)
             process.stdin.flush()
             assert process.stdout.readline() == b"%d\n" % end
@@ -290,7 +287,7 @@ def test_damaged_compression(tmp_path):
 
 
 def test_lines_are_written_as_they_come():
-    with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with Program("uniq", stdin=PIPE) as process:
         for line, answer in [(b"a\n", b"a\n"), (b"a\nb\n", b"b\n")]:
             process.stdin.write(line)
             process.stdin.flush()
@@ -299,11 +296,10 @@ def test_lines_are_written_as_they_come():
         assert process.wait() == 0
 
 
-@pytest.mark.parametrize("number", daily(1, [signal.SIGINT, signal.SIGTERM]))
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupt_keeps_what_was_read(tmp_path, number):
     state = tmp_path / "state.npz"
-    command = [*COMMAND, "--state", str(state)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with Program("uniq", "--state", state, stdin=PIPE) as process:
         process.stdin.write(b"a\n")
         process.stdin.flush()
         assert process.stdout.readline() == b"a\n"
@@ -312,12 +308,9 @@ def test_interrupt_keeps_what_was_read(tmp_path, number):
     assert kept(b"a\nb\n", "--state", state) == b"b\n"
 
 
-@pytest.mark.slow
 def test_closed_pipe_ends_it_without_a_word(tmp_path):
     state = tmp_path / "state.npz"
-    command = [*COMMAND, "--state", str(state)]
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    with subprocess.Popen(command, **pipes) as process:
+    with Program("uniq", "--state", state, stdin=PIPE) as process:
         process.stdin.write(b"a\n")
         process.stdin.flush()
         assert process.stdout.readline() == b"a\n"
