@@ -66,20 +66,6 @@ def test_device_adds_its_area(tmp_path):
     assert "block RAMs" not in run("show", "--preset", "small")
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["show", "--preset", "two-lanes", "--device", "ecp5-85k-8"], "predicted for one lane"),
-        (["show", "--preset", "tiny", "--spec", "a.toml"], "not both"),
-        (["list", "filters"], "'filters' is not one of"),
-    ],
-)
-def test_wrong_request_is_one_line(words, message):
-    text = run(*words, status=2)
-    assert message in text
-    assert text.count("\n") == 1
-
-
 def test_installation_is_reported(monkeypatch):
     found = json.loads(run("doctor", "--json"))
     assert found["Python"]["found"] == platform.python_version()

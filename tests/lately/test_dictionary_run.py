@@ -117,16 +117,6 @@ def test_command(stream, tmp_path):
     assert figures["dictionary"]["lost"] == 0
 
 
-def test_span_wrong(stream):
-    arguments = ["run", str(stream), "--preset", "dictionary-tiny", "--engine", "golden"]
-    result = CliRunner().invoke(main, [*arguments, "--span", "5s"])
-    assert isinstance(result.exception, SpecificationError) or result.exit_code
-    assert (
-        "span: must not be given for family window-dictionary"
-        in str(result.exception) + result.output
-    )
-
-
 def test_short_window_wrong(stream):
     short = replace(ROOMY, window=8)
     with pytest.raises(SpecificationError, match=r"^window: must be at least 16 in hardware"):

@@ -800,8 +800,3 @@ def test_stream_whose_board_is_unplugged_keeps_what_is_done(boards, files, monke
 def test_command_wrong(boards, files, monkeypatch, arguments, status, message):
     monkeypatch.chdir(files)
     assert message in lately(boards().port, *arguments, status=status)
-
-
-def test_port_wrong():
-    assert "No such file or directory" in lately("/dev/none", "info", status=2)
-    assert "preset: unknown " in lately("sim:none", "info", status=2)

@@ -24,16 +24,6 @@ def run(*arguments):
     return done.stdout
 
 
-def error(*arguments):
-    """Message of a command that must fail with one line."""
-    done = CliRunner().invoke(cli.main, ["plan", *map(str, arguments)])
-    assert done.exit_code in (1, 2), done
-    assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("lately: error: ")
-    return line.removeprefix("lately: error: ")
-
-
 def test_help_has_examples_and_says_what_slack_is():
     text = " ".join(run("--help").split())
     assert "lately plan --span 30s --rate 200e3" in text
@@ -199,39 +189,6 @@ def test_span_that_ends_at_once(tmp_path):
     assert (found["spec"]["family"], found["spec"]["span"]) == ("timed-timing", 1001)
     filter_unit(TimedTimingSpec.from_toml(toml))
     assert "in ticks" in run(*span, "--window-per-query")
-
-
-WRONG = {
-    "": "give either --window, or --span with --rate (see 'lately plan --help')",
-    "--window 9": "give --fpr (see 'lately plan --help')",
-    "--window 9 --fpr 3": "Invalid value for '--fpr': 3.0 is not in the range 0<x<1. (see",
-    "--window 9 --fpr 0.1 --family bloom": "family: must be one of apbf, apbbf, gebf, blocked-gebf,"
-    " window-dictionary, partitioned-timing, timed-timing, not bloom",
-    "--window 9 --fpr 0.1 --remove --family apbf":
-    "family: must be window-dictionary for a window of insertions and removal, not apbf",
-    "--span 2ms --rate 1k --fpr 0.1 --wrap frames-8 --family timed-timing":
-    "--wrap frames-8 needs a --family of apbf, apbbf, gebf, blocked-gebf (see",
-    "--window 9 --fpr 0.1 --plot x.jpg": "plot: must end in .svg, .png, .pdf, not 'x.jpg'",
-    "--bits 5": "with --bits or --block-rams, give either --window or --fpr",
-    "--bits 5 --window 9 --fpr 0.1": "with --bits or --block-rams, give either --window or --fpr",
-    "--bits 0 --window 9": "Invalid value for '--bits': 0 is not in the range x>=1.",
-    "--bits 30 --window 2000 --family gebf":
-    "bits: must be more for a buildable filter of gebf with a window of 2,000, not 30",
-    "--block-rams 1 --fpr 0.01 --family gebf":
-    "block-rams: must be more for a buildable filter of gebf with a rate of 0.01, not 1",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("arguments", WRONG)
-def test_wrong(arguments):
-    assert error(*arguments.split()).startswith(WRONG[arguments])
-
-
-def test_nothing_is_left_of_what_fails(tmp_path):
-    toml = tmp_path / "filter.toml"
-    error("--window", 10**6, "--fpr", 0.01, "--device", "ice40-up5k", "--out", toml,
-          "--family", "blocked-gebf")  # fmt: skip
-    assert not toml.exists()
 
 
 # Limits of memory

@@ -153,25 +153,6 @@ def test_query_window_by_time(timed_stream):
     assert '<td>window of queries</td><td class="left">4 ticks</td>' in html(result)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["timing-counted-tiny", "--query-window", "21"],
-         "query_window: must be 1 to 20, the window of the filter, not 21"),
-        (["timing-counted-tiny", "--query-window", "0"], "query_window: must be 1 to 20, "),
-        (["timing-counted-tiny", "--query-window", "3s"],
-         "query_window: must be a number of insertions, not '3s'"),
-        (["tiny", "--query-window", "2"],
-         "query_window: must not be given for family apbbf, which answers for one window, not 2"),
-    ],
-)  # fmt: skip
-def test_query_window_wrong(stream, arguments, message):
-    result = CliRunner().invoke(main, ["run", str(stream), "--engine", "golden", "--preset",
-                                       *arguments])  # fmt: skip
-    assert result.exit_code == 2
-    assert message in result.stderr
-
-
 @pytest.mark.slow
 def test_report(stream, timed_stream):
     blocks = replace(COUNTED, block=8)
@@ -285,6 +266,3 @@ def test_command_with_a_table(stream, tmp_path):
     assert json.loads(result.stdout)["repeats_found"] == 0
     told = CliRunner().invoke(main, [*arguments, *table])
     assert "in the window, where the table decides so" in " ".join(told.stdout.split())
-    refused = CliRunner().invoke(main, arguments)
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "table: must be given for a filter whose classes are 2" in refused.stderr
