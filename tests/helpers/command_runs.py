@@ -1,5 +1,6 @@
 """Commands of pages, in this process or in processes of their own."""
 
+import json
 import os
 import shlex
 import subprocess
@@ -10,6 +11,20 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from lately.cli.app import main
+
+
+def lately(*words, code=0):
+    """Run `lately` in this process; return click's result, whose status must be the given one."""
+    result = CliRunner().invoke(main, [*map(str, words)])
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
+
+
+def figures_of(*words):
+    """Figures that a command prints with --json, and nothing else."""
+    result = lately(*words, "--json")
+    assert result.stderr == ""
+    return json.loads(result.stdout)
 
 
 def run_command(command, folder, *, in_process):

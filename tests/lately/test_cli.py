@@ -13,8 +13,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from cases import daily
 from click.testing import CliRunner
+from command_runs import figures_of, lately
 from run_unit import engine
 from warm_programs import Program
 
@@ -27,18 +27,6 @@ from lately.replay.oracle import FRESH, Oracle
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 LATELY = [sys.executable, "-c", "from lately.cli.app import main; main(prog_name='lately')"]
-KEYS = {
-    "operations",
-    "cycles",
-    "cycles_per_operation",
-    "shifts",
-    "mismatches",
-    "false_negatives",
-    "false_positive_rate",
-    "predicted_false_positive_rate",
-    "stale_positive_rate",
-    "repeats",
-}
 GOLDEN = ("--engine", "golden")
 
 
@@ -53,9 +41,7 @@ def error(*arguments):
 
 
 def figures(*arguments):
-    done = CliRunner().invoke(cli.main, ["run", "--json", *GOLDEN, *map(str, arguments)])
-    assert (done.exit_code, done.stderr) == (0, "")
-    return json.loads(done.stdout)
+    return figures_of("run", *GOLDEN, *arguments)
 
 
 @pytest.fixture
@@ -98,30 +84,10 @@ def test_run_under_a_secret(tmp_path):
     assert found[2] != found[0]
 
 
-def test_run_help_has_examples():
-    done = CliRunner().invoke(cli.main, ["run", "--help"])
-    assert done.exit_code == 0
-    assert "lately run access.log.zst --key client,agent" in done.stdout
-
-
-def test_version():
-    done = CliRunner().invoke(cli.main, ["--version"])
-    assert done.stdout.startswith("lately 0.")
-
-
-def test_no_command_shows_help():
-    done = CliRunner().invoke(cli.main, [])
-    assert done.exit_code == 2
-    assert "Filter a stream:" in done.output
-
-
-def test_json(keys):
-    found = figures(keys)
-    assert set(found) >= KEYS
-    assert found["operations"] == 2000
-    assert found["repeats"] == 1300
-    assert found["false_negatives"] == 0
-    assert found["mismatches"] is None
+def test_help_and_version():
+    assert "lately run access.log.zst --key client,agent" in lately("run", "--help").stdout
+    assert lately("--version").stdout.startswith("lately 0.")
+    assert "Filter a stream:" in lately(code=2).output
 
 
 def test_hardware_is_the_default(keys, monkeypatch):
@@ -129,25 +95,10 @@ def test_hardware_is_the_default(keys, monkeypatch):
         return engine()(spec)
 
     monkeypatch.setitem(sys.modules, "lately.sim", SimpleNamespace(compiled_unit=hardware))
-    done = CliRunner().invoke(cli.main, ["run", str(keys), "--json"])
-    found = json.loads(done.stdout)
+    found = figures_of("run", keys)
     assert (found["engine"], found["cycles"], found["mismatches"]) == ("rtl", 2020, 0)
     assert found["cycles_per_operation"] == 2020 / 2000
-    done = CliRunner().invoke(cli.main, ["run", str(keys)])
-    assert "1.0100 per operation" in done.stdout
-
-
-def test_tables(keys):
-    done = CliRunner().invoke(cli.main, ["run", str(keys), *GOLDEN])
-    assert done.exit_code == 0
-    assert "1,300   of 1,300 within 27,490 insertions" in done.stdout
-    assert "guaranteed" in done.stdout
-
-
-def test_markup_in_a_name_is_text(tmp_path):
-    path = tmp_path / "[bold]keys"
-    path.write_text("a\n")
-    assert "[bold]keys" in CliRunner().invoke(cli.main, ["run", str(path), *GOLDEN]).stdout
+    assert "1.0100 per operation" in lately("run", keys).stdout
 
 
 def test_standard_input_and_silence(keys):
@@ -155,96 +106,6 @@ def test_standard_input_and_silence(keys):
     process = Program("run", "-", "--json", *GOLDEN, "--limit", 1500, stdin=subprocess.PIPE)
     out, error = process.communicate(packed)
     assert (process.returncode, json.loads(out)["operations"], error) == (0, 1500, b"")
-
-
-def test_preset(keys):
-    assert figures(keys, "--preset", "tiny")["spec"]["key_bits"] == 8
-
-
-def test_spec(keys, tmp_path):
-    path = tmp_path / "filter.toml"
-    path.write_text('family = "apbf"\nk = 3\nl = 2\nslice_bits = 1024\n')
-    assert figures(keys, "--spec", path)["spec"]["family"] == "apbf"
-
-
-def test_window(keys):
-    found = figures(keys, "--window", 500, "--fpr", 0.01)
-    assert found["spec"]["window"] == 500
-    assert found["repeats"] == 0
-    assert found["predicted_false_positive_rate"] <= 0.01
-
-
-@pytest.fixture
-def steady(tmp_path):
-    """As many keys as fit into 50 ms, 500, come at even times: those of the span, again."""
-    path = tmp_path / "steady.csv"
-    rows = (f"{1.7e9 + number / 10_000:.4f},{number % 500}\n" for number in range(9000))
-    path.write_text("time,key\n" + "".join(rows))
-    return path
-
-
-@pytest.mark.parametrize(
-    ("size", "ticks"), [(("--rate", 10_000), 1001), (("--window", 500, "--tick", "1ms"), 51)]
-)
-def test_span_is_sized_for_its_keys(steady, size, ticks):
-    found = figures(steady, "--span", "50ms", "--fpr", 0.01, *size)
-    assert found["span"]["ticks"] == ticks
-    assert found["span"]["tick_seconds"] == (0.001 if "--tick" in size else 5e-5)
-    assert found["span"]["shortened"] == found["false_negatives"] == 0
-    assert found["repeats"] == found["repeats_found"] == 8500
-
-
-@pytest.mark.parametrize(
-    ("when_full", "counter"), [("shorten", "shortened"), ("overfill", "overfilled")]
-)
-def test_span_of_more_keys_than_it_is_sized_for(steady, when_full, counter):
-    size = ("--span", "50ms", "--fpr", 0.01, "--window", 250, "--when-full", when_full)
-    found = figures(steady, *size)
-    assert found["span"][counter] > 0 == found["false_negatives"]
-    assert (found["repeats_found"] == 8500) == (when_full == "overfill")
-
-
-def test_span_keeps_bursts(tmp_path):
-    """A burst of all that a span may hold comes after a trickle that makes generations old."""
-    path = tmp_path / "bursts.csv"
-    times = [at + when for at in range(4) for when in [*(n / 50 for n in range(30)), *[0.6] * 470]]
-    path.write_text("time,key\n" + "".join(f"{time:.2f},{n}\n" for n, time in enumerate(times)))
-    found = figures(path, "--span", "900ms", "--fpr", 0.01, "--window", 500)
-    assert found["span"]["shortened"] == 0
-    assert found["spec"]["window"] >= 500
-
-
-def test_span_of_a_spec(steady, tmp_path):
-    path = tmp_path / "filter.toml"
-    path.write_text('family = "apbf"\nk = 3\nl = 2\nslice_bits = 1024\nspan = 200\n')
-    assert figures(steady, "--spec", path, "--tick", "1us")["span"]["seconds"] == 0.0002
-    assert figures(steady, "--spec", path, "--span", "2ms")["span"]["tick_seconds"] == 1.0001e-5
-
-
-def test_span_in_the_table(steady):
-    done = CliRunner().invoke(cli.main, ["run", str(steady), "--span", "50ms", *GOLDEN])
-    assert done.exit_code == 0
-    assert "1,001   ticks of 50 us: keys are reported if younger than 50.05 ms" in done.stdout
-    assert "window shortened" in done.stdout
-    assert "8,500   of 8,500 within 1,001 ticks" in done.stdout
-    assert "after 5,498 insertions or 201 ticks" in done.stdout
-    assert "late times" not in done.stdout
-
-
-def test_log_key(tmp_path):
-    path = tmp_path / "log"
-    path.write_text(
-        "".join(
-            f'10.0.0.1 - - [17/May/2015:10:05:03 +0000] "GET /{page} HTTP/1.1" 200 1\n'
-            for page in range(9)
-        )
-        + "garbage\n"
-    )
-    assert figures(path)["distinct_keys"] == 9
-    found = figures(path, "--key", "client")
-    assert found["distinct_keys"] == 1
-    assert found["malformed_lines"] == 1
-    assert found["malformed_examples"][0]["line"] == 10
 
 
 def test_out(keys, tmp_path):
@@ -424,14 +285,6 @@ def test_watch_a_deduplication(tmp_path):
 def test_sparkline():
     assert sparkline([0, 1, 7]) == "▁▂█"
     assert sparkline([0.0, 0.0]) == "▁▁"
-
-
-@pytest.mark.parametrize("name", daily(1, ["apache_access.log.gz", "dns_queries.csv.gz"]))
-def test_real_stream(name):
-    if not (DATA / name).exists():
-        pytest.skip(f"shared/data/{name} is absent")
-    found = figures(DATA / name, "--window", 20_000, "--fpr", 0.001)
-    assert found["repeats_found"] == found["repeats"] > 0
 
 
 def test_front_door_has_the_golden_names():

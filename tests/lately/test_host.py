@@ -782,21 +782,22 @@ def test_stream_whose_board_is_unplugged_keeps_what_is_done(boards, files, monke
     assert (files / "out.csv").read_text().count("\n") - 1 == chunks[0]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "message"),
-    [
-        (("query", "1048576"), 2, "KEY: must be an integer below 2**20"),
-        (("query", "seven"), 2, "or a text with --text, not 'seven'"),
-        (("configure",), 2, "give --generation, --tick, --secret-file, --action or --fields"),
-        (("configure", "--tick", "1ms"), 2, "period: must not be given for the board at "),
-        (("configure", "--action", "drop"), 2, "action: must not be given for the board at "),
-        (("configure", "--generation", "4000000000"), 2, "generation: must be 1 to "),
-        (("configure", "--secret-file", "keys"), 2, "must hold 32 hexadecimal digits"),
-        (("configure", "--secret-file", "secret"), 2, "secret: must not be given"),
-        (("stream", "keys", "--preset", "tiny"), 2, "key_bits must be 8, but the board has 20"),
-        (("stream", "none"), 2, "No such file"),
-    ],
-)
-def test_command_wrong(boards, files, monkeypatch, arguments, status, message):
+WRONG = {
+    "query 1048576": "KEY: must be an integer below 2**20",
+    "query seven": "or a text with --text, not 'seven'",
+    "configure": "give --generation, --tick, --secret-file, --action or --fields",
+    "configure --tick 1ms": "period: must not be given for the board at ",
+    "configure --action drop": "action: must not be given for the board at ",
+    "configure --generation 4000000000": "generation: must be 1 to ",
+    "configure --secret-file keys": "must hold 32 hexadecimal digits",
+    "configure --secret-file secret": "secret: must not be given",
+    "stream keys --preset tiny": "key_bits must be 8, but the board has 20",
+    "stream none": "No such file",
+}
+
+
+def test_wrong_commands(boards, files, monkeypatch):
     monkeypatch.chdir(files)
-    assert message in lately(boards().port, *arguments, status=status)
+    port = boards().port
+    for words, message in WRONG.items():
+        assert message in lately(port, *words.split(), status=2), words

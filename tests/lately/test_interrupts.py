@@ -10,7 +10,7 @@ import time
 
 import pytest
 from capture_files import pcap
-from click.testing import CliRunner
+from command_runs import lately
 
 from lately.captures.capture_reader import CaptureReader
 from lately.cli import run_commands
@@ -24,12 +24,6 @@ deduplication = importlib.import_module("lately.dedup.deduplicate")
 planner = importlib.import_module("lately.planner.plans")
 ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 PACKETS = [(1000 * index, (index // 2).to_bytes(2, "big") * 30) for index in range(20)]
-
-
-def lately(*arguments, code=0):
-    done = CliRunner().invoke(main, [*map(str, arguments)])
-    assert done.exit_code == code, done.output
-    return done
 
 
 @pytest.fixture(autouse=True)

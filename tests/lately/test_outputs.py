@@ -17,7 +17,7 @@ from functools import partial
 import click
 import pytest
 from capture_files import pcap
-from click.testing import CliRunner
+from command_runs import lately
 from special_files import character_device, fifo
 from warm_programs import Program
 
@@ -29,12 +29,6 @@ from lately.stream_files import open_stream
 
 CAPTURE = pcap([(0, bytes(60)), (1000, bytes(60))])
 UNIQUE = pcap([(0, bytes(60))])
-
-
-def lately(*arguments, code=0):
-    done = CliRunner().invoke(main, [*map(str, arguments)])
-    assert done.exit_code == code, done.output
-    return done
 
 
 def refusal(*arguments, code=2):
@@ -168,10 +162,11 @@ def test_standard_output_is_an_output(capture, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/fd/1"])
 def test_standard_output_gets_the_capture_alone(capture, capfdbinary, name):
-    main.main(["dedup", str(capture), name], standalone_mode=False)
-    written, figures = capfdbinary.readouterr()
-    assert written == UNIQUE
-    assert b" dropped  " in figures
+    for options, line in (([], b" dropped  "), (["--json"], b'"dropped": 1,')):
+        main.main(["dedup", str(capture), name, *options], standalone_mode=False)
+        written, figures = capfdbinary.readouterr()
+        assert written == UNIQUE
+        assert line in figures
 
 
 def test_input_that_an_output_would_destroy(capture, tmp_path):

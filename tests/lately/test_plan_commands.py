@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import pytest
 from click.testing import CliRunner
+from command_runs import figures_of, lately
 
 from lately.boards.flow.devices import DEVICES
 from lately.cli import app as cli
@@ -18,20 +19,14 @@ from lately.planner.choice import planned
 SMALL = ("--window", "500", "--fpr", "0.05", "--family", "gebf")
 
 
-def run(*arguments):
-    done = CliRunner().invoke(cli.main, ["plan", *map(str, arguments)])
-    assert (done.exit_code, done.stderr) == (0, ""), done
-    return done.stdout
-
-
 def test_help_has_examples_and_says_what_slack_is():
-    text = " ".join(run("--help").split())
+    text = " ".join(lately("plan", "--help").stdout.split())
     assert "lately plan --span 30s --rate 200e3" in text
     assert "as a fraction of the window: a key is forgotten after (1 + F) N insertions" in text
 
 
 def test_table():
-    text = run(*SMALL)
+    text = lately("plan", *SMALL).stdout
     assert text.startswith("Asked: window of 500 at 0.05\n")
     (line,) = [line for line in text.splitlines() if line.startswith(" *   gebf")]
     spec = choose(Requirement(window=500, false_positive_rate=0.05, families=("gebf",)))
@@ -43,13 +38,13 @@ def test_table():
 def test_cost_without_a_device_is_memories():
     """README's example, which took 348 memories of 1,024 bits where only bits counted."""
     options = ("--window", 20_000, "--fpr", 0.01, "--family", "gebf", "--candidates", 1)
-    found = json.loads(run(*options, "--json"))["chosen"]
+    found = figures_of("plan", *options)["chosen"]
     spec = FilterSpec.from_dict(found["spec"])
     assert found["cost"] == found["memories"] == RingProfile.of(spec).block_rams < 40
-    assert f"  {found['memories']}  " in run(*options)
-    assert "memories" in run(*options)
-    assert "memories" not in run(*options, "--any-size")
-    fewer_bits = json.loads(run(*options, "--bits-only", "--json"))["chosen"]
+    assert f"  {found['memories']}  " in lately("plan", *options).stdout
+    assert "memories" in lately("plan", *options).stdout
+    assert "memories" not in lately("plan", *options, "--any-size").stdout
+    fewer_bits = figures_of("plan", *options, "--bits-only")["chosen"]
     assert fewer_bits["cost"] == fewer_bits["bits"] < found["bits"]
     assert fewer_bits["memories"] == 348
 
@@ -58,14 +53,14 @@ def test_cost_without_a_device_is_memories():
 def test_what_is_planned_without_a_device_fits_one():
     """Of ECP5: the filter of the default cost, in LUTs and block RAMs."""
     options = ("--window", 20_000, "--fpr", 0.01)
-    spec = FilterSpec.from_dict(json.loads(run(*options, "--json"))["chosen"]["spec"])
+    spec = FilterSpec.from_dict(figures_of("plan", *options)["chosen"]["spec"])
     device = DEVICES["ecp5-25k-6"]
     assert PLANNER_FAMILIES[spec.family].area(spec, device).fits(device)[0]
 
 
 def test_files_and_json(tmp_path):
     toml, plot = tmp_path / "filter.toml", tmp_path / "front.svg"
-    found = json.loads(run(*SMALL, "--json", "--out", toml, "--plot", plot))
+    found = figures_of("plan", *SMALL, "--out", toml, "--plot", plot)
     assert sorted(found) == ["candidates", "chosen", "front", "requirement"]
     assert found["requirement"] == {
         "window": 500, "false_positive_rate": 0.05, "slack": None, "families": ["gebf"],
@@ -83,7 +78,7 @@ def test_files_and_json(tmp_path):
 
 def test_what_is_planned_runs(tmp_path):
     toml, keys = tmp_path / "filter.toml", tmp_path / "keys"
-    run(*SMALL, "--out", toml)
+    lately("plan", *SMALL, "--out", toml)
     keys.write_text("".join(f"{number % 300}\n" for number in range(2000)))
     arguments = ["run", str(keys), "--engine", "golden", "--json", "--spec", str(toml)]
     done = CliRunner().invoke(cli.main, arguments)
@@ -91,23 +86,12 @@ def test_what_is_planned_runs(tmp_path):
     assert json.loads(done.stdout)["false_negatives"] == 0
 
 
-def test_device():
-    found = json.loads(run(*SMALL, "--device", "ice40-hx8k", "--json"))
-    assert found["requirement"]["device"] == "ice40-hx8k"
-    assert 0 < found["chosen"]["area"]["bram"] <= 32
-    assert found["chosen"]["limit_mhz"] == 275
-    assert found["chosen"]["most_operations_per_second"] == 275e6
-    table = run(*SMALL, "--device", "ice40-hx8k")
-    assert "block RAMs" in table
-    assert "The vendor allows at most 275 MHz, 275 million operations a second" in table
-
-
 @pytest.mark.parametrize("options", [("--bits-only",), ("--any-size",), ()])
 def test_plan_and_show_agree(options, tmp_path):
     """In the bits, which include the spare, and in both ends of the window."""
     toml, same = tmp_path / "filter.toml", ("bits", "reported_until", "forgotten_from", "slack")
     arguments = (*SMALL, "--family", "apbf", *options, "--candidates", 1, "--out", toml)
-    found, text = json.loads(run(*arguments, "--json"))["chosen"], run(*arguments)
+    found, text = figures_of("plan", *arguments)["chosen"], lately("plan", *arguments).stdout
     done = CliRunner().invoke(cli.main, ["show", "--spec", str(toml), "--json"])
     assert [json.loads(done.stdout)[name] for name in same] == [found[name] for name in same]
     spec = FilterSpec.from_toml(toml)
@@ -119,33 +103,17 @@ def test_plan_and_show_agree(options, tmp_path):
 @pytest.mark.parametrize("slack", [2, 1])
 def test_a_long_slack_is_marked(slack):
     options = ("--window", 1000, "--fpr", 0.01, "--family", "apbbf", "--slack", slack)
-    candidates, text = json.loads(run(*options, "--json"))["candidates"], run(*options)
+    candidates, text = figures_of("plan", *options)["candidates"], lately("plan", *options).stdout
     for one in candidates:
         assert one["slack_above_window"] == (one["slack"] > 1)
     assert sum(one["slack_above_window"] for one in candidates) == text.count(" ! ")
     assert ("! A key may be reported for more than twice its window" in text) == (slack > 1)
 
 
-def test_span():
-    arguments = ("--span", "500ms", "--rate", "2000.5", "--fpr", "0.05", "--family", "gebf")
-    found = json.loads(run(*arguments, "--json"))
-    # In one tick more than the span, which is one more than 1000 ticks.
-    assert found["requirement"]["window"] == 1003
-    assert found["requirement"]["span"] == {
-        "ticks": 1001, "tick_seconds": 0.0005, "when_full": "shorten"
-    }  # fmt: skip
-    spec = FilterSpec.from_dict(found["chosen"]["spec"])
-    RingProfile.of(spec).check_buildable()
-    assert (spec.span, spec.when_full, spec.window) == (1001, "shorten", 1002)
-    finer = json.loads(run(*arguments, "--json", "--tick", "100us", "--when-full", "overfill"))
-    assert finer["chosen"]["spec"]["span"] == 5001
-    assert finer["chosen"]["spec"]["when_full"] == "overfill"
-
-
 def test_a_file_keeps_tick_and_device_of_its_plan(tmp_path):
     """Readers of specifications pass over them; `show` uses them."""
     toml, span = tmp_path / "filter.toml", ("--span", "50ms", "--rate", 1e3, "--fpr", 0.05)
-    found = json.loads(run(*span, "--device", "ecp5-25k-6", "--out", toml, "--json"))["chosen"]
+    found = figures_of("plan", *span, "--device", "ecp5-25k-6", "--out", toml)["chosen"]
     assert planned(str(toml)) == (Fraction("5e-5"), "ecp5-25k-6")
     spec = Specification.from_toml(toml)
     assert spec == Specification.from_dict(found["spec"])
@@ -162,7 +130,7 @@ def test_a_file_keeps_tick_and_device_of_its_plan(tmp_path):
 def test_what_only_timestamps_can_do(tmp_path):
     toml = tmp_path / "filter.toml"
     exact = ("--window", 1000, "--fpr", 0.001, "--slack", 0, "--device", "ecp5-25k-6")
-    found = json.loads(run(*exact, "--json", "--out", toml))
+    found = figures_of("plan", *exact, "--out", toml)
     assert found["chosen"]["spec"]["family"] == "window-dictionary"
     assert found["requirement"]["slack"] == 0
     dictionary, timing = (
@@ -176,19 +144,19 @@ def test_what_only_timestamps_can_do(tmp_path):
     spec = WindowDictionarySpec.from_toml(toml)
     assert spec.to_dict() == found["chosen"]["spec"]
     assert filter_unit(spec, memory="ecp5").latency == found["chosen"]["latency_cycles"]
-    table = run(*exact)
+    table = lately("plan", *exact).stdout
     assert "window of 1,000 at 0.001, no slack on ecp5-25k-6\n" in table
     assert all(word in table for word in ("answers", "exact", "remove", "blocks"))
-    assert "answers" not in run(*SMALL)
+    assert "answers" not in lately("plan", *SMALL).stdout
 
 
 def test_span_that_ends_at_once(tmp_path):
     toml = tmp_path / "filter.toml"
     span = ("--span", "500ms", "--rate", 2000, "--fpr", 0.05, "--slack", 0)
-    found = json.loads(run(*span, "--json", "--out", toml))["chosen"]
+    found = figures_of("plan", *span, "--out", toml)["chosen"]
     assert (found["spec"]["family"], found["spec"]["span"]) == ("timed-timing", 1001)
     filter_unit(TimedTimingSpec.from_toml(toml))
-    assert "in ticks" in run(*span, "--window-per-query")
+    assert "in ticks" in lately("plan", *span, "--window-per-query").stdout
 
 
 # Limits of memory
@@ -196,19 +164,21 @@ def test_span_that_ends_at_once(tmp_path):
 
 def test_lowest_rate_within_block_rams():
     options = ("--window", 2000, "--block-rams", 6, "--family", "gebf", "--candidates", 1)
-    told = json.loads(run(*options, "--json"))
+    told = figures_of("plan", *options)
     found, rate = told["chosen"], told["requirement"]["false_positive_rate"]
     assert found["memories"] <= told["requirement"]["most_block_rams"] == 6
     assert found["worst_false_positive_rate"] <= rate
     for share, fits in ((1, True), (0.995, False)):
         wanted = Requirement(window=2000, false_positive_rate=share * rate, families=("gebf",))
         assert (RingProfile.of(choose(wanted)).block_rams <= 6) == fits
-    assert run(*options).startswith(f"Asked: window of 2,000 at {rate:.3g}, at most 6 block RAMs\n")
+    assert lately("plan", *options).stdout.startswith(
+        f"Asked: window of 2,000 at {rate:.3g}, at most 6 block RAMs\n"
+    )
 
 
 def test_largest_window_within_bits():
     options = ("--fpr", 0.05, "--bits", 30_000, "--family", "gebf", "--candidates", 1)
-    told = json.loads(run(*options, "--json"))
+    told = figures_of("plan", *options)
     window = told["requirement"]["window"]
     assert told["chosen"]["bits"] <= told["requirement"]["most_bits"] == 30_000
     step = 10 ** (len(str(window)) - 3)
@@ -222,6 +192,6 @@ def test_largest_window_within_bits():
 @pytest.mark.slow
 def test_largest_window_within_block_rams_of_a_device():
     options = ("--fpr", 0.05, "--block-rams", 8, "--device", "ecp5-25k-6", "--family", "apbbf")
-    told = json.loads(run(*options, "--candidates", 1, "--json"))
+    told = figures_of("plan", *options, "--candidates", 1)
     assert told["chosen"]["area"]["bram"] <= 8
     assert told["requirement"]["window"] > 1000

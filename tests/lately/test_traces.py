@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from cases import daily
 
 from lately.golden.hash.digests import KeyDigest
 from lately.golden.hash.keys import check_keys
@@ -18,7 +17,7 @@ from lately.replay import trace_formats
 from lately.replay.trace_formats import Rejects
 from lately.replay.traces import TraceError, open_trace
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 SECOND = 10**9
 
 COMMON = '10.0.0.1 - - [17/May/2015:10:05:03 +0000] "GET /a?x=1 HTTP/1.1" 200 12\n'
@@ -70,22 +69,6 @@ def test_compression_by_content(tmp_path, name, compression):
     found, trace = records(write(tmp_path / name, pack(content)), format="csv")
     assert [text for text, _ in found] == ["a", "b"]
     assert trace.compression == compression
-
-
-@pytest.mark.parametrize(
-    ("head", "kind"),
-    [(b"PK\x03\x04", "zip"), (b"PAR1", "Parquet")],
-)
-def test_other_archives(tmp_path, head, kind):
-    with pytest.raises(
-        TraceError, match=f"must be text, plain or compressed by gzip, .* or lz4, not {kind}"
-    ):
-        open_trace(write(tmp_path / "keys", head))
-
-
-def test_binary(tmp_path):
-    with pytest.raises(TraceError, match="must be UTF-8 text, but has NUL bytes at its start"):
-        open_trace(write(tmp_path / "keys", "key\n".encode("utf-16")))
 
 
 @pytest.mark.parametrize(
@@ -187,23 +170,6 @@ def test_log_common_with_many_escapes(tmp_path):
     """That it is not of the longer format is known at once."""
     line = COMMON.replace("/a?x=1", "/" + r"\xc3\xa9" * 500)
     assert texts(write(tmp_path / "log", line), key="path") == ["/" + "é" * 500]
-
-
-def test_log_field_wrong(tmp_path):
-    path = write(tmp_path / "log", COMMON)
-    with pytest.raises(TraceError, match=r"key: must be among client, user, .* not 'ip'"):
-        open_trace(path, key="client,ip")
-    with pytest.raises(TraceError, match="time: must not be given for an access log"):
-        open_trace(path, time="when")
-
-
-def test_log_none_parses(tmp_path):
-    path = write(tmp_path / "log", "a\nb\n")
-    with pytest.raises(
-        TraceError,
-        match=r"must hold NCSA common .* lines, but none of 2 lines parses \(line 1: not an",
-    ):
-        records(path, format="log")
 
 
 def test_csv(tmp_path):
@@ -308,51 +274,6 @@ def test_csv_field_too_long(tmp_path):
     assert trace.rejects.examples == [(3, "field larger than field limit (131072)")]
 
 
-def test_csv_column_wrong(tmp_path):
-    path = write(tmp_path / "k.csv", "when,who,what\n1,2,3\n")
-    columns = r"k.csv \('when, who, what'\)"
-    with pytest.raises(TraceError, match=f"key: must be a column of .*{columns}, not 'key'"):
-        open_trace(path, key="key")
-    with pytest.raises(TraceError, match=f"time: must be a column of .*{columns}, not 'then'"):
-        open_trace(path, key="who", time="then")
-    with pytest.raises(TraceError, match=r"key: must name a column of .*: 'when, who, what'"):
-        open_trace(path)
-
-
-@pytest.mark.parametrize("content", ["", "\n"])
-def test_csv_without_header(tmp_path, content):
-    with pytest.raises(TraceError, match="must begin with a CSV header, but is empty"):
-        open_trace(write(tmp_path / "k.csv", content))
-
-
-def test_csv_none_parses(tmp_path):
-    with pytest.raises(TraceError, match="must hold CSV rows with a key in 'key', but holds none"):
-        records(write(tmp_path / "k.csv", "key\n"))
-
-
-@pytest.mark.parametrize("content", ["", "\n\n"])
-def test_empty(tmp_path, content):
-    with pytest.raises(TraceError, match="must hold text lines, but holds none"):
-        records(write(tmp_path / "keys", content))
-
-
-def test_options_wrong(tmp_path):
-    path = write(tmp_path / "keys", "a\n")
-    with pytest.raises(TraceError, match=r"format: must be one of auto, log, .* not 'xml'"):
-        open_trace(path, format="xml")
-    with pytest.raises(TraceError, match="key: must be names separated by commas, not 'a,'"):
-        open_trace(path, key="a,")
-    with pytest.raises(TraceError, match="key: must not be given for lines"):
-        open_trace(path, format="lines", key="a")
-    with pytest.raises(TraceError, match="time: must not be given for lines"):
-        open_trace(path, format="lines", time="a")
-
-
-def test_file_missing(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        open_trace(tmp_path / "none")
-
-
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_standard_input(pack, monkeypatch):
     source, sink = os.pipe()
@@ -371,23 +292,38 @@ def test_standard_input_closed(monkeypatch):
         open_trace("-")
 
 
-@pytest.mark.parametrize(
-    ("name", "form", "count", "distinct", "malformed"),
-    daily(
-        2,
-        [
-            ("flights_2013.csv.gz", "csv", 328_521, 4_037, 0),
-            ("apache_access.log.gz", "log", 9_999, 7_911, 1),
-            ("product_page_requests.csv.gz", "csv", 95_607, 13_756, 0),
-            ("dns_queries.csv.gz", "csv", 53_615, 4_198, 0),
-        ],
-    ),
-)
-def test_real_streams(name, form, count, distinct, malformed):
-    if not (DATA / name).exists():
-        pytest.skip(f"shared/data/{name} is absent")
-    found, trace = records(DATA / name)
-    assert trace.format == form
-    assert len(found) == count
-    assert len({text for text, _ in found}) == distinct
-    assert trace.rejects.count == malformed
+COLUMNS = r"k.csv \('when, who, what'\)"
+WRONG = [
+    ("keys", b"PK\x03\x04", {}, "must be text, plain or compressed by gzip, .* or lz4, not zip"),
+    ("log", COMMON, {"key": "client,ip"}, "key: must be among client, user, .* not 'ip'"),
+    ("log", COMMON, {"time": "when"}, "time: must not be given for an access log"),
+    ("log", "a\nb\n", {"format": "log"},
+     r"must hold NCSA common .* lines, but none of 2 lines parses \(line 1: not an"),
+    ("k.csv", "when,who,what\n1,2,3\n", {"key": "key"},
+     f"key: must be a column of .*{COLUMNS}, not 'key'"),
+    ("k.csv", "when,who,what\n1,2,3\n", {"key": "who", "time": "then"},
+     f"time: must be a column of .*{COLUMNS}, not 'then'"),
+    ("k.csv", "when,who,what\n1,2,3\n", {},
+     "key: must name a column of .*: 'when, who, what'"),
+    ("k.csv", "", {}, "must begin with a CSV header, but is empty"),
+    ("k.csv", "\n", {}, "must begin with a CSV header, but is empty"),
+    ("k.csv", "key\n", {}, "must hold CSV rows with a key in 'key', but holds none"),
+    ("keys", "a\n", {"format": "xml"}, "format: must be one of auto, log, .* not 'xml'"),
+    ("keys", "a\n", {"key": "a,"}, "key: must be names separated by commas, not 'a,'"),
+    ("keys", "a\n", {"format": "lines", "key": "a"}, "key: must not be given for lines"),
+    ("keys", "a\n", {"format": "lines", "time": "a"}, "time: must not be given for lines"),
+]  # fmt: skip
+
+
+def test_wrong_traces(tmp_path):
+    for name, content, options, message in WRONG:
+        with pytest.raises(TraceError, match=message):
+            records(write(tmp_path / name, content), **options)
+    with pytest.raises(FileNotFoundError):
+        open_trace(tmp_path / "none")
+
+
+def test_real_stream():
+    found, trace = records(EXAMPLES / "flights_2013.csv.gz")
+    assert (trace.format, len(found), trace.rejects.count) == ("csv", 328_521, 0)
+    assert len({text for text, _ in found}) == 4_037

@@ -1,31 +1,23 @@
 """Streams with known copies: in tunnels, out of order, and with packets that were sent again."""
 
 import csv
-import json
 
 import dpkt
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_runs import figures_of
 
 from lately.captures.added_headers import TUNNELS
 from lately.captures.capture_files import CaptureFiles
-from lately.cli.app import main
 
 COUNT = 1500
-
-
-def lately(*arguments):
-    done = CliRunner().invoke(main, [*map(str, arguments), "--json"])
-    assert done.exit_code == 0, done.output
-    return json.loads(done.stdout)
 
 
 def tap(folder, *options):
     """A capture of two taps, what is told about it, and its truth."""
     path, truth = folder / "taps.pcap", folder / "truth.csv"
     arguments = ("--packets", COUNT, "--rate", "20000", "--truth", truth, *options)
-    told = lately("tap", "generator", path, *arguments)
+    told = figures_of("tap", "generator", path, *arguments)
     return path, told, list(csv.DictReader(truth.read_text().splitlines()))
 
 
@@ -33,7 +25,7 @@ def dropped(path, *options):
     """Numbers of the packets that are dropped, with an oracle that agrees."""
     marks = path.with_name("marks")
     arguments = ("--verify", "--mark", marks, *options)
-    check = lately("dedup", path, path.with_name("out"), *arguments)["check"]
+    check = figures_of("dedup", path, path.with_name("out"), *arguments)["check"]
     assert (check["lost_uniques"], check["passed_duplicates"]) == (0, 0)
     return [int(row["number"]) for row in csv.DictReader(marks.read_text().splitlines())]
 
@@ -98,17 +90,17 @@ def test_disorder(tmp_path, bound):
         expected += [number] if truth[at]["source"] in seen else []
         seen.add(truth[at]["source"])
     assert dropped(path, "--reorder", bound, "--span", "150us") == expected
-    figures = lately("dedup", path, tmp_path / "out", "--reorder", bound)
+    figures = figures_of("dedup", path, tmp_path / "out", "--reorder", bound)
     assert (figures["late"], figures["dropped"]) == (0, COUNT)
-    assert lately("dedup", path, tmp_path / "out")["late"] > 500
+    assert figures_of("dedup", path, tmp_path / "out")["late"] > 500
 
 
 def test_packets_that_a_tunnel_cannot_carry(tmp_path):
     """They stay as they are."""
     path = tmp_path / "in.pcap"
-    lately("tap", "generator", path, "--packets", 1, "--loss", 1)
+    figures_of("tap", "generator", path, "--packets", 1, "--loss", 1)
     with path.open("wb") as file:
         dpkt.pcap.Writer(file).writepkt(b"\xff" * 60, 1.0)
-    lately("tap", path, tmp_path / "out", "--encapsulate", "ipip")
+    figures_of("tap", path, tmp_path / "out", "--encapsulate", "ipip")
     with (tmp_path / "out").open("rb") as file:
         assert [content for _, content in dpkt.pcap.Reader(file)] == [b"\xff" * 60] * 2
