@@ -15,7 +15,8 @@ from .position import RingPosition
 from .slices import chunks
 
 _CHUNK = 1 << 15
-_MOST = 1 << 62
+MOST = 1 << 62
+"""Largest length of a generation in the extension."""
 
 (
     BASE, FILLED, LENGTH, GENERATION, INSERTIONS, SHIFTS, CLEARS,
@@ -250,9 +251,9 @@ def _vector(ring: RingPosition, secrets: list[int]) -> NDArray[np.int64]:
     vector = np.zeros(SIZE, np.int64)
     vector[BASE] = ring.base
     # Python's integers are unbounded; no part of a stream reaches this value.
-    vector[FILLED] = min(ring.filled, _MOST)
-    vector[LENGTH] = min(ring.length, _MOST)
-    vector[GENERATION] = min(ring.generation, _MOST)
+    vector[FILLED] = min(ring.filled, MOST)
+    vector[LENGTH] = min(ring.length, MOST)
+    vector[GENERATION] = min(ring.generation, MOST)
     vector[OLDER] = ring.older
     vector[OLDER_ROW] = 1 if ring.older else 0
     vector[WAITING_ROW] = -1 if ring.waiting is None else len(secrets) - 1

@@ -23,7 +23,7 @@ from ..files import replace_file
 from ..spec import FilterSpec
 from ..spec.base import require
 from .apbf import APBBF, APBF
-from .compiled_segments import CompiledSegments, PackedSegments
+from .compiled_segments import MOST, CompiledSegments, PackedSegments
 from .gebf import GEBF, BlockedGEBF
 from .position import RingPosition
 from .sliding import SlidingFilter
@@ -72,7 +72,8 @@ def share(model: SlidingFilter, path: str | os.PathLike[str], *, replace: bool =
     require(model.spec.hash == "h3", "hash", "must be h3 for a shared file", model.spec.hash)
     with model._lock:
         model._settle()
-        position = model._ring.numbers()
+        # Python's integers are unbounded; no part of a stream reaches this value.
+        position = [min(number, MOST) for number in model._ring.numbers()]
         segments = cast(CompiledSegments, model._segments)
         segments.engine.settle()
         memory = segments.memory.copy()

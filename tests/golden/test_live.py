@@ -135,33 +135,12 @@ def test_a_killed_writer_loses_no_key_that_was_complete(kind, batch, tmp_path, p
         del ring
 
 
-@pytest.mark.parametrize("name", SHARED)
-def test_all_that_are_attached_see_one_state(name, path):
-    rng = np.random.default_rng(8)
-    twin = build(name)
-    twin.insert(rng.integers(0, 40, 30))
-    share(twin, path)
-    writer, reader = attach(path, write=True), attach(path)
-    acts = (
-        lambda model, keys: model.insert(keys),
-        lambda model, keys: [model.check_and_insert(key) for key in keys.tolist()],
-        lambda model, keys: model.check_and_insert(keys, refresh=False),
-        lambda model, keys: model.perform(keys % 6, keys),
-        lambda model, keys: model.shift(),
-        lambda model, keys: model.clear(),
-    )
-    for act in rng.choice(len(acts), 60, p=[0.2, 0.2, 0.2, 0.2, 0.1, 0.1]):
-        keys = rng.integers(0, 60, int(rng.integers(1, 20)))
-        for model in (twin, writer):
-            acts[act](model, keys)
-        assert reader == writer == twin
-        assert reader.query(np.arange(60)).tolist() == twin.query(np.arange(60)).tolist()
-        assert [key in reader for key in range(9)] == [key in twin for key in range(9)]
-        assert reader.age(5) == twin.age(5)
-        assert reader.ring_position == twin.ring_position
-    saved = path.with_suffix(".npz")
-    reader.save(saved)
-    assert load(saved) == twin
+def test_a_generation_that_no_machine_word_holds(path):
+    model = build("GEBF")
+    model.generation = 1 << 80
+    share(model, path)
+    with attach(path) as ring:
+        assert ring.generation == 1 << 62
 
 
 def test_one_writer(path):

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_filters import as_keys, filters, key_lists, twin_of
+from ring_oracle import RingOracle
+from small_filters import as_keys, filters, key_lists
 
-from lately.golden import APBBF, analysis
+from lately.golden import APBBF, Operation, analysis
 from papers.models import accesses
 
 
@@ -55,18 +56,18 @@ def test_walks(k, l, data):
 
 
 @given(model=filters(lanes=(1,)), data=st.data())
-def test_matches_are_those_of_the_scalar_twin(model, data):
-    spec, twin = model.spec, twin_of(model)
+def test_matches_are_those_of_the_definition(model, data):
+    spec, oracle = model.spec, RingOracle(model.spec, partitioned=model.partitioned)
     inserted, asked = (data.draw(key_lists(spec.key_bits, 30)) for _ in range(2))
     model.insert(as_keys(inserted, spec.key_bits))
     for key in inserted:
-        twin.insert(key)
+        oracle.perform(Operation.INSERT, key)
     matches = model.matches(as_keys(asked, spec.key_bits))
     runs = [has_run(column, spec.run, spec.window_generations) for column in matches.T]
-    assert runs == [twin.query(key) for key in asked]
-    if spec.family in ("apbf", "apbbf"):
-        rows = [[twin._matches(i, key) for i in range(spec.ring_segments)] for key in asked]
-        assert matches.T.tolist() == rows
+    assert runs == [oracle.ask(key)["seen"] for key in asked]
+    segments = range(spec.ring_segments)
+    rows = [[oracle.bits(key, at) <= oracle.segment(at) for at in segments] for key in asked]
+    assert matches.T.tolist() == rows
 
 
 def test_runs_of_one_segment_are_read_until_one_matches():

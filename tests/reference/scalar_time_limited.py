@@ -1,15 +1,12 @@
-"""Scalar twins of the time-limited filters, as `scalar_ring` has them of others.
+"""Scalar twin of the time-limited filter.
 
 One key at a time, Python integers only, the paper's notation. A slice is an
 integer, bit i of which is its bit i.
 """
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import ceil, floor, log
 from typing import Any
-
-from scalar_ring import ScalarRing
 
 from lately.golden.hash.scalar_hash import ScalarHash
 
@@ -30,57 +27,7 @@ class ScalarSlice:
         return floor(self.m * log(2))
 
 
-@dataclass
-class TimedSlice:
-    """Slice of a ring in time: the number of its hash function, its blocks, its time."""
-
-    h: int
-    blocks: dict[int, int] = field(default_factory=dict)
-    t: int | None = None
-    overfull: bool = False
-
-
-class _ScalarTimed(ABC):
-    """Base of both twins: Algorithm 1, with the check of the time."""
-
-    k: int
-    T: int
-    s: list[Any]
-    last: int | None
-
-    @abstractmethod
-    def matches(self, i: int, key: int) -> bool:
-        """Whether slice s_i has the bits of a key."""
-
-    @abstractmethod
-    def insert(self, key: int, t: int) -> None:
-        """Insert, after a shift if it is due."""
-
-    def current(self, i: int, t: int) -> bool:
-        """Whether slice s_i has been updated within the span (equation 3)."""
-        t_i = self.last if i < self.k else self.s[i].t
-        return t_i is not None and not t_i < t - self.T
-
-    def query(self, key: int, t: int) -> bool:
-        """Algorithm 1: look backwards for k consecutive matches."""
-        i, p, c = len(self.s) - self.k, 0, 0
-        while i >= 0:
-            if self.current(i, t) and self.matches(i, key):
-                c, i = c + 1, i + 1
-                if p + c == self.k:
-                    return True
-            else:
-                i, p, c = i - self.k, c, 0
-        return False
-
-    def check_and_insert(self, key: int, t: int) -> bool:
-        """Query, then insert."""
-        seen = self.query(key, t)
-        self.insert(key, t)
-        return seen
-
-
-class ScalarTimeLimitedAPBF(_ScalarTimed):
+class ScalarTimeLimitedAPBF:
     """Time-limited Bloom filter; parameters as for `TimeLimitedAPBF`."""
 
     def __init__(
@@ -151,6 +98,29 @@ class ScalarTimeLimitedAPBF(_ScalarTimed):
         self.s[0].m = min(m, self.limit)
         self.generation()
 
+    def current(self, i: int, t: int) -> bool:
+        """Whether slice s_i has been updated within the span (equation 3)."""
+        t_i = self.last if i < self.k else self.s[i].t
+        return t_i is not None and not t_i < t - self.T
+
+    def query(self, key: int, t: int) -> bool:
+        """Algorithm 1: look backwards for k consecutive matches."""
+        i, p, c = len(self.s) - self.k, 0, 0
+        while i >= 0:
+            if self.current(i, t) and self.matches(i, key):
+                c, i = c + 1, i + 1
+                if p + c == self.k:
+                    return True
+            else:
+                i, p, c = i - self.k, c, 0
+        return False
+
+    def check_and_insert(self, key: int, t: int) -> bool:
+        """Query, then insert."""
+        seen = self.query(key, t)
+        self.insert(key, t)
+        return seen
+
     def capacity(self, target: int) -> int:
         """Capacity c_0 (equation 7)."""
         i, count = self.k, 0
@@ -167,104 +137,6 @@ class ScalarTimeLimitedAPBF(_ScalarTimed):
             count += least * (i - limiting)
             i = limiting
         return count + i * target
-
-
-class ScalarTimeLimitedRing(_ScalarTimed):
-    """Ring of any family whose window is a span of time; a slice is a dict of blocks.
-
-    Parameters
-    ----------
-    ring : ScalarRing
-        Filter of the family, which gives the places of keys.
-    k, l : int
-        Slices that an insertion writes, and the others of the ring.
-    generation, span, generation_span, when_full
-        As `RotationPolicy` has them.
-    """
-
-    def __init__(
-        self,
-        ring: ScalarRing,
-        *,
-        k: int,
-        l: int,
-        generation: int,
-        span: int,
-        generation_span: int,
-        when_full: str,
-    ) -> None:
-        self.ring = ring
-        self.k, self.l, self.T = k, l, span
-        self.g, self.d, self.when_full = generation, generation_span, when_full
-        self.shortened = self.overfilled = self.shifts = 0
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget everything but the counters."""
-        # The spare is the last of the list.
-        *self.s, self.spare = [TimedSlice(h) for h in range(self.k + self.l + 1)]
-        self.n = self.first = 0
-        self.capacity = self.g
-        self.last = None
-        self.lost: int | None = None
-
-    def matches(self, i: int, key: int) -> bool:
-        """Whether slice s_i has all bits of a key."""
-        block, bits = self.ring.place(key, self.s[i].h, self.ring.secret)
-        return bool(self.s[i].blocks.get(block, 0) & bits == bits)
-
-    def age(self, key: int, t: int) -> int:
-        """Return the smallest j with k matches from slice j on, or -1."""
-        for j in range(self.l + 1):
-            if all(self.current(i, t) and self.matches(i, key) for i in range(j, j + self.k)):
-                return j
-        return -1
-
-    def insert(self, key: int, t: int) -> None:
-        """Insert, after a shift if it is due and the pool allows it."""
-        full = self.n >= self.capacity
-        old = self.n > 0 and t - self.first >= self.d
-        if not self.current(self.k + self.l - 1, t):
-            if full or old:
-                self.shift(t)
-        elif full and self.when_full == "shorten":
-            self.shift(t)
-        elif full:
-            self.overfilled += 1
-            for s in self.s[: self.k]:
-                s.overfull = True
-        if self.n == 0:
-            self.first = t
-        for s in self.s[: self.k]:
-            block, bits = self.ring.place(key, s.h, self.ring.secret)
-            s.blocks[block] = s.blocks.get(block, 0) | bits
-        self.n += 1
-        self.last = t
-
-    def shift(self, t: int) -> None:
-        """Put the spare in front, and make the last slice the spare; it may still count."""
-        if self.current(self.k + self.l - 1, t):
-            self.lost = self.s[-1].t
-            self.shortened += 1
-        self.s[self.k - 1].t = self.last
-        oldest = self.s.pop()
-        self.s.insert(0, self.spare)
-        self.spare = TimedSlice(oldest.h)
-        self.n = 0
-        self.capacity = self.g
-        self.shifts += 1
-
-    def status(self, t: int) -> str:
-        """Status at a time, as the value of `PoolStatus`."""
-        if self.lost is not None and t <= self.lost + self.T:
-            return "window shortened"
-        if any(s.overfull and self.current(i, t) for i, s in enumerate(self.s)):
-            return "rate exceeded"
-        return "ok"
-
-    def guaranteed_span(self, t: int) -> int:
-        """Greatest age at which every key is reported."""
-        return self.T if self.lost is None else min(self.T, t - (self.lost + 1))
 
 
 def ceil_ratio(a: int, b: int) -> int:

@@ -1,0 +1,477 @@
+"""Any sequence of public calls of any filter: both engines, and one operation after another.
+
+Rings are compared with their definition, bit by bit; other filters with a filter in numpy that
+performs one operation per call.
+"""
+
+import io
+import pickle
+from copy import deepcopy
+from functools import partial
+
+import numpy as np
+import pytest
+from every_model import MODELS, build
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from paths import PATHS, chunks_of, taking
+from ring_oracle import RingOracle
+from small_filters import CLASSES, as_keys, specs, timed_specs
+
+from lately.golden import (
+    Operation,
+    RekeyError,
+    TimedFilter,
+    TimeLimitedRing,
+    attach,
+    load,
+    share,
+)
+from lately.golden.state_files import read_state
+
+SLIDING = ("APBF", "APBBF", "GEBF", "BlockedGEBF")
+SINGLE = ("query", "check_and_insert", "insert", "age", "__contains__")
+HUGE = 1 << 80
+"""Generation that no machine word holds."""
+SECRETS = st.integers(0, (1 << 128) - 1)
+SEEDS = st.integers(0, (1 << 32) - 1)
+
+VARIANTS = {
+    "WindowDictionary": [
+        {"hash": "siphash"}, {"rows": 4, "digest_bits": 7, "stash": 2},
+        {"rows": 4, "digest_bits": 7, "stash": 1, "moves": 2}, {"rows": 4, "moves": 40},
+    ],
+    "PartitionedTimingFilter": [{"classes": 2, "phase_bits": 1}, {"window": 6, "block": 1}],
+    "TimedTimingFilter": [{"classes": 3}, {"span": 8, "period": 1, "stamp_bits": 5}],
+    "BlockTimingBloomFilter": [{"padding": 0}],
+    "CuckooDictionary": [{"positions": 3, "moves": 1}],
+    "CountingBloomFilter": [{"saturated": "decremented", "counter_bits": 1}],
+}  # fmt: skip
+
+
+def whole(words):
+    """Return a key as one integer."""
+    return sum(int(word) << 64 * place for place, word in enumerate(np.atleast_1d(words)))
+
+
+class Clock:
+    """A clock whose time the machine sets."""
+
+    now = 0
+
+    def __call__(self):
+        return self.now
+
+
+class SingleOperations:
+    """A filter in numpy as the model of others: one call for each operation."""
+
+    def __init__(self, model):
+        self.filter = model
+
+    @property
+    def latest(self):
+        return getattr(self.filter, "latest", 0)
+
+    def ask(self, *operation):
+        return self._answer(self.filter.look_up, *operation)
+
+    def perform(self, code, *operation):
+        return self._answer(partial(self.filter.perform, [code]), *operation)
+
+    def _answer(self, call, key, now, window=None):
+        now = [max(now, self.latest)] if isinstance(self.filter, TimedFilter) else None
+        asked = {} if window is None else {"windows": [window]}
+        with taking("numpy"):
+            results = call(as_keys([key], self.filter.key_bits), now, **asked)
+        return {name: column[0] for name, column in results._asdict().items()}
+
+
+class Filters(RuleBasedStateMachine):
+    """A filter of each engine, their model, and a time that moves with the operations."""
+
+    def __init__(self, name, folder):
+        super().__init__()
+        self.name, self.folder = name, folder
+        self.ring = name in CLASSES
+        self.attached, self.mapped = (), {}
+        self.clock, self.event_times, self.late = None, False, 0
+
+    @initialize(data=st.data(), seed=SEEDS, chunk=st.sampled_from([1, 3, 1 << 15]))
+    def start(self, data, seed, chunk):
+        self.random = random = np.random.default_rng(seed)
+        self.chunk = chunk
+        secret = data.draw(SECRETS, "secret")
+        self.make = self._ring(data, secret) if self.ring else self._other(data, secret)
+        self.filters = {}
+        for path in PATHS:
+            with taking(path):
+                self.filters[path] = self.make()
+        self.spec = self.filters["numpy"].spec
+        self.timed = isinstance(self.filters["numpy"], TimedFilter)
+        self.joinable = getattr(self.filters["numpy"], "joinable", False)
+        universe = [whole(words) for words in random.integers(0, 1 << 63, (9, 2))]
+        self.pool = [key % (1 << self.spec.key_bits) for key in universe]
+        edges = [getattr(self.spec, "span", None) or 9]
+        edges += [getattr(self.spec, name, None) or 1 for name in ("generation_span", "period")]
+        near = [edge + step for edge in edges for step in (-1, 0, 1)]
+        self.steps = [0, 1, 2, 3, *near, edges[0] // 4, 3 * edges[0], 1 << 36]
+        self.now = int(random.choice([0, edges[0], 1 << 41]))
+
+    def _ring(self, data, secret):
+        timed = data.draw(st.booleans(), "timed")
+        spec = data.draw(timed_specs((self.name,)) if timed else specs((self.name,)), "spec")
+        options = {"secret": secret} if spec.hash == "siphash" else {}
+        if timed and spec.when_full == "overfill":
+            options["joinable"] = data.draw(st.booleans(), "joinable")
+        elif not timed and self.name.endswith("gebf") and spec.lanes == 1:
+            options["partitioned"] = data.draw(st.booleans(), "partitioned")
+        self.model = RingOracle(spec, **options)
+        return partial(TimeLimitedRing if timed else CLASSES[self.name], spec, **options)
+
+    def _other(self, data, secret):
+        options = data.draw(st.sampled_from([{}, *VARIANTS.get(self.name, [])]), "options")
+        options = options | {"key_bits": data.draw(st.sampled_from([8, 64, 100]), "key_bits")}
+        options |= {"secret": secret} if options.get("hash") == "siphash" else {}
+        with taking("numpy"):
+            self.model = SingleOperations(build(self.name, **options))
+        return partial(build, self.name, **options)
+
+    # Operands
+
+    def draw(self, size):
+        """Return keys and times: many at once, some about the edges of the span."""
+        keys = [self.pool[number] for number in self.random.integers(0, len(self.pool), size)]
+        often = self.random.choice([0.02, 0.2, 0.6])
+        steps = self.random.choice(self.steps, size) * (self.random.random(size) < often)
+        times = self.now + np.cumsum(steps)
+        self.now = int(times[-1]) if size else self.now
+        if self.clock is not None:
+            self.clock.now = self.now
+        return keys, times
+
+    def draw_late(self, size, *, inserts=True):
+        """Return keys, the arguments of a call with them, and the times: given or of the clock."""
+        keys, times = self.draw(size)
+        array = as_keys(keys, self.spec.key_bits)
+        if not self.timed:
+            return keys, [array], times.tolist()
+        early = self.random.choice(self.steps, size) * (self.random.random(size) < 0.3)
+        if self.clock is not None and self.random.random() < 0.5:
+            self.clock.now -= min(self.clock.now, int(self.random.choice([0, 0, 1, 5])))
+            return keys, [array], [self.clock.now] * size
+        self.event_times |= inserts and self.clock is not None and size > 0
+        times = np.where(early <= times, times - early, times)
+        return keys, [array, times], times.tolist()
+
+    def windows(self, size):
+        """Windows of queries, or None if the filter takes none."""
+        if not self.spec.query_field:
+            return None
+        if self.spec.classes is not None:
+            return self.random.integers(0, self.spec.classes, size).tolist()
+        unit = self.spec.block_units
+        return (self.random.integers(1, self.spec.window_blocks + 1, size) * unit).tolist()
+
+    # Calls
+
+    def call(self, name, *arguments, **options):
+        """Call a method of all filters, and return their answer, which is the same."""
+        answers = []
+        for path, each in self.paths():
+            with chunks_of(self.chunk), taking(path):
+                answers.append(getattr(each, name)(*arguments, **options))
+        for other in answers[1:]:
+            assert type(other) is type(answers[0])
+            assert np.array_equal(other, answers[0])
+        return answers[0]
+
+    def paths(self):
+        """Return the filters that perform operations, each with its path."""
+        return [*self.filters.items(), *(("compiled", each) for each in self.attached[:1])]
+
+    def follow(self, code, keys, times):
+        """Let the model perform an operation on each key; return its answers."""
+        answers = []
+        for key, time in zip(keys, times, strict=True):
+            self.late += self.timed and time < self.model.latest
+            answers.append(self.model.perform(code, key, max(time, self.model.latest)))
+        return [answer["seen"] for answer in answers]
+
+    def follow_new(self, keys, times):
+        """Let the model insert the keys that it does not report; return whether it reports each."""
+        seen = []
+        for key, time in zip(keys, times, strict=True):
+            seen.append(self.model.ask(key, time)["seen"])
+            if seen[-1]:
+                self.model.perform(Operation.QUERY, key, max(time, self.model.latest))
+            else:
+                self.follow(Operation.INSERT, [key], [time])
+        return seen
+
+    # Rules: operations
+
+    @rule(size=st.integers(0, 40))
+    def perform(self, size):
+        kinds = [code for code in self.filters["numpy"].supported if code < Operation.SHIFT] * 4
+        kinds += [code for code in self.filters["numpy"].supported if code >= Operation.SHIFT]
+        kinds = [code for code in kinds if not (self.joinable and code == Operation.SHIFT)]
+        codes = self.random.choice(kinds, size)
+        keys, times = self.draw(size)
+        windows = self.windows(size)
+        self.event_times |= self.timed and self.clock is not None and size > 0
+        results = self.call(
+            "perform", codes, as_keys(keys, self.spec.key_bits), times if self.timed else None,
+            windows=windows,
+        )  # fmt: skip
+        rows = zip(codes, keys, times.tolist(), windows or [None] * size, strict=True)
+        expected = [self.model.perform(*row) for row in rows]
+        for field in expected[0] if expected else ():
+            assert getattr(results, field).tolist() == [row[field] for row in expected], field
+
+    @rule(size=st.integers(0, 16))
+    def insert(self, size):
+        keys, arguments, times = self.draw_late(size)
+        assert self.call("insert", *arguments) is None
+        self.follow(Operation.INSERT, keys, times)
+
+    @rule(size=st.integers(0, 16))
+    def check_and_insert(self, size):
+        keys, arguments, times = self.draw_late(size)
+        seen = self.call("check_and_insert", *arguments)
+        assert seen.tolist() == self.follow(Operation.CHECK_AND_INSERT, keys, times)
+
+    @precondition(lambda self: self.name != "InferentialFilter")
+    @rule(size=st.integers(0, 16))
+    def check_and_insert_new(self, size):
+        keys, arguments, times = self.draw_late(size)
+        seen = self.call("check_and_insert", *arguments, refresh=False)
+        assert seen.tolist() == self.follow_new(keys, times)
+
+    @rule(size=st.integers(0, 16))
+    def query(self, size):
+        keys, arguments, times = self.draw_late(size, inserts=False)
+        asked = [self.model.ask(*row) for row in zip(keys, times, strict=True)]
+        assert self.call("query", *arguments).tolist() == [answer["seen"] for answer in asked]
+        ages = [answer["age"] if answer["seen"] else -1 for answer in asked]
+        assert self.call("age", *arguments).tolist() == ages
+
+    @rule(names=st.lists(st.sampled_from(SINGLE), min_size=1, max_size=8))
+    def single_keys(self, names):
+        for name in names:
+            inserts = name in ("insert", "check_and_insert")
+            (key,), (_, *given), (time,) = self.draw_late(1, inserts=inserts)
+            if name == "__contains__":
+                now = self.model.latest if self.clock is None else self.clock.now
+                given, time = [], max(now, 0)
+            found = self.call(name, key, *(int(each[0]) for each in given))
+            if inserts:
+                code = Operation.INSERT if name == "insert" else Operation.CHECK_AND_INSERT
+                seen = self.follow(code, [key], [time])[0]
+                assert found is (None if name == "insert" else bool(seen))
+            else:
+                answer = self.model.ask(key, time)
+                age = int(answer["age"]) if answer["seen"] else -1
+                assert found == (age if name == "age" else answer["seen"])
+
+    @precondition(lambda self: self.ring)
+    @rule()
+    def shift(self):
+        _, (_, *given), (time,) = self.draw_late(1)
+        if self.joinable:
+            for _, each in self.paths():
+                with pytest.raises(ValueError, match=r"^operations: must not be SHIFT for a join"):
+                    each.shift(*given)
+            return
+        self.call("shift", *(int(each[0]) for each in given))
+        self.model.perform(Operation.SHIFT, 0, max(time, self.model.latest))
+
+    @rule()
+    def clear(self):
+        self.call("clear")
+        self.model.perform(Operation.CLEAR, 0, max(self.model.latest, 0))
+
+    # Rules: settings
+
+    @precondition(lambda self: self.ring)
+    @rule(value=st.sampled_from([1, 2, 5, 9, HUGE]))
+    def set_generation(self, value):
+        for _, each in self.paths():
+            each.generation = value
+            assert type(each.generation) is int
+        self.model.generation = value
+
+    @precondition(lambda self: self.timed)
+    @rule(clock=st.sampled_from([None, Clock()]))
+    def set_clock(self, clock):
+        self.clock = clock
+        for _, each in self.paths():
+            each.clock = clock
+        self.draw(1)
+
+    @precondition(lambda self: self.spec.keyed)
+    @rule(secret=SECRETS | st.just(0))
+    def rekey(self, secret):
+        if not self.ring:
+            self.model.filter.rekey(secret)
+        elif left := self.model.shifts_to_rekey:
+            message = f"have one secret, not {left} shift{'s' * (left > 1)} before$"
+            for _, each in self.paths():
+                with pytest.raises(RekeyError, match=message):
+                    each.rekey(secret)
+            return
+        self.model.waiting = secret
+        self.call("rekey", secret)
+
+    @precondition(lambda self: self.spec.classes is not None)
+    @rule()
+    def decide_by(self):
+        table = self.random.integers(0, self.spec.hashes + 2, self.spec.table_shape)
+        self.call("decide_by", table)
+        self.model.filter.decide_by(table)
+
+    # Rules: other objects with the state
+
+    @rule(how=st.sampled_from(["file", "mapped", "bytes", "pickle", "copy"]), other=st.booleans())
+    def restart(self, how, other):
+        """Go on with copies; of `other` engines, if a file can hold them."""
+        states = [self.state(each) for each in self.filters.values()]
+        assert states[0][0] == states[1][0]
+        assert all(np.array_equal(states[0][1][name], states[1][1][name]) for name in states[0][1])
+        filters = dict(zip(PATHS, self.filters.values(), strict=True))
+        if other and how not in ("pickle", "copy"):
+            filters = dict(zip(PATHS, reversed(self.filters.values()), strict=True))
+        for path, each in filters.items():
+            with taking(path):
+                copy = self.copied(each, how)
+            assert type(copy) is type(each)
+            assert copy == each
+            assert copy.counters == each.counters
+            assert copy.parameters == each.parameters
+            if self.timed:
+                assert (copy.clock is None) == (self.clock is None)
+                copy.clock = self.clock
+            self.filters[path] = copy
+        self.event_times &= self.clock is not None
+
+    def copied(self, each, how):
+        path = self.folder / f"{len(self.mapped)}.state"
+        if how == "mapped":
+            each.save(path, secrets=True)
+            self.mapped[path] = path.read_bytes()
+            return load(path, mmap=True)
+        if how == "file":
+            each.save(self.folder / "state", secrets=True)
+            return type(each).load(self.folder / "state")
+        if how == "bytes":
+            return type(each).from_bytes(each.to_bytes(secrets=True))
+        return pickle.loads(pickle.dumps(each)) if how == "pickle" else deepcopy(each)
+
+    def state(self, each):
+        return read_state(io.BytesIO(each.to_bytes(secrets=True)))
+
+    def can_be_shared(self):
+        known = self.ring and not self.timed and self.spec.hash == "h3"
+        return known and max(self.model.generation, self.model.length) < HUGE
+
+    @precondition(can_be_shared)
+    @rule()
+    def share(self):
+        """From now on, another writer performs all operations, and a reader sees them."""
+        path = self.folder / "shared"
+        share(self.filters["compiled"], path, replace=True)
+        self.attached = attach(path, write=True), attach(path)
+
+    @precondition(lambda self: self.joinable and not self.spec.keyed)
+    @rule(size=st.integers(0, 16))
+    def union(self, size):
+        keys, times = self.draw(size)
+        whole = deepcopy(self.model)
+        for key, time in zip(keys, times.tolist(), strict=True):
+            whole.perform(Operation.INSERT, key, time)
+        for path, each in self.filters.items():
+            with taking(path):
+                other = self.make()
+                other.insert(as_keys(keys, self.spec.key_bits), times)
+                joined = each.union(other)
+                assert other.union(each).memory.tolist() == joined.memory.tolist()
+            self.holds_bits(joined, whole)
+            assert joined.latest == whole.latest
+            ages = joined.age(as_keys(self.pool, self.spec.key_bits), self.now).tolist()
+            assert ages == [whole.ask(key, self.now)["age"] for key in self.pool]
+
+    # The state after each rule
+
+    @invariant()
+    def both_engines_have_one_state(self):
+        fast, slow = self.filters["compiled"], self.filters["numpy"]
+        assert fast == slow
+        assert np.array_equal(fast.memory, slow.memory)
+        assert fast.counters == slow.counters
+        assert fast.fill_ratios().tolist() == pytest.approx(slow.fill_ratios().tolist())
+        for each in self.attached:
+            assert np.array_equal(each.memory, slow.memory)
+            assert each.ring_position == slow.ring_position
+            asked = as_keys(self.pool, self.spec.key_bits)
+            assert np.array_equal(each.age(asked), slow.age(asked))
+        for each in self.attached[:1]:
+            assert each == slow
+
+    @invariant()
+    def the_state_is_that_of_the_model(self):
+        for each in self.filters.values():
+            if self.timed:
+                assert (each.late, each.latest) == (self.late, self.model.latest)
+            if self.ring:
+                self.is_ring(each)
+            else:
+                assert each == self.model.filter
+                assert each.counters == self.model.filter.counters
+
+    def holds_bits(self, each, model):
+        assert np.array_equal(each.memory.reshape(self.spec.segments, -1), model.memory)
+        assert each.ring_position == model.physical(0)
+
+    def is_ring(self, each):
+        model, segments = self.model, range(self.spec.ring_segments)
+        self.holds_bits(each, model)
+        assert each.counters == {name: model.counters[name] for name in each.counters}
+        assert each.insertions == model.counters["insertions"]
+        assert each.generation == model.generation
+        assert each.secrets == [model.origin(segment).secret for segment in segments]
+        assert each.rekey_ready == (model.shifts_to_rekey == 0)
+        ratios = [len(model.segment(segment)) / model.segment_bits for segment in segments]
+        assert each.fill_ratios().tolist() == pytest.approx(ratios)
+        if self.timed:
+            settled = [model.time(at) if at >= self.spec.run else -1 for at in segments]
+            assert [-1 if time is None else time for time in each.settled_times] == settled
+            assert (each.last_insertion or 0) == max(model.last_insertion, 0)
+            now = max(self.model.latest, 0)
+            if self.clock is not None and not self.event_times:
+                now = max(now, self.clock.now)
+            assert each.status().code == model.status(now)
+            assert each.guaranteed_span() == model.guaranteed_span(now)
+
+    def teardown(self):
+        for each in self.attached:
+            each.close()
+        for path, content in self.mapped.items():
+            assert path.read_bytes() == content
+            path.unlink()
+
+
+@pytest.mark.parametrize("name", [*CLASSES, *sorted({*MODELS} - {*SLIDING})])
+def test_any_sequence_of_calls(name, tmp_path):
+    examples = settings().max_examples // (1 if name in CLASSES else 5)
+    run_state_machine_as_test(
+        partial(Filters, name, tmp_path),
+        settings=settings(max_examples=max(1, examples), stateful_step_count=25),
+    )
