@@ -22,7 +22,6 @@ from lately.golden import (
     LatelyError,
     StateFileError,
     attach,
-    load,
     share,
 )
 from lately.golden.ring import live
@@ -37,7 +36,6 @@ WRITTEN = pytest.mark.parametrize(
         for batch in (1, 250)
     ],
 )
-SHARED = ["APBF", "APBBF", "GEBF", "BlockedGEBF"]
 WINDOW = 600
 RATE = 1e-6
 
@@ -193,49 +191,41 @@ def test_a_writer_opens_the_file_that_replaces_another(path, monkeypatch):
     assert attach(path, write=True) == build("APBF")
 
 
-CHANGES = {
-    "insert": lambda ring: ring.insert(1),
-    "insert many": lambda ring: ring.insert([1, 2]),
-    "check": lambda ring: ring.check_and_insert("a"),
-    "check, no refresh": lambda ring: ring.check_and_insert("a", refresh=False),
-    "shift": lambda ring: ring.shift(),
-    "clear": lambda ring: ring.clear(),
-    "generation": lambda ring: setattr(ring, "generation", 5),
-    "perform": lambda ring: ring.perform([1, 3], [1, 2]),
-}
+CHANGES = [
+    lambda ring: ring.insert(1),
+    lambda ring: ring.insert([1, 2]),
+    lambda ring: ring.check_and_insert("a"),
+    lambda ring: ring.check_and_insert("a", refresh=False),
+    lambda ring: ring.shift(),
+    lambda ring: ring.clear(),
+    lambda ring: setattr(ring, "generation", 5),
+    lambda ring: ring.perform([1, 3], [1, 2]),
+]
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_a_reader_changes_nothing(change, path):
+def test_a_reader_changes_nothing(path):
     share(build("GEBF"), path)
     before, ring = path.read_bytes(), attach(path)
-    with pytest.raises(
-        ValueError, match=r"^filter: must be attached with write=True to change it$"
-    ):
-        CHANGES[change](ring)
+    for change in CHANGES:
+        with pytest.raises(ValueError, match=r"^filter: must be attached with write=True to chan"):
+            change(ring)
     assert ring.counters["operations"] == 0
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("name", sorted({*MODELS, *RINGS} - {*SHARED}))
-def test_other_families_are_refused(name, path):
-    with pytest.raises(TypeError, match=rf"^share: must .* not {type(build(name)).__name__}$"):
-        share(build(name), path)
-    assert not path.exists()
-
-
-def test_a_filter_of_numpy_cannot_be_attached(path):
-    share(build("GEBF"), path)
-    with taking("numpy"), pytest.raises(LatelyError, match=r"^attach: must have the extension"):
-        attach(path)
-
-
-def test_filters_of_numpy_and_secrets_are_refused(path):
+def test_filters_that_cannot_be_shared(path):
+    for name in {*MODELS, *RINGS} - {kind.__name__ for kind in FAMILIES}:
+        with pytest.raises(TypeError, match=rf"^share: must .* not {type(build(name)).__name__}$"):
+            share(build(name), path)
     with taking("numpy"), pytest.raises(TypeError, match=r"^share: must have .* not GEBF$"):
         share(build("GEBF"), path)
     keyed = GEBF.for_window(100, hash="siphash", secret=5)
     with pytest.raises(ValueError, match=r"^hash: must be h3 for a shared file, not 'siphash'$"):
         share(keyed, path)
+    assert not path.exists()
+    share(build("GEBF"), path)
+    with taking("numpy"), pytest.raises(LatelyError, match=r"^attach: must have the extension"):
+        attach(path)
 
 
 def test_files_that_are_damaged(path):
