@@ -39,63 +39,31 @@ Spec = Any
 Model = Any
 """Its golden model."""
 
+# Units: those on which strangers are forged, also by cells; those that are filled without
+# overlaps, overfilled, flooded; one whose false positives are used again, and one of several lanes.
 FORGED = ("default", "large", "apbf-default", "gebf-default", "blocked-gebf-default")
-"""Units on which strangers are forged."""
-
-FILLED = ("default", "gebf-default")
-"""Units that are filled without overlaps."""
-
 TIMING = ("timing-default", "timing-counted-default")
-"""Timing filters on which strangers are forged."""
-
+FILLED = ("default", "gebf-default")
 DICTIONARIES = ("1000", "ring-1000")
-"""Dictionaries that are overfilled."""
-
-STRANGERS = 300
-"""Keys that were never inserted, each of which must be reported."""
-
-WIDE = 104
-"""Width of keys that fold to fewer bits: the key of a TCP flow."""
-
-FOLDED = (16, 20, 24)
-"""Bits of the narrowed folds for which a difference is searched by verdicts."""
-
-REPLAYED = "gebf-default"
-"""Unit whose false positives are used again."""
-
-TRIALS = 8
-"""Searches over which the number of queries is averaged."""
-
-_SPREAD = 997
-_BATCH = 1 << 12
-_PROBES = 4
-
-LANES = "two-lanes"
-"""Unit of several lanes."""
-
-PROBE = 256
-"""Operations with two keys in turn. Their time shows whether the keys share a shard."""
-
-LEARNED = 8
-"""Keys of one shard that are learned."""
-
 FLOODED = ("default", "gebf-default")
-"""Units that are flooded."""
+REPLAYED = "gebf-default"
+LANES = "two-lanes"
 
-SPAN = 1000
-"""Ticks of their window."""
+WAYS = ("h3, seed known", "h3, seed unknown", "siphash")  # hashes that the same keys meet
+SPEED_WAYS = (WAYS[0], WAYS[2])  # hashes of compiled units
+PACE = "operations per cycle"  # figure of compiled units
 
-FACTORS = (2, 10)
-"""Keys of a flood as a multiple of the capacity. Other keys fill half of the capacity."""
-
-WAYS = ("h3, seed known", "h3, seed unknown", "siphash")
-"""Hashes that the same keys meet."""
-
-PACE = "operations per cycle"
-"""Figure of compiled units."""
-
-SPEED_WAYS = (WAYS[0], WAYS[2])
-"""Hashes of compiled units."""
+STRANGERS = 300  # keys that were never inserted, each of which must be reported
+SPREAD = 997  # rows, for each generation, between cells of neighbouring parts
+WIDE = 104  # width of keys that fold to fewer bits: the key of a TCP flow
+FOLDED = (16, 20, 24)  # bits of the narrowed folds for which a difference is searched by verdicts
+TRIALS = 8  # searches over which the number of queries is averaged
+TRIED = 1 << 12  # queries of a search between two insertions
+PROBES = 4  # other keys that confirm a difference
+PROBE = 256  # operations with two keys in turn, whose time shows whether they share a shard
+LEARNED = 8  # keys of one shard that are learned
+SPAN = 1000  # ticks of the window of flooded units
+FACTORS = (2, 10)  # keys of a flood by the capacity, half of which other keys fill
 
 
 def _ways(spec: Spec, random: np.random.Generator) -> dict[str, Model]:
@@ -228,7 +196,7 @@ def _filling_keys(spec: FilterSpec, random: np.random.Generator) -> Words:
         numbers = np.arange(spec.generation) + generation * spec.generation
         block, row = numbers % spec.segment_blocks, numbers // spec.segment_blocks
         # Where all segments have one hash function, other combinations in each.
-        spread = generation * _SPREAD if key_hash.functions == 1 else 0
+        spread = generation * SPREAD if key_hash.functions == 1 else 0
         cells = [(row + part * spread) % spec.cells for part in range(spec.parts)]
         indices = [block, *cells] if len(key_hash.fields) > spec.parts else cells
         wanted = {
@@ -318,21 +286,21 @@ def _find_difference(model: Model, draw: Callable[[int], Words]) -> tuple[Words,
     """Return a difference that two keys of one state have, and the queries that it took."""
     asked = 0
     while True:
-        own, tried = draw(model.window), draw(_BATCH)
+        own, tried = draw(model.window), draw(TRIED)
         model.insert(own)
         for number in np.flatnonzero(model.query(tried)):
             # The age identifies the colliding key. Other keys show whether more than the digests
             # are equal.
             age = int(model.age(tried[number : number + 1])[0])
             difference = own[len(own) - 1 - age] ^ tried[number]
-            probes = draw(_PROBES)
+            probes = draw(PROBES)
             model.insert(probes)
             confirmed = model.query(probes ^ difference).all()
             model.insert(own)
-            asked += _PROBES
+            asked += PROBES
             if confirmed:
                 return difference, asked + int(number) + 1
-        asked += _BATCH
+        asked += TRIED
 
 
 def replayed(queries: int, random: np.random.Generator) -> Iterator[Run]:
@@ -362,37 +330,31 @@ def replayed(queries: int, random: np.random.Generator) -> Iterator[Run]:
 
 def flood(queries: int, random: np.random.Generator) -> Iterator[dict[str, Any]]:
     """Insert more keys than the capacity, for the last span of two."""
+    now = 2 * SPAN - 1
     for name, when_full, factor in product(FLOODED, ("shorten", "overfill"), FACTORS):
         spec = replace(preset(name), span=SPAN, when_full=when_full)
-        streams = _streams(spec, factor, random)
+        others, crowd = _streams(spec, factor, random)
         asked = random_keys(random, queries, spec.key_bits)
         keyed = from_spec(replace(spec, hash="siphash"), secret=_secret(random))
         for way, model in {"h3, seed known": from_spec(spec), "siphash": keyed}.items():
+            figures, more = [], {}
+            for stream in ([others], [others, crowd]):
+                model.clear()
+                keys, times = map(np.concatenate, zip(*stream, strict=True))
+                order = np.argsort(times, kind="stable")
+                model.insert(keys[order], times[order])
+                if when_full == "shorten":
+                    more["guaranteed"] = model.guaranteed_span(now)
+                    forgotten = _missed_at(model, *others, now, SPAN)
+                    figures.append(forgotten / (others[1] >= now - SPAN).sum())
+                else:
+                    figures.append(model.query(asked, np.full(len(asked), now)).mean())
+                window = more.get("guaranteed", SPAN)
+                more["false_negatives"] = _missed_at(model, keys, times, now, window)
+            shortens = when_full == "shorten"
+            figure = "keys of the span forgotten" if shortens else "false-positive rate"
             unit, cost = f"{name}, span, {when_full}", f"{factor} times the capacity"
-            figures, more = _flooded(model, streams, asked)
-            yield _gain(unit, way, *figures, cost, **more)
-
-
-def _flooded(
-    model: Any, streams: list[tuple[Words, Times]], asked: Words
-) -> tuple[tuple[str, float, float], Run]:
-    """Insert the keys of others, without a flood and with it; return the figure and the rest."""
-    shortens = model.spec.when_full == "shorten"
-    now = 2 * SPAN - 1
-    figures = []
-    for stream in (streams[:1], streams):
-        model.clear()
-        keys, times = _merged(stream)
-        model.insert(keys, times)
-        window = model.guaranteed_span(now) if shortens else SPAN
-        missed = _missed_at(model, keys, times, now, window)
-        own = streams[0][1] >= now - SPAN
-        forgotten = _missed_at(model, *streams[0], now, SPAN) / own.sum()
-        reported = model.query(asked, np.full(len(asked), now)).mean()
-        figures.append(float(forgotten if shortens else reported))
-    figure = "keys of the span forgotten" if shortens else "false-positive rate"
-    more = {"false_negatives": missed} | ({"guaranteed": window} if shortens else {})
-    return (figure, figures[0], figures[1]), more
+            yield _gain(unit, way, figure, *figures, cost, **more)
 
 
 def _streams(
@@ -409,12 +371,6 @@ def _streams(
     return streams
 
 
-def _merged(streams: list[tuple[Words, Times]]) -> tuple[Words, Times]:
-    keys, times = map(np.concatenate, zip(*streams, strict=True))
-    order = np.argsort(times, kind="stable")
-    return keys[order], times[order]
-
-
 def _missed_at(model: Any, keys: Words, times: Times, now: int, window: int) -> int:
     """Count keys, inserted at most a window ago, that are not reported."""
     recent = keys[times >= now - window]
@@ -426,8 +382,16 @@ def _missed_at(model: Any, keys: Words, times: Times, now: int, window: int) -> 
 
 def slow_lanes(queries: int, random: np.random.Generator) -> Iterator[Run]:
     """Measure operations per cycle of lanes with all keys of one shard."""
+    spec, operations = preset(LANES), queries // 2
     for way in SPEED_WAYS:
-        yield from _one_shard_runs(LANES, way, queries // 2, random)
+        with _cleared(spec, way, random) as unit:
+            usual = _rate(unit, random_keys(random, operations, spec.key_bits))
+            chosen = one_shard(spec, operations, random)
+            yield _gain(LANES, way, PACE, usual, _rate(unit, chosen), "all operations")
+            learned, asked = learn_shard(unit, random)
+            figures = (PACE, usual, _rate(unit, np.resize(learned, operations)))
+            cost = f"all operations, after {asked:,} queries"
+            yield _gain(LANES, way, *figures, cost, attack="one shard, by time", queries=asked)
 
 
 def slow_dictionaries(queries: int, random: np.random.Generator) -> Iterator[Run]:
@@ -440,20 +404,6 @@ def slow_dictionaries(queries: int, random: np.random.Generator) -> Iterator[Run
                 usual = _rate(unit, random_keys(random, len(chosen), spec.key_bits))
                 figures = (PACE, usual, _rate(unit, chosen), "all operations")
                 yield _gain(f"dictionary-{name}", way, *figures, attack="crowded")
-
-
-def _one_shard_runs(
-    name: str, way: str, operations: int, random: np.random.Generator
-) -> Iterator[Run]:
-    spec = preset(name)
-    with _cleared(spec, way, random) as unit:
-        usual = _rate(unit, random_keys(random, operations, spec.key_bits))
-        chosen = one_shard(spec, operations, random)
-        yield _gain(name, way, PACE, usual, _rate(unit, chosen), "all operations")
-        learned, asked = learn_shard(unit, random)
-        figures = (PACE, usual, _rate(unit, np.resize(learned, operations)))
-        cost = f"all operations, after {asked:,} queries"
-        yield _gain(name, way, *figures, cost, attack="one shard, by time", queries=asked)
 
 
 @contextmanager
