@@ -1,6 +1,7 @@
 """Golden models in the place of the hardware of a run, with faults; repeats of a stream."""
 
 from contextlib import contextmanager
+from fractions import Fraction
 
 from lately.golden import from_spec
 
@@ -62,12 +63,19 @@ def engine(**faults):
     return open_unit
 
 
-def repeats_within(path, window):
-    """Return how many keys of a stream repeat within a window, in insertions or in seconds."""
-    last, repeats = {}, 0
+def repeats_within(path, window, rate):
+    """Return how many keys of a stream repeat within a window, in insertions or in ticks.
+
+    Times of a stream are in seconds, each of which has `rate` ticks from its first time on.
+    """
+    last, repeats, first = {}, 0, None
     for number, line in enumerate(path.read_text().split()[path.suffix == ".csv" :]):
         *time, key = line.split(",")
-        now = float(time[0]) // 1 if time else number
-        repeats += now - last.get(key, -100) <= window
+        if time:
+            first = Fraction(time[0]) if first is None else first
+            now = (Fraction(time[0]) - first) * rate // 1
+        else:
+            now = number
+        repeats += key in last and now - last[key] <= window
         last[key] = now
     return repeats

@@ -423,7 +423,7 @@ def test_damage_both_ways(boards):
         return damage(rng, share[0])(data) if share[0] else data
 
     golden = from_spec(SPEC)
-    with connect(boards(to_board=tamper, from_board=tamper), timeout=0.25, attempts=40) as host:
+    with connect(boards(to_board=tamper, from_board=tamper), timeout=0.25, attempts=400) as host:
         share[0] = 0.003
         for _ in range(4):
             codes, keys = mixed(keys_rng, 300)
