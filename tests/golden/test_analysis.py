@@ -204,18 +204,9 @@ def brute_segment_rate(load, blocks, cells, parts):
 
 @pytest.mark.parametrize(
     ("load", "blocks", "cells", "parts"),
-    [
-        (0, 2, 2, 2),
-        (1, 1, 3, 2),
-        (1, 3, 2, 2),
-        (3, 1, 2, 2),
-        (3, 2, 2, 2),
-        (4, 3, 2, 1),
-        (3, 2, 3, 1),
-        (2, 3, 1, 1),
-        (2, 1, 1, 2),
-    ],
-)
+    [(0, 2, 2, 2), (1, 1, 3, 2), (1, 3, 2, 2), (3, 1, 2, 2), (3, 2, 2, 2), (4, 3, 2, 1),
+     (3, 2, 3, 1), (2, 3, 1, 1), (2, 1, 1, 2)],
+)  # fmt: skip
 def test_segment_rate_enumerated(load, blocks, cells, parts):
     assert analysis.segment_false_positive_rate(
         load, blocks=blocks, cells=cells, parts=parts
@@ -238,19 +229,11 @@ def closed_segment_rate(load, blocks, cells, parts):
 @pytest.mark.parametrize(
     ("load", "blocks", "cells", "parts"),
     [
-        (1, 100000, 16, 4),
-        (1000, 64, 16, 4),
-        (12345, 1, 16384, 1),
-        (20000, 1, 8192, 4),
-        (10**6, 100000, 16, 4),
-        (10**6, 100000, 64, 8),
-        (10**6, 2, 1 << 20, 8),
-        (10**6, 1, 1 << 20, 3),
-        (50, 100000, 8, 8),
-        (10**6, 17, 1 << 15, 2),
-        (0, 100000, 16, 4),
+        (1, 100000, 16, 4), (1000, 64, 16, 4), (12345, 1, 16384, 1), (20000, 1, 8192, 4),
+        (10**6, 100000, 16, 4), (10**6, 100000, 64, 8), (10**6, 2, 1 << 20, 8),
+        (10**6, 1, 1 << 20, 3), (50, 100000, 8, 8), (10**6, 17, 1 << 15, 2), (0, 100000, 16, 4),
     ],
-)
+)  # fmt: skip
 def test_segment_rate_closed_form(load, blocks, cells, parts):
     rate = analysis.segment_false_positive_rate(load, blocks=blocks, cells=cells, parts=parts)
     assert rate == pytest.approx(closed_segment_rate(load, blocks, cells, parts), rel=1e-10, abs=0)
@@ -464,118 +447,100 @@ SHAPE = r"fills: must have shape \(5,\), not \(4,\)"
 PROFILE = "profile: must be one of exact, linear, not 'square'"
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: analysis.apbf_generation(0, 1), f"slice_bits: {COUNT}0"),
-        (lambda: analysis.apbf_generation(8, -1), f"k: {COUNT}-1"),
-        (lambda: analysis.apbf_generation(8.0, 1), f"slice_bits: {COUNT}8.0"),
-        (lambda: analysis.apbf_generation(8, True), f"k: {COUNT}True"),
-        (lambda: analysis.apbbf_block_capacity(0, 1), f"block_bits: {COUNT}0"),
-        (lambda: analysis.apbbf_block_capacity(8, 0), f"hashes_per_block: {COUNT}0"),
-        (lambda: analysis.apbbf_block_capacity(8, 8), f"hashes_per_block: {BELOW}"),
-        (lambda: analysis.apbbf_generation(0, 8, 2, 1), f"blocks: {COUNT}0"),
-        (lambda: analysis.apbbf_generation(1, 8, 8, 1), f"hashes_per_block: {BELOW}"),
-        (lambda: analysis.apbbf_generation(1, 8, 2, 0), f"k: {COUNT}0"),
-        (lambda: analysis.apbbf_relative_capacity(8, 8), f"hashes_per_block: {BELOW}"),
-        (lambda: analysis.npws(0, 1, 0.5), f"k: {COUNT}0"),
-        (lambda: analysis.npws(1, 0, 0.5), f"l: {COUNT}0"),
-        (lambda: analysis.npws(1, 1, 1.5), "survival: must be in 0 to 1, not 1.5"),
-        (lambda: analysis.apbf_npws(1, 0), f"l: {COUNT}0"),
-        (lambda: analysis.apbf_staleness_bound(0, 1, 1), f"k: {COUNT}0"),
-        (lambda: analysis.apbf_staleness_bound(1, 0, 1), f"l: {COUNT}0"),
-        (lambda: analysis.apbf_staleness_bound(1, 1, 0), f"generation: {COUNT}0"),
-        (lambda: analysis.gebf_staleness_bound(0, 1), f"window: {COUNT}0"),
-        (lambda: analysis.gebf_staleness_bound(1, 0), f"epochs: {COUNT}0"),
-        (lambda: analysis.segment_loads(0, 1, 1, 0.5), f"run: {COUNT}0"),
-        (lambda: analysis.segment_loads(1, 0, 1, 0.5), f"window_generations: {COUNT}0"),
-        (lambda: analysis.segment_loads(1, 1, 0, 0.5), f"generation: {COUNT}0"),
-        (lambda: analysis.segment_loads(1, 1, 1, 1.01), "phase: must be in 0 to 1, not 1.01"),
-        (lambda: analysis.segment_loads(1, 1, 1, math.nan), "phase: must be in 0 to 1, not nan"),
-        (lambda: segment(load=-1), "load: must be at least 0 and finite, not -1"),
-        (lambda: segment(load=math.inf), "load: must be at least 0 and finite, not inf"),
-        (lambda: segment(load=math.nan), "load: must be at least 0 and finite, not nan"),
-        (lambda: segment(blocks=0), f"blocks: {COUNT}0"),
-        (lambda: segment(cells=0), f"cells: {COUNT}0"),
-        (lambda: segment(parts=0), f"parts: {COUNT}0"),
-        (lambda: analysis.apbbf_block_false_positive_rate(8, 8), f"hashes_per_block: {BELOW}"),
-        (
-            lambda: analysis.apbbf_block_false_positive_rate(8, 2, -0.5),
-            "load: must be at least 0 and finite, not -0.5",
-        ),
-        (lambda: analysis.bloom_hashes(0), "rate: must be above 0 and below 1, not 0"),
-        (lambda: analysis.bloom_hashes(1.0), "rate: must be above 0 and below 1, not 1.0"),
-        (lambda: analysis.bloom_bits_per_item(0), f"k: {COUNT}0"),
-        (lambda: analysis.bloom_false_positive_rate(0), f"k: {COUNT}0"),
-        (lambda: analysis.digest_false_positive_rate(0, 8), f"window: {COUNT}0"),
-        (lambda: analysis.bloom_false_positive_rate(1, -0.1), "fill: must be in 0 to 1, not -0.1"),
-        (lambda: analysis.bloom_accesses(0, "true"), f"k: {COUNT}0"),
-        (
-            lambda: analysis.bloom_accesses(1, "window"),
-            "case: must be one of true, false, not 'window'",
-        ),
-        (lambda: analysis.bloom_accesses(1, "true", 2), "fill: must be in 0 to 1, not 2"),
-        (
-            lambda: analysis.bloom_accesses(1, "false", 1.0),
-            "fill: must be below 1 for the case 'false', not 1.0",
-        ),
-        (lambda: analysis.bloom_metrics(0), f"k: {COUNT}0"),
-        (lambda: analysis.apbf_fills(0, 1), f"k: {COUNT}0"),
-        (lambda: analysis.apbf_fills(1, 0), f"l: {COUNT}0"),
-        (lambda: analysis.apbf_fills(1, 1, profile="square"), PROFILE),
-        (lambda: analysis.apbbf_fills(0, 1, 8, 2), f"k: {COUNT}0"),
-        (lambda: analysis.apbbf_fills(1, 0, 8, 2), f"l: {COUNT}0"),
-        (lambda: analysis.apbbf_fills(1, 1, 8, 8), f"hashes_per_block: {BELOW}"),
-        (lambda: analysis.apbf_false_positive_rate(0, 1), f"k: {COUNT}0"),
-        (lambda: analysis.apbf_false_positive_rate(0, 1, fills=[0.5]), f"k: {COUNT}0"),
-        (lambda: analysis.apbf_false_positive_rate(1, 0, fills=[0.5]), f"l: {COUNT}0"),
-        (lambda: analysis.apbf_false_positive_rate(1, 1, profile="square"), PROFILE),
-        (lambda: analysis.apbf_false_positive_rate(2, 3, fills=[0.5] * 4), SHAPE),
-        (
-            lambda: analysis.apbf_false_positive_rate(1, 1, fills=[0.5, 1.5]),
-            "fills: must be in 0 to 1, not 1.5",
-        ),
-        (
-            lambda: analysis.apbf_false_positive_rate(1, 1, fills=[0.5, math.nan]),
-            "fills: must be in 0 to 1, not nan",
-        ),
-        (lambda: analysis.apbf_accesses(0, 1, "false"), f"k: {COUNT}0"),
-        (lambda: analysis.apbf_accesses(1, 0, "false"), f"l: {COUNT}0"),
-        (
-            lambda: analysis.apbf_accesses(1, 1, "true"),
-            "case: must be one of window, false positive, false, not 'true'",
-        ),
-        (lambda: analysis.apbf_accesses(1, 1, "false", profile="square"), PROFILE),
-        (lambda: analysis.apbf_accesses(2, 3, "false", fills=[0.5] * 4), SHAPE),
-        (
-            lambda: analysis.apbf_accesses(1, 1, "false", fills=[1.0, 1.0]),
-            "fills: must give 'false' a probability above 0, not 0.0",
-        ),
-        (
-            lambda: analysis.apbf_accesses(1, 1, "false positive", fills=[0.0, 0.0]),
-            "fills: must give 'false positive' a probability above 0, not 0.0",
-        ),
-        (lambda: analysis.apbf_efficiency(0, 1, 1), f"k: {COUNT}0"),
-        (lambda: analysis.apbf_efficiency(1, 0, 1), f"l: {COUNT}0"),
-        (
-            lambda: analysis.apbf_efficiency(1, 1, 0),
-            "bloom_k: must be above 0 and finite, not 0",
-        ),
-        (lambda: analysis.apbf_metrics(1, 1, profile="square"), PROFILE),
-        (lambda: analysis.apbbf_metrics(1, 1, 8, 8), f"hashes_per_block: {BELOW}"),
-        (lambda: analysis.gebf_false_positive_rate(0, 1, 1, 1), f"m: {COUNT}0"),
-        (lambda: analysis.gebf_false_positive_rate(1, 0, 1, 1), f"W: {COUNT}0"),
-        (lambda: analysis.gebf_false_positive_rate(1, 1, 0, 1), f"r: {COUNT}0"),
-        (lambda: analysis.gebf_false_positive_rate(1, 1, 1, 0), f"k: {COUNT}0"),
-    ],
-)
-def test_parameter_wrong(call, message):
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        call()
-
-
 def segment(load=1, blocks=1, cells=1, parts=1):
     return analysis.segment_false_positive_rate(load, blocks=blocks, cells=cells, parts=parts)
+
+
+WRONG = [
+    (lambda: analysis.apbf_generation(0, 1), f"slice_bits: {COUNT}0"),
+    (lambda: analysis.apbf_generation(8, -1), f"k: {COUNT}-1"),
+    (lambda: analysis.apbf_generation(8.0, 1), f"slice_bits: {COUNT}8.0"),
+    (lambda: analysis.apbf_generation(8, True), f"k: {COUNT}True"),
+    (lambda: analysis.apbbf_block_capacity(0, 1), f"block_bits: {COUNT}0"),
+    (lambda: analysis.apbbf_block_capacity(8, 0), f"hashes_per_block: {COUNT}0"),
+    (lambda: analysis.apbbf_block_capacity(8, 8), f"hashes_per_block: {BELOW}"),
+    (lambda: analysis.apbbf_generation(0, 8, 2, 1), f"blocks: {COUNT}0"),
+    (lambda: analysis.apbbf_generation(1, 8, 8, 1), f"hashes_per_block: {BELOW}"),
+    (lambda: analysis.apbbf_generation(1, 8, 2, 0), f"k: {COUNT}0"),
+    (lambda: analysis.apbbf_relative_capacity(8, 8), f"hashes_per_block: {BELOW}"),
+    (lambda: analysis.npws(0, 1, 0.5), f"k: {COUNT}0"),
+    (lambda: analysis.npws(1, 0, 0.5), f"l: {COUNT}0"),
+    (lambda: analysis.npws(1, 1, 1.5), "survival: must be in 0 to 1, not 1.5"),
+    (lambda: analysis.apbf_npws(1, 0), f"l: {COUNT}0"),
+    (lambda: analysis.apbf_staleness_bound(0, 1, 1), f"k: {COUNT}0"),
+    (lambda: analysis.apbf_staleness_bound(1, 0, 1), f"l: {COUNT}0"),
+    (lambda: analysis.apbf_staleness_bound(1, 1, 0), f"generation: {COUNT}0"),
+    (lambda: analysis.gebf_staleness_bound(0, 1), f"window: {COUNT}0"),
+    (lambda: analysis.gebf_staleness_bound(1, 0), f"epochs: {COUNT}0"),
+    (lambda: analysis.segment_loads(0, 1, 1, 0.5), f"run: {COUNT}0"),
+    (lambda: analysis.segment_loads(1, 0, 1, 0.5), f"window_generations: {COUNT}0"),
+    (lambda: analysis.segment_loads(1, 1, 0, 0.5), f"generation: {COUNT}0"),
+    (lambda: analysis.segment_loads(1, 1, 1, 1.01), "phase: must be in 0 to 1, not 1.01"),
+    (lambda: analysis.segment_loads(1, 1, 1, math.nan), "phase: must be in 0 to 1, not nan"),
+    (lambda: segment(load=-1), "load: must be at least 0 and finite, not -1"),
+    (lambda: segment(load=math.inf), "load: must be at least 0 and finite, not inf"),
+    (lambda: segment(load=math.nan), "load: must be at least 0 and finite, not nan"),
+    (lambda: segment(blocks=0), f"blocks: {COUNT}0"),
+    (lambda: segment(cells=0), f"cells: {COUNT}0"),
+    (lambda: segment(parts=0), f"parts: {COUNT}0"),
+    (lambda: analysis.apbbf_block_false_positive_rate(8, 8), f"hashes_per_block: {BELOW}"),
+    (lambda: analysis.apbbf_block_false_positive_rate(8, 2, -0.5),
+     "load: must be at least 0 and finite, not -0.5"),
+    (lambda: analysis.bloom_hashes(0), "rate: must be above 0 and below 1, not 0"),
+    (lambda: analysis.bloom_hashes(1.0), "rate: must be above 0 and below 1, not 1.0"),
+    (lambda: analysis.bloom_bits_per_item(0), f"k: {COUNT}0"),
+    (lambda: analysis.bloom_false_positive_rate(0), f"k: {COUNT}0"),
+    (lambda: analysis.digest_false_positive_rate(0, 8), f"window: {COUNT}0"),
+    (lambda: analysis.bloom_false_positive_rate(1, -0.1), "fill: must be in 0 to 1, not -0.1"),
+    (lambda: analysis.bloom_accesses(0, "true"), f"k: {COUNT}0"),
+    (lambda: analysis.bloom_accesses(1, "window"),
+     "case: must be one of true, false, not 'window'"),
+    (lambda: analysis.bloom_accesses(1, "true", 2), "fill: must be in 0 to 1, not 2"),
+    (lambda: analysis.bloom_accesses(1, "false", 1.0),
+     "fill: must be below 1 for the case 'false', not 1.0"),
+    (lambda: analysis.bloom_metrics(0), f"k: {COUNT}0"),
+    (lambda: analysis.apbf_fills(0, 1), f"k: {COUNT}0"),
+    (lambda: analysis.apbf_fills(1, 0), f"l: {COUNT}0"),
+    (lambda: analysis.apbf_fills(1, 1, profile="square"), PROFILE),
+    (lambda: analysis.apbbf_fills(0, 1, 8, 2), f"k: {COUNT}0"),
+    (lambda: analysis.apbbf_fills(1, 0, 8, 2), f"l: {COUNT}0"),
+    (lambda: analysis.apbbf_fills(1, 1, 8, 8), f"hashes_per_block: {BELOW}"),
+    (lambda: analysis.apbf_false_positive_rate(0, 1), f"k: {COUNT}0"),
+    (lambda: analysis.apbf_false_positive_rate(0, 1, fills=[0.5]), f"k: {COUNT}0"),
+    (lambda: analysis.apbf_false_positive_rate(1, 0, fills=[0.5]), f"l: {COUNT}0"),
+    (lambda: analysis.apbf_false_positive_rate(1, 1, profile="square"), PROFILE),
+    (lambda: analysis.apbf_false_positive_rate(2, 3, fills=[0.5] * 4), SHAPE),
+    (lambda: analysis.apbf_false_positive_rate(1, 1, fills=[0.5, 1.5]),
+     "fills: must be in 0 to 1, not 1.5"),
+    (lambda: analysis.apbf_false_positive_rate(1, 1, fills=[0.5, math.nan]),
+     "fills: must be in 0 to 1, not nan"),
+    (lambda: analysis.apbf_accesses(0, 1, "false"), f"k: {COUNT}0"),
+    (lambda: analysis.apbf_accesses(1, 0, "false"), f"l: {COUNT}0"),
+    (lambda: analysis.apbf_accesses(1, 1, "true"),
+     "case: must be one of window, false positive, false, not 'true'"),
+    (lambda: analysis.apbf_accesses(1, 1, "false", profile="square"), PROFILE),
+    (lambda: analysis.apbf_accesses(2, 3, "false", fills=[0.5] * 4), SHAPE),
+    (lambda: analysis.apbf_accesses(1, 1, "false", fills=[1.0, 1.0]),
+     "fills: must give 'false' a probability above 0, not 0.0"),
+    (lambda: analysis.apbf_accesses(1, 1, "false positive", fills=[0.0, 0.0]),
+     "fills: must give 'false positive' a probability above 0, not 0.0"),
+    (lambda: analysis.apbf_efficiency(0, 1, 1), f"k: {COUNT}0"),
+    (lambda: analysis.apbf_efficiency(1, 0, 1), f"l: {COUNT}0"),
+    (lambda: analysis.apbf_efficiency(1, 1, 0),
+     "bloom_k: must be above 0 and finite, not 0"),
+    (lambda: analysis.apbf_metrics(1, 1, profile="square"), PROFILE),
+    (lambda: analysis.apbbf_metrics(1, 1, 8, 8), f"hashes_per_block: {BELOW}"),
+    (lambda: analysis.gebf_false_positive_rate(0, 1, 1, 1), f"m: {COUNT}0"),
+    (lambda: analysis.gebf_false_positive_rate(1, 0, 1, 1), f"W: {COUNT}0"),
+    (lambda: analysis.gebf_false_positive_rate(1, 1, 0, 1), f"r: {COUNT}0"),
+    (lambda: analysis.gebf_false_positive_rate(1, 1, 1, 0), f"k: {COUNT}0"),
+]  # fmt: skip
+
+
+def test_parameter_wrong():
+    for call, message in WRONG:
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            call()
 
 
 # Tables of the paper

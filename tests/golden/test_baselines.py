@@ -1,6 +1,5 @@
 """Baselines against their scalar twins and at the edges of their windows."""
 
-import re
 from collections import deque
 
 import numpy as np
@@ -20,7 +19,6 @@ from scalar_baselines import (
 )
 from small_filters import as_keys
 
-from lately.golden import SpecificationError
 from papers.models import (
     A2Buffering,
     BlockedBloomFilter,
@@ -196,58 +194,6 @@ def test_scalar_twin(cls, data):
     assert model == cls(**parameters)
 
 
-# Windows: which keys must be reported, and which no longer are
-
-
-def ages_reported(model, total):
-    """Insert distinct keys one by one.
-
-    For each state, tell which of the keys inserted are reported, newest first.
-    """
-    keys = np.arange(1, total + 1) * 0x9E3779B1
-    for n in range(1, total + 1):
-        model.insert(keys[n - 1 : n])
-        yield n, model.query(keys[:n])[::-1].tolist()
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        CountingBloomFilter(window=9, counters=1 << 16, hashes=4),
-        CountingBloomFilter(window=9, counters=1 << 16, hashes=4, saturated="decremented"),
-        CountingBloomFilter(window=1, counters=1 << 16, hashes=4),
-        Swamp(window=9, fingerprint_bits=40),
-        Swamp(window=1, fingerprint_bits=40),
-    ],
-)
-def test_exact_window(model):
-    """Reported are the last `window` insertions, and no others."""
-    for n, reported in ages_reported(model, 5 * model.window + 3):
-        assert reported == [since < model.window for since in range(n)]
-
-
-@pytest.mark.parametrize(
-    ("model", "kept"),
-    [
-        (DoubleBuffering(generation=5, bits=1 << 18, hashes=4), 1),
-        (A2Buffering(generation=5, bits=1 << 18, hashes=4), 1),
-        *(
-            (ForgetfulBloomFilter(generation=4, past=past, bits=1 << 20, hashes=4), past)
-            for past in (1, 2, 5)
-        ),
-    ],
-)
-def test_window_of_generations(model, kept):
-    """Reported are the present generation and those that are kept beside it."""
-    each = model.generation
-    for n, reported in ages_reported(model, 4 * each * (kept + 2)):
-        now = (n - 1) // each
-        assert reported == [now - (n - since - 1) // each <= kept for since in range(n)]
-        assert all(reported[: kept * each + 1])
-        assert not any(reported[(kept + 1) * each :])
-        assert getattr(model, "switches", None) == now or model.shifts == now
-
-
 @pytest.mark.parametrize("seed", [1])
 @pytest.mark.parametrize(
     ("model", "window"),
@@ -281,15 +227,6 @@ def test_no_false_negative_in_crowded_filters(model, window, seed):
         assert model.query(list(live)).all()
 
 
-# Counters
-
-
-def counted(saturated, **others):
-    return CountingBloomFilter(
-        window=4, counters=1 << 12, hashes=1, counter_bits=2, saturated=saturated, **others
-    )
-
-
 @pytest.mark.parametrize("seed", daily(3, range(8)))
 def test_decremented_counters_miss_nothing_before_an_overflow(seed):
     rng = np.random.default_rng(seed)
@@ -318,24 +255,3 @@ def test_storage():
     assert StableBloomFilter(cells=61, hashes=2, decrements=1, cell_bits=3).storage_bits == 183
     model = CountingBloomFilter(window=10, counters=61, hashes=2, key_bits=100)
     assert (model.storage_bits, model.queue_bits) == (244, 1000)
-
-
-# Bad parameters
-
-
-@pytest.mark.parametrize(
-    ("cls", "name", "value", "message"),
-    [
-        (PartitionedBloomFilter, "bits", 5, "must be at least 2 for each of 3 hash functions"),
-        (BlockedBloomFilter, "block_bits", 62, "must be at most bits = 61"),
-        (CountingBloomFilter, "saturated", "lost", "must be 'kept' or 'decremented'"),
-        (StableBloomFilter, "decrements", 42, "must be at most 41"),
-        (ForgetfulBloomFilter, "bits", 9, "must be 2 to 2**32 for each of 5 segments"),
-        (ForgetfulBloomFilter, "bits", 5 * ((1 << 32) + 1), "must be 2 to 2**32 for each of 5"),
-    ],
-)
-def test_parameter_wrong(cls, name, value, message):
-    with pytest.raises(
-        SpecificationError, match=f"^{name}: {re.escape(message)}.*, not {value!r}$"
-    ):
-        cls(**(SMALL[cls] | {name: value}))

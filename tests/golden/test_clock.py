@@ -3,17 +3,15 @@
 import gc
 import io
 import pickle
-import re
 import time
 import weakref
 from copy import deepcopy
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from functools import partial
 
 import numpy as np
 import pytest
-from cases import daily
-from every_model import RINGS, build
+from every_model import build
 from paths import PATHS, taking
 
 from lately.golden import (
@@ -96,80 +94,6 @@ def test_a_ring_for_a_span(kind):
 def test_keyed_ring_for_a_span():
     model = GEBF.for_span("1h", rate=1, hash="siphash", secret=77)
     assert model.secrets[0] == 77
-
-
-KINDS = "integers (nanoseconds), floats of 64 bits (seconds), datetime64 or datetime"
-
-
-@pytest.mark.parametrize(
-    ("now", "error", "message"),
-    [
-        (float("nan"), ValueError, "now: must be finite, not nan"),
-        (1e20, ValueError, "now: must be at least 0 and below 2**62 ns, not 1e+20 s"),
-        (
-            1764399600000,
-            ValueError,
-            "now: 1764399600000 looks like milliseconds; integers are nanoseconds since 1970; "
-            "pass now * 1_000_000, a float of seconds, or datetimes",
-        ),
-        (1.7e15, ValueError, "now: 1700000000000000.0 looks like microseconds; floats are seconds"),
-        (10**17 - 1, ValueError, "now: 99999999999999999 is before 1973, as integers are nanosec"),
-        (99999999.9, ValueError, "now: 99999999.9 is before 1973, as floats are seconds since 197"),
-        (-1.5, ValueError, "now: must be at least 0 and below 2**62, not -1500000000"),
-        (np.datetime64("NaT"), ValueError, "now: must be between 1970 and 2116, not NaT or"),
-        (np.datetime64("9999-01-01"), ValueError, "now: must be between 1970 and 2116"),
-        (datetime(2017, 1, 1), TypeError, "now: must be a datetime with a time zone, not "),
-        ("10s", TypeError, f"now: must be {KINDS}, not <U3"),
-        (True, TypeError, f"now: must be {KINDS}, not bool"),
-        (np.float32(9), TypeError, f"now: must be {KINDS}, not float32"),
-        ([object()], TypeError, "now: must be a datetime with a time zone, not object"),
-        (date(2026, 1, 1), TypeError, "now: must be a datetime with a time zone, not date"),
-    ],
-)
-def test_time_of_an_event_wrong(now, error, message):
-    model = GEBF.for_span("10s", RATE, rate=10)
-    for call in (model.insert, model.query, model.age):
-        with pytest.raises(error, match=f"^{re.escape(message)}"):
-            call(["a"], now)
-    if type(now) is int:
-        with pytest.raises(error, match=r"^times: "):
-            model.perform([3], [5], [now])
-    assert model.insertions == model.late == 0
-    for edge in (10**17, 1e8, np.datetime64("1970-01-01")):
-        assert not model.query("a", edge)
-
-
-@pytest.mark.parametrize(
-    ("span", "error", "message"),
-    [
-        (600, TypeError, 'span: must be a text such as "10min" or a timedelta, not 600'),
-        ("10 parsecs", ValueError, "span: must be a number above 0 and one of ns, us, ms, s, "),
-        (timedelta(0), ValueError, "span: must be above 0, not datetime.timedelta(0)"),
-        (
-            np.timedelta64(1500, "ps"),
-            ValueError,
-            "span: must be a whole number of nanoseconds below",
-        ),
-        (np.timedelta64(5), ValueError, "span: must be a whole number of nanoseconds below"),
-        (np.timedelta64(10**6, "D"), ValueError, "span: must be a whole number of nanoseconds be"),
-        ("0.5ns", ValueError, "span: must be a whole number of nanoseconds, not '0.5 ns'"),
-    ],
-)
-def test_span_wrong(span, error, message):
-    for kind in (GEBF, TimedTimingFilter):
-        with pytest.raises(error, match=f"^{re.escape(message)}"):
-            kind.for_span(span, rate=1)
-
-
-def test_rate_and_options_wrong():
-    with pytest.raises(ValueError, match=r"^rate: must be above 0 .*, not 0$"):
-        GEBF.for_span("1s", rate=0)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'sed'"):
-        GEBF.for_span("1s", rate=1, sed=3)
-    with pytest.raises(ValueError, match=r"^partitioned: must be True with a span, not False$"):
-        GEBF.for_span("1s", rate=1, partitioned=False)
-    with pytest.raises(ValueError, match=r"^when_full: must be one of shorten, overfill"):
-        GEBF.for_span("1s", rate=1, when_full="explode")
 
 
 # Units, and times ahead of the clock
@@ -291,88 +215,7 @@ def test_the_limit_of_times_ahead(kind):
         kind.for_span("10s", RATE, rate=10, max_ahead=5)
 
 
-@pytest.mark.parametrize("kind", RING_CLASSES)
-def test_reports_are_of_the_latest_time_that_was_given(kind):
-    """Of events of the past, and at the time of the clock if there were no other times."""
-    times = np.linspace(1.5e9, 1.5e9 + 20, 2000)
-    for when_full, status in (("overfill", "rate exceeded"), ("shorten", "window shortened")):
-        model = kind.for_span("10s", 0.01, rate=10, when_full=when_full)
-        assert model.status() == "ok"
-        model.insert(np.arange(2000), times)
-        for each in (model, from_bytes(model.to_bytes())):
-            assert each.status() == each.status(each.latest) == status
-            assert each.guaranteed_span() == each.guaranteed_span(each.latest)
-            assert each.estimated_false_positive_rate() > 0
-        model = by_hand(kind, when_full=when_full)
-        model.insert(np.arange(2000))
-        assert model.status() == status
-        model.clock.now += 100 * SECOND
-        assert model.status() == "ok"
-
-
-# Late times
-
-
-@EACH
-def test_a_late_query_is_of_the_latest_time(kind):
-    model = by_hand(kind)
-    model.insert("a", 100 * SECOND)
-    end = 100 * SECOND + model.span
-    model.insert("b", end)
-    assert model.query("a", 100 * SECOND)
-    model.insert("c", end + slack(model) + 1)
-    assert not model.query("a", 100 * SECOND)
-    assert model.late == 0
-
-
-@pytest.mark.parametrize("name", ["TimeLimitedAPBF", *RINGS, "TimedTimingFilter"])
-def test_filters_without_a_clock_take_late_times_too(name):
-    model = build(name)
-    model.insert([1, 2, 3], [10, 7, 12])
-    assert (model.late, model.latest) == (1, 12)
-    with pytest.raises(TypeError, match=rf"^now: must be given for a {type(model).__name__} with"):
-        model.insert(4)
-    assert 3 in model
-
-
 # Single keys in the extension
-
-
-@pytest.mark.parametrize("when_full", ["overfill", "shorten"])
-@pytest.mark.parametrize("kind", daily(2, RING_CLASSES))
-def test_single_keys_are_as_in_numpy(kind, when_full):
-    """At rates below and above the expected one, with silences, late times and other calls."""
-    seed = int(np.random.default_rng().integers(1 << 32))
-    print(f"{seed=}")
-    rng, models = np.random.default_rng(seed), []
-    clock = HandClock()
-    for path in PATHS:
-        with taking(path):
-            model = kind.for_span("10s", 0.05, rate=5, when_full=when_full)
-        model.clock = clock
-        models.append(model)
-    acts = (
-        lambda model, key: model.check_and_insert(key),
-        lambda model, key: model.check_and_insert(key, refresh=False),
-        lambda model, key: model.insert(key),
-        lambda model, key: key in model,
-        lambda model, key: model.age(key),
-        lambda model, key: model.check_and_insert([key, key]).tolist(),
-        lambda model, key: (model.status(), model.latest, model.guaranteed_span()),
-        lambda model, key: model.counters | {"late": model.late},
-    )
-    steps = [0, 0.01, 0.05, 0.5, -0.3, 3, 11]
-    chances = [0.3, 0.2, 0.1, 0.2, 0.14, 0.02, 0.02, 0.02]
-    for act in rng.choice(len(acts), 300, p=chances):
-        step = rng.choice(steps, p=[0.1, 0.5, 0.2, 0.1, 0.08, 0.01, 0.01])
-        clock.now = max(0, clock.now + int(step * SECOND))
-        key = int(rng.integers(0, 60)) if rng.random() < 0.5 else f"{rng.integers(0, 60)}"
-        with_extension, in_numpy = (acts[act](model, key) for model in models)
-        assert with_extension == in_numpy
-    assert models[0] == models[1]
-    assert models[0].counters == models[1].counters
-    assert models[0].late == models[1].late > 0
-    assert models[0].shifts > 2
 
 
 def test_a_clock_that_refers_to_its_filter_is_collected():

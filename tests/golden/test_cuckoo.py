@@ -10,7 +10,6 @@ from paths import PATHS, taking
 from scalar_cuckoo import ScalarCuckoo
 from small_filters import as_keys
 
-from lately.golden import SpecificationError, load
 from lately.intervals import clopper_pearson
 from papers.models import CuckooDictionary
 from papers.models.cuckoo_sizes import (
@@ -141,56 +140,6 @@ def test_every_key_of_every_window_is_reported(window, positions):
 # Edges
 
 
-@pytest.mark.parametrize("window", [1, 2, 3, 10, 40])
-def test_expires_at_exactly_the_last_insertion(window):
-    model = CuckooDictionary(window=window, signature_bits=20)
-    for start in {0, 1, window - 1, window, 2 * window - 1, 2 * window}:
-        model.clear()
-        model.insert(np.full(start, 7))
-        model.insert([1])
-        for age in range(1, window + 1):
-            assert model.last_update([1]).tolist() == [age]
-            assert model.query([1], age).tolist() == [True]
-            assert age == 1 or model.query([1], age - 1).tolist() == [False]
-            model.insert([7])
-        assert model.last_update([1]).tolist() == [-1]
-        assert not model.query([1]).any()
-
-
-# The list
-
-
-def crowded():
-    """One position a table and 31 signatures at most: two entries, the others in the list."""
-    return CuckooDictionary(window=8, positions=1, signature_bits=20, moves=4)
-
-
-def test_list_holds_what_finds_no_place():
-    model = crowded()
-    model.insert([1, 2, 3, 4])
-    keys, times = model.overflow_entries
-    assert keys.tolist() == [[3], [4]]
-    assert times.tolist() == [4, 5]
-    assert model.overflow == model.overflow_peak == 2
-    assert model.query([1, 2, 3, 4, 5]).tolist() == [True] * 4 + [False]
-    assert model.last_update([1, 2, 3, 4]).tolist() == [4, 3, 2, 1]
-    assert model.query([1, 2, 3, 4], 2).tolist() == [False, False, True, True]
-    assert model.overflow_bits == 2 * (64 + 5)
-
-
-def test_list_expires_at_exactly_the_last_insertion():
-    model = crowded()
-    model.insert([1, 2, 3])
-    assert model.overflow == 1
-    model.insert([1, 2] * 3 + [1])
-    assert model.last_update([3]).tolist() == [8]
-    assert model.overflow == 1
-    model.insert([2])
-    assert model.overflow == 0
-    assert model.last_update([3]).tolist() == [-1]
-    assert model.overflow_peak == 1
-
-
 def test_list_is_short_at_the_paper_s_load():
     model = CuckooDictionary(window=2000)
     model.insert(np.arange(20000))
@@ -257,21 +206,6 @@ def test_error_bound():
     assert cuckoo_error_bound(positions=1, signature_bits=0) == 1
 
 
-@pytest.mark.parametrize(
-    ("sizes", "message"),
-    [
-        ({"positions": 0}, "positions: must be at least 1, not 0"),
-        ({"positions": (1 << 30) + 1}, "positions: must be at most 1073741824, not 1073741825"),
-        ({"signature_bits": -1}, "signature_bits: must be at least 0, not -1"),
-        ({"signature_bits": 33}, "signature_bits: must be at most 32, not 33"),
-    ],
-)
-def test_error_bound_wrong(sizes, message):
-    with pytest.raises(SpecificationError, match=f"^{message}$"):
-        cuckoo_error_bound(**{"positions": 1000, "signature_bits": 4} | sizes)
-    assert cuckoo_error_bound(positions=1 << 30, signature_bits=32) == 2.0**-61
-
-
 def test_space_bound():
     bound = time_decaying_space_bound(window=1000, universe=100_000, error_rate=0.001)
     assert bound == pytest.approx(900 * math.log2(900))
@@ -307,52 +241,3 @@ def test_defaults():
     }
     numbers = {name: np.int64(value) for name, value in model.parameters.items()}
     assert CuckooDictionary(**numbers) == model
-
-
-# State
-
-
-def test_round_trip_of_wide_keys(tmp_path):
-    path = tmp_path / "state"
-    model = CuckooDictionary(window=12, positions=5, signature_bits=2, key_bits=100, seed=4)
-    rng = np.random.default_rng(8)
-    model.insert(rng.integers(0, 1 << 36, (50, 2)))
-    assert model.overflow
-    model.save(path)
-    for read in (load, CuckooDictionary.load):
-        copy = read(path)
-        assert copy == model
-        for _ in range(20):
-            keys = rng.integers(0, 1 << 4, (5, 2))
-            assert np.array_equal(copy.check_and_insert(keys), model.check_and_insert(keys))
-            assert copy == model
-        model = CuckooDictionary.load(path)
-
-
-# Wrong parameters
-
-
-def test_positions_wrong():
-    with pytest.raises(SpecificationError, match="positions: must be at most 1073741824"):
-        CuckooDictionary(window=1 << 30)
-
-
-def test_error_rate_wrong():
-    for value in (0, 1, -0.5, 2.0, math.nan):
-        with pytest.raises(
-            SpecificationError, match="error_rate: must be above 0 and below 1, not"
-        ):
-            CuckooDictionary.for_error_rate(window=5, error_rate=value)
-    with pytest.raises(TypeError, match="error_rate: must be a number, not '1'"):
-        CuckooDictionary.for_error_rate(window=5, error_rate="1")
-    with pytest.raises(SpecificationError, match=r"error_rate: must be at least 4\.66e-11"):
-        CuckooDictionary.for_error_rate(window=5, error_rate=1e-12)
-
-
-def test_space_bound_wrong():
-    with pytest.raises(SpecificationError, match="window: must be at least 1, not 0"):
-        time_decaying_space_bound(window=0, universe=5, error_rate=0.1)
-    with pytest.raises(SpecificationError, match="universe: must be at least 1, not 0"):
-        time_decaying_space_bound(window=5, universe=0, error_rate=0.1)
-    with pytest.raises(SpecificationError, match="error_rate: must be above 0 and below 1, not 1"):
-        time_decaying_space_bound(window=5, universe=5, error_rate=1)

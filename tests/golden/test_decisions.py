@@ -183,23 +183,3 @@ def test_threshold_is_the_least_number_of_cells():
                 )
                 assert table.answers(evidence, number).tolist() == (cells >= threshold).tolist()
     assert found == {1, 2, 3, 4, 5}
-
-
-@pytest.mark.parametrize(
-    ("classes", "bits", "error", "message"),
-    [
-        ([], 4, ValueError, "^classes: must be at least one, not none$"),
-        (CLASSES, 10, ValueError, "^bits: must be at most 9, not 10$"),
-        (CLASSES, -1, ValueError, "^bits: must be at least 0, not -1$"),
-        (CLASSES, 1.5, TypeError, "^bits: must be an integer, not 1.5$"),
-        ([QueryClass(probability=0, false_positive=1, false_negative=1)], 4, ValueError,
-         "^probabilities: must be more than 0 and less than 1, not 0.0$"),
-        ([QueryClass(probability=0.1, false_positive=-1, false_negative=1)], 4, ValueError,
-         "^false_positive: must be 0 or more and finite, not -1.0$"),
-        ([QueryClass(probability=0.1, false_positive=1, false_negative=1, window=5000)], 4,
-         ValueError, "^window: "),
-    ],
-)  # fmt: skip
-def test_wrong_parameters(classes, bits, error, message):
-    with pytest.raises(error, match=message):
-        DecisionTable.of(model(), classes, bits)

@@ -116,6 +116,12 @@ def test_equal_needs_the_same_specification():
         hash(APBF(k=2, l=2, slice_bits=64))
 
 
+def test_integers_of_numpy_are_secrets():
+    shape = {"window": 8, "epochs": 2, "hashes": 2, "bits": 96, "hash": "siphash"}
+    assert GEBF(**shape, secret=np.uint64(7)) == GEBF(**shape, secret=7)
+    assert GEBF(**shape, secret=(1 << 128) - 1).secrets == [(1 << 128) - 1] * 3
+
+
 # Memory
 
 

@@ -5,8 +5,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from lately.golden.errors import SpecificationError
-from lately.golden.packets.comparison import Field, FieldError
+from lately.golden.packets.comparison import Field
 from lately.golden.packets.frame_actions import LONGEST_FRAME, Action, longest_stored
 from lately.golden.packets.frame_deduplicator import FrameCounts, FrameDeduplicator, Sent
 from lately.golden.spec import GEBFSpec
@@ -95,18 +94,6 @@ def test_frames_above_the_maximum_pass_unrecorded():
     assert counts.frames_in == counts.frames_out + counts.hits + counts.discarded("pass")
 
 
-@pytest.mark.parametrize(
-    ("how", "message"),
-    [
-        ({"width": 32}, "width: must be one of 8, 64, 128, 256, 512, not 32"),
-        ({"oversize": "cut"}, "oversize: must be one of drop, pass, not 'cut'"),
-    ],
-)
-def test_options_wrong(how, message):
-    with pytest.raises(SpecificationError, match=f"^{message}$"):
-        FrameDeduplicator(SPEC, **how)
-
-
 def test_versions():
     """What contradicts itself is compared as a whole frame."""
     six = ethernet(0x86DD, ip6(b"abc"))
@@ -117,11 +104,6 @@ def test_versions():
     counts = model.counts
     assert (counts.frames_ip4, counts.frames_ip6, counts.frames_other) == (1, 1, 3)
     assert counts.frames_malformed == 2
-
-
-def test_fields_that_hardware_lacks():
-    with pytest.raises(FieldError, match=r"^fields: must be among tos, ttl, vlan, layer2, frame"):
-        FrameDeduplicator(SPEC, fields=Field.TOS | Field.NO_ID)
 
 
 def test_hardware_compares_labels_and_tunnels_whole():

@@ -348,26 +348,6 @@ def test_evidence_wrong():
         inferred(model, (0, 1, 1, 0), 0.1, d.all_distinct)
 
 
-@pytest.mark.parametrize("name", ["false_positive", "false_negative"])
-@pytest.mark.parametrize("value", [-1.0, math.nan, math.inf])
-def test_penalties_wrong(name, value):
-    costs = {"false_positive": 1, "false_negative": 1} | {name: [2, value]}
-    with pytest.raises(ValueError, match=f"{name}: must be 0 or more and finite, not {value}"):
-        minimum_penalty([0.5, 0.5], **costs)
-
-
-def test_posterior_wrong():
-    with pytest.raises(ValueError, match="posterior: must be between 0 and 1"):
-        minimum_penalty([1.5], false_positive=1, false_negative=1)
-
-
-def test_bits_wrong():
-    with pytest.raises(ValueError, match=r"bits, indices: must have shapes"):
-        posteriors.bloom_posterior([[True]], [[0]], 0.1, insertions=1)
-    with pytest.raises(TypeError, match="insertions: must be an integer"):
-        posteriors.bloom_posterior([True], [[0]], 0.1, insertions=1.0)
-
-
 # Priors
 
 
@@ -438,30 +418,3 @@ def test_sampled_distinct():
     # The second trial begins with the fifth key: 3, 3, 4, 5, 1, ...
     assert d.sampled_distinct(keys, [1, 3, 8], 2).tolist() == [1, 2, 5]
     assert d.sampled_distinct(keys, [4, 5], 2).tolist() == [(3 + 3) / 2, (3 + 4) / 2]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([11], [1, 10], [1, 5]), "insertions: must be 0 or between 1 and 10, not 11 to 11"),
-        (([-1], [1, 10], [1, 5]), "insertions: must not be negative, not -1"),
-        (([2], [1, 10, 10], [1, 5, 6]), "at: must ascend from 1 or more, not"),
-        (([2], [0, 10], [1, 5]), "at: must ascend from 1 or more, not"),
-        (([2], [1, 10], [0, 5]), "distinct: must be positive, not 0"),
-        (([2], [1, 10], [1]), r"distinct: must have shape \(n,\) like at"),
-    ],
-)
-def test_interpolation_wrong(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        d.interpolated_distinct(*arguments)
-
-
-def test_counts_wrong():
-    with pytest.raises(TypeError, match="insertions: must be integers, not float64"):
-        d.uniform_distinct([1.5], 7)
-    with pytest.raises(ValueError, match="universe: must be at least 1, not 0"):
-        d.power_law_distinct([1], 0)
-    with pytest.raises(ValueError, match="at: must be at most 3, not 4"):
-        d.sampled_distinct([1, 2, 3], [4], 1)
-    with pytest.raises(ValueError, match="trials: must be at least 1, not 0"):
-        d.sampled_distinct([1, 2, 3], [2], 0)

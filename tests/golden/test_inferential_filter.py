@@ -9,16 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from paths import PATHS, taking
-from scalar_inferential import Cells, ScalarInferential
+from scalar_inferential import ScalarInferential
 from scalar_timing import ScalarBTBF
 
 from lately.golden import (
     BlockTimingBloomFilter,
-    CountedFilter,
-    Filter,
     InferentialFilter,
     SpecificationError,
-    load,
 )
 from lately.golden.timestamp import distinct as d
 from lately.golden.timestamp import timestamps
@@ -246,12 +243,6 @@ def test_penalty_of_zero():
     assert InferentialFilter(**SMALL, false_negative=0).query([1]).tolist() == [False]
 
 
-def test_nothing_was_inserted():
-    filter_ = InferentialFilter(**SMALL)
-    assert filter_.posterior(np.arange(50)).tolist() == [0] * 50
-    assert not filter_.query(np.arange(50)).any()
-
-
 @pytest.mark.parametrize("kind", ["all-distinct", "uniform", "power-law", "sampled"])
 @pytest.mark.parametrize("recurring", [False, True])
 @pytest.mark.parametrize(("window", "block"), [(1, 1), (7, 1), (1, 5), (7, 3), (6, 40)])
@@ -288,30 +279,6 @@ def filter_():
     )
 
 
-def test_it_is_one_of_the_filters(filter_):
-    assert isinstance(filter_, CountedFilter)
-    assert isinstance(filter_, Filter)
-    standard = BlockTimingBloomFilter(window=100, block=8, cells=600, hashes=4)
-    assert filter_.model == standard
-    assert filter_.storage_bits == standard.storage_bits == 600 * standard.timestamp_bits
-    assert InferentialFilter(**SMALL | {"block": 1}).block == 1
-
-
-@pytest.mark.parametrize("window", [None, 1, 13, 100])
-def test_inserting_is_query_after_query(filter_, window):
-    keys = np.random.default_rng(4).integers(0, 300, 500)
-    alone, answering = (InferentialFilter(**filter_.parameters) for _ in range(2))
-    together = filter_.posterior_and_insert(keys, window)
-    seen = answering.check_and_insert(keys, window)
-    for key, posterior, answer in zip(keys.tolist(), together.tolist(), seen.tolist(), strict=True):
-        assert alone.posterior([key], window)[0] == posterior
-        assert alone.query([key], window)[0] == answer
-        alone.insert([key])
-    assert alone == filter_ == answering
-    assert together.any()
-    assert 0 < seen.sum() < 500
-
-
 def test_batch_longer_than_a_chunk():
     sizes = {"window": 20_000, "cells": 60_000, "hashes": 3, "distinct": UNIFORM}
     together, apart = (InferentialFilter(**sizes, probability=1e-4) for _ in range(2))
@@ -339,33 +306,6 @@ def test_zero_is_what_the_standard_filter_denies(filter_):
     assert np.array_equal(filter_.posterior(keys), filter_.posterior(keys, 100))
 
 
-def test_each_query_has_its_penalties(filter_):
-    filter_.insert(np.random.default_rng(4).integers(0, 300, 1000))
-    keys = np.arange(300)
-    posterior = filter_.posterior(keys)
-    penalties = np.random.default_rng(5).uniform(1, 10, (2, 300))
-    answers = filter_.query(keys, false_positive=penalties[0], false_negative=penalties[1])
-    costs = np.array([penalties[0] * (1 - posterior), penalties[1] * posterior])
-    assert np.array_equal(answers, costs[0] <= costs[1])
-    chosen = np.where(answers, costs[0], costs[1])
-    assert chosen.tolist() == costs.min(axis=0).tolist()
-    assert 0 < answers.sum() < 300
-
-
-def test_each_key_has_its_probability(filter_):
-    filter_.insert(np.random.default_rng(4).integers(0, 300, 1000))
-    keys = np.arange(300)
-    chances = np.random.default_rng(6).uniform(1e-4, 0.1, 300)
-    each = [
-        filter_.posterior([key], probabilities=chance)[0]
-        for key, chance in zip(keys.tolist(), chances.tolist(), strict=True)
-    ]
-    assert filter_.posterior(keys, probabilities=chances).tolist() == each
-    expected = filter_.ages(keys, probabilities=chances).expected()
-    assert not np.array_equal(expected, filter_.ages(keys).expected())
-    assert np.array_equal(filter_.query(keys, 50, probabilities=1 / 300), filter_.query(keys, 50))
-
-
 def test_ages_of_expired_keys(filter_):
     filter_.insert(np.arange(1000, 1200))
     ages = filter_.ages([1000, 1199], probabilities=0.01)
@@ -375,16 +315,6 @@ def test_ages_of_expired_keys(filter_):
     assert ages.at(99)[0] == 0
     assert ages.at(100)[0] == pytest.approx(0.01)
     assert ages.expected()[1] < 10
-
-
-def test_clear_forgets_everything(filter_):
-    fresh = InferentialFilter(**filter_.parameters)
-    filter_.insert(np.arange(500))
-    assert filter_ != fresh
-    filter_.clear()
-    assert filter_ == fresh
-    assert filter_.insertions == 0
-    assert not filter_.query(np.arange(500), false_negative=1e12).any()
 
 
 @pytest.mark.parametrize(
@@ -439,51 +369,3 @@ def test_parameters_cannot_be_changed_from_outside():
     sample["values"][1] = 4.0
     filter_.distinct["values"][1] = 2.0
     assert filter_.distinct == {"kind": "sampled", "at": [1, 4], "values": [1.0, 3.0]}
-
-
-# State files
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "filter.state"
-
-
-@pytest.mark.parametrize("recurring", [False, True])
-@pytest.mark.parametrize("key_bits", [10, 64, 100])
-def test_round_trip(path, recurring, key_bits):
-    filter_ = InferentialFilter(
-        window=40, block=6, cells=80, hashes=3, distinct=sampled(45), probability=1e-3,
-        false_positive=2, false_negative=7.5, recurring=recurring, seed=2, key_bits=key_bits,
-    )  # fmt: skip
-    random = np.random.default_rng(1)
-    filter_.insert(as_keys(random.integers(0, 60, 500), key_bits))
-    filter_.save(path)
-    keys = as_keys(random.integers(0, 90, 300), key_bits)
-    for read in (load, InferentialFilter.load, CountedFilter.load, Filter.load):
-        copy, again = read(path), read(path)
-        assert type(copy) is InferentialFilter
-        assert copy == filter_
-        assert copy.parameters == filter_.parameters
-        assert np.array_equal(copy.check_and_insert(keys), again.check_and_insert(keys))
-        assert copy == again != filter_
-
-
-def test_scalar_twin_takes_the_papers_equation_by_default():
-    """Keys that come again are ours (`recurring`); the paper's equation 25 has none."""
-
-    def posteriors(**options):
-        cells = ScalarBTBF(w=40, m=16, k=2, P=4, B=5, seed=3, key_bits=16)
-        model = ScalarInferential(cells, D=lambda j: float(j) ** 0.5, **options)
-        for key in range(60):
-            model.insert(key % 7)
-        return [model.posterior(key, 0.05) for key in range(20)]
-
-    assert posteriors() == posteriors(recurring=False) != posteriors(recurring=True)
-
-
-def test_cells_take_the_papers_equation_by_default():
-    def ratio(**options):
-        return Cells(m=16, k=2, B=5, b=3, D=lambda j: float(j) ** 0.5, **options).g(2, 1, 3)
-
-    assert ratio() == ratio(recurring=False) != ratio(recurring=True)

@@ -6,7 +6,6 @@ import pytest
 from capture_files import ETHERNET, MADE
 
 from lately.captures.capture_reader import CaptureReader
-from lately.golden.packets.comparison import Field, FieldError
 from lately.golden.packets.encapsulations import BRIDGED, IP4, IP_PROTOCOL, NOTHING, UDP_PORT
 from lately.golden.packets.frame_deduplicator import FrameDeduplicator
 from lately.golden.packets.inner_layers import MOST_HEADERS, MOST_READ, inner_headers, inner_layers
@@ -165,13 +164,6 @@ def test_copies_of_the_made_capture(width):
     # MPLS, VXLAN, GRE, GTP-U and IPIP.
     assert found[True] - found[False] == {0, 2, 3, 5, 6}
     assert found[False] <= found[True]
-
-
-def test_fields_wrong():
-    with pytest.raises(
-        FieldError, match=r"^fields: must be without layer2 if inner packets are compared$"
-    ):
-        FrameDeduplicator(SPEC, fields=Field.LAYER2, inner=True)
 
 
 def test_verdicts():

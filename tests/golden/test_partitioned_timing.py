@@ -11,10 +11,9 @@ from scalar_timing import ScalarStampedParts
 from lately.golden import (
     Operation,
     PartitionedTimingFilter,
-    SpecificationError,
     TimedTimingFilter,
 )
-from lately.golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
+from lately.golden.spec.timestamp import TimedTimingSpec
 
 LARGE = {"hashes": 3, "cells": 1 << 12}
 
@@ -157,40 +156,6 @@ def test_false_positive_rate():
     print(f"{mean:.5f} within {error:.5f}, expected {model.fpr:.5f}")
     assert error < 0.02 * mean
     assert abs(mean - model.fpr) < error
-
-
-@pytest.mark.parametrize(
-    ("windows", "error", "message"),
-    [
-        ([24, 0], ValueError, "^windows: must be at most 20, not 24$"),
-        ([-4, 0], ValueError, r"^windows: must be at least 0 and below 2\*\*62, not -4$"),
-        ([4.0, 0], TypeError, "^windows: must be integers, not float64$"),
-        ([4] * 3, ValueError, r"^windows: must have shape \(\) or \(2,\), not \(3,\)$"),
-    ],
-)
-def test_windows_wrong(windows, error, message):
-    model = PartitionedTimingFilter(window=20, block=4, **LARGE)
-    with pytest.raises(error, match=message):
-        model.perform([3, 3], [1, 2], windows=windows)
-    assert model.insertions == 0
-
-
-@pytest.mark.parametrize(
-    ("kind", "fields", "message"),
-    [
-        (PartitionedTimingSpec, {"window": 21, "block": 4},
-         "^window: must be a multiple of block = 4, not 21$"),
-        (TimedTimingSpec, {"span": 9, "period": 2},
-         "^span: must be a multiple of period = 2, not 9$"),
-        (TimedTimingSpec, {"span": 29, "stamp_bits": 4},
-         "^stamp_bits: must be at least 5 for 29 blocks and the sweep, not 4$"),
-        (TimedTimingSpec, {"span": 30, "stamp_bits": 5},
-         "^stamp_bits: must be at least 6 for 30 blocks and the sweep, not 5$"),
-    ],
-)  # fmt: skip
-def test_specification_wrong(kind, fields, message):
-    with pytest.raises(SpecificationError, match=message):
-        kind(**LARGE, **fields)
 
 
 @pytest.mark.parametrize(

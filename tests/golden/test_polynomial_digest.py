@@ -4,7 +4,6 @@ import random
 
 import pytest
 
-from lately.golden.errors import LatelyError
 from lately.golden.packets.comparison import Comparison
 from lately.golden.packets.frame_deduplicator import FrameDeduplicator
 from lately.golden.packets.packet_digest import packet_digest
@@ -113,8 +112,3 @@ def test_deduplicator_digests_as_its_width(monkeypatch):
     for width in (64, 128, 256, 512):
         assert len(FrameDeduplicator(SPEC, width=width).perform([frame, frame], [0, 0])) == 1
     assert asked == [16, 16, 32, 32, 64, 64]
-
-
-def test_width_wrong():
-    with pytest.raises(LatelyError, match=r"^width: must be one of 8, 64, 128, 256, 512, not 96$"):
-        FrameDeduplicator(SPEC, width=96)

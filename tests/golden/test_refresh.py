@@ -5,7 +5,6 @@ from copy import deepcopy
 import numpy as np
 import pytest
 from cases import daily
-from every_model import build
 from paths import PATHS, taking
 
 from lately.golden import (
@@ -60,11 +59,6 @@ def test_a_key_that_is_reported_by_chance_is_not_remembered():
     assert model.check_and_insert(chance, refresh=False) is True
     assert model == before
     assert model.insertions == 40
-
-
-def test_a_posterior_refreshes():
-    with pytest.raises(ValueError, match=r"^refresh: must be True for InferentialFilter, not Fal"):
-        build("InferentialFilter").check_and_insert([1], refresh=False)
 
 
 @pytest.mark.parametrize("path", PATHS)

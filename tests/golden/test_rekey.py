@@ -50,24 +50,6 @@ def test_window_across_a_new_secret_at_every_phase(spec):
         assert loaded >= 2
 
 
-def test_no_trace_after_window_and_slack(spec):
-    """Two filters that differ in one key are in one state from the bound on, not before."""
-    bound = spec.guaranteed_window + spec.slack
-    for first in range(1, 2 * spec.generation + 1):
-        for load in range(0, bound, 3):
-            pair = from_spec(spec, secret=1), from_spec(spec, secret=1)
-            for model, key in zip(pair, (10**9, 10**9 + 1), strict=True):
-                model.insert([*range(first - 1), key])
-            for n in range(bound + 1):
-                if n == load:
-                    for model in pair:
-                        model.rekey(2)
-                past = (first - 1 + n) // spec.generation - (first - 1) // spec.generation
-                assert (pair[0] != pair[1]) == (past < spec.ring_segments), (first, load, n)
-                for model in pair:
-                    model.insert([n + 1000])
-
-
 # Rates: the seeds are clusters, one figure each, with a secret each; a two-sided t interval that
 # holds at 99.99 % for all comparisons together (Bonferroni).
 

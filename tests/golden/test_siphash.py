@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from lately.golden.hash import scalar_hash
 from lately.golden.hash.functions import KeyHash
-from lately.golden.hash.siphash import INITIAL, check_secret, message_words, siphash
+from lately.golden.hash.siphash import INITIAL, message_words, siphash
 from lately.hdl.hash.siphash import SipHash
 from lately.hdl.latencies import siphash_latency
 
@@ -149,25 +149,6 @@ def test_words_of_a_message():
     assert [message_words(bits) for bits in (1, 56, 57, 64, 104, 120, 121)] == [
         1, 1, 2, 2, 2, 2, 3,
     ]  # fmt: skip
-
-
-# Secrets
-
-
-@pytest.mark.parametrize("secret", [1.0, "1", None, True, b"\0" * 16])
-def test_secret_not_an_integer(secret):
-    name = type(secret).__name__
-    with pytest.raises(TypeError, match=f"^secret: must be an integer, not {name}$"):
-        check_secret(secret)
-
-
-def test_secret_wrong():
-    with pytest.raises(ValueError, match=r"^secret: must be at least 0, not negative$"):
-        check_secret(-5)
-    with pytest.raises(ValueError, match=r"^secret: must be below 2\*\*128, not of 129 bits$"):
-        check_secret(1 << 128)
-    assert check_secret((1 << 128) - 1) == (1 << 128) - 1
-    assert type(check_secret(np.uint64(3))) is int
 
 
 # The pipeline

@@ -1,8 +1,5 @@
 """The time-limited filter against its scalar twin, its promises, and the pool of a timed ring."""
 
-import re
-from datetime import date
-
 import numpy as np
 import pytest
 from cases import daily
@@ -10,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scalar_time_limited import ScalarTimeLimitedAPBF
 
-from lately.golden import SpecificationError, TimeLimitedRing
+from lately.golden import TimeLimitedRing
 from lately.golden.ring.rotation import PoolStatus
 from lately.golden.ring.slices import find_runs, test_and_set
 from lately.golden.spec import APBFSpec
-from lately.golden.times import check_each, check_timestamps
 from lately.intervals import clopper_pearson
 from papers.models.time_limited import TimeLimitedAPBF, slice_bits, slice_capacity
 
@@ -154,23 +150,6 @@ def pooled(**changed):
     return pool(**(POOL | changed))
 
 
-def test_reported_at_the_span_and_not_after():
-    model = time_limited()
-    model.insert([7], [50])
-    assert model.query([7] * 4, [50, 51, 1050, 1051]).tolist() == [True, True, True, False]
-
-
-def test_check_and_insert_at_the_span_and_after():
-    """The timestamp of the check decides, also where others come before in one call."""
-    for age, seen in ((1000, True), (1001, False)):
-        model = time_limited()
-        assert not model.check_and_insert([7], [0])[0]
-        assert model.check_and_insert([7], [age])[0] == seen
-        model = time_limited()
-        answers = model.check_and_insert([7, 8, 7], [0, age, age])
-        assert answers.tolist() == [False, False, seen]
-
-
 def bursty_times(count, seed):
     """Steps of 0 to 3, then ten times fewer and ten times more, with silences and bursts."""
     rng = np.random.default_rng(seed)
@@ -213,21 +192,6 @@ def test_no_false_negative(make, seed):
     assert false_negatives(make(), random_keys(4000, seed), times) == 0
 
 
-@pytest.mark.parametrize("make", SMALL)
-def test_repeated_keys_within_the_span_are_seen(make):
-    """A check-and-insert sees every key whose last insertion is within the span."""
-    keys, times = random_keys(6000, 5) % np.uint64(200), bursty_times(6000, 5)
-    model = make()
-    seen = model.check_and_insert(keys, times)
-    latest, repeats = {}, 0
-    for key, time, answer in zip(keys.tolist(), times.tolist(), seen.tolist(), strict=True):
-        if key in latest and time - latest[key] <= model.span:
-            repeats += 1
-            assert answer
-        latest[key] = time
-    assert repeats > 1000
-
-
 def last_times(keys, times, generations, later):
     """Time of the last insertion of each key's generation, and `later` generations on."""
     last = {}
@@ -259,54 +223,6 @@ def test_reported_until_its_generation_is_past_and_traceless_after_k():
         if end + model.span + 1 >= now:
             assert not model.query([key], end + model.span + 1)[0]
     assert not model.query(keys, now + model.span + 1).any()
-
-
-# Time-limited filter
-
-
-@pytest.mark.parametrize(("silence", "seen"), [(60, True), (61, False)])
-def test_silence_longer_than_the_span_empties_the_slices(silence, seen):
-    model = TimeLimitedAPBF(k=5, l=7, span=60, capacity=10_000)
-    model.insert(np.arange(10), np.full(10, 100))
-    model.insert([99], [100 + silence])
-    now = 100 + silence
-    assert model.query([99], now)[0]
-    assert model.query(np.arange(10), now).all() == seen
-    assert sum(int(model.segment(i).sum()) for i in range(12)) == (5 if not seen else 55)
-
-
-def test_slices_beyond_the_base_are_dropped_by_a_silence():
-    model = TimeLimitedAPBF(k=3, l=2, span=1000, capacity=10)
-    model.insert(random_keys(500, 1), np.arange(500) // 2)
-    assert len(model.slice_sizes) > 5
-    model.insert([1], [5000])
-    assert len(model.slice_sizes) == 5
-    assert model.settled_times == [None] * 5
-    assert model.slice_insertions == [1, 1, 1, 0, 0]
-
-
-@pytest.mark.parametrize("size", [101, 102, 103, 127])
-def test_reused_slice_is_all_zero(size):
-    """Sizes that no byte divides; each new slice holds the one key of its first insertion."""
-    model = TimeLimitedAPBF(k=2, l=2, span=20, capacity=size * 2 // 5)
-    shifts = 0
-    for time, key in enumerate(random_keys(600, size)):
-        model.insert([key], [time])
-        if model.shifts > shifts:
-            shifts = model.shifts
-            assert model.segment(0).sum() == 1
-            assert model.slice_insertions[0] == 1
-    assert shifts > 20
-
-
-def test_shift_comes_with_the_insertion_that_finds_the_generation_used_up():
-    model = TimeLimitedAPBF(k=4, l=5, span=1000, capacity=50)
-    assert model.generation == 10
-    model.insert(np.arange(10), np.arange(10) * 10)
-    assert model.shifts == 0
-    model.insert([10], [100])
-    assert model.shifts == 1
-    assert model.settled_times[4] == 90
 
 
 def steady(model, rate, spans, seed):
@@ -346,22 +262,6 @@ def test_growth_and_shrinkage_with_the_rate():
     assert model.slice_sizes == [slice_bits(4 * 50)] * 9
 
 
-def test_burst_in_one_unit_of_time_is_bounded_by_the_limit():
-    model = TimeLimitedAPBF(k=4, l=6, span=10**9, capacity=60, slice_bits_limit=5000)
-    keys = random_keys(5000, 1)
-    model.insert(keys, np.zeros(5000, np.int64))
-    assert model.query(keys, 10**9).all()
-    assert max(model.slice_sizes) == 5000
-    assert not model.query(keys, 10**9 + 1).any()
-
-
-def test_slices_of_fewer_insertions_than_k():
-    """Generations have one insertion at least, though slices then take more than they should."""
-    model = TimeLimitedAPBF(k=6, l=4, span=100, capacity=1)
-    assert false_negatives(model, random_keys(500, 1), np.arange(500) * 60) == 0
-    assert model.generation == 1
-
-
 @pytest.mark.statistics
 @pytest.mark.parametrize(("k", "l", "capacity"), [(4, 3, 3000), (7, 5, 1000), (8, 8, 2000)])
 def test_rate_of_false_positives_is_that_of_the_fill_ratios(k, l, capacity):
@@ -394,48 +294,6 @@ def test_sequential_keys_meet_the_rate():
 # Pool
 
 
-def test_pool_recovers_from_a_burst():
-    for when_full in ("shorten", "overfill"):
-        model = pooled(when_full=when_full)
-        steady(model, 100, 6, 1)
-        _, times = steady(model, 40, 4, 2)
-        assert model.status(int(times[-1])) is PoolStatus.OK
-
-
-def test_pool_loses_all_of_an_instant():
-    """More than l generations within one unit of time: not even age 0 is guaranteed."""
-    model = pooled()
-    keys = random_keys(110, 1)
-    model.insert(keys, np.full(110, 5))
-    assert model.guaranteed_span(5) == -1
-    assert model.status(5) is PoolStatus.WINDOW_SHORTENED
-    assert model.guaranteed_span(6) == 0
-    assert model.query(keys[-60:], 5).all()
-
-
-@pytest.mark.parametrize("when_full", ["shorten", "overfill"])
-def test_pool_is_never_run_out_by_time_alone(when_full):
-    """Slow streams of any rhythm, with the least generation span that is allowed."""
-    for l, span in ((1, 10), (3, 10), (5, 1000), (7, 20)):
-        model = pool(k=2, l=l, span=span, slice_bits=64, generation=10**6, when_full=when_full)
-        steps = np.random.default_rng(l).integers(0, span // l + 2, 3000)
-        model.insert(np.arange(3000), np.cumsum(steps))
-        assert model.shifts > 100
-        assert (model.shortened, model.overfilled) == (0, 0)
-
-
-def test_pool_with_reserve_takes_bursts():
-    """Generations of twice the time leave half of the slices to generations that are full."""
-    times = np.concatenate([[0] * 9 + [150] * 60, np.arange(150, 4000, 30)])
-    keys = random_keys(len(times), 1)
-    plain, reserve = pooled(l=10), pooled(l=10, generation_span=250)
-    for model in (plain, reserve):
-        model.insert(keys, times)
-    assert reserve.shortened == 0
-    assert plain.spec.generation_span == 101
-    assert plain.shortened >= reserve.shortened
-
-
 @pytest.mark.statistics
 def test_pool_rate_is_within_its_bound():
     model = pool(k=7, l=5, span=10_000, slice_bits=4096)
@@ -452,59 +310,6 @@ def test_pool_rate_is_within_its_bound():
     assert clopper_pearson(hits, 400_000)[0] > bound
 
 
-# Keys and timestamps that are refused
-
-WRONG_TIMES = [
-    ([1], [1.5], TypeError, "now: must be integers, not float64"),
-    ([1], ["now"], TypeError, "now: must be integers, not <U3"),
-    ([1], date(2026, 1, 1), TypeError, "now: must be integers, not date"),
-    ([1], None, TypeError, "now: must be given for a TimeLimitedAPBF without a clock"),
-    ([1, 2], [5], ValueError, "now: must have shape () or (2,), not (1,)"),
-    (1, [15, 16], ValueError, "now: must have shape () or (1,), not (2,)"),
-    ([1], [-1], ValueError, "now: must be at least 0 and below 2**62, not -1"),
-    ([1], [1 << 62], ValueError, "now: must be at least 0 and below 2**62, not 46116"),
-    ([1.5], [20], TypeError, "keys: must be integers"),
-]
-
-
-@pytest.mark.parametrize(("keys", "times", "error", "message"), WRONG_TIMES)
-def test_insertion_wrong(keys, times, error, message):
-    model, same = time_limited(), time_limited()
-    for each in (model, same):
-        each.insert([1], [10])
-    for operation in (model.insert, model.check_and_insert):
-        with pytest.raises(error, match=re.escape(message)):
-            operation(keys, times)
-    assert model == same
-
-
-@pytest.mark.parametrize(
-    ("now", "error", "message"),
-    [
-        (10.0, TypeError, "now: must be integers, not float64"),
-        ([10, 11, 12], ValueError, "now: must have shape () or (2,), not (3,)"),
-        (-1, ValueError, "now: must be at least 0 and below 2**62, not -1"),
-    ],
-)
-def test_query_wrong(now, error, message):
-    model = time_limited()
-    model.insert([1], [10])
-    with pytest.raises(error, match=re.escape(message)):
-        model.query([1, 2], now)
-
-
-@pytest.mark.parametrize("ask", ["status", "guaranteed_span", "estimated_false_positive_rate"])
-def test_status_before_the_last_insertion(ask):
-    model = pooled()
-    model.insert([1], [10])
-    assert getattr(model, ask)(9) == getattr(model, ask)(10)
-
-
-def test_checked_times_are_as_given():
-    assert check_timestamps([3, 3, 7], 3, -1).dtype == np.int64
-    assert check_each("now", np.uint64(5), 2).tolist() == [5, 5]
-
-
 def test_runs_and_setting_by_hand():
     matches = np.array([[1, 1, 0], [1, 0, 1], [0, 1, 1], [1, 1, 1]], bool)
     assert find_runs(matches, 2, 3).tolist() == [0, 2, 1]
@@ -513,10 +318,3 @@ def test_runs_and_setting_by_hand():
     bits = np.array([False, True, False])
     assert test_and_set(bits, np.array([0, 1, 0, 2, 2])).tolist() == [0, 1, 1, 0, 1]
     assert bits.all()
-
-
-def test_capacity_wrong():
-    rule = "capacity: must fit into slices of slice_bits_limit = 100000 bits"
-    message = f"^{rule}, not need 115416 for 100000 keys$"
-    with pytest.raises(SpecificationError, match=message):
-        time_limited(slice_bits_limit=100_000)

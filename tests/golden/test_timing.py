@@ -137,15 +137,6 @@ def test_expires_at_the_exact_insertion(block, before):
         model.insert([other])
 
 
-@given(model=filters(), data=st.data())
-def test_no_false_negatives(model, data):
-    keys = data.draw(st.lists(st.integers(0, 15), min_size=1, max_size=120), "keys")
-    model.insert(as_keys(keys, model.key_bits))
-    for window in {1, model.window // 2 or 1, model.window}:
-        recent = sorted(set(keys[-window:]))
-        assert model.query(as_keys(recent, model.key_bits), window).all()
-
-
 # The sweep
 
 
