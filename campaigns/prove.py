@@ -68,4 +68,8 @@ def prove(*, patterns: tuple[str, ...], jobs: int | None, list_proofs: bool, as_
                 for record in records
             ]
         )
-    fail_with([f"{record.proof.name}: {record.status}" for record in records if not record.proven])
+    fail_with([
+        ": ".join(filter(None, [record.proof.name, record.status, record.advice]))
+        for record in records
+        if not record.proven
+    ])  # fmt: skip

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from lately.boards.flow.devices import DEVICES
@@ -37,7 +36,6 @@ from .blocks import (
     DOCS,
     IMAGES,
     NOTHING,
-    RESULTS,
     ROOT,
     Drawing,
     Page,
@@ -331,12 +329,12 @@ def bounds(window: int = 20_000) -> dict[str, str]:
 
 
 def take_verification(paths: list[Path]) -> None:
-    """Take in the output of `python -m campaigns prove --json`, or a record of mutants."""
+    """Take in the output of `python -m campaigns prove --json`, or a record of mutants in lines."""
     for path in paths:
-        values = json.loads(path.read_text("utf-8"))
-        if "modules" in values:
-            (RESULTS / "mutants.json").write_text(json.dumps(values, indent=1) + "\n")
+        if path.suffix == ".jsonl":
+            save("mutants", mutants(map(json.loads, path.read_text("utf-8").splitlines())))
             continue
+        values = json.loads(path.read_text("utf-8"))
         made = [proof | {"versions": values["versions"]} for proof in values["proofs"]]
         known = {one["name"]: one for one in [*load("proofs"), *made]}
         names = [proof.name for proof in with_goals(PROOFS)]
@@ -375,91 +373,64 @@ def verification() -> dict[str, str]:
     return {
         "testplan": lay("sentence", PLAN.values()),
         "proofs": proofs_table(load("proofs")),
-        "mutants": mutants(json.loads((RESULTS / "mutants.json").read_text("utf-8"))["modules"]),
-        "semantic": semantic(tomllib.loads(SEMANTIC.read_text("utf-8"))["mutant"]),
+        "mutants": table(load("mutants")),
+        "defects": defects(tomllib.loads(DEFECTS.read_text("utf-8"))["group"]),
         "soak": soak_table(records("soak")),
     }
 
 
 # Mutants
 
-SEMANTIC = ROOT / "tests" / "mutation" / "semantic.toml"
+DEFECTS = ROOT / "tests" / "mutation" / "defects.toml"
+OUTCOME = {
+    "proof": "killed by a proof",
+    "unit": "killed by a sentence of the plan",
+    "lives": "survived",
+}
+"""What becomes of a defect, by the first word of its killer."""
 
 
-def killed_share(found: Counter[str]) -> str:
-    """Return the share of the mutants that are killed; undecided ones count as survivors."""
-    others = found.total() - found["equivalent"]
-    return f"{found['killed'] / others:.1%}" if others else NOTHING
+def mutants(tried: Iterable[dict[str, str]]) -> list[Row]:
+    """Count the operator mutants of each folder by outcome, and the kills by kind."""
+    known = {one["name"]: one for one in tried}
+    rows: list[Row] = []
+    for folder in ("golden", "hdl"):
+        own = [one for name, one in known.items() if name.startswith(folder)]
+        found = Counter(one["kind"] or one["outcome"] for one in own)
+        rows.append({
+            "folder": folder,
+            "modules": len({one["name"].partition(":")[0] for one in own}),
+            "tried": len(own),
+            "killed by a test": found["test"],
+            "killed by a proof": found["proof"],
+            "killed by running for ever": found["time"],
+            "equivalent": found["reason"] + found["netlist"],
+            "survived": found["survived"],
+            "undecided": found["open"],
+        })  # fmt: skip
+    return rows
 
 
-def room_line(room: str, modules: dict[str, Any]) -> str:
-    """Sum up the modules of a folder in a sentence, or of all folders."""
-    own = [module for path, module in modules.items() if path.startswith(room)]
-    found = Counter(one["outcome"] for module in own for one in module["tried"].values())
-    there = sum(module["mutants"] for module in own)
-    return (
-        f"{f'`{room}`' if room else 'Both'}: "
-        f"{found.total():,} tried of the {there:,} mutants of {len(own)} modules; "
-        f"{found['equivalent']} are equivalent; of the other "
-        f"{found.total() - found['equivalent']:,}, {found['killed']:,} are killed "
-        f"({killed_share(found)}), {found['survived']} survived, {found['open']} are undecided.\n"
-    )
-
-
-def of_module(path: str, module: dict[str, Any]) -> dict[str, Any]:
-    """Return counts of the mutants of a module: by outcome, and kills by kind."""
-    tried = module["tried"].values()
-    found = Counter(one["outcome"] for one in tried)
-    killed = [one for one in tried if one["outcome"] == "killed"]
-    return {
-        "path": path,
-        "mutants": module["mutants"],
-        "tried": len(tried),
-        "found": found,
-        "kinds": Counter(one["kind"] for one in killed),
-        "share": killed_share(found),
-        "seconds": median(one["seconds"] for one in killed) if killed else None,
-    }
-
-
-def mutants(modules: dict[str, Any]) -> str:
-    """Lay out the campaign of operator mutants, and all that were not killed."""
-
-    def code(text: str) -> str:
-        escaped = text.replace("|", "\\|")
-        return f"`{escaped}`" if escaped else NOTHING
-
-    left: list[Row] = [
-        {"mutant": f"`{name}`", "": one["outcome"], "source": code(one["old"]),
-         "changed to": code(one["new"]), "reason": one["by"] or NOTHING}
-        for module in modules.values()
-        for name, one in module["tried"].items()
-        if one["outcome"] != "killed"
-    ]  # fmt: skip
-    rooms = [room_line(room, modules) for room in ("golden", "hdl", "")]
-    return "\n".join(
-        [*rooms, lay("module", [of_module(*one) for one in modules.items()]), table(left)]
-    )
-
-
-def semantic(found: Sequence[dict[str, Any]]) -> str:
-    """Lay out semantic mutants by kind, and the survivors with their reasons."""
-    kinds = Counter(one["kind"] for one in found)
-    proofs = Counter(one["kind"] for one in found if one.get("killer", "").startswith("proof: "))
-    left = [one for one in found if not one.get("killer")]
-    survived = Counter(one["kind"] for one in left)
-    rows: list[Row] = [
-        {"kind": kind, "mutants": count,
-         "killed by a test": count - proofs[kind] - survived[kind],
-         "killed by a proof": proofs[kind], "survived": survived[kind]}
-        for kind, count in sorted(kinds.items())
-    ]  # fmt: skip
-    killed = len(found) - len(left)
-    lines = [table(rows), f"{killed} of {len(found)} are killed ({killed / len(found):.1%})."]
-    lines += [
-        f"- Survivor in `{one['path']}`: {one['name']}. {one.get('reason', '')}" for one in left
-    ]
-    return "\n".join(lines)
+def defects(groups: Sequence[dict[str, Any]]) -> str:
+    """Count defects by kind and by their first killers, and list the survivors with reasons."""
+    rows: dict[str, Any] = {}
+    left = []
+    for group in sorted(groups, key=lambda one: one["kind"]):
+        row = rows.setdefault(group["kind"], {
+            "kind": group["kind"], "defects": 0, "killed by a test": 0,
+            "killed by a sentence of the plan": 0, "killed by a proof": 0, "survived": 0,
+        })  # fmt: skip
+        for name, _, _, *killers in group["defects"]:
+            killer = (killers or [group["killer"]])[0]
+            outcome = OUTCOME.get(killer.partition(":")[0], "killed by a test")
+            row["defects"] += 1
+            row[outcome] += 1
+            if outcome == "survived":
+                left.append(f"- `{group['path']}`: {name}. {killer.removeprefix('lives: ')}")
+    count = sum(row["defects"] for row in rows.values())
+    killed = count - len(left)
+    summary = f"{killed} of {count} are killed ({killed / count:.1%}). The others:\n"
+    return "\n".join([table([*rows.values()]), summary, *left])
 
 
 def _page(name: str, blocks: Callable[[], dict[str, str]], **more: Any) -> Page:

@@ -17,6 +17,9 @@ from ..toolchain import ToolError, run_yosys
 REACH = 120
 """Maximum cycles in which a state must be reached."""
 
+SEARCH = 150
+"""Maximum cycles in which a counterexample is searched."""
+
 
 @dataclass(frozen=True)
 class Unbounded:
@@ -98,7 +101,8 @@ class Proof:
         States that must be reachable, so that the proof is not vacuous; by default all states that
         the component names.
     smaller : pair of str and callable, optional
-        In place of `design` and `build` for the states, which are then reached in fewer cycles.
+        In place of `design` and `build` for the states and for counterexamples, which are then
+        reached in fewer cycles.
     """
 
     name: str
@@ -109,6 +113,16 @@ class Proof:
     models: Sequence[Path] = ()
     goals: Sequence[str] | None = None
     smaller: tuple[str, Callable[..., wiring.Component]] | None = None
+
+    def search(self) -> "Proof":
+        """Return the search for a counterexample."""
+        design, build = self.smaller or (self.design, self.build)
+        method = self.method
+        if isinstance(method, Unbounded | Induction):
+            method = Bounded(SEARCH, 300)
+        elif isinstance(method, Unrolled) and method.clocks > 1:
+            method = Bounded(method.clocks, 300)
+        return replace(self, design=design, build=build, method=method, goals=())
 
     def covers(self) -> "list[Proof]":
         """Return the proofs that the goals are reachable."""
@@ -145,12 +159,15 @@ class ProofRecord:
     depth : int or None
         Cycles to the failure, or frames after which the invariant was found.
     seconds : float
+    advice : str
+        What to do next if the status is 'unknown'.
     """
 
     proof: Proof
     status: str
     depth: int | None
     seconds: float
+    advice: str = ""
 
     @property
     def proven(self) -> bool:
@@ -214,18 +231,33 @@ _LOG = "result.log"
 _REDUCE = "strash\nscorr\ndc2\nscorr\n"
 
 
+_ADVICE = {
+    Induction: "the step fails: it needs an invariant, or more cycles",
+    Unbounded: "no invariant was found in time: state one, or use a smaller design",
+    Bounded: "the time ended: use fewer cycles, or a smaller design",
+    Reachable: "the state is not reached: allow more cycles, or prove it unreachable",
+    Unrolled: "no equal nodes: compare smaller words, or registers of the same cycle",
+}
+
+
 def run_proof(proof: Proof) -> ProofRecord:
-    """Run a proof in a temporary folder."""
-    started = time.monotonic()
+    """Run a proof in a temporary folder; search for a counterexample if its method finds none."""
+    started, method = time.monotonic(), proof.method
     with tempfile.TemporaryDirectory(prefix="lately-proof-") as name:
         directory = Path(name)
         (directory / "design.il").write_text(rtlil.convert(proof.build(), emit_src=False))
         (directory / "models.v").write_text("".join(path.read_text() for path in proof.models))
-        if isinstance(proof.method, Induction):
-            status, depth = _induction(directory, proof.method)
+        if isinstance(method, Induction):
+            status, depth = _induction(directory, method)
         else:
-            status, depth = _abc(directory, proof.method)
-    return ProofRecord(proof, status, depth, time.monotonic() - started)
+            status, depth = _abc(directory, method)
+        searched = f"{depth} frames searched"
+        if status == "unknown" and (search := proof.search().method) != method:
+            status, depth = _abc(directory, search)
+            status = "failed" if status == "failed" else "unknown"
+            searched = f"no failure in {depth + 1} cycles"
+    advice = f"{searched}; {_ADVICE[type(method)]}" if status == "unknown" else ""
+    return ProofRecord(proof, status, depth, time.monotonic() - started, advice)
 
 
 def _induction(directory: Path, method: Induction) -> tuple[str, int | None]:
@@ -237,8 +269,7 @@ def _induction(directory: Path, method: Induction) -> tuple[str, int | None]:
     if "Induction step proven: SUCCESS!" in output:
         return "proven", method.clocks
     if "proof did fail" in output or "Reached maximum number of time steps" in output:
-        base = "SAT temporal induction proof finished - model found for base case" in output
-        return ("failed" if base else "unknown"), None
+        return "unknown", None
     raise ToolError(f"yosys: {_last_line(output)}")
 
 

@@ -165,24 +165,19 @@ class Order:
 
 
 class QueueOrder(Harness):
-    """A result queue alone.
+    """A result queue alone: tags arrive while there are places, a verdict with its tag or later."""
 
-    Tags arrive while fewer than `places` results are in flight. A verdict arrives with its tag or
-    later.
-    """
-
-    def __init__(self, *, depth, queue=ResultQueue, places=None, inside=True, goal=None):
+    def __init__(self, *, depth, inside=True, goal=None):
         self._depth = depth
-        self._places = depth if places is None else places
         self._inside = inside
-        self._queue = queue(depth=depth, tag_bits=1, verdict_bits=1)
+        self._queue = ResultQueue(depth=depth, tag_bits=1, verdict_bits=1)
         super().__init__(part=self._queue, goal=goal)
 
     def build(self, m):
         queue = self._queue
         order = Order(m, queue, depth=self._depth)
         m.submodules.queue, inner = opened(queue)
-        m.d.comb += [Assume(rule) for rule in order.rules(self._places)]
+        m.d.comb += [Assume(rule) for rule in order.rules(self._depth)]
         self.require(*order.contract(m))
         if self._inside:
             self.require(*order.invariants(m, inner))
@@ -232,9 +227,9 @@ class SmallUnit(Unit):
 class UnitHarness(Harness):
     """A small unit with any operations and any receiver."""
 
-    def __init__(self, *, depth, unit=SmallUnit, inside=True, goal=None):
+    def __init__(self, *, depth, inside=True, goal=None):
         self._depth = depth
-        self._unit = unit(depth=depth)
+        self._unit = SmallUnit(depth=depth)
         self._inside = inside
         super().__init__(part=self._unit, goal=goal)
 
@@ -404,7 +399,7 @@ PROOFS = (
         statement=_IN_ORDER.format(first="the n-th tag with the n-th verdict"),
         design="16 places",
         build=partial(QueueOrder, depth=16),
-        smaller=("8 places", partial(QueueOrder, depth=8)),
+        smaller=("8 places", partial(QueueOrder, depth=8, inside=False)),
         method=Induction(ResultQueue.LATENCY + 1),
     ),
     Proof(
@@ -412,7 +407,7 @@ PROOFS = (
         statement=_ROOM,
         design="replacement core, 32 places",
         build=partial(UnitPlaces, depth=32),
-        smaller=("16 places", partial(UnitPlaces, depth=16)),
+        smaller=("16 places", partial(UnitPlaces, depth=16, inside=False)),
         method=Induction(6),
     ),
     Proof(
@@ -423,7 +418,7 @@ PROOFS = (
         ),
         design="replacement core, 32 places",
         build=partial(UnitOrder, depth=32),
-        smaller=("8 places", partial(UnitOrder, depth=8)),
+        smaller=("8 places", partial(UnitOrder, depth=8, inside=False)),
         method=Induction(6),
     ),
     Proof(
@@ -432,6 +427,7 @@ PROOFS = (
         "`longest_pause` consecutive cycles, if results are taken and the spare is clean in time.",
         design="replacement core, 8 places",
         build=partial(UnitOrder, depth=8, pauses=True),
+        smaller=("without invariants", partial(UnitOrder, depth=8, pauses=True, inside=False)),
         method=Induction(27),
         goals=(),
     ),

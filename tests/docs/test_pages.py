@@ -110,7 +110,7 @@ def test_files_for_a_page_that_takes_none(page, capsys):
 
 def test_results_are_whole_files():
     suffixes = {path.suffix for path in blocks.RESULTS.iterdir()}
-    assert suffixes == {".json", ".jsonl", ".md"}  # Of mutants, of campaigns, and README.md.
+    assert suffixes == {".jsonl", ".md"}  # Of campaigns, and README.md.
 
 
 def test_pages_are_whole_on_github():

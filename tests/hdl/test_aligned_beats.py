@@ -5,7 +5,6 @@ import random
 import pytest
 from amaranth.hdl import Module, Value
 from ethernet_frames import beats, random_frames
-from mutants import broken
 from simulation import simulate
 
 from lately.golden.packets.comparison import Comparison, Field
@@ -119,33 +118,3 @@ def test_longest_frame():
     frame = head + random.Random(SEED).randbytes(MOST_BYTES - len(head))
     found, _ = messages(256, [frame, frame[:100]], Field.TOS)
     assert found == [expected(one, Field.TOS, 32) for one in (frame, frame[:100])]
-
-
-@pytest.mark.parametrize(
-    ("width", "old", "new"),
-    [
-        (128, "Mux(held.last, ~held.low, now.last & now.low)", "held.last"),
-        *(
-            pytest.param(*change, marks=pytest.mark.slow)
-            for change in (
-                (128, "number < first", "0"),
-                (256, "past | final", "past"),
-                (256, "meets & ~held.plain)),", "meets)),"),
-                (256, "& ~(ends & end.shorter)", ""),
-                (512, "kept_bytes(top) & counts.replicate(self._bytes)", "kept_bytes(top)"),
-                (128, "enable=valid.value", "enable=None"),
-                (128, "beat.near[number]", "beat.near[0]"),
-                (512, "& ~hidden[half]", ""),
-            )
-        ),
-    ],
-)
-def test_broken_beats_are_found_out(width, old, new):
-    component = broken(AlignedBeats, old, new)
-
-    def check_fields():
-        for fields in (Field.TOS, Field.LAYER2, Field.FRAME):
-            check(width, 30, fields, idle=0.7, component=component)
-
-    with pytest.raises(AssertionError):
-        check_fields()

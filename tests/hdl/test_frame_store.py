@@ -278,6 +278,14 @@ def test_full_store_waits():
     assert run.waited > 30
 
 
+def test_full_store_of_short_frames_waits():
+    """No frame is lost, though more frames come than may wait for their verdicts."""
+    frames = [bytes([number]) * (1 + number % 7) for number in range(60)]
+    run = Run(frames, stall=(0, 0, 0.96), drained=1500, size=2048)
+    assert [frame for frame, _ in run.frames] == frames
+    assert run.waited > 30
+
+
 def stuck(sizes, **options):
     """Return what happens to frames while none leaves: the fates, and the clocks waited."""
     frames = [bytes([number % 256]) * size for number, size in enumerate(sizes)]

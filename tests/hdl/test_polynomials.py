@@ -4,12 +4,11 @@ import random
 
 import pytest
 from amaranth.hdl import Module, Signal
-from mutants import broken
 from simulation import simulate
 
 from lately.golden.packets.polynomial_digest import finish, keys, multiply, polynomial_digest
 from lately.hdl.packets.polynomial_key import PolynomialKey, table_places
-from lately.hdl.packets.polynomials import PolynomialDigest, PolynomialFinish, Polynomials
+from lately.hdl.packets.polynomials import PolynomialDigest, PolynomialFinish
 
 SEED = 15
 SECRETS = (0x0F0E0D0C0B0A09080706050403020100, 1)
@@ -172,25 +171,3 @@ def test_tables(table_bits, latency):
         for number, key in enumerate(keys(SECRETS[0])):
             factor = key if power == 0 else multiply(key, key)
             assert value >> 64 * number & (1 << 64) - 1 == multiply(factor, address << low)
-
-
-@pytest.mark.parametrize(
-    ("part", "old", "new"),
-    [
-        (Polynomials, "with m.Elif(counts):", "with m.Else():"),
-        *(
-            pytest.param(*change, marks=pytest.mark.slow)
-            for change in (
-                (Polynomials, "before.eq(0)", "before.eq(total)"),
-                (PolynomialKey, "MODULUS & word[-1]", "(MODULUS >> 1) & word[-1]"),
-                (PolynomialKey, "total.eq(total ^ (walk & chosen))", "total.eq(total ^ walk)"),
-                (PolynomialKey, "& (count >> high - low == 0)", ""),
-                (PolynomialKey, "with m.If(changed):", "with m.If(0):"),
-            )
-        ),
-    ],
-)
-def test_broken_part_is_found_out(monkeypatch, part, old, new):
-    monkeypatch.setattr(f"lately.hdl.packets.polynomials.{part.__name__}", broken(part, old, new))
-    with pytest.raises(AssertionError):
-        check(128, 5, 10, gaps=0.5)

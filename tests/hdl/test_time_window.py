@@ -9,7 +9,6 @@ from amaranth.hdl import ClockDomain, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 from cases import daily
-from mutants import broken
 from simulation import simulate
 
 from lately.golden import Operation
@@ -385,67 +384,6 @@ def test_a_shift_shortens_the_window():
     turns, statuses = a_shift_of_a_full_ring().check()
     assert turns.shortened == 1
     assert set(statuses) == {0, 1}
-
-
-BROKEN = {
-    "what is not known yet of the last insertion counts as expired": (
-        "~self._known | ",
-        "",
-        partial(a_first_insertion_before_all_expire, 0),
-    ),
-    "an insertion of this tick expires with those before": (
-        "self._inserted | ~",
-        "~",
-        partial(a_first_insertion_before_all_expire, 0),
-    ),
-    "a generation gets old without a spare": (
-        "(self.clean | ~ages)",
-        "1",
-        partial(waiting_for_the_spare, 1),
-    ),
-    "a tick comes with what was known before the turn": (
-        "may & ~self._change",
-        "may",
-        partial(turns_behind_a_tick, "old"),
-    ),
-    "a tick is let in with what was known before the turn": (
-        "self._known & ~self._change &",
-        "self._known &",
-        partial(waiting_for_the_spare, TICKS_WAITING),
-    ),
-    "an overfull generation is told of for a turn less": (
-        "overfull.eq(-window._run)",
-        "overfull.eq(1 - window._run)",
-        an_overfull_generation_gets_old,
-    ),
-    "a SHIFT that retires a segment is not told of": (
-        "retired = window._turn & (window._settled",
-        "retired = window._turn & window._insert & (window._settled",
-        a_shift_of_a_full_ring,
-    ),
-    "a tick that comes as another passes is lost": (
-        "m.If(~self.tick & self._coming)",
-        "m.If(self._coming)",
-        ticks_that_meet,
-    ),
-    "a tick that passes beside an insertion has no effect": (
-        'registered(m, self._coming, "tick_now")',
-        'registered(m, self._coming & ~self.insert, "tick_now")',
-        ticks_that_meet,
-    ),
-    "a turn is forgotten where a segment expires": (
-        "found & ~self._change",
-        "found",
-        partial(turns_behind_a_tick, "last"),
-    ),
-}
-
-
-@pytest.mark.parametrize("defect", daily(3, BROKEN))
-def test_a_broken_window_is_noticed(defect):
-    old, new, course_of = BROKEN[defect]
-    with pytest.raises(AssertionError, match=r"clock|a tick was lost|a tick still waits"):
-        course_of(window=broken(TimeWindow, old, new)).check()
 
 
 @pytest.mark.parametrize(("period", "real"), [(0, 6), (5, 6), (6, 6), (7, 7), (255, 255)])

@@ -133,6 +133,8 @@ def test_compiled_and_plain_loops_are_the_same(monkeypatch):
     random = np.random.default_rng(seed)
     times = random.choice([-1, 0, 5, 90, 100, 10**6, 1 << 61], 3000) + random.integers(0, 9, 3000)
     times = [np.where(part < 8, part, np.cumsum(part) % (1 << 62)) for part in (times, times[:99])]
+    # Late by the span, and then by one more.
+    times.insert(0, np.array([1000, 950, 949]))
     found = []
     for value in "10":
         monkeypatch.setenv(VARIABLE, value)

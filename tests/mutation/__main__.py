@@ -12,11 +12,11 @@ if not __package__:  # Started as `python tests/mutation`: find the package in t
 
 import mutation
 from mutation.campaign import Results, judge, modules, read
+from mutation.defects import try_all
 from mutation.killers import ROOT
 from mutation.operators import Mutant, draw, mutants
-from mutation.semantic import try_all
 
-RESULTS = ROOT / "results" / "mutants.json"
+RESULTS = ROOT / "build" / "mutants.jsonl"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -30,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
     add("--minutes", type=float, default=float("inf"), help="time after which no mutant begins")
     add("--limit", type=float, default=600, help="seconds of a mutant; default: %(default)s")
     add("--list", action="store_true", help="only list the mutants")
-    add("--semantic", action="store_true", help="mutants of semantic.toml, by name, or all")
+    add("--defects", action="store_true", help="defects of defects.toml: by name, module or killer")
     add("--results", type=Path, default=RESULTS, help="record; its mutants are not tried again")
     return made
 
@@ -49,16 +49,14 @@ def drawn(options: argparse.Namespace, results: Results) -> list[Mutant]:
     for path in dict.fromkeys(paths):
         if path not in known:
             raise ValueError(f"module: must be one of golden or hdl as hdl/queue.py, not {path!r}")
-        made = mutants(path, read(path))
-        results.renew(path, len(made))
-        found += made
+        found += mutants(path, read(path))
     if options.names:
         by_name = {mutant.name: mutant for mutant in found}
         if gone := [name for name in options.names if name not in by_name]:
             raise ValueError(f"mutant: must be one that --list names, not {gone[0]!r}")
         return [by_name[name] for name in options.names]
     sample = draw(found, seed=options.seed, count=options.count)
-    return [mutant for mutant in sample if not results.tried(mutant)]
+    return [mutant for mutant in sample if not results.knows(mutant)]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -66,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     results = Results(options.results)
     try:
-        if options.semantic:
+        if options.defects:
             return try_all(options.names)
         chosen = drawn(options, results)
     except ValueError as error:

@@ -9,8 +9,6 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from lately.golden.files import write_json
-
 from .killers import ROOT, Change, EndlessRunError, distances, nearest
 from .operators import Mutant
 
@@ -33,8 +31,8 @@ def read(path: str) -> str:
 
 def equivalents() -> dict[tuple[str, str, str], str]:
     """Return the reasons why mutants are equivalent, by path, text of the line, and change."""
-    listed = tomllib.loads(EQUIVALENT.read_text("utf-8"))["equivalent"]
-    return {(one["path"], one["line"], one["change"]): one["reason"] for one in listed}
+    rows = tomllib.loads(EQUIVALENT.read_text("utf-8"))["equivalent"]
+    return {(path, line, change): reason for path, line, change, reason in rows}
 
 
 def key(mutant: Mutant) -> tuple[str, str, str]:
@@ -109,61 +107,37 @@ def _checks(mutant: Mutant, likely: list[str]) -> Iterator[tuple[str, str]]:
 
 
 class Results:
-    """Record of a campaign, written after each mutant.
+    """Record of a campaign: a line in JSON for each mutant, written after each trial.
 
-    Parameters
-    ----------
-    path : Path
-        File in JSON.
+    Mutants of a source that has changed since are tried again.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        kept = json.loads(path.read_text("utf-8")) if path.exists() else {}
-        self.modules: dict[str, dict] = kept.get("modules", {})
+        lines = path.read_text("utf-8").splitlines() if path.exists() else []
+        self.tried = {one["name"]: one for one in map(json.loads, lines)}
 
-    def renew(self, path: str, mutants: int) -> None:
-        """Forget the mutants of a module that has changed."""
-        digest = hashlib.sha256(read(path).encode()).hexdigest()[:16]
-        kept = self.modules.get(path, {})
-        tried = kept["tried"] if kept.get("source") == digest else {}
-        self.modules[path] = {"source": digest, "mutants": mutants, "tried": tried}
-
-    def tried(self, mutant: Mutant) -> dict:
-        """Return the record of a mutant; nothing before its first trial."""
-        return self.modules[mutant.path]["tried"].get(mutant.name, {})
-
-    def killer(self, mutant: Mutant) -> str:
-        """Return the test on record that killed a mutant and still exists; nothing without one."""
-        one = self.tried(mutant)
-        return one["by"] if one.get("kind") == "test" and _exists(one["by"]) else ""
+    def knows(self, mutant: Mutant) -> bool:
+        """Return whether this very mutant was tried."""
+        return self.tried.get(mutant.name, {}).get("source") == digest(mutant)
 
     def likely(self, path: str) -> list[str]:
-        """Return the tests that exist and that killed most mutants of a module."""
-        tried = self.modules[path]["tried"].values()
-        found = Counter(one["by"] for one in tried if one["kind"] == "test")
-        there = (name for name, _ in found.most_common() if _exists(name))
-        return [name for name, _ in zip(there, range(LIKELY), strict=False)]
+        """Return the tests that killed most mutants of a module."""
+        killers = (one["by"] for one in self.tried.values()
+                   if one["kind"] == "test" and one["name"].startswith(f"{path}:"))  # fmt: skip
+        return [name for name, _ in Counter(killers).most_common(LIKELY)]
 
     def add(self, mutant: Mutant, verdict: dict[str, str], seconds: float) -> None:
         """Record the verdict of a mutant."""
-        tried = self.modules[mutant.path]["tried"]
-        texts = {"old": shortened(mutant.old), "new": shortened(mutant.new)}
-        tried[mutant.name] = texts | verdict | {"seconds": round(seconds, 1)}
-        order = sorted(tried, key=lambda name: (int(name.split(":")[1]), name))
-        self.modules[mutant.path]["tried"] = {name: tried[name] for name in order}
-        kept = {path: one for path, one in sorted(self.modules.items()) if one["tried"]}
-        write_json({"modules": kept}, self._path)
+        one = {"name": mutant.name, "source": digest(mutant), "function": mutant.function,
+               "old": mutant.old, "new": mutant.new, **verdict,
+               "seconds": round(seconds, 1)}  # fmt: skip
+        self.tried[mutant.name] = one
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        lines = (json.dumps(one) for one in self.tried.values())
+        self._path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
 
 
-def _exists(test: str) -> bool:
-    """Return whether the file of a test has the test's function."""
-    file, _, name = test.partition("::")
-    path = ROOT / file
-    return path.is_file() and f"def {name.partition('[')[0]}(" in path.read_text("utf-8")
-
-
-def shortened(text: str) -> str:
-    """Return a text on one line of at most 80 characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= 80 else f"{line[:79]}\N{HORIZONTAL ELLIPSIS}"
+def digest(mutant: Mutant) -> str:
+    """Return a digest of the true source of a mutant."""
+    return hashlib.sha256(mutant.true).hexdigest()[:16]

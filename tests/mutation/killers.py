@@ -22,11 +22,18 @@ INSIDE = Path(__file__).parent / "inside"
 FOLDER = ROOT / "build" / "mutation"
 """Folder of compiled models and of the digests of netlists."""
 
-PROOF = "proof: "
-"""Start of the name of a killer that is a proof."""
+PROOF, UNIT = "proof: ", "unit: "
+"""Start of the name of a killer that is a proof, or that is a sentence of the plan on a unit."""
 
 ENDED = re.compile(r"\d+ (passed|skipped|deselected)")
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
+
+
+def module_name(path: str) -> str:
+    """Return the name under which a module is imported, as lately.hdl.queue for hdl/queue.py."""
+    parts = Path(path).with_suffix("").parts
+    apart = parts[0] in ("lately", "papers", "campaigns")
+    return ".".join(parts if apart else ("lately", *parts))
 
 
 class EndlessRunError(Exception):
@@ -45,7 +52,7 @@ class Change:
     """
 
     def __init__(self, path: str, source: str) -> None:
-        self._module = ".".join(["lately", *Path(path).with_suffix("").parts])
+        self._module = module_name(path)
         self._source = source
 
     def run(self, arguments: list[str], limit: float) -> tuple[int, str]:
@@ -106,9 +113,12 @@ class Change:
             raise ValueError(f"killer: must be a test that exists, not {test!r}")
         return test
 
-    def failing_proof(self, name: str, limit: float) -> str:
-        """Run a proof; return its name if it fails."""
-        return self._built("proof", name, limit).removesuffix("none")
+    def failing(self, killer: str, limit: float) -> str:
+        """Run a killer: a test, or `PROOF` or `UNIT` with a name; return what fails, or nothing."""
+        command, _, name = killer.partition(": ")
+        if not killer.startswith((PROOF, UNIT)):
+            return self.failing_test(killer, limit)
+        return self._built(command, name, limit).removesuffix("none")
 
     def failing_netlist(self, limit: float) -> str:
         """Run the proofs whose netlists differ from those of the true source.
@@ -143,14 +153,6 @@ def true_netlists() -> Path:
     return file
 
 
-def killed_by(path: str, source: str, killer: str, limit: float) -> str:
-    """Return the name of the test or proof that fails on a changed source, or an empty text."""
-    change = Change(path, source)
-    if killer.startswith(PROOF):
-        return change.failing_proof(killer.removeprefix(PROOF), limit)
-    return change.failing_test(killer, limit)
-
-
 @cache
 def _users() -> dict[str, set[str]]:
     """Return the importers of each module: names of modules, and paths of test files."""
@@ -178,7 +180,7 @@ def _users() -> dict[str, set[str]]:
 
 def distances(path: str) -> dict[str, int]:
     """Return the test files that import a module, each with the number of imports on the way."""
-    module = ".".join(["lately", *Path(path).with_suffix("").parts])
+    module = module_name(path)
     far, waiting = {module: 0}, deque([module])
     while waiting:
         name = waiting.popleft()

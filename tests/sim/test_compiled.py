@@ -9,8 +9,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cases import daily
-from mutants import broken
-from ring_defects import DEFECTS, HOMES
 
 from lately.golden import (
     FilterSpec,
@@ -376,15 +374,6 @@ def test_overfull_cells_cost_few_cycles():
     print(f"{cycles:.4f} cycles an operation, {unit.statistics['lost']} given up")
     assert 1 < cycles < (1 + MAX_STALL / STALL_PERIOD) * 1.01
     assert unit.statistics["lost"] > 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("component", "old", "new"), DEFECTS)
-def test_defect_of_moves_is_found(monkeypatch, component, old, new):
-    monkeypatch.setattr(HOMES[component], component.__name__, broken(component, old, new))
-    found = [differs(opened(name, "ecp5", optimisation=1), 40_000)
-             for name in ("crowded", "loaded", "overfull")]  # fmt: skip
-    assert any(found)
 
 
 # The compiler and its cache

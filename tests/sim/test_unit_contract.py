@@ -2,36 +2,14 @@
 
 import ast
 import os
-import re
 from dataclasses import replace
 from pathlib import Path
 
 import cocotb_tools.config
 import pytest
-from mutants import broken
 
 from campaigns.coverage_report import FRAMES, FRAMES_FILTER
 from lately.golden import PRESETS, FilterSpec, any_preset, preset
-from lately.hdl import unit
-from lately.hdl.dictionary import column, stash
-from lately.hdl.dictionary import core as dictionary_core
-from lately.hdl.dictionary.column import Column
-from lately.hdl.dictionary.placement import Placement
-from lately.hdl.dictionary.places import SparePlace
-from lately.hdl.dictionary.stash import Stash
-from lately.hdl.dictionary.sweep import Sweep
-from lately.hdl.frontend.front import PlainFrontEnd
-from lately.hdl.lanes import unit as lanes
-from lately.hdl.lanes.collector import Collector
-from lately.hdl.lanes.unit import LaneUnit
-from lately.hdl.timing import core as timing_core
-from lately.hdl.timing import part
-from lately.hdl.timing.core import TimingCore
-from lately.hdl.timing.decision_tables import DecidingCore
-from lately.hdl.timing.part import TimingPart
-from lately.hdl.timing.recent import recent_insertion
-from lately.hdl.timing.sweep import VisitSweep
-from lately.hdl.timing.sweep_rules import BETWEEN
 from lately.sim import toolchain
 from lately.sim.bench.frames import FrameSettings
 from lately.sim.bench.runner import SIMULATORS, planned, run_filter_bench
@@ -190,113 +168,3 @@ def test_every_sentence_is_for_some_unit_of_the_long_run():
         traits = FrameSettings(FRAMES_FILTER, options).traits
         ran |= {name for name, row in PLAN.items() if row.applies(traits)}
     assert ran == {*PLAN}
-
-
-WRONG = (
-    r"result \d+(: expected | changed)|memory differs|lost: expected|guaranteed|swap|apart|"
-    "the unit says"
-)
-TINY, TIMING, COUNTED = (
-    any_preset(f"{name}-tiny") for name in ("dictionary", "timing", "timing-counted")
-)
-MIXED, PAIRS = "random_operations", "every_distance_between_kinds"
-BROKEN = {
-    # Of lanes: a verdict, an answer that is lost, a payload that changes, and a beat too early.
-    "verdict": (lanes, Collector, " | (kept.known & kept.query)", "", LANES, "one_key_flows"),
-    "answer": (lanes, Collector, "queue.valid_next.eq(coming.value)",
-               "queue.valid_next.eq(coming.value & (answer.lanes[0].tag != 77))",
-               LANES, "hot_key"),
-    "payload": (lanes, LaneUnit, "self.o.p.eq(collector.o.p)",
-                "self.o.p.eq(collector.o.p.as_value() & self.o.ready.as_signed())",
-                LANES, "reset_in_mid_stream"),
-    "beat": (lanes, LaneUnit, "pace.all()", "pace[:2].all()", UNITS["lanes-siphash"],
-             "secret_comes_in_with_a_clear_at_full_rate/into=0.0"),
-    "pace": (lanes, LaneUnit, "Mux(secrets.waits, pace + 1, 0)", "pace + 1", UNITS["lanes-siphash"],
-             "secret_comes_in_with_a_clear_at_full_rate/into=0.0"),
-    # Of dictionaries: the digest of an operation in flight, and the cells that it fills or empties.
-    "digest": (dictionary_core, Placement,
-               "mine = acts & self._same.at(stage).value[distance - 1]", "mine = acts & 0",
-               TINY, "removed_and_inserted"),
-    "filled": (dictionary_core, Placement, "& ~(fills & rows)),", "),", SMALL, MIXED),
-    "emptied": (dictionary_core, Placement, "(state.free | (empties & rows))", "state.free", SMALL,
-                MIXED),
-    "informed": (dictionary_core, Placement,
-                 "state = self._informed(m, state, HAZARDS, reports_before)", "pass", TINY, PAIRS),
-    "written": (dictionary_core, Placement, "(self.free & ~state.written)", "self.free", TINY,
-                PAIRS),
-    "absorbed": (dictionary_core, Placement, "(self._fills & ~absorbed) | self._empties",
-                 "(self._fills | self._empties) & ~absorbed", TINY, "removed_and_inserted"),
-    # A cell that is read while it is written, an erasure called off, and entries that expire.
-    "garbage": (dictionary_core, Column, 'cell.used & ~met, "used")', 'cell.used, "used")', TINY,
-                "random_operations"),
-    "erasure": (column, Sweep, "pending & ~self._elaborate_cancelled(m, start)", "pending",
-                TINY, "insertions_into_the_rows"),
-    "sweep": (column, Sweep, "self.writes.eq(flight[-1] & pending &",
-              "self.writes.eq(0 & pending &", TINY, "entries_expire"),
-    # The stash: digests that come and go while another is looked for, and a loss.
-    "match": (dictionary_core, Stash, "return (match & ~changed) |", "return match |", SMALL,
-              MIXED),
-    "pushed 1": (dictionary_core, Stash, "same.at(1).value[2])", "Const(0))", SMALL, MIXED),
-    "pushed 2": (dictionary_core, Stash, "same.at(2).value[1])", "Const(0))", SMALL, MIXED),
-    "pushed 3": (dictionary_core, Stash, "same.at(2).value[0])", "Const(0))", SMALL, MIXED),
-    "loss": (dictionary_core, Stash, "self.lost.eq(displaces & (gone < self._spec.window))",
-             "self.lost.eq(0)", TINY, "losses_are_reported"),
-    # Of moves: an entry given up in silence.
-    "silence": (stash, SparePlace, "(self.valid & spare & ~self.match).any()", "0",
-                CROWDED, "moves_report"),
-    # Of timing filters: insertions that a read does not see, alone or with a tick between.
-    **{f"write {distance}": (part, recent_insertion, "address, other, flag))",
-                             f"address, other, flag & (ahead != {distance})))", TIMING,
-                             "every_distance_between_keys") for distance in (1, 4, BETWEEN)},
-    "tick": (part, recent_insertion, "(passed + tick)", "(tick + 0)", TIMING, "tick_between"),
-    "block": (part, recent_insertion, "(passed + tick)", "(tick + 0)", COUNTED,
-              "every_distance_between_equal"),
-    "expired": (timing_core, TimingPart, "since >= self._limit, swept & ~renewed",
-                "since >= self._limit, 0", COUNTED, "insertions_into"),
-    # Their sweep: of cells that expire, of all others, of those after a CLEAR; and too slow.
-    "stamps": (timing_core, VisitSweep, "(decided.wipe | decided.expired)", "decided.wipe",
-               COUNTED, "no_silence"),
-    "visit": (timing_core, VisitSweep, "decided.visit & (decided.wipe | decided.expired)",
-              "decided.visit", COUNTED, "random_operations"),
-    "wipe": (timing_core, VisitSweep, "decided.wipe | decided.expired", "decided.expired",
-             COUNTED, "clear_forgets"),
-    "clean": (timing_core, TimingCore, "visits.clean & ~clearing", "visits.clean", TIMING,
-              "clear_forgets"),
-    # Of a core without generations: a SHIFT that counts as a tick.
-    "SHIFT": (unit, PlainFrontEnd, "self.control.shift.eq(clock.shift)",
-              "self.control.shift.eq(clock.shift | (gate.event & ~gate.insert & ~gate.clears))",
-              TIMING, "documented"),
-    # Of tables: a swap too early or too late, an entry too soon, and another operation's phase.
-    "swap -1": (timing_core, DecidingCore, '"swap").at(CONTROL_LAG)', '"swap").at(CONTROL_LAG - 1)',
-                TABLES, "swap_between"),
-    "swap +1": (timing_core, DecidingCore, '"swap").at(CONTROL_LAG)', '"swap").at(CONTROL_LAG + 1)',
-                TABLES, "swap_between"),
-    "entry": (timing_core, DecidingCore, "(settling == 0) & ~self.swap", "1", TABLES, "no_entry"),
-    "phase": (timing_core, DecidingCore, 'asked["phase"].at(told)', 'asked["phase"].at(told + 1)',
-              UNITS["timing-counted-tables"], "answers_are"),
-}  # fmt: skip
-"""Where a component is looked up, the component, the text that leaves and the text that comes, the
-unit, and tests of the plan, of which at least one fails."""
-
-
-@pytest.mark.parametrize("defect", BROKEN)
-def test_defect_can_be_made(defect):
-    """Also those of a long run, which must not have been left behind by a change of the source."""
-    _, component, old, new, *_ = BROKEN[defect]
-    assert broken(component, old, new) is not component
-
-
-@pytest.mark.rtl
-@pytest.mark.parametrize("defect", [
-    pytest.param(defect, marks=() if defect == "verdict" else pytest.mark.slow)
-    for defect in BROKEN
-])  # fmt: skip
-def test_broken_unit_fails(defect, tmp_path, monkeypatch, capfd):
-    home, component, old, new, spec, testcase = BROKEN[defect]
-    monkeypatch.setattr(home, component.__name__, broken(component, old, new))
-    memory = {"memory": "portable" if spec.lanes > 1 else "ecp5"}
-    outcomes = run_filter_bench(spec, "icarus", tmp_path, seed=SEED, testcase=testcase, **memory)
-    assert outcomes
-    assert not all(outcomes.values())
-    log = (tmp_path / "icarus.log").read_text()
-    assert re.search(WRONG, log), log

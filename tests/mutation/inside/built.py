@@ -1,13 +1,15 @@
-"""Build small units and all proofs, and compare their netlists; run one proof.
+"""Build small units and all proofs, and compare their netlists; run one proof or one sentence.
 
 The command line is `digests FILE`, which writes the digest of each netlist; `changed FILE`, which
-runs the proofs whose netlist has another digest than in the file; or `proof NAME`. The last line of
-the output is the name of the first proof that fails, `same` if no netlist differs, or `none`.
+runs the proofs whose netlist has another digest than in the file; `proof NAME`, which searches a
+counterexample of at most `formal.SEARCH` cycles; or `unit NAME SENTENCE`. The last line of the
+output is the name of the first proof or test that fails, `same` if no netlist differs, or `none`.
 """
 
 import hashlib
 import json
 import sys
+import tempfile
 import warnings
 from contextlib import suppress
 from itertools import chain, product
@@ -24,8 +26,11 @@ from lately.hdl.bus.controlled import BUSES, ControlledUnit
 from lately.hdl.bus.flat import AxisUnit
 from lately.hdl.latencies import PROTECTIONS
 from lately.hdl.packets.deduplicator import Deduplicator
+from lately.sim.bench.runner import run_filter_bench
 from lately.sim.proofs.catalogue import PROOFS
 from lately.sim.proofs.formal import run_proof
+
+TESTS = Path(__file__).parents[2]
 
 SMALL = "tiny"
 """Part of the names of the presets whose units are compared."""
@@ -61,23 +66,41 @@ def digests():
     return found
 
 
-def failing(names):
-    """Return the name of the first proof that fails, or `none`."""
-    chosen = (proof for proof in PROOFS if proof.name in names)
-    return next((proof.name for proof in chosen if not run_proof(proof).proven), "none")
+def failing(proofs):
+    """Return the name of the first proof that fails, or `none`; an unknown one does not fail."""
+    return next((p.name for p in proofs if run_proof(p).status == "failed"), "none")
+
+
+def failing_sentence(unit, sentence):
+    """Return the first test of a sentence that a unit fails under Icarus, or `none`."""
+    sys.path[:0] = [str(TESTS / "helpers"), str(TESTS / "sim")]
+    from test_unit_contract import SEED, UNITS, options_of
+
+    memory = "portable" if UNITS[unit].lanes > 1 else "ecp5"
+    with tempfile.TemporaryDirectory() as folder:
+        outcomes = run_filter_bench(
+            UNITS[unit], "icarus", Path(folder), seed=SEED, testcase=sentence, memory=memory,
+            **options_of(unit),
+        )  # fmt: skip
+    if not outcomes:
+        raise ValueError(f"{sentence}: matches no test of {unit}")
+    return next((test for test, passed in outcomes.items() if not passed), "none")
 
 
 def main(command, argument):
     warnings.simplefilter("ignore")
+    if command == "unit":
+        return failing_sentence(*argument.split(maxsplit=1))
     if command == "proof":
-        return failing({argument})
+        (proof,) = (proof for proof in PROOFS if proof.name == argument)
+        return failing([proof.search()])
     found = digests()
     if command == "digests":
         Path(argument).write_text(json.dumps(found))
         return "none"
     known = json.loads(Path(argument).read_text())
     changed = {name for name, digest in known.items() if found[name] != digest}
-    return failing(changed) if changed else "same"
+    return failing(proof for proof in PROOFS if proof.name in changed) if changed else "same"
 
 
 if __name__ == "__main__":
