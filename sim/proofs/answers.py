@@ -27,10 +27,10 @@ class _OfCollector(Harness):
 
     SIZES: ClassVar[dict[str, int]] = {}
 
-    def __init__(self, *, collector=Collector, goal=None):
+    def __init__(self, *, goal=None):
         answer = {"valid": 1, "tag": 1, "seen": 1, "age": _VERDICT_BITS - 1}
         lanes = data.ArrayLayout(data.StructLayout(answer), _LANES)
-        self._collector = type("SizedCollector", (collector,), self.SIZES)(
+        self._collector = type("SizedCollector", (Collector,), self.SIZES)(
             record=BeatRecord(lanes=_LANES, shards=_SHARDS, slots=_SLOTS, tag_bits=1),
             shards=_SHARDS,
             slots=_SLOTS,

@@ -15,7 +15,7 @@ from ...hdl.bus.controlled import MARK_BITS, ControlledUnit
 from ...hdl.bus.wishbone import Wishbone
 from ...hdl.interface import Operation, UnitSignature
 from ...hdl.pipeline import delayed
-from .formal import Proof, Unbounded
+from .formal import Proof
 from .harness import Harness, opened
 from .results import kept_while_waiting
 
@@ -42,12 +42,10 @@ def steady(m, condition, *values):
 class Axi4LiteRules(Harness):
     """AXI4-Lite with any master, and registers that answer after any delay."""
 
-    def __init__(self, *, front=Axi4Lite, goal=None):
-        self._front = front()
-        super().__init__(part=self._front, goal=goal)
+    PART = Axi4Lite
 
     def build(self, m):
-        m.submodules.front = front = self._front
+        m.submodules.front = front = self._part
         access = front.access
         busy = under_way(m, access)
         last = {}
@@ -95,7 +93,7 @@ class Axi4LiteRules(Harness):
     def _require_turns(self, m, access, last):
         """Require that at most one write begins while a read waits and has room."""
         passed = Signal(range(3))
-        waits = (last["ar"][0] != 0) & ~self._front.s_axil_rvalid
+        waits = (last["ar"][0] != 0) & ~self._part.s_axil_rvalid
         with m.If(~waits | access.read):
             m.d.sync += passed.eq(0)
         with m.Elif(access.write):
@@ -103,18 +101,16 @@ class Axi4LiteRules(Harness):
         self.require(passed <= 1)
 
     def _port(self, channel, part):
-        return getattr(self._front, f"{Axi4Lite.PREFIX}_{channel}{part}")
+        return getattr(self._part, f"{Axi4Lite.PREFIX}_{channel}{part}")
 
 
 class WishboneRules(Harness):
     """Wishbone with any master, and registers that answer after any delay."""
 
-    def __init__(self, *, front=Wishbone, goal=None):
-        self._front = front()
-        super().__init__(part=self._front, goal=goal)
+    PART = Wishbone
 
     def build(self, m):
-        m.submodules.front = front = self._front
+        m.submodules.front = front = self._part
         access = front.access
         busy = under_way(m, access)
         asks, answers = Signal(), Signal()
@@ -157,12 +153,10 @@ class WishboneRules(Harness):
 class AvalonMmRules(Harness):
     """Avalon-MM with any host, and registers that answer after any delay."""
 
-    def __init__(self, *, front=AvalonMm, goal=None):
-        self._front = front()
-        super().__init__(part=self._front, goal=goal)
+    PART = AvalonMm
 
     def build(self, m):
-        m.submodules.front = front = self._front
+        m.submodules.front = front = self._part
         access = front.access
         busy = under_way(m, access)
         reads, writes = front.avs_read, front.avs_write
@@ -230,8 +224,8 @@ class _AnyUnit(wiring.Component):
 class Orders(Harness):
     """A unit behind a bus, with any results of the unit, any requests and any accesses."""
 
-    def __init__(self, *, controlled=ControlledUnit, goal=None):
-        self._controlled = controlled(
+    def __init__(self, *, goal=None):
+        self._controlled = ControlledUnit(
             _AnyUnit(), spec=_SPEC, bus="wishbone", version=(0, 0, 0), status_bits=_TAG_BITS
         )
         super().__init__(part=self._controlled, goal=goal)
@@ -326,7 +320,6 @@ PROOFS = (
         "Responses stay until they are taken. Reads and writes alternate.",
         design="AXI4-Lite front, any master, registers that answer at any time",
         build=Axi4LiteRules,
-        method=Unbounded(),
     ),
     Proof(
         name="wishbone",
@@ -334,7 +327,6 @@ PROOFS = (
         "withdrawn gets none.",
         design="Wishbone front, any master, registers that answer at any time",
         build=WishboneRules,
-        method=Unbounded(),
     ),
     Proof(
         name="avalon-mm",
@@ -342,7 +334,6 @@ PROOFS = (
         "access starts while another is in progress.",
         design="Avalon-MM front, any host, registers that answer at any time",
         build=AvalonMmRules,
-        method=Unbounded(),
     ),
     Proof(
         name="orders of registers",
@@ -351,7 +342,6 @@ PROOFS = (
         "results that leave stay until they are taken.",
         design="registers on Wishbone, any unit whose results stay, any master and requests",
         build=Orders,
-        method=Unbounded(),
     ),
     Proof(
         name="faults of registers",
@@ -360,7 +350,6 @@ PROOFS = (
         "bit is set that the mask selects.",
         design="registers on Wishbone, any unit and events, any master and requests",
         build=Faults,
-        method=Unbounded(),
     ),
 )
 """Proofs of buses."""

@@ -25,52 +25,40 @@ def watch(harness, m, memory):
     harness.reach(MENDED, memory.mend.any() & (memory.a_address == memory.b_address))
 
 
-class CopiedPart(PartAnswers):
-    """A part that elides writes, with cells in three copies."""
+class _Copied:
+    """Mixin of harnesses, whose part or column has cells in three copies."""
 
     PROTECT = "tmr"
     MEMORY = UnreliableCells
+    OWNER = "_unit"
 
     def build(self, m):
         super().build(m)
-        watch(self, m, self._unit.memory)
+        watch(self, m, getattr(self, self.OWNER).memory)
 
 
-class CopiedRest(RestAnswers):
-    """A part with a sweep in idle cycles, and cells in three copies."""
-
-    PROTECT = "tmr"
-    MEMORY = UnreliableCells
-
-    def build(self, m):
-        super().build(m)
-        watch(self, m, self._unit.memory)
+class CopiedPart(_Copied, PartAnswers):
+    """A part with its own port for the sweep."""
 
 
-class CopiedColumn(ColumnAnswers):
-    """A column of a dictionary, with cells in three copies."""
+class CopiedRest(_Copied, RestAnswers):
+    """A part with a sweep in idle cycles."""
 
-    PROTECT = "tmr"
-    MEMORY = UnreliableCells
+
+class CopiedColumn(_Copied, ColumnAnswers):
+    """A column of a dictionary."""
+
+    OWNER = "_column"
 
     def _inserts(self):
         # Not always: otherwise no entry stays in the window for the duration of the sweep.
         return AnySeq(1)
 
-    def build(self, m):
-        super().build(m)
-        watch(self, m, self._column.memory)
 
+class CopiedRing(_Copied, ring_exchanges.ExchangeAnswers):
+    """A column of a ring."""
 
-class CopiedRing(ring_exchanges.ExchangeAnswers):
-    """A column of a ring, with cells in three copies."""
-
-    PROTECT = "tmr"
-    MEMORY = UnreliableCells
-
-    def build(self, m):
-        super().build(m)
-        watch(self, m, self._column.memory)
+    OWNER = "_column"
 
 
 PROOFS = tuple(

@@ -1,10 +1,9 @@
 """Proofs of whole pipelines: an inserted key is reported until its window ends."""
 
 from functools import partial
+from typing import Any
 
 from amaranth.hdl import Assume, Cat, Module, Mux, Signal
-
-# Arbitrary values, constant or not, have no public names.
 from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -22,7 +21,7 @@ from ...hdl.ring.detector import RingDetector
 from ...hdl.ring.profile import RingProfile
 from ...hdl.ring.ring import Ring
 from ...hdl.ring.separate import SegmentStore
-from .formal import Proof, Unbounded
+from .formal import Proof
 from .harness import Harness, Rules
 
 
@@ -91,29 +90,18 @@ class TrackedMemory(SegmentMemory):
 
 
 class TrackingCore(FilterCore):
-    """The pipeline of a filter with `AnyHash` in front and a `TrackedMemory` for each memory.
+    """The pipeline of a filter with `AnyHash` in front and a `TrackedMemory` for each memory."""
 
-    Parameters
-    ----------
-    spec : FilterSpec
-    key_hash, memory : callable
-        Build the replacements of the hash and the memories.
-    ring, detector : callable
-        Build these parts.
-    """
-
-    def __init__(
-        self, *, spec, key_hash=AnyHash, memory=TrackedMemory, ring=Ring, detector=RingDetector
-    ):
+    def __init__(self, *, spec, key_hash=AnyHash, memory=TrackedMemory):
         self._spec = spec
         profile = RingProfile.of(spec)
         hashes = [key_hash(spec=spec) for _ in range(2 if spec.rekey else 1)]
         super().__init__(
             hashes=hashes,
             store=SegmentStore(
-                spec=spec, profile=profile, memory=memory, hashes=len(hashes), ring=ring
+                spec=spec, profile=profile, memory=memory, hashes=len(hashes), ring=Ring
             ),
-            detector=detector(
+            detector=RingDetector(
                 segments=spec.segments,
                 parts=spec.parts,
                 run=spec.run,
@@ -168,22 +156,17 @@ class GuaranteeOfCore(Harness):
 
     This holds for any other keys and any turns of the ring, if the control flags follow the rules
     of the ring. `SpareInTime` proves that they do.
-
-    Parameters
-    ----------
-    spec : FilterSpec
-    strengthen : bool
-        Whether to require the inductive invariants as well: cells of the key,
-        swept segments, and matches. Otherwise only the guarantee is required.
-    core : callable
-        Builds the pipeline.
+    With `strengthen` it requires the inductive invariants as well: cells of the key, swept
+    segments, and matches.
     """
 
-    def __init__(self, *, spec, strengthen=True, goal=None, core=TrackingCore):
+    CORE: Any = TrackingCore
+
+    def __init__(self, *, spec, strengthen=True, goal=None):
         self._strengthens = strengthen
         self._spec = spec
         self._window = spec.window_generations
-        self._core = core(spec=spec)
+        self._core = self.CORE(spec=spec)
         super().__init__({"control": In(Control), "own": In(1)}, goal=goal)
 
     def build(self, m):
@@ -296,7 +279,6 @@ PROOFS = tuple(
         "after its last insertion.",
         design=f"pipeline without its hash, {name}; {_TRACKED}",
         build=partial(GuaranteeOfCore, spec=spec),
-        method=Unbounded(),
         smaller=(
             f"pipeline without its hash, {name}; {_TRACKED}",
             partial(GuaranteeOfCore, spec=spec, strengthen=False),

@@ -52,8 +52,13 @@ class ColumnAnswers(Harness):
     PROTECT = "none"
     MEMORY: Any = UndefinedCells
 
-    def __init__(self, *, column=Column, goal=None):
-        self._column = column(spec=self.SIZES, memory=self.MEMORY, protect=self.PROTECT)
+    TERMS: Any = None
+    """Bits of the rest that move with an entry, as of `Column`."""
+
+    def __init__(self, *, goal=None):
+        self._column = Column(
+            spec=self.SIZES, memory=self.MEMORY, protect=self.PROTECT, terms=self.TERMS
+        )
         self._sizes = self.SIZES
         # Whether operations read; whether one writes, or a row is wiped; and the row.
         self._opened = Signal()

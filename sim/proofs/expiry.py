@@ -69,8 +69,8 @@ class Spaced(Harness):
 
     LEAST = 5
 
-    def __init__(self, *, spacing=TickSpacing, goal=None):
-        self._spacing = spacing(least=self.LEAST)
+    def __init__(self, *, goal=None):
+        self._spacing = TickSpacing(least=self.LEAST)
         super().__init__(part=self._spacing, goal=goal)
 
     def build(self, m):
@@ -96,8 +96,8 @@ class Counted(Harness):
     the last retired generation.
     """
 
-    def __init__(self, *, window=TimeWindow, synchronous_read=False, goal=None):
-        kind = type("OpenWindow", (window,), {"MEMORY": self._open})
+    def __init__(self, *, synchronous_read=False, goal=None):
+        kind = type("OpenWindow", (TimeWindow,), {"MEMORY": self._open})
         self._synchronous = synchronous_read
         policy = RotationPolicy(
             writes=2, settled=_GENERATIONS, generation=1, span=_SPAN, generation_span=2
@@ -248,14 +248,14 @@ class WithinLimit(Harness):
     Expired segments match nothing. The age is the start of the youngest run of live segments.
     """
 
-    def __init__(self, *, run, generations, core=FilterCore, detector=RingDetector, goal=None):
+    def __init__(self, *, run, generations, goal=None):
         spec = APBFSpec(k=run, l=generations, slice_bits=4, key_bits=4, clear=2, generation=8)
         self._spec = spec
         self._store = AnyBits(spec=spec)
-        self._core = core(
+        self._core = FilterCore(
             hashes=[AnyHash(spec=spec)],
             store=self._store,
-            detector=detector(
+            detector=RingDetector(
                 segments=spec.segments, parts=spec.parts, run=run, starts=generations + 1
             ),
             clear_cycles=1,
@@ -308,7 +308,6 @@ PROOFS = (
         f"except ticks that arrive while {TICKS_WAITING} wait, which are reported as lost.",
         design=f"source of a timing filter's ticks, {Spaced.LEAST} cycles from one to the next",
         build=Spaced,
-        method=Unbounded(),
     ),
     *(
         Proof(
@@ -318,7 +317,6 @@ PROOFS = (
             "all segments, and compares its start with a limit at the end.",
             design=f"core with a limit, k = {run}, l = {generations}; any bits",
             build=partial(WithinLimit, run=run, generations=generations),
-            method=Unbounded(),
         )
         for run, generations in ((1, 11), (4, 8), (6, 6), (11, 1))
     ),

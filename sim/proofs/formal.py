@@ -81,37 +81,20 @@ Method = Unbounded | Induction | Bounded | Reachable | Unrolled
 
 @dataclass(frozen=True)
 class Proof:
-    """A statement to be proven.
-
-    Attributes
-    ----------
-    name : str
-        Short name.
-    statement : str
-        The property, in a sentence.
-    design : str
-        Design that has the property.
-    build : callable
-        Returns the `harness.Harness` whose assertions must hold. With `goal`, the component asserts
-        that the state of that name is never reached.
-    method : Method
-    models : sequence of Path
-        Verilog models of the primitives.
-    goals : sequence of str, optional
-        States that must be reachable, so that the proof is not vacuous; by default all states that
-        the component names.
-    smaller : pair of str and callable, optional
-        In place of `design` and `build` for the states and for counterexamples, which are then
-        reached in fewer cycles.
-    """
+    """A statement to be proven."""
 
     name: str
-    statement: str
-    design: str
+    statement: str  # the property, in a sentence
+    design: str  # what has the property
+    # Returns the `Harness` whose assertions must hold. With `goal`, it asserts that the state of
+    # that name is never reached.
     build: Callable[..., wiring.Component]
-    method: Method
-    models: Sequence[Path] = ()
+    method: Method = Unbounded()
+    models: Sequence[Path] = ()  # of the primitives, in Verilog
+    # States that must be reachable, so that the proof is not vacuous; by default all with names.
     goals: Sequence[str] | None = None
+    # In place of `design` and `build` for the states and for counterexamples, which are then
+    # reached in fewer cycles.
     smaller: tuple[str, Callable[..., wiring.Component]] | None = None
 
     def search(self) -> "Proof":
@@ -119,9 +102,9 @@ class Proof:
         design, build = self.smaller or (self.design, self.build)
         method = self.method
         if isinstance(method, Unbounded | Induction):
-            method = Bounded(SEARCH, 300)
+            method = Bounded(SEARCH)
         elif isinstance(method, Unrolled) and method.clocks > 1:
-            method = Bounded(method.clocks, 300)
+            method = Bounded(method.clocks)
         return replace(self, design=design, build=build, method=method, goals=())
 
     def covers(self) -> "list[Proof]":
@@ -149,25 +132,13 @@ class Proof:
 
 @dataclass(frozen=True)
 class ProofRecord:
-    """Outcome of a proof.
-
-    Attributes
-    ----------
-    proof : Proof
-    status : str
-        'proven', 'failed', or 'unknown' if the limit of time or depth was reached.
-    depth : int or None
-        Cycles to the failure, or frames after which the invariant was found.
-    seconds : float
-    advice : str
-        What to do next if the status is 'unknown'.
-    """
+    """Outcome of a proof."""
 
     proof: Proof
-    status: str
-    depth: int | None
+    status: str  # "proven", "failed", or "unknown" after the limit of time or depth
+    depth: int | None  # cycles to the failure, or frames after which the invariant was found
     seconds: float
-    advice: str = ""
+    advice: str = ""  # what to do next if the status is unknown
 
     @property
     def proven(self) -> bool:

@@ -48,15 +48,9 @@ class FirstBits(CellMemory):
 class Paced(wiring.Component):
     """A digest or filter that answers in order, with any values and any delay from one cycle on.
 
-    Parameters
-    ----------
-    signature : Signature
-        With streams `i` and `o`.
-    ends : callable
-        Takes the payload of `i`; returns whether there is an answer.
-    kept : callable
-        Takes the payloads of `i` and `o`. Returns a bit of `i` to store with the request, and the
-        bit of `o` that must return it.
+    `ends` takes the payload of `i`, and returns whether there is an answer. `kept` takes both
+    payloads. It returns a bit of `i` to store with the request, and the bit of `o` that must return
+    it.
     """
 
     def __init__(self, signature, ends, kept):
@@ -133,8 +127,8 @@ class FrameFlow(Harness):
     The bytes of each transfer identify it and its frame.
     """
 
-    def __init__(self, *, deduplicator=Deduplicator, when_full="wait", goal=None):
-        self.part_ = part = deduplicator(
+    def __init__(self, *, when_full="wait", goal=None):
+        self.part_ = part = Deduplicator(
             FRAMES_SPEC,
             width=WIDTH,
             store=_STORE,

@@ -28,7 +28,7 @@ from ...hdl.packets.gmii import (
 )
 from ...hdl.packets.line_deduplicator import RECEIVING
 from ...hdl.pipeline import delayed
-from .formal import Bounded, Induction, Proof, Unbounded
+from .formal import Bounded, Induction, Proof
 from .harness import Harness, opened
 from .results import kept_while_waiting
 
@@ -69,9 +69,9 @@ def free_inputs(m, part):
 class FramePorts(Harness):
     """A deduplicator with any digest, any filter, any source and any receiver."""
 
-    def __init__(self, *, width, deduplicator=Deduplicator, goal=None, **how):
+    def __init__(self, *, width, goal=None, **how):
         beat = beat_bytes(width)
-        self._deduplicator = deduplicator(
+        self._deduplicator = Deduplicator(
             FRAMES_SPEC,
             width=width,
             store=_STORE_BEATS * beat,
@@ -117,8 +117,8 @@ def full_but_last(beats):
 class WidenedFrames(Harness):
     """A widener, which makes beats of transfers, with any source and any receiver."""
 
-    def __init__(self, *, width, widener=FrameWidener, goal=None):
-        self._widener = widener(width)
+    def __init__(self, *, width, goal=None):
+        self._widener = FrameWidener(width)
         super().__init__(part=self._widener, goal=goal)
 
     def build(self, m):
@@ -148,9 +148,9 @@ class IntakeRules(Harness):
     Its beats satisfy the requirements of `WidenedFrames`.
     """
 
-    def __init__(self, *, intake=FrameIntake, when_full="wait", ready=True, goal=None):
+    def __init__(self, *, when_full="wait", ready=True, goal=None):
         self._waits, self._ready = when_full == "wait", ready
-        self._intake = intake(longest=_LONGEST + 4, when_full=when_full, ready=ready)
+        self._intake = FrameIntake(longest=_LONGEST + 4, when_full=when_full, ready=ready)
         super().__init__({}, goal=goal)
 
     def build(self, m):
@@ -201,8 +201,8 @@ class IntakeRules(Harness):
 class NarrowedFrames(Harness):
     """A narrower, which makes transfers of beats, with any receiver; beats wait until accepted."""
 
-    def __init__(self, *, width, narrower=FrameNarrower, goal=None):
-        self._narrower = narrower(width)
+    def __init__(self, *, width, goal=None):
+        self._narrower = FrameNarrower(width)
         super().__init__(part=self._narrower, goal=goal)
 
     def build(self, m):
@@ -238,8 +238,8 @@ class NarrowedFrames(Harness):
 class ReceivedFrames(Harness):
     """A GMII receiver on any line."""
 
-    def __init__(self, *, receiver=GmiiReceiver, goal=None):
-        self._receiver = receiver()
+    def __init__(self, *, goal=None):
+        self._receiver = GmiiReceiver()
         super().__init__({"data": In(8), "valid": In(1), "error": In(1)}, goal=goal)
 
     def build(self, m):
@@ -272,12 +272,10 @@ class ReceivedFrames(Harness):
 class SentFrames(Harness):
     """A GMII transmitter with any source of frames."""
 
-    def __init__(self, *, transmitter=GmiiTransmitter, goal=None):
-        self._transmitter = transmitter()
-        super().__init__(part=self._transmitter, goal=goal)
+    PART = GmiiTransmitter
 
     def build(self, m):
-        m.submodules.transmitter = part = self._transmitter
+        m.submodules.transmitter = part = self._part
         i = part.i
         inside, paused, was, damaged = Signal(), Signal(), Signal(), Signal()
         run, gap = Signal(range(_LEAST_RUN + 1)), Signal(range(GAP_BYTES + 1), init=GAP_BYTES)
@@ -306,8 +304,8 @@ class SentFrames(Harness):
 class CrossedFrames(Harness):
     """A crossing to another clock, here the same one, with any source and any receiver."""
 
-    def __init__(self, *, crossing=FrameCrossing, goal=None):
-        self._crossing = crossing(domain=RECEIVING, depth=4)
+    def __init__(self, *, goal=None):
+        self._crossing = FrameCrossing(domain=RECEIVING, depth=4)
         ways = {"data": In(8), "last": In(1), "user": In(1), "valid": In(1), "ready": In(1)}
         super().__init__(ways, goal=goal)
 
@@ -350,7 +348,6 @@ PROOFS = (
             "if TKEEP breaks the rules of streams.",
             design="widener, any source and any receiver",
             build=partial(WidenedFrames, width=width),
-            method=Unbounded(),
         )
         for width in WIDTHS
     ),
@@ -364,7 +361,6 @@ PROOFS = (
             design=f"intake, frames of {_LONGEST + 4} bytes at most; any source, any receiver, "
             "any free space",
             build=partial(IntakeRules, when_full=how, ready=ready),
-            method=Unbounded(),
         )
         for how, ready, why in (
             ("wait", True, "No frame is discarded for lack of space."),
@@ -380,7 +376,6 @@ PROOFS = (
             "without waiting for TREADY, and stays until accepted.",
             design="narrower, beats that are full except the last, any receiver",
             build=partial(NarrowedFrames, width=width),
-            method=Unbounded(),
         )
         for width in WIDTHS
     ),
@@ -390,7 +385,6 @@ PROOFS = (
         f"at least {SHORTEST_FRAME} bytes.",
         design="GMII receiver, any line",
         build=ReceivedFrames,
-        method=Unbounded(),
     ),
     Proof(
         name="frames sent",
@@ -406,7 +400,6 @@ PROOFS = (
         statement="An offered byte stays until it is accepted.",
         design="crossing of 4 bytes with one clock on both sides, any source and any receiver",
         build=CrossedFrames,
-        method=Unbounded(),
     ),
 )
 """Proofs of streams of frames."""

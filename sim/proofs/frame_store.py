@@ -37,9 +37,9 @@ class StoredFrames(Harness):
     arbitrary constants. `IntakeRules` proves the assumptions on `write`, `keep` and `discard`.
     """
 
-    def __init__(self, *, store=FrameStore, width=WIDTH, goal=None):
+    def __init__(self, *, width=WIDTH, goal=None):
         beat = width // 8
-        self._store = type("WatchedStore", (Watched, store), {})(
+        self._store = Watched(
             size=_BEATS * beat, frames=_FRAMES, longest=_LONGEST * beat, width=width
         )
         super().__init__(part=self._store, goal=goal)

@@ -3,8 +3,6 @@
 from functools import partial
 
 from amaranth.hdl import Assume, Mux, Signal
-
-# Arbitrary constant values have no public name.
 from amaranth.hdl._ast import AnyConst
 from amaranth.lib.wiring import In
 
@@ -22,17 +20,7 @@ from .harness import Harness, Rules, elaborated
 
 
 class FrontEndHarness(Harness):
-    """The front end with any operations, any credits, and varying generation lengths.
-
-    Parameters
-    ----------
-    words : int
-        Cycles of a clear.
-    generation_bits : int
-        Width of the generation length.
-    inputs
-        Further ports.
-    """
+    """The front end with any operations, any credits, and varying generation lengths."""
 
     def __init__(self, *, words=4, generation_bits=4, goal=None, front=FrontEnd, **inputs):
         self._generation_bits = generation_bits
@@ -95,8 +83,8 @@ SWEPT = APBFSpec(k=2, l=2, slice_bits=64, clear=4, generation=20)
 class SpareOfUnitInTime(SpareInTime):
     """`SpareInTime` for the front end of a unit, with the unit's own sweep settings."""
 
-    def __init__(self, *, spec, unit=Unit, goal=None):
-        built = unit(unit_profile(spec))
+    def __init__(self, *, spec, goal=None):
+        built = Unit(unit_profile(spec))
         super().__init__(
             words=-(-spec.part_bits // spec.clear),
             generation_bits=built.profile.generation_bits,
@@ -106,18 +94,10 @@ class SpareOfUnitInTime(SpareInTime):
 
 
 class SpareOfAgesInTime(SpareInTime):
-    """`SpareInTime` for generations that ticks also end, at any time.
+    """`SpareInTime` for generations that ticks also end, at any time."""
 
-    Parameters
-    ----------
-    when_full : str
-        Rule for a full generation while the oldest segment is live.
-    window : type
-        Class of the time window.
-    """
-
-    def __init__(self, *, when_full, window=TimeWindow, goal=None):
-        window = window(
+    def __init__(self, *, when_full, goal=None):
+        window = TimeWindow(
             RotationPolicy(writes=1, settled=2, generation=1, span=3, generation_span=2)
         )
         front = partial(FrontEnd, window=window, when_full=when_full)
@@ -137,17 +117,11 @@ class SpareOfAgesInTime(SpareInTime):
 
 
 class NoAlarm(FrontEndHarness):
-    """The monitors of a front end and its ring never report an error.
+    """The monitors of a front end and its ring never report an error."""
 
-    Parameters
-    ----------
-    words : int
-        Cycles of a clear.
-    """
-
-    def __init__(self, *, words, front=FrontEnd, goal=None):
+    def __init__(self, *, words, goal=None):
         self._ring = Ring(segments=4, run=2, clear_words=words, check=True)
-        super().__init__(words=words, front=partial(front, check=True), goal=goal, clean=In(1))
+        super().__init__(words=words, front=partial(FrontEnd, check=True), goal=goal, clean=In(1))
 
     def build(self, m):
         front = super().build(m)
@@ -247,7 +221,6 @@ PROOFS = (
         "for any changes of the generation length.",
         design="front end, 16 words to clear, generation length of 6 bits",
         build=partial(SpareInTime, words=16, generation_bits=6),
-        method=Unbounded(),
     ),
     Proof(
         name="spare in time, unit",
@@ -255,7 +228,6 @@ PROOFS = (
         "its front end.",
         design="front end of a unit, apbf, 16 words to clear, any generation length",
         build=partial(SpareOfUnitInTime, spec=SWEPT),
-        method=Unbounded(),
         goals=("a shift as soon as the spare is clean", "a forced shift"),
     ),
     *(
@@ -277,7 +249,6 @@ PROOFS = (
         "clean.",
         design="front end and ring of 4 segments, 4 words to clear, any generation length below 16",
         build=partial(NoAlarm, words=4),
-        method=Unbounded(),
     ),
     Proof(
         name="exact count",
@@ -285,7 +256,6 @@ PROOFS = (
         "it.",
         design="front end, 2 words to clear, any generation length below 16",
         build=partial(ExactCount, words=2, generation_bits=4),
-        method=Unbounded(),
     ),
     Proof(
         name="window in insertions",
@@ -293,7 +263,6 @@ PROOFS = (
         "have occurred.",
         design="any exact flags, l = 3, g = 5",
         build=partial(WindowInInsertions, generation=5, window=3),
-        method=Unbounded(),
     ),
 )
 """Proofs of the front end."""

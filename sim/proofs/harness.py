@@ -24,8 +24,11 @@ class Harness(wiring.Component):
     inputs are arbitrary. After elaboration `goals` has the conditions of the states, by name.
     """
 
+    PART: Any = None
+    """Builds the part, if it is the same in all proofs."""
+
     def __init__(self, members=None, *, part=None, goal=None):
-        self._part = part
+        self._part = part = self.PART() if part is None and self.PART else part
         self._goal = goal
         self.goals: dict[str, Any] = {}
         super().__init__(members if part is None else {"part": Out(part.signature)})
@@ -52,6 +55,15 @@ class Harness(wiring.Component):
         self.goals[name] = condition
 
 
+class AnyWord:
+    """Mixin of portable memories: a word that is read while it is written is arbitrary."""
+
+    def _read(self, m, read, write):
+        met = Signal()
+        m.d.sync += met.eq(write.en & (read.addr == write.addr))
+        return Mux(met, AnySeq(len(read.data)), read.data)
+
+
 class Unreliable:
     """Mixin of memories that return arbitrary words while they are wrong."""
 
@@ -72,32 +84,16 @@ def one_lies(m, copies):
 
 
 class Rules(wiring.Component):
-    """Whether control flags follow the rules of `Ring` and `FilterCore`.
-
-    Parameters
-    ----------
-    words : int
-        Cycles of a clear.
-
-    Members
-    -------
-    control : In(Control)
-    kept : Out(1)
-        Whether the flags of this cycle are allowed after all earlier flags.
-    cleared : Out(1)
-        Whether there was a clear since reset.
-    left : Out(range(words + 1))
-        Remaining cycles of clearing.
-    """
+    """Whether control flags follow the rules of `Ring` and `FilterCore`."""
 
     def __init__(self, *, words):
         self._words = words
         super().__init__(
             {
                 "control": In(Control),
-                "kept": Out(1),
-                "cleared": Out(1),
-                "left": Out(range(words + 1)),
+                "kept": Out(1),  # the flags of this cycle are allowed after all earlier flags
+                "cleared": Out(1),  # since reset
+                "left": Out(range(words + 1)),  # cycles of clearing
             }
         )
 

@@ -21,14 +21,7 @@ from .harness import Harness
 
 
 class Symbol:
-    """Non-negative integer that a circuit computes.
-
-    Parameters
-    ----------
-    m : Module
-        Gets a signal for each operation.
-    value : Value
-    """
+    """Non-negative integer that a circuit computes."""
 
     def __init__(self, m, value):
         self._m = m
@@ -79,20 +72,25 @@ class HashIsGolden(Harness):
         spec = self._spec
         m.submodules.hash = dut = self._hash
         m.d.comb += dut.key.eq(self.key)
-        golden: Any = ScalarHash(
-            sizes=spec.index_sizes,
-            functions=spec.hash_functions,
-            seed=spec.seed,
-            key_bits=spec.key_bits,
-        )
         key = Symbol(m, delayed(m, self.key, dut.latency, "key", reset_less=True))
-        begun = delayed(m, Const(1), dut.latency, "begun")
-        for function in range(spec.hash_functions):
-            indices = golden(key, function)
-            shared, own = indices[: -spec.parts], indices[-spec.parts :]
-            for part, index in enumerate(own):
-                address = Cat(place.value for place in (index, *shared))
-                self.require(~begun | (dut.addresses[function][part] == address))
+        require_golden(self, spec, dut, delayed(m, Const(1), dut.latency, "begun"), key)
+
+
+def require_golden(harness, spec, dut, asked, key, *secret):
+    """Require the golden model's addresses for a key, while `asked` is high."""
+    golden: Any = ScalarHash(
+        sizes=spec.index_sizes,
+        functions=spec.hash_functions,
+        seed=spec.seed,
+        key_bits=spec.key_bits,
+        hash=spec.hash,
+    )
+    for function in range(spec.hash_functions):
+        indices = golden(key, function, *secret)
+        shared, own = indices[: -spec.parts], indices[-spec.parts :]
+        for part, index in enumerate(own):
+            address = Cat(place.value for place in (index, *shared))
+            harness.require(~asked | (dut.addresses[function][part] == address))
 
 
 _SPECS = {

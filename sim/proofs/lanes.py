@@ -29,8 +29,8 @@ class Shares(Harness):
     PATIENCE = 5
     """Maximum cycles that a beat waits while all shards are empty."""
 
-    def __init__(self, *, distributor=Distributor, goal=None):
-        small = type("SmallDistributor", (distributor,), _SMALL)
+    def __init__(self, *, goal=None):
+        small = type("SmallDistributor", (Distributor,), _SMALL)
         self._distributor = small(lanes=_LANES, shards=_SHARDS, slots=_SLOTS, depth=_DEPTH)
         super().__init__(part=self._distributor, goal=goal)
 
@@ -104,14 +104,14 @@ def _told(entry, items):
 class Turns(Harness):
     """A dispatcher of two lanes."""
 
-    def __init__(self, *, dispatcher=Dispatcher, goal=None):
+    def __init__(self, *, goal=None):
         spec = APBBFSpec(
             k=1, l=1, block_bits=8, hashes_per_block=2, blocks=12, lanes=_LANES, key_bits=8,
             generation=20,
         )  # fmt: skip
         profile = RingProfile.of(spec, tag_bits=1)
         beat = LaneUnit(profile).signature.request
-        self._dispatcher = dispatcher(profile=profile, beat=beat, slots=_SLOTS)
+        self._dispatcher = Dispatcher(profile=profile, beat=beat, slots=_SLOTS)
         super().__init__(part=self._dispatcher, goal=goal)
 
     def build(self, m):

@@ -3,8 +3,6 @@
 from functools import partial
 
 from amaranth.hdl import Array, Assume, Cat, Module, Mux, Signal
-
-# Arbitrary values, constant or not, have no public names.
 from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib.wiring import In
 
@@ -79,9 +77,11 @@ class RekeyingCore(TrackingCore):
 class RekeyingGuarantee(GuaranteeOfCore):
     """`GuaranteeOfCore` with secrets at any time at which `Secrets` accepts one."""
 
-    def __init__(self, *, spec, core=RekeyingCore, secrets=Secrets, **others):
-        super().__init__(spec=spec, core=core, **others)
-        self._secrets = secrets(pipelines=2, ring_segments=spec.ring_segments)
+    CORE = RekeyingCore
+
+    def __init__(self, *, spec, goal=None):
+        super().__init__(spec=spec, strengthen=False, goal=goal)
+        self._secrets = Secrets(pipelines=2, ring_segments=spec.ring_segments)
         self.secret = Signal(2)
         self.offers = Signal()
 
@@ -120,7 +120,6 @@ PROOFS = (
         "bits; any hash, a bit of each memory tracked",
         build=partial(
             RekeyingGuarantee,
-            strengthen=False,
             spec=APBFSpec(
                 k=2,
                 l=1,

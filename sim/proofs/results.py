@@ -3,8 +3,6 @@
 from functools import partial
 
 from amaranth.hdl import Assume, Cat, Const, Module, Mux, Signal, Value
-
-# Arbitrary values, constant or not, have no public names.
 from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib import wiring
 
@@ -42,33 +40,10 @@ def kept_while_waiting(m, o):
 class Order:
     """Results of a queue; one of every ``2 * depth`` is followed, an arbitrary one by default.
 
-    Ordinals are modulo twice the depth, to distinguish a full queue from an empty one.
-
-    Parameters
-    ----------
-    m : Module
-        Module that uses the queue.
-    queue : ResultQueue
-        Not elaborated yet.
-    depth : int
-        Depth of the queue.
-    own : int, optional
-        Ordinal of the followed results.
-    counts : Order, optional
-        Other results of the same queue, whose numbers are shared.
-    enters : Value, optional
-        An operation begins that will have a result; for a queue without tags.
-
-    Attributes
-    ----------
-    own : Signal
-        Ordinal of the followed results.
-    tags, verdicts, loads, results : Value
-        Number of tags and verdicts that entered, and results that left the memories and the queue.
-    verdict, tag : Signal
-        Last verdict and tag with this ordinal.
-    came : Signal
-        Whether such a verdict arrives.
+    Ordinals are modulo twice the depth, to distinguish a full queue from an empty one. `tags`,
+    `verdicts`, `loads` and `results` count tags and verdicts that entered, and results that left
+    the memories and the queue. `counts` is another order of the queue that shares its counts. A
+    queue without tags has `enters` instead: an operation begins that will have a result.
     """
 
     def __init__(self, m, queue, *, depth, own=None, counts=None, enters=None):
@@ -76,6 +51,7 @@ class Order:
         self._depth = depth
         self._enters = queue.tag_valid if enters is None else enters
         self.own = Signal(range(2 * depth))
+        # The last tag and verdict with this ordinal.
         self.tag = Signal.like(queue.tag)
         self.verdict = Signal.like(queue.verdict)
         module = elaborated(queue)

@@ -20,7 +20,7 @@ from ...hdl.latencies import CONTROL_LAG, SPARE_SETTLE
 from ...hdl.memory.cells import CellMemory
 from ...hdl.pipeline import delayed, registered
 from .dictionary import WRITING, ColumnAnswers
-from .formal import Proof, Unbounded
+from .formal import Proof
 from .harness import Harness
 from .ring_exchanges import TERMS, RingColumnSizes
 
@@ -98,9 +98,9 @@ class InputRests(Harness):
 class RestsForStash(InputRests):
     """A stash with any pushes and removals, at any time."""
 
-    def __init__(self, *, stash=Stash, most=MAX_STALL, goal=None):
-        self._stash = stash(spec=SPEC)
-        super().__init__(most=most, part=self._stash, goal=goal)
+    def __init__(self, *, goal=None):
+        self._stash = Stash(spec=SPEC)
+        super().__init__(most=MAX_STALL, part=self._stash, goal=goal)
 
     def _rests(self, m, acts, insert):
         m.submodules.stash = self._stash
@@ -110,8 +110,8 @@ class RestsForStash(InputRests):
 class PushesFindPlaces(Harness):
     """A stash in which every push finds a place, and which reports each evicted entry."""
 
-    def __init__(self, *, stash=Stash, goal=None):
-        self._stash = stash(spec=SPEC)
+    def __init__(self, *, goal=None):
+        self._stash = Stash(spec=SPEC)
         super().__init__(part=self._stash, goal=goal)
 
     def build(self, m):
@@ -161,9 +161,9 @@ class RestsForSweep(InputRests):
     OTHERS = True
     PERIOD = ColumnAnswers.PERIOD
 
-    def __init__(self, *, column=Column, most=SWEEP, goal=None):
-        self._column = column(spec=RingColumnSizes(), memory=AnyCells, terms=TERMS)
-        super().__init__(most=most, goal=goal)
+    def __init__(self, *, goal=None):
+        self._column = Column(spec=RingColumnSizes(), memory=AnyCells, terms=TERMS)
+        super().__init__(most=SWEEP, goal=goal)
 
     def _rests(self, m, acts, insert):
         m.submodules.column = column = self._column
@@ -201,7 +201,6 @@ PROOFS = (
         "room.",
         design="gate, and a stash of 3 for 2 columns; any operations but SHIFT and CLEAR",
         build=RestsForStash,
-        method=Unbounded(),
     ),
     Proof(
         name="places of a ring's stash",
@@ -210,7 +209,6 @@ PROOFS = (
         f"place has been free for {FOUND} cycles.",
         design="stash of 3 for 2 columns; any operations, exchanges and places that columns hold",
         build=PushesFindPlaces,
-        method=Unbounded(),
     ),
     Proof(
         name="stalls for the sweep of a ring",
@@ -220,7 +218,6 @@ PROOFS = (
         design="gate, and a column of 2 cells, a row due each 2 insertions; any operations but "
         "SHIFT and CLEAR",
         build=RestsForSweep,
-        method=Unbounded(),
     ),
 )
 """Proofs of the input stalls of a ring of columns."""

@@ -3,9 +3,7 @@
 from functools import partial
 
 from amaranth.hdl import Assume, Mux, Signal
-
-# Arbitrary constant values have no public name.
-from amaranth.hdl._ast import AnyConst, AnySeq
+from amaranth.hdl._ast import AnyConst
 from amaranth.lib.wiring import In
 
 from ...hdl.control import Control
@@ -17,23 +15,14 @@ from ...hdl.pipeline import delayed
 from ...hdl.ring.ring import Ring
 from ..toolchain import models
 from .formal import Bounded, Proof, Unbounded
-from .harness import Harness, Rules, Unreliable, one_lies
+from .harness import AnyWord, Harness, Rules, Unreliable, one_lies
 
 
-class _AnyWord:
-    """A portable memory that returns any word during its write, as synthesis may implement it."""
-
-    def _read(self, m, read, write):
-        met = Signal()
-        m.d.sync += met.eq(write.en & (read.addr == write.addr))
-        return Mux(met, AnySeq(len(read.data)), read.data)
-
-
-class Undefined(_AnyWord, PortableSegmentMemory):
+class Undefined(AnyWord, PortableSegmentMemory):
     """Memory without an output register, which returns an arbitrary word if it is undefined."""
 
 
-class UndefinedRegistered(_AnyWord, RegisteredSegmentMemory):
+class UndefinedRegistered(AnyWord, RegisteredSegmentMemory):
     """Memory with an output register, which returns an arbitrary word if it is undefined."""
 
 
@@ -111,13 +100,13 @@ class RingContents(Harness):
     the segment becomes the youngest.
     """
 
-    def __init__(self, *, segments, run, depth, clear_bits, segment, clear_words=None, goal=None):
+    def __init__(self, *, segments, run, depth, clear_bits, segment, goal=None):
         self._segment = segment
         self._segments = segments
         self._run = run
         words = depth // clear_bits
         self._rules = Rules(words=words)
-        self._ring = Ring(segments=segments, run=run, clear_words=clear_words or words)
+        self._ring = Ring(segments=segments, run=run, clear_words=words)
         self._memory = PortableSegmentMemory(depth=depth, clear_bits=clear_bits)
         self._depth = depth
         super().__init__({"control": In(Control), "address": In(range(depth))}, goal=goal)
@@ -170,7 +159,6 @@ PROOFS = (
             "the memory returns during a write of the word.",
             design=f"segment memory, 16 bits, 4 cleared per cycle, portable{kind}",
             build=partial(SegmentAnswers, memory=memory),
-            method=Unbounded(),
         )
         for kind, memory in (("", Undefined), (", output register", UndefinedRegistered))
     ),
@@ -217,7 +205,6 @@ PROOFS = (
             statement=statement,
             design=f"segment memory, 8 bits, 4 cleared per cycle, {number} copies",
             build=partial(harness, depth=8, memory=partial(OneUnreliable, number=number)),
-            method=Unbounded(),
         )
         for kind, number, harness, statement in (
             (
@@ -241,7 +228,6 @@ PROOFS = (
             "no older bit: no bit is stale after a shift.",
             design="ring of 3 and a spare, run 2, 8 bits per segment, 4 cleared per cycle",
             build=partial(RingContents, segments=4, run=2, depth=8, clear_bits=4, segment=segment),
-            method=Unbounded(),
         )
         for segment in range(4)
     ),

@@ -7,13 +7,11 @@ shows that these sums are correct, so each adder is compared once.
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 from amaranth.hdl import Cat, Const, Mux, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib.wiring import In
 
-from ...golden.hash.scalar_hash import ScalarHash
 from ...golden.hash.siphash import SECRET_BITS, WORD_BITS
 from ...golden.spec.presets import preset
 from ...hdl.hash.key import KeyHash
@@ -22,7 +20,7 @@ from ...hdl.latencies import siphash_latency
 from ...hdl.pipeline import delayed
 from .formal import Proof, Unrolled
 from .harness import Harness
-from .hashes import Symbol
+from .hashes import Symbol, require_golden
 
 GIVEN = 1 + SipHash.SETTLE
 """Cycle of the followed key; the first cycle is 0."""
@@ -50,12 +48,11 @@ class Word(Symbol):
 class SumsOfDigits(Harness):
     """Any two words: the sum digit by digit equals the sum of one adder."""
 
-    def __init__(self, *, total=sum_of_digits, goal=None):
-        self._total = total
+    def __init__(self, *, goal=None):
         super().__init__({"first": In(WORD_BITS), "second": In(WORD_BITS)}, goal=goal)
 
     def build(self, m):
-        self.require(self._total(self.first, self.second) == self.first + self.second)
+        self.require(sum_of_digits(self.first, self.second) == self.first + self.second)
 
 
 class KeyedHashIsGolden(Harness):
@@ -65,9 +62,9 @@ class KeyedHashIsGolden(Harness):
     the key to `SipHash.HOLD` cycles after it, and arbitrary in all other cycles.
     """
 
-    def __init__(self, *, spec, keyed=KeyHash, goal=None):
+    def __init__(self, *, spec, goal=None):
         self._spec = spec
-        self._hash = keyed(spec=spec)
+        self._hash = KeyHash(spec=spec)
         super().__init__({"key": In(spec.key_bits)}, goal=goal)
 
     def build(self, m):
@@ -81,22 +78,10 @@ class KeyedHashIsGolden(Harness):
             dut.key.eq(self.key),
             dut.secret.eq(Mux(holds, secret, AnySeq(SECRET_BITS))),
         ]
-        golden: Any = ScalarHash(
-            sizes=spec.index_sizes,
-            functions=spec.hash_functions,
-            seed=spec.seed,
-            key_bits=spec.key_bits,
-            hash=spec.hash,
-        )
         key = Word(m, delayed(m, self.key, dut.latency, "key", reset_less=True))
         done = GIVEN + dut.latency
         asked = self._since(m, done, "done") & ~self._since(m, done + 1, "gone")
-        for function in range(spec.hash_functions):
-            indices = golden(key, function, Word(m, secret))
-            shared, own = indices[: -spec.parts], indices[-spec.parts :]
-            for part, index in enumerate(own):
-                address = Cat(place.value for place in (index, *shared))
-                self.require(~asked | (dut.addresses[function][part] == address))
+        require_golden(self, spec, dut, asked, key, Word(m, secret))
 
     def _since(self, m, clock, name):
         return delayed(m, Const(1), clock, name, reset_less=True)

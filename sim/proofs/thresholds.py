@@ -13,7 +13,7 @@ from ...hdl.latencies import CONTROL_LAG
 from ...hdl.pipeline import delayed
 from ...hdl.timing.decision_tables import DecidingCore
 from ...hdl.timing.oldest import TimingVerdict
-from .formal import Proof, Unbounded
+from .formal import Proof
 from .harness import Harness
 
 _SPEC = PartitionedTimingSpec(window=2, block=2, hashes=1, cells=4)
@@ -41,9 +41,9 @@ class TableAnswers(Harness):
     the operation is in flight have no effect on it.
     """
 
-    def __init__(self, *, deciding=DecidingCore, goal=None):
+    def __init__(self, *, goal=None):
         self._core = AnyCore()
-        self._deciding = deciding(core=self._core, spec=_SPEC, classes=2, bits=1)
+        self._deciding = DecidingCore(core=self._core, spec=_SPEC, classes=2, bits=1)
         super().__init__(part=self._deciding, goal=goal)
 
     def build(self, m):
@@ -94,7 +94,6 @@ PROOFS = (
         "loads in between.",
         design="deciding core, 2 classes, a phase of a bit, any verdicts",
         build=TableAnswers,
-        method=Unbounded(),
     ),
 )
 """Proofs of answers from tables."""

@@ -19,17 +19,12 @@ from ...hdl.timing.sweep_rules import BETWEEN, elision_need
 from ...hdl.timing.ticks import BlockCount, TickCount
 from ...hdl.unit import Unit
 from ..toolchain import models
-from .formal import Bounded, Proof, Unbounded
-from .harness import Harness
+from .formal import Bounded, Proof
+from .harness import AnyWord, Harness
 
 
-class UndefinedCells(PortableCellMemory):
+class UndefinedCells(AnyWord, PortableCellMemory):
     """Portable memory that returns an arbitrary word if the word is undefined."""
-
-    def _read(self, m, read, write):
-        met = Signal()
-        m.d.sync += met.eq(write.en & (read.addr == write.addr))
-        return Mux(met, AnySeq(len(read.data)), read.data)
 
 
 class CellAnswers(Harness):
@@ -65,14 +60,15 @@ class Aged(Harness):
 
     PROTECT = "none"
     MEMORY: Any = UndefinedCells
+    SWEEP: Any = PortSweep
     INTERVAL = 0
     """The sweep gets one cycle in this number of cycles; 0 if it has its own port."""
 
-    def __init__(self, *, part, sweep, visits, goal=None):
+    def __init__(self, *, goal=None):
         cells, stamp_bits, self._limit = 2, 3, 2
         shape = {"cells": cells, "stamp_bits": stamp_bits, "limit": self._limit}
-        self._unit = part(**shape, sweep=sweep, memory=self.MEMORY, protect=self.PROTECT)
-        self._visits = visits(cells=cells, interval=self.INTERVAL)
+        self._unit = TimingPart(**shape, sweep=self.SWEEP, memory=self.MEMORY, protect=self.PROTECT)
+        self._visits = Visits(cells=cells, interval=self.INTERVAL)
         self._ticks = TickCount(stamp_bits=stamp_bits, limit=self._limit)
         super().__init__({}, goal=goal)
 
@@ -118,9 +114,8 @@ class PartAnswers(Aged):
     Operations write the cell at most once per tick; all other cycles belong to the sweep.
     """
 
-    def __init__(self, *, part=TimingPart, sweep=PortSweep, visits=Visits, clocks=11, goal=None):
-        self._clocks = clocks
-        super().__init__(part=part, sweep=sweep, visits=visits, goal=goal)
+    CLOCKS = 11
+    """Cycles between two ticks."""
 
     def build(self, m):
         cell = super().build(m)
@@ -128,8 +123,8 @@ class PartAnswers(Aged):
 
     def _elaborate_operations(self, m, ready):
         """Drive insertions and ticks; return whether the access is an operation."""
-        part, last = self._unit, self._clocks - 1
-        since = Signal(range(self._clocks), init=last)
+        part, last = self._unit, self.CLOCKS - 1
+        since = Signal(range(self.CLOCKS), init=last)
         m.d.comb += [
             part.insert.eq(AnySeq(1) & ready),
             part.tick.eq(AnySeq(1) & (since == last)),
@@ -150,18 +145,15 @@ class PartAnswers(Aged):
 class RestAnswers(Aged):
     """A part with a sweep in idle cycles: at least one idle cycle in every `interval`.
 
-    A tick accompanies the last of `block` insertions.
+    A tick accompanies the last of three insertions.
     """
 
+    SWEEP = VisitSweep
     INTERVAL = 3
-
-    def __init__(self, *, part=TimingPart, sweep=VisitSweep, visits=Visits, block=3, goal=None):
-        self._blocks = BlockCount(block=block)
-        super().__init__(part=part, sweep=sweep, visits=visits, goal=goal)
 
     def _elaborate_operations(self, m, ready):
         part, interval = self._unit, self.INTERVAL
-        m.submodules.blocks = blocks = self._blocks
+        m.submodules.blocks = blocks = BlockCount(block=3)
         valid, insert = Signal(), Signal()
         busy = Signal(range(interval))
         m.d.comb += [
@@ -182,8 +174,8 @@ class SweepInTime(Harness):
     then the cell has been written if it had expired and no operation has inserted into it.
     """
 
-    def __init__(self, *, sweep=PortSweep, cells=2, clocks=8, goal=None):
-        self._sweep = sweep(cells=cells, limit=2, stamp_bits=3)
+    def __init__(self, *, cells=2, clocks=8, goal=None):
+        self._sweep = PortSweep(cells=cells, limit=2, stamp_bits=3)
         self._cells, self._clocks = cells, clocks
         self._ticks = -(-elision_need(cells) // (clocks - cells))
         super().__init__({}, goal=goal)
@@ -227,12 +219,6 @@ class SweepInTime(Harness):
         self.reach("a lap uses half of the ticks", left & (since == self._ticks // 2))
 
 
-def _counted(block, *, cells, window):
-    """Return a part with a clock of insertions and stamps of 3 bits, and a window of blocks."""
-    shape = {"cells": cells, "stamp_bits": 3, "key_bits": 8}
-    return PartitionedTimingSpec(window=window * block, block=block, hashes=1, **shape)
-
-
 def _require_lap(harness, m, visit, tick, *, clocks, most):
     """Require that the next visit follows soon after reset or after an arbitrary visit to a cell.
 
@@ -259,9 +245,11 @@ class RestSweepInTime(Harness):
     that read the cell before it is written. The input stalls as `rest_interval` requires.
     """
 
-    def __init__(self, *, unit=Unit, cells=2, goal=None):
-        self._spec = _counted(8, cells=cells, window=4)
-        self._unit = unit(unit_profile(self._spec, tag_bits=1, statistics_bits=1))
+    def __init__(self, *, goal=None):
+        self._spec = PartitionedTimingSpec(
+            window=32, block=8, hashes=1, cells=2, stamp_bits=3, key_bits=8
+        )
+        self._unit = Unit(unit_profile(self._spec, tag_bits=1, statistics_bits=1))
         super().__init__(part=self._unit, goal=goal)
 
     def build(self, m):
@@ -316,7 +304,6 @@ PROOFS = (
             "returns if its vendor defines nothing.",
             design=f"memory of cells, {depth} of {width} bits, ecp5",
             build=partial(CellAnswers, depth=depth, width=width),
-            method=Unbounded(),
             models=models("ecp5"),
         )
         for depth, width in ((4, 20), (2, 9))
@@ -346,7 +333,6 @@ PROOFS = (
         "distribution of the writes of operations.",
         design="sweep of 2 cells, 8 cycles per tick, of which operations use 2",
         build=SweepInTime,
-        method=Unbounded(),
     ),
     Proof(
         name="sweep in time, in idle cycles",
@@ -356,7 +342,6 @@ PROOFS = (
         design="unit of one part of 2 cells of 3 bits, swept in idle cycles, blocks of 8 "
         "insertions, a window of 4 blocks",
         build=RestSweepInTime,
-        method=Unbounded(),
     ),
     *(
         Proof(
@@ -365,7 +350,6 @@ PROOFS = (
             "whether the window covers this age; expired cells are the oldest.",
             design=f"cells of a key: {hashes}, window of {window}",
             build=partial(OldestOfAll, hashes=hashes, window=window),
-            method=Unbounded(),
         )
         for hashes, window in ((1, 9), (3, 70), (4, 20))
     ),
