@@ -14,7 +14,7 @@ TABLE = Path(__file__).parent / "defects.toml"
 LIVES = "lives: "
 """Start of what stands in place of a killer: why a defect changes nothing that a user can see."""
 
-SECONDS = 600
+SECONDS = 1200
 """Seconds after which the run of a killer counts as endless."""
 
 
