@@ -14,6 +14,7 @@ from cocotb.triggers import ClockCycles
 from ...golden import Operation
 from ...hdl.latencies import TICKS_WAITING
 from .parts import Pattern, Stalls
+from .reference import cells_of
 from .testplan import sentence
 from .unit import PERIOD_NS, UnitUnderTest
 
@@ -32,7 +33,7 @@ QUEUE = 66
 def pool(bench: UnitUnderTest) -> tuple[np.ndarray, np.ndarray]:
     """Return keys, and the cell of each key in each part, shape (parts, keys)."""
     keys = np.arange(min(1 << bench.spec.key_bits, 1 << 12))
-    return keys, bench.reference.cells_of(keys.tolist())
+    return keys, cells_of(bench.spec, keys.tolist())
 
 
 def apart(bench: UnitUnderTest) -> list[int]:
@@ -71,7 +72,7 @@ async def grow_older(bench: UnitUnderTest, count: int, other: int) -> None:
         await bench.send(*[(SHIFT, 0)] * count)
     elif "ticks" in traits:
         await bench.settle()
-        await bench.passage.go_on(count)
+        await bench.ticks.advance(count)
         await bench.settle()
     else:
         await bench.send(*[(INSERT, other)] * (count * bench.spec.block_units))
@@ -94,7 +95,7 @@ def most_rests(bench: UnitUnderTest, count: int) -> int:
 
 @sentence()
 async def accepts_an_operation_every_cycle(bench: UnitUnderTest) -> None:
-    bench.passage.flow(lambda: bench.passage.period)
+    bench.ticks.start(lambda: bench.ticks.period)
     draw = bench.random
     codes = (NONE, QUERY, INSERT, *[CHECK] * 3, *[REMOVE] * (bench.codes > 8))
     count = 3 * bench.reference.round_length
@@ -131,7 +132,7 @@ async def latency_is_as_specified(bench: UnitUnderTest) -> None:
 async def random_operations(bench: UnitUnderTest, pauses: str) -> None:
     into, out = {"none": (0, 0), "both": (0.5, 0.5), "input": (0.9, 0), "output": (0, 0.9)}[pauses]
     bench.monitor.stalls = Stalls(out, bench.settings.seed + 1)
-    bench.passage.flow()
+    bench.ticks.start()
     # Pauses turn few operations into many cycles.
     items = bench.mixture(250 if max(into, out) > 0.5 else 800)
     await bench.send(*items, stalls=bench.stalls(into), gaps=0.3)
@@ -141,7 +142,7 @@ async def random_operations(bench: UnitUnderTest, pauses: str) -> None:
 
 @sentence()
 async def every_pair_of_operations(bench: UnitUnderTest) -> None:
-    bench.passage.flow()
+    bench.ticks.start()
     pairs = itertools.product(range(bench.codes), repeat=2)
     await bench.send(*[(code, bench.key()) for pair in pairs for code in pair])
 
@@ -221,7 +222,7 @@ async def windows_of_queries_are_exact(bench: UnitUnderTest) -> None:
 
 @sentence()
 async def pauses_of_every_length(bench: UnitUnderTest) -> None:
-    bench.passage.flow()
+    bench.ticks.start()
     rounds, blocked = (8, 150) if bench.signature.lanes == 1 else (3, bench.profile.lane_slots + 32)
     await bench.perform_with_pauses(
         lambda: bench.beats([(CHECK, bench.key()) for _ in range(90)]),
@@ -242,7 +243,7 @@ async def blocked_output_stops_the_input(bench: UnitUnderTest) -> None:
 
 @sentence()
 async def clear_forgets_everything(bench: UnitUnderTest) -> None:
-    bench.passage.flow()
+    bench.ticks.start()
     for count in (1, 2, 5):
         keys = [bench.any_key() for _ in range(min(2 * max(bench.window, 20), 150))]
         await bench.send(*[(INSERT, key) for key in keys], *[(CLEAR, 0)] * count)
@@ -262,7 +263,7 @@ async def reset_in_mid_stream(bench: UnitUnderTest) -> None:
     latency = bench.unit.latency
     for cut in (1, latency // 2, latency + 3, 3 * latency):
         bench.monitor.stalls = Stalls(0.3, bench.settings.seed)
-        bench.passage.crowd()
+        bench.ticks.start_too_fast()
         items = bench.beats(bench.mixture(500), gaps=0.2)
         await bench.interrupt(items, cycles=bench.profile.longest_pause + cut)
     await bench.send(*[(CHECK, bench.key()) for _ in range(60)])
@@ -304,7 +305,7 @@ async def no_silence_brings_a_key_back(bench: UnitUnderTest) -> None:
     for silence in (longest + 1, stamps - longest - 1, 1, stamps, 4 * stamps):
         await bench.settle()
         if bench.settings.ticks:
-            await bench.passage.go_on(silence)
+            await bench.ticks.advance(silence)
         else:
             await grow_older(bench, silence, other)
         await bench.settle()
@@ -315,7 +316,7 @@ async def no_silence_brings_a_key_back(bench: UnitUnderTest) -> None:
 
 @sentence(pause=[0.0, 0.9, 0.98])
 async def time_never_closes_the_input(bench: UnitUnderTest, pause: float) -> None:
-    bench.passage.flow(lambda: bench.passage.period)
+    bench.ticks.start(lambda: bench.ticks.period)
     operations = [(CHECK, bench.any_key()) for _ in range(int((1 - pause) * 2000))]
     await bench.send(*operations, stalls=bench.stalls(pause))
     assert not any(bench.driver.waits), "the unit paused"
@@ -325,11 +326,11 @@ async def time_never_closes_the_input(bench: UnitUnderTest, pause: float) -> Non
 
 @sentence()
 async def ticks_that_come_close_wait(bench: UnitUnderTest) -> None:
-    period = bench.passage.period
+    period = bench.ticks.period
     for count in (2, TICKS_WAITING + 1, 5):
         await bench.send((SHIFT, 0), (INSERT, bench.key()))
         for _ in range(count):
-            await bench.passage.tick()
+            await bench.ticks.tick()
         for _ in range((count + 2) * period // 4):
             await bench.send((CHECK, bench.key()))
             await ClockCycles(bench.dut.clk, 4)
@@ -338,9 +339,9 @@ async def ticks_that_come_close_wait(bench: UnitUnderTest) -> None:
 
 @sentence()
 async def tick_at_every_distance_from_a_clear(bench: UnitUnderTest) -> None:
-    period = bench.passage.period
+    period = bench.ticks.period
     for distance in range(2 * period + bench.unit.latency):
-        pulse = cocotb.start_soon(bench.passage.tick(after=1 + distance))
+        pulse = cocotb.start_soon(bench.ticks.tick(after=1 + distance))
         keys = [bench.key() for _ in range(6)]
         await bench.send(*[(INSERT, key) for key in keys], (CLEAR, 0))
         await bench.send(*[(CHECK, key) for key in keys])
@@ -350,9 +351,9 @@ async def tick_at_every_distance_from_a_clear(bench: UnitUnderTest) -> None:
 
 @sentence()
 async def ticks_come_at_the_period(bench: UnitUnderTest) -> None:
-    least = bench.passage.period
+    least = bench.ticks.period
     for period in (least + 1, 5 * least, 0, least):
-        bench.dut.period.value = period
+        bench.ticks.set_period(period)
         await ClockCycles(bench.dut.clk, 5 * least + 1)
         await bench.send((QUERY, 0))
         await ClockCycles(bench.dut.clk, 20 * least - 1)
@@ -375,4 +376,4 @@ async def generation_is_programmable(bench: UnitUnderTest) -> None:
         await bench.set_generation(length)
         await bench.send(*[(CHECK, bench.key()) for _ in range(2 * longest + 1)])
         if "window in time" in bench.settings.traits:
-            await bench.passage.go_on(bench.spec.generation_span)
+            await bench.ticks.advance(bench.spec.generation_span)

@@ -14,15 +14,13 @@ from typing import Any, NamedTuple
 from ...golden import Operation
 from ...golden.files import replace_file
 from ...golden.operations import OperationBit
-from .parts import Performed
+from .parts import PERIOD_NS, Performed
 
 Counts = dict[str, dict[str, int]]
 """For each situation, ``goal`` and ``count``, the number of occurrences up to the goal."""
 
 RUNS = {"1": (1, 1), "2": (2, 2), "3 to 7": (3, 7), "8 or more": (8, 1 << 30)}
 """Ranges of pause lengths, in cycles."""
-
-PERIOD_NS = 10
 
 
 @dataclass

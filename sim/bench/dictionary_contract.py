@@ -95,6 +95,9 @@ async def moves_report_what_they_may_miss(bench: UnitUnderTest) -> None:
         assert not bench.performed[-1].outcome["status"], "the loss never expired"
     crowded = bench.spec.columns * bench.spec.rows + bench.spec.stash < bench.window
     assert bool(bench.reference.missed) == crowded
+    # The guaranteed window and the memory must agree with the statuses of lost entries.
+    await bench.send(*[(CHECK, key) for key in keys])
+    await bench.send(*[(QUERY, keys[-1], window) for window in range(bench.window + 1)])
 
 
 @sentence()

@@ -6,7 +6,7 @@ the same values at the next rising edge.
 
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,6 +17,8 @@ from ...golden import Operation
 from ...golden.operations import OperationBit
 from ...hdl.interface import UnitSignature, unpack
 from .reference import Item, Reference
+
+PERIOD_NS = 10
 
 MAX_WAIT = 10_000
 """Maximum cycles for which an operation is offered."""
@@ -128,12 +130,13 @@ class Pattern(Stalls):
 class Scoreboard:
     """Compares each result with the golden model.
 
-    The reference performs an operation when the result arrives, because some results state at
-    which tick the operation took effect.
-
     Attributes
     ----------
     reference : Reference
+    legal_times : callable, optional
+        Returns the first and the last time that an operation may have, from the request, the
+        time of the previous operation, and the time of its acceptance in ns. If a unit may see
+        a tick or not, its result decides between these times.
     compared : int
         Beats whose results were compared.
     performed : list of Performed
@@ -142,6 +145,7 @@ class Scoreboard:
 
     def __init__(self, reference: Reference) -> None:
         self.reference = reference
+        self.legal_times: Callable[[Item, int, float], tuple[int, int]] | None = None
         self.compared = 0
         self.performed: list[Performed] = []
         self._expected: deque[tuple[Beat, float, int]] = deque()
@@ -162,6 +166,8 @@ class Scoreboard:
         for item, outcome in zip(beat.lanes, outcomes, strict=True):
             due: dict[str, int] | None = None
             if item is not None:
+                if self.legal_times is not None and outcome is not None:
+                    self._advance(item, outcome["time"], accepted)
                 due = self.reference.perform(item, outcome or {}, accepted)
             # A field that is undefined is not compared.
             shown = outcome if due is None or outcome is None else {n: outcome[n] for n in due}
@@ -170,6 +176,14 @@ class Scoreboard:
                 when = (accepted, now, wait, held)
                 self.performed.append(Performed(item, outcome, *when, *self._state))
         self.compared += 1
+
+    def _advance(self, item: Item, time: int, accepted: float) -> None:
+        """Advance to the time of a result, or to the nearest time that is legal."""
+        assert self.legal_times is not None
+        now = self.reference.now
+        first, last = self.legal_times(item, now, accepted)
+        given = now + (time - now) % self.reference.times
+        self.reference.now = min(max(given, first), last)
 
     @property
     def _state(self) -> tuple[int, dict[str, int]]:

@@ -149,22 +149,22 @@ async def secret_comes_in_with_a_turn(bench: UnitUnderTest, code: str) -> None:
 
 @sentence()
 async def bursts_and_trickles(bench: UnitUnderTest) -> None:
-    spec, passage = bench.spec, bench.passage
+    spec, ticks = bench.spec, bench.ticks
     for _ in range(2):
         # More than a span can hold, at one time.
         await bench.send(*inserts(bench, (spec.window_generations + 2) * bench.generation))
         for _ in range(4 * spec.span):
             await bench.send(*inserts(bench, 1))
-            await passage.go_on(1)
-        await passage.go_on(spec.span + 2)
+            await ticks.advance(1)
+        await ticks.advance(spec.span + 2)
         await bench.send(*inserts(bench, 2))
         # An old generation must not turn the ring while the oldest segment is live.
         for _ in range(spec.window_generations + 1):
             await bench.send(*inserts(bench, bench.generation))
         await bench.send(*inserts(bench, 2))
-        await passage.go_on(spec.generation_span)
+        await ticks.advance(spec.generation_span)
         await bench.send(*inserts(bench, 2), (SHIFT, 0))
-        await passage.go_on(3 * spec.span)
+        await ticks.advance(3 * spec.span)
         await bench.send(*inserts(bench, 2))
     await bench.finish()
     golden = bench.reference.golden
@@ -177,7 +177,7 @@ async def a_key_is_reported_for_the_whole_span(bench: UnitUnderTest) -> None:
     key = bench.key()
     await bench.send((INSERT, key))
     for _ in range(bench.spec.span + 3):
-        await bench.passage.go_on(1)
+        await bench.ticks.advance(1)
         await bench.settle()
         await bench.send((QUERY, key))
     await bench.settle()
@@ -190,16 +190,16 @@ async def a_key_is_reported_for_the_whole_span(bench: UnitUnderTest) -> None:
 async def around_a_turn(bench: UnitUnderTest, end: str, age: int, distance: int) -> None:
     """Send a tick a few cycles before or after the operation that turns the ring."""
     await bench.send(*inserts(bench, 2 * bench.generation))
-    await bench.passage.go_on(max(age, bench.spec.generation_span if end == "age" else 0))
+    await bench.ticks.advance(max(age, bench.spec.generation_span if end == "age" else 0))
     await bench.send(*inserts(bench, bench.generation - 1 if end == "number" else 0))
-    await ClockCycles(bench.dut.clk, 2 * bench.passage.period + 16)
+    await ClockCycles(bench.dut.clk, 2 * bench.ticks.period + 16)
     code = {"SHIFT": SHIFT, "CLEAR": CLEAR}.get(end, CHECK)
     operations = [(code, bench.key()), *inserts(bench, 12)]
-    pulse = cocotb.start_soon(bench.passage.tick(after=8 + distance))
+    pulse = cocotb.start_soon(bench.ticks.tick(after=8 + distance))
     await ClockCycles(bench.dut.clk, 8)
     await bench.send(*operations)
     await pulse
-    await ClockCycles(bench.dut.clk, bench.passage.period)
+    await ClockCycles(bench.dut.clk, bench.ticks.period)
 
 
 @sentence(end=["number", "age", "SHIFT"])
@@ -211,20 +211,20 @@ async def tick_at_every_distance_from_a_turn(bench: UnitUnderTest, end: str) -> 
 @sentence()
 async def an_earlier_time_is_the_time_that_was_reached(bench: UnitUnderTest) -> None:
     for time in (100, 90, 95, 101, 0, 100, 120, 119):
-        bench.passage.time = time
+        bench.ticks.time = time
         await bench.send(*inserts(bench, 2))
     # A leap after an earlier time counts from the current time.
-    bench.passage.time = 119 + bench.spec.span - 1
+    bench.ticks.time = 119 + bench.spec.span - 1
     await bench.send(*inserts(bench, 2))
 
 
 @sentence()
 async def shift_that_waits_keeps_its_time(bench: UnitUnderTest) -> None:
     for step in (7, 1, 3):
-        bench.passage.time += step
+        bench.ticks.time += step
         operations = [bench.item(SHIFT, 0) for _ in range(4)]
         for _ in range(3):
-            bench.passage.time += 1
+            bench.ticks.time += 1
             operations.append(bench.item(CHECK, bench.key()))
         await bench.send(*operations)
 
@@ -234,7 +234,7 @@ async def later_times_come_at_the_interval(bench: UnitUnderTest) -> None:
     async def later(steps: Iterable[int]) -> list[int]:
         # The first two find places to wait.
         for step in steps:
-            bench.passage.time += step
+            bench.ticks.time += step
             await bench.send((QUERY, bench.key()))
         times = bench.driver.times[-8:]
         return [round((b - a) / PERIOD_NS) for a, b in itertools.pairwise(times)]
@@ -242,7 +242,7 @@ async def later_times_come_at_the_interval(bench: UnitUnderTest) -> None:
     span = bench.spec.span
     assert await later([1, 2, span, span + 1, 100] * 2) == [Stamps.INTERVAL] * 7
     for _ in range(bench.spec.segments):
-        bench.passage.time += 1
+        bench.ticks.time += 1
         await bench.send((INSERT, bench.key()), (SHIFT, 0))
     cycles = await later([span - 2, 1, 1, 1, 1, 100, 1, 1, span, 1])
     most = Stamps.INTERVAL + TimeWindow.SETTLE * bench.spec.segments

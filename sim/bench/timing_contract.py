@@ -27,7 +27,7 @@ async def tick_between_an_insertion_and_a_query(bench: UnitUnderTest) -> None:
             await bench.send((CLEAR, 0))
             await ClockCycles(bench.dut.clk, bench.settled)
             fillers = [(NONE, 0)] * (distance - 1)
-            beside = cocotb.start_soon(bench.passage.tick(after=ahead))
+            beside = cocotb.start_soon(bench.ticks.tick(after=ahead))
             await bench.send((INSERT, first), *fillers, (CHECK, key), *fillers, (QUERY, first))
             await beside
 
@@ -51,7 +51,7 @@ async def every_number_of_oldest_cells_is_reported(bench: UnitUnderTest) -> None
 
 @sentence()
 async def other_keys_do_not_keep_the_sweep_from_a_cell(bench: UnitUnderTest) -> None:
-    bench.passage.flow(lambda: bench.passage.period)
+    bench.ticks.start(lambda: bench.ticks.period)
     first, second, third, *_ = apart(bench)
     cells = pool(bench)[1][0]
     others = [key for key in each_cell(bench) if cells[key] != cells[first]]
@@ -65,7 +65,7 @@ async def other_keys_do_not_keep_the_sweep_from_a_cell(bench: UnitUnderTest) -> 
         [(QUERY, first), (INSERT, second)],
     ):
         await bench.send((INSERT, first), (QUERY, first))
-        count = stamps * bench.passage.period * 5 // 4
+        count = stamps * bench.ticks.period * 5 // 4
         await bench.send(*itertools.islice(itertools.cycle(fillers), count), (QUERY, first))
     await bench.settle()
     assert bench.reference.block > stamps
@@ -76,7 +76,7 @@ async def insertions_into_the_cells_that_are_swept(bench: UnitUnderTest, pace: f
     keys, other = each_cell(bench), apart(bench)[0]
     await bench.send(*[(INSERT, key) for key in keys])
     await grow_older(bench, bench.window + 1, other)
-    bench.passage.flow()
+    bench.ticks.start()
     operations = [(CHECK, key) for key in keys for _ in range(1 + (pace == 0.3))]
     await bench.send(*operations, stalls=bench.stalls(pace))
 
@@ -98,7 +98,7 @@ async def blocks_count_insertions_alone(bench: UnitUnderTest) -> None:
 
 @sentence(into=[0.0, 0.5])
 async def answers_are_those_of_the_table(bench: UnitUnderTest, into: float) -> None:
-    bench.passage.flow()
+    bench.ticks.start()
     bench.monitor.stalls = Stalls(into, bench.settings.seed + 1)
     choose = bench.random.choice
     # For windows in time, most cells must become old.

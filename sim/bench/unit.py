@@ -24,12 +24,10 @@ from ...golden import Operation, Specification
 from ...golden.operations import OperationBit
 from ...hdl.build import filter_unit, unit_profile
 from ...hdl.verilog import TAG_BITS
+from .inputs import Tables, TickSource
 from .memory import UnitMemory
-from .parts import Beat, Driver, Monitor, Pattern, Performed, Scoreboard, Stalls
-from .passage import Passage, Tables
+from .parts import PERIOD_NS, Beat, Driver, Monitor, Pattern, Performed, Scoreboard, Stalls
 from .reference import Item, reference
-
-PERIOD_NS = 10
 
 LOADED = 50
 """Cycles from the first operation to the second reset."""
@@ -126,11 +124,11 @@ class Requests:
     spec, signature
         Specification and signature of the unit.
     random : Random
-    passage : Passage
+    ticks : TickSource
         The time of the unit.
     """
 
-    passage: Passage
+    ticks: TickSource
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -169,7 +167,7 @@ class Requests:
         if "query_class" in request:
             fields["query_class"] = draw(self.spec.classes)
         if "time" in request:
-            fields["time"] = self.passage.time % (1 << layout["time"].width)
+            fields["time"] = self.ticks.time % (1 << layout["time"].width)
         return fields
 
     def mixture(self, count: int) -> Iterator[Item]:
@@ -185,7 +183,7 @@ class Requests:
                 hot, share = draw.randrange(keys), draw.choice((0, 0.5, 1))
             code = draw.choice(alone) if draw.random() < 0.02 else draw.choice(kinds)
             key = hot if draw.random() < share else draw.randrange(keys)
-            self.passage.step()
+            self.ticks.step()
             yield self.item(code, key, draw.randint(0, self.window))
 
     def beats(self, operations: Iterable[Any], *, gaps: float = 0.0) -> list[Beat]:
@@ -253,7 +251,8 @@ class UnitUnderTest(Requests):
         self.scoreboard = Scoreboard(self.reference)
         self.driver = Driver(dut, self.signature, self.scoreboard, seed=settings.seed + 3)
         self.monitor = Monitor(dut, self.signature, self.scoreboard)
-        self.passage = Passage(self)
+        self.ticks = TickSource(self)
+        self.scoreboard.legal_times = self.ticks.legal_times if settings.ticks else None
         self.tables = Tables(self)
         self.memory = UnitMemory(dut, self.unit, variant=settings.memory, netlist=settings.netlist)
         self.secrets: list[float] = []
@@ -313,7 +312,9 @@ class UnitUnderTest(Requests):
         Operations precede the second reset, so memories are not in their initial state.
         """
         bench = cls(dut, settings)
-        bench.passage.stop()
+        bench.ticks.stop()
+        if settings.ticks == "period":
+            bench.ticks.set_period(0)
         if "ring" in settings.traits:
             dut.generation.value = bench.reference.generation = bench.generation
         bench.scoreboard.forget()
@@ -330,6 +331,7 @@ class UnitUnderTest(Requests):
                 dut.swap.value = 0
             await ClockCycles(dut.clk, 2)
         dut.rst.value = 0
+        bench.ticks.begin()
         cocotb.start_soon(bench.monitor.run())
         await bench._load()
         await ClockCycles(dut.clk, bench.settled)
@@ -341,7 +343,7 @@ class UnitUnderTest(Requests):
         """Reset the unit in operation: ticks wait, and a secret and tables are being loaded."""
         dut, monitor = self.dut, self.monitor
         monitor.stalls = Stalls(0.2, self.settings.seed)
-        self.passage.crowd()
+        self.ticks.start_too_fast()
         if "tables" in self.settings.traits:
             await self.tables.begin()
         items = self.beats(self.mixture(self.settled + LOADED), gaps=0.1)
@@ -371,9 +373,10 @@ class UnitUnderTest(Requests):
         self.driver.release()
         accepted = self.driver.accepted
         self.dut.rst.value = 1
-        self.passage.forget()
+        self.ticks.stop()
         await RisingEdge(self.dut.clk)
         self.dut.rst.value = 0
+        self.ticks.begin()
         self.driver.forget()
         self.tables.forget()
         self.scoreboard.forget()
@@ -430,14 +433,13 @@ class UnitUnderTest(Requests):
         board, traits = self.scoreboard, self.settings.traits
         if "ticks" in traits:
             await RisingEdge(self.dut.clk)
-            await self.passage.stand_still()
+            await self.ticks.drain()
             await self.send((Operation.QUERY, self.key()))
         await self.settle()
         await FallingEdge(self.dut.clk)
         assert board.outstanding == 0, f"{board.outstanding} results are missing"
         sent = self.driver.accepted
         assert board.compared == sent, f"sent {sent}, compared {board.compared}"
-        self.passage.check()
         self.reference.check_outputs(self.dut)
         if self.memory.readable:
             self.reference.check_memory(self.memory)

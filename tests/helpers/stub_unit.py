@@ -31,8 +31,9 @@ class StubUnit:
 
     ``field NAME``, of the result numbered `at`; ``missing``, ``surplus`` or ``swapped``, in its
     place; ``changes`` or ``withdrawn``, while a result waits; ``port NAME``, a counter or another
-    output; ``memory``, a bit or a cell; ``no cells``, which are all empty; ``no tick``, of which
-    the first is lost; ``no clear``, ``no secret`` and ``no swap``, which have no effect.
+    output; ``memory``, a bit or a cell; ``no cells``, which are all empty; ``no tick``, ``early
+    tick`` and ``late tick``: the first is lost, or takes effect at another time, for results and
+    times alike; ``no clear``, ``no secret`` and ``no swap``, which have no effect.
     """
 
     def __init__(self, settings, *, lead, fault="", at=-1, latency=LATENCY, poll=1):
@@ -45,7 +46,11 @@ class StubUnit:
         self._log = logging.getLogger("stub")
         self._queue = deque()
         self._kept = None
-        self._cycle = self._waited = 0
+        self._cycle = self._waited = self._ticks = self._next_tick = 0
+        self._period = settings.unit.profile.least_period
+        # Cycles from the acceptance of an operation to its effect.
+        self._lag = int(settings.spec.kind == "timing")
+        self._waiting = deque()
         self.results = 0
         self._forget_tables()
 
@@ -92,12 +97,12 @@ class StubUnit:
             golden.generation = golden.golden.generation = max(int(self.generation.value), 1)
         if self.rst.value:
             self._queue.clear()
+            self._waiting.clear()
+            self._ticks = self._next_tick = 0
             self._kept, self._waited, self.results = None, 0, 0
             golden.reset()
             self._forget_tables()
         else:
-            if "tick" in ports and self.tick.value and not self._fails("no tick"):
-                golden.now += 1
             if (
                 "secret__valid" in ports and self.secret__valid.value
                 and self._armed != "no secret"
@@ -107,10 +112,31 @@ class StubUnit:
                 self._queue.popleft()
                 self._waited = 0
             if self.i__valid.value:
-                self._accept(now)
+                self._waiting.append((self._cycle + self._lag, self.i__payload.value, now))
+            # In a timing filter, an operation sees the ticks of the next cycle, too.
+            if self._lag and "tick" in ports:
+                self._tick()
+            if self._waiting and self._waiting[0][0] == self._cycle:
+                self._accept(*self._waiting.popleft()[1:])
+            if not self._lag and "tick" in ports:
+                self._tick()
             if "table" in self._members:
                 self._take_table(now)
         self._show()
+
+    def _tick(self):
+        """Count a tick, not too soon after the last; a late one has a distance no unit needs."""
+        golden = self.reference
+        if self._armed == "early tick" and self.results == self._at:
+            golden.now += 1
+            self._armed = "no tick"
+        self._ticks += self.tick.value and not self._fails("no tick")
+        if self._ticks and self._fails("late tick"):
+            self._next_tick = self._cycle + 2 * self._period
+        if self._ticks and self._cycle >= self._next_tick:
+            self._next_tick = self._cycle + self._period
+            golden.now += 1
+            self._ticks -= 1
 
     def _take_table(self, now):
         if self.table__valid.value and not self.swap.value:
@@ -139,8 +165,8 @@ class StubUnit:
         self._armed = "" if fails else self._armed
         return fails
 
-    def _accept(self, now):
-        request = unpack(self._signature.request, self.i__payload.value)
+    def _accept(self, payload, now):
+        request = unpack(self._signature.request, payload)
         payload = self._answer(request, now)
         mine = self.results == self._at
         self.results += 1
@@ -154,7 +180,8 @@ class StubUnit:
             payloads.append(self._kept)
             self._kept = None
         # Shown at the first check of a collector, which checks once in `poll` cycles.
-        due = -(-(self._cycle + self._latency - 1) // self._poll) * self._poll
+        accepted = self._cycle - self._lag
+        due = -(-(accepted + self._latency - 1) // self._poll) * self._poll
         self._queue += [(due, one) for one in payloads]
 
     def _answer(self, request, now):

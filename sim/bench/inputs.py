@@ -1,0 +1,242 @@
+"""Further inputs of some units: ticks of a clock, and tables of answers."""
+
+import itertools
+import math
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import Any
+
+import cocotb
+import numpy as np
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
+from cocotb.utils import get_sim_time
+from numpy.typing import NDArray
+
+from ...golden import Operation
+from ...golden.operations import OperationBit
+from ...hdl.frontend.time_window import TimeWindow
+from ...hdl.interface import pack
+from ...hdl.latencies import ACCEPT_LAG, CONTROL_LAG, TICKS_WAITING
+from .parts import PERIOD_NS
+from .reference import Item
+
+
+class TickSource:
+    """The time of a unit: ticks of a port, ticks of a period, or times of the requests.
+
+    It knows when each tick was given, and so the times that an operation may have: the unit's
+    own report of the time is compared with them, and never believed.
+
+    Attributes
+    ----------
+    time : int
+        Time of the next requests, if requests carry times.
+    """
+
+    def __init__(self, bench: Any) -> None:
+        self._bench = bench
+        self._dut = bench.dut
+        self._source = bench.settings.ticks
+        self._ring = bench.spec.kind == "ring"
+        self._pulses: cocotb.task.Task | None = None
+        self._least = 0
+        self.begin()
+
+    @property
+    def period(self) -> int:
+        """Minimum cycles from one tick to the next."""
+        return int(self._bench.profile.least_period) or 1
+
+    # Ticks
+
+    def start(self, distance: Callable[[], int] | None = None) -> None:
+        """Drive ticks at the port; by default as often as permitted, with some of them delayed.
+
+        Parameters
+        ----------
+        distance : callable, optional
+            Returns the cycles from one tick to the next.
+        """
+        choose = self._bench.random.choice
+        between = distance or (lambda: choose((self.period, self.period, 2 * self.period)))
+
+        async def pulses() -> None:
+            while True:
+                await self.tick(after=between() - 1)
+
+        if self._source == "tick":
+            self._pulses = cocotb.start_soon(pulses())
+
+    def start_too_fast(self) -> None:
+        """Send ticks to the port at such short distances that many of them wait."""
+        distances = itertools.cycle((1, 1, 1, self.period))
+        self.start(lambda: next(distances))
+
+    def stop(self) -> None:
+        """Stop the ticks at the port; ticks of a period cannot be stopped."""
+        if self._pulses is not None:
+            self._pulses.cancel()
+            self._pulses = None
+        if self._source == "tick":
+            self._dut.tick.value = 0
+
+    async def tick(self, *, after: int = 0) -> None:
+        """Send one tick after `after` cycles; starts and ends after an edge."""
+        if after:
+            await ClockCycles(self._dut.clk, after)
+        self._dut.tick.value = 1
+        await RisingEdge(self._dut.clk)
+        self._dut.tick.value = 0
+        self._give(get_sim_time("ns"))
+
+    def set_period(self, cycles: int) -> None:
+        """Program the period, which applies from the next tick."""
+        self._dut.period.value = cycles
+        self._periods.append((get_sim_time("ns"), cycles))
+
+    async def advance(self, ticks: int) -> None:
+        """Advance time by some ticks, at the minimum distance."""
+        if self._source == "time":
+            self.time += ticks
+        elif self._source == "period":
+            await ClockCycles(self._dut.clk, ticks * self.period)
+        else:
+            for _ in range(ticks):
+                await self.tick()
+                await ClockCycles(self._dut.clk, self.period - 1)
+
+    def step(self) -> None:
+        """Occasionally advance the time of requests, by small and large steps."""
+        spec, draw = self._bench.spec, self._bench.random
+        if self._source == "time" and draw.random() < 0.1:
+            self.time += draw.choice((1, 1, 2, spec.generation_span, spec.span, spec.span + 1, 100))
+
+    async def drain(self) -> None:
+        """Send no more ticks, and wait until all have taken effect; ends after an edge."""
+        self.stop()
+        waiting = (TICKS_WAITING + 2) * self.period
+        await ClockCycles(self._dut.clk, int(self._bench.profile.longest_pause) + waiting)
+
+    # Times of operations
+
+    def begin(self) -> None:
+        """Start at time 0; called at the last edge of a reset."""
+        self.time = 0
+        # When each tick takes effect at the earliest and at the latest, in ns.
+        self._earliest: list[float] = []
+        self._latest: list[float] = []
+        if self._source == "period":
+            self._least = self.period
+            self._next = get_sim_time("ns") + self._least * PERIOD_NS
+            self._periods: list[tuple[float, int]] = [(0.0, 0)]
+
+    def _give(self, time: float) -> None:
+        """Note a tick at an edge, in ns.
+
+        At the port of a timing filter, ticks take effect `least_period` cycles apart. A ring may
+        need as long for each tick, or only the cycles in which it finds the next expiry.
+        """
+        least = TimeWindow.SETTLE if self._ring else self.period
+        delay = self.period if self._ring else 0
+        for effects, distance in ((self._earliest, least), (self._latest, self.period)):
+            waiting = len(effects) - bisect_right(effects, time + PERIOD_NS / 2)
+            if waiting <= TICKS_WAITING:
+                late = delay if effects is self._latest else 0
+                before = effects[-1] if effects else -math.inf
+                effects.append(max(time + late * PERIOD_NS, before + distance * PERIOD_NS))
+
+    def legal_times(self, item: Item, now: int, accepted: float) -> tuple[int, int]:
+        """Return the first and the last time that an operation may have.
+
+        Parameters
+        ----------
+        item : dict
+            Fields of the request.
+        now : int
+            Time of the previous operation.
+        accepted : float
+            Time of the acceptance, in ns.
+        """
+        if self._source == "time":
+            times = 1 << self._bench.settings.options["time_bits"]
+            passed = (item["time"] - now) % times
+            # An earlier time of a request counts as the current time.
+            now += 0 if 2 * passed >= times else passed
+            return now, now
+        # A tick in the cycle of an operation takes effect after it in a ring. In a timing filter, a
+        # key is CONTROL_LAG cycles behind the ticks, which first pass the spacing of a port.
+        lead = -1 if self._ring else CONTROL_LAG - 1 - (self._source == "tick")
+        # Half a cycle after the edge, so that no rounding matters.
+        edge = accepted + PERIOD_NS * (1 + lead)
+        # SHIFT and CLEAR wait until the input is closed, and SHIFT for the spare of a ring.
+        alone = item["operation"] & OperationBit.ALONE
+        longest = int(self._bench.profile.longest_pause) if self._ring else ACCEPT_LAG
+        last = edge + alone // OperationBit.ALONE * longest * PERIOD_NS
+        while self._source == "period" and self._next <= last:
+            self._give(self._next)
+            # The unit registers its period in the cycle before a tick.
+            settings = [cycles for time, cycles in self._periods if time < self._next - 15]
+            self._next += max(settings[-1], self._least) * PERIOD_NS
+        return bisect_right(self._latest, edge), max(now, bisect_right(self._earliest, last))
+
+
+class Tables:
+    """Tables of answers: entries are loaded one by one into one bank while the other is in use."""
+
+    def __init__(self, bench: Any) -> None:
+        self._bench = bench
+        self._dut = bench.dut
+        self._ready = "table" in bench.signature.members
+
+    def forget(self) -> None:
+        """Restart, as the unit does at reset."""
+        if self._ready:
+            # The contents of each bank, and the number of the bank in use.
+            self.banks = [self.filled(0) for _ in range(2)]
+            self.answers = 0
+
+    async def begin(self) -> None:
+        """Query before a table exists, then load one; starts and ends after an edge."""
+        self.forget()
+        bench = self._bench
+        await bench.send(*[(Operation.QUERY, bench.key())] * (2 * bench.spec.classes))
+        await self.load(self.drawn())
+        await self.swap()
+
+    def filled(self, value: int) -> NDArray[np.int64]:
+        """Return a table with one value in all entries."""
+        return np.full(self._bench.spec.table_shape, value, np.int64)
+
+    def drawn(self) -> NDArray[np.int64]:
+        """Return random thresholds, from one that every key reaches to one that no key reaches."""
+        draw, most = self._bench.random, self._bench.spec.hashes + 1
+        shape = self._bench.spec.table_shape
+        values = [draw.randint(0, most) for _ in range(int(np.prod(shape)))]
+        return np.array(values, np.int64).reshape(shape)
+
+    async def load(self, table: NDArray[np.int64], *, share: float = 1.0) -> None:
+        """Load entries of a table, all or some of them; starts and ends after an edge."""
+        dut = self._dut
+        entry = self._bench.signature.members["table"].signature.members["payload"].shape
+        for (query_class, age, phase), least in np.ndenumerate(table):
+            if self._bench.random.random() >= share:
+                continue
+            fields = {"phase": phase, "age": age, "query_class": query_class, "least": least}
+            dut.table__payload.value = pack(entry, fields)
+            dut.table__valid.value = 1
+            await FallingEdge(dut.clk)
+            while not dut.table__ready.value:
+                await FallingEdge(dut.clk)
+            self.banks[1 - self.answers][query_class, age, phase] = least
+            await RisingEdge(dut.clk)
+            dut.table__valid.value = 0
+
+    async def swap(self) -> None:
+        """Swap the banks; starts and ends after an edge."""
+        self._dut.swap.value = 1
+        await FallingEdge(self._dut.clk)
+        assert not self._dut.table__ready.value, "an entry would be taken beside a swap"
+        self.answers = 1 - self.answers
+        self._bench.reference.swap(get_sim_time("ns"), self.banks[self.answers])
+        await RisingEdge(self._dut.clk)
+        self._dut.swap.value = 0
