@@ -111,42 +111,38 @@ def judged(promise=(), told=False, healed=True, beats=BEATS, operation=CHECK, **
     return list(OUTCOMES)[ranks[0]], bool(tells[0])
 
 
-def test_outcomes():
-    assert judged() == ("masked", False)
-    assert judged(told=True) == ("masked", True)
-    assert judged(healed=False) == ("latent", False)
-    assert judged(seen=(4, 2)) == ("false positive", False)
-    assert judged(seen=(5, 1)) == ("other", False)
-    assert judged(seen=(5, 1), promise=[15]) == ("false negative", False)
-    assert judged(seen=(5, 1), promise=[13, 17]) == ("other", False)
-    assert judged(seen=(5, 1), promise=[15], told=True) == ("false negative", True)
-    assert judged(seen=(4, 2), healed=False) == ("false positive", False)
+EVERY, HALF = slice(BEATS - END, BEATS), slice(BEATS - END // 2, BEATS)
+MORE = slice(BEATS - END // 2 - 1, BEATS)
 
 
-def test_ages_of_outcomes():
-    assert judged(age=(5, 3)) == ("other", False)
-    # A key that is not reported has no age, and one that is reported by mistake a wrong one.
-    assert judged(age=(4, 3)) == ("masked", False)
-    assert judged(seen=(4, 2), age=(4, 3)) == ("false positive", False)
-    for name in ("status", "time", "tag"):
-        assert judged(**{name: (4, 99)}) == ("other", False)
-    assert judged(seen=(4, 2), status=(4, 1)) == ("other", False)
-    assert judged(operation=Operation.INSERT, seen=(4, 2)) == ("other", False)
-
-
-def test_a_status_excuses_the_answer_it_comes_with():
+@pytest.mark.parametrize(
+    ("outcome", "runs"),
+    [
+        ("masked", [{}, {"told": True}, {"age": (4, 3)}]),  # A key not reported has no age.
+        ("latent", [{"healed": False}]),
+        ("false positive", [
+            {"seen": (4, 2)}, {"seen": (4, 2), "healed": False}, {"seen": (4, 2), "age": (4, 3)},
+        ]),
+        ("other", [
+            {"seen": (5, 1)}, {"seen": (5, 1), "promise": [13, 17]}, {"age": (5, 3)},
+            {"status": (4, 99)}, {"time": (4, 99)}, {"tag": (4, 99)}, {"tag": (HALF, 99)},
+            {"seen": (4, 2), "status": (4, 1)}, {"operation": Operation.INSERT, "seen": (4, 2)},
+        ]),
+        ("false negative", [
+            {"seen": (5, 1), "promise": [15]}, {"seen": (5, 1), "promise": [15], "told": True},
+            # A status excuses only the answer that it comes with.
+            {"seen": (5, 1), "status": (4, 1), "promise": [15]},
+        ]),
+        ("lost result", [
+            {"beats": BEATS - 1}, {"tag": (EVERY, 99)}, {"tag": (MORE, 99)},
+            {"seen": (EVERY, 0), "promise": [29]},
+        ]),
+    ],
+)  # fmt: skip
+def test_outcomes(outcome, runs):
+    for run in runs:
+        assert judged(**run) == (outcome, run.get("told", False)), run
     assert judged(seen=(5, 1), status=(5, 1), promise=[15]) == ("false negative", True)
-    assert judged(seen=(5, 1), status=(4, 1), promise=[15]) == ("false negative", False)
-
-
-def test_results_that_are_lost():
-    assert judged(beats=BEATS - 1) == ("lost result", False)
-    every = slice(BEATS - END, BEATS)
-    half = slice(BEATS - END // 2, BEATS)
-    assert judged(tag=(every, 99)) == ("lost result", False)
-    assert judged(tag=(half, 99)) == ("other", False)
-    assert judged(tag=(slice(BEATS - END // 2 - 1, BEATS), 99)) == ("lost result", False)
-    assert judged(seen=(every, 0), promise=[29]) == ("lost result", False)
 
 
 FRAMES = LeavingFrames(
@@ -167,18 +163,21 @@ def judged_frames(promise=(), left=20, **changes):
 
 
 def test_outcomes_of_frames():
-    assert judged_frames() == "masked"
-    assert judged_frames(cycles=(3, 99)) == "masked"
-    assert judged_frames(marked=(4, True)) == "false positive"
-    assert judged_frames(digests=(4, 99)) == "other"
-    assert judged_frames(marked=(5, False)) == "other"
-    assert judged_frames(marked=(5, False), promise=[5]) == "false negative"
-    # Nobody is promised a mark on a damaged frame.
-    assert judged_frames(marked=(5, False), digests=(5, 99), promise=[5]) == "other"
-    assert judged_frames(left=19) == "lost result"
-    half = slice(20 - END // 2, 20)
-    assert judged_frames(digests=(half, 99)) == "other"
-    assert judged_frames(digests=(slice(20 - END // 2 - 1, 20), 99)) == "lost result"
+    half, more = slice(20 - END // 2, 20), slice(20 - END // 2 - 1, 20)
+    for outcome, run in (
+        ("masked", {}),
+        ("masked", {"cycles": (3, 99)}),
+        ("false positive", {"marked": (4, True)}),
+        ("other", {"digests": (4, 99)}),
+        ("other", {"marked": (5, False)}),
+        ("false negative", {"marked": (5, False), "promise": [5]}),
+        # Nobody is promised a mark on a damaged frame.
+        ("other", {"marked": (5, False), "digests": (5, 99), "promise": [5]}),
+        ("lost result", {"left": 19}),
+        ("other", {"digests": (half, 99)}),
+        ("lost result", {"digests": (more, 99)}),
+    ):
+        assert judged_frames(**run) == outcome, run
 
 
 def test_marks_that_are_promised():
@@ -202,18 +201,10 @@ def test_frames_that_differ_from_golden():
     assert len({frame_digest(one) for one in (b"", b"\0", b"\0\0", b"\1", b"\1\0")}) == 5
 
 
-def test_frames_have_no_protection():
-    (point,) = upsets.points(preset=("frames-64",), protect="parity")
-    message = "^preset: must be a filter's for protection and checks, not 'frames-64'$"
-    with pytest.raises(SpecificationError, match=message):
-        upsets.run(point)
-
-
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr(upsets, "BATCH", 40)
     monkeypatch.setattr(upsets, "LOAD", 200)
-    monkeypatch.setattr(upsets, "tell", lambda **message: None)
     monkeypatch.setattr("lately.sim.compiled_unit", partial(compiled_unit, optimisation=1))
 
 
@@ -236,16 +227,6 @@ def test_campaign():
     assert [*upsets.mismatches(whole | {"mismatches": 3})] == ["mismatches: must be 0, not 3"]
 
 
-def test_a_kind_without_a_bit_is_refused(monkeypatch):
-    """A campaign would pass without any upset of such a kind."""
-    struck = SimpleNamespace(elements=[Element(("top", "accepted"), 1, 1, False)], digest="")
-    unit = SimpleNamespace(upsets=struck)
-    monkeypatch.setattr("lately.sim.compiled_unit", lambda *_, **__: nullcontext(unit))
-    message = "^kind: must be one the unit has, register, not 'memory'$"
-    with pytest.raises(SpecificationError, match=message):
-        run(kind=("memory", "register"))
-
-
 def test_points_differ_in_their_labels():
     assert KINDS == upset_elements.KINDS
     labels = [upsets.label(point) for point in upsets.points()]
@@ -255,11 +236,23 @@ def test_points_differ_in_their_labels():
     assert upsets.label(point) == "tiny memory seed 2"
 
 
-def test_tables_wrong():
-    (point,) = upsets.points(preset=("timing-tiny",))
-    tables = replace(any_preset("timing-tiny"), classes=3)
-    with pytest.raises(SpecificationError, match="classes: must not be given for upsets, not 3"):
-        upsets.run(point | {"spec": tables.to_dict()})
+def test_points_wrong(monkeypatch):
+    """A campaign would pass without any upset of a kind that the unit lacks."""
+    struck = SimpleNamespace(elements=[Element(("top", "accepted"), 1, 1, False)], digest="")
+    unit = SimpleNamespace(upsets=struck)
+    monkeypatch.setattr("lately.sim.compiled_unit", lambda *_, **__: nullcontext(unit))
+    tables = replace(any_preset("timing-tiny"), classes=3).to_dict()
+    for options, changes, message in (
+        ({"preset": ("frames-64",), "protect": "parity"}, {},
+         "preset: must be a filter's for protection and checks, not 'frames-64'"),
+        ({"preset": ("tiny",), "kind": ("memory", "register")}, {},
+         "kind: must be one the unit has, register, not 'memory'"),
+        ({"preset": ("timing-tiny",)}, {"spec": tables},
+         "classes: must not be given for upsets, not 3"),
+    ):  # fmt: skip
+        (point,) = upsets.points(**options)
+        with pytest.raises(SpecificationError, match=f"^{message}$"):
+            upsets.run(point | changes)
 
 
 def test_registers_of_one_name_are_summed_up():
@@ -275,19 +268,6 @@ def test_registers_of_one_name_are_summed_up():
     tally.add([0, 0, 1, 1, 2], np.array([missed, masked, missed, missed, missed]),
               np.array([0, 0, 1, 0, 0]), np.array([1, 0, 0, 1, 0]), 0)  # fmt: skip
     assert tally.figures()["registers"] == {"core.a": [8, 4, 2, 2, 2]}
-
-
-@pytest.mark.rtl
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in upsets.FILTERS if name != "tiny"])
-def test_campaigns_of_all_units(name, monkeypatch):
-    monkeypatch.setattr(upsets, "BATCH", 1000)
-    figures = run(name, upsets=1000, seed=3)
-    assert figures["mismatches"] == 0
-    found = {(row["kind"], row["outcome"]): row["silent"] for row in figures["found"]}
-    assert found["register", "masked"] > 100
-    assert found["register", "false negative"] > 10
-    assert found["buffer", "other"] > 0
 
 
 @pytest.mark.rtl
@@ -308,17 +288,29 @@ def test_campaigns_of_frames(name, monkeypatch):
 
 @pytest.mark.rtl
 @pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in upsets.FILTERS if name != "tiny"])
+def test_campaigns_of_all_units(name, monkeypatch):
+    monkeypatch.setattr(upsets, "BATCH", 1000)
+    figures = run(name, upsets=1000, seed=3)
+    assert figures["mismatches"] == 0
+    found = {(row["kind"], row["outcome"]): row["silent"] for row in figures["found"]}
+    assert found["register", "masked"] > 100
+    assert found["register", "false negative"] > 10
+    assert found["buffer", "other"] > 0
+
+
+@pytest.mark.rtl
+@pytest.mark.slow
 @pytest.mark.parametrize("name", upsets.CHECKED)
 def test_campaigns_of_protected_units(name, monkeypatch):
     """No upset of a memory bit loses a key silently, or a result."""
     monkeypatch.setattr(upsets, "BATCH", 1000)
     figures = run(name, upsets=1000, seed=4, protect="parity")
     assert figures["mismatches"] == 0
-    silent = {(row["kind"], row["outcome"]): row["silent"] for row in figures["found"]}
-    assert silent["memory", "masked"] > 0
+    rows = {(row["kind"], row["outcome"]): row for row in figures["found"]}
+    assert rows["memory", "masked"]["silent"] > 0
     for kind in ("memory", "buffer"):
-        assert silent[kind, "false negative"] == silent[kind, "lost result"] == 0
-        if not name.startswith("dictionary"):  # Its stash may overflow, which the status reports.
-            assert not any(
-                row["told"] for row in figures["found"] if row["outcome"] == "false negative"
-            )
+        missed, lost = rows[kind, "false negative"], rows[kind, "lost result"]
+        assert missed["silent"] == lost["silent"] == 0
+        # The stash of a dictionary may overflow, which the status reports.
+        assert name.startswith("dictionary") or missed["told"] == 0
