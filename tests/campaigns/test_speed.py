@@ -64,12 +64,6 @@ def stream_point(**values):
     return point
 
 
-@pytest.fixture(autouse=True)
-def silent(monkeypatch):
-    """Stages are not sent, as the points are measured in this process."""
-    monkeypatch.setattr(speed, "tell", lambda **message: None)
-
-
 def test_long_stream(monkeypatch):
     monkeypatch.setattr(speed, "CHUNK", 1_000)
     model = "APBBF k=2 l=7 B=64 b=4"
