@@ -16,7 +16,7 @@ SIM := $(VENV)/sim.stamp
 DEV := $(VENV)/dev.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-quick test-long coverage mutants fuzz soak prove bench-check performance reproduce reproduce-quick lint types docs wheel clean matrix tools icarus verilator tcl chromium ghdl rtlil release-check cores
+.PHONY: help venv demo test test-quick nightly coverage mutants fuzz soak prove bench-check performance reproduce reproduce-quick lint types docs wheel clean matrix tools icarus verilator tcl chromium ghdl rtlil release-check cores
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -28,7 +28,7 @@ demo: tools $(SIM) ## Replay a real stream through the hardware and write a repo
 	@echo "Report: build/demo/report.html"
 
 test: tools icarus verilator tcl ghdl $(DEV) ## Run the tests, all but the slow ones
-	@$(BIN)/pytest -n $(JOBS) --dist worksteal -m 'not slow'
+	@$(BIN)/pytest -n $(JOBS) --dist worksteal -m 'not slow' $(if $(CI),--durations=25)
 
 # The contract of golden, specifications, parts of the hardware: no simulator, no studies.
 QUICK := test_structure $(addprefix golden/test_,contract filters keys spec spec_families) \
@@ -38,8 +38,14 @@ test-quick: $(DEV) ## Run the contracts, in less than a minute
 	@$(BIN)/pytest -n $(JOBS) --dist worksteal -m 'not slow and not rtl and not statistics' \
 		$(QUICK:%=tests/%.py)
 
-test-long: tools icarus verilator tcl chromium ghdl $(DEV) ## Run all tests, property tests with a random seed
-	@$(BIN)/pytest -n $(JOBS) --dist worksteal --hypothesis-profile=random
+# DAY=19000 runs only the nightly runs of the test plan that are due on this day, and names them.
+nightly: tools icarus verilator tcl chromium ghdl $(DEV) ## Run all tests, property tests with a random seed
+ifdef DAY
+	@NIGHTLY_DAY=$(DAY) $(BIN)/pytest -v -n $(JOBS) --dist worksteal --durations=25 \
+		tests/sim/test_unit_contract.py -k test_nightly
+else
+	@$(BIN)/pytest -n $(JOBS) --dist worksteal --hypothesis-profile=random --durations=25
+endif
 
 coverage: tools $(DEV) ## Measure what the benches reach and write build/coverage/coverage.json
 	@$(BIN)/python -m campaigns.coverage_report

@@ -1,208 +1,170 @@
-"""Runs benches of units and deduplicators with coverage, and reports what they reach."""
+"""Runs the benches of planned units with coverage, and fails where they miss something.
+
+Verilator counts how often each line and branch of a unit is reached, and each change of a bit.
+Rules in `exclusions.toml` exclude points that cannot be reached, each with its reason; a rule
+excludes only points that were not reached.
+"""
 
 import json
+import re
 import sys
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+import tomllib
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lately.cli.progress import parallel_bar
 from lately.cli.tables import print_table
-from lately.golden import PartitionedTimingSpec, Specification, dictionary_preset, timing_preset
 from lately.golden.files import write_json
-from lately.golden.spec import GEBFSpec
-from lately.golden.spec.all_presets import any_preset
-from lately.sim.bench.code_coverage import Tally, read_points, tally
-from lately.sim.bench.coverage import Counts, missed
-from lately.sim.bench.runner import COUNTS, FUNCTIONAL, run_filter_bench, run_frame_bench
-
-CROWDED_RING = replace(
-    dictionary_preset("ring-tiny"), window=60, columns=2, rows=16, digest_bits=8, stash=4
-)
-"""A dictionary with moves that has fewer cells than entries: all are always on their way."""
-
-PRESETS = ("apbbf-tiny", "apbf-tiny", "gebf-tiny", "blocked-gebf-tiny", "siphash-tiny",
-           "timed-tiny", "timing-tiny", "timing-counted-tiny", "dictionary-tiny")  # fmt: skip
-"""Presets whose units are run."""
-
-SPECS: dict[str, Specification] = {name: any_preset(name) for name in PRESETS} | {
-    "timing-decided": replace(timing_preset("tiny"), classes=2),
-    "timing-counted-decided": PartitionedTimingSpec(
-        window=20,
-        block=4,
-        hashes=3,
-        cells=16,
-        stamp_bits=5,
-        key_bits=16,
-        seed=3,
-        classes=3,
-        phase_bits=2,
-    ),
-    "dictionary-ring-crowded": CROWDED_RING,
-}
-"""Units that are run, by name: all families of rings, one with re-keying and one with a window in
-time; timing filters by either clock, also where tables answer; and dictionaries."""
-
-FRAMES_FILTER = GEBFSpec(window=72, epochs=3, hashes=3, bits=1536, key_bits=64, span=20)
-"""Filter of the deduplicators of frames."""
-
-SMALL_STORE = {"longest": 198, "store": 1024, "frames": 32}
-"""Sizes of a store that is full soon."""
-
-FRAMES: dict[str, dict[str, Any]] = {
-    "frames-8": SMALL_STORE | {"width": 8},
-    "frames-64": SMALL_STORE | {"width": 64},
-    "frames-64-inner": {"width": 64, "longest": 198, "store": 4096, "inner": True},
-    "frames-64-no-tready": SMALL_STORE | {"width": 64, "ready": False, "when_full": "drop"},
-    "frames-512": {"width": 512, "longest": 1518, "store": 32768, "oversize": "pass"},
-}
-"""Deduplicators that are run, by name: their options."""
+from lately.hdl.verilog import TOP
+from lately.sim.bench.coverage import missed
+from lately.sim.bench.runner import COUNTS, FUNCTIONAL
+from lately.sim.bench.runs import UNITS, PlannedUnit
 
 SEED = 20260807
-"""Seed of the benches that are counted."""
-
-COUNT = 60
-"""Number of frames that a test of frames sends at a time."""
 
 TARGET = 95.0
 """Share of the reachable lines and toggles of every unit that must be reached, in percent."""
 
-KINDS = ("lines", "toggles")
-"""Kinds of points that the simulator counts."""
+KINDS = {"v_line": "lines", "v_branch": "lines", "v_toggle": "toggles"}
+"""Pages of Verilator's file, and what they count. A branch is a line that may be skipped."""
+
+RULES: list[dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("exclusions.toml").read_text("utf-8")
+)["exclusion"]
+
+
+class Point(NamedTuple):
+    """A line, or a bit with the direction of its change, in an instance of the unit."""
+
+    kind: str
+    instance: str
+    name: str
+    text: str
+    hits: int
+
+    @property
+    def bit(self) -> tuple[str, str]:
+        """The bit, whatever the direction of its change."""
+        return self.instance, self.name.rpartition(":")[0] or self.name
+
+
+def read_points(counts: str, verilog: str) -> list[Point]:
+    """Read Verilator's coverage file for a Verilog text."""
+    lines, points = verilog.splitlines(), []
+    for entry, hits in re.findall(r"(?m)^C '(.*)' (\d+)$", counts):
+        fields = dict(part.split("\2", 1) for part in entry.split("\1")[1:])
+        kind = KINDS.get(fields["page"].partition("/")[0])
+        if kind and fields["h"].startswith(TOP):
+            # Verilator writes __024 for $.
+            name = re.sub(r"__0([0-9A-Fa-f]{2})", lambda code: chr(int(code[1], 16)), fields["o"])
+            name = name if kind == "toggles" else f"{fields['l']} {fields['o']}"
+            # Numbers of instances that are alike, and the way to the filter of a deduplicator.
+            instance = re.sub(r"\$\d+|\d+(?=[._]|$)", "", fields["h"][len(TOP) + 1 :])
+            instance = re.sub(r"^unit\.unit\.unit(\.|$)", "", instance) or "(unit)"
+            points.append(Point(kind, instance, name, lines[int(fields["l"]) - 1], int(hits)))
+    return points
+
+
+def excludes(rule: dict[str, Any], point: Point, *, hash: str, moved: bool) -> bool:
+    """Return whether a rule excludes an unreached point, whose bit has `moved` the other way."""
+    return (
+        point.kind == rule.get("kind", "toggles")
+        and not (rule.get("still") and moved)
+        and rule.get("hash", hash) == hash
+        and all(
+            re.fullmatch(rule.get(key, ".*"), value)
+            for key, value in (
+                ("instance", point.instance), ("name", point.name), ("text", point.text)
+            )
+        )
+    )  # fmt: skip
 
 
 @dataclass
-class UnitCoverage:
-    """Coverage that the bench reaches in one unit.
+class Tally:
+    """Numbers of reached and of excluded points, and the names of all others."""
 
-    Attributes
-    ----------
-    failed : list of str
-        Tests that failed.
-    functional : dict
-        Goal and count of each situation.
-    modules : dict
-        Tallies by module and kind.
-    reasons : dict
-        Excluded points by reason.
-    """
-
-    failed: list[str]
-    functional: Counts
-    modules: dict[str, dict[str, Tally]]
-    reasons: dict[str, int]
-
-    def total(self, kind: str) -> Tally:
-        """Tally of all modules together."""
-        return sum((kinds[kind] for kinds in self.modules.values()), Tally())
+    reached: int = 0
+    excluded: int = 0
+    missed: list[str] = field(default_factory=list)
 
     @property
-    def passed(self) -> bool:
-        """Whether all tests passed, all situations came about and enough code was reached."""
-        enough = all(self.total(kind).percent >= TARGET for kind in KINDS)
-        return enough and not self.failed and not missed(self.functional)
-
-    def as_json(self) -> dict[str, Any]:
-        """Everything, as it is written to the file."""
-        modules = {
-            name: {kind: _figures(kinds[kind]) | {"missed": kinds[kind].missed} for kind in KINDS}
-            for name, kinds in self.modules.items()
-        }
-        return {
-            "failed": self.failed,
-            "functional": self.functional,
-            "missed_situations": missed(self.functional),
-            "modules": modules,
-            "total": {kind: _figures(self.total(kind)) for kind in KINDS},
-            "excluded": self.reasons,
-        }
+    def percent(self) -> float:
+        """Share of the points that are not excluded."""
+        return 100 * self.reached / max(self.reached + len(self.missed), 1)
 
 
-def _figures(counted: Tally) -> dict[str, Any]:
-    names = ("reached", "reachable", "excluded")
-    return {"percent": round(counted.percent, 2)} | {n: getattr(counted, n) for n in names}
+def tally(points: Iterable[Point], hash: str) -> dict[str, Tally]:
+    """Count points by kind; `hash` is the hash of the unit."""
+    points, counted = list(points), {"lines": Tally(), "toggles": Tally()}
+    moved = {point.bit for point in points if point.hits}
+    for point in points:
+        own = counted[point.kind]
+        if point.hits:
+            own.reached += 1
+        elif any(excludes(rule, point, hash=hash, moved=point.bit in moved) for rule in RULES):
+            own.excluded += 1
+        else:
+            own.missed.append(f"{point.instance}: {point.name}")
+    return counted
 
 
-def measure(
-    spec: Specification,
-    directory: Path,
-    run: Callable[..., dict[str, bool]] = run_filter_bench,
-    **options: Any,
-) -> UnitCoverage:
-    """Run the bench of a unit under Verilator with coverage; reuses the build in the folder."""
+def measure(unit: PlannedUnit, directory: Path) -> dict[str, Any]:
+    """Run all tests of a unit; return those that failed, missed situations, and points."""
     for name in (FUNCTIONAL, COUNTS):
         (directory / name).unlink(missing_ok=True)
-    outcomes = run(spec, "verilator", directory, seed=SEED, coverage=True, **options)
-    verilog = (directory / "top.v").read_text()
-    modules, reasons = tally(spec, read_points(directory / COUNTS, verilog))
-    return UnitCoverage(
-        failed=[name for name, passed in outcomes.items() if not passed],
-        functional=json.loads((directory / FUNCTIONAL).read_text("utf-8")),
-        modules=modules,
-        reasons=reasons,
-    )
+    outcomes = unit.run("verilator", directory, unit.sentences, seed=SEED, coverage=True)
+    counts, verilog = directory / COUNTS, (directory / "top.v").read_text()
+    situations = json.loads((directory / FUNCTIONAL).read_text("utf-8"))
+    points = read_points(counts.read_text("latin-1"), verilog)
+    return {
+        "failed": [name for name, passed in outcomes.items() if not passed],
+        "situations": len(situations),
+        "missed": missed(situations),
+    } | tally(points, getattr(unit.spec, "hash", "h3"))
 
 
-def print_report(units: dict[str, UnitCoverage]) -> None:
-    """Print units, parts, exclusions, and everything that was not reached."""
-    print("Coverage of the benches")
-    print_table([_row(name, unit) for name, unit in units.items()])
-    print("Parts, all units together")
-    parts: dict[str, list[dict[str, Tally]]] = {}
-    reasons: Counter[str] = Counter()
-    for unit in units.values():
-        reasons.update(unit.reasons)
-        for name, kinds in unit.modules.items():
-            parts.setdefault(name, []).append(kinds)
-    print_table(
-        [
-            {"part": name}
-            | {kind: _share(sum((one[kind] for one in own), Tally())) for kind in KINDS}
-            for name, own in sorted(parts.items())
-        ]
-    )
-    print("Points that cannot be reached")
-    print_table([{"points": n, "excluded because": why} for why, n in reasons.most_common()])
-    for name, unit in units.items():
-        ends = {"failed tests": unit.failed, "situations missed": missed(unit.functional)}
-        ends |= {f"{kind} not reached": unit.total(kind).missed for kind in KINDS}
-        for what, names in ends.items():
-            if names:
-                more = f" and {len(names) - 20} more" * (len(names) > 20)
-                print(f"{name}, {what}: {', '.join(names[:20])}{more}")
+def passed(figures: dict[str, Any]) -> bool:
+    """Return whether all tests passed, no situation is missed, and enough code was reached."""
+    enough = all(figures[kind].percent >= TARGET for kind in ("lines", "toggles"))
+    return enough and not figures["failed"] and not figures["missed"]
 
 
-def _share(counted: Tally) -> str:
-    return f"{counted.percent:.1f} % of {counted.reachable:,}"
-
-
-def _row(name: str, unit: UnitCoverage) -> dict[str, object]:
-    every, totals = len(unit.functional), {kind: unit.total(kind) for kind in KINDS}
-    row: dict[str, object] = {"unit": name}
-    row["situations"] = f"{every - len(missed(unit.functional))} of {every}"
-    row |= {kind: _share(total) for kind, total in totals.items()}
-    return row | {f"excluded {kind}": total.excluded for kind, total in totals.items()}
+def report(units: dict[str, dict[str, Any]]) -> None:
+    """Print a row for each unit, and the tests and situations that fail it."""
+    print_table([
+        {"unit": name, "situations": f"{found['situations'] - len(found['missed'])} of "
+         f"{found['situations']}"}
+        | {kind: f"{found[kind].percent:.1f} %" for kind in ("lines", "toggles")}
+        | {f"excluded {kind}": found[kind].excluded for kind in ("lines", "toggles")}
+        for name, found in units.items()
+    ])  # fmt: skip
+    for name, found in units.items():
+        for what in ("failed", "missed"):
+            if found[what]:
+                print(f"{name}, {what}: {', '.join(found[what])}")
 
 
 def main(directory: Path = Path("build/coverage")) -> int:
     """Run, print and write everything; return an exit status."""
-    units: dict[str, UnitCoverage] = {}
-    benches = {name: partial(measure, spec) for name, spec in SPECS.items()} | {
-        name: partial(measure, FRAMES_FILTER, run=run_frame_bench, count=COUNT, **options)
-        for name, options in FRAMES.items()
-    }
+    units: dict[str, dict[str, Any]] = {}
+    chosen = {name: unit for name, unit in UNITS.items() if unit.coverage}
     with parallel_bar("benches", "units") as progress:
-        for name, bench in benches.items():
-            progress(len(units), len(benches), {name: ("bench", 0.0)})
-            units[name] = bench(directory=directory.resolve() / name)
-    print_report(units)
+        for name, unit in chosen.items():
+            progress(len(units), len(chosen), {name: ("bench", 0.0)})
+            units[name] = measure(unit, directory.resolve() / name)
+    report(units)
     path = directory / "coverage.json"
-    write_json({name: unit.as_json() for name, unit in units.items()}, path)
+    rows = {
+        name: {key: asdict(value) if isinstance(value, Tally) else value
+               for key, value in found.items()}
+        for name, found in units.items()
+    }  # fmt: skip
+    write_json(rows, path)
     print(f"Written: {path}")
-    return 0 if all(unit.passed for unit in units.values()) else 1
+    return 0 if all(map(passed, units.values())) else 1
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from lately.hdl.target_clocks import device_class
 from lately.intervals import clopper_pearson
 from lately.planner import PLANNER_FAMILIES, Requirement, choose
 from lately.replay.formatting import interval_text
+from lately.sim.bench.runs import DAYS, UNITS, daily_runs, nightly_runs
 from lately.sim.bench.testplan import PLAN
 from lately.sim.proofs.catalogue import PROOFS, with_goals
 
@@ -368,9 +369,31 @@ def soak_table(found: Sequence[Record]) -> str:
     return f"{lay('soak', known)}\n{said}"
 
 
+def planned_units() -> str:
+    """Lay out how many sentences run on each unit by day and by night, and sum up."""
+    by_day, by_night = daily_runs(), nightly_runs()
+    daily = {run.unit: len(run.tests) for run in by_day}
+    nightly: dict[str, list[str]] = {}
+    for run in by_night:
+        nightly.setdefault(run.unit, []).append(run.name.removeprefix(f"{run.unit}-"))
+    rows = [
+        {"name": name, "daily": daily.get(name, 0), "sentences": len(unit.sentences),
+         "runs": nightly[name]}
+        for name, unit in UNITS.items()
+    ]  # fmt: skip
+    pairs = sum(len(unit.sentences) for unit in UNITS.values())
+    return (
+        f"{lay('planned', rows)}\n{len(PLAN)} sentences on {len(UNITS)} units are {pairs:,} pairs. "
+        f"`make test` runs {sum(daily.values())} of them, each sentence at least once, on "
+        f"{len(by_day)} units. `make nightly` runs all pairs in {len(by_night)} runs, and "
+        f"`.ci/run` a share of these runs on each day: all of them within {DAYS} days.\n"
+    )
+
+
 def verification() -> dict[str, str]:
     """Return the blocks of docs/verification.md."""
     return {
+        "units": planned_units(),
         "testplan": lay("sentence", PLAN.values()),
         "proofs": proofs_table(load("proofs")),
         "mutants": table(load("mutants")),

@@ -2,7 +2,7 @@
 
 import functools
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import cocotb
@@ -14,8 +14,8 @@ from ...golden.packets.encapsulations import IP4, IP6
 from ...golden.packets.frame_actions import Action
 from ...hdl.bus.register_map import ADDRESS_BITS, WORD_BYTES
 from ...hdl.packets.inner_step import InnerStep
-from .coverage import collect
-from .frame_coverage import frame_counts
+from .coverage import collect, count
+from .frame_coverage import frame_moments, frame_points
 from .frames import (
     ADDRESSES,
     JUMBO,
@@ -47,7 +47,8 @@ def sentence(function: Callable[[FrameBench], Awaitable[None]]) -> Any:
         await bench.reset()
         await function(bench)
         if bench.settings.coverage:
-            collect(bench.settings.coverage, frame_counts(bench.settings, bench.passed))
+            points = frame_points(bench.settings.frames)
+            collect(bench.settings.coverage, count(points, frame_moments(bench.passed)))
 
     return cocotb.test(timeout_time=20, timeout_unit="ms")(test)
 
@@ -163,7 +164,7 @@ async def no_waiting(bench: FrameBench) -> None:
     left = await bench.send(frames)
     changing.cancel()
     # The last secret may still be loaded.
-    await ClockCycles(bench.dut.aclk, KEY_CYCLES)
+    await ClockCycles(bench.dut.aclk, KEY_CYCLES if bench.wide else 0)
     whole = [frame for frame, _ in left + await bench.send([])]
     assert all(len(frame) <= bench.settings.frames.longest for frame in whole)
     at = [int.from_bytes(frame[:2], "big") for frame in whole]
@@ -184,7 +185,8 @@ async def lengths(bench: FrameBench) -> None:
     await bench.set(Action.MARK)
     beat, longest = how.beat // 8, how.longest
     sizes = *range(1, 80), *range(longest - beat - 1, longest + beat + 2)
-    frames = [frame for size in sizes for frame in [sized(bench.choose, size)] * 2]
+    times = 2 if bench.settings.count > 10 else 1
+    frames = [frame for size in sizes for frame in [sized(bench.choose, size)] * times]
     for least in (1, beat // 2):
         frames += [bench.choose.randbytes(bench.choose.randint(least, beat)) for _ in range(40)]
     await bench.compare(frames, apart=not how.ready)
@@ -198,8 +200,12 @@ async def lengths(bench: FrameBench) -> None:
 
 @sentence
 async def fields(bench: FrameBench) -> None:
-    how = bench.settings.frames
-    for number in range(1 << len(HARDWARE_FIELDS)):
+    how, every = bench.settings.frames, (1 << len(HARDWARE_FIELDS)) - 1
+    numbers: Iterable[int] = range(every + 1)
+    if bench.settings.count <= 10:
+        # Each field alone, and all but each field.
+        numbers = [one ^ flip for one in (0, every) for flip in HARDWARE_FIELDS]
+    for number in numbers:
         action = bench.choose.randrange(4)
         secret = None if number % 8 else bench.choose.getrandbits(128)
         await bench.set(action, Field(number), secret)

@@ -1,4 +1,4 @@
-"""Functional coverage of the bench of frames: situations that its tests must cover."""
+"""Functional coverage of the bench of frames: situations that its tests must reach."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -19,20 +19,15 @@ from ...golden.packets.frame_actions import Action
 from ...golden.packets.inner_layers import IP6_NEXT, inner_headers
 from ...golden.packets.packet_layers import EXTENSIONS, FRAGMENT
 from ...hdl.packets.frame_options import FrameOptions
-from .coverage import RUNS, Counts, Situation, counted, each
-from .frames import FrameSettings, PassedFrame
+from .coverage import RUNS, Point, length, only
+from .frames import PassedFrame
 
-AUTHENTICATION = 51
-"""Extension header of IPv6 whose length counts in words of four bytes."""
-
-KINDS = {
+HEADERS = {
     "a VLAN tag": TAG_TYPES,
     "IPv4": (IP4,),
     "IPv6": (IP6,),
-    "an extension header": tuple(
-        IP6_NEXT + number for number, unit in EXTENSIONS.items() if unit == 8
-    ),
-    "an authentication header": (IP6_NEXT + AUTHENTICATION,),
+    "an extension header": tuple(IP6_NEXT + one for one, unit in EXTENSIONS.items() if unit == 8),
+    "an authentication header": (IP6_NEXT + 51,),
     "a fragment header": (IP6_NEXT + FRAGMENT,),
     "a label of MPLS": (MPLS, MPLS + 1),
     "content without a type": (UNTYPED,),
@@ -43,149 +38,94 @@ KINDS = {
     "GTP-U": (UDP_PORT + 2152,),
     "an extension header of GTP-U": (GTP_EXTENSION,),
 }
-"""Headers before the innermost layer 3, by name."""
+"""Headers before the innermost layer 3."""
 
-FACTS = {
-    "damaged": "frames_errored",
-    "above the maximum": "frames_oversize",
-    "without room": "frames_no_room",
-    "IPv4": "frames_ip4",
-    "IPv6": "frames_ip6",
-    "other": "frames_other",
-    "malformed": "frames_malformed",
-}
-"""Counters of frames, by what they count."""
+FATES = ("errored", "oversize", "no_room", "ip4", "ip6", "other", "malformed")
+"""Counters of frames, without the beginnings of their names."""
 
 
 @dataclass
 class FrameMoment:
-    """A frame after earlier frames, as input of the predicates."""
+    """A frame after earlier frames."""
 
     now: PassedFrame
     before: list[PassedFrame]
 
-    @property
-    def last(self) -> PassedFrame | None:
-        """The previous frame since the last reset or clear."""
-        found = self.before[-1] if self.before else None
-        return found if found and found.clears == self.now.clears else None
+    def __post_init__(self) -> None:
+        now, last = self.now, self.before[-1] if self.before else None
+        self.last = last if last and last.clears == now.clears else None
+        self.follows = bool(self.last) and now.came.first == self.last.came.last + 1
+        self.duplicate = bool(now.facts["hits"])
+        self.equal = [one for one in self.before if one.recorded and one.frame == now.frame]
+        self.forgotten = self.equal if now.recorded and not self.duplicate else []
 
-    def pauses(self, side: str) -> int:
-        """Return the cycles without a transfer inside the frame at `side`, -1 if there is none."""
-        transfers = getattr(self.now, side)
-        return -1 if transfers is None else transfers.pauses
-
-    @property
-    def follows(self) -> bool:
-        """Whether no cycle lies between the frame and the previous one."""
-        return self.last is not None and self.now.came.first == self.last.came.last + 1
-
-    @property
-    def duplicate(self) -> bool:
-        """Whether the frame was seen."""
-        return bool(self.now.facts["hits"])
-
-    @property
-    def equal(self) -> list[PassedFrame]:
-        """Equal frames before it that were recorded."""
-        return [one for one in self.before if one.recorded and one.frame == self.now.frame]
-
-    @property
-    def forgotten(self) -> list[PassedFrame]:
-        """The same, if the frame is not seen."""
-        return self.equal if self.now.recorded and not self.duplicate else []
-
-    @property
-    def way(self) -> list[int]:
-        """Kinds of the headers before the innermost layer 3."""
+    def headers(self) -> list[str]:
+        """Return the names of the headers before the innermost layer 3."""
         kinds = [kind for kind, _ in inner_headers(self.now.frame)]
         networks = [place for place, kind in enumerate(kinds) if kind in (IP4, IP6)]
-        return kinds[: networks[-1]] if networks else []
+        found = {*kinds[: networks[-1]]} if networks and self.now.recorded else set()
+        return [name for name, those in HEADERS.items() if not found.isdisjoint(those)]
+
+    def reasons(self) -> list[str]:
+        """Return the reasons for which a recorded frame is new again."""
+        now, found = self.now, []
+        if any(one.clears < now.clears for one in self.forgotten):
+            found.append("a clear")
+        settings = now.clears, now.fields, now.secret
+        if any((one.clears, one.fields, one.secret) == settings for one in self.forgotten):
+            found.append("its span")
+        return found
 
 
-def frame_situations(how: FrameOptions) -> list[Situation]:
-    """Return the table of a deduplicator."""
-    rows = [*_streams(how), *_facts(how), *_settings(how)]
-    if how.inner:
-        rows += each(
-            "innermost layer 3 behind {}",
-            KINDS,
-            lambda m, name: m.now.recorded and not set(KINDS[name]).isdisjoint(m.way),
-        )
-    return rows
-
-
-def _streams(how: FrameOptions) -> Iterator[Situation]:
-    """Yield situations of lengths and pauses."""
-    sizes = sorted({1, 14, 59, 60, 64, how.longest, how.longest + 1})
-    yield from each("frame of {} bytes", sizes, lambda m, size: len(m.now.frame) == size)
-    for name, (least, most) in RUNS.items():
-        for side, where in (("came", "input"), ("left", "output")):
-            yield from each(
-                f"pause in a frame at the {where}, cycles: {name}",
-                [(side, range(least, most + 1))],
-                lambda m, row: m.pauses(row[0]) in row[1],
-            )
-    yield Situation("frames in consecutive cycles", lambda m: m.follows)
-    yield Situation(
-        "frames of one transfer in consecutive cycles",
-        lambda m: m.follows and m.now.came.number == m.last.came.number == 1,
-    )
-
-
-def _facts(how: FrameOptions) -> Iterator[Situation]:
-    """Yield situations of discarded frames, versions, and answers under each action."""
-    for name, counter in FACTS.items():
-        if name != "without room" or how.when_full == "drop":
-            yield from each(f"frame is {name}", [counter], lambda m, one: m.now.facts[one] > 0)
-    actions = [action.name for action in Action]
-    yield from each(
-        "first frame, action {}",
-        actions,
-        lambda m, name: m.now.recorded and not m.duplicate and m.now.action == Action[name],
-    )
-    yield from each(
-        "duplicate, action {}",
-        actions,
-        lambda m, name: m.duplicate and m.now.action == Action[name],
-    )
-
-
-def _settings(how: FrameOptions) -> Iterator[Situation]:
-    """Yield situations of fields, secrets, clears and ticks."""
-    for field in HARDWARE_FIELDS & ~(Field.LAYER2 if how.inner else Field.NONE):
-        for compared in (True, False):
-            yield from each(
-                f"duplicate, {str(field.name).lower()} compared: {compared}",
-                [(field, compared)],
-                lambda m, row: m.duplicate and (row[0] in m.now.fields) == row[1],
-            )
-    yield Situation("new secret before a frame", lambda m: m.last and m.last.secret != m.now.secret)
-    yield Situation("tick between two frames", lambda m: m.last and m.last.now < m.now.now)
-    yield Situation(
-        "duplicate after a tick", lambda m: m.duplicate and m.equal and m.equal[-1].now < m.now.now
-    )
-    yield Situation(
-        "frame is new again after a clear",
-        lambda m: any(one.clears < m.now.clears for one in m.forgotten),
-    )
-    yield Situation(
-        "frame is new again after its span",
-        lambda m: any(_settings_of(one) == _settings_of(m.now) for one in m.forgotten),
-    )
-
-
-def _settings_of(passed: PassedFrame) -> tuple[int, Field, int]:
-    return passed.clears, passed.fields, passed.secret
-
-
-def frame_counts(settings: FrameSettings, passed: Iterable[PassedFrame]) -> Counts:
-    """Return the number of occurrences of each situation in one test."""
-    return counted(frame_situations(settings.frames), _moments(passed))
-
-
-def _moments(passed: Iterable[PassedFrame]) -> Iterator[FrameMoment]:
+def frame_moments(passed: Iterable[PassedFrame]) -> Iterator[FrameMoment]:
+    """Yield a moment for each frame."""
     before: list[PassedFrame] = []
     for now in passed:
         yield FrameMoment(now, before)
         before.append(now)
+
+
+def frame_points(options: FrameOptions) -> Iterator[Point]:
+    """Yield the points of a deduplicator."""
+    sizes = (1, 14, 59, 60, 64, options.longest, options.longest + 1)
+    yield Point("bytes", sizes, lambda m: [len(m.now.frame)])
+    yield Point("cycles of a pause at the input", RUNS, lambda m: length(m.now.came.pauses))
+    yield Point(
+        "cycles of a pause at the output", RUNS,
+        lambda m: length(m.now.left.pauses) if m.now.left else [],
+    )  # fmt: skip
+    yield Point("follows in the next cycle", [True], lambda m: [m.follows])
+    yield Point(
+        "one transfer follows one in the next cycle", [True],
+        lambda m: [m.follows and m.now.came.number == m.last.came.number == 1],
+    )  # fmt: skip
+    fates = [one for one in FATES if one != "no_room" or options.when_full == "drop"]
+    yield Point(
+        "frames", fates, lambda m: [one for one in fates if m.now.facts[f"frames_{one}"] > 0]
+    )
+    actions = [action.name for action in Action]
+    yield Point(
+        "action on a first frame", actions,
+        lambda m: only(m.now.recorded and not m.duplicate, m.now.action.name),
+    )  # fmt: skip
+    yield Point("action on a duplicate", actions, lambda m: only(m.duplicate, m.now.action.name))
+    for field in HARDWARE_FIELDS & ~(Field.LAYER2 if options.inner else Field.NONE):
+        yield Point(
+            f"duplicate with {str(field.name).lower()} compared", (True, False),
+            lambda m, field=field: only(m.duplicate, field in m.now.fields),
+        )  # fmt: skip
+    yield Point(
+        "new secret", [True], lambda m: only(m.last, m.last and m.last.secret != m.now.secret)
+    )
+    yield Point(
+        "tick since the last frame",
+        [True],
+        lambda m: only(m.last, m.last and m.last.now < m.now.now),
+    )
+    yield Point(
+        "duplicate after a tick", [True],
+        lambda m: only(m.duplicate and m.equal, m.equal and m.equal[-1].now < m.now.now),
+    )  # fmt: skip
+    yield Point("new again after", ("a clear", "its span"), FrameMoment.reasons)
+    if options.inner:
+        yield Point("innermost layer 3 behind", HEADERS, FrameMoment.headers)

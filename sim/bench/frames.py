@@ -88,6 +88,8 @@ class FrameSettings(Settings):
         """Properties that select sentences of the contract, from the options."""
         found = {
             "frames": True,
+            f"{self.frames.width} bits": True,
+            "inner packets": self.frames.inner,
             "no TREADY": not self.frames.ready,
             "jumbo frames": self.frames.oversize == "pass" and self.frames.most >= JUMBO,
         }

@@ -212,12 +212,6 @@ def unit_options(spec: Specification, *, ticks: str = "tick", **options: Any) ->
     return time_options(spec, ticks=ticks, time_bits=BENCH_TIME_BITS) | options
 
 
-def planned(spec: Specification, **options: Any) -> set[str]:
-    """Return the tests of the plan that a unit must pass; parameters as for `unit_options`."""
-    traits = Settings(spec, unit_options(spec, **options)).traits
-    return {name for name, row in PLAN.items() if row.applies(traits)}
-
-
 def _split(options: dict[str, Any]) -> dict[str, Any]:
     """Move the options of a run out of the unit's options."""
     return {name: options.pop(name, default) for name, default in (("seed", 1), ("inverted", 0))}

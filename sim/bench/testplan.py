@@ -32,12 +32,15 @@ class Sentence:
     text : str
     families : tuple of str
         Units of the sentence, each as a comma-separated list of traits; or "all".
+    daily : tuple of str
+        Names of the units on which the test runs daily.
     """
 
     module: str
     test: str
     text: str
     families: tuple[str, ...]
+    daily: tuple[str, ...]
 
     def applies(self, traits: frozenset[str]) -> bool:
         """Return whether a unit with these traits must pass the test."""
@@ -47,11 +50,11 @@ class Sentence:
 
 
 def _read() -> dict[str, Sentence]:
-    text = files(__package__).joinpath("testplan.toml").read_text("utf-8")
+    plan = tomllib.loads(files(__package__).joinpath("testplan.toml").read_text("utf-8"))
     return {
-        test: Sentence(module, test, row["sentence"], tuple(row["families"]))
-        for module, rows in tomllib.loads(text).items()
-        for test, row in rows.items()
+        test: Sentence(module, test, row["sentence"], tuple(row["families"]), tuple(row["daily"]))
+        for module in MODULES
+        for test, row in plan[module].items()
     }
 
 
@@ -98,6 +101,7 @@ async def check(
     await function(bench, **values)
     await bench.finish()
     if settings.coverage:
-        from .coverage import collect, count
+        from .coverage import collect, count, moments, unit_points
 
-        collect(settings.coverage, count(settings, bench.performed, bench.secrets))
+        performed = moments(bench.performed, bench.secrets)
+        collect(settings.coverage, count(unit_points(settings), performed))

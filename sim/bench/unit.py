@@ -94,6 +94,7 @@ class Settings:
             self.ticks == "tick" and spec.when_full == "shorten"))  # fmt: skip
         found = {
             "one lane": signature.lanes == 1,
+            f"{signature.lanes} lanes": True,
             "several lanes": signature.lanes > 1,
             "full rate": not ring or by_number or self.ticks == "time",
             "ring": ring,
@@ -111,6 +112,9 @@ class Settings:
             "one secret": "secret" in signature.members and not rekeys,
             "ticks": bool(self.ticks),
             self.ticks: True,
+            getattr(spec, "hash", "h3"): True,
+            str(self.options.get("protect", "none")): True,
+            "self-check": bool(self.options.get("self_check")),
         }
         return frozenset(name for name, holds in found.items() if holds)
 

@@ -1,302 +1,197 @@
 """What coverage counts, without a simulator."""
 
-import dataclasses
 import json
 from dataclasses import asdict, replace
 
 import pytest
 
 from campaigns import coverage_report
-from lately.golden import PRESETS, Operation, any_preset
+from campaigns.coverage_report import Point, Tally, passed, read_points, tally
+from lately.golden import Operation
 from lately.golden.packets.comparison import Field
 from lately.golden.packets.frame_actions import Action
 from lately.golden.packets.frame_deduplicator import FrameCounts
-from lately.sim.bench.code_coverage import (
-    Exclusion,
-    Point,
-    Tally,
-    module,
-    read_points,
-    tally,
-    unescaped,
-)
-from lately.sim.bench.coverage import collect, count, merged, missed
+from lately.sim.bench.coverage import collect, count, missed, moments, unit_points
 from lately.sim.bench.encapsulated import LAYER2, TUNNELS
-from lately.sim.bench.frame_coverage import frame_counts
+from lately.sim.bench.frame_coverage import frame_moments, frame_points
 from lately.sim.bench.frames import FrameSettings, PassedFrame, Transfers
 from lately.sim.bench.parts import Performed
 from lately.sim.bench.runner import unit_options
+from lately.sim.bench.runs import UNITS
 from lately.sim.bench.unit import Settings
 
-SPEC = PRESETS["tiny"]
 CHECK, QUERY, INSERT, CLEAR, SHIFT = (
     Operation[name] for name in ("CHECK_AND_INSERT", "QUERY", "INSERT", "CLEAR", "SHIFT")
 )
 
 
-def performed(operation, key=0, at=0, outcome=None, facts=None, **fields):
+def performed(operation, key=0, at=0, outcome=None, facts=None, **more):
     """An operation that was accepted in the cycle `at`."""
+    fields = {name: more.pop(name) for name in ("wait", "held") if name in more}
     shown = {"seen": 0, "age": 0, "tag": 0} | (outcome or {})
-    item = {"operation": int(operation), "key": key, "tag": 0, "window": 0} | fields
+    item = {"operation": int(operation), "key": key, "tag": 0, "window": 0} | more
     time = shown.get("time", 0)
-    return Performed(item, shown, 10 * at, 0, time=time, facts=facts or {})
+    return Performed(item, shown, 10 * at, 0, time=time, facts=facts or {}, **fields)
 
 
-def hit(spec, *operations, secrets=(), **options):
-    """Names of the situations that operations bring about."""
-    counts = count(Settings(spec, unit_options(spec, **options)), operations, [*secrets])
-    return {name for name, row in counts.items() if row["count"]}
+def hit(name, *operations, secrets=()):
+    """Return the situations of a unit that operations bring about."""
+    unit = UNITS[name]
+    settings = Settings(unit.spec, unit_options(unit.spec, **unit.options))
+    hits = count(unit_points(settings), moments(operations, [*secrets]))
+    assert 90 < len(hits) == len(missed(hits)) + sum(number > 0 for number in hits.values())
+    return {situation for situation, number in hits.items() if number}
 
 
-def test_nothing_is_hit_without_operations():
-    counts = count(Settings(SPEC), [], [])
-    assert missed(counts) == [*counts]
-    assert len(counts) > 90
+SEEN, STASHED = {"seen": 1, "age": 1}, {"lost": 0, "stashed": 4, "guaranteed_window": 40}
+LOST = {"lost": 1, "stashed": 3, "guaranteed_window": 0}
 
 
-def test_pairs():
-    found = hit(SPEC, performed(1), performed(7, at=1), performed(7, at=2))
-    assert {"QUERY, then code 7", "code 7, then code 7"} <= found
-    assert "code 7, then QUERY" not in found
+@pytest.mark.parametrize(("unit", "operations", "expected", "others"), [
+    ("apbf-tiny", (), set(), {"pair: QUERY, QUERY"}),
+    ("apbf-tiny", (performed(1), performed(7, at=1), performed(7, at=2)),
+     {"pair: QUERY, code 7", "pair: code 7, code 7"}, {"pair: code 7, QUERY"}),
+    *(("apbf-tiny", (performed(INSERT, 7), performed(QUERY, 7, at=cycles)),
+       {f"cycles from an insertion to a query of its key: {cycles}"}, set())
+      for cycles in (1, 5, 10)),
+    ("apbf-tiny", (performed(INSERT, 7), performed(QUERY, 8, at=5)), set(),
+     {"cycles from an insertion to a query of its key: 5"}),
+    ("apbf-tiny", (performed(1, wait=3, held=9),),
+     {"cycles of a waiting operation: 3 to 7", "cycles of a waiting result: 8 or more"}, set()),
+    ("apbf-tiny", (performed(1, outcome=SEEN),), {"age: 1"}, set()),
+    ("apbf-tiny", (performed(1, outcome=SEEN | {"seen": 0}),), set(), {"age: 1"}),
+    ("apbf-tiny", (performed(CHECK, facts={"shifts": 0}), performed(CHECK, facts={"shifts": 1}),
+                   performed(SHIFT), performed(CLEAR)),
+     {"turn by: CHECK_AND_INSERT", "right behind a SHIFT: CLEAR"}, {"turn by: INSERT"}),
+    ("timed-tiny", (performed(CLEAR), performed(1, at=1, outcome={"time": 13}),
+                    performed(1, at=9, outcome={"time": 40})),
+     {"silence longer than: a window", "silence longer than: two windows",
+      "tick right behind a CLEAR: True", "tick between operations of consecutive cycles: True"},
+     set()),
+    ("timing-tiny", (performed(QUERY, outcome={"seen": 1, "age": 3, "oldest": 2}, window=4),),
+     {"age: 3", "oldest cells: 2", "window beyond the age: 1"}, set()),
+    ("dictionary-tiny", [performed(9, outcome={"seen": n, "status": n}, facts=facts)
+                         for n, facts in enumerate((STASHED, LOST))],
+     {"removed key is present: True", "removed key is present: False", "entry is lost: True",
+      "status: 1", "change of stashed: -1", "change of guaranteed_window: -1"}, set()),
+    ("timing-tables", (performed(QUERY, facts={"table": 1, "phase": 0}, query_class=1),),
+     {"class: 1", "phase: 0", "tables so far: 1"}, set()),
+])  # fmt: skip
+def test_situations_of_operations(unit, operations, expected, others):
+    found = hit(unit, *operations)
+    assert expected <= found
+    assert not others & found
 
 
-@pytest.mark.parametrize("distance", [1, 5, 10])
-def test_query_of_an_inserted_key(distance):
-    other = performed(QUERY, 8, at=distance)
-    found = hit(SPEC, performed(INSERT, 7), performed(QUERY, 7, at=distance))
-    assert f"query of a key inserted {distance} cycles before" in found
-    assert not [name for name in hit(SPEC, performed(INSERT, 7), other) if "inserted" in name]
+def test_situation_of_a_secret():
+    found = hit("siphash-tiny", performed(1, at=3), secrets=[10])
+    assert "cycles from a secret to an operation: 2" in found
 
 
-def test_pauses():
-    one = replace(performed(1), wait=3, held=9)
-    assert {"operation waits, cycles: 3 to 7", "result waits, cycles: 8 or more"} <= hit(SPEC, one)
-
-
-def test_ages_are_those_of_keys_that_are_seen():
-    assert "age 1" in hit(SPEC, performed(1, outcome={"seen": 1, "age": 1}))
-    assert "age 1" not in hit(SPEC, performed(1, outcome={"seen": 0, "age": 1}))
-
-
-def test_turns():
-    one = performed(CHECK, facts={"shifts": 0})
-    found = hit(
-        SPEC, one, performed(CHECK, facts={"shifts": 1}), performed(SHIFT), performed(CLEAR)
-    )
-    assert {"CHECK_AND_INSERT turns the ring", "CLEAR right behind a SHIFT"} <= found
-
-
-def test_time():
-    timed = PRESETS["timed-tiny"]
-    later = performed(1, at=1, outcome={"time": 13})
-    found = hit(timed, performed(CLEAR), later, performed(1, at=9, outcome={"time": 40}))
-    assert {"silence longer than 12 ticks", "tick right behind a CLEAR"} <= found
-    assert {"tick between operations of consecutive cycles", "silence longer than 24 ticks"} <= (
-        found
-    )
-
-
-def test_windows_and_oldest_cells():
-    spec = any_preset("timing-tiny")
-    outcome = {"seen": 1, "age": 3, "oldest": 2, "time": 0}
-    found = hit(spec, performed(QUERY, outcome=outcome, window=4))
-    assert {"age 3", "oldest cells: 2", "window of a query: the age and 1"} <= found
-
-
-def test_dictionary():
-    spec = any_preset("dictionary-tiny")
-    facts = [{"lost": 0, "stashed": 4, "guaranteed_window": 40},
-             {"lost": 1, "stashed": 3, "guaranteed_window": 0}]  # fmt: skip
-    found = hit(spec, *(performed(9, outcome={"seen": n, "status": n}, facts=facts[n])
-                        for n in (0, 1)))  # fmt: skip
-    assert {"removal of a key that is there: True", "removal of a key that is there: False",
-            "entry is given up", "status 1", "stashed falls",
-            "guaranteed_window falls"} <= found  # fmt: skip
-
-
-def test_tables():
-    spec = dataclasses.replace(any_preset("timing-tiny"), classes=2)
-    one = performed(QUERY, facts={"table": 1, "phase": 0}, query_class=1)
-    assert {"class 1", "phase 0", "tables so far: 1"} <= hit(spec, one)
-
-
-def test_secret():
-    found = hit(PRESETS["siphash-tiny"], performed(1, at=3), secrets=[10])
-    assert "operation 2 cycles behind a secret" in found
-
-
-def passed(frame=bytes(60), *counters, at=0, transfers=8, **how):
+def frame(content=bytes(60), *counters, at=0, transfers=8, **how):
     """A frame whose first transfer came in the cycle `at`, and what it counted."""
     came = Transfers(at, at + 7, transfers)
     facts = asdict(FrameCounts()) | dict.fromkeys(counters, 1)
     made = {"action": Action.DROP, "fields": Field.TOS, "secret": 0, "now": 0, "clears": 1}
-    return PassedFrame(**made | {"frame": frame, "facts": facts, "came": came, "left": came} | how)
+    return PassedFrame(
+        **made | {"frame": content, "facts": facts, "came": came, "left": came} | how
+    )
 
 
-def hit_frames(*frames, **options):
-    """Names of the situations that frames bring about."""
-    counts = frame_counts(FrameSettings(SPEC, {"width": 64} | options), frames)
-    return {name for name, row in counts.items() if row["count"]}
+AGAIN = {"new again after: a clear", "new again after: its span"}
+ONE = [frame(came=Transfers(at, at, 1)) for at in (3, 4)]
+FOLLOWS = "follows in the next cycle: True"
 
 
-def test_nothing_is_hit_without_frames():
-    counts = frame_counts(FrameSettings(SPEC, {"width": 64}), [])
-    assert missed(counts) == [*counts]
-    assert len(counts) > 40
-
-
-def test_lengths_and_pauses_of_frames():
-    found = hit_frames(passed(bytes(59), transfers=3), passed(at=8, left=None))
-    assert {"frame of 59 bytes", "pause in a frame at the input, cycles: 3 to 7",
-            "pause in a frame at the output, cycles: 3 to 7", "frame of 60 bytes",
-            "frames in consecutive cycles"} <= found  # fmt: skip
-    assert "frames of one transfer in consecutive cycles" not in found
-    assert "frames in consecutive cycles" not in hit_frames(passed(), passed(at=9))
-
-
-def test_frames_of_one_transfer():
-    ends = Transfers(3, 3, 1), Transfers(4, 4, 1)
-    found = hit_frames(*(passed(came=end) for end in ends))
-    assert "frames of one transfer in consecutive cycles" in found
-
-
-def test_facts_of_frames():
-    found = hit_frames(passed(bytes(60), "frames_ip6", "hits"), passed(bytes(60), "frames_errored"))
-    assert {"frame is IPv6", "duplicate, action DROP", "frame is damaged"} <= found
-    assert "first frame, action DROP" not in found
-    assert "first frame, action MARK" in hit_frames(passed(action=Action.MARK))
-    lost = passed(bytes(60), "frames_no_room")
-    assert "frame is without room" in hit_frames(lost, when_full="drop")
-    assert "frame is without room" not in hit_frames(lost)
-
-
-def test_settings_of_frames():
-    found = hit_frames(passed(), passed(bytes(60), "hits", secret=1, now=2))
-    assert {"duplicate, tos compared: True", "duplicate, ttl compared: False",
-            "new secret before a frame", "tick between two frames",
-            "duplicate after a tick"} <= found  # fmt: skip
-    assert not [name for name in found if "new again" in name]
-
-
-@pytest.mark.parametrize(
-    ("later", "expected"),
-    [
-        ({"now": 30}, {"frame is new again after its span"}),
-        ({"clears": 2}, {"frame is new again after a clear"}),
-        ({"fields": Field.NONE}, set()),
-    ],
-)
-def test_frames_that_are_forgotten(later, expected):
-    found = hit_frames(passed(), passed(**later))
-    assert {name for name in found if "new again" in name} == expected
-    assert not [name for name in hit_frames(passed(bytes(60), "frames_errored"), passed(**later))
-                if "new again" in name]  # fmt: skip
-
-
-def test_headers_around_frames():
-    frames = [LAYER2["pseudo-wire with control word"], TUNNELS["VXLAN, IPv6"]]
-    found = hit_frames(*map(passed, frames), inner=True)
-    behind = {name.partition(" behind ")[2] for name in found if " behind " in name}
-    assert behind == {"a label of MPLS", "content without a type", "a control word", "IPv6", "UDP",
-                      "VXLAN"}  # fmt: skip
-    assert not [name for name in hit_frames(*map(passed, frames)) if " behind " in name]
-
-
-def test_goals():
-    run = {"a": {"goal": 3, "count": 2}}
-    assert missed(run) == ["a"]
-    assert missed(merged([run, run])) == []
+@pytest.mark.parametrize(("name", "frames", "expected", "others"), [
+    ("frames-64", (), set(), {"bytes: 60"}),
+    ("frames-64", (frame(bytes(59), transfers=3), frame(at=8, left=None)),
+     {"bytes: 59", "cycles of a pause at the input: 3 to 7",
+      "cycles of a pause at the output: 3 to 7", FOLLOWS},
+     {"one transfer follows one in the next cycle: True"}),
+    ("frames-64", (frame(), frame(at=9)), set(), {FOLLOWS}),
+    ("frames-64", ONE, {"one transfer follows one in the next cycle: True"}, set()),
+    ("frames-64", (frame(bytes(60), "frames_ip6", "hits"), frame(bytes(60), "frames_errored")),
+     {"frames: ip6", "action on a duplicate: DROP", "frames: errored"},
+     {"action on a first frame: DROP", "frames: no_room"}),
+    ("frames-64", (frame(action=Action.MARK),), {"action on a first frame: MARK"}, set()),
+    ("frames-64-no-tready", (frame(bytes(60), "frames_no_room"),), {"frames: no_room"}, set()),
+    ("frames-64", (frame(), frame(bytes(60), "hits", secret=1, now=2)),
+     {"duplicate with tos compared: True", "duplicate with ttl compared: False",
+      "new secret: True", "tick since the last frame: True", "duplicate after a tick: True"},
+     AGAIN),
+    ("frames-64", (frame(), frame(now=30)), {"new again after: its span"}, set()),
+    ("frames-64", (frame(), frame(clears=2)), {"new again after: a clear"}, set()),
+    ("frames-64", (frame(), frame(fields=Field.NONE)), set(), AGAIN),
+    ("frames-64", (frame(bytes(60), "frames_errored"), frame(now=30)), set(), AGAIN),
+    ("frames-64-inner",
+     [*map(frame, (LAYER2["pseudo-wire with control word"], TUNNELS["VXLAN, IPv6"]))],
+     {f"innermost layer 3 behind: {name}" for name in
+      ("a label of MPLS", "content without a type", "a control word", "IPv6", "UDP", "VXLAN")},
+     {"innermost layer 3 behind: GRE"}),
+])  # fmt: skip
+def test_situations_of_frames(name, frames, expected, others):
+    options = {key: value for key, value in UNITS[name].options.items() if key != "count"}
+    settings = FrameSettings(UNITS[name].spec, options)
+    hits = count(frame_points(settings.frames), frame_moments(frames))
+    found = {situation for situation, number in hits.items() if number}
+    assert expected <= found
+    assert not others & found
 
 
 def test_situations_of_a_test_are_added_to_a_file(tmp_path):
     path = tmp_path / "situations.json"
-    found = count(Settings(SPEC), [performed(1), performed(1)], [])
     for times in (1, 2):
-        collect(str(path), found)
-        assert json.loads(path.read_text())["QUERY, then QUERY"]["count"] == times
+        collect(str(path), {"a": 1, "b": 0})
+        hits = json.loads(path.read_text())
+        assert hits == {"a": times, "b": 0}
+    assert missed(hits) == ["b"]
 
 
-def test_unescaped():
-    assert unescaped("__0243[0]:0->1") == "$3[0]:0->1"
-    assert unescaped("control__02eadopt:0->1") == "control.adopt:0->1"
-
-
-@pytest.mark.parametrize(
-    ("instance", "kind"),
-    [
-        ("", "(unit)"),
-        ("hits$55", "statistics"),
-        ("core.store.segment3_part1", "core.store.segment_part"),
-        ("core.hash1.fold", "core.hash.fold"),
-        ("unit.bank", "bus.bank"),
-        ("unit.unit.digest.parser.step0", "frames.digest.parser.step"),
-        ("unit.unit.frames_in$148", "statistics"),
-        ("unit.unit.unit.core.hash0", "core.hash"),
-    ],
-)
-def test_module(instance, kind):
-    assert module(instance) == kind
-
-
-def test_read_points(tmp_path):
-    path = tmp_path / "coverage.dat"
-    path.write_text(
+def test_points_of_the_file_of_a_simulator():
+    counts = (
         "# SystemC::Coverage-3\n"
         "C '\1f\2top.v\1l\0022\1n\0021\1page\2v_toggle/lately_unit.core\1o\2__0241[0]:0->1"
-        "\1h\2lately_unit.core' 3\n"
+        "\1h\2lately_unit.core.hash12.step3' 3\n"
         "C '\1f\2top.v\1l\0021\1page\2v_branch/lately_unit\1o\2if\1h\2lately_unit' 0\n"
+        "C '\1f\2top.v\1l\0021\1page\2v_line/x\1o\2block\1h\2lately_unit.unit.unit.unit.f$5' 1\n"
         "C '\1f\2models.v\1l\0021\1page\2v_line/other\1o\2block\1h\2other' 0\n"
     )
-    assert read_points(path, "first\nsecond\n") == [
-        Point("toggles", "core", "$1[0]:0->1", "second", 3),
-        Point("lines", "", "1 if", "first", 0),
+    assert read_points(counts, "first\nsecond\n") == [
+        Point("toggles", "core.hash.step", "$1[0]:0->1", "second", 3),
+        Point("lines", "(unit)", "1 if", "first", 0),
+        Point("lines", "f", "1 block", "first", 1),
     ]
 
 
-def test_exclusion_takes_only_what_was_not_reached(monkeypatch):
-    rule = Exclusion("why", name=r"a.*", hash="h3")
-    monkeypatch.setattr("lately.sim.bench.code_coverage.EXCLUSIONS", [rule])
-    made = [Point("toggles", "issue", name, "", count) for name, count in
-            [("a:0->1", 0), ("ab:0->1", 2), ("b:0->1", 0)]]  # fmt: skip
-    modules, reasons = tally(SPEC, made)
-    counted = modules["issue"]["toggles"]
-    assert (counted.reached, counted.excluded, counted.missed) == (1, 1, ["issue: b:0->1"])
-    assert reasons == {"why": 1}
+def test_rules_exclude_only_what_was_not_reached(monkeypatch):
+    monkeypatch.setattr(coverage_report, "RULES", [{"name": "a.*", "hash": "h3"}])
+    points = [Point("toggles", "core", name, "", hits)
+              for name, hits in (("a:0->1", 0), ("ab:0->1", 2), ("b:0->1", 0))]  # fmt: skip
+    counted = tally(points, "h3")["toggles"]
+    assert counted == Tally(reached=1, excluded=1, missed=["core: b:0->1"])
     assert counted.percent == 50
-    assert tally(PRESETS["siphash-tiny"], made)[1] == {}
+    assert tally(points, "siphash")["toggles"].excluded == 0
 
 
 @pytest.mark.parametrize(("rises", "excluded"), [(0, 2), (1, 0)])
-def test_exclusion_of_still_bits(monkeypatch, rises, excluded):
-    monkeypatch.setattr("lately.sim.bench.code_coverage.EXCLUSIONS", [Exclusion("why", still=True)])
-    made = [
-        Point("toggles", "issue", "a[0]:0->1", "", rises),
-        Point("toggles", "issue", "a[0]:1->0", "", 0),
-    ]
-    modules, _ = tally(SPEC, made)
-    assert modules["issue"]["toggles"].excluded == excluded
+def test_rules_of_bits_that_never_change(monkeypatch, rises, excluded):
+    monkeypatch.setattr(coverage_report, "RULES", [{"still": True}])
+    rise = Point("toggles", "core", "a[0]:0->1", "", rises)
+    points = [rise, rise._replace(name="a[0]:1->0", hits=0)]
+    assert tally(points, "h3")["toggles"].excluded == excluded
 
 
-def test_report(capsys):
-    counts = {"x": {"goal": 1, "count": 1}, "y": {"goal": 1, "count": 0}}
-    lines = Tally(reached=9, missed=["issue: 3 if"])
-    unit = coverage_report.UnitCoverage(
-        failed=[], functional=counts, modules={"issue": {"lines": lines, "toggles": Tally()}},
-        reasons={"why": 4},
-    )  # fmt: skip
-    coverage_report.print_report({"tiny": unit})
+def test_unit_with_an_unreached_situation_fails(capsys):
+    whole = {"failed": [], "situations": 2, "missed": [], "lines": Tally(19, 4, ["front: 3 if"]),
+             "toggles": Tally(1)}  # fmt: skip
+    assert passed(whole)
+    worse = [whole | {"missed": ["y"]}, whole | {"failed": ["span"]},
+             whole | {"lines": replace(whole["lines"], reached=18)}]  # fmt: skip
+    assert not any(map(passed, worse))
+    coverage_report.report({"tiny": worse[0], "other": worse[1]})
     text = capsys.readouterr().out
     assert "1 of 2" in text
-    assert "90.0 % of 10" in text
-    assert "situations missed: y" in text
-    assert "lines not reached: issue: 3 if" in text
-    assert not unit.passed
-    assert unit.as_json()["total"]["lines"] == {
-        "percent": 90.0, "reached": 9, "reachable": 10, "excluded": 0,
-    }  # fmt: skip
-    whole = dataclasses.replace(
-        unit,
-        functional={"x": {"goal": 1, "count": 1}},
-        modules={"issue": {"lines": Tally(reached=1), "toggles": Tally()}},
-    )
-    assert whole.passed
+    assert "95.0 %" in text
+    assert "tiny, missed: y" in text
+    assert "other, failed: span" in text

@@ -1,134 +1,46 @@
-"""The test plan on units of every family, under two simulators; broken units fail it."""
+"""The test plan on units of every kind, by day and by night; broken units fail it."""
 
 import ast
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import cocotb_tools.config
 import pytest
 
-from campaigns.coverage_report import FRAMES, FRAMES_FILTER
-from lately.golden import PRESETS, FilterSpec, any_preset, preset
+from lately.hdl.packets.axis_frames import AxisFrames
 from lately.sim import toolchain
-from lately.sim.bench.frames import FrameSettings
-from lately.sim.bench.runner import SIMULATORS, planned, run_filter_bench
+from lately.sim.bench import runner
+from lately.sim.bench.runner import run_filter_bench, run_frame_bench
+from lately.sim.bench.runs import DAYS, KINDS, UNITS, daily_runs, nightly_runs
 from lately.sim.bench.testplan import MODULES, PLAN
 
 SEED = 20260807
-LANES = preset("two-lanes-tiny")
-CROWDED = replace(any_preset("dictionary-ring-tiny"),
-                  window=60, columns=2, rows=16, digest_bits=8, stash=4)  # fmt: skip
-SMALL = replace(
-    any_preset("dictionary-tiny"), window=20, columns=3, rows=4, digest_bits=6, stash=3, seed=2
-)
-"""Few cells, which the digests of 256 keys overfill, and in which operations meet."""
-TABLES = replace(any_preset("timing-tiny"), classes=2)
-UNITS = {
-    **{name: PRESETS[name] for name in ("apbbf-tiny", "apbf-tiny", "gebf-tiny", "siphash-tiny",
-                                        "blocked-gebf-tiny", "two-lanes-tiny", "four-lanes-tiny")},
-    # Several words and parts, a key wider than the hash state, and a run of three.
-    "apbbf-wide": FilterSpec(family="apbbf", k=3, l=4, block_bits=32, hashes_per_block=4,
-                             blocks=16, key_bits=104, seed=7, clear=16),
-    # A key of two words of the hash; a secret without re-keying; and one for all lanes.
-    "gebf-rekey": replace(PRESETS["gebf-tiny"], hash="siphash", rekey=True, key_bits=70),
-    "blocked-gebf-siphash": replace(PRESETS["blocked-gebf-tiny"], hash="siphash"),
-    "lanes-siphash": replace(LANES, hash="siphash"),
-    "lanes-wide": replace(LANES, hash="siphash", key_bits=256),
-    "timed-tiny": PRESETS["timed-tiny"],
-    "timed-period": PRESETS["timed-tiny"],
-    # A spare that takes longer to clear than a later time to arrive.
-    "timed-requests": replace(PRESETS["timed-tiny"], blocks=32),
-    "timed-overfill": replace(PRESETS["timed-tiny"], when_full="overfill"),
-    "timed-overfill-requests": replace(PRESETS["timed-tiny"], when_full="overfill"),
-    "timed-gebf": replace(PRESETS["gebf-tiny"], window=48, generation=None, bits=192, span=12),
-    "timed-gebf-requests": replace(PRESETS["gebf-tiny"], window=48, generation=None, bits=192,
-                                   span=12),
-    **{name: any_preset(name) for name in ("timing-tiny", "timing-counted-tiny",
-                                           "dictionary-tiny", "dictionary-ring-tiny")},
-    "timing-period": any_preset("timing-tiny"),
-    # 32 places for the results of a latency of 26 cycles; ages of which the last has a fifth bit.
-    "timing-wide": replace(any_preset("timing-tiny"), key_bits=300, hashes=4, cells=4),
-    "timing-counted-ages": replace(any_preset("timing-counted-tiny"), window=120, block=8,
-                                   classes=1, phase_bits=0, stamp_bits=6),
-    "timing-tables": TABLES,
-    "timing-counted-tables": replace(any_preset("timing-counted-tiny"), classes=3, block=4,
-                                     stamp_bits=5, phase_bits=2),
-    "dictionary-siphash": replace(any_preset("dictionary-tiny"), hash="siphash"),
-    "dictionary-crowded": CROWDED,
-    "dictionary-small": SMALL,
-}  # fmt: skip
-"""Units of every family."""
+DAY = os.environ.get("NIGHTLY_DAY")
+"""Day whose share of the nightly runs is due, as a number; all runs by default."""
 
 
-def options_of(name):
-    """The source of ticks, as the name of a unit has it; results that say what is covered."""
-    return {
-        "period": {"ticks": "period"}, "requests": {"ticks": "time"},
-        "overfill": {"report_covered": True},
-    }.get(name.rpartition("-")[2], {})  # fmt: skip
-
-
-QUICK = {
-    ("apbbf-tiny", "verilator"): "^(?!.*(pauses=(none|input|output)|pauses_of|between_keys))",
-    **dict.fromkeys((("apbf-tiny", "icarus"), ("blocked-gebf-tiny", "icarus")), "documented"),
-    ("gebf-tiny", "icarus"): "short|generation_is|reset_in|documented",
-    ("timed-overfill", "icarus"): "come_close|documented|whole_span|latency|silence|bursts",
-    ("timed-requests", "icarus"): "later_times|shift_that|an_earlier|pauses=both",
-    ("timed-period", "icarus"): "period",
-    ("timing-counted-tiny", "icarus"): "windows_of|documented",
-    (
-        "timing-tables",
-        "icarus",
-    ): "documented|swap_between|no_entry|reset_in|come_close|latency|blocked_output",
-    ("dictionary-tiny", "icarus"): "documented|=cell|removed_and|losses|windows_of|reset_in",
-    ("dictionary-crowded", "icarus"): "pauses=both",
-}
-"""Runs of every day, with the tests of each: a test that many units pass, on one unit of a family.
-`test_compiled.py` compares random operations of each family. In a long run all units run the whole
-plan under both simulators; Icarus starts at once, Verilator compiles for long."""
-
-LONG = [
-    # Sentences about the sweep need more than a few cells.
-    *((name, simulator, {}) for name in UNITS if UNITS[name] != SMALL for simulator in SIMULATORS),
-    *((name, "icarus", {"memory": memory})
-      for name in ("apbbf-tiny", "timed-tiny") for memory in ("ecp5", "ice40", "gowin")),
-    *((name, "icarus", {"memory": "ecp5", "inverted": inverted})
-      for name in ("timing-tiny", "timing-counted-tiny", "dictionary-tiny", "dictionary-crowded")
-      for inverted in (False, True)),
-]  # fmt: skip
-
-
-def check(name, simulator, folder, testcase=None, **options):
-    """Run tests of the plan, and compare their names with the plan."""
-    options |= options_of(name)
-    outcomes = run_filter_bench(
-        UNITS[name], simulator, folder, seed=SEED, testcase=testcase, **options
-    )
-    print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
-    ran = {test.partition("/")[0] for test in outcomes}
-    assert ran
-    options.pop("inverted", None)
-    assert testcase or ran == planned(UNITS[name], **options)
-    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
+def check(run, folder):
+    """Perform a run of the plan: exactly its tests run, and all of them pass."""
+    outcomes = run.perform(folder, seed=SEED)
+    failed = [test for test, passed in outcomes.items() if not passed]
+    print(f"seed {SEED}: {len(outcomes) - len(failed)} of {len(outcomes)} tests passed")
+    assert {test.partition("/")[0] for test in outcomes} == {*run.tests}
+    assert not failed
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize(("name", "simulator"), QUICK)
-def test_unit(name, simulator, tmp_path, capfd):
-    """With memories that answer with garbage, where there are cells."""
-    garbage = {"memory": "ecp5"} if name.startswith(("timing", "dictionary")) else {}
-    check(name, simulator, tmp_path, QUICK[name, simulator], **garbage)
+@pytest.mark.parametrize("run", daily_runs(), ids=lambda run: run.name)
+def test_daily(run, tmp_path, capfd):
+    check(run, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.rtl
 @pytest.mark.parametrize(
-    ("name", "simulator", "options"), LONG, ids=lambda one: "-".join(map(str, one.values()))
-    if isinstance(one, dict) else one,
-)  # fmt: skip
-def test_whole_plan(name, simulator, options, tmp_path, capfd):
-    check(name, simulator, tmp_path, **options)
+    "run", nightly_runs(None if DAY is None else int(DAY)), ids=lambda run: run.name
+)
+def test_nightly(run, tmp_path, capfd):
+    check(run, tmp_path)
 
 
 @pytest.mark.slow
@@ -145,7 +57,10 @@ def test_packages_in_a_path_with_spaces(tmp_path, monkeypatch, capfd):
     link.symlink_to(toolchain.verilator_root())
     monkeypatch.setattr(toolchain, "verilator_root", lambda: link)
     monkeypatch.setattr(os, "environ", os.environ.copy())
-    check("gebf-tiny", "verilator", tmp_path, "same_key_back_to_back")
+    outcomes = run_filter_bench(
+        UNITS["gebf-tiny"].spec, "verilator", tmp_path, testcase="same_key_back_to_back"
+    )
+    assert outcomes == {"same_key_back_to_back": True}
 
 
 def test_every_sentence_has_a_test_and_every_test_a_sentence():
@@ -160,11 +75,47 @@ def test_every_sentence_has_a_test_and_every_test_a_sentence():
     assert {module for module, _ in found} == {*MODULES}
 
 
-def test_every_sentence_is_for_some_unit_of_the_long_run():
-    ran = set()
-    for name in UNITS:
-        ran |= planned(UNITS[name], **options_of(name))
-    for options in FRAMES.values():
-        traits = FrameSettings(FRAMES_FILTER, options).traits
-        ran |= {name for name, row in PLAN.items() if row.applies(traits)}
-    assert ran == {*PLAN}
+def test_every_sentence_and_every_kind_of_unit_is_daily():
+    by_day = {run.unit: run.tests for run in daily_runs()}
+    for name, tests in by_day.items():
+        assert {*tests} <= {*UNITS[name].sentences}, f"{name}: a sentence does not apply"
+    assert {test for tests in by_day.values() for test in tests} == {*PLAN}
+    named = {name for row in PLAN.values() for name in row.daily}
+    assert named == {*by_day}, "a sentence names an unknown unit"
+    kinds = [UNITS[name].traits for name in by_day]
+    missing = [one for one in KINDS if not any(kind.issuperset(one.split(", ")) for kind in kinds)]
+    assert not missing
+
+
+def test_every_pair_of_sentence_and_unit_is_nightly_and_due_within_the_days():
+    runs = nightly_runs()
+    pairs = {(run.unit, test) for run in runs for test in run.tests}
+    assert pairs == {(name, test) for name, unit in UNITS.items() for test in unit.sentences}
+    assert {test for _, test in pairs} == {*PLAN}
+    due = [run.name for day in range(20_000, 20_000 + DAYS) for run in nightly_runs(day)]
+    assert sorted(due) == sorted(run.name for run in runs)
+    assert len(set(due)) == len(due)
+
+
+@pytest.mark.slow
+@pytest.mark.rtl
+@pytest.mark.parametrize("name", ["frames-8", "frames-64"])
+def test_captured_copies(name, tmp_path):
+    how = {**UNITS[name].options, "modules": ["capture_bench"], "seed": SEED}
+    outcomes = run_frame_bench(UNITS[name].spec, "icarus", tmp_path, **how)
+    assert outcomes == {"captured_copies": True}
+
+
+@pytest.mark.slow
+@pytest.mark.rtl
+@pytest.mark.parametrize(("port", "test"), [("tdata", "lengths"), ("tuser", "fields")])
+def test_unit_of_frames_with_a_fault_fails(port, test, monkeypatch, tmp_path):
+    class Faulty(AxisFrames):
+        def elaborate(self, platform):
+            m = super().elaborate(platform)
+            m.d.comb += getattr(self, f"m_axis_{port}")[0].eq(0)
+            return m
+
+    monkeypatch.setattr(runner, "AxisFrames", Faulty)
+    outcomes = UNITS["frames-8"].run("icarus", tmp_path, (test, "registers"), seed=SEED, count=10)
+    assert outcomes == {test: False, "registers": True}

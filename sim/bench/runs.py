@@ -1,0 +1,140 @@
+"""Units of the test plan, and the runs of their sentences by day and by night."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...golden import Specification
+from ...golden.spec.all_presets import any_preset
+from .frames import FrameSettings
+from .runner import SIMULATORS, run_filter_bench, run_frame_bench, unit_options
+from .testplan import PLAN
+from .unit import Settings
+
+DAYS = 14
+"""Days in which each nightly run is due once."""
+
+
+@dataclass(frozen=True)
+class PlannedUnit:
+    """A unit of the plan.
+
+    Attributes
+    ----------
+    spec : Specification
+    options : dict
+        Options of the bench, as for `run_filter_bench` or `run_frame_bench`.
+    daily : dict
+        Further options of the daily run.
+    nightly : tuple of dict
+        For each nightly run its further options, and the simulator unless it is Icarus.
+    tests : tuple of str
+        The only sentences that are run; empty for all that apply.
+    coverage : bool
+        Whether `campaigns.coverage_report` measures the unit.
+    """
+
+    spec: Specification
+    options: Mapping[str, Any] = field(default_factory=dict)
+    daily: Mapping[str, Any] = field(default_factory=dict)
+    nightly: tuple[Mapping[str, Any], ...] = tuple({"simulator": one} for one in SIMULATORS)
+    tests: tuple[str, ...] = ()
+    coverage: bool = False
+
+    @property
+    def of_frames(self) -> bool:
+        """Whether the unit is a deduplicator of frames."""
+        return "width" in self.options
+
+    @cached_property
+    def traits(self) -> frozenset[str]:
+        """Traits that select sentences."""
+        if self.of_frames:
+            unit = {name: value for name, value in self.options.items() if name != "count"}
+            return FrameSettings(self.spec, unit).traits
+        return Settings(self.spec, unit_options(self.spec, **self.options)).traits
+
+    @cached_property
+    def sentences(self) -> tuple[str, ...]:
+        """Names of the tests that the unit must pass."""
+        applying = [name for name, row in PLAN.items() if row.applies(self.traits)]
+        return tuple(name for name in applying if name in (self.tests or applying))
+
+    def run(
+        self, simulator: str, directory: Path, tests: tuple[str, ...], **options: Any
+    ) -> dict[str, bool]:
+        """Run tests of the plan on the unit; return whether each passed, by its whole name."""
+        bench = run_frame_bench if self.of_frames else run_filter_bench
+        chosen = rf"\b({'|'.join(tests)})(/|$)"
+        return bench(
+            self.spec, simulator, directory, testcase=chosen, **{**self.options, **options}
+        )
+
+
+class Run(NamedTuple):
+    """A process of a simulator that tests sentences on a unit, with these further options."""
+
+    unit: str
+    simulator: str
+    options: Mapping[str, Any]
+    tests: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Unit, simulator and options."""
+        more = (
+            name if value is True else f"{name}={value}" for name, value in self.options.items()
+        )
+        return "-".join([self.unit, self.simulator, *more])
+
+    def perform(self, directory: Path, *, seed: int) -> dict[str, bool]:
+        """Run the tests, as `PlannedUnit.run`."""
+        return UNITS[self.unit].run(
+            self.simulator, directory, self.tests, seed=seed, **self.options
+        )
+
+
+def _read() -> tuple[tuple[str, ...], dict[str, PlannedUnit]]:
+    plan = tomllib.loads(files(__package__).joinpath("testplan.toml").read_text("utf-8"))
+    units: dict[str, PlannedUnit] = {}
+    for name, row in plan["units"].items():
+        like, fields = row.pop("like", None), row.pop("spec", {})
+        options = row.pop("options", {})
+        if like in units:
+            options = {**units[like].options, **options}
+            spec: Any = replace(units[like].spec, **fields)
+        elif like is None:
+            spec = Specification.from_dict(fields)
+        else:
+            spec = replace(any_preset(like), **fields)
+        lists = {key: tuple(row.pop(key)) for key in ("nightly", "tests") if key in row}
+        units[name] = PlannedUnit(spec, options, **lists, **row)
+    return tuple(plan["kinds"]), units
+
+
+KINDS, UNITS = _read()
+"""The kinds of units of which one runs daily, by their traits, and the units by name."""
+
+
+def daily_runs() -> list[Run]:
+    """Return one run for each unit that a sentence names, under Icarus."""
+    return [
+        Run(name, "icarus", unit.daily, tests)
+        for name, unit in UNITS.items()
+        if (tests := tuple(test for test, row in PLAN.items() if name in row.daily))
+    ]
+
+
+def nightly_runs(day: int | None = None) -> list[Run]:
+    """Return the runs of all sentences on all units, or those due on a day by its number."""
+    runs = []
+    for name, unit in UNITS.items():
+        for row in unit.nightly:
+            options = dict(row)
+            simulator = options.pop("simulator", "icarus")
+            runs.append(Run(name, simulator, options, unit.sentences))
+    return runs if day is None else runs[day % DAYS :: DAYS]
