@@ -63,7 +63,7 @@ async def random_frames(bench: FrameBench) -> None:
         (Action.MARK, Field.LAYER2, (1 << 128) - 1, (0.6, 0)),
         (Action.DROP, Field.FRAME, 1, (0.2, 0.2)),
     ]
-    bursts = 2 if count > 10 else 1
+    bursts = 2 if count >= 20 else 1
     for action, fields, secret, (source, sink) in settings:
         await bench.set(action, fields, secret)
         bench.pause(source, sink)

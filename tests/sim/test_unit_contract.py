@@ -100,10 +100,10 @@ def test_every_pair_of_sentence_and_unit_is_nightly_and_due_within_the_days():
 @pytest.mark.slow
 @pytest.mark.rtl
 @pytest.mark.parametrize("name", ["frames-8", "frames-64"])
-def test_captured_copies(name, tmp_path):
-    how = {**UNITS[name].options, "modules": ["capture_bench"], "seed": SEED}
+def test_frames_of_many_protocols(name, tmp_path):
+    how = {**UNITS[name].options, "modules": ["protocol_bench"], "seed": SEED}
     outcomes = run_frame_bench(UNITS[name].spec, "icarus", tmp_path, **how)
-    assert outcomes == {"captured_copies": True}
+    assert outcomes == {"protocols": True}
 
 
 @pytest.mark.slow
