@@ -373,12 +373,9 @@ def planned_units() -> str:
     """Lay out how many sentences run on each unit by day and by night, and sum up."""
     by_day, by_night = daily_runs(), nightly_runs()
     daily = {run.unit: len(run.tests) for run in by_day}
-    nightly: dict[str, list[str]] = {}
-    for run in by_night:
-        nightly.setdefault(run.unit, []).append(run.name.removeprefix(f"{run.unit}-"))
     rows = [
         {"name": name, "daily": daily.get(name, 0), "sentences": len(unit.sentences),
-         "runs": nightly[name]}
+         "runs": unit.nightly}
         for name, unit in UNITS.items()
     ]  # fmt: skip
     pairs = sum(len(unit.sentences) for unit in UNITS.values())

@@ -28,10 +28,10 @@ class PlannedUnit:
     spec : Specification
     options : dict
         Options of the bench, as for `run_filter_bench` or `run_frame_bench`.
-    daily : dict
-        Further options of the daily run.
-    nightly : tuple of dict
-        For each nightly run its further options, and the simulator unless it is Icarus.
+    daily : str
+        The daily run, as `Run.words`.
+    nightly : tuple of str
+        The nightly runs.
     tests : tuple of str
         The only sentences that are run; empty for all that apply.
     coverage : bool
@@ -40,8 +40,8 @@ class PlannedUnit:
 
     spec: Specification
     options: Mapping[str, Any] = field(default_factory=dict)
-    daily: Mapping[str, Any] = field(default_factory=dict)
-    nightly: tuple[Mapping[str, Any], ...] = tuple({"simulator": one} for one in SIMULATORS)
+    daily: str = "icarus"
+    nightly: tuple[str, ...] = SIMULATORS
     tests: tuple[str, ...] = ()
     coverage: bool = False
 
@@ -76,26 +76,34 @@ class PlannedUnit:
 
 
 class Run(NamedTuple):
-    """A process of a simulator that tests sentences on a unit, with these further options."""
+    """A process of a simulator that tests sentences on a unit.
+
+    Attributes
+    ----------
+    words : str
+        The simulator, and further options: a memory, "inverted", or ``name=number``.
+    """
 
     unit: str
-    simulator: str
-    options: Mapping[str, Any]
+    words: str
     tests: tuple[str, ...]
 
     @property
     def name(self) -> str:
         """Unit, simulator and options."""
-        more = (
-            name if value is True else f"{name}={value}" for name, value in self.options.items()
-        )
-        return "-".join([self.unit, self.simulator, *more])
+        return "-".join([self.unit, *self.words.split()])
 
     def perform(self, directory: Path, *, seed: int) -> dict[str, bool]:
         """Run the tests, as `PlannedUnit.run`."""
-        return UNITS[self.unit].run(
-            self.simulator, directory, self.tests, seed=seed, **self.options
-        )
+        simulator, *words = self.words.split()
+        options: dict[str, Any] = {"seed": seed}
+        for word in words:
+            name, _, number = word.partition("=")
+            if number:
+                options[name] = int(number)
+            else:
+                options |= {"inverted": True} if word == "inverted" else {"memory": word}
+        return UNITS[self.unit].run(simulator, directory, self.tests, **options)
 
 
 def _read() -> tuple[tuple[str, ...], dict[str, PlannedUnit]]:
@@ -121,9 +129,9 @@ KINDS, UNITS = _read()
 
 
 def daily_runs() -> list[Run]:
-    """Return one run for each unit that a sentence names, under Icarus."""
+    """Return one run for each unit that a sentence names."""
     return [
-        Run(name, "icarus", unit.daily, tests)
+        Run(name, unit.daily, tests)
         for name, unit in UNITS.items()
         if (tests := tuple(test for test, row in PLAN.items() if name in row.daily))
     ]
@@ -131,10 +139,7 @@ def daily_runs() -> list[Run]:
 
 def nightly_runs(day: int | None = None) -> list[Run]:
     """Return the runs of all sentences on all units, or those due on a day by its number."""
-    runs = []
-    for name, unit in UNITS.items():
-        for row in unit.nightly:
-            options = dict(row)
-            simulator = options.pop("simulator", "icarus")
-            runs.append(Run(name, simulator, options, unit.sentences))
+    runs = [
+        Run(name, words, unit.sentences) for name, unit in UNITS.items() for words in unit.nightly
+    ]
     return runs if day is None else runs[day % DAYS :: DAYS]
