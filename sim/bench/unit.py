@@ -279,7 +279,7 @@ class UnitUnderTest(Requests):
     def settled(self) -> int:
         """Cycles after reset, or after the last result, until all clears are complete."""
         lanes = "several lanes" in self.settings.traits
-        return int(self.profile.longest_pause + (5 if lanes else 1) * self.unit.latency)
+        return int(self.profile.longest_pause + (2 if lanes else 1) * self.unit.latency)
 
     @property
     def secret_lead(self) -> int:
