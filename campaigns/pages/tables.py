@@ -36,7 +36,6 @@ from . import drawings
 from .blocks import (
     DOCS,
     IMAGES,
-    NOTHING,
     ROOT,
     Drawing,
     Page,

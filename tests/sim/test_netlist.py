@@ -8,7 +8,8 @@ import pytest
 from lately.boards.flow.devices import device
 from lately.golden import preset
 from lately.golden.spec.all_presets import any_preset
-from lately.sim.bench.runner import planned, run_netlist_bench
+from lately.sim.bench.runner import run_netlist_bench
+from lately.sim.bench.runs import PlannedUnit
 from lately.sim.netlist import unit_netlist
 from lately.sim.toolchain import ToolError
 
@@ -32,7 +33,7 @@ def check(spec, simulator, family, folder, *, memory, testcase=None, **options):
     options.pop("inverted", None)
     ran = {name.partition("/")[0] for name in outcomes}
     assert ran
-    assert testcase or ran == planned(spec, **options)
+    assert testcase or ran == {*PlannedUnit(spec, options).sentences}
     assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
 
 

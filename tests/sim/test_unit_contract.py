@@ -11,17 +11,16 @@ from lately.hdl.packets.axis_frames import AxisFrames
 from lately.sim import toolchain
 from lately.sim.bench import runner
 from lately.sim.bench.runner import run_filter_bench, run_frame_bench
-from lately.sim.bench.runs import DAYS, KINDS, UNITS, daily_runs, nightly_runs
+from lately.sim.bench.runs import DAYS, KINDS, SEED, UNITS, daily_runs, nightly_runs
 from lately.sim.bench.testplan import MODULES, PLAN
 
-SEED = 20260807
 DAY = os.environ.get("NIGHTLY_DAY")
 """Day whose share of the nightly runs is due, as a number; all runs by default."""
 
 
 def check(run, folder):
     """Perform a run of the plan: exactly its tests run, and all of them pass."""
-    outcomes = run.perform(folder, seed=SEED)
+    outcomes = run.perform(folder)
     failed = [test for test, passed in outcomes.items() if not passed]
     print(f"seed {SEED}: {len(outcomes) - len(failed)} of {len(outcomes)} tests passed")
     assert {test.partition("/")[0] for test in outcomes} == {*run.tests}

@@ -27,10 +27,9 @@ from lately.hdl.bus.flat import AxisUnit
 from lately.hdl.latencies import PROTECTIONS
 from lately.hdl.packets.deduplicator import Deduplicator
 from lately.sim.bench.runner import run_filter_bench
+from lately.sim.bench.runs import SEED, UNITS
 from lately.sim.proofs.catalogue import PROOFS
 from lately.sim.proofs.formal import run_proof
-
-TESTS = Path(__file__).parents[2]
 
 SMALL = "tiny"
 """Part of the names of the presets whose units are compared."""
@@ -71,19 +70,17 @@ def failing(proofs):
     return next((p.name for p in proofs if run_proof(p).status == "failed"), "none")
 
 
-def failing_sentence(unit, sentence):
-    """Return the first test of a sentence that a unit fails under Icarus, or `none`."""
-    sys.path[:0] = [str(TESTS / "helpers"), str(TESTS / "sim")]
-    from test_unit_contract import SEED, UNITS, options_of
-
-    memory = "portable" if UNITS[unit].lanes > 1 else "ecp5"
+def failing_sentence(name, sentence):
+    """Return the first test of a sentence that a unit of the plan fails under Icarus, or `none`."""
+    unit = UNITS[name]
+    memory = "portable" if unit.spec.lanes > 1 else "ecp5"
     with tempfile.TemporaryDirectory() as folder:
         outcomes = run_filter_bench(
-            UNITS[unit], "icarus", Path(folder), seed=SEED, testcase=sentence, memory=memory,
-            **options_of(unit),
+            unit.spec, "icarus", Path(folder), seed=SEED, testcase=sentence, memory=memory,
+            **unit.options,
         )  # fmt: skip
     if not outcomes:
-        raise ValueError(f"{sentence}: matches no test of {unit}")
+        raise ValueError(f"{sentence}: matches no test of {name}")
     return next((test for test, passed in outcomes.items() if not passed), "none")
 
 
