@@ -1,5 +1,8 @@
 """Fit of the planner's cost models to counts of the LUTs and flip-flops of units."""
 
+import json
+from functools import cache
+
 import numpy as np
 from scipy.optimize import linprog
 
@@ -12,8 +15,14 @@ from .hardware import CASES, report_of
 
 def specification(row):
     """Return the specification of a counted unit, its planner family and its device."""
-    spec = Specification.from_dict(row["spec"])
+    spec = _parsed(json.dumps(row["spec"]))
     return spec, PLANNER_FAMILIES[spec.family], device(row["device"])
+
+
+@cache
+def _parsed(text):
+    # The fits ask for each unit dozens of times.
+    return Specification.from_dict(json.loads(text))
 
 
 def model(row):

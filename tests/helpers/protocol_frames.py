@@ -1,5 +1,6 @@
-"""Frames of many protocols, as scapy makes them."""
+"""Frames with a number, and frames of many protocols as scapy makes them."""
 
+from capture_files import block, interface, option, packet, section
 from scapy.contrib.mpls import MPLS
 from scapy.contrib.ospf import OSPF_Hdr, OSPF_Hello
 from scapy.layers.inet import ICMP, IP, TCP, UDP
@@ -7,6 +8,8 @@ from scapy.layers.inet6 import ICMPv6EchoRequest, IPv6, IPv6ExtHdrFragment
 from scapy.layers.l2 import ARP, GRE, Dot1AD, Dot1Q, Ether
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Raw
+
+from lately.sim.bench.packets import ethernet, ip4, udp
 
 LAYERS = (
     IP() / TCP(), IP() / UDP(), IP(ttl=1) / ICMP(), IPv6() / UDP(), IPv6() / ICMPv6EchoRequest(),
@@ -21,3 +24,18 @@ PROTOCOLS = [
     bytes(Ether(dst="02:00:00:00:00:01", src="02:00:00:00:00:02") / layers / Raw(bytes([at] * 40)))
     for at, layers in enumerate(LAYERS)
 ]
+
+
+def frame(number, size=30):
+    """An Ethernet frame of UDP that is equal to no other with another number."""
+    return ethernet(0x0800, ip4(udp(number.to_bytes(4, "big") + bytes(size)), number=number))
+
+
+def timed_capture(packets):
+    """A pcapng file of (time or None, number); packets without a time are in simple blocks."""
+    blocks = [section(), interface(option(9, b"\x09"))]
+    for time, number in packets:
+        content = frame(number)
+        simple = block(3, len(content).to_bytes(4, "little") + content)
+        blocks.append(simple if time is None else packet(time, content))
+    return b"".join(blocks)

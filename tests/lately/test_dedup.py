@@ -21,7 +21,7 @@ import zstandard
 from capture_files import MADE, RAW, block, interface, option, packet, pcap, section
 from cases import daily
 from command_runs import figures_of, lately
-from protocol_frames import PROTOCOLS
+from protocol_frames import PROTOCOLS, frame, timed_capture
 
 from lately.captures.capture_files import CaptureFiles
 from lately.captures.capture_reader import CaptureReader
@@ -49,10 +49,6 @@ WHAT = Deduplication(span=SPAN, window=WINDOW, spec=SPEC, tick=TICK)
 def what_for(span, window, fpr=1e-9, **options):
     spec, tick = dedup_spec(span, window, fpr)
     return Deduplication(span=span, window=window, spec=spec, tick=tick, **options)
-
-
-def frame(number, size=30):
-    return ethernet(0x0800, ip4(udp(number.to_bytes(4, "big") + bytes(size)), number=number))
 
 
 def write(folder, content, name="capture"):
@@ -163,16 +159,6 @@ def exact(packets, what):
     return left, late, steps
 
 
-def ng(packets):
-    """A pcapng file of (time or None, key): enhanced blocks, or simple blocks without a time."""
-    blocks = [section(), interface(option(9, b"\x09"))]
-    for time, key in packets:
-        content = frame(key)
-        simple = block(3, len(content).to_bytes(4, "little") + content)
-        blocks.append(simple if time is None else packet(time, content))
-    return b"".join(blocks)
-
-
 @pytest.mark.parametrize(
     "windows", daily(1, [[*range(1, 10), *range(60, 70), *range(120, 201, 10)], range(1, 201)])
 )
@@ -189,7 +175,7 @@ def test_window_is_a_bound(tmp_path, monkeypatch, windows):
         for distance in random.permutation(distances * 2):
             keys += [keys[-distance] if distance else keys[-1], 1000 + len(keys)]
         packets = [(10**18 + number, key) for number, key in enumerate(keys)]
-        path = write(tmp_path, ng(packets))
+        path = write(tmp_path, timed_capture(packets))
         assert kept(path, what) == exact(packets, what)[0], window
 
 
@@ -202,7 +188,7 @@ def test_definition(tmp_path, seed):
         cluster += int(random.choice([0, 1, -1, 500, -500], p=[0.94, 0.02, 0.02, 0.01, 0.01]))
         time = 3 * SPAN * cluster + int(random.choice([0, 1, SPAN // 2, SPAN - 1, SPAN]))
         packets.append((None if random.random() < 0.1 else time, int(random.integers(30))))
-    path = write(tmp_path, ng(packets))
+    path = write(tmp_path, timed_capture(packets))
     left, late, steps = exact(packets, what)
     assert kept(path, what) == left
     oracle = PacketOracle(what.spec, what.span, what.window)
@@ -220,7 +206,7 @@ def test_definition(tmp_path, seed):
 def test_too_many_steps(tmp_path):
     """What passes at steps does not overflow."""
     what = what_for(MOST_SPAN, 12, 1e-3)
-    path = write(tmp_path, ng([(time << 61, 1) for time in 4 * (1, 0)]))
+    path = write(tmp_path, timed_capture([(time << 61, 1) for time in 4 * (1, 0)]))
     with pytest.raises(TraceError, match=r"^time: must be fewer than 2\*\*62 ns long, but has too"):
         run(path, what)
 

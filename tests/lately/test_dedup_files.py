@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from capture_files import MADE, MODIFIED, block, interface, option, packet, pcap, section
 from click.testing import CliRunner
+from protocol_frames import frame
 
 from lately.captures import capture_loops as loops
 from lately.captures.capture_files import CaptureFiles
@@ -21,13 +22,8 @@ from lately.captures.merged_captures import MergedCaptures
 from lately.cli.app import main
 from lately.golden.compilation import VARIABLE
 from lately.golden.packets.packet_order import merged_order
-from lately.sim.bench.packets import ethernet, ip4, udp
 
 MS = 10**6
-
-
-def frame(number):
-    return ethernet(0x0800, ip4(udp(number.to_bytes(4, "big") + bytes(30)), number=number))
 
 
 def dedup(*arguments, code=0):

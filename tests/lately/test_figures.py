@@ -4,31 +4,18 @@ import json
 import shlex
 
 import pytest
-from capture_files import block, interface, option, packet, pcap, section
+from capture_files import pcap
 from click.testing import CliRunner
+from protocol_frames import frame, timed_capture
 
 from lately.boards.targets.catalogue import BOARDS
 from lately.cli.app import main
 from lately.golden import any_preset
-from lately.sim.bench.packets import ethernet, ip4, udp
+from lately.sim.bench.packets import ethernet
 
 MS = 10**6
 LOG = '10.0.0.1 - - [17/May/2015:10:05:03 +0000] "GET /{} HTTP/1.1" 200 1\n'
 BURSTS = [at + when for at in range(4) for when in [*(n / 50 for n in range(30)), *[0.6] * 470]]
-
-
-def frame(number):
-    return ethernet(0x0800, ip4(udp(number.to_bytes(4, "big") + bytes(30)), number=number))
-
-
-def timed(*packets):
-    """A pcapng file of (time or None, number); packets without a time are in simple blocks."""
-    blocks = [section(), interface(option(9, b"\x09"))]
-    for time, number in packets:
-        content = frame(number)
-        simple = block(3, len(content).to_bytes(4, "little") + content)
-        blocks.append(simple if time is None else packet(time, content))
-    return b"".join(blocks)
 
 
 FILES = {
@@ -43,9 +30,9 @@ FILES = {
     "slices.toml": 'family = "apbf"\nk = 3\nl = 2\nslice_bits = 1024\n',
     "span.toml": 'family = "apbf"\nk = 3\nl = 2\nslice_bits = 1024\nspan = 200\n',
     "other.pcap": pcap([(0, frame(1)), (1, ethernet(0x0806, bytes(28))), (2, b"x" * 60)]),
-    "late.pcapng": timed((10**18, 1), (10**18 - MS, 1), (10**18 - 10**10, 1)),
-    "some.pcapng": timed((None, 1), (10**18, 2), (None, 1)),
-    "untimed.pcapng": timed((None, 1), (None, 1)),
+    "late.pcapng": timed_capture([(10**18, 1), (10**18 - MS, 1), (10**18 - 10**10, 1)]),
+    "some.pcapng": timed_capture([(None, 1), (10**18, 2), (None, 1)]),
+    "untimed.pcapng": timed_capture([(None, 1), (None, 1)]),
 }  # fmt: skip
 
 RUN = "run --engine golden"

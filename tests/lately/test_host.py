@@ -449,23 +449,24 @@ def test_any_bytes_leave_the_board_alive(line):
         assert line.read(0) == (0x4C41544C,)
 
 
-def test_lost_answer_is_asked_for_again_and_applied_once(boards):
-    decoder = Decoder()
-    lost = []
+def losing(wanted):
+    """Return a line that loses the frame of OPERATIONS with this number, from 1."""
+    decoder, seen = Decoder(), []
 
     def lose(data):
-        """Lose the first answer to OPERATIONS."""
-        out = b""
+        kept = b""
         for frame in decoder.feed(data):
-            if frame.type & 0xF == Request.OPERATE and not lost:
-                lost.append(frame)
-            else:
-                out += encode(*frame)
-        return out
+            operates = frame.type & 0xF == Request.OPERATE
+            seen.extend([frame] * operates)
+            kept += b"" if operates and len(seen) == wanted else encode(*frame)
+        return kept
 
-    with connect(boards(from_board=lose), timeout=0.3) as host:
+    return lose
+
+
+def test_lost_answer_is_asked_for_again_and_applied_once(boards):
+    with connect(boards(from_board=losing(1)), timeout=0.3) as host:
         assert host.check_and_insert([4, 4]).seen.tolist() == [False, True]
-        assert len(lost) == 1
         assert host.repeated >= 1
         counted = host.statistics()
         assert counted["operations"] == 2
@@ -473,21 +474,9 @@ def test_lost_answer_is_asked_for_again_and_applied_once(boards):
 
 
 def test_lost_request_has_those_behind_it_sent_again(boards):
-    decoder = Decoder()
-    lost = []
-
-    def lose(data):
-        """Lose the second OPERATIONS."""
-        out = b""
-        for frame in decoder.feed(data):
-            lost.extend([frame] if frame.type & 0xF == Request.OPERATE else [])
-            if frame.type & 0xF != Request.OPERATE or len(lost) != 2:
-                out += encode(*frame)
-        return out
-
     golden = from_spec(SPEC)
     # The board's word suffices: no request has to wait until it is given up.
-    with connect(boards(to_board=lose), timeout=30) as host:
+    with connect(boards(to_board=losing(2)), timeout=30) as host:
         began = time.monotonic()
         codes, keys = mixed(np.random.default_rng(SEED), 63 * 6)
         assert_same(host.perform(codes, keys), golden.perform(codes, keys))

@@ -106,20 +106,17 @@ def test_interrupt_before_the_first_packet(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("number", ENDING)
-def test_run_leaves_nothing(tmp_path, monkeypatch, number):
+def test_run_and_plan_leave_nothing(tmp_path, monkeypatch, number):
     (tmp_path / "keys").write_text("a\n" * 10)
     monkeypatch.setattr(run_commands, "_run", interrupts(number))
-    out = tmp_path / "report"
-    done = lately("run", tmp_path / "keys", "--engine", "golden", "--out-dir", out, code=130)
-    assert (done.stdout, done.stderr.strip()) == ("", "lately: interrupted")
-    assert os.listdir(tmp_path) == ["keys"]
-
-
-@pytest.mark.parametrize("number", ENDING)
-def test_plan_is_interrupted(monkeypatch, number):
     monkeypatch.setattr(planner, "plan", interrupts(number))
-    done = lately("plan", "--window", 100, "--fpr", 0.01, code=130)
-    assert (done.stdout, done.stderr.strip()) == ("", "lately: interrupted")
+    for words in (
+        ["run", tmp_path / "keys", "--engine", "golden", "--out-dir", tmp_path / "report"],
+        ["plan", "--window", 100, "--fpr", 0.01, "--out", tmp_path / "filter.toml"],
+    ):
+        done = lately(*words, code=130)
+        assert (done.stdout, done.stderr.strip()) == ("", "lately: interrupted")
+        assert os.listdir(tmp_path) == ["keys"]
 
 
 def test_hang_up_leaves_no_traceback(monkeypatch, capfd):
