@@ -41,27 +41,28 @@ class Program:
     """
 
     def __init__(self, *arguments, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, **options):
-        self.returncode, given, own = None, [], []
+        self.returncode, ends, opened = None, [], []
         for name, stream in (("stdin", stdin), ("stdout", stdout), ("stderr", stderr)):
             setattr(self, name, None)
             if stream == PIPE:
-                mine, its = os.pipe()[:: -1 if name == "stdin" else 1]
-                setattr(self, name, open(mine, "wb" if name == "stdin" else "rb"))  # noqa: SIM115
+                kept, end = os.pipe()[:: -1 if name == "stdin" else 1]
+                setattr(self, name, open(kept, "wb" if name == "stdin" else "rb"))  # noqa: SIM115
             elif stream == DEVNULL:
-                its = os.open(os.devnull, os.O_RDWR)
+                end = os.open(os.devnull, os.O_RDWR)
             else:
-                its = stream if isinstance(stream, int) else stream.fileno()
-            given.append(its)
-            own += [its] if stream in (PIPE, DEVNULL) else []
+                end = stream if isinstance(stream, int) else stream.fileno()
+            ends.append(end)
+            opened += [end] if stream in (PIPE, DEVNULL) else []
         self._report, report = socket.socketpair()
         order = options | {"arguments": [*map(str, arguments)], "folder": os.getcwd()}
-        socket.send_fds(_server(), [json.dumps(order).encode()], [*given, report.fileno()])
+        socket.send_fds(_server(), [json.dumps(order).encode()], [*ends, report.fileno()])
         report.close()
-        for number in own:
+        for number in opened:
             os.close(number)
-        self.pid = self._told(60)
+        self.pid = self._receive(60)
 
-    def _told(self, timeout):
+    def _receive(self, timeout):
+        """Return the next number that the other process reports: process id, then exit status."""
         self._report.settimeout(timeout)
         return struct.unpack("i", self._report.recv(4))[0]
 
@@ -71,20 +72,20 @@ class Program:
     def wait(self, timeout=60):
         """Return the exit status, or the negative number of the signal that ended it."""
         if self.returncode is None:
-            self.returncode = self._told(timeout)
+            self.returncode = self._receive(timeout)
             self._report.close()
         return self.returncode
 
     def communicate(self, content=None, timeout=60):
         """Send bytes, and return all that is written on standard output and standard error."""
         with ThreadPoolExecutor() as pool:
-            read = [file and pool.submit(file.read) for file in (self.stdout, self.stderr)]
+            readers = [file and pool.submit(file.read) for file in (self.stdout, self.stderr)]
             if self.stdin:
                 with suppress(BrokenPipeError):
                     self.stdin.write(content or b"")
                 with suppress(BrokenPipeError):
                     self.stdin.close()
-            outputs = [one and one.result(timeout) for one in read]
+            outputs = [reader and reader.result(timeout) for reader in readers]
         self.wait(timeout)
         self.__exit__()
         return tuple(outputs)
@@ -101,12 +102,12 @@ class Program:
 @cache
 def _server():
     """Start the process from which all others are forked; return the socket to it."""
-    control, its = socket.socketpair()
+    control, end = socket.socketpair()
     process = subprocess.Popen(
-        [sys.executable, __file__, str(its.fileno())], pass_fds=[its.fileno()], stdin=DEVNULL,
+        [sys.executable, __file__, str(end.fileno())], pass_fds=[end.fileno()], stdin=DEVNULL,
         start_new_session=True,
     )  # fmt: skip
-    its.close()
+    end.close()
     atexit.register(process.wait)
     atexit.register(control.close)
     return control
@@ -120,7 +121,7 @@ def _serve(control):
     while True:
         message, numbers, *_ = socket.recv_fds(control, 1 << 16, 4)
         with suppress(ChildProcessError):
-            # To the end only when nothing more is asked for.
+            # Wait for those that still run only when no more are asked for.
             while os.waitpid(-1, os.WNOHANG if message else 0)[0]:
                 pass
         if not message:
@@ -151,7 +152,8 @@ def _begin(order, *numbers):
     _open_streams(closed=order.get("closed"))
     if network := order.get("network"):
         with open(network) as file:
-            ctypes.CDLL(None).setns(file.fileno(), NEW_NETWORK)
+            if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), NEW_NETWORK):
+                raise OSError(ctypes.get_errno(), "setns", network)
     if limit := order.get("limit"):
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     return order["arguments"]

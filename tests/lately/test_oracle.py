@@ -78,23 +78,6 @@ def test_against_dictionary(keys, cuts, k, generations, generation, wide, data):
     assert oracle.insertions == len(keys)
 
 
-@pytest.mark.parametrize("phase", range(4))
-def test_classes_change_at_the_shift(phase):
-    # Generations of 4, 3 of them guaranteed, 5 segments in the ring.
-    for between in range(40):
-        oracle = Oracle(filter_spec())
-        oracle.check_and_insert(np.arange(100, 100 + phase, dtype=np.uint64))
-        oracle.check_and_insert(np.array([7], np.uint64))
-        oracle.check_and_insert(np.arange(200, 200 + between, dtype=np.uint64))
-        truth = oracle.check_and_insert(np.array([7], np.uint64))
-        age = (phase + between) // 4
-        expected = GUARANTEED if age <= 3 else SLACK if age < 5 else FRESH
-        assert (truth.age[0], truth.kind[0]) == (age, expected)
-        assert truth.distance[0] == between + 1
-        assert truth.repeat[0] == (between < 12)
-        assert expected == GUARANTEED or not truth.repeat[0]
-
-
 def test_traceless_changes_nothing():
     oracle = Oracle(filter_spec())
     assert oracle.traceless(np.array([1], np.uint64)).tolist() == [True]
@@ -200,17 +183,6 @@ def test_timed_against_dictionary_and_model(family, when_full, span):
     assert met == {("covers", 0), ("over", 1)} | (
         {"shortened"} if when_full == "shorten" else set()
     )
-
-
-@pytest.mark.parametrize("when_full", ["shorten", "overfill"])
-@pytest.mark.parametrize("family", TIMED)
-@pytest.mark.parametrize(("after", "expected"), [(100, GUARANTEED), (101, FRESH)])
-def test_a_key_alone_at_the_edge_of_the_span(family, when_full, after, expected):
-    spec = FilterSpec(family=family, span=100, when_full=when_full, **TIMED[family])
-    oracle = Oracle(spec)
-    oracle.check_and_insert(np.array([7], np.uint64), np.array([3]))
-    truth = oracle.check_and_insert(np.array([7], np.uint64), np.array([3 + after]))
-    assert (truth.kind[0], truth.elapsed[0], truth.repeat[0]) == (expected, after, after <= 100)
 
 
 @pytest.mark.parametrize("family", TIMED)
