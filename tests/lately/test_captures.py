@@ -9,6 +9,7 @@ import random
 import struct
 import sys
 from collections import deque
+from functools import partial
 from itertools import pairwise
 
 import lz4.frame
@@ -79,17 +80,6 @@ def write(folder, content, name="capture"):
 
 def whole(records=RECORDS, link=1):
     return [(time, frame, len(frame), link) for time, frame in records]
-
-
-@pytest.mark.parametrize("big", [False, True])
-@pytest.mark.parametrize("nano", [False, True])
-def test_pcap(tmp_path, big, nano):
-    records = [(time + 7 * nano, frame) for time, frame in RECORDS]
-    content = pcap(records, big=big, nano=nano, link=RAW)
-    found, kept, capture = read(write(tmp_path, content))
-    assert found == whole(records, RAW)
-    assert kept == content
-    assert (capture.format, capture.compression, capture.missing) == ("pcap", "none", 0)
 
 
 def test_snaplen(tmp_path):
@@ -390,20 +380,29 @@ def test_from_where(tmp_path, monkeypatch, form):
     assert found == whole()
 
 
-@pytest.mark.parametrize("name", ["whole.pcap", "whole.pcapng"])
-def test_captures_of_another_writer(tmp_path, name):
+WRITERS = {
+    "pcapng": PcapNgWriter,
+    **{f"pcap {order}{' nano' * nano}": partial(PcapWriter, endianness=order, nano=nano, linktype=1)
+       for order in "<>" for nano in (False, True)},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_captures_of_another_writer(tmp_path, form):
     """Frames of many protocols are those that scapy has written, at its times."""
-    path = tmp_path / name
-    with (PcapNgWriter if name.endswith("ng") else PcapWriter)(str(path)) as writer:
+    path = tmp_path / "capture"
+    with WRITERS[form](str(path)) as writer:
         for at, frame in enumerate(PROTOCOLS):
             one = Ether(frame)
             one.time = 10**9 + at / 8
             writer.write(one)
-    found, kept, _ = read(path)
+    found, kept, capture = read(path)
     assert kept == path.read_bytes()
-    assert [row[:2] for row in found] == [
-        (10**18 + at * 125_000_000, frame) for at, frame in enumerate(PROTOCOLS)
+    assert found == [
+        (10**18 + at * 125_000_000, frame, len(frame), 1) for at, frame in enumerate(PROTOCOLS)
     ]
+    shown = (capture.format, capture.compression, capture.missing)
+    assert shown == (form.partition(" ")[0], "none", 0)
 
 
 # Keys
