@@ -666,7 +666,8 @@ REPORTS = {
     "tight": (TIGHT, ["ages or statuses that differ", "windows of at least"]),
     "blocks": (BLOCKS, ["ages or numbers of cells that differ", "keys with an expired cell",
                         "Fill ratios per part", "40 insertions, then 7 of slack"]),
-    "timed": (CELLS, ["ages or numbers of cells that differ", "Fill ratios per part"]),
+    "timed": (CELLS, ["ages or numbers of cells that differ", "keys with an expired cell",
+                      "Fill ratios per part"]),
 }  # fmt: skip
 ONLY = {"<dt>answers with a shortened window</dt>", "<dt>answers with too many keys</dt>",
         "windows of at least", "40 insertions, then 7 of slack"}  # fmt: skip
