@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from cases import daily
 from paths import PATHS, taking
-from scalar_cuckoo import ScalarCuckoo
-from small_filters import as_keys
+from scalar_twins import agree, twin_of
 
 from lately.intervals import clopper_pearson
 from papers.models import CuckooDictionary
@@ -17,67 +16,6 @@ from papers.models.cuckoo_sizes import (
     cuckoo_signature_bits,
     time_decaying_space_bound,
 )
-
-
-def twin_of(model):
-    return ScalarCuckoo(
-        n=model.window,
-        gamma=model.positions,
-        K=model.signature_bits,
-        moves=model.moves,
-        seed=model.seed,
-        key_bits=model.key_bits,
-    )
-
-
-def assert_same_state(model, twin):
-    assert model.timestamps.tolist() == twin.T
-    assert model.signatures.tolist() == twin.S
-    assert model.other_positions.tolist() == twin.P
-    keys, times = model.overflow_entries
-    assert times.tolist() == [t for _, t in twin.L]
-    assert (
-        keys.tolist()
-        == as_keys([x for x, _ in twin.L], model.key_bits).reshape(keys.shape).tolist()
-    )
-    assert model.insertions == twin.i
-
-
-# Against the twin
-
-
-@pytest.mark.parametrize("seed", daily(20, range(60)))
-def test_like_the_twin(seed):
-    draw = random.Random(seed)
-    key_bits = draw.choice([1, 4, 64, 100, 130])
-    with taking(PATHS[seed % 2]):
-        model = CuckooDictionary(
-            window=draw.randint(1, 12),
-            positions=draw.randint(1, 20),
-            signature_bits=draw.choice([0, 1, 3]),
-            moves=draw.randint(1, 9),
-            seed=seed % 4,
-            key_bits=key_bits,
-        )
-    twin = twin_of(model)
-    universe = [draw.randrange(1 << key_bits) for _ in range(draw.randint(1, 30))]
-    for _ in range(20):
-        keys = [draw.choice(universe) for _ in range(draw.randint(0, 9))]
-        window = draw.randint(1, model.window)
-        expected = []
-        for key in keys:
-            expected.append(twin.query(key, window))
-            twin.insert(key)
-        inserted = as_keys(keys, key_bits)
-        if draw.random() < 0.5:
-            assert model.check_and_insert(inserted, window).tolist() == expected
-        else:
-            model.insert(inserted)
-        assert_same_state(model, twin)
-        asked = [*universe[:6], *(draw.randrange(1 << key_bits) for _ in range(3))]
-        array = as_keys(asked, model.key_bits)
-        assert model.query(array, window).tolist() == [twin.query(x, window) for x in asked]
-        assert model.last_update(array).tolist() == [twin.last_update(x) for x in asked]
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -92,7 +30,7 @@ def test_like_the_twin_past_a_chunk(path, monkeypatch):
         expected.append(twin.query(key, 20))
         twin.insert(key)
     assert model.check_and_insert(keys).tolist() == expected
-    assert_same_state(model, twin)
+    agree(model, twin, range(9))
     assert model.query(np.arange(60)).tolist() == [twin.query(x, 20) for x in range(60)]
 
 
@@ -110,7 +48,7 @@ def test_keys_alike_in_list_and_tables():
             both += key in listed and ages_differ(twin, key)
             twin.insert(key)
             assert model.check_and_insert([key], window).tolist() == [expected]
-            assert_same_state(model, twin)
+            agree(model, twin, range(9))
     print(f"{both} such keys")
     assert both
 
@@ -190,14 +128,14 @@ def test_false_positive_rate_within_smaller_windows():
 # Sizes
 
 
-@pytest.mark.parametrize("positions", [1, 3, 1000, 1667, 2000, 5000, 1 << 20])
 @pytest.mark.parametrize("error_rate", [0.5, 0.1, 0.01, 1e-3, 2 / 5000, 1e-6])
-def test_signature_bits(positions, error_rate):
-    bits = cuckoo_signature_bits(positions=positions, error_rate=error_rate)
-    assert bits == max(0, math.ceil(math.log2(1 / error_rate) - math.log2(positions) + 1 - 1e-9))
-    model = CuckooDictionary.for_error_rate(window=10, positions=positions, error_rate=error_rate)
-    assert model.signature_bits == bits
-    assert model.error_bound <= error_rate
+def test_signature_bits(error_rate):
+    for positions in (1, 3, 1000, 1667, 2000, 5000, 1 << 20):
+        sizes = {"positions": positions, "error_rate": error_rate}
+        least = math.ceil(math.log2(1 / error_rate) - math.log2(positions) + 1 - 1e-9)
+        model = CuckooDictionary.for_error_rate(window=10, **sizes)
+        assert cuckoo_signature_bits(**sizes) == model.signature_bits == max(0, least)
+        assert model.error_bound <= error_rate
 
 
 def test_error_bound():

@@ -1,7 +1,7 @@
 """Any sequence of public calls of any filter: both engines, and one operation after another.
 
-Rings are compared with their definition, bit by bit; other filters with a filter in numpy that
-performs one operation per call.
+Rings are compared with their definition, bit by bit; other filters with their scalar twins and a
+filter in numpy that performs one operation per call.
 """
 
 import io
@@ -11,7 +11,8 @@ from functools import partial
 
 import numpy as np
 import pytest
-from every_model import MODELS, build
+import scalar_twins
+from every_model import MODELS, model_class
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -22,7 +23,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from paths import PATHS, chunks_of, taking
+from paths import PATHS, taking
 from ring_oracle import RingOracle
 from small_filters import CLASSES, as_keys, specs, timed_specs
 
@@ -44,18 +45,6 @@ HUGE = 1 << 80
 SECRETS = st.integers(0, (1 << 128) - 1)
 SEEDS = st.integers(0, (1 << 32) - 1)
 
-VARIANTS = {
-    "WindowDictionary": [
-        {"hash": "siphash"}, {"rows": 4, "digest_bits": 7, "stash": 2},
-        {"rows": 4, "digest_bits": 7, "stash": 1, "moves": 2}, {"rows": 4, "moves": 40},
-    ],
-    "PartitionedTimingFilter": [{"classes": 2, "phase_bits": 1}, {"window": 6, "block": 1}],
-    "TimedTimingFilter": [{"classes": 3}, {"span": 8, "period": 1, "stamp_bits": 5}],
-    "BlockTimingBloomFilter": [{"padding": 0}],
-    "CuckooDictionary": [{"positions": 3, "moves": 1}],
-    "CountingBloomFilter": [{"saturated": "decremented", "counter_bits": 1}],
-}  # fmt: skip
-
 
 def whole(words):
     """Return a key as one integer."""
@@ -72,20 +61,35 @@ class Clock:
 
 
 class SingleOperations:
-    """A filter in numpy as the model of others: one call for each operation."""
+    """A filter in numpy as the model of others, with one call for each operation, and its twin."""
 
     def __init__(self, model):
-        self.filter = model
+        self.filter, self.twin = model, scalar_twins.twin_of(model)
 
     @property
     def latest(self):
         return getattr(self.filter, "latest", 0)
 
-    def ask(self, *operation):
-        return self._answer(self.filter.look_up, *operation)
+    def ask(self, key, now, window=None):
+        answer = self._answer(self.filter.look_up, key, now, window)
+        return self._checked(answer, key, now, window)
 
-    def perform(self, code, *operation):
-        return self._answer(partial(self.filter.perform, [code]), *operation)
+    def perform(self, code, key, now, window=None):
+        answer = self._answer(partial(self.filter.perform, [code]), key, now, window)
+        if code in (Operation.QUERY, Operation.CHECK_AND_INSERT):
+            self._checked(answer, key, now, window)
+        if self.twin is not None and code in (Operation.INSERT, Operation.CHECK_AND_INSERT):
+            scalar_twins.insert(self.twin, key, now)
+        if code == Operation.CLEAR:
+            self.twin = scalar_twins.twin_of(self.filter)
+        return answer
+
+    def _checked(self, answer, key, now, window):
+        """Return an answer that is that of the twin, which has not performed the operation yet."""
+        if self.twin is not None:
+            known = scalar_twins.ask(self.twin, self.filter, key, max(now, self.latest), window)
+            assert {name: answer[name] for name in known} == known
+        return answer
 
     def _answer(self, call, key, now, window=None):
         now = [max(now, self.latest)] if isinstance(self.filter, TimedFilter) else None
@@ -103,12 +107,14 @@ class Filters(RuleBasedStateMachine):
         self.name, self.folder = name, folder
         self.ring = name in CLASSES
         self.attached, self.mapped = (), {}
+        self.patch = pytest.MonkeyPatch()
         self.clock, self.event_times, self.late = None, False, 0
 
     @initialize(data=st.data(), seed=SEEDS, chunk=st.sampled_from([1, 3, 1 << 15]))
     def start(self, data, seed, chunk):
         self.random = random = np.random.default_rng(seed)
-        self.chunk = chunk
+        for module in scalar_twins.CHUNKS:
+            self.patch.setattr(f"{module}._CHUNK", chunk)
         secret = data.draw(SECRETS, "secret")
         self.make = self._ring(data, secret) if self.ring else self._other(data, secret)
         self.filters = {}
@@ -138,12 +144,13 @@ class Filters(RuleBasedStateMachine):
         return partial(TimeLimitedRing if timed else CLASSES[self.name], spec, **options)
 
     def _other(self, data, secret):
-        options = data.draw(st.sampled_from([{}, *VARIANTS.get(self.name, [])]), "options")
+        options = data.draw(scalar_twins.sizes(self.name), "options")
         options = options | {"key_bits": data.draw(st.sampled_from([8, 64, 100]), "key_bits")}
         options |= {"secret": secret} if options.get("hash") == "siphash" else {}
+        make = partial(model_class(self.name), **options, seed=secret % 4)
         with taking("numpy"):
-            self.model = SingleOperations(build(self.name, **options))
-        return partial(build, self.name, **options)
+            self.model = SingleOperations(make())
+        return make
 
     # Operands
 
@@ -187,7 +194,7 @@ class Filters(RuleBasedStateMachine):
         """Call a method of all filters, and return their answer, which is the same."""
         answers = []
         for path, each in self.paths():
-            with chunks_of(self.chunk), taking(path):
+            with taking(path):
                 answers.append(getattr(each, name)(*arguments, **options))
         for other in answers[1:]:
             assert type(other) is type(answers[0])
@@ -435,6 +442,9 @@ class Filters(RuleBasedStateMachine):
             else:
                 assert each == self.model.filter
                 assert each.counters == self.model.filter.counters
+        if not self.ring and self.model.twin is not None:
+            now = max(self.now, self.model.latest)
+            scalar_twins.agree(self.model.filter, self.model.twin, self.pool, now)
 
     def holds_bits(self, each, model):
         assert np.array_equal(each.memory.reshape(self.spec.segments, -1), model.memory)
@@ -461,6 +471,7 @@ class Filters(RuleBasedStateMachine):
             assert each.guaranteed_span() == model.guaranteed_span(now)
 
     def teardown(self):
+        self.patch.undo()
         for each in self.attached:
             each.close()
         for path, content in self.mapped.items():

@@ -4,9 +4,6 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scalar_timing import ScalarStampedParts
 
 from lately.golden import (
     Operation,
@@ -16,68 +13,6 @@ from lately.golden import (
 from lately.golden.spec.timestamp import TimedTimingSpec
 
 LARGE = {"hashes": 3, "cells": 1 << 12}
-
-
-@st.composite
-def filters(draw):
-    unit, blocks = draw(st.integers(1, 5)), draw(st.integers(1, 6))
-    shared = {
-        "hashes": draw(st.integers(1, 4)),
-        "cells": draw(st.integers(1, 12)),
-        "seed": draw(st.integers(0, 3)),
-    }
-    if draw(st.booleans()):
-        return TimedTimingFilter(span=unit * blocks, period=unit, **shared)
-    return PartitionedTimingFilter(window=unit * blocks, block=unit, **shared)
-
-
-def unit_of(model):
-    return getattr(model, "period", 0) or model.block
-
-
-def twin_of(model):
-    unit = unit_of(model)
-    return ScalarStampedParts(
-        W=model.window_blocks * unit, m=model.cells, k=model.hashes, B=unit,
-        timed=isinstance(model, TimedTimingFilter), seed=model.seed,
-    )  # fmt: skip
-
-
-def expected(twin, model, operations, keys, windows, times):
-    """Results of the scalar twin, by operation: those that ask, None for the others."""
-    results = []
-    for operation, key, window, time in zip(operations, keys, windows, times, strict=True):
-        asks = operation in (Operation.QUERY, Operation.CHECK_AND_INSERT)
-        results.append(twin.query(key, window, time) if asks else None)
-        if operation in (Operation.INSERT, Operation.CHECK_AND_INSERT):
-            twin.insert(key, time)
-        if operation == Operation.CLEAR:
-            twin.__init__(**{name: getattr(twin, name) for name in ("W", "m", "k", "B", "timed")},
-                          seed=model.seed)  # fmt: skip
-    return results
-
-
-@given(model=filters(), data=st.data())
-def test_scalar_twin(model, data):
-    twin, unit = twin_of(model), unit_of(model)
-    count = data.draw(st.integers(1, 60))
-    draw = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
-    operations = draw.choice([0, 1, 2, 3, 5], count, p=[0.05, 0.33, 0.28, 0.32, 0.02])
-    keys = draw.integers(0, 9, count)
-    windows = draw.integers(0, model.window_blocks + 1, count) * unit
-    times = np.cumsum(draw.choice([0, 0, 1, 2, 7, 100], count))
-    stamps = [times] if isinstance(model, TimedTimingFilter) else []
-    results = expected(twin, model, operations, keys.tolist(), windows, times.tolist())
-    verdicts = model.perform(operations, keys, *stamps, windows=windows)
-    for at, result in enumerate(results):
-        if result is None:
-            assert not verdicts.seen[at]
-        else:
-            assert (verdicts.seen[at], verdicts.age[at], verdicts.oldest[at]) == result
-    now = int(times[-1])
-    ages = [[twin.age(part, cell, twin.now(now)) for cell in range(model.cells)]
-            for part in range(model.hashes)]  # fmt: skip
-    assert (model.memory_at(now) if stamps else model.memory).tolist() == ages
 
 
 @pytest.mark.parametrize("silence", [0, 1, 2**31, 2**40])
