@@ -1,209 +1,247 @@
-"""Digests of Ethernet frames in hardware against golden, whatever pauses there are."""
+"""Digests of Ethernet frames in hardware against golden: every length, place and choice of fields.
+
+Every width is simulated with few frames by day, and compiled with many in a long run.
+"""
 
 import random
-from itertools import pairwise
-from pathlib import Path
 
 import pytest
-from amaranth.hdl import Value
-from capture_files import CAPTURES
-from cases import daily
+from digest_benches import CompiledDigest, SimulatedDigest
 from ethernet_frames import beats, packet_frame, random_frames, sized_frame
 from simulation import simulate
 
-from lately.captures.capture_reader import CaptureReader
-from lately.golden.packets.comparison import Comparison, Field
-from lately.golden.packets.inner_layers import inner_layers
-from lately.golden.packets.packet_digest import message, message_digest
-from lately.golden.packets.packet_layers import ETHERNET, Fault, Reach, layers
-from lately.hdl.packets.frame_digest import FrameDigest
-from lately.sim.bench.encapsulated import inner_frames
+from lately.golden.packets.comparison import Field
+from lately.golden.packets.inner_layers import MOST_HEADERS, MOST_READ
+from lately.golden.packets.polynomial_digest import keys, multiply
+from lately.hdl.packets.frame_digest import WIDE_RESULTS
+from lately.hdl.packets.inner_parser import InnerParser
+from lately.hdl.packets.polynomial_key import PolynomialKey, table_places
+from lately.sim.bench.encapsulated import (
+    INNER,
+    LAYER2,
+    LIKE_ETHERNET,
+    TUNNELS,
+    around,
+    gre,
+    inner_frames,
+    mpls,
+)
 from lately.sim.bench.packets import ethernet, ip4, ip6
 
 SEED = 15
-SECRET = 0x0F0E0D0C0B0A09080706050403020100
-
-
-def expected(frame, fields, width, inner):
-    size = len(frame)
-    place = inner_layers(frame) if inner else layers(frame, size, ETHERNET, Reach.HARDWARE)
-    found = message(frame, size, place, Comparison(fields))
-    return {
-        "digest": message_digest(found, SECRET, width),
-        "version": int(place.version),
-        "malformed": int(bool(place.faults & Fault.MALFORMED)),
-    }
-
-
-class Bench:
-    """Sends frames to a digest, and takes what comes, with pauses on both sides."""
-
-    def __init__(self, frames, fields, *, idle=0.0, stall=0.0, errors=(), width=64, inner=False):
-        self.fields, self.width, self.inner = fields, width, inner
-        self.beats = [
-            beat
-            for number, frame in enumerate(frames)
-            for beat in beats(
-                frame, error=number in errors, random=random.Random(SEED), width=width
-            )
-        ]
-        self.pending = [
-            expected(frame, fields, width, inner) | {"error": int(number in errors)}
-            for number, frame in enumerate(frames)
-        ]
-        self.frames = list(frames)
-        self.idle, self.stall = idle, stall
-        self.waits = 0
-        self.clocks = []
-
-    def run(self):
-        self.digest = FrameDigest(self.width, inner=self.inner)
-        simulate(self.digest, self._take, processes=[self._send])
-        assert not self.pending
-        return self
-
-    async def _send(self, ctx):
-        choose = random.Random(SEED)
-        stream = self.digest.i
-        ctx.set(self.digest.secret, SECRET)
-        ctx.set(Value.cast(self.digest.fields), int(self.fields))
-        await ctx.tick().repeat(4)
-        for beat in self.beats:
-            while choose.random() < self.idle:
-                await ctx.tick()
-            ctx.set(stream.p, beat)
-            ctx.set(stream.valid, 1)
-            *_, ready = await ctx.tick().sample(stream.ready)
-            while not ready:
-                self.waits += 1
-                *_, ready = await ctx.tick().sample(stream.ready)
-            ctx.set(stream.valid, 0)
-
-    async def _take(self, ctx):
-        choose = random.Random(SEED)
-        stream = self.digest.o
-        clock = 0
-        while self.pending:
-            ctx.set(stream.ready, choose.random() >= self.stall)
-            if ctx.get(stream.valid) and ctx.get(stream.ready):
-                found = ctx.get(stream.p)
-                for name, value in self.pending.pop(0).items():
-                    got = getattr(found, name)
-                    number = len(self.frames) - len(self.pending) - 1
-                    assert got == value, (SEED, number, name, self.frames[number].hex())
-                self.clocks.append(clock)
-            await ctx.tick()
-            clock += 1
-            assert clock - max(self.clocks, default=0) < 20_000
-
-
-@pytest.mark.parametrize("fields", [Field.TOS | Field.VLAN, Field.FRAME])
-def test_random_frames(fields):
-    print("seed", SEED)
-    frames = random_frames(random.Random(SEED), 16)
-    Bench(frames, fields, idle=0.5, stall=0.5, errors={3, 4, 15}).run()
-
-
-def test_inner_packets():
-    print("seed", SEED)
-    frames = inner_frames(random.Random(SEED), 12)
-    Bench(frames, Field.TOS | Field.VLAN, errors={3}, inner=True).run()
-
-
-PAUSES = [(0, 0), (0.5, 0), (0, 0.9), (0.9, 0.5)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", range(40))
-def test_all_fields_and_pauses(number):
-    print("seed", SEED)
-    fields, (idle, stall) = Field(number % 32), PAUSES[number // 3 % len(PAUSES)]
-    frames = random_frames(random.Random(SEED + number), 60)
-    Bench(frames, fields, idle=idle, stall=stall, errors={0, 20}).run()
-
-
-LENGTHS = (1, 13, 14, 16, 33, 34, 54, 60, 64, 65, 66, 67, 128, 1514, 2000, 9600)
+SECRETS = (0, 0x0F0E0D0C0B0A09080706050403020100, (1 << 128) - 1)
+LONGEST = 9600
+LENGTHS = (1, 13, 14, 16, 33, 34, 54, 60, 64, 65, 66, 67, 128, 1514)
 """Lengths of which each is at an edge of beats or headers."""
 
+CASES = [
+    pytest.param((SimulatedDigest, 64, 4, False), id="64"),
+    pytest.param((SimulatedDigest, 128, 4, False), id="128"),
+    pytest.param((SimulatedDigest, 64, 4, True), id="64-inner"),
+    *(
+        pytest.param((CompiledDigest, width, table_bits, inner), marks=pytest.mark.slow,
+                     id=f"{width}{'-inner' * inner}-compiled")
+        for inner in (False, True)
+        for width, table_bits in ((64, 4), (128, 4), (256, 5), (512, 5))
+    ),
+]  # fmt: skip
 
-@pytest.mark.parametrize(("width", "most"), daily(1, [(128, 1514), (128, 9600), (512, 9600)]))
-def test_lengths_of_wide_frames(width, most):
+
+@pytest.fixture(scope="module", params=CASES)
+def digest(request):
+    kind, width, table_bits, inner = request.param
+    with kind(width, table_bits=table_bits, inner=inner) as bench:
+        bench.by_day = kind is SimulatedDigest
+        yield bench
+
+
+def drawn(digest, choose, count):
+    """Draw frames for the layers that a digest looks for."""
     print("seed", SEED)
-    choose = random.Random(SEED)
-    frames = [sized_frame(choose, size) for size in LENGTHS if size <= most]
-    Bench(frames, Field.TOS | Field.VLAN, errors={4, 13}, width=width).run()
+    return (inner_frames if digest.inner else random_frames)(choose, count)
 
 
-def test_frames_of_60_bytes_lose_no_clock():
-    choose = random.Random(SEED)
-    frames = [packet_frame(choose).ljust(60, b"\0")[:60] for _ in range(25)]
-    bench = Bench(frames, Field.TOS).run()
-    assert bench.waits == 0
-    assert {after - before for before, after in pairwise(bench.clocks)} == {8}
+def test_random_frames(digest):
+    """Under all fields, with pauses on both sides, errors, and padding of any length."""
+    fields = (Field.TOS | Field.VLAN, Field.FRAME) if digest.by_day else map(Field, range(32))
+    for number, chosen in enumerate(fields):
+        choose = random.Random(SEED + number)
+        frames = drawn(digest, choose, 16 if digest.by_day else 1000)
+        frames = [frame + choose.randbytes(choose.choice([0, 0, 300])) for frame in frames]
+        pauses = {"idle": (0.5, 0, 0.9)[number % 3], "stall": (0.5, 0)[number % 2]}
+        digest.check(frames, chosen, errors={3, 4, 15}, secret=SECRETS[1], **pauses)
 
 
-@pytest.mark.slow
-def test_frames_of_60_bytes_and_more_lose_no_clock():
-    choose = random.Random(SEED)
-    frames = [packet_frame(choose, shortest=60) for _ in range(400)]
-    bench = Bench(frames, Field.TOS).run()
-    assert bench.waits == 0
+def header_edges():
+    """Frames about each edge of what is read of a header."""
+    for tags in range(5):
+        for kind, layer3 in ((0x0800, ip4(bytes(60))), (0x86DD, ip6(bytes(60)))):
+            whole = ethernet(kind, layer3, tags=range(tags))
+            yield from (whole[:size] for size in {13, 14, 15, 17, 18, 21, 22, 25, 26, len(whole)})
+            begin = 14 + 4 * tags
+            header = 20 if kind == 0x0800 else 40
+            yield from (whole[: begin + header + more] for more in (-1, 0, 1))
+    for words in (0, 4, 5, 6, 15):
+        for size in (0, 1, 19, 20, 4 * words - 1, 4 * words, 65535):
+            packet = bytearray(ip4(bytes(60), size=max(0, size)))
+            packet[0] = 0x40 | words
+            yield ethernet(0x0800, bytes(packet))
+    for size in (0, 1, 65535):
+        for protocol in (58, 59, 60, 59 << 1 & 255):
+            for tags in range(4):
+                layer3 = ip6(bytes(60), size=size, protocol=protocol)
+                yield ethernet(0x86DD, layer3, tags=range(tags))
+    for tag in (0x8100, 0x88A8, 0x9100, 0x9200):
+        yield bytes(12) + tag.to_bytes(2, "big") + ethernet(0x0800, ip4(bytes(30)))[10:]
+    for version in range(16):
+        yield ethernet(0x0800, bytes([version << 4 | 5]) + ip4(b"")[1:])
+        yield ethernet(0x86DD, bytes([version << 4]) + ip6(b"")[1:])
 
 
-def test_results_that_nobody_takes():
-    """The input stops, and nothing is lost."""
-    frames = [bytes([number]) * 60 for number in range(14)]
-    bench = Bench(frames, Field.TOS, stall=0.97).run()
-    assert bench.waits > 50
+def inner_edges():
+    """Frames with each encapsulation, and packets that begin with the last bytes that are read."""
+    yield from [*LAYER2.values(), *TUNNELS.values()]
+    yield from (ethernet(0x8847, mpls(packet, 20)) for packet in LIKE_ETHERNET)
+    packets = [INNER]
+    while len(packets) <= MOST_HEADERS:
+        packets.append(ip4(packets[-1], protocol=4))
+    frames = [ethernet(0x0800, packet) for packet in packets[-3:]]
+    packet = ip4(INNER, protocol=4, options=bytes(40))
+    for size in range(0, 44, 4):
+        inside = ip4(packet, protocol=4, options=bytes(size))
+        frames.append(ethernet(0x0800, ip4(ip4(inside, protocol=4), protocol=4)))
+        frames.append(ethernet(0x0800, ip4(gre(ethernet(0x0800, inside), 0x6558), protocol=47)))
+    yield from frames + [frame[: MOST_READ + more] for frame in frames for more in (-1, 0, 1)]
 
 
-@pytest.mark.slow
-def test_every_length():
-    """Each frame cut after each of its bytes, and frames of few bytes without a pause."""
-    choose = random.Random(SEED)
+def test_edges(digest):
+    """Headers that are cut or whose lengths are wrong; a message without a length goes on."""
+    frames = [*(inner_edges if digest.inner else header_edges)()]
+    fields = Field.TOS if digest.inner else Field.VLAN
+    digest.check(frames[:: 8 if digest.by_day and digest.width > 64 else 1], fields)
+
+
+def test_every_byte(digest):
+    """Each byte of a header is the last of a frame, or has other values."""
+    choose, frames = random.Random(SEED), []
     whole = [packet_frame(choose, tags=range(tags), shortest=80) for tags in range(5)]
-    frames = [frame[:size] for frame in whole for size in range(1, 81)]
-    for fields in (Field.TOS, Field.VLAN | Field.LAYER2, Field.FRAME):
-        Bench(frames, fields).run()
+    if digest.inner:
+        whole = [*LAYER2.values(), *TUNNELS.values()]
+        whole += [around(choose, choose.randrange(1, 4)) for _ in range(56)]
+    for frame in whole:
+        frames += [frame[:size] for size in range(1, min(len(frame), MOST_READ) + 1)]
+        for at in range(12, min(len(frame), MOST_READ)):
+            for value in (0, 1, frame[at] ^ 4, choose.randrange(256)):
+                frames.append(frame[:at] + bytes([value]) + frame[at + 1 :])
+    share = len(frames) // 40 if digest.by_day else 1
+    digest.check(frames[::share], Field.TOS | Field.VLAN, secret=SECRETS[1])
+
+
+def test_lengths(digest):
+    """A long header is known a few cycles later, so that each beat takes a cycle."""
+    choose = random.Random(SEED)
+    frames = [sized_frame(choose, size)
+              for size in (LENGTHS if digest.by_day else range(1, LONGEST + 1))]  # fmt: skip
+    if not digest.by_day:
+        digest.warm()
+    at, _ = digest.check(frames, Field.TOS | Field.VLAN, errors={4, 12})
+    cycles = [max(-(-8 * len(frame) // digest.width), 8 * (digest.width == 64)) for frame in frames]
+    assert at[-1] - at[0] <= sum(cycles) + 8
 
 
 @pytest.mark.slow
-def test_long_frames():
-    """Longer than a header can say, and than 16 bits can."""
-    packet = packet_frame(random.Random(SEED), tags=[])
+def test_longest_frames(digest):
+    """Longer than a header can state, and than 16 bits can."""
     whole = ethernet(0x0800, ip4(bytes(1000), size=0))
     long = bytearray(ethernet(0x86DD, ip6(bytes(65535), size=65535), tags=[1, 2, 3]) + bytes(100))
-    frames = [packet, whole, bytes(long), bytes((1 << 16) + 9), packet]
-    Bench(frames, Field.TOS).run()
+    digest.check([whole, bytes(long), bytes((1 << 16) + 9), whole])
 
 
-CAPTURED = [
-    "vlan-pcp-dei.pcapng",
-    *(
-        pytest.param(name, marks=pytest.mark.slow)
-        for name in (
-            "ipv6.pcap",
-            "ipv6-bad-version.pcap",
-            "m57-long-49583-80.pcap",
-            "mpls-in-vlan.pcap",
-            "ospf.pcap",
-            "twovlan.pcap",
-            "vlan-qinqinq.pcap",
-            "vnd.ms-cab-compressed-multi-conn.pcap",
-        )
-    ),
-]
+def test_frames_that_follow_each_other_lose_no_cycle(digest):
+    """With as many headers as are passed in half of them."""
+    choose, count = random.Random(SEED), 25 if digest.by_day else 400
+    sizes = [60 if digest.width == 64 else 16] if digest.by_day else [60, 64, 65, 191, 193, 1518]
+    deep = ethernet(0x8847, mpls(INNER, *range(MOST_HEADERS - 2))) + choose.randbytes(1500)
+    shallow = [packet_frame(choose), around(choose, 3)][digest.inner] + choose.randbytes(1500)
+    if not digest.by_day:
+        digest.warm()
+    for size in sizes:
+        frames = [choose.choice([deep, shallow])[:size] for _ in range(count)]
+        at, _ = digest.check(frames)
+        assert at[-1] - at[0] <= -(-8 * size // digest.width) * (count - 1) + 8
 
 
-@pytest.mark.parametrize("name", CAPTURED)
-def test_captures(name):
-    path = Path(__file__).parents[3] / CAPTURES / name
-    if not path.exists():
-        pytest.skip(f"{CAPTURES}/{name} is absent")
-    with CaptureReader(path) as reader:
-        packets = reader.read()
-    at, captured, _, link = packets.places
-    assert set(link.tolist()) == {ETHERNET}
-    octets = packets.buffer.tobytes()
-    frames = [octets[begin : begin + size] for begin, size in zip(at, captured, strict=True)]
-    Bench(frames, Field.TOS | Field.VLAN).run()
+def test_results_that_nobody_takes(digest):
+    """The input stalls, and nothing is lost."""
+    count = 14 if digest.by_day else 20 * WIDE_RESULTS
+    frames = [bytes([number % 256]) * 16 for number in range(count)]
+    _, cycles = digest.check(frames, stall=0.97)
+    assert cycles > 20 * count
+
+
+@pytest.mark.slow
+def test_changes_of_the_secret(digest):
+    frames = drawn(digest, random.Random(SEED), 50)
+    for secret in (*SECRETS, *SECRETS):
+        digest.check(frames, secret=secret, idle=0.2)
+
+
+@pytest.mark.parametrize(
+    ("width", "cycles"), [(64, 68), pytest.param(512, 61, marks=pytest.mark.slow)]
+)
+def test_latency_of_inner_layers(width, cycles):
+    """The page of the deduplicator states the cycles from the end of a short frame."""
+    parser = InnerParser(width, beats=128, frames=128)
+
+    async def bench(ctx):
+        for beat in beats(ethernet(0x0800, ip4(bytes(26))), width=width):
+            ctx.set(parser.beat, beat)
+            ctx.set(parser.valid, 1)
+            await ctx.tick()
+        ctx.set(parser.valid, 0)
+        for cycle in range(cycles + 1):
+            assert ctx.get(parser.found_valid) == (cycle == cycles)
+            await ctx.tick()
+
+    simulate(parser, bench)
+
+
+@pytest.mark.parametrize(
+    ("table_bits", "latency"), [(4, 20), pytest.param(5, 3, marks=pytest.mark.slow)]
+)
+def test_tables_of_polynomials(table_bits, latency):
+    """Each sum of products is written once, in the cycles that the docstring has."""
+    component = PolynomialKey(powers=2, table_bits=table_bits, latency=latency)
+    tables, secret = table_places(table_bits), SECRETS[1]
+    least = len(tables) * 2 * (table_bits + 2**table_bits)
+    written = {}
+
+    async def bench(ctx):
+        cycle = 0
+        address = asked = None
+        ctx.set(component.secret, secret)
+        await ctx.tick().repeat(2)
+        while ctx.get(component.loading) or ctx.get(component.writes):
+            if ctx.get(component.hashes):
+                asked = cycle if asked is None else asked
+            if asked is not None:
+                ctx.set(component.hashed, keys(secret)[cycle - asked == latency + 1])
+            if writes := ctx.get(component.writes):
+                place = writes.bit_length() - 1, address
+                assert writes.bit_count() == 1
+                assert place not in written
+                written[place] = ctx.get(component.value)
+            address = ctx.get(component.address)
+            await ctx.tick()
+            cycle += 1
+            assert cycle <= least + latency + 2 * component.LAG
+        assert cycle >= least
+
+    simulate(component, bench)
+    assert len(written) == 2 * sum(2 ** (high - low) for low, high in tables)
+    for (place, address), value in written.items():
+        power, table = divmod(place, len(tables))
+        low, _ = tables[table]
+        for number, key in enumerate(keys(secret)):
+            factor = key if power == 0 else multiply(key, key)
+            assert value >> 64 * number & (1 << 64) - 1 == multiply(factor, address << low)
