@@ -147,68 +147,62 @@ async def each_distance(ctx, bench):
         await bench.rest(ctx, 3 * bench.clocks)
 
 
-def found(stream, **options):
-    """Return how many answers are wrong."""
-    return len(PartBench(**options).run(stream).errors)
+def ask_swept(insert_at, clocks=100 * 64):
+    """Return a stream of queries for the cell in hand, and an insertion at a clock of each cell.
 
-
-def test_hazard_1_read_before_a_write():
-    assert found(each_distance) == 0
-
-
-def ask_swept(insert_at=(), clocks=100 * 64):
-    """Return a stream of queries for the cell in hand, and insertions at some of its clocks."""
+    The clocks come from `insert_at` in turn, in every 24th tick.
+    """
 
     async def stream(ctx, bench):
-        cell, age = -1, 0
+        cell, age, moments = -1, 0, itertools.cycle(insert_at)
         for _ in range(clocks):
             swept = ctx.get(bench.part.sweep.address)
-            age = age + 1 if swept == cell else 0
-            cell = swept
-            await bench.access(ctx, cell, insert=age in insert_at and bench.now % 24 == 0)
+            if swept != cell:
+                cell, age, moment = swept, 0, next(moments)
+            await bench.access(ctx, cell, insert=age == moment and bench.now % 24 == 0)
+            age += 1
 
     return stream
 
 
-@pytest.mark.slow
-def test_hazard_2_read_meets_the_write_of_the_sweep():
-    assert found(ask_swept([3])) == 0
+async def ask_one_cell(ctx, bench):
+    await bench.access(ctx, 5, insert=True)
+    for _ in range(80 * bench.clocks):
+        await bench.access(ctx, 5)
 
 
-@pytest.mark.parametrize("clock", daily(2, [0, 6, 3, 12, 1, 2, 4, 5, *range(7, 12)]))
-def test_hazard_3_insertion_while_the_cell_is_in_hand(clock):
-    assert found(ask_swept([clock])) == 0
+async def ask_after_reset(ctx, bench):
+    await bench.read_all(ctx)
+    await bench.rest(ctx, 40 * bench.clocks)
+    await bench.read_all(ctx)
 
 
-def test_hazard_4_queries_do_not_keep_the_sweep_from_a_cell():
-    async def stream(ctx, bench):
-        await bench.access(ctx, 5, insert=True)
-        for _ in range(80 * bench.clocks):
-            await bench.access(ctx, 5)
-
-    assert found(stream) == 0
-
-
-def test_hazard_6_cells_are_written_after_reset():
-    async def stream(ctx, bench):
-        await bench.read_all(ctx)
-        await bench.rest(ctx, 40 * bench.clocks)
-        await bench.read_all(ctx)
-
-    assert found(stream) == 0
+async def insert_in_every_clock(ctx, bench):
+    """Insert all cells but one, which must not come alive again."""
+    await bench.access(ctx, 0, insert=True)
+    for clock in range(40 * 64):
+        await bench.access(ctx, 1 + clock % 15, insert=True)
+        if clock % 64 == 63:
+            await bench.access(ctx, 0)
 
 
-def test_writes_that_are_not_needed_would_take_the_sweep_s_clocks():
-    """Insertions in every clock: a cell that was left alone must not come alive again."""
+HAZARDS = {
+    "a read before a write": (each_distance, {}),
+    "a read meets the write of the sweep": (ask_swept([3]), {}),
+    "an insertion while the cell is in hand": (ask_swept(range(13)), {}),
+    "queries keep the sweep from a cell": (ask_one_cell, {}),
+    "cells hold anything after reset": (ask_after_reset, {}),
+    "writes that are not needed take the clocks of the sweep": (
+        insert_in_every_clock, {"clocks": 36}
+    ),
+}  # fmt: skip
 
-    async def stream(ctx, bench):
-        await bench.access(ctx, 0, insert=True)
-        for clock in range(40 * 64):
-            await bench.access(ctx, 1 + clock % 15, insert=True)
-            if clock % 64 == 63:
-                await bench.access(ctx, 0)
 
-    assert found(stream, clocks=36) == 0
+@pytest.mark.parametrize("hazard", HAZARDS)
+def test_hazard(hazard):
+    """No answer is wrong, however operations and the sweep meet."""
+    stream, options = HAZARDS[hazard]
+    assert PartBench(**options).run(stream).errors == []
 
 
 # What is beside the parts
