@@ -31,21 +31,12 @@ from lately.hdl.dictionary.placement import NEAR_BITS
 from lately.hdl.dictionary.places import SparePlace
 from lately.hdl.dictionary.stash import STASH_HAZARDS, Stash
 from lately.hdl.dictionary.verdict import Guarantee
-from lately.sim.proofs.formal import Bounded, Proof, run_proof
-from lately.sim.proofs.ring_rests import PushesFindPlaces
 
 NONE, QUERY, INSERT, CHECK, SHIFT, CLEAR, REMOVE = (
     Operation[name]
     for name in ("NONE", "QUERY", "INSERT", "CHECK_AND_INSERT", "SHIFT", "CLEAR", "REMOVE")
 )  # fmt: skip
 TINY, MOVING = dictionary_preset("tiny"), dictionary_preset("ring-tiny")
-
-
-@pytest.mark.rtl
-def test_pushes_find_places():
-    """The first cycles of the proof, which `make prove` runs to its end."""
-    proof = Proof("places", "statement", "design", PushesFindPlaces, Bounded(8))
-    assert run_proof(proof).proven
 
 
 def test_second_push_into_a_full_stash_spares_the_entry_of_the_first():
@@ -200,51 +191,6 @@ def test_an_entry_of_the_stash_lives_for_exactly_the_window(name, beyond):
         return ctx.get(stash.hit)
 
     assert beside(Stash(spec=spec), bench) == (beyond == 0)
-
-
-@pytest.mark.parametrize("before", [0, 1])
-@pytest.mark.parametrize("name", ["tiny", "ring-tiny"])
-def test_a_displaced_entry_is_lost_if_the_next_operation_could_report_it(name, before):
-    """Not one whose window ends with the insertion that displaces it."""
-    spec = dictionary_preset(name)
-
-    async def bench(ctx, stash):
-        for digest in range(spec.stash):
-            assert not await push(ctx, stash, digest, 9)
-            await ctx.tick().repeat(40)
-        return await push(ctx, stash, spec.stash, 9 + spec.window - before)
-
-    assert beside(Stash(spec=spec), bench) == before
-
-
-@pytest.mark.parametrize("name", ["tiny", "ring-tiny"])
-def test_pushes_in_a_row_take_free_places(name):
-    """At any distances: nothing is lost before all places are used."""
-    choose = random.Random(1)
-    spec = dictionary_preset(name)
-
-    async def bench(ctx, stash):
-        async def cycle(*, push=0, clear=0):
-            # No digest comes twice.
-            ctx.set(stash.digest, ctx.get(stash.digest) + 1)
-            ctx.set(stash.push, push)
-            ctx.set(stash.clear, clear)
-            await ctx.tick()
-            return ctx.get(stash.lost)
-
-        for _ in range(8):
-            lost = 0
-            for place in range(spec.stash + 1):
-                pause = 4 if place >= spec.stash - 1 else choose.choice([0, 0, 1, 2, 3])
-                lost += await cycle(push=1)
-                for _ in range(pause):
-                    lost += await cycle()
-                assert lost == (place == spec.stash)
-            await cycle(clear=1)
-            for _ in range(choose.randrange(6, 16)):
-                await cycle()
-
-    beside(Stash(spec=spec), bench)
 
 
 def test_an_older_lost_entry_leaves_the_guarantee():

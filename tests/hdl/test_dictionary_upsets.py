@@ -86,45 +86,6 @@ def test_an_upset_is_told(form):
     Struck(spec).run(script)
 
 
-@slow
-@pytest.mark.parametrize("form", FORMS)
-def test_other_keys_leave_a_lost_entry_alone(form):
-    """They neither fill its cell nor empty it, and what is told of them is exact."""
-    spec = replace(FORMS[form], rows=16, digest_bits=12)
-    key, other = sharing(spec, 2)
-
-    async def script(struck):
-        cell = await struck.insert(key)
-        struck.flip(cell, 3)
-        before = struck.held()[cell[0], 0, cell[1]]
-        assert await struck.do([(QUERY, other)]) == [(True, 0)]
-        await struck.do([(INSERT, other), (INSERT, 70), (QUERY, other), (REMOVE, other)])
-        await struck.do([(REMOVE, key), (INSERT, other), (INSERT, 70), (INSERT, 70)])
-        assert await struck.do([(QUERY, key), (QUERY, other)]) == [(True, 0), (True, 2)]
-        assert struck.held()[cell[0], 0, cell[1]] == before
-
-    Struck(spec).run(script)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("form", SHORT)
-def test_a_lost_entry_is_seen_while_the_sweep_writes(form):
-    """Queries of every clock meet that, of which the memory promises nothing."""
-
-    async def script(struck):
-        cell = await struck.insert(2)
-        struck.flip(cell, 2)
-        before = struck.held()[cell[0], 0, cell[1]]
-        for _ in range(LAP):
-            told = await struck.do([(INSERT, 1), *[(QUERY, 2)] * 14])
-            assert all(seen for seen, _ in told[1:])
-            if struck.held()[cell[0], 0, cell[1]] != before:
-                return
-        raise AssertionError("the sweep has left the cell as it was")
-
-    Struck(FORMS[form]).run(script)
-
-
 @pytest.mark.parametrize("swept", [True, pytest.param(False, marks=slow)])
 def test_no_entry_takes_the_place_of_a_lost_one(swept):
     """Entries of the stash come to its cell, before the sweep does or after, and go on."""

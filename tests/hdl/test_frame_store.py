@@ -6,12 +6,10 @@ import pytest
 from amaranth.hdl import Module
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-from cases import daily
 from frame_streams import (
     beats,
     random_frame,
     receive,
-    receive_any,
     seeded,
     send,
     simulate,
@@ -194,62 +192,6 @@ def test_frame_above_a_maximum_that_fills_the_store_has_no_room():
     """The counter of frames without room has the frame, as discarded frames have a counter."""
     run = Run([bytes(128), bytes(129)], longest=128, most=128, size=512)
     assert run.fates == [None, "no_room"]
-
-
-@pytest.mark.parametrize(
-    ("width", "stall"), daily(2, [(64, 0.2), (512, 0.02), (64, 0.02), (512, 0.2)])
-)
-def test_frames_that_cannot_wait_are_whole_or_lost(width, stall):
-    """Each loses beats at random: it leaves for its digest whole, or with an error, or not."""
-    choose, frames = seeded(7), [bytes([number]) * (1 + number * 3) for number in range(60)]
-    kept = Kept("drop", memory=GarbageMemory, ready=False, width=width, size=8 * width, longest=180)
-    fates, through, taken, begun = [], [], [], 0
-
-    async def source(ctx):
-        for frame in frames:
-            for beat in beats(frame, width=width):
-                ctx.set(kept.i.payload, beat)
-                ctx.set(kept.i.valid, 1)
-                await ctx.tick()
-            ctx.set(kept.i.valid, 0)
-            if choose.random() < 0.5:
-                await ctx.tick()
-        for _ in range(400):
-            await ctx.tick()
-
-    async def digest(ctx):
-        await receive_any(ctx, kept.through, through, stall, random.Random(8))
-
-    async def judge(ctx):
-        nonlocal begun
-        intake = kept.intake
-        while True:
-            _, _, begins, keep, discard, fate = await ctx.tick().sample(
-                intake.begins, intake.keep, intake.discard, intake.fates
-            )
-            begun += begins
-            fates.extend([0] * keep + [fate] * discard)
-            ctx.set(kept.verdict, {"valid": keep, "seen": 0})
-
-    async def sink(ctx):
-        await receive(ctx, kept.o, taken, 0, random)
-
-    simulate(kept, source, background=[digest, judge, sink])
-    assert set(fates) == {0, 1 << FATES.index("no_room")}
-    fine = [frame for frame, fate in zip(frames, fates, strict=True) if not fate]
-    assert [frame for frame, _ in whole(taken, "mark", kept=lambda beat: beat.size + 1)] == fine
-    ends = [bool(beat.error) for beat in through if beat.last]
-    assert ends.count(False) == len(fine)
-    assert len(ends) == begun
-    assert through[-1].last
-    # The digest takes whole frames as they came, and of others a part.
-    octets, found = b"", []
-    for beat in through:
-        octets += beat.data.to_bytes(64, "little")[: beat.size + 1]
-        if beat.last:
-            found += [] if beat.error else [octets]
-            octets = b""
-    assert found == fine
 
 
 @pytest.mark.parametrize(("size", "width"), [(60, 64), (64, 64), (64, 512), (65, 512), (96, 256)])

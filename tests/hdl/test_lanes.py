@@ -2,7 +2,6 @@
 
 import itertools
 import random
-from collections import deque
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +21,6 @@ from lately.hdl.lanes.beats import BeatRecord, SameBeatKeys, ShiftFinder
 from lately.hdl.lanes.collector import Collector
 from lately.hdl.lanes.credits import Credits
 from lately.hdl.lanes.dispatcher import ShardSelect
-from lately.hdl.lanes.distributor import Distributor
 from lately.hdl.lanes.sequencer import (
     Entry,
     OrderedEntry,
@@ -31,7 +29,6 @@ from lately.hdl.lanes.sequencer import (
     ordered_steps,
     steps_layout,
 )
-from lately.hdl.lanes.shard import Shard
 from lately.hdl.lanes.unit import LaneUnit
 from lately.hdl.latencies import MINIMUM_BEATS, VOTES
 from lately.hdl.memory import paged
@@ -376,74 +373,6 @@ def test_collector_loses_no_answer(taken_from):
 
     simulate(collector, bench)
     assert tags == [*range(slots)]
-
-
-def distribute(beats, take, clocks, *, ahead=0):
-    """Give beats, a list of the shards of each, to a distributor; return the beats of entries.
-
-    `take` says, from the clock and the shard, whether a shard takes an entry that it has. The
-    states of a beat come `ahead` clocks before it.
-    """
-    shards = 3
-    distributor = Distributor(lanes=2, shards=shards, slots=128, depth=64)
-    found = [[] for _ in range(shards)]
-    most = [0] * shards
-
-    async def bench(ctx):
-        held, inside, hashed, sent = [0] * shards, 0, 0, 0
-        coming = deque([False] * ahead)
-        for clock in range(clocks):
-            hashes = hashed < len(beats) and inside < distributor.depth
-            ctx.set(distributor.hashed, hashes)
-            if hashes:
-                ctx.set(distributor.states, hashed)
-                hashed += 1
-            coming.append(hashes)
-            arrives = coming.popleft()
-            ctx.set(distributor.arrived, arrives)
-            if arrives:
-                there = sum(1 << shard for shard in beats[sent])
-                ctx.set(distributor.share.slot, sent % 128)
-                ctx.set(distributor.share.there, there)
-                for shard in range(shards):
-                    ctx.set(distributor.share["items"][shard], 0b11)
-                sent += 1
-            taken = [held[shard] > 0 and take(clock, shard) for shard in range(shards)]
-            ctx.set(distributor.taken, sum(1 << shard for shard in range(shards) if taken[shard]))
-            inside += hashes - ctx.get(distributor.left)
-            for shard in range(shards):
-                held[shard] -= taken[shard]
-                if ctx.get(distributor.valid) >> shard & 1:
-                    held[shard] += 1
-                    found[shard].append(ctx.get(getattr(distributor, f"states{shard}")))
-                    slot = ctx.get(getattr(distributor, f"entry{shard}").slot)
-                    assert slot == found[shard][-1] % 128
-                most[shard] = max(most[shard], held[shard])
-            await ctx.tick()
-
-    simulate(distributor, bench)
-    return found, most
-
-
-@pytest.mark.parametrize("ahead", daily(1, [8, 0, 1]))
-def test_distributor_loses_and_reorders_nothing(ahead):
-    draw = random.Random(SEED)
-    beats = [[n for n in range(3) if draw.random() < 0.6] for _ in range(200)]
-    found, most = distribute(beats, lambda clock, shard: draw.random() < 0.5, 900, ahead=ahead)
-    for shard in range(3):
-        assert found[shard] == [n for n, shards in enumerate(beats) if shard in shards]
-    # One place is that of the entry which is taken apart.
-    assert max(most) <= Shard.DEPTH - 1
-
-
-def test_distributor_fills_a_shard_and_no_more():
-    """All wait for the shard that takes nothing, and go on when it does."""
-    beats = [[0, 1]] * 60
-    found, most = distribute(beats, lambda clock, shard: shard == 1, 200)
-    assert most[0] == len(found[0]) == len(found[1]) == Shard.DEPTH - 1
-    found, most = distribute(beats, lambda clock, shard: shard == 1 or clock > 100, 200)
-    assert found[:2] == [[*range(60)]] * 2
-    assert most[0] == Shard.DEPTH - 1
 
 
 # Beats
