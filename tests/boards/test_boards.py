@@ -143,26 +143,6 @@ def test_setting_nearest(family):
         assert found.detector_hz == Fraction(input_hz, found.reference)
 
 
-@pytest.mark.parametrize(
-    ("family", "input_mhz", "wanted_mhz", "message"),
-    [
-        ("ice40", 12, 15, "clock: must be 16 to 275 MHz for a PLL of ice40, not 15"),
-        ("ecp5", 25, 401, "clock: must be 3.125 to 400 MHz for a PLL of ecp5, not 401"),
-        ("ecp5", 5, 100, "oscillator: must be 8 to 400 MHz for a PLL of ecp5, not 5"),
-        (
-            "ecp5",
-            25,
-            4,
-            "clock: must be near one that a PLL of ecp5 makes of 25 MHz, such as 12.5, not 4",
-        ),
-    ],
-)
-def test_clock_wrong(family, input_mhz, wanted_mhz, message):
-    with pytest.raises(ClockError) as caught:
-        find_setting(family, input_hz=input_mhz * 10**6, wanted_hz=wanted_mhz * 10**6)
-    assert str(caught.value) == message
-
-
 def test_filter_range():
     mhz = {12: 1, 17: 2, 26: 3, 43: 3, 44: 4, 66: 5, 101: 6, 133: 6}
     assert {at: filter_range(Fraction(at * 10**6)) for at in mhz} == mhz
@@ -206,12 +186,6 @@ def test_startup_lasts_and_starts_anew():
 # Boards
 
 
-def test_board_wrong():
-    with pytest.raises(UnknownBoardError) as caught:
-        board("arty")
-    assert str(caught.value) == "board: unknown 'arty'; see `lately list boards`"
-
-
 def _plan(target):
     platform = target.make_platform()
     setting = find_setting(
@@ -249,62 +223,39 @@ PINS = {
 """As the boards' schematics have them: clock, button, serial port, lights, PHYs."""
 
 
-def test_pins_and_clocks(target):
+def test_plan(target):
+    """Pins, constraints and the loop; a board's device is one that units are timed for."""
     setting, plan = _plan(target)
-    text = plan[PINS_FILE[target.family]]
+    text, family = plan[PINS_FILE[target.family]], target.family
     pattern = {
         "ecp5": r'LOCATE COMP "[^"]+" SITE "(\w+)";',
         "ice40": r"set_io \w+ (\w+)",
         "gowin": r'IO_LOC "\w+" (\w+);',
-    }[target.family]
+    }[family]
     assert set(re.findall(pattern, text)) == PINS[target.name]
     hz = float(setting.output_hz)
-    constraint = {
+    # For Gowin, nextpnr takes it as an option.
+    clock = {
         "ecp5": f'FREQUENCY NET "pll.clk" {hz} HZ;',
         "ice40": f"set_frequency pll.clk {hz / 1e6}",
-        # nextpnr takes it as an option.
-        "gowin": "",
-    }[target.family]
-    assert constraint in text.splitlines() or not constraint
+    }
+    assert family == "gowin" or clock[family] in text.splitlines()
     received = 'FREQUENCY PORT "rgmii_0__rx_clk__io" 125000000.0 HZ;'
     assert (received in text.splitlines()) == bool(target.rgmii)
-
-
-def test_loop_is_set(target):
-    setting, plan = _plan(target)
-    text = plan["top.il"]
-    cells = {
+    cell, parameter, value, width = {
         "ECP5PLL": ("EHXPLLL", "CLKOP_DIV", setting.output, 32),
         "ICE40PLL": ("SB_PLL40_CORE", "DIVF", setting.feedback - 1, 7),
         "ICE40PadPLL": ("SB_PLL40_PAD", "DIVF", setting.feedback - 1, 7),
         "GowinPLL": ("rPLL", "FBDIV_SEL", setting.feedback - 1, 32),
         "GW2APLL": ("rPLL", "FBDIV_SEL", setting.feedback - 1, 32),
-    }
-    cell, parameter, value, width = cells[target.pll]
-    assert f"cell \\{cell} " in text
-    found = re.search(rf"parameter (?:signed )?\\{parameter} (\S+)", text)
-    assert found is not None
+    }[target.pll]
+    assert f"cell \\{cell} " in plan["top.il"]
+    found = re.search(rf"parameter (?:signed )?\\{parameter} (\S+)", plan["top.il"])
     assert found[1] in (str(value), f"{width}'{value:0{width}b}"), found[0]
-
-
-def test_deduplicator_wrong(tmp_path):
-    """A board with PHYs has a clock, and needs a window in time."""
-    build = "build", "--board", "colorlight-5a-75b", "--out-dir", tmp_path / "out"
-    for options, message in (
-        (["--clock", "100"], "clock: must be 125 MHz for Ethernet, not 100"),
-        (["--baud", "9600"], "baud: Baud rate must be 115200 to 3000000, not 9600"),
-        (["--preset", "default"], "span: must be given for a deduplicator of frames"),
-    ):
-        assert _error(*build, *options).startswith(message)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_board_has_room_by_its_device(target):
-    """A board's device is one that units are timed for, but for the pins."""
     RingProfile.of(target.spec).check_buildable()
-    assert "--lpf-allow-unconstrained" not in target.device.place_and_route
-    assert "--pcf-allow-unconstrained" not in target.device.place_and_route
-    assert any(PINS_FILE[target.family] in option for option in target.device.place_and_route)
+    options = target.device.place_and_route
+    assert not {"--lpf-allow-unconstrained", "--pcf-allow-unconstrained"} & {*options}
+    assert any(PINS_FILE[family] in option for option in options)
 
 
 # Building, with tools that are not there
@@ -370,26 +321,6 @@ def test_build_takes_the_first_seed_that_is_fast_enough(fake, tmp_path):
     assert told[-1] == 1
 
 
-def test_clock_that_static_timing_does_not_allow(fake, tmp_path):
-    target = replace(board("icebreaker"), clock_mhz=72, seeds=(1, 3))
-    with pytest.raises(TimingError) as caught:
-        build(target, directory=tmp_path / "out")
-    assert str(caught.value) == (
-        "clock: must be at most 70 MHz by static timing, not 72 (icebreaker, seeds 1, 3)"
-    )
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_clock_that_the_vendor_does_not_allow(tmp_path):
-    with pytest.raises(LimitError) as caught:
-        build(replace(board("icebreaker"), clock_mhz=153), directory=tmp_path / "out")
-    assert str(caught.value) == (
-        "clock: must be at most 150 MHz on ice40-up5k (block RAM port, NORMAL: "
-        "FPGA-DS-02008 1.4, 256x16 pseudo dual port RAM), not 153"
-    )
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_failure_leaves_what_was_there(fake, tmp_path):
     build(replace(board("icebreaker"), clock_mhz=48), directory=tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
@@ -442,21 +373,6 @@ def test_two_phys_and_a_serial_line(tmp_path, monkeypatch):
     assert inside <= set(re.findall(r"^module \\top\.link\.(\S+)$", text, re.M))
 
 
-@pytest.mark.parametrize(
-    ("baud", "message"),
-    [
-        (115_199, "baud: Baud rate must be 115200 to 3000000, not 115199"),
-        (0, "baud: Baud rate must be 115200 to 3000000, not 0"),
-        (3_000_000, "baud: Clock must be at least 8 x 3000000 baud = 24000000 Hz, not 18000000"),
-    ],
-)
-def test_baud_wrong(baud, message, tmp_path):
-    with pytest.raises(BaudError) as caught:
-        build(replace(board("icebreaker"), baud=baud, clock_mhz=18), directory=tmp_path / "out")
-    assert str(caught.value) == message
-    assert list(tmp_path.iterdir()) == []
-
-
 # The command line
 
 
@@ -491,52 +407,85 @@ def test_command_builds(fake, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "window"),
-    [("dictionary-tiny", "window of 40 insertions"), ("timing-tiny", "window of 20 ticks")],
+    ("spec", "window"),
+    [
+        (any_preset("dictionary-tiny"), "window of 40 insertions"),
+        (any_preset("timing-tiny"), "window of 20 ticks"),
+        (replace(board("icebreaker").spec, span=1000), "window of 1,000 ticks"),
+    ],
 )
-def test_command_builds_other_families(fake, tmp_path, name, window):
-    arguments = ["build", "--board", "icebreaker", "--preset", name, "--out-dir", str(tmp_path)]
-    done = CliRunner().invoke(main, arguments)
+def test_command_builds_other_families(fake, tmp_path, spec, window):
+    spec.to_toml(tmp_path / "filter.toml")
+    arguments = ["build", "--board", "icebreaker", "--spec", str(tmp_path / "filter.toml")]
+    done = CliRunner().invoke(main, [*arguments, "--out-dir", str(tmp_path / "out")])
     assert (done.exit_code, done.stderr) == (0, "")
-    assert any_preset(name).family in done.stdout
+    assert spec.family in done.stdout
     assert window in done.stdout
 
 
-def test_command_builds_a_window_in_time(fake, tmp_path):
-    replace(board("icebreaker").spec, span=1000).to_toml(tmp_path / "filter.toml")
-    arguments = ["build", "--board", "icebreaker", "--spec", str(tmp_path / "filter.toml")]
-    done = CliRunner().invoke(main, [*arguments, "--out-dir", str(tmp_path / "out")])
-    assert done.exit_code == 0
-    assert "window of 1,000 ticks" in done.stdout
+LINES = ["--board", "colorlight-5a-75b"]
+SMALL = replace(board("icebreaker"), clock_mhz=18)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def setting(family, input_mhz, wanted_mhz):
+    return find_setting(family, input_hz=input_mhz * 10**6, wanted_hz=wanted_mhz * 10**6)
+
+
+WRONG = [
+    (lambda out: setting("ice40", 12, 15),
+     "clock: must be 16 to 275 MHz for a PLL of ice40, not 15"),
+    (lambda out: setting("ecp5", 25, 401),
+     "clock: must be 3.125 to 400 MHz for a PLL of ecp5, not 401"),
+    (lambda out: setting("ecp5", 5, 100),
+     "oscillator: must be 8 to 400 MHz for a PLL of ecp5, not 5"),
+    (lambda out: setting("ecp5", 25, 4),
+     "clock: must be near one that a PLL of ecp5 makes of 25 MHz, such as 12.5, not 4"),
+    (lambda out: board("arty"), "board: unknown 'arty'; see `lately list boards`"),
+    (lambda out: build(replace(SMALL, baud=115_199), directory=out),
+     "baud: Baud rate must be 115200 to 3000000, not 115199"),
+    (lambda out: build(replace(SMALL, baud=0), directory=out),
+     "baud: Baud rate must be 115200 to 3000000, not 0"),
+    (lambda out: build(replace(SMALL, baud=3_000_000), directory=out),
+     "baud: Clock must be at least 8 x 3000000 baud = 24000000 Hz, not 18000000"),
+    (lambda out: build(replace(SMALL, clock_mhz=153), directory=out),
+     "clock: must be at most 150 MHz on ice40-up5k (block RAM port, NORMAL: "
+     "FPGA-DS-02008 1.4, 256x16 pseudo dual port RAM), not 153"),
+    (lambda out: build(replace(SMALL, clock_mhz=72, seeds=(1, 3)), directory=out),
+     "clock: must be at most 70 MHz by static timing, not 72 (icebreaker, seeds 1, 3)"),
+]  # fmt: skip
+
+
+def test_wrong(fake, tmp_path):
+    """Each message is one line, and no folder is made."""
+    kinds = (BaudError, ClockError, LimitError, TimingError, UnknownBoardError)
+    for call, message in WRONG:
+        with pytest.raises(kinds) as caught:
+            call(tmp_path / "out")
+        assert str(caught.value) == message
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_command_refuses(fake, tmp_path):
+    """A board with PHYs has a clock, and needs a window in time."""
+    small = ["--board", "icebreaker"]
+    for arguments, message in (
         ([], "give --board; `lately list boards` names the boards"),
         (["--board", "x"], "board: unknown 'x'; see `lately list boards`"),
-        (["--board", "icebreaker", "--clock", "300"], "clock: must be 16 to 275 MHz"),
-        (["--board", "icebreaker", "--clock", "-1"], "-1"),
-        (
-            ["--board", "icebreaker", "--placement-seeds", "a"],
-            "--placement-seeds: must be a list such as 1-5 or 1,3",
-        ),
-        (["--board", "icebreaker", "--spec", "/none"], "/none: No such file or directory"),
-        (["--board", "icebreaker", "--clock", "72"], "clock: must be at most 50 MHz"),
-        (
-            ["--board", "colorlight-5a-75b", "--self-check"],
-            "self-check: must be left out for colorlight-5a-",
-        ),
-    ],
-)
-def test_command_refuses(fake, tmp_path, arguments, message):
-    assert message in _error("build", *arguments, "--out-dir", tmp_path / "out")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_command_refuses_file_for_directory(fake, tmp_path):
+        ([*small, "--clock", "300"], "clock: must be 16 to 275 MHz"),
+        ([*small, "--clock", "-1"], "-1"),
+        ([*small, "--placement-seeds", "a"],
+         "--placement-seeds: must be a list such as 1-5 or 1,3"),
+        ([*small, "--spec", "/none"], "/none: No such file or directory"),
+        ([*small, "--clock", "72"], "clock: must be at most 50 MHz"),
+        ([*LINES, "--self-check"], "self-check: must be left out for colorlight-5a-"),
+        ([*LINES, "--clock", "100"], "clock: must be 125 MHz for Ethernet, not 100"),
+        ([*LINES, "--baud", "9600"], "baud: Baud rate must be 115200 to 3000000, not 9600"),
+        ([*LINES, "--preset", "default"], "span: must be given for a deduplicator of frames"),
+    ):  # fmt: skip
+        assert message in _error("build", *arguments, "--out-dir", tmp_path / "out")
+        assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").write_text("")
-    message = _error("build", "--board", "icebreaker", "--out-dir", tmp_path / "file")
+    message = _error("build", *small, "--out-dir", tmp_path / "file")
     assert message == f"out-dir: must be a directory, not the file {tmp_path / 'file'}"
 
 
@@ -553,21 +502,18 @@ def loader(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("name", "called"),
-    [
+def test_program(loader):
+    bits = loader / "bits"
+    for name, called in (
         ("ulx3s-85f", "ulx3s"),
         ("orangecrab-25f", "orangeCrab"),
         ("icebreaker", "ice40_generic"),
         ("ice40-hx8k-b-evn", "ice40_generic"),
         ("tang-nano-9k", "tangnano9k"),
-    ],
-)
-def test_program(loader, name, called):
-    bits = loader / "bits"
-    done = CliRunner().invoke(main, ["program", "--board", name, "--file", str(bits)])
-    assert (done.exit_code, done.stderr) == (0, "")
-    assert (loader / "calls").read_text() == f"-b {called} {bits}\n"
+    ):
+        done = CliRunner().invoke(main, ["program", "--board", name, "--file", str(bits)])
+        assert (done.exit_code, done.stderr) == (0, "")
+        assert (loader / "calls").read_text().splitlines()[-1] == f"-b {called} {bits}"
 
 
 def test_program_takes_what_was_built(loader, monkeypatch):
@@ -584,16 +530,14 @@ def test_program_takes_what_was_built(loader, monkeypatch):
     assert (loader / "calls").read_text() == ("-b ice40_generic build/icebreaker/icebreaker.bin\n")
 
 
-def test_program_fails(loader, monkeypatch):
+def test_program_wrong(loader, monkeypatch):
+    arguments = "program", "--board", "icebreaker", "--file", loader / "bits"
     monkeypatch.setenv("LOADER_STATUS", "3")
-    message = _error("program", "--board", "icebreaker", "--file", loader / "bits")
-    assert message == "openFPGALoader: failed with exit status 3"
-
-
-def test_program_without_loader(loader, monkeypatch):
+    assert _error(*arguments) == "openFPGALoader: failed with exit status 3"
     monkeypatch.setenv("PATH", str(loader))
-    message = _error("program", "--board", "icebreaker", "--file", loader / "bits")
-    assert message == "openFPGALoader: expected it on PATH to load the board, found none"
+    assert _error(*arguments) == (
+        "openFPGALoader: expected it on PATH to load the board, found none"
+    )
 
 
 # Building, with the tools

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ from lately.sim.toolchain import (
 pytestmark = pytest.mark.rtl
 
 
+@cache
 def design(case, name="seen_lately"):
     spec, how = CASES[case]
     cells = [path.read_text() for path in models(how.get("memory", "portable"))]

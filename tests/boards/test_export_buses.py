@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -34,6 +35,7 @@ TICKS = {"options": {"ticks": "period"}}
 FRAMES = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
 
 
+@cache
 def design(preset="tiny", bus="axi4-lite", wrap="axis", name="seen_lately"):
     how = TICKS if preset == "timed-tiny" else {}
     return Design(spec=any_preset(preset), name=name, bus=bus, wrap=wrap, **how)

@@ -1,6 +1,7 @@
 """Memories of exports as vendors infer them, and exports without initial values."""
 
 import re
+from functools import cache
 
 import pytest
 from cases import daily
@@ -43,6 +44,7 @@ COUNTS = {
 }
 
 
+@cache
 def design(preset, **how):
     return Design(spec=any_preset(preset), name="seen", **how)
 

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 from collections import Counter
+from functools import cache
 from xml.etree import ElementTree
 
 import pytest
@@ -85,6 +86,17 @@ REPORTS = {
 }
 """Reports that the tools write, from their manuals."""
 
+
+@cache
+def design(*tools, **how):
+    return Design(spec=any_preset("tiny"), name="seen", tools=[*tools], **how)
+
+
+@cache
+def described(*tools, **how):
+    return descriptions(design(*tools, **how))
+
+
 SCRIPTS = [tool for tool in TOOLS if tool != "efinity"]
 
 
@@ -102,10 +114,7 @@ def run_tcl(tool, script, *arguments):
 
 def commands(tool, folder, *arguments, file="seen_{tool}.tcl", **how):
     """Return what a script prints, without the folder of the files."""
-    design = Design(
-        spec=any_preset("tiny"), name="seen", tools=["quartus" if tool == "hw" else tool], **how
-    )
-    for name, text in descriptions(design).items():
+    for name, text in described("quartus" if tool == "hw" else tool, **how).items():
         (folder / name).write_text(text)
     for report in REPORTS.get(tool, []):
         (folder / report).parent.mkdir(parents=True, exist_ok=True)
@@ -152,8 +161,7 @@ def test_typing_error_in_a_script_is_found(tool, old, tmp_path):
 
 
 def test_project_of_efinity_names_the_files(tmp_path):
-    design = Design(spec=any_preset("tiny"), name="seen", tools=["efinity"])
-    found = descriptions(design)
+    found = described("efinity")
     project = ElementTree.fromstring(found["seen_efinity.xml"])
     space = {"efx": "http://www.efinixinc.com/enf_proj"}
     names = {
@@ -188,12 +196,11 @@ def test_part_of_the_device(tool, tmp_path):
     *_, (name, part) = TOOLS[tool].items()
     lines = commands(tool, tmp_path, target=name)
     assert any(part in line for line in lines)
-    other = Design(spec=any_preset("tiny"), name="seen", tools=[tool], target="ice40-up5k")
-    assert other.part(tool) == next(iter(TOOLS[tool].values()))
+    assert design(tool, target="ice40-up5k").part(tool) == next(iter(TOOLS[tool].values()))
 
 
 def test_page_lists_every_file():
-    found = descriptions(Design(spec=any_preset("tiny"), name="seen", tools=[*TOOLS]))
+    found = described(*TOOLS)
     assert not [name for name in found if f"`{name}`" not in found["seen.md"] and name != "seen.md"]
 
 
@@ -204,7 +211,7 @@ def test_constraint_states_the_origin_of_its_clock(target):
         reason = f"{target_mhz(target):.1f} MHz, the highest target clock of Lately for {target}"
     elif target:
         reason = f"100.0 MHz, an example, because Lately does not place units on {target}"
-    found = descriptions(Design(spec=any_preset("tiny"), name="seen", target=target))
+    found = described(target=target)
     assert found["seen.sdc"].startswith(f"# Clock of seen: {reason}.\n")
 
 
@@ -218,8 +225,7 @@ def test_part_by_argument(tmp_path):
 def test_all_ports_but_the_clock_are_virtual_pins(tmp_path):
     lines = commands("quartus", tmp_path)
     pins = {line.split()[-1] for line in lines if "VIRTUAL_PIN" in line}
-    design = Design(spec=any_preset("tiny"), name="seen")
-    assert pins == {port.name for port in design.ports} - {design.component.CLOCK}
+    assert pins == {port.name for port in design().ports} - {design().component.CLOCK}
 
 
 CONSTRAINT = """
@@ -232,16 +238,15 @@ source %s
 @pytest.mark.parametrize("file", ["seen.sdc", "seen_vivado.xdc"])
 def test_constraint_is_for_a_unit_that_is_the_top(file, tmp_path):
     """In a design around the unit there is no such port, and no description reads the file."""
-    design = Design(spec=any_preset("tiny"), name="seen", tools=["vivado", "quartus"])
-    found = descriptions(design)
+    found = described("vivado", "quartus")
     (tmp_path / file).write_text(found[file])
-    clock = design.component.CLOCK
+    clock = design().component.CLOCK
 
     def read(*ports):
         text = CONSTRAINT % (" ".join(ports), tmp_path / file)
         return subprocess.run(["tclsh"], input=text, capture_output=True, text=True, check=False)
 
-    alone = read(*(port.name for port in design.ports))
+    alone = read(*(port.name for port in design().ports))
     assert (alone.stdout, alone.stderr) == (f"-name seen_{clock} -period 10.000 {clock}\n", "")
     assert read("board_clk", "led").stderr.startswith(f"no port {clock}\n")
     assert not [name for name in ("seen.core", "seen_hw.tcl") if re.search("sdc|xdc", found[name])]
@@ -258,19 +263,19 @@ def texts_of(element, *path):
 def test_component_of_vivado_agrees_with_the_verilog(wrap):
     """Its ports are those of the module; its interfaces those of the attributes."""
     spec = FRAMES if wrap == "frames-64" else any_preset("tiny")
-    design = Design(spec=spec, name="seen", wrap=wrap, bus="axi4-lite", tools=["vivado"])
-    component = ElementTree.fromstring(descriptions(design)["component.xml"])
+    asked = Design(spec=spec, name="seen", wrap=wrap, bus="axi4-lite", tools=["vivado"])
+    component = ElementTree.fromstring(descriptions(asked)["component.xml"])
     ports = {}
     for port in component.iter(f"{SPIRIT}port"):
         (left,) = texts_of(port, "wire", "vector", "left") or ["0"]
         (direction,) = texts_of(port, "wire", "direction")
         ports[texts_of(port, "name")[0]] = (direction == "in", int(left) + 1)
-    assert ports == {port.name: (port.inward, port.width) for port in design.ports}
+    assert ports == {port.name: (port.inward, port.width) for port in asked.ports}
     info = (
         r'X_INTERFACE_INFO = "xilinx.com:(\w+:\w+):1.0 (\w+) (\w+)" \*\)(?:\s*\(\*.*\*\))?'
         r"\s*(?:input|output) +(?:\[.*?\] )?(\w+);"
     )
-    attributes = set(re.findall(info, design.verilog))
+    attributes = set(re.findall(info, asked.verilog))
     named = set()
     for interface in component.iter(f"{SPIRIT}busInterface"):
         kind = interface.find(f"{SPIRIT}busType")
@@ -290,14 +295,14 @@ def test_component_of_vivado_agrees_with_the_verilog(wrap):
 
 def test_component_of_vivado_has_the_registers_and_the_constraint():
     spec = any_preset("siphash-tiny")
-    design = Design(spec=spec, name="seen", bus="axi4-lite", tools=["vivado"])
-    found = descriptions(design)
+    asked = Design(spec=spec, name="seen", bus="axi4-lite", tools=["vivado"])
+    found = descriptions(asked)
     component = ElementTree.fromstring(found["component.xml"])
     words = {
         texts_of(one, "name")[0]: int(texts_of(one, "addressOffset")[0])
         for one in component.iter(f"{SPIRIT}register")
     }
-    assert words == {word.name: word.address for word in design.registers.words}
+    assert words == {word.name: word.address for word in asked.registers.words}
     (reference,) = component.iter(f"{SPIRIT}memoryMapRef")
     assert texts_of(component, "memoryMaps", "memoryMap", "name") == [
         reference.get(f"{SPIRIT}memoryMapRef")
@@ -335,9 +340,8 @@ def test_component_of_platform_designer(wrap, bus, kinds, tmp_path):
     } == (kinds)
     added = [one[1:] for one in words if one[0] == "add_interface_port"]
     assert {interface for interface, *_ in added} == set(interfaces)
-    design = Design(spec=any_preset("tiny"), name="seen", wrap=wrap, bus=bus)
     assert sorted((name, direction == "Input", int(width)) for _, name, _, direction, width in added
-                  ) == sorted(design.ports)  # fmt: skip
+                  ) == sorted(design(wrap=wrap, bus=bus).ports)  # fmt: skip
     associated = {one[1] for one in words if one[2:] == ["associatedReset", "reset"]}
     assert associated == set(interfaces) - {"clock", "reset"}
     for interface, name, _, _, width in added:
@@ -348,4 +352,4 @@ def test_component_of_platform_designer(wrap, bus, kinds, tmp_path):
 
 def test_tool_unknown():
     with pytest.raises(ExportError, match=r"tool: must be one of vivado, .*, not 'ise'"):
-        Design(spec=any_preset("tiny"), name="seen", tools=["ise"])
+        design("ise")

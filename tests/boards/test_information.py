@@ -3,6 +3,7 @@
 import json
 import zlib
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ LONG = FilterSpec(family="apbbf", k=2, l=2, block_bits=16, hashes_per_block=2, b
                   key_bits=72, span=6)  # fmt: skip
 
 
+@cache
 def described(spec):
     return FilterLink(spec, **RATES).information
 

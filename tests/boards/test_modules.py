@@ -1,6 +1,7 @@
 """Verilog of exports: modules that instances share, and plain names."""
 
 import re
+from functools import cache
 
 import pytest
 from amaranth.back import rtlil, verilog
@@ -17,6 +18,11 @@ from lately.boards.export.verilog import verilog_text
 from lately.boards.export.waves import groups, save_file
 from lately.golden import any_preset
 from lately.golden.spec import GEBFSpec
+
+
+@cache
+def exported(**how):
+    return Design(**{"spec": any_preset("tiny"), "name": "seen"} | how).verilog
 
 
 class Toggle(wiring.Component):
@@ -156,7 +162,7 @@ def test_shared_text_is_the_text_of_each_instance():
 )
 def test_names_are_plain(how):
     """No escaped identifier, no name of a tool, no attribute except on the ports of the top."""
-    text = Design(**{"spec": any_preset("tiny"), "name": "seen"} | how).verilog
+    text = exported(**how)
     code = re.sub(r'"[^"]*"|/\*.*?\*/|//[^\n]*', "", text)
     assert not re.search(r"[\\$](?!signed\b)", code)
     top, *below = re.split(r"^endmodule$", text, flags=re.M)
@@ -169,7 +175,7 @@ def test_names_are_plain(how):
 
 
 def test_ports_are_named_by_the_signals_that_they_carry():
-    text = Design(spec=any_preset("tiny"), name="seen").verilog
+    text = exported()
     ports = re.findall(r"^  (?:input|output) (?:\[\S+\] )?(\w+);$", text, re.M)
     assert not [name for name in ports if re.fullmatch(r"port_?\d.*", name)]
     part = modules_of(text)["seen__unit__core__store__segment_part"]
@@ -178,7 +184,7 @@ def test_ports_are_named_by_the_signals_that_they_carry():
 
 
 def test_each_module_of_ours_says_what_it_is():
-    text = Design(spec=any_preset("tiny"), name="seen").verilog
+    text = exported()
     heads = re.findall(r"((?:^// .*\n)+)^module (\w+)", text, re.M)
     assert [name for _, name in heads] == [*modules_of(text)]
     found = {name: " ".join(head.split("\n// ")).strip("/ \n") for head, name in heads}
@@ -191,7 +197,7 @@ def test_each_module_of_ours_says_what_it_is():
 
 def test_waves_name_signals_of_the_module():
     """Each group has the ports of one module; the modules form a tree below the bench."""
-    text = Design(spec=any_preset("tiny"), name="seen").verilog
+    text = exported()
     found = dict(groups(text, "seen", "seen_tb.dut"))
     assert len(found) == len(modules_of(text))
     assert "seen_tb.dut.unit.core.store.segment0_part0" in found

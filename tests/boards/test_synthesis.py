@@ -227,45 +227,45 @@ def test_harness_without_outputs_wrong():
 # Reports
 
 
-def test_keeps_everything(target, report):
-    blocks = {"ecp5": 1, "ice40": 2, "gowin": 1}
-    # Count, sum and data, and neither the unused input nor the constant output.
+def test_report(target, made, report):
+    """Neither the unused input nor the constant output costs anything; the harness is apart."""
+    # Count, sum and data; two adders of 16 bits.
     assert report.ff >= 3 * 16
-    # Two adders of 16 bits.
     assert report.lut >= 2 * 16
-    assert report.bram == blocks[target.family]
+    assert report.bram == {"ecp5": 1, "ice40": 2, "gowin": 1}[target.family]
     assert report.fmax_mhz > 0
     assert "unit." in report.critical_path
-
-
-def test_harness_apart(target, report):
+    placed, ff, lut = (
+        report.utilisation, report.ff + report.harness_ff, report.lut + report.harness_lut
+    )  # fmt: skip
     assert report.harness_ff > 0
-    placed = report.utilisation
     if target.family == "ecp5":
-        assert report.ff + report.harness_ff == placed["TRELLIS_FF"]
-        assert report.lut + report.harness_lut <= placed["TRELLIS_COMB"]
-        assert placed["TRELLIS_IO"] == 3
+        assert (ff, placed["TRELLIS_IO"]) == (placed["TRELLIS_FF"], 3)
+        assert lut <= placed["TRELLIS_COMB"]
     elif target.family == "gowin":
-        assert report.ff + report.harness_ff == placed["DFF"]
+        assert (ff, placed["IOB"], placed["BSRAM"]) == (placed["DFF"], 3, report.bram)
         # One more before every register that has none.
-        assert report.lut + report.harness_lut <= placed["LUT4"] + placed["ALU"]
-        assert placed["BSRAM"] == report.bram
-        assert placed["IOB"] == 3
+        assert lut <= placed["LUT4"] + placed["ALU"]
     else:
-        assert report.ff + report.harness_ff <= placed["ICESTORM_LC"]
+        assert ff <= placed["ICESTORM_LC"]
         assert placed["SB_IO"] == 3
-
-
-def test_report_to_dict(target, report):
     values = report.to_dict()
-    assert values["device"] == target.name
-    assert values["caveat"] == target.caveat
+    assert (values["device"], values["caveat"]) == (target.name, target.caveat)
     assert bool(target.caveat) == (target.family == "gowin")
     assert values["fmax_mhz"] == min(values["timing_mhz"], values["limit_mhz"])
     assert values["limited_by"] in ("timing", values["limit"])
     assert values["operations_per_second"] == pytest.approx(report.fmax_mhz * 2e6)
     assert values["latency_ns"] == pytest.approx(4000 / report.fmax_mhz)
     assert set(values["versions"]) == {"yosys", target.place_and_route[0], "amaranth"}
+    _, seen, folder = made
+    assert list(dict.fromkeys(stage for stage, _ in seen)) == list(STAGES)
+    fractions = [fraction for _, fraction in seen]
+    assert fractions == sorted(fractions)
+    assert (fractions[0], fractions[-1]) == (0, 1)
+    assert {path.name for path in folder.iterdir()} == {
+        "top.il", "synthesis.ys", "netlist.json", "report.json", "yosys.log",
+        f"nextpnr-{target.family}.log",
+    }  # fmt: skip
 
 
 @pytest.mark.slow
@@ -290,22 +290,6 @@ def test_netlists_are_kept_for_other_seeds(tmp_path):
     assert len(list(tmp_path.glob("*.gz"))) == 1
     synthesize(Unit(), device=replace(target, mapping="+&if;&mfs"), netlists=tmp_path)
     assert len(list(tmp_path.glob("*.gz"))) == 2
-
-
-def test_progress_and_files(target, made):
-    _, seen, folder = made
-    assert list(dict.fromkeys(stage for stage, _ in seen)) == list(STAGES)
-    fractions = [fraction for _, fraction in seen]
-    assert fractions == sorted(fractions)
-    assert (fractions[0], fractions[-1]) == (0, 1)
-    assert {path.name for path in folder.iterdir()} == {
-        "top.il",
-        "synthesis.ys",
-        "netlist.json",
-        "report.json",
-        "yosys.log",
-        f"nextpnr-{target.family}.log",
-    }
 
 
 @pytest.mark.slow
@@ -548,14 +532,7 @@ def test_memory_is_inferred_or_strict(run_cli):
     arguments = ("--preset", "tiny", "--device", "ice40-hx8k", "--placement-seed", "3", "--json")
     own, portable, strict = (
         json.loads(run_cli(*arguments, *extra).stdout)["lut"]
-        for extra in (
-            (),
-            (
-                "--memory",
-                "portable",
-            ),
-            ("--avoid-mixed-port-reads",),
-        )
+        for extra in ((), ("--memory", "portable"), ("--avoid-mixed-port-reads",))
     )
     assert own not in (portable, strict)
     assert strict > own
@@ -600,33 +577,26 @@ def test_command_prints_figures(run_cli):
     assert f"{figures['fmax_mhz']:.1f} MHz" in table.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "give --device; `lately list devices` names the devices"),
-        (["--device", "x"], "device: unknown 'x'; see `lately list devices`"),
-        (["--device", "ice40-up5k", "--spec", "/none"], "/none: No such file or directory"),
-        (
-            ["--device", "ecp5-25k-6", "--wrap", "frames-8"],
-            "span: must be given for a deduplicator of frames",
-        ),
-        (
-            ["--device", "xc7a35t", "--placement-seed", "3"],
-            "--placement-seed has no effect: nothing places xc7a35t",
-        ),
-        pytest.param(
-            ["--device", "ice40-up5k", "--preset", "large"],
-            "ice40-up5k: needs ",
-            marks=pytest.mark.slow,
-        ),
-    ],
-)
-def test_command_refuses(run_cli, arguments, message):
-    result = run_cli(*arguments)
-    assert result.exit_code in (1, 2)
-    assert result.stderr.startswith("lately: error: ")
-    assert message in result.stderr
-    assert len(result.stderr.splitlines()) == 1
+REFUSED = [
+    ([], "give --device; `lately list devices` names the devices"),
+    (["--device", "x"], "device: unknown 'x'; see `lately list devices`"),
+    (["--device", "ice40-up5k", "--spec", "/none"], "/none: No such file or directory"),
+    (["--device", "ecp5-25k-6", "--wrap", "frames-8"],
+     "span: must be given for a deduplicator of frames"),
+    (["--device", "xc7a35t", "--placement-seed", "3"],
+     "--placement-seed has no effect: nothing places xc7a35t"),
+]  # fmt: skip
+LARGE = [(["--device", "ice40-up5k", "--preset", "large"], "ice40-up5k: needs ")]
+
+
+@pytest.mark.parametrize("cases", [REFUSED, pytest.param(LARGE, marks=pytest.mark.slow)])
+def test_command_refuses(run_cli, cases):
+    for arguments, message in cases:
+        result = run_cli(*arguments)
+        assert result.exit_code in (1, 2)
+        (line,) = result.stderr.splitlines()
+        assert line.startswith("lately: error: ")
+        assert message in line
 
 
 @pytest.fixture
