@@ -1,42 +1,207 @@
-"""Figure 9 of the APBF paper: segments of one, two and five slices."""
+"""Segments of the APBF paper: their reads by queries (Tables 2 and 3), and Figure 9."""
 
 import math
+from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from lately.golden import APBBF, FilterSpec
+from campaigns.engine import Point, Result
+from lately.golden import APBBF, BlockedGEBF, analysis
+from lately.golden.ring.sliding import SlidingFilter
 from lately.replay.drawing import Series
+from papers.models import accesses
 
-from .apbf_runs import PAPER, distinct
-from .studies.comparison import claim, never, over_seeds, student
-from .studies.criteria import between, exactly, figure
-from .studies.study import Conclusion, Finding, Point, Result, Results
+from .apbf import PAPER, build
+from .apbf_rates import by_pair
+from .streams import distinct
+from .studies.estimates import positive, share, student
+from .studies.study import Conclusion, Finding, Results
+
+GENERATION = 500
+"""Insertions between two shifts in the filters of Table 2."""
+
+CASES = {"window": "window", "fp": "false positive", "false": "false"}
+"""Kinds of query by the columns of the tables, as `analysis.apbf_accesses` names them."""
+
+WALKS: dict[str, Callable[[accesses.Matches, int], accesses.Accesses]] = {
+    "backward": accesses.backward,
+    "forward": accesses.forward,
+    "linear": accesses.linear,
+}
+"""Ways through the segments: Algorithm 1, its mirror, and one segment after the other."""
+
+_CHUNK = 1 << 18
+_ASKED = 20_000
+
+
+def _mean_accesses(filter: SlidingFilter, keys: NDArray[np.uint64]) -> dict[str, float]:
+    matches = filter.matches(keys)
+    return {name: float(walk(matches, filter.spec.run).mean()) for name, walk in WALKS.items()}
+
+
+def _queries(filter: SlidingFilter, inserted: int, point: Point) -> Result:
+    """Count accesses of queries for keys of the window, and for fresh ones, reported or not."""
+    seed, window = point["seed"], filter.spec.guaranteed_window
+    alive = distinct(inserted - window, window, seed)
+    found: Result = {"window": _mean_accesses(filter, alive)}
+    hits = []
+    for start in range(0, point["probes"], _CHUNK):
+        fresh = distinct(inserted + start, min(_CHUNK, point["probes"] - start), seed)
+        seen = filter.query(fresh)
+        hits.append(fresh[seen])
+        if not start:
+            found["false"] = _mean_accesses(filter, fresh[~seen][:_ASKED])
+    reported = np.concatenate(hits)
+    found["fp"] = _mean_accesses(filter, reported) if len(reported) else None
+    return found
+
+
+def _full(filter: SlidingFilter, seed: int) -> int:
+    """Insert distinct keys for two turns of the ring; return how many."""
+    inserted = 2 * filter.spec.ring_segments * filter.spec.generation
+    filter.insert(distinct(0, inserted, seed))
+    return inserted
+
+
+# Table 2
+
+
+def measure_accesses(point: Point) -> Result:
+    """Count accesses just before a shift, after two turns of the ring."""
+    filter = build(point["k"], point["l"], point["l"] * GENERATION, point["seed"])
+    return _queries(filter, _full(filter, point["seed"]), point)
+
+
+def conclude_accesses(results: Results) -> Conclusion:
+    """Compare the accesses with those of Table 2, and Algorithm 1 with other walks."""
+    findings: list[Finding] = []
+    walks: list[Finding] = []
+    seen = set()
+    for (k, l), group in by_pair(results):
+        runs = [result for _, result in group]
+        findings += _table_2(k, l, runs)
+        # The fewest slices of each rate come first.
+        if group[0][0]["aim"] not in seen:
+            walks += _walks(k, l, runs)
+        seen.add(group[0][0]["aim"])
+    return Conclusion(findings + walks)
+
+
+def _table_2(k: int, l: int, runs: list[Result]) -> list[Finding]:
+    row = PAPER.table("2").row(k, l)
+    findings = []
+    for column, case in CASES.items():
+        value = student([run[column]["backward"] for run in runs if run[column]])
+        fields = {"case": case, "paper": row[f"accesses_{column}"]}
+        exact = analysis.apbf_accesses(k, l, case)
+        findings.append(PAPER.find("accesses", value, k=k, l=l, exact=exact, **fields))
+    return findings
+
+
+def _walks(k: int, l: int, runs: list[Result]) -> list[Finding]:
+    findings = []
+    for walk, named in (("forward", "from the youngest slices"), ("linear", "of a linear scan")):
+        for column in ("window", "false"):
+            value = positive([run[column][walk] / run[column]["backward"] for run in runs])
+            findings.append(PAPER.find("walk", value, k=k, l=l, walk=named, case=column))
+    return findings
+
+
+# Section 6
+
+NAIVE = (2, 5, 512, 8)
+"""The row that the paper compares with a sequence of blocked filters."""
+
+_EPOCHS = 5
+"""Epochs of the naive design, whose NPWS is then 0.2; it has six filters."""
+
+
+def measure_blocked(point: Point) -> Result:
+    """Count block accesses of an APBBF just before a shift, and of the naive design beside it."""
+    k, l, block_bits, hashes = point["row"]
+    sizes = {"block_bits": block_bits, "hashes_per_block": hashes, "blocks": point["blocks"]}
+    filter = APBBF(k=k, l=l, **sizes, seed=point["seed"])
+    found = _queries(filter, _full(filter, point["seed"]), point)
+    found["rate"] = filter.estimated_false_positive_rate()
+    if (k, l, block_bits, hashes) == NAIVE:
+        found["naive"] = _naive(filter, point)
+    return found
+
+
+def _naive(filter: APBBF, point: Point) -> Result:
+    """Count the same of six blocked filters, with the memory and the window of the `filter`.
+
+    A key has its k b bits in one block of a filter.
+    """
+    spec = filter.spec
+    other = BlockedGEBF(
+        window=spec.guaranteed_window,
+        epochs=_EPOCHS,
+        hashes=spec.run * spec.parts,
+        bits=spec.memory_bits,
+        block_bits=NAIVE[2],
+        seed=point["seed"],
+    )
+    found = _queries(other, _full(other, point["seed"]), point)
+    return found | {"rate": other.estimated_false_positive_rate()}
+
+
+def conclude_blocked(results: Results) -> Conclusion:
+    """Compare rates and accesses with those of Table 3, and the naive design with both."""
+    findings, naive = [], []
+    for row, group in groupby(results, key=lambda entry: tuple(entry[0]["row"])):
+        runs = [result for _, result in group]
+        findings += _table_3(row, runs)
+        naive += _naive_findings(runs) if row == NAIVE else []
+    return Conclusion(findings + naive)
+
+
+def _table_3(row: tuple[int, ...], runs: list[Result]) -> list[Finding]:
+    table = PAPER.table("3")
+    printed = table.row(*row)
+    name = table.name(printed)
+    rate = student([run["rate"] for run in runs])
+    findings = [PAPER.find("block-rate", rate, row=name, paper=printed["fp_apbbf"])]
+    for column in ("window", "false"):
+        value = student([run[column]["backward"] for run in runs])
+        fields = {"row": name, "case": column, "paper": printed[f"accesses_{column}"]}
+        findings.append(PAPER.find("block-accesses", value, **fields))
+    return findings
+
+
+def _naive_findings(runs: list[Result]) -> list[Finding]:
+    naive = [run["naive"] for run in runs]
+    quotients = [other["rate"] / run["rate"] for other, run in zip(naive, runs, strict=True)]
+    return [
+        PAPER.find("naive-false", student([one["false"]["forward"] for one in naive])),
+        PAPER.find("naive-window", student([one["window"]["forward"] for one in naive])),
+        PAPER.find("naive-rate-over", student(quotients)),
+        PAPER.find("naive-rate", positive([one["rate"] for one in naive])),
+    ]
+
+
+# Figure 9
 
 SLICES, RATIO = 10, 2
 """Slices that an insertion writes in each design, and generations in the window for each of k."""
 
 
-def build(parts: int, generation: int, seed: int) -> APBBF:
+def design(parts: int, generation: int, seed: int) -> APBBF:
     """Return a design: k = 10 / parts, with slices that all designs have in the same size."""
     k = SLICES // parts
     slice_bits = math.ceil(SLICES * generation / math.log(2))
-    sizes: dict[str, Any] = {
-        "block_bits": parts * slice_bits,
-        "hashes_per_block": parts,
-        "blocks": 1,
-    }
+    sizes: Point = {"block_bits": parts * slice_bits, "hashes_per_block": parts, "blocks": 1}
     return APBBF(k=k, l=RATIO * k, generation=parts * generation, **sizes, seed=seed)
 
 
-def measure(point: Point) -> Result:
+def measure_design(point: Point) -> Result:
     """Fill a design for two turns; note fill ratios and rate before a shift, and rate after it."""
     seed = point["seed"]
-    filter = build(point["parts"], point["generation"], seed)
-    spec = filter.spec
-    inserted = 2 * spec.ring_segments * spec.generation
-    filter.insert(distinct(0, inserted, seed))
+    filter = design(point["parts"], point["generation"], seed)
+    spec, inserted = filter.spec, _full(filter, seed)
     alive = distinct(inserted - spec.guaranteed_window, spec.guaranteed_window, seed)
     fills = [filter.segment(index).mean(axis=1) for index in range(spec.ring_segments)]
     found: Result = {
@@ -49,63 +214,54 @@ def measure(point: Point) -> Result:
     return found | {"trough": filter.estimated_false_positive_rate()}
 
 
-def conclude(results: Results) -> Conclusion:
-    """Hold the designs against each other, and their fill ratios against the paper's."""
+def conclude_designs(results: Results) -> Conclusion:
+    """Compare the designs with each other, and their fill ratios with the paper's."""
     findings, series = [], []
     smooth = [_swing(result) for point, result in results if point["parts"] == 1]
     for parts, group in groupby(results, key=lambda entry: int(entry[0]["parts"])):
-        runs = list(group)
-        findings += _findings(parts, runs, smooth)
-        fills = np.array([result["fills"] for _, result in runs])
-        means = fills.mean(axis=0).tolist()
+        runs = [*group]
+        findings += _design(parts, runs[0][0]["generation"], [run for _, run in runs], smooth)
+        means = np.array([result["fills"] for _, result in runs]).mean(axis=0).tolist()
         k = SLICES // parts
-        label = f"k = {k}, l = {RATIO * k}"
-        series.append(Series(label, list(range(len(means))), means))
+        series.append(Series(f"k = {k}, l = {RATIO * k}", list(range(len(means))), means))
     asked, missed = (sum(result[name] for _, result in results) for name in ("asked", "missed"))
-    findings.append(never("keys of the window: share not reported", missed, asked))
-    chart = PAPER.chart("apbf-figure-9", series)
-    return Conclusion(findings, [chart], PAPER.notes("apbf-figure-9"))
+    findings.append(PAPER.find("missed", share(missed, asked)))
+    return Conclusion(findings, [PAPER.chart("apbf-figure-9", series)])
 
 
 def _swing(result: Result) -> float:
     return float(result["peak"] / result["trough"] - 1)
 
 
-def _findings(parts: int, runs: Results, smooth: list[float]) -> list[Finding]:
-    generation = runs[0][0]["generation"]
-    spec, first = (build(each, generation, 0).spec for each in (parts, 1))
-    at = f"k = {spec.run}, l = {spec.window_generations}, {parts} a segment"
-    full = [float(np.mean(result["fills"][SLICES:])) for _, result in runs]
-    findings = [
-        *_beside_the_first(at, spec, first),
-        claim(f"{at}: fill ratio of full slices", "1 / 2", student(full), figure("0.50")),
-    ]
-    if parts > 1:
-        pairs = zip(runs, smooth, strict=True)
-        swings = student([_swing(result) / other for (_, result), other in pairs])
-        what = f"{at}: zig-zag over that of 1 a segment"
-        findings.append(claim(what, 'less "smooth"', swings, between(1.1, 100)))
-    peaks = [result["peak"] for _, result in runs]
+def _design(parts: int, generation: int, runs: list[Result], smooth: list[float]) -> list[Finding]:
+    spec, first = (design(each, generation, 0).spec for each in (parts, 1))
     expected = spec.worst_false_positive_rate
-    what = f"{at}: rate before a shift, over the expected one"
-    note = f"Expected: {expected:.4g}."
-    return [*findings, over_seeds(what, "", [peak / expected for peak in peaks], note=note)]
-
-
-def _beside_the_first(at: str, spec: FilterSpec, first: FilterSpec) -> list[Finding]:
-    """Compare memory, window and generation with those of one slice a segment."""
-    parts = spec.parts
+    fields: dict[str, Any] = {
+        "k": spec.run, "l": spec.window_generations, "parts": parts, "expected": expected,
+    }  # fmt: skip
+    full = PAPER.find(
+        "design-full", student([float(np.mean(run["fills"][SLICES:])) for run in runs]), **fields
+    )
+    peak = PAPER.find("design-peak", student([run["peak"] / expected for run in runs]), **fields)
     if parts == 1:
-        return []
+        return [full, peak]
+    swings = [_swing(run) / other for run, other in zip(runs, smooth, strict=True)]
+    same = {
+        "memory": spec.memory_bits / first.memory_bits,
+        "window": spec.guaranteed_window / first.guaranteed_window,
+        "generation": spec.generation / first.generation,
+    }
     return [
-        claim(f"{at}: {name} over that of 1 a segment", paper, value, exactly(asked))
-        for name, paper, value, asked in (
-            ("memory", "the same", spec.memory_bits / first.memory_bits, 1),
-            ("window", "the same", spec.guaranteed_window / first.guaranteed_window, 1),
-            ("generation", "larger", spec.generation / first.generation, parts),
-        )
+        *(PAPER.find(f"design-{name}", value, **fields) for name, value in same.items()),
+        full,
+        PAPER.find("design-zigzag", student(swings), **fields),
+        peak,
     ]
 
 
-STUDIES = (PAPER.study("apbf-figure-9", measure, conclude),)
-"""Figure 9."""
+STUDIES = (
+    PAPER.study("apbf-accesses", measure_accesses, conclude_accesses),
+    PAPER.study("apbf-blocks", measure_blocked, conclude_blocked),
+    PAPER.study("apbf-figure-9", measure_design, conclude_designs),
+)
+"""Table 2 with section 5.4, Table 3 with section 6, and Figure 9."""

@@ -1,8 +1,11 @@
 """Command that measures the papers' tables and figures again."""
 
 import os
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,11 +15,12 @@ from lately.cli.outputs import OutputFolder
 from lately.cli.progress import parallel_bar
 from lately.cli.reporting import OneLineCommand, fail_with
 from lately.cli.tables import add_tables, print_figures, show
+from lately.golden.errors import LatelyError
 
 from .studies import page
-
-if TYPE_CHECKING:
-    from .studies.reproduction import Reproduction
+from .studies.report import Report, cache_directory
+from .studies.report import reproduce as run
+from .studies.study import Study
 
 add_tables(
     Path(__file__).parent / "tables.toml",
@@ -24,6 +28,28 @@ add_tables(
     value_of=page.value_text,
     interval_of=page.interval_text,
 )
+
+ALL = "all"
+"""Name that stands for all studies."""
+
+
+class UnknownStudyError(LatelyError, ValueError):
+    """A name is that of no study."""
+
+
+def select(names: Iterable[str], studies: Sequence[Study]) -> list[Study]:
+    """Select the studies whose names match, each once and in their own order."""
+    chosen: set[str] = set()
+    for name in names:
+        found = {s.name for s in studies if name == ALL or fnmatchcase(s.name, name)}
+        if not found:
+            near = get_close_matches(name, [study.name for study in studies], n=3, cutoff=0.5)
+            hint = f"; near it: {', '.join(near)}" if near else ""
+            raise UnknownStudyError(
+                f"study: must be {ALL!r} or one that --list names, not {name!r}{hint}"
+            )
+        chosen |= found
+    return [study for study in studies if study.name in chosen]
 
 
 @click.command(
@@ -42,7 +68,7 @@ add_tables(
 @click.option("--list", "list_studies", is_flag=True, help="List the studies and exit.")
 @json_option
 def reproduce(
-    *, names: tuple[str, ...], out: str | None, list_studies: bool, as_json: bool, **how: Any
+    *, names: tuple[str, ...], out: str | None, list_studies: bool, as_json: bool, **options: Any
 ) -> None:
     """Compute or measure the papers' tables and figures, and compare them with the printed ones.
 
@@ -65,36 +91,39 @@ def reproduce(
       python -m papers all --jobs 2 --out reproduction
       python -m papers all --scheduler tcp://10.0.0.1:8786
     """
-    from .registry import ALL, select
+    from . import registry
 
     if not (names or list_studies):
         raise click.UsageError("give the name of a study, or all; --list names them")
-    studies = select(names or [ALL])
+    studies = select(names or [ALL], registry.STUDIES)
     if list_studies:
-        told = ("name", "title", "source")
-        listed = [{name: getattr(study, name) for name in told} for study in studies]
+        listed = [
+            {"name": one.name, "title": one.about, "source": f"{one.paper}, {one.source}"}
+            for one in studies
+        ]
         show(as_json, listed, "studies", {"studies": listed})
         return
-    from .studies.reproduction import cache_directory
-    from .studies.reproduction import reproduce as run
-
     if out is not None:
         os.makedirs(out, exist_ok=True)
     with parallel_bar("points", "points") as progress:
-        done = run(studies, cache_directory(), progress=progress, **how)
+        records, done = run(studies, cache_directory(), progress=progress, **options)
     if out is not None:
-        page.write(done.report, out)
-    print_reproduction(done, as_json)
+        page.write_all(records, studies, out)
+    report = Report.of(records, studies)
+    if as_json:
+        studied = [record.point | record.result for record in records]
+        counts = page.counts(report.findings)
+        outcome = {name: getattr(done, name) for name in ("failures", "measured", "found")}
+        print_json({"counts": counts, "studies": studied} | outcome)
+    else:
+        print_report(report)
     fail_with(done.failures)
 
 
-def print_reproduction(done: "Reproduction", as_json: bool) -> None:
-    """Print findings beside those of the papers, or all of a run as JSON."""
-    if as_json:
-        told = {name: getattr(done, name) for name in ("failures", "measured", "found")}
-        print_json(done.report.to_dict() | told)
-        return
-    for entry in done.report.entries:
-        print_figures("findings", vars(entry) | {"findings": entry.outcome.findings})
-    missing = "\n".join(f"not measured: {name}: {text}" for name, text in done.report.missing)
-    print_figures("verdicts", {"summary": page.summary_line(done.report), "missing": missing})
+def print_report(report: Report) -> None:
+    """Print findings beside those of the papers, and what could not be measured."""
+    for study, outcome in report.entries:
+        title = f"{study.about} ({study.paper}, {study.source})"
+        print_figures("findings", {"title": title, "findings": outcome.findings})
+    missing = "\n".join(f"not measured: {name}: {text}" for name, text in report.missing)
+    print_figures("verdicts", {"summary": page.summary_line(report), "missing": missing})

@@ -6,19 +6,20 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from campaigns.engine import Point, Result
 from lately.golden.sizing import best_hashes
 from lately.golden.timestamp.timing import TimingBloomFilter
-from lately.intervals import clopper_pearson
 from lately.replay.drawing import Estimate
 from papers.models.cuckoo import CuckooDictionary
 
-from .real_streams import distances, real
-from .studies.comparison import POSITIVE, student
-from .studies.streams import Keys, uniform, zipf
-from .studies.study import Point, Result
+from .streams import Keys, distances, real, uniform, zipf
+from .studies.estimates import positive, share
 
 UNIVERSE = 100_000
 """Keys that the synthetic streams are drawn from, as in the paper."""
+
+SIGNATURE = 4
+"""Bits of a signature, where there is one, and hash functions of the timing Bloom filter."""
 
 BEST = 0
 """Hash functions of `timing` that are best for the different keys in a window of the stream."""
@@ -48,6 +49,16 @@ def timing(counters: int, hashes: int, window: int) -> Point:
     return {"kind": "timing", "cells": counters, "hashes": hashes, "window": window}
 
 
+def structures(counters: int, window: int) -> list[Point]:
+    """Describe two timing Bloom filters and two dictionaries: those that the figures compare."""
+    return [
+        timing(counters, SIGNATURE, window),
+        timing(counters, BEST, window),
+        dictionary(counters, 0, window),
+        dictionary(counters, SIGNATURE, window),
+    ]
+
+
 def timing_bits(window: int, rate: float) -> float:
     """Return the bits of a timing Bloom filter of the best size for a rate, keys all distinct."""
     cells = window * math.log(1 / rate) / math.log(2) ** 2
@@ -65,26 +76,23 @@ def build(setup: Point, seed: int) -> Filter:
     return TimingBloomFilter(window=window, **sizes, seed=seed)
 
 
-# Streams
+# Runs
 
 
 def attacked(keys: Keys, window: int, seed: int) -> Keys:
     """Replay, after each key, one of the last `window` with a probability of one half."""
     rng = np.random.default_rng(seed)
     stream: list[int] = []
-    for key, replay, share in zip(
+    for key, replay, place in zip(
         keys.tolist(), rng.random(len(keys)) < 0.5, rng.random(len(keys)), strict=True
     ):
         stream.append(key)
         if replay:
-            stream.append(stream[-1 - int(share * min(window, len(stream)))])
+            stream.append(stream[-1 - int(place * min(window, len(stream)))])
     return np.array(stream, np.uint64)
 
 
-# Measurements
-
-
-def measure(point: Point, setups: Iterable[Point]) -> Result:
+def run_all(point: Point, setups: Iterable[Point]) -> Result:
     """Run structures, each from empty, on the stream of a point.
 
     The stream is "z", drawn separately for each structure, or "real".
@@ -178,20 +186,8 @@ def stream_rate(runs: Sequence[Result]) -> Estimate:
 
 def _pooled(pairs: Sequence[tuple[int, int]], *, exact: bool) -> Estimate:
     hits, trials = (sum(column) for column in zip(*pairs, strict=True))
-    interval = clopper_pearson(hits, trials)
-    if interval is None:
-        raise ValueError("pairs: must have a trial")
-    low, high = interval
+    rate, low, high = share(hits, trials)
     if not exact and len(pairs) > 1 and all(pair[1] for pair in pairs):
-        _, lower, upper = student([hits / trials for hits, trials in pairs], within=POSITIVE)
+        _, lower, upper = positive([hits / trials for hits, trials in pairs])
         low, high = min(low, lower), max(high, upper)
-    return hits / trials, low, high
-
-
-def ratio(above: Estimate, below: Estimate) -> Estimate:
-    """Return a quotient whose interval holds those of both.
-
-    Where nothing was counted below, the upper end of its interval stands for it.
-    """
-    value, low, high = below if below[1] > 0 else (below[2],) * 3
-    return above[0] / value, above[1] / high, above[2] / low
+    return rate, low, high

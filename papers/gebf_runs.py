@@ -15,9 +15,9 @@ from lately.golden.sizing import best_hashes
 from papers.models import CountingBloomFilter, StableBloomFilter
 from papers.models.stable import stable_decrements
 
+from . import streams
 from .paper import Paper
-from .studies import streams
-from .studies.streams import Keys
+from .streams import Keys
 
 PAPER = Paper("gebf")
 """The paper, whose title is not in the text that we have."""

@@ -22,8 +22,7 @@ from lately.golden.timestamp.posteriors import age_posterior
 from lately.golden.timestamp.timing import BlockTimingBloomFilter
 
 from .paper import Paper
-from .real_streams import absence, distances, path, real
-from .studies.streams import Keys, uniform, zipf
+from .streams import Keys, absence, distances, path, real, uniform, zipf
 
 PAPER = Paper("inferential")
 """Inferential Time-Decaying Bloom Filters."""
@@ -65,7 +64,7 @@ _TRIALS = 8
 
 @dataclass(frozen=True)
 class DistinctStream:
-    """DistinctStream of a trial, in arrays of shape (n,)."""
+    """Stream of a trial, in arrays of shape (n,)."""
 
     keys: Keys
     probabilities: Reals
@@ -88,7 +87,7 @@ def available() -> Iterator[Experiment]:
 def absent() -> list[str]:
     """Return a sentence for each real stream that is not at hand."""
     gone = [(stream, name) for stream, name in REAL.items() if not path(name)]
-    return [absence(name, f"the rows on {stream}") for stream, name in gone]
+    return [absence(name, stream) for stream, name in gone]
 
 
 def drawn(name: str, warm: int, queries: int, seed: int) -> DistinctStream:

@@ -1,17 +1,20 @@
-"""Papers as data: printed tables and figures, titles of studies and charts, and our notes."""
+"""Papers as data: printed figures, points and criteria of studies, charts and notes."""
 
 import csv
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
 from itertools import product
 from typing import Any
 
-from lately.replay.drawing import Chart, Series
+from campaigns.engine import Point, Result, key
+from lately.replay.drawing import Chart, Estimate, Series
 
-from .studies.study import Conclude, Measure, Point, Points, Study
+from .studies import criteria
+from .studies.criteria import Criterion, Verdict
+from .studies.study import Conclusion, Finding, Results, Study
 
 Row = dict[str, str]
 """Cells of a printed table by the names of their columns."""
@@ -19,11 +22,7 @@ Row = dict[str, str]
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper, described by the file ``data/<name>.toml`` of this package.
-
-    The fingerprint of a study does not cover this file: measurements may depend on it only through
-    the points.
-    """
+    """A paper, described by the file ``data/<name>.toml`` of this package."""
 
     name: str
 
@@ -33,31 +32,69 @@ class Paper:
         return _load(self.name)
 
     def study(
-        self, name: str, measure: Measure, conclude: Conclude, points: Points | None = None
+        self,
+        name: str,
+        run: Callable[[Point], Result],
+        conclude: Callable[[Results], Conclusion],
+        points: Callable[[bool], Sequence[Point]] | None = None,
     ) -> Study:
-        """Return a study that the file names, by default with the points of its sweep."""
+        """Return a study that the file names, by default with the points of its sweep.
+
+        A point takes seconds, not minutes.
+        """
         about = self.data["studies"][name]
-        source = f"{self.data['title']}, {about['source']}"
-        points = points or partial(sweep, about)
-        return Study(name, about["title"], source, points, measure, conclude)
+        return Study(
+            name=name,
+            about=about["title"],
+            points=points or partial(sweep, about),
+            run=run,
+            label=lambda point: f"{name} at {key(point)}",
+            conclude=conclude,
+            paper=self.data["title"],
+            source=about["source"],
+            notes=[self.data["notes"][note] for note in about["notes"]],
+        )
 
-    def notes(self, study: str, **values: Any) -> list[str]:
-        """Return the notes of a study, with values in the place of their fields in braces."""
-        names = self.data["studies"][study]["notes"]
-        return [self.data["notes"][name].format(**values) for name in names]
+    def find(self, name: str, value: float | Estimate, /, **fields: Any) -> Finding:
+        """Judge a value by a criterion of the file, which also has the texts with their fields.
 
-    def chart(self, name: str, series: list[Series], **values: Any) -> Chart:
-        """Return a chart that the file names, with values in its name and titles as in `notes`."""
+        Without a rule, a printed figure is compared in its digits.
+        """
+        about = self.data["findings"][name]
+        texts = {each: about.get(each, "").format(**fields) for each in ("what", "paper", "note")}
+        rule, *arguments = about.get("rule") or ["" if texts["paper"] else "ours"]
+        ours, low, high = map(float, value) if isinstance(value, tuple) else (value, None, None)
+        criterion = _criterion(rule, arguments, fields, texts["paper"], computed=low is None)
+        verdict = criterion.judge(ours, low, high) if criterion else Verdict.OURS
+        within = criterion.within if criterion and rule in criteria.SENTENCES else None
+        values = {"ours": float(ours), "low": low, "high": high}
+        return Finding(**texts, **values, verdict=verdict, within=within)
+
+    def chart(self, name: str, series: list[Series], /, **fields: Any) -> Chart:
+        """Return a chart that the file names, with values in its name and titles."""
         about = {"name": name} | self.data["charts"][name]
         texts = ("name", "title", "x", "y")
-        return Chart(series=series, **about | {key: about[key].format(**values) for key in texts})
+        return Chart(series=series, **about | {key: about[key].format(**fields) for key in texts})
 
     def table(self, number: str) -> "Table":
         """Return a printed table."""
         return Table(**self.data["tables"][number])
 
 
-def sweep(about: dict[str, Any], quick: bool) -> list[Point]:
+def _criterion(
+    rule: str, arguments: list[Any], fields: dict[str, Any], paper: str, *, computed: bool
+) -> Criterion | None:
+    if rule == "ours":
+        return None
+    if not rule:
+        return criteria.digits(paper) if computed else criteria.figure(paper)
+    if rule in criteria.PRINTED:
+        return criteria.RULES[rule](*(str(each).format(**fields) for each in arguments))
+    filled = [each.format(**fields) if isinstance(each, str) else each for each in arguments]
+    return criteria.RULES[rule](*map(float, filled))
+
+
+def sweep(about: dict[str, Any], quick: bool = False) -> list[Point]:
     """Return the points of a study as its file describes them.
 
     `each` has the values of one or several members of a point, or a number of seeds; `with` has
@@ -96,6 +133,10 @@ class Table:
     def values(self, row: Row) -> list[int]:
         """Return the numbers that name a row."""
         return [int(row[column]) for column in self.key]
+
+    def row(self, *values: int) -> Row:
+        """Return the row that numbers name."""
+        return next(row for row in self.rows() if self.values(row) == [*values])
 
 
 def _read(file: str) -> str:

@@ -1,11 +1,11 @@
 """docs/reproduction.md and its drawings, from what `python -m papers NAME... --out` leaves."""
 
-import sys
 from pathlib import Path
 
+from campaigns import engine
 from papers.registry import STUDIES
 from papers.studies import page
-from papers.studies.records import Report, load, text
+from papers.studies.report import Report
 
 from .blocks import DOCS, RESULTS, Page, write
 
@@ -17,31 +17,28 @@ class ReproductionPage(Page):
 
     def stale(self) -> list[Path]:
         """Return the files that are not what they should be."""
-        report = load(DATA)
-        wrong = [] if self.path.read_text("utf-8") == page.page(report) else [self.path]
-        return wrong + [path for path in _images(report) if not path.exists()]
+        report = Report.of(engine.read(DATA), STUDIES)
+        wrong = [] if self.path.read_text("utf-8") == _text(report) else [self.path]
+        images = [DOCS / page.image(chart) for chart in report.charts]
+        return wrong + [path for path in images if not path.exists()]
 
     def write(self) -> None:
         """Write page and drawings."""
-        report = load(DATA)
-        write(self.path, page.page(report))
+        report = Report.of(engine.read(DATA), STUDIES)
+        write(self.path, _text(report))
         page.draw_all(report, DOCS)
 
 
-def _images(report: Report) -> list[Path]:
-    return [DOCS / page.image(chart) for chart in report.charts]
+def _text(report: Report) -> str:
+    return page.page(report, f"../results/{page.DATA}")
 
 
 def take(paths: list[Path]) -> None:
-    """Take over the studies of reports; other studies stay unchanged."""
-    report = load(DATA)
-    names = [study.name for study in STUDIES]
-    try:
-        for path in paths:
-            report = report.updated(load(path), names)
-    except ValueError as error:
-        sys.exit(str(error))
-    write(DATA, text(report))
+    """Take over the studies of files of records; other studies stay unchanged."""
+    known = {one.point["study"]: one for path in (DATA, *paths) for one in engine.read(path)}
+    records = [known[study.name] for study in STUDIES if study.name in known]
+    Report.of(records, STUDIES)  # Refuses studies of the quick form.
+    engine.write(DATA, records)
 
 
 PAGE = ReproductionPage(DOCS / page.PAGE, dict, take=take)

@@ -4,12 +4,16 @@ Each can be missed on both sides: its ranges are finite.
 """
 
 import math
-from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from enum import StrEnum
 
 DIFFERENCE = 0.1
 """Share of a printed figure that a measurement must be able to exclude as an error."""
+
+RARE = 1e-4
+"""Share of events that must be excluded where a paper has none."""
 
 FAR = 100_000.0
 """A quotient beyond this, or beyond 1 over this, is taken for an error of measurement."""
@@ -41,12 +45,8 @@ class Criterion:
 
     An interval must hold a value of `reach`, which is by default `within`, and all of it must lie
     `within`. A value of `rounded` reaches whatever its interval holds. The value alone decides
-    whether one that does not reach is `near`.
-
-    Raises
-    ------
-    ValueError
-        If a range is not finite or is empty, or if `reach` or `rounded` is not all `within`.
+    whether one that does not reach is `near`. All ranges are finite, `reach` and `rounded` lie
+    `within`.
     """
 
     within: Range
@@ -85,11 +85,6 @@ def digits(printed: str) -> Criterion:
     """Return the criterion of a computed value: the printed digits, half a unit rounded either way.
 
     Near is one unit off in the last digit.
-
-    Raises
-    ------
-    ValueError
-        If what is printed is no number.
     """
     return Criterion(_around(printed, "0.5"), near=_around(printed, "1.5"))
 
@@ -99,12 +94,7 @@ def figure(printed: str) -> Criterion:
 
     The interval holds the figure, or the value is the same in the printed digits; and it excludes
     `DIFFERENCE` of the figure as an error, or of a printed 0 half a unit. Near is one unit off in
-    the last digit.
-
-    Raises
-    ------
-    ValueError
-        If what is printed is no number, or a 0 without decimals: see `none`.
+    the last digit. A printed 0 must have decimals: see `none`.
     """
     value = float(number(printed))
     half, near = _around(printed, "0.5"), _around(printed, "1.5")
@@ -122,6 +112,11 @@ def cut_off(printed: str) -> Criterion:
     return Criterion((value, math.nextafter(value + 1, 0)), near=(value - 1, value + 2))
 
 
+def approximate(printed: str, share: str) -> Criterion:
+    """Return the criterion of a figure that the paper calls approximate; near is off by a share."""
+    return replace(digits(printed), near=around(float(printed), float(share)).within)
+
+
 def exactly(value: float) -> Criterion:
     """Return the criterion of a value that is counted."""
     return Criterion((value, value))
@@ -135,14 +130,18 @@ def every(count: int) -> Criterion:
 # Sentences
 
 
-def none(least: float) -> Criterion:
+def none(least: float = RARE) -> Criterion:
     """Return the criterion of a share of events that never happen: none, and `least` excluded."""
     return Criterion((0.0, least), (0.0, 0.0))
 
 
-def equal(value: float) -> Criterion:
-    """Return the criterion of a value above 0 that is no figure: `DIFFERENCE` off is excluded."""
-    return Criterion(around(value, DIFFERENCE).within, (value, value))
+def equal(value: float, factor: float = 1) -> Criterion:
+    """Return the criterion of a value above 0 that is no figure: `DIFFERENCE` off is excluded.
+
+    Near is off by a factor, if one above 1 is given.
+    """
+    near = (value / factor, value * factor) if factor > 1 else None
+    return Criterion(around(value, DIFFERENCE).within, (value, value), near=near)
 
 
 def around(value: float, share: float, near: float = 0) -> Criterion:
@@ -160,17 +159,26 @@ def above(least: float) -> Criterion:
     return between(least, FAR)
 
 
+PRINTED: dict[str, Callable[..., Criterion]] = {
+    "digits": digits, "figure": figure, "cut_off": cut_off, "approximate": approximate,
+}  # fmt: skip
+"""Rules that take what is printed."""
+
+RULES: dict[str, Callable[..., Criterion]] = PRINTED | {
+    "exactly": exactly, "every": every, "none": none, "equal": equal, "around": around,
+    "between": between, "above": above,
+}  # fmt: skip
+"""All rules by name."""
+
+SENTENCES = ("figure", "exactly", "every", "equal", "around", "between", "above")
+"""Rules whose thresholds stand beside a sentence; those of a printed figure follow from it."""
+
+
 # Numbers
 
 
 def number(printed: str) -> Decimal:
-    """Return a printed number.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
+    """Parse a printed number, or raise ValueError."""
     try:
         value = Decimal(printed)
     except InvalidOperation:
@@ -181,10 +189,15 @@ def number(printed: str) -> Decimal:
 
 
 def unit(printed: str) -> Decimal:
-    """Return one in the last digit of a printed number; errors as `number`."""
+    """Return one in the last digit of a printed number."""
     exponent = number(printed).as_tuple().exponent
     assert isinstance(exponent, int)
     return Decimal(1).scaleb(exponent)
+
+
+def to_digits_of(printed: str, value: float | Decimal) -> str:
+    """Round a value to as many digits as are printed."""
+    return f"{Decimal(value).quantize(unit(printed), rounding=ROUND_HALF_EVEN):f}"
 
 
 def _off(value: float, share: float) -> Range:

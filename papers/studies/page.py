@@ -1,32 +1,37 @@
 """Page of what studies found, in Markdown, with its drawings."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
+from itertools import groupby
 from pathlib import Path
 
+from campaigns.engine import Record, write
 from lately.golden.files import replace_file
 from lately.replay.drawing import Chart
 
 from . import markdown
-from .comparison import RARE, to_digits_of
-from .criteria import DIFFERENCE, Verdict
-from .records import Report, text
-from .study import Finding
+from .criteria import DIFFERENCE, RARE, Verdict, to_digits_of
+from .report import Report
+from .study import Conclusion, Finding, Study
 
 PAGE = "reproduction.md"
 """Name of the page."""
 DATA = "reproduction.jsonl"
-"""Name of the file that the page is written from."""
+"""Name of the file of records that the page is written from."""
 IMAGES = Path("images", "reproduction")
-"""Places of the files below the requested folder."""
+"""Folder of the drawings below the requested folder."""
 
 NOTHING = "\N{EN DASH}"
 """Stands in a table where there is no value."""
 
+DEVIATIONS = (Verdict.NOT_MET, Verdict.UNDECIDED, Verdict.NEAR)
+"""Verdicts on what the page shows in full, the worst first."""
 
-def page(report: Report) -> str:
-    """Return the page; its drawings are below `IMAGES`."""
+
+def page(report: Report, data: str = DATA) -> str:
+    """Return the page; its drawings are below `IMAGES`, and it links to its `data`."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -35,35 +40,40 @@ def page(report: Report) -> str:
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"grid": _grid, "table": _table, "escaped": markdown.escape}
-    environment.filters |= {"anchor": _anchor, "image": image}
+    environment.filters |= {
+        "grid": _grid, "anchor": _anchor, "image": image, "escaped": markdown.escape,
+        "counts": counts, "deviations": _deviations,
+    }  # fmt: skip
+    papers = [
+        (title, [*entries]) for title, entries in groupby(report.entries, lambda one: one[0].paper)
+    ]
+    compared = [one for one in report.findings if one.verdict in (Verdict.MET, *DEVIATIONS)]
+    sentences = sum(one.within is not None for one in compared)
     return environment.get_template("page.md").render(
-        report=report, Verdict=Verdict, difference=f"{DIFFERENCE:.0%}", rare=f"{RARE:.2%}"
-    )
+        report=report, papers=papers, data=data, Verdict=Verdict, sentences=sentences,
+        figures=len(compared) - sentences, difference=f"{DIFFERENCE:.0%}", rare=f"{RARE:.2%}",
+    )  # fmt: skip
 
 
-def write(report: Report, directory: str | os.PathLike[str]) -> list[str]:
-    """Write page, data and drawings, and return their names below the folder.
+def write_all(
+    records: Sequence[Record], studies: Sequence[Study], directory: str | os.PathLike[str]
+) -> list[str]:
+    """Write page, records and drawings, and return their names below the folder.
 
-    Page and data appear together, and after the drawings.
-
-    Raises
-    ------
-    OSError
-        If a file cannot be written.
+    Page and records appear together, and after the drawings.
     """
     folder = Path(directory)
-    report = Report.from_dict(report.to_dict())  # Draw what the file holds.
+    report = Report.of(records, studies)
     drawings = draw_all(report, folder)
     with ExitStack() as stack:
-        for name, content in ((PAGE, page(report)), (DATA, text(report))):
-            file = stack.enter_context(replace_file(folder / name))
-            file.write(content.encode())
+        file = stack.enter_context(replace_file(folder / PAGE))
+        file.write(page(report).encode())
+        write(folder / DATA, records)
     return [PAGE, DATA, *drawings]
 
 
 def draw_all(report: Report, directory: str | os.PathLike[str]) -> list[str]:
-    """Write the drawings, and return their names below the folder; errors as `write`."""
+    """Write the drawings, and return their names below the folder."""
     from lately.replay.drawing import draw
 
     names = [image(chart) for chart in report.charts]
@@ -80,7 +90,7 @@ def image(chart: Chart) -> str:
 
 
 def value_text(finding: Finding) -> str:
-    """Write our value: in the printed digits if it is computed, else in four figures."""
+    """Write our value: in the printed digits if it is computed, else in four digits."""
     if finding.paper and finding.low is None:
         with suppress(ValueError):
             return to_digits_of(finding.paper, finding.ours)
@@ -88,7 +98,7 @@ def value_text(finding: Finding) -> str:
 
 
 def number_text(value: float) -> str:
-    """Write a number in four figures, whole ones in full."""
+    """Write a number in four digits, whole ones in full."""
     return f"{value:,.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.4g}"
 
 
@@ -106,25 +116,40 @@ def thresholds_text(finding: Finding) -> str:
     return " to ".join(dict.fromkeys(map(number_text, finding.within)))
 
 
+def counts(findings: Iterable[Finding]) -> Counter[Verdict]:
+    """Count the findings of each verdict."""
+    return Counter(finding.verdict for finding in findings)
+
+
+def summary_line(report: Report) -> str:
+    """Return the counts of all verdicts in a line."""
+    found = counts(report.findings)
+    return ", ".join(f"{found[verdict]} {verdict.value}" for verdict in Verdict)
+
+
 # Parts
 
-
 _COLUMNS: dict[str, Callable[[Finding], str]] = {
-    "": lambda finding: markdown.escape(finding.what),
+    "figure": lambda finding: markdown.escape(finding.what),
     "paper": lambda finding: finding.paper or NOTHING,
     "ours": value_text,
-    "not rounded": lambda finding: f"{finding.ours:.10g}",
     "95 % interval": interval_text,
-    "threshold": lambda finding: thresholds_text(finding),
+    "threshold": thresholds_text,
     "verdict": lambda finding: finding.verdict.value,
     "note": lambda finding: markdown.escape(finding.note),
-    "reason": lambda finding: markdown.escape(finding.note),
 }
 
 
-def _table(findings: Iterable[Finding], *columns: str) -> str:
-    rows = [[_COLUMNS[column](finding) for column in columns] for finding in findings]
-    return markdown.table(columns, rows)
+def _deviations(entries: Sequence[tuple[Study, Conclusion]]) -> str:
+    """Lay out the findings of studies that are not met, then the undecided, then the near ones."""
+    rows = [
+        [f"[{study.name}](#{_anchor(study.about)})", *(text(one) for text in _COLUMNS.values())]
+        for verdict in DEVIATIONS
+        for study, outcome in entries
+        for one in outcome.findings
+        if one.verdict is verdict
+    ]
+    return markdown.table(["study", *_COLUMNS], rows) if rows else ""
 
 
 def _grid(findings: Sequence[Finding]) -> str | None:
@@ -143,17 +168,12 @@ def _grid(findings: Sequence[Finding]) -> str | None:
 
 
 def _cell(finding: Finding) -> str:
-    if finding.verdict in (Verdict.MET, Verdict.COPIED, Verdict.OURS):
-        return value_text(finding)
-    return f"{finding.paper} **{value_text(finding)}**"
+    if finding.verdict in DEVIATIONS:
+        return f"{finding.paper} **{value_text(finding)}**"
+    return value_text(finding)
 
 
 def _anchor(title: str) -> str:
     """Return the anchor that a heading gets."""
     kept = (c for c in title.lower() if c.isalnum() or c in " -_")
     return "".join(kept).replace(" ", "-")
-
-
-def summary_line(report: Report) -> str:
-    """Return the counts of all verdicts in a line."""
-    return ", ".join(f"{report.counts[verdict]} {verdict.value}" for verdict in Verdict)

@@ -1,25 +1,20 @@
-"""Studies: points that are measured independently, and a conclusion from all of them."""
+"""Studies: campaigns whose results are compared with the printed figures of a paper."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from campaigns.engine import Campaign, Point, Result
 from lately.replay.drawing import Chart
 
 from .criteria import Range, Verdict
 
-Point = dict[str, Any]
-"""Parameters of a measurement: values that JSON can hold, the seed among them."""
-
-Result = dict[str, Any]
-"""Result of a measurement: values that JSON can hold."""
-
-Results = list[tuple[Point, Result]]
+Results = Sequence[tuple[Point, Result]]
 """Points with their results."""
 
 
-def chosen(results: Results, **values: Any) -> Results:
-    """Return the results of the points that have these values."""
+def chosen(results: Results, **values: Any) -> list[tuple[Point, Result]]:
+    """Select the results of the points that have these values."""
     return [(p, r) for p, r in results if all(p[name] == one for name, one in values.items())]
 
 
@@ -34,11 +29,11 @@ class Finding:
     """
 
     what: str
-    paper: str
     ours: float
-    low: float | None
-    high: float | None
     verdict: Verdict
+    paper: str = ""
+    low: float | None = None
+    high: float | None = None
     note: str = ""
     within: Range | None = None
 
@@ -47,41 +42,29 @@ class Finding:
 class Conclusion:
     """Conclusion of a study.
 
-    `notes` are paragraphs in Markdown: how it was measured, which readings of the paper were
-    chosen, and why a figure of it cannot be met. `missing` are sentences in Markdown on what could
-    not be measured, and what that takes.
+    `values` are those of the fields in the study's notes. `missing` are sentences in Markdown on
+    what could not be measured, and what that takes.
     """
 
     findings: list[Finding]
     charts: list[Chart] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    values: dict[str, Any] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
 
 
-Points = Callable[[bool], list[Point]]
-"""Takes whether the quick form is wanted; returns the points of a study."""
-Measure = Callable[[Point], Result]
-"""Takes a point and returns its result, the same on every call, in whichever process.
-
-A point takes seconds, not minutes.
-"""
-Conclude = Callable[[Results], Conclusion]
-"""Takes the points with their results, in order."""
-
-
-@dataclass(frozen=True)
-class Study:
+@dataclass(frozen=True, kw_only=True)
+class Study(Campaign):
     """One table or figure of a paper, or several that are measured together.
 
-    The functions are those of a module, so that another process can call them.
-
-    `name` is that on the command line, as "apbf-table-2"; `source` is the paper and the number
-    of the table or figure.
+    `points` takes whether the quick form is wanted. `paper` is the title of the paper, `source`
+    the number of the table or figure, and `about` the title of the study. `notes` are paragraphs
+    in Markdown, with fields: how it was measured, which readings of the paper were chosen, and why
+    a figure cannot be met.
     """
 
-    name: str
-    title: str
+    conclude: Callable[[Results], Conclusion]
+    paper: str
     source: str
-    points: Points
-    measure: Measure
-    conclude: Conclude
+    notes: Sequence[str] = ()
+    packages: tuple[str, ...] = ("lately.golden", "papers")
+    tools: tuple[str, ...] = ("numpy", "scipy")

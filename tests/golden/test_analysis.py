@@ -13,9 +13,9 @@ import pytest
 from cases import daily
 
 from lately.golden import analysis
-from papers import apbf_tables
+from papers import apbf
 
-DATA = Path(apbf_tables.__file__).parent / "data"
+DATA = Path(apbf.__file__).parent / "data"
 
 SMALL = [(1, 1), (1, 4), (2, 1), (2, 3), (3, 1), (3, 2), (3, 5), (4, 2), (4, 4), (5, 1), (5, 3)]
 
@@ -667,4 +667,4 @@ def test_study_gives_a_reason_for_exactly_these_figures():
         )
         for table, row, column in DIFFERENCES
     }
-    assert set(apbf_tables.READINGS) == names
+    assert set(apbf.READINGS) == names

@@ -2,24 +2,27 @@
 
 from study_points import squares
 
-from papers.studies.comparison import computed
-from papers.studies.study import Conclusion, Study
+from papers.studies.criteria import exactly
+from papers.studies.study import Conclusion, Finding, Study
 
 
 def conclude(results):
     total = sum(result["square"] for _, result in results)
     assert all(result["pair"] == [1, 2] for _, result in results)
-    return Conclusion([computed("numbers: sum of squares", "14", total)])
+    verdict = exactly(14).judge(total)
+    return Conclusion([Finding("numbers: sum of squares", float(total), verdict, paper="14")])
 
 
-def study(log, measure=squares, name="squares", **more):
+def study(log, run=squares, name="squares", **more):
     return Study(
         name=name,
-        title="Squares",
-        source="None",
-        points=lambda quick: [
+        about="Squares",
+        points=lambda quick=False: [
             {"number": number, "log": str(log), **more} for number in range(2 if quick else 4)
         ],
-        measure=measure,
+        run=run,
+        label=lambda point: f"{name} at {point['number']}",
         conclude=conclude,
+        paper="Nobody's paper",
+        source="None",
     )

@@ -6,12 +6,15 @@ import re
 
 import pytest
 
+from papers import paper
+from papers.paper import Paper
 from papers.studies import criteria
 from papers.studies.criteria import (
     DIFFERENCE,
     Criterion,
     Verdict,
     above,
+    approximate,
     around,
     between,
     cut_off,
@@ -21,7 +24,9 @@ from papers.studies.criteria import (
     exactly,
     figure,
     none,
+    to_digits_of,
 )
+from papers.studies.estimates import SHARES, share, student
 
 MET, NEAR, UNDECIDED, MISSED = Verdict.MET, Verdict.NEAR, Verdict.UNDECIDED, Verdict.NOT_MET
 
@@ -31,6 +36,7 @@ RULES = {
     "figure, 0": (figure("0.0000"), 0.0),
     "figure, negative": (figure("-0.58"), -0.58),
     "cut_off": (cut_off("26"), 26.5),
+    "approximate": (approximate("32.0", "0.02"), 32.04),
     "exactly": (exactly(12), 12),
     "every": (every(4), 4),
     "none": (none(1e-4), 0.0),
@@ -48,7 +54,7 @@ def test_every_rule_is_here():
         for name, function in inspect.getmembers(criteria, inspect.isfunction)
         if inspect.signature(function).return_annotation is Criterion
     }
-    assert made == {name.split(",")[0] for name in RULES}
+    assert made == {name.split(",")[0] for name in RULES} == criteria.RULES.keys()
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -119,6 +125,10 @@ def test_wide_interval_decides_nothing(name):
         (equal(1), 1.02, (0.99, 1.05), MET),
         (equal(1), 1.02, (1.01, 1.03), MISSED),
         (equal(1), 1.02, (0.89, 1.15), UNDECIDED),
+        (equal(1, 2), 1.9, (1.8, 2.0), NEAR),
+        (equal(1, 2), 2.1, (2.0, 2.2), MISSED),
+        (approximate("32.0", "0.02"), 32.6, (), NEAR),
+        (approximate("32.0", "0.02"), 32.7, (), MISSED),
         (around(0.1, 0.2, 0.5), 0.119, (0.118, 0.12), MET),
         (around(0.1, 0.2, 0.5), 0.119, (0.117, 0.121), UNDECIDED),
         (around(0.1, 0.2, 0.5), 0.125, (0.121, 0.129), NEAR),
@@ -166,3 +176,66 @@ def test_printed_0_without_decimals_wrong():
 def test_difference_is_what_the_page_says():
     least, most = figure("0.50000").within
     assert (least, most) == pytest.approx((0.5 - 0.5 * DIFFERENCE, 0.5 + 0.5 * DIFFERENCE))
+
+
+# Findings of a paper's file
+
+
+@pytest.fixture
+def example(monkeypatch):
+    texts = {"what": "k = {k}: rate", "note": "{note}"}
+    findings = {
+        "ours": texts,
+        "printed": texts | {"paper": "{paper}"},
+        "sentence": texts | {"paper": "much", "rule": ["between", "{low:.1f}", 9]},
+        "formula": texts | {"paper": "1 / 2", "rule": ["figure", "{half:.2f}"]},
+        "never": texts | {"paper": "0", "rule": ["none"]},
+        "cut": texts | {"paper": "{paper}", "rule": ["cut_off", "{paper}"]},
+    }
+    monkeypatch.setattr(paper, "_load", lambda name: {"findings": findings})
+    return Paper("example")
+
+
+def test_findings(example):
+    def find(name, value, **fields):
+        found = example.find(name, value, k=4, note="why", **fields)
+        assert (found.what, found.note) == ("k = 4: rate", "why")
+        return found.paper, found.ours, found.low, found.verdict, found.within
+
+    assert find("ours", 5) == ("", 5, None, Verdict.OURS, None)
+    assert find("ours", (5, 4, 6)) == ("", 5, 4, Verdict.OURS, None)
+    assert find("printed", 0.5849, paper="0.58") == ("0.58", 0.5849, None, MET, None)
+    assert find("printed", 0.6, paper="0.58")[3] is MISSED
+    assert find("printed", (0.6, 0.57, 0.63), paper="0.58")[3] is MET
+    assert find("printed", (0.6, 0.5, 0.7), paper="0.58")[3] is UNDECIDED
+    assert find("printed", 0.6, paper="") == ("", 0.6, None, Verdict.OURS, None)
+    assert find("sentence", (5, 2, 6), low=1.94) == ("much", 5, 2, MET, (1.9, 9))
+    assert find("sentence", (5, 1, 6), low=1.94)[3] is UNDECIDED
+    assert find("formula", (0.51, 0.5, 0.52), half=0.5) == ("1 / 2", 0.51, 0.5, MET, (0.45, 0.55))
+    assert find("never", share(0, 100_000))[3:] == (MET, None)
+    assert find("never", share(0, 100))[3] is UNDECIDED
+    assert find("never", share(1, 100_000))[3] is MISSED
+    assert find("cut", 26.9, paper=26) == ("26", 26.9, None, MET, None)
+
+
+def test_digits_of_a_figure():
+    assert to_digits_of("0.0000610351", 6.103515625e-05) == "0.0000610352"
+
+
+# Estimates
+
+
+def test_student():
+    # Of five values, 2.776 standard errors.
+    mean, low, high = student([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert mean == 3
+    assert (high - 3, 3 - low) == (pytest.approx(2.776445 * (2.5 / 5) ** 0.5),) * 2
+    assert student([0.0, 0.0, 0.1], within=SHARES)[1] == 0
+    with pytest.raises(ValueError, match=r"^values: must be at least 2, not 1$"):
+        student([1.0])
+
+
+def test_share():
+    assert share(0, 100) == (0, 0, pytest.approx(0.0362, abs=1e-4))
+    with pytest.raises(ValueError, match=r"^trials: must be at least 1, not 0$"):
+        share(0, 0)

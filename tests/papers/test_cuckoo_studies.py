@@ -7,16 +7,10 @@ import numpy as np
 import pytest
 from cases import daily
 
-from papers import (
-    cuckoo_bounds,
-    cuckoo_findings,
-    cuckoo_real,
-    cuckoo_runs,
-    cuckoo_synthetic,
-    real_streams,
-)
-from papers.registry import select
+from papers import cuckoo, cuckoo_runs, streams
+from papers.models import CuckooDictionary
 from papers.studies.criteria import Verdict
+from papers.studies.estimates import positive, quotient
 
 QUICK = {
     "cuckoo-figure-4": {"measured": 3000, "fresh": 20_000},
@@ -31,7 +25,7 @@ QUICK = {
 }
 """What is smaller than in the quick form."""
 
-STUDIES = {study.name: study for study in select(["cuckoo-*"])}
+STUDIES = {study.name: study for study in cuckoo.STUDIES}
 
 
 def seeds_of(points, count):
@@ -44,13 +38,12 @@ def seeds_of(points, count):
 def test_reduced_form(name):
     study = STUDIES[name]
     points = [point | QUICK[name] for point in seeds_of(study.points(True), 2)]
-    results = [(point, study.measure(point)) for point in points]
+    results = [(point, study.run(point)) for point in points]
     for point, result in results:
         assert json.loads(json.dumps(result, allow_nan=False)) == result
         assert json.loads(json.dumps(point)) == point
     outcome = study.conclude(results)
     assert outcome.findings
-    assert outcome.notes
     for finding in outcome.findings:
         print(finding.what, finding.ours, finding.low, finding.high, finding.verdict)
         assert math.isfinite(finding.ours)
@@ -70,60 +63,48 @@ def test_reduced_form(name):
 
 def test_results_repeat():
     point = {"z": 0.0, "seed": 0, "windows": [1000], "measured": 500, "fresh": 1000}
-    measure = cuckoo_synthetic.measure_window
-    assert measure(point) == measure(point)
+    assert cuckoo.measure_window(point) == cuckoo.measure_window(point)
 
 
 def test_names_are_those_of_the_studies():
     assert list(STUDIES) == list(QUICK)
 
 
-def test_full_form_is_the_quick_one_but_larger():
-    for study in STUDIES.values():
-        assert len(study.points(False)) >= len(study.points(True))
-
-
 def test_absent_files_are_told(monkeypatch):
-    monkeypatch.setattr(real_streams, "FOLDERS", ())
-    real_streams.real.cache_clear()
-    for study in cuckoo_real.STUDIES:
+    monkeypatch.setattr(streams, "FOLDERS", ())
+    streams.real.cache_clear()
+    for study in (STUDIES["cuckoo-figure-13"], STUDIES["cuckoo-figure-14"]):
         points = [
             point | {"count": 12_000, "measured": 12_000}
             for point in seeds_of(study.points(True), 2)
         ]
-        outcome = study.conclude([(point, study.measure(point)) for point in points])
+        outcome = study.conclude([(point, study.run(point)) for point in points])
         missing = " ".join(outcome.missing)
         assert "the rows on tail numbers of departing aircraft, as `flights" in missing
         assert not any("aircraft" in finding.what for finding in outcome.findings)
-    real_streams.real.cache_clear()
+    streams.real.cache_clear()
 
 
-def test_counters_as_in_the_paper():
+def test_sizes():
     assert cuckoo_runs.dictionary(20_000, 0, 10_000)["positions"] == 5000
     assert cuckoo_runs.dictionary(20_000, 4, 10_000)["positions"] == 3333
     assert cuckoo_runs.dictionary(10_000, 1, 1000)["positions"] == 1667
-
-
-def test_best_hashes():
     assert cuckoo_runs.best_hashes(10_000, 1000) == 7
     assert cuckoo_runs.best_hashes(100, 1000) == 1
-
-
-def test_timing_bits():
     # 1.44 log2(1 / epsilon) cells of 12 bits for a window of 1024.
     assert cuckoo_runs.timing_bits(1024, 2**-10) == pytest.approx(1024 * 10 / math.log(2) * 12)
 
 
 def test_distances():
     keys = np.array([5, 6, 5, 5, 7, 6], np.uint64)
-    assert real_streams.distances(keys).tolist() == [0, 0, 2, 1, 0, 4]
-    assert real_streams.distances(keys[:0]).tolist() == []
+    assert streams.distances(keys).tolist() == [0, 0, 2, 1, 0, 4]
+    assert streams.distances(keys[:0]).tolist() == []
 
 
 def test_replays_are_of_the_window():
     keys = np.arange(2000, dtype=np.uint64)
     stream = cuckoo_runs.attacked(keys, 30, seed=1)
-    distance = real_streams.distances(stream)
+    distance = streams.distances(stream)
     replays = distance > 0
     assert 2800 < len(stream) < 3200
     assert distance.max() <= 30
@@ -133,19 +114,58 @@ def test_replays_are_of_the_window():
 def test_last():
     recent = np.array([3, 4, 3, 9], np.uint64)
     asked = np.array([3, 4, 9, 5, 10], np.uint64)
-    assert cuckoo_real._last(recent, asked).tolist() == [2, 3, 1, 0, 0]
+    assert cuckoo._last(recent, asked).tolist() == [2, 3, 1, 0, 0]
 
 
 def test_estimates():
-    mean, low, high = cuckoo_findings.mean_of([1.0, 2.0, 3.0])
+    mean, low, high = positive([1.0, 2.0, 3.0])
     assert mean == 2
     assert (low, high) == (0.0, pytest.approx(4.4841, abs=1e-4))
-    assert cuckoo_runs.ratio((4.0, 2.0, 6.0), (2.0, 1.0, 4.0)) == (2.0, 0.5, 6.0)
-    assert cuckoo_runs.ratio((4.0, 2.0, 6.0), (0.0, 0.0, 2.0)) == (2.0, 1.0, 3.0)
+    assert quotient((4.0, 2.0, 6.0), (2.0, 1.0, 4.0)) == (2.0, 0.5, 6.0)
+    assert quotient((4.0, 2.0, 6.0), (0.0, 0.0, 2.0)) == (2.0, 1.0, 3.0)
 
 
 def test_list_without_a_failure_is_bounded():
     runs = [{"listed": 0.0, "peak": 0, "insertions": 1000}] * 3
-    mean, low, high = cuckoo_bounds._mean_list(100, runs)
+    mean, low, high = cuckoo._mean_list(100, runs)
     assert mean == low == 0
     assert high == pytest.approx(100 * 3.69 / 3000, rel=0.01)
+
+
+def test_work_grows_with_the_list():
+    """Without a list two positions are read; a list as long as the window is read in full."""
+    point = {"z": 0.0, "seed": 1, "measured": 1000}
+    empty = cuckoo._work(cuckoo.dictionary(10_000, 0, 1000), point)
+    assert empty["alive"] == empty["other"] == 2
+    assert 2 < empty["update"] < 2.2
+    full = cuckoo._work(cuckoo.dictionary(400, 0, 1000), point)
+    # 200 positions at most have a key.
+    assert 750 < full["other"] < 900
+    assert full["update"] > 2 + 0.75 * 30
+    assert 250 < full["alive"] < 450
+
+
+def test_each_failure_is_counted_once(monkeypatch):
+    """The keys listed at every n-th moment, against those that the list ever got."""
+    monkeypatch.setattr(cuckoo, "_POSITIONS", 1)
+    counted = cuckoo.measure_failures({"window": 8, "turns": 100, "seed": 1})
+    filter = CuckooDictionary(window=8, positions=8, seed=1)
+    listed = set()
+    for key in streams.uniform(800, 1 << 62, 1).tolist():
+        filter.insert([key])
+        listed |= set(filter.overflow_entries[0].ravel().tolist())
+    assert filter.overflow <= counted["failed"] == len(listed) > 0
+    assert counted["insertions"] == 800
+
+
+def test_share_of_failures_is_compared_with_the_window():
+    def failing(*counts):
+        points = [{"window": n, "turns": 1, "seed": 1} for n in (16, 32, 64, 128)]
+        results = [{"failed": count, "insertions": 100_000} for count in counts]
+        found = cuckoo.conclude_failures(list(zip(points, results, strict=True))).findings
+        (one,) = (one for one in found if one.what == "n times that share, n = 128 over n = 16")
+        return one.verdict
+
+    assert failing(1600, 800, 400, 200) is Verdict.MET
+    assert failing(16, 8, 4, 2) is Verdict.UNDECIDED
+    assert failing(1600, 1600, 1600, 1600) is Verdict.NOT_MET

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-from collections import defaultdict
 
 import pytest
 from click.testing import CliRunner
@@ -14,28 +13,18 @@ from local_cluster import TESTS, LocalCluster, wait_until
 from squares_study import study
 from study_points import failing
 
-from lately.replay.drawing import Chart, Series, draw
+from campaigns.engine import Record, RecordError, read
+from campaigns.pages import reproduction
+from lately.replay.drawing import Chart, Series
 from papers import commands, registry
-from papers.commands import print_reproduction
-from papers.paper import Paper
+from papers.commands import UnknownStudyError, select
 from papers.studies import page
-from papers.studies.comparison import (
-    SHARES,
-    claim,
-    computed,
-    judge,
-    measured,
-    never,
-    over_seeds,
-    student,
-    to_digits_of,
-)
-from papers.studies.criteria import Verdict, between, exactly
-from papers.studies.records import Report, ReportFileError, StudyEntry, load
-from papers.studies.reproduction import Reproduction, cache_directory, reproduce
-from papers.studies.study import Conclusion, Finding
+from papers.studies.criteria import Verdict
+from papers.studies.report import Report, cache_directory, conclusion, reproduce, to_record
+from papers.studies.study import Conclusion, Finding, Study
 
 PAPERS = [sys.executable, "-m", "papers"]
+DASH = "\N{EN DASH}"
 
 
 @pytest.fixture(scope="module")
@@ -51,30 +40,20 @@ def log(tmp_path):
     return tmp_path / "log"
 
 
-@pytest.fixture
-def store(tmp_path):
-    return tmp_path / "store"
-
-
-def lines(log):
-    return sorted(map(int, log.read_text().split()))
-
-
 # Running
 
 
-def test_run_and_resume(log, store, cluster):
-    done = reproduce([study(log)], store, scheduler=cluster)
-    (entry,) = done.report.entries
-    (finding,) = entry.outcome.findings
+def test_run_and_resume(log, tmp_path, cluster):
+    records, done = reproduce([study(log)], tmp_path / "store", scheduler=cluster)
+    (finding,) = conclusion(records[0]).findings
     assert (finding.ours, finding.verdict) == (14, Verdict.MET)
     assert (done.measured, done.found, done.failures) == (4, 0, [])
-    begun = lines(log)
-    assert set(begun) == {0, 1, 2, 3}
-    again = reproduce([study(log)], store)
-    assert (again.measured, again.found) == (0, 4)
-    assert again.report == done.report
-    assert lines(log) == begun
+    begun = sorted(log.read_text().split())
+    assert begun == ["0", "1", "2", "3"]
+    again, done = reproduce([study(log)], tmp_path / "store")
+    assert (done.measured, done.found) == (0, 4)
+    assert again == records
+    assert sorted(log.read_text().split()) == begun
 
 
 def test_cache_directory(monkeypatch, tmp_path):
@@ -84,103 +63,19 @@ def test_cache_directory(monkeypatch, tmp_path):
     assert cache_directory().parts[-2:] == ("lately", "reproduction")
 
 
-@pytest.mark.parametrize("name", ["apbf", "gebf", "time_limited", "inferential", "cuckoo"])
-def test_data_of_a_paper_are_used(name):
-    data = Paper(name).data
-    titles = {study.name: study.title for study in registry.STUDIES}
-    assert {key: about["title"] for key, about in data["studies"].items()}.items() <= titles.items()
-    used = [note for about in data["studies"].values() for note in about["notes"]]
-    assert set(used) == set(data["notes"])
-    values = defaultdict(int, z=0.0)
-    for key, about in data["charts"].items():
-        texts = [about.get("name", key), about["title"], about["x"], about["y"]]
-        assert all(text.format_map(values) for text in texts)
-
-
-# Names
-
-
-def test_studies_have_names_of_their_own():
-    names = [study.name for study in registry.STUDIES]
-    assert len(set(names)) == len(names)
-    assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name) for name in names)
-    titles = [study.title for study in registry.STUDIES]
-    assert len(set(titles)) == len(titles)
-
-
-def test_points_differ_and_json_can_hold_them():
-    for entry in registry.STUDIES:
-        for quick in (False, True):
-            points = [json.dumps(point) for point in entry.points(quick)]
-            assert points
-            assert len(set(points)) == len(points)
-
-
 def test_select(log):
-    studies = tuple(study(log, name=name) for name in ("a-1", "a-2", "b-1"))
-    names = [entry.name for entry in registry.select(["b-1", "a-*", "a-1"], studies)]
-    assert names == ["a-1", "a-2", "b-1"]
-    assert registry.select(["all"], studies) == [*studies]
-
-
-@pytest.mark.parametrize(
-    ("name", "near"), [("a-11", r"; near it: a-1, a-2$"), ("zzz", "'zzz'$"), ("c*", r"'c\*'$")]
-)
-def test_study_wrong(log, name, near):
     studies = tuple(study(log, name=name) for name in ("a-1", "a-2", "b-x"))
-    with pytest.raises(
-        registry.UnknownStudyError, match=r"^study: must be 'all' or one that --list names, not "
-    ) as error:
-        registry.select(["a-1", name], studies)
-    assert re.search(near, str(error.value))
+    names = [entry.name for entry in select(["b-x", "a-*", "a-1"], studies)]
+    assert names == ["a-1", "a-2", "b-x"]
+    assert select(["all"], studies) == [*studies]
+    wrong = {"a-11": "; near it: a-1, a-2", "zzz": "", "c*": ""}
+    for name, near in wrong.items():
+        message = f"study: must be 'all' or one that --list names, not {name!r}{near}"
+        with pytest.raises(UnknownStudyError, match=f"^{re.escape(message)}$"):
+            select(["a-1", name], studies)
 
 
-# Verdicts
-
-
-def test_judge_takes_the_interval_into_account():
-    assert judge("0.58", 0.5849) is Verdict.MET
-    assert judge("0.58", 0.6) is Verdict.NOT_MET
-    assert judge("0.58", 0.6, 0.57, 0.63) is Verdict.MET
-    assert judge("0.58", 0.6, 0.5, 0.7) is Verdict.UNDECIDED
-    assert judge("", 5) is Verdict.OURS
-
-
-def test_to_digits_of():
-    assert to_digits_of("0.0000610351", 6.103515625e-05) == "0.0000610352"
-
-
-def test_student():
-    # Of five values, 2.776 standard errors.
-    mean, low, high = student([1.0, 2.0, 3.0, 4.0, 5.0])
-    assert mean == 3
-    assert (high - 3, 3 - low) == (pytest.approx(2.776445 * (2.5 / 5) ** 0.5),) * 2
-    assert student([0.0, 0.0, 0.1], within=SHARES)[1] == 0
-    with pytest.raises(ValueError, match=r"^values: must be at least 2, not 1$"):
-        student([1.0])
-
-
-def test_findings():
-    assert over_seeds("x", "0.5", [0.49, 0.5, 0.51], note="n").verdict is Verdict.MET
-    assert over_seeds("x", "0.5", [0.4, 0.5, 0.6]).verdict is Verdict.UNDECIDED
-    assert measured("x", "", (1, 0, 2)) == Finding("x", "", 1, 0, 2, Verdict.OURS)
-    assert claim("x", "all", 4, exactly(4)) == Finding(
-        "x", "all", 4, None, None, Verdict.MET, within=(4, 4)
-    )
-    assert claim("x", "more", (2, 1, 3), between(1.5, 9)).verdict is Verdict.UNDECIDED
-
-
-def test_never():
-    few, many, some = (never("x", *counts) for counts in ((0, 100), (0, 100_000), (1, 100_000)))
-    assert (few.paper, few.ours, few.low, few.verdict) == ("0", 0, 0, Verdict.UNDECIDED)
-    assert few.high == pytest.approx(0.0362, abs=1e-4)
-    assert many.verdict is Verdict.MET
-    assert some.verdict is Verdict.NOT_MET
-    with pytest.raises(ValueError, match=r"^trials: must be at least 1, not 0$"):
-        never("x", 0, 0)
-
-
-# Page
+# Records
 
 CHART = Chart(
     name="x-figure-1",
@@ -197,127 +92,129 @@ CHART = Chart(
 )
 
 
-def report(findings=(), charts=(), notes=(), quick=False):
-    outcome = Conclusion(list(findings), list(charts), list(notes))
-    return Report(quick, [StudyEntry("x-table-1", "Some x (X, Table 1)", "Of X, Table 1", outcome)])
+def about(name="x-table-1", notes=()):
+    """Return a study that is never measured."""
+    return Study(
+        name=name, about="Some x (X, Table 1)", points=list, run=dict, conclude=Conclusion,
+        paper="Of X", source="Table 1", notes=notes,
+    )  # fmt: skip
 
 
-def test_page_of_measured_findings():
-    shown = page.page(
-        report(
-            [
-                Finding("rate | a", "0.10", 0.123456, 0.1, 0.15, Verdict.MET),
-                Finding("share", "", 1.0, None, None, Verdict.OURS, "why\nso"),
-                Finding("order", "all", 4, None, None, Verdict.MET, within=(4, 4)),
-                Finding("more", "much", 20, 15, 25, Verdict.UNDECIDED, within=(20, 1e5)),
-                Finding("copy", "0.2", 0.2, None, None, Verdict.COPIED, "of Table 3"),
-            ],
-            [CHART],
-            ["A note."],
-        )
-    )
-    assert "| rate \\| a | 0.10 | 0.1235 | 0.1 to 0.15 | \N{EN DASH} | met |  |\n" in shown
-    dash = "\N{EN DASH}"
-    assert f"| share | {dash} | 1 | {dash} | {dash} | ours alone | why so |\n" in shown
-    assert f"| order | all | 4 | {dash} | 4 | met |  |\n" in shown
-    assert "| more | much | 20 | 15 to 25 | 20 to 100,000 | undecided |  |\n" in shown
-    assert "compares 1 printed figures as numbers. It also compares 2 sentences, such as\n" in shown
-    assert "exclude an error of 10% in either direction" in shown
-    assert "enough trials to exclude a share of 0.01%" in shown
-    assert "![Rates \\| of something](images/reproduction/x-figure-1.svg)\n\nA note.\n" in shown
-    assert (
-        "[Some x (X, Table 1)](#some-x-x-table-1) | Of X, Table 1 | 2 | 0 | 1 | 0 | 1 | 1 |"
-        in shown
-    )
-    assert "quick form" not in shown
-    assert "Not measured" not in shown
-    assert "quick form" in page.page(report(quick=True))
+def shown(outcome, *, quick=False, notes=()):
+    return page.page(Report(quick, [(about(notes=notes), outcome)]))
 
 
-def test_page_says_what_is_missing():
-    outcome = Conclusion([], missing=["the rows on x, as `x.gz` is not there."])
-    shown = page.page(Report(False, [StudyEntry("x-table-1", "X", "Of X", outcome)]))
-    assert "\nNot measured:\n\n- `x-table-1`: the rows on x, as `x.gz` is not there.\n" in shown
-
-
-def test_page_of_computed_findings():
-    values = {"a": 1.0, "b": 2.0, "c": 3.0}
-    printed = {"a": "1.00", "b": "2.5", "c": ""}
-    findings = [
-        computed(f"k = {k}: {name}", printed[name], value, note="" if name != "b" else "why")
-        for k in (1, 2)
-        for name, value in values.items()
-    ]
-    shown = page.page(report(findings))
-    assert (
-        "|  | a | b | c |\n| --- | --- | --- | --- |\n| k = 1 | 1.00 | 2.5 **2.0** | 3 |\n" in shown
-    )
-    assert "| k = 2: b | 2.5 | 2.0 | 2 | not met | why |\n" in shown
-    assert "Every printed digit is reproduced" in page.page(
-        report(
-            [f for f in findings if f.verdict is not Verdict.NOT_MET][:0]
-            + [computed(f"k = 1: {name}", "1", 1) for name in "abc"]
-        )
-    )
-
-
-def test_written_files(tmp_path):
-    given = report([computed("k: a", "1", 1.0)], [CHART])
-    names = page.write(given, tmp_path)
-    assert names == ["reproduction.md", "reproduction.jsonl", "images/reproduction/x-figure-1.svg"]
-    before = {name: (tmp_path / name).read_bytes() for name in names}
-    assert load(tmp_path / "reproduction.jsonl").to_dict() == given.to_dict()
-    page.write(load(tmp_path / "reproduction.jsonl"), tmp_path)
-    assert {name: (tmp_path / name).read_bytes() for name in names} == before
-    assert sorted(os.listdir(tmp_path)) == ["images", "reproduction.jsonl", "reproduction.md"]
-
-
-def test_studies_of_another_report_take_the_place_of_its_own():
-    def entry(name, value):
-        return StudyEntry(name, name, name, Conclusion([computed("a", "", value)]))
-
-    kept = Report(False, [entry("a", 1), entry("c", 1), entry("gone", 1)])
-    now = kept.updated(Report(False, [entry("c", 2), entry("b", 2)]), ["a", "b", "c", "d"])
-    assert [(one.name, one.outcome.findings[0].ours) for one in now.entries] == [
-        ("a", 1), ("b", 2), ("c", 2),
+def test_record_holds_a_conclusion():
+    """As many digits as the page shows of a computed value, and fewer of one that was measured."""
+    computed = Finding("k: a", 1 / 3, Verdict.MET, paper="0.33", within=(0, 1))
+    measured = Finding("b", 1 / 3, Verdict.OURS, low=0.0, high=1 / 3, note="n")
+    kept = to_record(about(), False, Conclusion([computed, measured], [CHART], {"n": 1}, ["m"]))
+    assert kept.point == {"study": "x-table-1", "quick": False}
+    assert kept.result["findings"] == [
+        {"what": "k: a", "ours": 0.3333333333, "verdict": "met", "paper": "0.33", "within": [0, 1]},
+        {
+            "what": "b", "ours": 0.333333, "verdict": "ours alone", "low": 0.0, "high": 0.333333,
+            "note": "n",
+        },
     ]  # fmt: skip
-    with pytest.raises(ValueError, match=r"^report: must be of the full form, not of the quick$"):
-        kept.updated(Report(True, []), ["a"])
-
-
-def test_figures_of_values_in_the_file():
-    """As many as the page shows of a computed value, and fewer of one that was measured."""
-    third, measured = computed("k: a", "0.33", 1 / 3), Finding("b", "", *[1 / 3] * 3, Verdict.OURS)
-    values = report([third, measured]).to_dict()["studies"][0]["findings"]
-    assert (values[0]["ours"], values[0]["low"]) == (0.3333333333, None)
-    assert [values[1][name] for name in ("ours", "low", "high")] == [0.333333] * 3
-
-
-def test_drawing(tmp_path):
-    draw(CHART, tmp_path / "a.png")
-    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
-    draw(CHART, tmp_path / "a.pdf")
-    assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
-    with pytest.raises(
-        ValueError, match=r"^path: must end in \.svg, \.png or \.pdf, not '.*a\.jpg'"
-    ):
-        draw(CHART, tmp_path / "a.jpg")
+    told = conclusion(Record(**json.loads(json.dumps(vars(kept)))))
+    assert (told.values, told.missing) == ({"n": 1}, ["m"])
+    assert told.findings[0].within == (0, 1)
+    assert to_record(about(), False, told) == kept
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"),
+    ("result", "reason"),
     [
-        ("{}", "it lacks 'findings'"),
-        ('{"findings": 3}', "it is malformed: 'int' object is not iterable"),
-        ("x", "Expecting value: line 1 column 1"),
-        ('{"quick": true}\n{}', "it has studies of the quick form and of the full form"),
+        ({}, "'findings'"),
+        ({"findings": 3}, "'int' object is not iterable"),
+        ({"findings": [{"what": "a", "ours": 1, "verdict": "good"}]}, "'good' is not a valid"),
     ],
 )
-def test_report_file_wrong(tmp_path, content, reason):
-    path = tmp_path / "report.jsonl"
-    path.write_text(content)
-    with pytest.raises(ReportFileError, match=re.escape(f"of python -m papers, but: {reason}")):
-        load(path)
+def test_record_wrong(result, reason):
+    with pytest.raises(RecordError, match=f"must hold a study's conclusion, but: {reason}"):
+        conclusion(Record({"study": "x", "quick": False}, {}, result))
+
+
+def test_quick_and_full_form_are_not_mixed(log):
+    studies = [study(log, name=name) for name in ("full", "quick")]
+    both = [to_record(one, one.name == "quick", Conclusion([])) for one in studies]
+    with pytest.raises(RecordError, match=r"^records: must be all of the quick form, or all of"):
+        Report.of(both, studies)
+
+
+def test_page_takes_over_studies_of_another_file(tmp_path, monkeypatch):
+    def record(name, value):
+        return to_record(about(name), False, Conclusion([Finding("a", value, Verdict.OURS)]))
+
+    ours, other = tmp_path / "ours.jsonl", tmp_path / "other.jsonl"
+    reproduction.engine.write(ours, [record(name, 1.0) for name in ("c", "a", "gone")])
+    reproduction.engine.write(other, [record("c", 2.0), record("b", 2.0)])
+    monkeypatch.setattr(reproduction, "DATA", ours)
+    monkeypatch.setattr(reproduction, "STUDIES", [about(name) for name in "abcd"])
+    reproduction.take([other])
+    kept = [(one.point["study"], one.result["findings"][0]["ours"]) for one in read(ours)]
+    assert kept == [("a", 1.0), ("b", 2.0), ("c", 2.0)]
+
+
+# Page
+
+
+def test_page_shows_deviations():
+    findings = [
+        Finding("rate | a", 0.123456, Verdict.NEAR, "0.10", 0.1, 0.15, note="why\nso"),
+        Finding("share", 1.0, Verdict.OURS),
+        Finding("order", 4, Verdict.MET, "all", within=(4, 4)),
+        Finding("more", 20, Verdict.UNDECIDED, "much", 15, 25, within=(20, 1e5)),
+        Finding("digits", 0.26, Verdict.NOT_MET, "0.2"),
+        Finding("copy", 0.2, Verdict.COPIED, "0.2"),
+    ]
+    notes = ["A note on {things:,} things."]
+    text = shown(Conclusion(findings, [CHART], {"things": 1000}), notes=notes)
+    link = "[x-table-1](#some-x-x-table-1)"
+    rows = [line for line in text.splitlines() if line.startswith(f"| {link}")]
+    assert rows == [
+        f"| {link} | digits | 0.2 | 0.3 | {DASH} | {DASH} | not met |  |",
+        f"| {link} | more | much | 20 | 15 to 25 | 20 to 100,000 | undecided |  |",
+        f"| {link} | rate \\| a | 0.10 | 0.1235 | 0.1 to 0.15 | {DASH} | near | why so |",
+    ]
+    assert "compares 2 printed figures as numbers. It also compares 2 sentences, such as\n" in text
+    assert "exclude an error of 10% in either direction" in text
+    assert "enough trials to exclude a share of 0.01%" in text
+    drawn = "![Rates \\| of something](images/reproduction/x-figure-1.svg)"
+    assert f"{drawn}\n\nA note on 1,000 things.\n" in text
+    assert "| [Some x (X, Table 1)](#some-x-x-table-1) | 1 | 1 | 1 | 1 | 1 | 1 |" in text
+    assert "[reproduction.jsonl](reproduction.jsonl)" in text
+    assert "quick form" not in text
+    assert "Not measured" not in text
+    met = Conclusion(findings[1:3], missing=["the rows on x, as `x.gz` is not there."])
+    text = shown(met, quick=True)
+    assert "Every printed figure is met.\n" in text
+    assert "quick form" in text
+    assert "\nNot measured:\n\n- `x-table-1`: the rows on x, as `x.gz` is not there.\n" in text
+
+
+def test_page_has_printed_tables():
+    values = {"a": (1.0, "1.00"), "b": (2.0, "2.5"), "c": (3.0, "")}
+    findings = [
+        Finding(f"k = {k}: {name}", value, Verdict.NOT_MET if name == "b" else Verdict.MET, paper)
+        for k in (1, 2)
+        for name, (value, paper) in values.items()
+    ]
+    table = "|  | a | b | c |\n| --- | --- | --- | --- |\n| k = 1 | 1.00 | 2.5 **2.0** | 3 |\n"
+    assert table in shown(Conclusion(findings))
+    assert "| k = 1 |" not in shown(Conclusion(findings[:-1]))
+
+
+def test_written_files(tmp_path):
+    outcome = Conclusion([Finding("k: a", 1.0, Verdict.MET, "1")], [CHART])
+    records = [to_record(about(), False, outcome)]
+    names = page.write_all(records, [about()], tmp_path)
+    assert names == ["reproduction.md", "reproduction.jsonl", "images/reproduction/x-figure-1.svg"]
+    before = {name: (tmp_path / name).read_bytes() for name in names}
+    page.write_all(read(tmp_path / "reproduction.jsonl"), [about()], tmp_path)
+    assert {name: (tmp_path / name).read_bytes() for name in names} == before
+    assert sorted(os.listdir(tmp_path)) == ["images", "reproduction.jsonl", "reproduction.md"]
 
 
 # Command
@@ -327,8 +224,7 @@ def test_report_file_wrong(tmp_path, content, reason):
 def command(log, tmp_path, monkeypatch, cluster):
     """Run the command on a study of its own, within this process but for the points."""
     monkeypatch.setenv("LATELY_CACHE", str(tmp_path / "cache"))
-    studies = (study(log), study(log, failing, name="failing"))
-    monkeypatch.setattr(registry.select, "__defaults__", (studies,))
+    monkeypatch.setattr(registry, "STUDIES", (study(log), study(log, failing, name="failing")))
 
     def run(*arguments):
         where = () if "--jobs" in arguments else ("--scheduler", cluster)
@@ -337,91 +233,66 @@ def command(log, tmp_path, monkeypatch, cluster):
     return run
 
 
-def test_command(command, log, tmp_path):
+def test_command(command, tmp_path):
     done = command("squares", "--jobs", 1)
-    assert done.exit_code == 0
-    assert re.search("numbers: sum of squares +14 +14 +\N{EN DASH} +met", done.stdout)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert re.search(f"numbers: sum of squares +14 +14 +{DASH} +met", done.stdout)
     assert "1 met, 0 near, 0 undecided, 0 not met, 0 copied, 0 ours alone\n" in done.stdout
-    assert done.stderr == ""
     assert os.listdir(tmp_path / "cache") == ["reproduction"]
+    # Failures come after the findings.
+    done = command("all")
+    assert done.exit_code == 1
+    assert "1 met" in done.stdout
+    (line,) = done.stderr.splitlines()
+    assert line == "lately: error: failing at 2: no such stream"
 
 
 def test_command_json(command, tmp_path):
     # Whatever the verdicts are, the status is 0.
     done = command("squares", "--quick", "--json", "--out", tmp_path / "out")
     assert (done.exit_code, done.stderr) == (0, "")
-    found = json.loads(done.stdout)
-    assert (found["quick"], found["measured"], found["found"], found["failures"]) == (
-        True,
-        2,
-        0,
-        [],
-    )
-    assert {name: count for name, count in found["counts"].items() if count} == {"not met": 1}
-    (entry,) = found["studies"]
-    assert entry["findings"] == [
-        {
-            "what": "numbers: sum of squares",
-            "paper": "14",
-            "ours": 1.0,
-            "low": None,
-            "high": None,
-            "verdict": "not met",
-            "note": "",
-            "within": None,
-        }
-    ]
-    written = load(tmp_path / "out" / "reproduction.jsonl")
-    assert written.to_dict()["studies"] == found["studies"]
+    finding = {"what": "numbers: sum of squares", "ours": 1.0, "verdict": "not met", "paper": "14"}
+    result = {"findings": [finding], "charts": [], "values": {}, "missing": []}
+    assert json.loads(done.stdout) == {
+        "counts": {"not met": 1},
+        "studies": [{"study": "squares", "quick": True, **result}],
+        "failures": [],
+        "measured": 2,
+        "found": 0,
+    }
+    (record,) = read(tmp_path / "out" / "reproduction.jsonl")
+    assert (record.point, record.result) == ({"study": "squares", "quick": True}, result)
     assert (tmp_path / "out" / "reproduction.md").exists()
 
 
 def test_command_list(command):
     done = command("--list")
     assert done.exit_code == 0
-    assert re.search(r"squares +Squares +None", done.stdout)
-    assert [entry["name"] for entry in json.loads(command("--list", "--json").stdout)] == [
-        "squares",
-        "failing",
-    ]
-
-
-def test_command_reports_failures_after_the_findings(command):
-    done = command("all")
-    assert done.exit_code == 1
-    assert "1 met" in done.stdout
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("lately: error: failing at ")
-    assert line.endswith(": no such stream")
+    assert re.search(r"squares +Squares +Nobody's paper, None", done.stdout)
+    listed = json.loads(command("--list", "--json").stdout)
+    assert [entry["name"] for entry in listed] == ["squares", "failing"]
 
 
 def test_what_could_not_be_measured_is_told(capsys):
     outcome = Conclusion([], missing=["the rows on x, as `x.gz` is not there."])
-    report = Report(False, [StudyEntry("x-table-1", "X", "Of X", outcome)])
-    print_reproduction(Reproduction(report), as_json=False)
-    shown = " ".join(capsys.readouterr().out.split())
-    assert shown.endswith("not measured: x-table-1: the rows on x, as `x.gz` is not there.")
+    commands.print_report(Report(False, [(about(), outcome)]))
+    told = " ".join(capsys.readouterr().out.split())
+    assert told.endswith("not measured: x-table-1: the rows on x, as `x.gz` is not there.")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "message"),
-    [
-        ((), 2, "give the name of a study, or all; --list names them"),
-        (("sqares",), 2, "not 'sqares'; near it: squares"),
-        (("all", "--jobs", "0"), 2, "0 is not in the range x>=1"),
-    ],
-)
-def test_command_wrong(command, arguments, status, message):
-    done = command(*arguments)
-    assert (done.exit_code, done.stdout) == (status, "")
-    (line,) = done.stderr.splitlines()
-    assert message in line
-
-
-def test_out_is_a_file(command, log):
+def test_command_wrong(command, log):
+    for arguments, message in (
+        ((), "give the name of a study, or all; --list names them"),
+        (("sqares",), "not 'sqares'; near it: squares"),
+        (("all", "--jobs", "0"), "0 is not in the range x>=1"),
+    ):
+        done = command(*arguments)
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert message in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+    # Before anything is measured.
     log.touch()
     assert command("squares", "--out", log).exit_code == 2
-    # Before anything is measured.
     assert log.read_text() == ""
 
 
@@ -431,7 +302,7 @@ sys.path.insert(0, {tests!r})
 from squares_study import study
 from study_points import slow
 from papers import commands, registry
-registry.select.__defaults__ = ((study({log!r}, slow),),)
+registry.STUDIES = (study({log!r}, slow),)
 commands.reproduce(["all", "--jobs", "2", "--out", {out!r}])
 """
 

@@ -6,27 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from papers import time_limited_rates, time_limited_runs
-from papers.registry import select
+from papers import time_limited
 from papers.studies.criteria import Verdict
-from papers.time_limited_runs import PAPER
+from papers.time_limited import PAPER
 
-STUDIES = select(["time-limited-*"])
-BY_NAME = {study.name: study for study in STUDIES}
+BY_NAME = {study.name: study for study in time_limited.STUDIES}
 
 
 def measured(study, points):
     """Results as they come back from another process."""
-    return [(point, json.loads(json.dumps(study.measure(point)))) for point in points]
-
-
-@pytest.mark.parametrize("study", STUDIES, ids=BY_NAME)
-def test_points_are_distinct_and_json(study):
-    for quick in (True, False):
-        points = study.points(quick)
-        assert points == json.loads(json.dumps(points))
-        assert len({json.dumps(point) for point in points}) == len(points)
-    assert len(study.points(True)) <= len(study.points(False))
+    return [(point, json.loads(json.dumps(study.run(point)))) for point in points]
 
 
 def test_table_2_in_part():
@@ -102,21 +91,21 @@ def course(*rates):
 def test_courses(start, course_of_7, number, value, verdict):
     other = course(0.0009, 0.0095, 0.0092, 0.0095)
     groups = {(start, 0.01, 7, 5): [({}, course_of_7)], (start, 0.01, 8, 8): [({}, other)]}
-    finding = time_limited_rates._course_findings(groups)[number]
+    finding = time_limited._course_findings(groups)[number]
     assert finding.ours == pytest.approx(value)
     assert finding.verdict is verdict
 
 
 def test_moments_meet_all_phases_and_differ():
     point = {"seed": 0, "k": 7, "l": 5, "start": 0.1, "samples": 60}
-    moments = time_limited_runs._moments(point, 100_000)
+    moments = time_limited._moments(point, 100_000)
     assert [60 * (moment - 1) // 100_000 for moment in moments] == list(range(60))
     others = [{"seed": 1}, {"k": 8}, {"l": 6}, {"start": 10}]
-    assert all(time_limited_runs._moments(point | one, 100_000) != moments for one in others)
+    assert all(time_limited._moments(point | one, 100_000) != moments for one in others)
     # Of the generations of 2,000 keys, all quarters alike, within four standard deviations.
     every = [
         moment for seed in range(50)
-        for moment in time_limited_runs._moments(point | {"seed": seed}, 100_000)
+        for moment in time_limited._moments(point | {"seed": seed}, 100_000)
     ]  # fmt: skip
     quarters = np.bincount(np.array(every) % 2000 // 500, minlength=4)
     assert abs(quarters - 750).max() < 4 * (750 * 3 / 4) ** 0.5
@@ -145,14 +134,14 @@ def test_what_is_not_met_is_said():
     """A filter twice as large, or without the slices it needs, does not pass."""
     study = BY_NAME["time-limited-table-2"]
     point = study.points(True)[0] | {"combinations": [[4, 3]], "window": 1000}
-    result = study.measure(point)
+    result = study.run(point)
     for rows in result.values():
         rows["bits"] = [2 * bits for bits in rows["bits"]]
     verdicts = [finding.verdict for finding in study.conclude([(point, result)]).findings]
     assert verdicts == [Verdict.NOT_MET] * 2
     rate = BY_NAME["time-limited-figures-4-and-5"]
     point = rate.points(True)[0] | {"window": 1000}
-    result = rate.measure(point)
+    result = rate.run(point)
     result |= {
         "missed": 1,
         "samples": [[spans, 3 * hits, 3 * expected] for spans, hits, expected in result["samples"]],

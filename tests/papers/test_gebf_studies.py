@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lately.golden import GEBF, SlidingFilter
-from papers import gebf, gebf_readings, gebf_verdicts
+from papers import gebf, streams
 from papers.gebf_runs import (
     FILTERS,
     QUERIES,
@@ -20,8 +20,7 @@ from papers.gebf_runs import (
     rates,
     synthetic,
 )
-from papers.real_streams import real
-from papers.studies import streams
+from papers.streams import real
 from papers.studies.criteria import Verdict
 
 STUDIES = {study.name: study for study in gebf.STUDIES}
@@ -125,33 +124,12 @@ def _progression(differences, step):
 # Studies
 
 
-def test_names():
-    assert [study.name for study in gebf.STUDIES] == [
-        "gebf-synthetic",
-        "gebf-readings",
-        "gebf-rotation",
-        "gebf-closed-form",
-        "gebf-long",
-        "gebf-segments",
-        "gebf-logs",
-    ]
-
-
-@pytest.mark.parametrize("name", STUDIES)
-@pytest.mark.parametrize("quick", [True, False])
-def test_points(name, quick):
-    points = STUDIES[name].points(quick)
-    assert json.loads(json.dumps(points)) == points
-    assert len({json.dumps(point) for point in points}) == len(points)
-    if (name, quick) == ("gebf-synthetic", False):
-        assert len(points) * len(FILTERS) == 225
-
-
 def test_synthetic_point():
     study = STUDIES["gebf-synthetic"]
+    assert len(study.points()) * len(FILTERS) == 225
     points = [p for p in study.points(True) if p["seed"] < 2 and p["stream"] == "uniform"]
-    results = [(point, study.measure(point)) for point in points]
-    assert json.loads(json.dumps(results[0][1])) == study.measure(points[0])
+    results = [(point, study.run(point)) for point in points]
+    assert json.loads(json.dumps(results[0][1])) == study.run(points[0])
     outcome = study.conclude(results)
     found = {finding.what: finding for finding in outcome.findings}
     fresh = found["uniform streams, GEBF r = 8: fresh keys reported"]
@@ -167,7 +145,7 @@ def test_synthetic_point():
 def test_closed_form():
     study = STUDIES["gebf-closed-form"]
     points = [point for point in study.points(True) if point["seed"] < 2]
-    outcome = study.conclude([(point, study.measure(point)) for point in points])
+    outcome = study.conclude([(point, study.run(point)) for point in points])
     assert len(outcome.findings) == 6
     for finding in outcome.findings[:4]:
         assert finding.ours == pytest.approx(1, abs=0.15)
@@ -179,7 +157,7 @@ def test_long_run_asks_for_what_it_says():
     ((full,), (quick,)) = (study.points(False), study.points(True))
     assert full["insertions"] == 200_000_000
     assert full["stops"] * sum(full["queries"].values()) == 20_000_000
-    outcome = study.conclude([(quick, study.measure(quick))])
+    outcome = study.conclude([(quick, study.run(quick))])
     missed, fresh, expired = outcome.findings
     assert (missed.ours, missed.verdict) == (0, Verdict.MET)
     assert fresh.ours == pytest.approx(1, abs=0.1)
@@ -189,7 +167,7 @@ def test_long_run_asks_for_what_it_says():
 def test_segments_of_a_query():
     study = STUDIES["gebf-segments"]
     points = [point | {"asked": 2000} for point in study.points(True)]
-    fresh, live = study.conclude([(point, study.measure(point)) for point in points]).findings
+    fresh, live = study.conclude([(point, study.run(point)) for point in points]).findings
     # All nine, but for false positives; a key of the window is in any of the eight youngest.
     assert 8.8 < fresh.ours < 9
     assert fresh.verdict is Verdict.MET
@@ -203,10 +181,10 @@ def test_readings(monkeypatch):
         for name, build in READINGS.items()
         if ("stable" not in name or "d = 2, K = 3, P for" in name) and "k = 8" not in name
     }
-    monkeypatch.setattr(gebf_readings, "READINGS", kept)
-    monkeypatch.setattr(gebf_readings, "_stable_chart", lambda results: None)
-    monkeypatch.setattr(gebf_readings, "STREAMS", {"uniform": STREAMS["uniform"]})
-    results = [(point, study.measure(point)) for point in study.points(True)[:1]]
+    monkeypatch.setattr(gebf, "READINGS", kept)
+    monkeypatch.setattr(gebf, "_stable_chart", lambda results: None)
+    monkeypatch.setattr(gebf, "STREAMS", {"uniform": STREAMS["uniform"]})
+    results = [(point, study.run(point)) for point in study.points(True)[:1]]
     again = [({"seed": 1}, results[0][1])]
     outcome = study.conclude(results + again)
     assert [finding.what.split(":")[0] for finding in outcome.findings] == [
@@ -215,13 +193,13 @@ def test_readings(monkeypatch):
     nearest = outcome.findings[1]
     assert nearest.what.startswith("blocked: k = 9, 256 bits, double hashing")
     assert nearest.ours == pytest.approx(0.0708, abs=0.006)
-    assert outcome.notes[-2].count("\n") == len(kept) + 1
-    assert outcome.notes[-1].splitlines()[-1].startswith("| uniform | 20,000 | 0.02")
+    assert outcome.values["table"].count("\n") == len(kept) + 2
+    assert outcome.values["streams"].splitlines()[-1].startswith("| uniform | 20,000 | 0.02")
 
 
 def test_rotation():
     study = STUDIES["gebf-rotation"]
-    results = [(point, study.measure(point)) for point in study.points(True)]
+    results = [(point, study.run(point)) for point in study.points(True)]
     lazy, eager = study.conclude(results).findings
     assert lazy.ours == pytest.approx(0.1469, abs=0.01)
     assert eager.ours == pytest.approx(0.02, abs=0.005)
@@ -232,7 +210,7 @@ def test_log_point(monkeypatch):
     study = STUDIES["gebf-logs"]
     points = [p for p in study.points(True) if p["log"] == "flights"]
     monkeypatch.setattr(gebf, "real", lambda name: real(name, 80_000))
-    results = [(point, study.measure(point)) for point in points[:1]]
+    results = [(point, study.run(point)) for point in points[:1]]
     results += [({"log": "web server", "seed": 0, "bits_per_key": 14}, {"absent": True})]
     outcome = study.conclude(results)
     *figures, missed = outcome.findings
@@ -267,15 +245,15 @@ def test_log_absent(monkeypatch):
         ([0.21, 0.209, 0.211], Verdict.NOT_MET, "11% above the figure; {}."),
     ],
 )
-@pytest.mark.parametrize("holds", [True, False])
-def test_verdict(rates, verdict, note, holds):
+def test_verdict(rates, verdict, note):
     results = [({"seed": seed}, {"a": {"fresh": rate}}) for seed, rate in enumerate(rates)]
-    found = gebf_verdicts.beside("x", "0.19", results, "a", "fresh", holds)
-    also = "what it is printed for is found again" if holds else "nor what it is printed for"
-    assert (found.verdict, found.note) == (verdict, note.format(also))
+    found = gebf.beside("x", "0.19", results, "a", gebf.FRESH)
+    assert (found.what, found.verdict) == ("x: fresh keys reported", verdict)
+    holds = {True: "what it is printed for is found again", False: "nor what it is printed for"}
+    for state, text in holds.items():
+        assert gebf._with_order(found, state).note == note.format(text)
 
 
 def test_interval_of_one_seed():
     results = [({"seed": 4}, {"a": {"fresh": value}}) for value in (0.1, 0.3, 0.2)]
-    assert gebf_verdicts.over_seeds(results, "a", "fresh") == (0.2, 0.2)
-    assert gebf_verdicts.median(results, "a", "fresh") == 0.2
+    assert gebf.over_seeds(results, "a", "fresh") == (0.2, 0.2, 0.2)

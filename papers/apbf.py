@@ -1,0 +1,288 @@
+"""The APBF paper: its filters and workloads, Tables 1 to 4, and Figures 2 and 4."""
+
+import math
+from bisect import bisect_left
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from campaigns.engine import Point, Result
+from lately.golden import APBF, analysis
+from lately.replay.drawing import Series
+from papers.models.swamp import SLOT_OVERHEAD, TABLE_SPARE, swamp_bits_per_element
+
+from .paper import Paper, Row
+from .streams import Keys, distinct, spread, uniform
+from .studies.criteria import Verdict, to_digits_of
+from .studies.estimates import SHARES, share, student
+from .studies.study import Conclusion, Finding, Results
+
+PAPER = Paper("apbf")
+"""Age-Partitioned Bloom Filters (Shtul, Baquero and Almeida)."""
+
+WINDOW = 1000
+"""Windows of sections 5.6.1 and 5.6.2, in insertions."""
+
+
+def generation_of(k: int, l: int, window: int) -> tuple[int, int]:
+    """Return keys of a generation, and bits of a slice that is then half full (section 5.2)."""
+    generation = -(-window // l)
+    return generation, math.ceil(generation * k / math.log(2))
+
+
+def build(k: int, l: int, window: int, seed: int) -> APBF:
+    """Return an APBF of the least size that guarantees a window, in insertions."""
+    generation, slice_bits = generation_of(k, l, window)
+    return APBF(k=k, l=l, slice_bits=slice_bits, generation=generation, seed=seed)
+
+
+def universe(duplicates: float, window: int = WINDOW) -> int:
+    """Number of keys of which uniform draws have a rate of duplicates (section 5.6.2).
+
+    That is 1 minus the share of different keys in W consecutive draws, of which
+    U (1 - (1 - 1/U)^W) are expected to be unique; the rate is above 0 and below 1, W = `window`.
+    """
+    least = (1 - duplicates) * window
+    return bisect_left(range(window**3), least, lo=2, key=lambda keys: unique(keys, window))
+
+
+def unique(universe: float, draws: float) -> float:
+    """Expected number of different keys of U > 1 among uniform draws: U (1 - (1 - 1/U)^W)."""
+    return -universe * math.expm1(draws * math.log1p(-1 / universe))
+
+
+def zipf_universe(duplicates: float, window: int = WINDOW) -> int:
+    """Number of keys of which draws after Zipf, z = 1, have a rate of duplicates.
+
+    The rate is that of `universe`, and below that of all `window` squared keys.
+    """
+    weights = 1 / np.arange(1, window**2 + 1)
+    sums = np.cumsum(weights)
+
+    def unique(keys: int) -> float:
+        chances = weights[:keys] / sums[keys - 1]
+        return float(-np.expm1(window * np.log1p(-chances)).sum())
+
+    least = (1 - duplicates) * window
+    return bisect_left(range(len(weights)), least, lo=2, key=unique)
+
+
+def stream(duplicates: float, count: int, seed: int) -> Keys:
+    """Return keys with a rate of duplicates in each window, shape (count,)."""
+    if not duplicates:
+        return distinct(0, count, seed)
+    return spread(uniform(count, universe(duplicates), seed), seed)
+
+
+def expected_rate(k: int, l: int, window: int, duplicates: float) -> float:
+    """False-positive rate just before a shift, of the mean fill ratios under duplication.
+
+    Slice i holds the different keys of its generations, of which there are
+    i + 1, and k from slice k - 1 on.
+    """
+    generation, slice_bits = generation_of(k, l, window)
+    keys = [generation * (i + 1.0) for i in range(k)] + [float(k * generation)] * l
+    if duplicates:
+        keys = [unique(universe(duplicates), count) for count in keys]
+    fills = [-math.expm1(count * math.log1p(-1 / slice_bits)) for count in keys]
+    return analysis.apbf_false_positive_rate(k, l, fills=fills)
+
+
+# Tables
+
+_SWAMP_WINDOW = 1 << 16
+"""Window of Table 4, in insertions."""
+
+READINGS = {
+    tuple(figure): reading["reason"]
+    for reading in PAPER.data["readings"]
+    for figure in reading["figures"]
+}
+"""Why a computed figure differs from the printed one: by table, row and column."""
+
+COPIES = {(copy["table"], copy["column"]): copy["reason"] for copy in PAPER.data["copies"]}
+"""Values of a table that are taken from elsewhere, not computed: by table and column."""
+
+
+def measure_table(point: Point) -> Result:
+    """Compute the rows of a table."""
+    table = PAPER.table(point["table"])
+    return {"rows": [_row(point["table"], row, table.values(row)) for row in table.rows()]}
+
+
+def _row(number: str, row: Row, values: list[int]) -> dict[str, float]:
+    match number:
+        case "1":
+            return analysis.bloom_metrics(analysis.bloom_hashes(float(row["aimed_fp"])))
+        case "2":
+            exact = {"exact_fp": analysis.apbf_false_positive_rate(*values)}
+            return analysis.apbf_metrics(*values, profile="linear") | exact
+        case "3":
+            return analysis.apbbf_metrics(*values)
+    k, l, block_bits, hashes = values
+    metrics = analysis.apbbf_metrics(*values)
+    # Just before a shift, k + l segments hold l generations of capacity / k keys a block.
+    capacity = analysis.apbbf_block_capacity(block_bits, hashes)
+    return {
+        "fp": metrics["fp_apbbf"],
+        "bits_per_element_swamp": swamp_bits_per_element(_SWAMP_WINDOW, metrics["fp_apbbf"]),
+        "bits_per_element_apbbf": (k + l) * block_bits / (l * capacity / k),
+        "npws_swamp": 0.0,
+        "npws_apbbf": metrics["npws"],
+    }
+
+
+def conclude_table(results: Results) -> Conclusion:
+    """Compare the figures of a table, row by row, with the printed ones, where there are any."""
+    ((point, result),) = results
+    number, rows = point["table"], result["rows"]
+    findings = [
+        _finding(number, row, column, value)
+        for row, values in zip(PAPER.table(number).rows(), rows, strict=True)
+        for column, value in values.items()
+    ]
+    values = {"2": _profiles, "4": _swamp}.get(number, lambda rows: {})(rows)
+    return Conclusion(findings, values=values)
+
+
+def _finding(number: str, row: Row, column: str, value: float) -> Finding:
+    name, paper = PAPER.table(number).name(row), row.get(column, "")
+    fields = {"row": name, "column": PAPER.data["headings"][column], "paper": paper}
+    if column == "bits_per_element_swamp":
+        return PAPER.find("approximate", value, **fields, off=value / float(paper) - 1)
+    if copied := COPIES.get((int(number), column)):
+        found = PAPER.find("computed", value, **fields, reason=copied)
+        return replace(found, verdict=Verdict.COPIED)
+    reason = READINGS.get((int(number), name, column), "")
+    return PAPER.find("computed", value, **fields, reason=reason)
+
+
+def _profiles(rows: list[dict[str, float]]) -> dict[str, Any]:
+    """Return the rates of k = 14, l = 11 in both profiles of fill ratios."""
+    rates = {
+        profile: analysis.apbf_false_positive_rate(14, 11, profile=profile)
+        for profile in ("linear", "exact")
+    }
+    return {profile: to_digits_of("0.000099", rate) for profile, rate in rates.items()}
+
+
+def _swamp(rows: list[dict[str, float]]) -> dict[str, Any]:
+    """Return what the note on SWAMP says of its bits."""
+    exponents = [-math.log2(row["fp"]) for row in rows]
+    printed = [float(row["bits_per_element_swamp"]) for row in PAPER.table("4").rows()]
+    slope, base = map(float, np.polyfit(exponents, printed, 1))
+    ours = [row["bits_per_element_swamp"] for row in rows]
+    ours_slope, ours_base = map(float, np.polyfit(exponents, ours, 1))
+    shares = [row["bits_per_element_apbbf"] / row["bits_per_element_swamp"] for row in rows]
+    window_bits = math.log2(_SWAMP_WINDOW)
+    spares = [
+        (bits - window_bits - exponent) / (exponent + SLOT_OVERHEAD) - 1
+        for bits, exponent in zip(printed, exponents, strict=True)
+    ]
+    return {
+        "overhead": SLOT_OVERHEAD,
+        "spares": ", ".join(f"{spare:.2f}" for spare in spares),
+        "spare": TABLE_SPARE,
+        "ours_slope": ours_slope,
+        "ours_base": ours_base,
+        "slope": slope,
+        "base": base,
+        "slot": (base - window_bits) / (slope - 1),
+        "least": min(shares),
+        "greatest": max(shares),
+    }
+
+
+# Figures 2 and 4
+
+K, L = 10, 15
+"""Slices that an insertion writes, and generations in the window, of both figures."""
+
+_TURNS = 2 * (K + L)
+
+
+def _filled(point: Point) -> APBF:
+    """Return the filter after two turns of the ring, just before a shift."""
+    generation, seed = point["generation"], point["seed"]
+    filter = build(K, L, L * generation, seed)
+    filter.insert(distinct(0, _TURNS * generation, seed))
+    return filter
+
+
+def measure_fills(point: Point) -> Result:
+    """Measure the fill ratio of each slice, youngest first."""
+    return {"fills": _filled(point).fill_ratios().tolist()}
+
+
+def conclude_fills(results: Results) -> Conclusion:
+    """Compare the fill ratios with (i + 1) / (2k) while a slice fills, and 1/2 afterwards."""
+    fills = np.array([result["fills"] for _, result in results])
+    exact, linear = analysis.apbf_fills(K, L), analysis.apbf_fills(K, L, profile="linear")
+    measured = [student(column) for column in fills.T.tolist()]
+    findings = [
+        PAPER.find("fill", measured[i], i=i, next=i + 1, linear=(i + 1) / (2 * K), exact=exact[i])
+        for i in range(K)
+    ]
+    findings.append(PAPER.find("full", student(fills[:, K:].mean(axis=1).tolist())))
+    slices = list(range(K + L))
+    series = [
+        Series.estimated("measured", slices, measured, marks=True),
+        Series("$1 - 2^{-(i+1)/k}$", slices, exact),
+        Series("$(i+1)/2k$, the paper's", slices, linear),
+    ]
+    return Conclusion(findings, [PAPER.chart("apbf-figure-2", series, k=K, l=L)])
+
+
+def measure_forgetting(point: Point) -> Result:
+    """Count the reported keys of each generation, the present one first, down to expired ones."""
+    filter = _filled(point)
+    generation, seed = point["generation"], point["seed"]
+    last = _TURNS * generation
+    reported = [
+        int(filter.query(distinct(last - (age + 1) * generation, generation, seed)).sum())
+        for age in range(2 * K + L)
+    ]
+    return {"reported": reported}
+
+
+def conclude_forgetting(results: Results) -> Conclusion:
+    """Compare the shares of reported keys with 1, 1/2, 1/4 and so on, one for each generation."""
+    shares = np.array(
+        [np.array(result["reported"]) / point["generation"] for point, result in results]
+    )
+    measured = [student(column, within=SHARES) for column in shares.T.tolist()]
+    asked = L * sum(point["generation"] for point, _ in results)
+    missed = asked - sum(sum(result["reported"][:L]) for _, result in results)
+    findings = [PAPER.find("missed", share(missed, asked))]
+    expected = [_reported(age) for age in range(len(measured))]
+    for i in range(K):
+        # The paper prints three of them, 'and so on'.
+        fields = {"number": i + 1, "paper": ("1", "0.5", "0.25")[i] if i < 3 else ""}
+        findings.append(PAPER.find("slack", measured[L + i], exact=expected[L + i], **fields))
+    excess = student((shares[:, L : L + K].sum(axis=1) / L).tolist())
+    findings.append(PAPER.find("peak-npws", excess, formula=analysis.apbf_npws(K, L)))
+    ages = list(range(len(measured)))
+    series = [
+        Series.estimated("measured", ages, measured, marks=True),
+        Series("expected", ages, expected),
+        Series("$2^{-i}$, the paper's", ages[L : L + K], [2.0**-i for i in range(K)]),
+    ]
+    background = analysis.apbf_false_positive_rate(K, L)
+    chart = PAPER.chart("apbf-figure-4", series, k=K, l=L)
+    return Conclusion(findings, [chart], {"background": background})
+
+
+def _reported(age: int) -> float:
+    """Probability that a key is reported whose slices, as far as they are left, match surely."""
+    fills = analysis.apbf_fills(K, L)
+    fills[age : age + K] = [1.0] * len(fills[age : age + K])
+    return analysis.apbf_false_positive_rate(K, L, fills=fills)
+
+
+STUDIES = (
+    *(PAPER.study(f"apbf-table-{n}", measure_table, conclude_table) for n in range(1, 5)),
+    PAPER.study("apbf-figure-2", measure_fills, conclude_fills),
+    PAPER.study("apbf-figure-4", measure_forgetting, conclude_forgetting),
+)
+"""Tables 1 to 4, Figures 2 and 4."""

@@ -1,0 +1,272 @@
+"""Figures 6 to 8 of the APBF paper: false-positive rates of distinct and of repeated keys."""
+
+from collections.abc import Iterable
+from itertools import groupby, pairwise
+from typing import Any
+
+import numpy as np
+
+from campaigns.engine import Point, Result
+from lately.golden import APBF, analysis
+from lately.replay.drawing import Chart, Series
+
+from .apbf import PAPER, WINDOW, build, expected_rate, stream, zipf_universe
+from .streams import Keys, distinct, spread, zipf
+from .studies.estimates import SHARES, share, student
+from .studies.study import Conclusion, Finding, Results
+
+Pair = tuple[int, int]
+"""k and l."""
+
+
+def by_pair(results: Results) -> Iterable[tuple[Pair, Results]]:
+    """Group results of neighbouring points with the same k and l."""
+    for pair, group in groupby(results, key=lambda entry: (entry[0]["k"], entry[0]["l"])):
+        yield pair, list(group)
+
+
+# Figure 6
+
+INSERTIONS = 10_000
+"""Length of a stream."""
+STEP = 50
+"""Insertions between two samples."""
+
+_CHUNK = 1 << 18
+_STEADY = INSERTIONS // 2
+
+
+def measure_accuracy(point: Point) -> Result:
+    """Insert distinct keys; note rates and missed keys, and probe at the last shift.
+
+    The mean is that of one moment, at random, of every `STEP` insertions: moments at equal
+    distances would meet few phases of a generation, and these again and again.
+    """
+    filter = build(point["k"], point["l"], WINDOW, point["seed"])
+    generation = filter.spec.generation
+    grid = set(range(STEP, INSERTIONS + 1, STEP))
+    before = set(range(generation, INSERTIONS + 1, generation))
+    after = {count + 1 for count in before if count < INSERTIONS}
+    moments = _moments(point["seed"])
+    rates: dict[int, float] = {}
+    missed = hits = inserted = 0
+    for count in sorted(grid | before | after | moments):
+        filter.insert(distinct(inserted, count - inserted, point["seed"]))
+        inserted = count
+        rates[count] = filter.estimated_false_positive_rate()
+        if count in grid:
+            window = min(count, WINDOW)
+            kept = filter.query(distinct(count - window, window, point["seed"]))
+            missed += int(np.count_nonzero(~kept))
+        if count == max(before):
+            hits = _probe(filter, point["probes"], point["seed"])
+    return {
+        "rates": [rates[count] for count in sorted(grid)],
+        "peak": _mean(rates, before),
+        "trough": _mean(rates, after),
+        "mean": _mean(rates, moments),
+        "missed": missed,
+        "hits": hits,
+    }
+
+
+def _moments(seed: int) -> set[int]:
+    """Return numbers of insertions, one of every `STEP`."""
+    stretches = np.arange(0, INSERTIONS, STEP)
+    within = np.random.default_rng([seed, 6]).integers(1, STEP, len(stretches), endpoint=True)
+    return {int(count) for count in stretches + within}
+
+
+def _mean(rates: dict[int, float], moments: set[int]) -> float:
+    return float(np.mean([rates[count] for count in moments if count > _STEADY]))
+
+
+def _probe(filter: APBF, probes: int, seed: int) -> int:
+    hits = 0
+    for start in range(0, probes, _CHUNK):
+        fresh = distinct(INSERTIONS + start, min(_CHUNK, probes - start), seed)
+        hits += int(np.count_nonzero(filter.query(fresh)))
+    return hits
+
+
+def conclude_accuracy(results: Results) -> Conclusion:
+    """Compare the rates with those that Table 2 has of the same filters."""
+    findings, series, swings = [], [], []
+    for pair, runs in by_pair(results):
+        findings += _accuracy(pair, runs)
+        swings.append(findings[-1].ours)
+        series.append(_course(pair, runs))
+    less = sum(high > low for high, low in pairwise(swings))
+    findings.append(PAPER.find("calmer", less, neighbours=len(swings) - 1))
+    missed = sum(result["missed"] for _, result in results)
+    asked = len(results) * sum(min(count, WINDOW) for count in range(STEP, INSERTIONS + 1, STEP))
+    findings.append(PAPER.find("missed", share(missed, asked)))
+    return Conclusion(findings, [PAPER.chart("apbf-figure-6", series)])
+
+
+def _accuracy(pair: Pair, runs: Results) -> list[Finding]:
+    k, l = pair
+    fields: dict[str, Any] = {
+        "k": k,
+        "l": l,
+        "paper": PAPER.table("2").row(k, l)["actual_fp"],
+        "exact": analysis.apbf_false_positive_rate(k, l),
+        "probes": sum(point["probes"] for point, _ in runs),
+        "aim": 10.0 ** -runs[0][0]["aim"],
+    }
+    peaks, means = ([result[name] for _, result in runs] for name in ("peak", "mean"))
+    probed = [result["hits"] / point["probes"] for point, result in runs]
+    return [
+        PAPER.find("peak", student(peaks), **fields),
+        PAPER.find("probed", student(probed, within=SHARES), **fields),
+        PAPER.find("mean", student(means), **fields),
+        PAPER.find("zigzag", student(_swings(runs)), **fields),
+    ]
+
+
+def _swings(runs: Results) -> list[float]:
+    return [result["peak"] / result["trough"] - 1 for _, result in runs]
+
+
+def _course(pair: Pair, runs: Results) -> Series:
+    rates = np.array([result["rates"] for _, result in runs])
+    # A logarithmic axis cannot show the first insertions.
+    shown = np.flatnonzero(rates.min(axis=0) > 10.0 ** -(runs[0][0]["aim"] + 3))
+    means = [student(rates[:, at].tolist())[0] for at in shown]
+    return Series(f"k = {pair[0]}, l = {pair[1]}", (STEP * (1 + shown)).tolist(), means)
+
+
+# Zig-zag of filters of the same rate
+
+
+def conclude_zigzag(results: Results) -> Conclusion:
+    """Compare the zig-zag of each filter with that of its neighbour with more slices."""
+    swings = {pair: _swings(runs) for pair, runs in by_pair(results)}
+    findings = [
+        PAPER.find("zigzag-expected", student(values), k=k, l=l, expected=_expected_swing(k, l))
+        for (k, l), values in swings.items()
+    ]
+    for (low, less), (high, more) in pairwise(swings.items()):
+        quotients = student([after / before for before, after in zip(less, more, strict=True)])
+        findings.append(PAPER.find("attenuated", quotients, low=low, high=high))
+    return Conclusion(findings)
+
+
+def _expected_swing(k: int, l: int) -> float:
+    """Return the zig-zag of the mean fill ratios just before a shift and at the first key after."""
+    before = analysis.apbf_fills(k, l)
+    high, low = (
+        analysis.apbf_false_positive_rate(k, l, fills=f) for f in (before, [0.0, *before[:-1]])
+    )
+    return high / low - 1
+
+
+# Figures 7 and 8
+
+_LENGTH = 6000
+_HALF = 0.5
+
+
+def measure_duplicates(point: Point) -> Result:
+    """Measure, for each seed, the mean rate just before a shift and the rate of duplicates."""
+    seeds = range(point["seeds"])
+    runs = [_run(point, stream(point["duplicates"], _LENGTH, seed), seed) for seed in seeds]
+    rates, duplicates = zip(*runs, strict=True)
+    return {"rates": rates, "duplicates": duplicates}
+
+
+def _run(point: Point, keys: Keys, seed: int) -> tuple[float, float]:
+    filter = build(point["k"], point["l"], WINDOW, seed)
+    generation = filter.spec.generation
+    rates, duplicates = [], []
+    for start in range(0, _LENGTH - generation + 1, generation):
+        end = start + generation
+        filter.insert(keys[start:end])
+        if start >= _LENGTH // 2:
+            rates.append(filter.estimated_false_positive_rate())
+            duplicates.append(1 - len(np.unique(keys[end - WINDOW : end])) / WINDOW)
+    return float(np.mean(rates)), float(np.mean(duplicates))
+
+
+def measure_zipf(point: Point) -> Result:
+    """Measure uniform streams and ones after Zipf with the same duplicates."""
+    keys = zipf_universe(_HALF)
+    runs = [
+        (
+            _run(point, stream(_HALF, _LENGTH, seed), seed),
+            _run(point, spread(zipf(_LENGTH, keys, 1.0, seed), seed), seed),
+        )
+        for seed in range(point["seeds"])
+    ]
+    even, skewed = (list(zip(*column, strict=True)) for column in zip(*runs, strict=True))
+    return {"uniform": even, "zipf": skewed}
+
+
+def conclude_lowest(results: Results) -> Conclusion:
+    """Tell how the rates of Figure 7 fall."""
+    kinds = (_left_over, _bend)
+    findings = [kind(pair, _rates(runs)) for pair, runs in by_pair(results) for kind in kinds]
+    return Conclusion(findings, [_chart(7, results)])
+
+
+def conclude_tenth(results: Results) -> Conclusion:
+    """Compare the order of the filters of Figure 8 with the paper's."""
+    findings = [_left_over(pair, _rates(runs)) for pair, runs in by_pair(results)]
+    ordered = sum(low.ours < high.ours for low, high in pairwise(findings))
+    findings.append(PAPER.find("keeps-more", ordered, neighbours=len(findings) - 1))
+    return Conclusion(findings, [_chart(8, results)])
+
+
+def conclude_zipf(results: Results) -> Conclusion:
+    """Compare the rates after Zipf with those under uniform duplication."""
+    findings = []
+    for point, result in results:
+        (even, _), (skewed, shares) = result["uniform"], result["zipf"]
+        value = student([one / other for one, other in zip(skewed, even, strict=True)])
+        fields = {"k": point["k"], "l": point["l"], "duplicates": np.mean(shares)}
+        findings.append(PAPER.find("zipf", value, **fields))
+    return Conclusion(findings)
+
+
+Rates = dict[float, list[float]]
+"""False-positive rates, one for each seed, by rate of duplicates."""
+
+
+def _rates(runs: Results) -> Rates:
+    return {point["duplicates"]: result["rates"] for point, result in runs}
+
+
+def _left_over(pair: Pair, rates: Rates) -> Finding:
+    k, l = pair
+    left = student([now / first for now, first in zip(rates[_HALF], rates[0.0], strict=True)])
+    expected = expected_rate(k, l, WINDOW, _HALF) / expected_rate(k, l, WINDOW, 0.0)
+    return PAPER.find("left-over", left, k=k, l=l, expected=expected)
+
+
+def _bend(pair: Pair, rates: Rates) -> Finding:
+    """Compare the fall of the logarithm in two steps; both are the same if it is exponential."""
+    first, middle, last = (np.log(rates[duplicates]) for duplicates in (0.0, _HALF / 2, _HALF))
+    fall = student(((middle - last) / (first - middle)).tolist())
+    return PAPER.find("bend", fall, k=pair[0], l=pair[1])
+
+
+def _chart(number: int, results: Results) -> Chart:
+    marks, lines = [], []
+    for (k, l), runs in by_pair(results):
+        label = f"k = {k}, l = {l}"
+        x = [float(np.mean(result["duplicates"])) for _, result in runs]
+        rates = [student(result["rates"]) for _, result in runs]
+        marks.append(Series.estimated(label, x, rates, marks=True))
+        asked = np.linspace(0, runs[-1][0]["duplicates"], 36).tolist()
+        lines.append(Series(label, asked, [expected_rate(k, l, WINDOW, d) for d in asked]))
+    return PAPER.chart(f"apbf-figure-{number}", [*marks, *lines])
+
+
+STUDIES = (
+    PAPER.study("apbf-figure-6", measure_accuracy, conclude_accuracy),
+    PAPER.study("apbf-zigzag", measure_accuracy, conclude_zigzag),
+    PAPER.study("apbf-figure-7", measure_duplicates, conclude_lowest),
+    PAPER.study("apbf-figure-8", measure_duplicates, conclude_tenth),
+    PAPER.study("apbf-zipf", measure_zipf, conclude_zipf),
+)
+"""Figure 6, the zig-zag of filters of the same rate, and duplicates."""

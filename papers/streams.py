@@ -1,0 +1,114 @@
+"""Streams of keys that the papers measure on, drawn from a seed or real."""
+
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lately.golden.hash.digests import KeyDigest
+from lately.golden.hash.key_forms import octets
+from lately.replay.traces import open_trace
+
+Keys = NDArray[np.uint64]
+"""Keys in the order of their insertion, shape (n,)."""
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+
+
+def distinct(start: int, count: int, seed: int) -> Keys:
+    """Return the keys of numbers from `start` on, no two the same, shape (count,)."""
+    return spread(np.arange(start, start + count, dtype=np.uint64), seed)
+
+
+def spread(numbers: Keys, seed: int) -> Keys:
+    """Map each number to a key of 64 bits of its own, shape (n,)."""
+    offset = np.random.default_rng(seed).integers(0, 1 << 64, dtype=np.uint64)
+    return np.asarray(numbers * _ODD + offset, np.uint64)
+
+
+def uniform(count: int, universe: int, seed: int) -> Keys:
+    """Draw `count` keys of ``range(universe)``, each as likely, shape (count,)."""
+    return np.random.default_rng(seed).integers(0, universe, count, np.uint64)
+
+
+def zipf(count: int, universe: int, z: float, seed: int) -> Keys:
+    """Draw `count` keys of ``range(universe)``; the i-th is as likely as ``(i + 1)**-z``.
+
+    Exact for any ``z >= 0``: 0 is uniform. Shape (count,).
+    """
+    weights = np.arange(1, universe + 1, dtype=np.float64) ** -z
+    bounds = np.cumsum(weights)
+    draws = np.random.default_rng(seed).random(count) * bounds[-1]
+    return np.minimum(np.searchsorted(bounds, draws, side="right"), universe - 1).astype(np.uint64)
+
+
+def bursty(count: int, universe: int, *, length: int, hot: int, share: float, seed: int) -> Keys:
+    """Draw keys of ``range(universe)`` whose favourites change from stretch to stretch.
+
+    Each stretch of `length` keys has `hot` keys of its own. With probability
+    `share` the next key is one of these, and else any, uniformly. Shape (count,).
+    """
+    rng = np.random.default_rng(seed)
+    stretches = -(-count // length)
+    favourites = rng.integers(0, universe, (stretches, hot), np.uint64)
+    chosen = favourites[np.arange(count) // length, rng.integers(0, hot, count)]
+    return np.where(rng.random(count) < share, chosen, rng.integers(0, universe, count, np.uint64))
+
+
+def distances(keys: Keys) -> NDArray[np.int64]:
+    """Return the insertions since each key's last one, counted both, 0 for a new key."""
+    order = np.argsort(keys, kind="stable")
+    again = keys[order[1:]] == keys[order[:-1]]
+    result = np.zeros(len(keys), np.int64)
+    result[order[1:][again]] = (order[1:] - order[:-1])[again]
+    return result
+
+
+# Real streams, in the place of those that the papers measure on, where their files are at hand
+
+FILES = {
+    "flights": "flights_2013.csv.gz",
+    "dns": "dns_queries.csv.gz",
+    "products": "product_page_requests.csv.gz",
+    "web": "apache_access.log.gz",
+}
+"""Files of the streams by name: the examples, and others that are not part of the package."""
+
+SOURCES = {
+    "flights": "it is among the examples of the project's repository",
+    "dns": "the Zeek dns log of WRCCDC 2018 in brimdata/zed-sample-data (CC BY-SA 4.0), as CSV "
+    "with the columns timestamp and key, which is client, name and type",
+    "products": "the product page requests of 2012-12-20 in cache2k/cache2k-benchmark (CC BY 4.0), "
+    "as CSV with the columns timestamp, empty, and key",
+    "web": "apache_logs of elastic/examples (Apache-2.0), as it is, with gzip",
+}
+"""Sources of the files."""
+
+_ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = [_ROOT / "examples", _ROOT.parent / "shared" / "data"]
+"""Folders that the files are looked for in."""
+
+
+def path(name: str) -> Path | None:
+    """Return the file of a stream; None if it is absent."""
+    return next((path for one in FOLDERS if (path := one / FILES[name]).exists()), None)
+
+
+def absence(name: str, rows: str) -> str:
+    """Say that the rows on a stream are not measured, as its file is absent."""
+    return (
+        f"the rows on {rows}, as `{FILES[name]}` is not there. To be had: {SOURCES[name]}. Its "
+        "place is the folder `examples`."
+    )
+
+
+@lru_cache(maxsize=8)
+def real(name: str, count: int | None = None) -> Keys | None:
+    """Return the first keys of a stream, or all, shape (n,); None if its file is absent."""
+    file = path(name)
+    if file is None:
+        return None
+    with open_trace(file) as trace:
+        records = list(trace) if count is None else trace.read(count)
+    return KeyDigest(64).of_bytes([octets(text) for text, _ in records])[:, 0]

@@ -1,0 +1,59 @@
+"""Values with their 95 % confidence intervals."""
+
+import math
+import statistics
+from collections.abc import Sequence
+
+from lately.intervals import clopper_pearson
+from lately.replay.drawing import Estimate
+
+CONFIDENCE = 0.95
+"""Confidence of all intervals."""
+
+REALS = (-math.inf, math.inf)
+"""Range of any mean; see `student`."""
+SHARES = (0.0, 1.0)
+"""Range of a mean of shares."""
+POSITIVE = (0.0, math.inf)
+"""Range of a mean that is not negative."""
+
+
+def student(values: Sequence[float], *, within: tuple[float, float] = REALS) -> Estimate:
+    """Return the mean of two independent values or more, with Student's interval cut to a range."""
+    if len(values) < 2:
+        raise ValueError(f"values: must be at least 2, not {len(values)}")
+    # scipy takes longer to import than a short run lasts.
+    from scipy.special import stdtrit
+
+    mean = statistics.fmean(values)
+    error = statistics.stdev(values) / math.sqrt(len(values))
+    reach = float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2)) * error
+    return mean, max(within[0], mean - reach), min(within[1], mean + reach)
+
+
+def positive(values: Sequence[float]) -> Estimate:
+    """Return the mean of values that are not negative."""
+    return student(values, within=POSITIVE)
+
+
+def share(hits: int, trials: int) -> Estimate:
+    """Return the share of hits among independent trials, with Clopper and Pearson's interval."""
+    interval = clopper_pearson(hits, trials, confidence=CONFIDENCE)
+    if interval is None:
+        raise ValueError("trials: must be at least 1, not 0")
+    return hits / trials, *interval
+
+
+def scaled(value: Estimate, factor: float) -> Estimate:
+    """Multiply a value and its interval by a factor above 0."""
+    mean, low, high = (each * factor for each in value)
+    return mean, low, high
+
+
+def quotient(above: Estimate, below: Estimate) -> Estimate:
+    """Return a quotient whose interval holds those of both.
+
+    Where nothing was counted below, the upper end of its interval stands for it.
+    """
+    value, low, high = below if below[1] > 0 else (below[2],) * 3
+    return above[0] / value, above[1] / high, above[2] / low
