@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from campaigns.engine import Point, Result
 from lately.golden.sizing import best_hashes
 from lately.replay.drawing import Chart, Estimate, Series
-from papers.models.cuckoo import CuckooDictionary
-from papers.models.cuckoo_sizes import time_decaying_space_bound
+from papers.models.cuckoo import CuckooDictionary, time_decaying_space_bound
 
 from .cuckoo_runs import (
     SIGNATURE,

@@ -6,8 +6,12 @@
 from .bloom import BlockedBloomFilter, BloomFilter, PartitionedBloomFilter
 from .buffered import A2Buffering, DoubleBuffering
 from .counting import CountingBloomFilter
-from .cuckoo import CuckooDictionary
-from .cuckoo_sizes import cuckoo_error_bound, cuckoo_signature_bits, time_decaying_space_bound
+from .cuckoo import (
+    CuckooDictionary,
+    cuckoo_error_bound,
+    cuckoo_signature_bits,
+    time_decaying_space_bound,
+)
 from .forgetful import ForgetfulBloomFilter
 from .stable import StableBloomFilter
 from .swamp import Swamp

@@ -18,22 +18,7 @@ Matches = NDArray[np.bool_]
 def backward(matches: Matches, run: int) -> Accesses:
     """Count accesses of Algorithm 1, which starts `run` segments from the oldest and jumps.
 
-    Parameters
-    ----------
-    matches : ndarray of bool, shape (ring_segments, n)
-        Whether each segment, youngest first, has the bits of each key.
-    run : int
-        Consecutive matches that a report needs: k of an APBF.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-        Segments that are read for each key.
-
-    Raises
-    ------
-    ValueError
-        If `run` is not an integer of at least 1 and at most the number of segments.
+    A report needs `run` consecutive matches, k of an APBF, at most the number of segments.
     """
     segments = _checked(matches, run)
     count = matches.shape[1]
@@ -53,19 +38,14 @@ def backward(matches: Matches, run: int) -> Accesses:
 
 
 def forward(matches: Matches, run: int) -> Accesses:
-    """Count accesses of the mirror of Algorithm 1, which starts at the youngest segments.
-
-    It starts `run` segments from the youngest and jumps towards the oldest. Parameters, result and
-    errors are those of `backward`: `matches` of shape (ring_segments, n), accesses of shape (n,).
-    """
+    """Count accesses of the mirror of Algorithm 1, from `run` segments from the youngest on."""
     return backward(matches[::-1], run)
 
 
 def linear(matches: Matches, run: int) -> Accesses:
-    """Count accesses of a scan of one segment after the other, from the youngest on.
+    """Count accesses of a scan from the youngest segment on.
 
-    It ends with a `run`, or where the segments left are too few for one. Parameters, result and
-    errors are those of `backward`: `matches` of shape (ring_segments, n), accesses of shape (n,).
+    It ends with a `run`, or where the segments left are too few for one.
     """
     segments = _checked(matches, run)
     accesses, now = np.zeros((2, matches.shape[1]), np.int64)

@@ -11,24 +11,83 @@ If a key of the list is inserted again, its older entry, which no query can find
 """
 
 import math
-from typing import Any, Self
+from array import array
+from collections import OrderedDict
+from sys import getsizeof
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lately.golden.filter import Answers, Words, require_count
+from lately.golden.errors import SpecificationError
+from lately.golden.filter import Answers, AnyWindowFilter, Words, require_count
+from lately.golden.hash.functions import ConstantStream, KeyHash
 from lately.golden.hash.keys import Keys, one_or_all, sortable
 from lately.golden.results import Ages
 from lately.golden.ring.slices import chunks
+from lately.golden.sizing import check_rate
 
-from .cuckoo_sizes import MOST_POSITIONS, cuckoo_error_bound, cuckoo_rate, cuckoo_signature_bits
-from .cuckoo_storage import WORD, CuckooTables, names_of
 from .specs import CuckooSpec
 
 _CHUNK = 1 << 15
+_WORD = (1 << 64) - 1
+
+Name = int | tuple[int, ...]
+"""A key as the list holds it: its words, or its only word."""
+
+MOST_POSITIONS = 1 << 30
+"""Positions of a table, at most."""
+
+MOST_SIGNATURE_BITS = 32
+"""Bits of a signature, at most."""
 
 
-class CuckooDictionary(CuckooTables):
+def cuckoo_signature_bits(*, positions: int, error_rate: float) -> int:
+    """Return the bits of a signature for an error rate (Theorem 1).
+
+    They are max{0, log(1 / epsilon) - log(positions) + 1}, rounded up, for tables of so many
+    positions each and the largest false-positive rate epsilon.
+    """
+    require_count("positions", positions, most=MOST_POSITIONS)
+    check_rate(error_rate, "error_rate")
+    for bits in range(MOST_SIGNATURE_BITS + 1):
+        if cuckoo_error_bound(positions=positions, signature_bits=bits) <= error_rate:
+            return bits
+    least = cuckoo_error_bound(positions=positions, signature_bits=MOST_SIGNATURE_BITS)
+    raise SpecificationError(
+        f"error_rate: must be at least {least:.3g} with {positions} positions, not {error_rate!r}"
+    )
+
+
+def cuckoo_error_bound(*, positions: int, signature_bits: int) -> float:
+    """Return the bound of the false-positive rate, which no load exceeds (Theorem 1).
+
+    Two tables, in each of which one of ``positions * 2**signature_bits`` pairs matches.
+    """
+    require_count("positions", positions, most=MOST_POSITIONS)
+    require_count("signature_bits", signature_bits, least=0, most=MOST_SIGNATURE_BITS)
+    return min(1.0, 2 / (positions << signature_bits))
+
+
+def cuckoo_rate(keys: int, positions: int, signature_bits: int) -> float:
+    """Return the expected false-positive rate: a key has both positions and the signature."""
+    return -math.expm1(keys * math.log1p(-1 / (positions**2 << signature_bits)))
+
+
+def time_decaying_space_bound(*, window: int, universe: int, error_rate: float) -> float:
+    """Return the bits that any structure for time-decaying windows needs (Theorem 3).
+
+    They are (n - epsilon m) log2(n - epsilon m), for a largest window of n and a universe of m
+    keys; 0 where n - epsilon m is below 1 and the bound says nothing.
+    """
+    require_count("window", window)
+    require_count("universe", universe)
+    check_rate(error_rate, "error_rate")
+    certain = window - error_rate * universe
+    return certain * math.log2(certain) if certain > 1 else 0.0
+
+
+class CuckooDictionary(AnyWindowFilter):
     """Cuckoo dictionary of timestamps, positions and signatures (section IV).
 
     A query for a window of w, at most `window`, reports a key for all d < w, where d is the
@@ -60,6 +119,14 @@ class CuckooDictionary(CuckooTables):
     """
 
     specification = CuckooSpec
+    _uncompared = ("moved", "overflow_peak")
+    _counts: ClassVar = {"insertions": None, "moved": None, "overflow_peak": None}
+
+    window: int
+    signature_bits: int
+    positions: int
+    moves: int
+    _hash: KeyHash
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
@@ -194,7 +261,7 @@ class CuckooDictionary(CuckooTables):
         width = -(-positions // n)
         addresses = (each.tolist() for each in self._addresses(self._hash.state(keys)))
         ages = []
-        for name, first, second, signature in zip(names_of(keys), *addresses, strict=True):
+        for name, first, second, signature in zip(_names_of(keys), *addresses, strict=True):
             now = now % span + 1
             listed = overflow.pop(name, 0) if overflow else 0
             time, other_time = times[first], times[second]
@@ -252,7 +319,170 @@ class CuckooDictionary(CuckooTables):
 
     def _toss(self) -> int:
         """Draw a bit (xorshift64 by Marsaglia)."""
-        self._coin ^= self._coin << 13 & WORD
+        self._coin ^= self._coin << 13 & _WORD
         self._coin ^= self._coin >> 7
-        self._coin ^= self._coin << 17 & WORD
+        self._coin ^= self._coin << 17 & _WORD
         return self._coin & 1
+
+    # Tables and list (section IV.B)
+
+    def _empty(self) -> None:
+        # Both tables one after the other: an entry is a timestamp and a code,
+        # signature * 2 positions + address of its position in the other table.
+        zeros = bytes(2 * self.positions * 8)
+        self._times, self._codes = array("q", zeros), array("q", zeros)
+        self._overflow: OrderedDict[Name, int] = OrderedDict()
+        self._coin = ConstantStream(label="cuckoo", seed=self.seed).word() | 1
+        self.insertions = self.moved = self.overflow_peak = 0
+
+    @property
+    def entry_bits(self) -> int:
+        """Bits of a timestamp of 0 to 2 n, a position and a signature."""
+        timestamp = (2 * self.window).bit_length()
+        return timestamp + (self.positions - 1).bit_length() + self.signature_bits
+
+    @property
+    def storage_bits(self) -> int:
+        """Bits of both tables, with all entries of full length; the list is not among them."""
+        return 2 * self.positions * self.entry_bits
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that both tables and the list take in this process, without the list's keys."""
+        return sum(map(getsizeof, (self._times, self._codes, self._overflow)))
+
+    @property
+    def variable_length_bits(self) -> int:
+        """Bits of both tables as variable-bit-length arrays now: one for an empty position.
+
+        The paper's count, except the constant of such an array, which the paper does not give.
+        """
+        return self.occupied * self.entry_bits + 2 * self.positions
+
+    @property
+    def overflow_bits(self) -> int:
+        """Bits of the keys and timestamps in the list now, links not counted."""
+        return len(self._overflow) * (self.key_bits + (2 * self.window).bit_length())
+
+    @property
+    def overflow(self) -> int:
+        """Keys in the list now."""
+        return len(self._overflow)
+
+    @property
+    def overflow_entries(self) -> tuple[NDArray[np.uint64], Ages]:
+        """The list: keys of shape (overflow, words), timestamps of shape (overflow,).
+
+        The oldest is the first.
+        """
+        words = -(-self.key_bits // 64)
+        keys = np.array(list(self._overflow), np.uint64).reshape(-1, words)
+        return keys, np.array(list(self._overflow.values()), np.int64)
+
+    @property
+    def occupied(self) -> int:
+        """Positions of both tables that are not empty; their entries may have expired."""
+        return int(np.count_nonzero(self._times_view))
+
+    @property
+    def memory(self) -> Ages:
+        """`timestamps`, `other_positions` and `signatures`, shape (3, 2, positions)."""
+        return np.stack([self.timestamps, self.other_positions, self.signatures])
+
+    @property
+    def timestamps(self) -> Ages:
+        """T: timestamps of 1 to 2 n, 0 for an empty position, shape (2, positions)."""
+        return self._times_view.reshape(2, -1).copy()
+
+    @property
+    def other_positions(self) -> Ages:
+        """P: position of each entry in the other table, 0 for an empty one; as `timestamps`."""
+        others = self._codes_view % self.positions * (self._times_view > 0)
+        return others.reshape(2, -1)
+
+    @property
+    def signatures(self) -> Ages:
+        """S: signatures, 0 for an empty position; as `timestamps`."""
+        signatures = self._codes_view // (2 * self.positions) * (self._times_view > 0)
+        return signatures.reshape(2, -1)
+
+    @property
+    def _now(self) -> int:
+        """The present timestamp (3)."""
+        return self.insertions % (2 * self.window) + 1
+
+    @property
+    def _times_view(self) -> Ages:
+        return np.frombuffer(self._times, np.int64)
+
+    @property
+    def _codes_view(self) -> Ages:
+        return np.frombuffer(self._codes, np.int64)
+
+    def _distances(self, times: Ages) -> Ages:
+        """Return the timestamps from each to the present one, both counted (4)."""
+        return (self._now - times) % (2 * self.window) + 1
+
+    # State files
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        keys, times = self.overflow_entries
+        numbers = super()._state()[0] | {"coin": self._coin}
+        arrays = {
+            "timestamps": self.timestamps,
+            "other_positions": self.other_positions,
+            "signatures": self.signatures,
+            "overflow_keys": keys,
+            "overflow_timestamps": times,
+        }
+        return numbers, arrays
+
+    def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        super()._restore(numbers, {})
+        self._coin = numbers["coin"]
+        if type(self._coin) is not int or not 0 < self._coin <= _WORD:
+            raise ValueError(f"{self._coin!r} is no state of the generator")
+        self._restore_tables(arrays)
+        self._restore_overflow(arrays["overflow_keys"], arrays["overflow_timestamps"])
+
+    def _restore_tables(self, arrays: dict[str, NDArray[Any]]) -> None:
+        limits = {
+            "timestamps": 2 * self.window,
+            "other_positions": self.positions - 1,
+            "signatures": (1 << self.signature_bits) - 1,
+        }
+        for name, most in limits.items():
+            _require_entries(name, arrays[name], (2, self.positions), most)
+        times, others = arrays["timestamps"], arrays["other_positions"].copy()
+        others[0] += self.positions
+        codes = arrays["signatures"] * (2 * self.positions) + others
+        self._times = array("q", times.tobytes())
+        self._codes = array("q", codes.tobytes())
+
+    def _restore_overflow(self, keys: NDArray[Any], times: NDArray[Any]) -> None:
+        if keys.dtype != np.uint64 or keys.ndim != 2:
+            raise ValueError("the keys in the list are not such")
+        names = _names_of(self._words(keys))
+        _require_entries("overflow_timestamps", times, (len(names),), 2 * self.window)
+        distances = self._distances(times)
+        if (times == 0).any() or (distances > self.window).any() or (np.diff(distances) >= 0).any():
+            raise ValueError("the keys in the list are not in the order of their insertion")
+        self._overflow = OrderedDict(zip(names, times.tolist(), strict=True))
+        if len(self._overflow) != len(names):
+            raise ValueError("a key is in the list twice")
+        if self.overflow_peak < len(names):
+            raise ValueError(f"{len(names)} keys are in the list, more than there ever were")
+
+
+def _names_of(keys: NDArray[np.uint64]) -> list[Any]:
+    """Return keys of shape (n, words) in a form that a dictionary can hold."""
+    return keys[:, 0].tolist() if keys.shape[1] == 1 else [tuple(key) for key in keys.tolist()]
+
+
+def _require_entries(name: str, values: NDArray[Any], shape: tuple[int, ...], most: int) -> None:
+    if values.dtype != np.int64 or values.shape != shape:
+        raise ValueError(
+            f"{name}: must be int64 of shape {shape}, not {values.dtype}{values.shape}"
+        )
+    if values.size and not 0 <= values.min() <= values.max() <= most:
+        raise ValueError(f"{name}: must be between 0 and {most}, not all are")

@@ -176,15 +176,7 @@ def _keeps(fpr: float, generation: int, past: int, hashes: int, bits: int) -> bo
 
 @lru_cache
 def forgetful_sizes(window: int, fpr: float) -> dict[str, int]:
-    """Return generation, past, bits and hashes of the smallest filter.
-
-    Parameters
-    ----------
-    window : int
-        Insertions.
-    fpr : float
-        Mean false-positive rate.
-    """
+    """Return generation, past, bits and hashes of the smallest filter of a mean rate."""
     found = []
     for past in range(1, min(window, 16) + 1):
         generation = -(-window // past)

@@ -121,21 +121,9 @@ class StableBloomFilter(ByteCells):
 def stable_zero_fraction(cells: int, hashes: int, decrements: int, cell_bits: int) -> float:
     """Return the share of cells that are 0 in the limit: the stable point (theorem 2).
 
-    (1 / (1 + 1 / (P (1/K - 1/m)))) ^ Max, where Max = 2^d - 1. It holds for
-    streams of any keys if their cells are set uniformly, and for others as a
-    mean over hash functions when all keys are distinct.
-
-    Parameters
-    ----------
-    cells, hashes, decrements, cell_bits : int
-        As for `StableBloomFilter`; more cells than hash functions.
-
-    Raises
-    ------
-    TypeError
-        If a parameter is not a number, or not an integer where it is a count.
-    SpecificationError
-        If a parameter is out of its range.
+    (1 / (1 + 1 / (P (1/K - 1/m)))) ^ Max, where Max = 2^d - 1, with more cells than
+    hash functions. It holds for streams of any keys if their cells are set uniformly,
+    and for others as a mean over hash functions when all keys are distinct.
     """
     for name, value in (("hashes", hashes), ("decrements", decrements), ("cell_bits", cell_bits)):
         require_count(name, value)
@@ -145,10 +133,7 @@ def stable_zero_fraction(cells: int, hashes: int, decrements: int, cell_bits: in
 
 
 def stable_false_positive_rate(cells: int, hashes: int, decrements: int, cell_bits: int) -> float:
-    """Return the probability that a fresh key is reported in the limit: (1 - zeros) ^ K.
-
-    Parameters, errors: as `stable_zero_fraction`.
-    """
+    """Return the probability that a fresh key is reported in the limit: (1 - zeros) ^ K."""
     return float((1 - stable_zero_fraction(cells, hashes, decrements, cell_bits)) ** hashes)
 
 
@@ -156,9 +141,6 @@ def stable_decrements(cells: int, hashes: int, cell_bits: int, false_positive_ra
     """Return the least P for which fresh keys are reported at most at the required rate.
 
     P = 1 / ((1 / (1 - rate^(1/K))^(1/Max) - 1) (1/K - 1/m)), rounded up.
-
-    Parameters, errors: as `stable_zero_fraction`; `false_positive_rate` is that in
-    the limit, above 0 and below 1.
     """
     require_count("hashes", hashes)
     require_count("cells", cells, least=hashes + 1)

@@ -183,12 +183,7 @@ def swamp_bits_per_element(window: int, false_positive_rate: float) -> float:
 
     Counted as `Swamp.storage_bits`, for fingerprints of log2(W / rate) bits,
     which are not rounded up to a whole number: L + 1.2 (log2(1 / rate) + 3). The
-    `false_positive_rate` is that of a full window of distinct keys.
-
-    Raises
-    ------
-    TypeError, SpecificationError
-        If a parameter is of the wrong type, or out of its range.
+    rate is that of a full window of distinct keys.
     """
     require_count("window", window)
     check_rate(false_positive_rate, "false_positive_rate")
@@ -201,8 +196,5 @@ def _storage_bits(window: int, fingerprint_bits: float) -> float:
 
 
 def swamp_rate(window: int, fingerprint_bits: int) -> float:
-    """Return the probability that one of `window` random fingerprints is a fresh key's.
-
-    Parameters: as for `Swamp`.
-    """
+    """Return the probability that one of `window` random fingerprints is a fresh key's."""
     return -math.expm1(window * math.log1p(-(2.0**-fingerprint_bits)))

@@ -11,7 +11,7 @@ from scalar_twins import agree, twin_of
 
 from lately.intervals import clopper_pearson
 from papers.models import CuckooDictionary
-from papers.models.cuckoo_sizes import (
+from papers.models.cuckoo import (
     cuckoo_error_bound,
     cuckoo_signature_bits,
     time_decaying_space_bound,

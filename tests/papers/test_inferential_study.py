@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from papers import inferential as study
-from papers import inferential_runs as runs
 from papers import streams
 from papers.studies.criteria import Verdict
 
@@ -33,7 +32,7 @@ def test_table_3():
 
 def test_expected_ratios():
     """Table 3 is what equation 5 gives, but for the sampling of the paper's one run."""
-    for experiment in runs.EXPERIMENTS[:4]:
+    for experiment in study.EXPERIMENTS[:4]:
         assert study._expected_ratio(experiment) == pytest.approx(float(experiment.ratio), rel=3e-3)
 
 
@@ -77,7 +76,7 @@ def test_absent_stream(monkeypatch):
     monkeypatch.setattr(streams, "FOLDERS", streams.FOLDERS[:1])
     for which in study.STUDIES:
         assert not [point for point in which.points(True) if point.get("stream") == "pages"]
-    (missing,) = runs.absent()
+    (missing,) = study.absent()
     assert missing.startswith("the rows on pages, as `product_page_requests.csv.gz` is not there. ")
 
 
@@ -86,20 +85,20 @@ def test_absent_stream(monkeypatch):
 def test_sizes(hashes, bits):
     """The block is the shortest with which a cell has the bits that section 5.1.2 gives it."""
     window = 5000
-    sizes = runs.sizes(window, bits, hashes)
-    model = runs.BlockTimingBloomFilter(**sizes)
+    sizes = study.sizes(window, bits, hashes)
+    model = study.BlockTimingBloomFilter(**sizes)
     given = max(hashes, 3)
     assert model.timestamp_bits <= given
     assert model.swept <= hashes
     assert window * bits - given < model.cells * given <= window * bits
     if model.block > 1:
-        shorter = runs.BlockTimingBloomFilter(**sizes | {"block": model.block - 1})
+        shorter = study.BlockTimingBloomFilter(**sizes | {"block": model.block - 1})
         assert shorter.timestamp_bits > given
 
 
 def test_insertion_ages():
     keys = np.array([5, 6, 5, 5, 7, 6], np.uint64)
-    assert runs.insertion_ages(keys).tolist() == [6, 6, 1, 0, 6, 3]
+    assert study.insertion_ages(keys).tolist() == [6, 6, 1, 0, 6, 3]
 
 
 def test_errors_of_posteriors():
@@ -109,8 +108,8 @@ def test_errors_of_posteriors():
         "mass": [0.5, *[0] * 18, 29.0],
     }
     # Bins have their middles at 0.025 and 0.975.
-    assert runs.posterior_error(run) == pytest.approx((abs(1 - 0.25) + abs(30 - 29.25)) / 40)
-    assert runs.calibration_error(run) == pytest.approx((0.5 + 1.0) / 40)
+    assert study.posterior_error(run) == pytest.approx((abs(1 - 0.25) + abs(30 - 29.25)) / 40)
+    assert study.calibration_error(run) == pytest.approx((0.5 + 1.0) / 40)
 
 
 def test_student():
