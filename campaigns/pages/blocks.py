@@ -198,11 +198,12 @@ def _columns(kind: str) -> dict[str, Callable[..., Any]]:
 def lay(kind: str, rows: Iterable[Any]) -> str:
     """Lay out rows in a table of `tables.toml`. Expressions of cells know `row`."""
     columns = _columns(kind)
-    values = {"code": code, "pairs": _pairs}
+    values = {"code": code, "pairs": pairs}
     return table([{name: of(row=row, **values) for name, of in columns.items()} for row in rows])
 
 
-def _pairs(values: Mapping[str, object]) -> str:
+def pairs(values: Mapping[str, object]) -> str:
+    """Name each value."""
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 

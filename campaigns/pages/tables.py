@@ -40,9 +40,9 @@ from .blocks import (
     Drawing,
     Page,
     code,
-    earlier,
     lay,
     load,
+    pairs,
     records,
     render,
     save,
@@ -346,26 +346,21 @@ def proofs_table(proofs: Sequence[dict[str, Any]]) -> str:
     missing = {proof.name for proof in PROOFS} - {one["name"] for one in proofs}
     if missing:
         raise ValueError(f"results/proofs.jsonl lacks {', '.join(sorted(missing))}")
-    goals = [one for one in proofs if one["method"].startswith("reached")]
-    proven = [one for one in proofs if one not in goals]
-    reached = sum(one["status"] == "proven" for one in goals)
-    bounded = sum(one["method"].startswith("bounded") for one in proofs)
     tools = sorted({pair for one in proofs for pair in one["versions"].items()})
-    named = ", ".join(" ".join(pair) for pair in tools)
-    total = sum(one["seconds"] for one in proofs)
-    return (
-        lay("proof", proven)
-        + f"\n{len(proven)} proofs, {bounded} of them bounded, and {len(goals)} cover checks, "
-        f"of which {reached} are reached. All in {total:.0f} s, one at a time; {named}.\n"
-    )
+    return render(
+        "proofs",
+        proofs=proofs,
+        proven=[one for one in proofs if not one["method"].startswith("reached")],
+        goals=[one for one in proofs if one["method"].startswith("reached")],
+        bounded=[one for one in proofs if one["method"].startswith("bounded")],
+        tools=", ".join(" ".join(pair) for pair in tools),
+    )["proofs"]
 
 
 def soak_table(found: Sequence[Record]) -> str:
     """Lay out the comparisons of long runs, a line for each."""
-    order = [*soak.CASES]
-    known = [record for record in found if record.point["case"] in order]
-    said = f"{len(known)} of {len(order)} runs are on record.\n{earlier(known, 'runs')}"
-    return f"{lay('soak', known)}\n{said}"
+    known = [record for record in found if record.point["case"] in soak.CASES]
+    return render("soak", runs=known, cases=soak.CASES, pairs=pairs)["soak"]
 
 
 def planned_units() -> str:
