@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from fnmatch import fnmatchcase
 from functools import cache
 from math import ceil, inf
 from typing import Any
@@ -131,17 +130,9 @@ CASES = {case.name: case for case in _cases()}
 
 def points(*, case: tuple[str, ...] = (), seeds: str = "", quick: bool = False) -> list[Point]:
     """Return a point for each case and seed. A pattern may name a group, too."""
-    groups = {one.group for one in CASES.values()}
-    names = [
-        name
-        for pattern in case or (("tiny",) if quick else ("*",))
-        for name in (
-            [name for name, one in CASES.items() if fnmatchcase(one.group, pattern)]
-            if any(fnmatchcase(group, pattern) for group in groups)
-            else select([pattern], CASES)
-        )
-    ]
-    chosen = [one for one in CASES.values() if one.name in names]
+    groups = dict.fromkeys(one.group for one in CASES.values())
+    names = select(case or (["tiny"] if quick else []), [*groups, *CASES])
+    chosen = [one for one in CASES.values() if one.name in names or one.group in names]
     wanted = parse_seeds(seeds) if seeds else None
     return [{"case": one.name, "seed": seed} for one in chosen for seed in wanted or one.seeds]
 

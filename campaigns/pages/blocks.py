@@ -28,9 +28,6 @@ RESULTS = ROOT / "results"
 NOTHING = "\N{EN DASH}"
 """Cell of a table without a value."""
 
-MARK = r"\*"
-"""Mark of a figure of an earlier state."""
-
 _BLOCK = re.compile(r"(<!-- begin (\S+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
 

@@ -11,10 +11,9 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ..hardware import summarise
-from .blocks import DOCS, MARK, ROOT, Page, fill, records, table, write
+from .blocks import DOCS, ROOT, Page, fill, records, render, write
 
 README = ROOT / "README.md"
 BASELINES = DOCS / "baselines.md"
@@ -70,42 +69,23 @@ def _fenced(text: str) -> str:
     return f"```text\n{text}```"
 
 
-def area_lines() -> str:
-    """Put the clock and area of a few units into words."""
-    known = {summary.case.name: summary for summary in summarise(records("hardware"))}
-    lines = []
-    for name in UNITS:
-        summary = known[name]
-        spec: Any = summary.case.spec
-        report, window = summary.median, spec.window
-        mark = MARK if summary.earlier else ""
-        lines.append(
-            f"- `{name.split('/')[0]}`{mark}, window of {window:,}, on {report.device}:"
-            f" {report.fmax_mhz:.0f} MHz, {report.lut:,} LUTs, {report.ff:,} flip-flops,"
-            f" {report.bram} block RAMs"
-        )
-    return "\n".join(lines)
-
-
-def why_table() -> str:
-    """Compare four filters by the figures that docs/baselines.md prints."""
-    text = BASELINES.read_text("utf-8")
-    found = re.findall(r"^(\S.*?) +fresh (\S+)  missed (\S+)", text, re.MULTILINE)
-    rates = {name: f"{float(fresh):.1%} {float(missed):.1%}" for name, fresh, missed in found}
-    head = ("filter", "new keys reported", "keys missed")
-    return table([dict(zip(head, (shown, *rates[name].split()), strict=True))
-                  for name, shown in COMPARED.items()])  # fmt: skip
-
-
 def printed(page: Path) -> dict[str, str]:
     """Return what the Python examples of a page print, by block."""
     sources = examples(page.read_text("utf-8"))
     return {name: example_output(source) for name, source in sources.items()}
 
 
-def blocks() -> dict[str, str]:
-    """Return what takes no long time."""
-    return printed(README) | {"why": why_table(), "area": area_lines()}
+def figures() -> dict[str, str]:
+    """Return the blocks of figures of docs/baselines.md and of a few units."""
+    found = re.findall(
+        r"^(\S.*?) +fresh (\S+)  missed (\S+)", BASELINES.read_text("utf-8"), re.MULTILINE
+    )
+    return render(
+        "readme",
+        compared=COMPARED,
+        rates={name: rates for name, *rates in found},
+        units=[one for one in summarise(records("hardware")) if one.case.name in UNITS],
+    )
 
 
 def take(names: list[Path]) -> None:
@@ -114,4 +94,7 @@ def take(names: list[Path]) -> None:
     write(README, fill(README.read_text("utf-8"), renewed))
 
 
-PAGES = (Page(BASELINES, partial(printed, BASELINES)), Page(README, blocks, take=take))
+PAGES = (
+    Page(BASELINES, partial(printed, BASELINES)),
+    Page(README, lambda: printed(README) | figures(), take=take),
+)
