@@ -8,6 +8,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,12 +31,14 @@ class Point(NamedTuple):
 
 def count(points: Iterable[Point], moments: Iterable[Any]) -> Hits:
     """Return how often each situation occurs."""
-    points = [(name, {*bins}, values) for name, bins, values in points]
-    hits = {f"{name}: {value}": 0 for name, bins, _ in points for value in sorted(bins, key=str)}
+    chosen = [(point, {*point.bins}) for point in points]
+    hits = {
+        f"{point.name}: {value}": 0 for point, bins in chosen for value in sorted(bins, key=str)
+    }
     for moment in moments:
-        for name, bins, values in points:
-            for value in bins.intersection(values(moment)):
-                hits[f"{name}: {value}"] += 1
+        for point, bins in chosen:
+            for value in bins.intersection(point.values(moment)):
+                hits[f"{point.name}: {value}"] += 1
     return hits
 
 
@@ -227,10 +230,11 @@ def _dictionary(settings: Any) -> Iterator[Point]:
         return
     yield Point("entry is lost", [True], lambda m: [m.changed("lost") > 0])
     for fact in ("stashed", "guaranteed_window"):
-        yield Point(
-            f"change of {fact}", (-1, 1),
-            lambda m, fact=fact: [(m.changed(fact) > 0) - (m.changed(fact) < 0)],
-        )  # fmt: skip
+        yield Point(f"change of {fact}", (-1, 1), partial(_sign_of_change, fact))
+
+
+def _sign_of_change(fact: str, moment: Moment) -> list[int]:
+    return [(moment.changed(fact) > 0) - (moment.changed(fact) < 0)]
 
 
 def _tables(settings: Any) -> Iterator[Point]:

@@ -122,8 +122,11 @@ def _read() -> tuple[tuple[str, ...], dict[str, PlannedUnit]]:
             spec = Specification.from_dict(fields)
         else:
             spec = replace(any_preset(like), **fields)
-        lists = {key: tuple(row.pop(key)) for key in ("nightly", "tests") if key in row}
-        units[name] = PlannedUnit(spec, options, **lists, **row)
+        lists = {"nightly", "tests"}
+        others: dict[str, Any] = {
+            key: tuple(value) if key in lists else value for key, value in row.items()
+        }
+        units[name] = PlannedUnit(spec, options, **others)
     return tuple(plan["kinds"]), units
 
 
