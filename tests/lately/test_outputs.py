@@ -422,13 +422,25 @@ def test_wrong_input_leaves_the_output(tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_ended_process_leaves_whole_records(tmp_path, number):
     """A pipe stays open, and all records that came are written without delay."""
-    packets = [(1000 * at, FRAMES[at // 2]) for at in range(20)]
+    # Fewer bytes than a buffer has.
+    packets = [(1000 * at, FRAMES[at // 2]) for at in range(6)]
     for compiled in "10":
         words, out = ["dedup", "-", tmp_path / f"out{compiled}"], tmp_path / f"out{compiled}"
         with Program(*words, environment={VARIABLE: compiled}, stdin=subprocess.PIPE) as process:
             process.stdin.write(pcap(packets) + b"part")
             process.stdin.flush()
-            wait_for(lambda out=out: out.exists() and out.stat().st_size == 24 + 10 * 1016)
+            wait_for(lambda out=out: out.exists() and out.stat().st_size == 24 + 3 * 1016)
             process.send_signal(number)
             assert process.wait(60) == (-9 if number == signal.SIGKILL else 130)
         assert out.read_bytes() == pcap(packets[::2])
+
+
+def test_packets_are_written_as_they_come():
+    # Fewer bytes than a buffer has.
+    packets = [(1000 * at, FRAMES[at // 2]) for at in range(6)]
+    with Program("dedup", "-", "-", stdin=subprocess.PIPE) as process:
+        process.stdin.write(pcap(packets) + b"part")
+        process.stdin.flush()
+        wait_for(lambda: waiting_bytes(process.stdout) == 24 + 3 * 1016)
+        process.send_signal(signal.SIGTERM)
+        assert ended(process, 130)[0] == pcap(packets[::2])
