@@ -33,7 +33,7 @@ class _Copied:
     OWNER = "_unit"
 
     def build(self, m):
-        super().build(m)
+        super().build(m)  # type: ignore[misc]  # of the harness
         watch(self, m, getattr(self, self.OWNER).memory)
 
 

@@ -223,7 +223,8 @@ def run_proof(proof: Proof) -> ProofRecord:
         else:
             status, depth = _abc(directory, method)
         searched = f"{depth} frames searched"
-        if status == "unknown" and (search := proof.search().method) != method:
+        search = proof.search().method
+        if status == "unknown" and isinstance(search, Bounded) and search != method:
             status, depth = _abc(directory, search)
             status = "failed" if status == "failed" else "unknown"
             searched = f"no failure in {depth + 1} cycles"
@@ -244,9 +245,7 @@ def _induction(directory: Path, method: Induction) -> tuple[str, int | None]:
     raise ToolError(f"yosys: {_last_line(output)}")
 
 
-def _abc(
-    directory: Path, method: Unbounded | Bounded | Reachable | Unrolled
-) -> tuple[str, int | None]:
+def _abc(directory: Path, method: Unbounded | Bounded | Reachable | Unrolled) -> tuple[str, int]:
     # Equal nodes are found only if they are not restructured.
     gates = "aigmap" if isinstance(method, Unrolled) else "abc -g AND"
     _yosys(directory, _FRONT + _AIGER.format(gates=gates))
