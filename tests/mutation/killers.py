@@ -95,7 +95,7 @@ class Change:
                         os.killpg(process.pid, signal.SIGKILL)
         return process.returncode, output
 
-    def failing_test(self, test: str, limit: float) -> str:
+    def failing_test(self, test: str, limit: float, marks: str = "not slow") -> str:
         """Run a test, or a file of tests until one fails; return the name of the failed test.
 
         Raises
@@ -103,7 +103,7 @@ class Change:
         ValueError
             If pytest does not find the test.
         """
-        arguments = ["-m", "pytest", "-p", "no:cacheprovider", "-q", "-x", "-m", "not slow"]
+        arguments = ["-m", "pytest", "-p", "no:cacheprovider", "-q", "-x", "-m", marks]
         status, output = self.run([*arguments, test], limit)
         if status in (0, 5) and ENDED.search(output):  # All passed, or all are slow.
             return ""
@@ -117,7 +117,7 @@ class Change:
         """Run a killer: a test, or `PROOF` or `UNIT` with a name; return what fails, or nothing."""
         command, _, name = killer.partition(": ")
         if not killer.startswith((PROOF, UNIT)):
-            return self.failing_test(killer, limit)
+            return self.failing_test(killer, limit, marks="")
         return self._built(command, name, limit).removesuffix("none")
 
     def failing_netlist(self, limit: float) -> str:
