@@ -20,6 +20,7 @@ from .engine import Campaign, Record, complete, key
 from .options import options_of, workers
 from .prove import prove
 from .registry import CAMPAIGNS
+from .scenario import waves
 
 HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -181,6 +182,7 @@ def _plain(record: Record) -> dict[str, object]:
 
 
 main.add_command(prove)
+main.add_command(waves)
 for one in CAMPAIGNS.values():
     run.add_command(command(one, run_points))
     check.add_command(command(one, check_points))

@@ -13,7 +13,7 @@ from lately.planner.choice import with_ticks
 
 from .engine import Campaign, Point, Records, Result
 from .options import parse_seeds, select
-from .random_test import drawn_build, random_test, usual_ticks
+from .random_test import RandomTest, drawn_build, random_test, usual_ticks
 from .workers import tell
 
 CHUNK = 1 << 20
@@ -46,19 +46,28 @@ def soak(
     from lately.sim import compiled_unit
 
     began = time.perf_counter()
-    random = np.random.default_rng([seed, BUILD])
-    build = drawn_build(spec, random) if memory is None else {"memory": memory}
+    build = drawn_hardware(spec, seed, memory)
     with compiled_unit(spec, **build) as unit:
         test = random_test(spec)(unit, spec, seed, build.get("ticks", usual_ticks(spec)))
-        test.stalls = True
-        while test.done < operations:
-            count = min(CHUNK, operations - test.done)
-            test.perform(count)
-            if test.done == operations or test.done // CHUNK % MEMORY_CHUNKS == 0:
-                test.compare_memory()
-            tell(stage=f"{test.done:,} operations", share=test.done / operations)
+        perform(test, operations)
         figures = test.figures()
     return figures | {"seconds": time.perf_counter() - began, "build": build}
+
+
+def drawn_hardware(spec: Specification, seed: int, memory: str | None) -> dict[str, Any]:
+    """Return the options of the hardware of a seed, unless the variant of its memories is given."""
+    random = np.random.default_rng([seed, BUILD])
+    return drawn_build(spec, random) if memory is None else {"memory": memory}
+
+
+def perform(test: RandomTest, operations: int) -> None:
+    """Perform all operations of a soak, and compare memories between."""
+    test.stalls = True
+    while test.done < operations:
+        test.perform(min(CHUNK, operations - test.done))
+        if test.done == operations or test.done // CHUNK % MEMORY_CHUNKS == 0:
+            test.compare_memory()
+        tell(stage=f"{test.done:,} operations", share=test.done / operations)
 
 
 # The campaign

@@ -39,7 +39,7 @@ class TickSource:
         self._source = bench.settings.ticks
         self._ring = bench.spec.kind == "ring"
         self._pulses: cocotb.task.Task | None = None
-        self._least = 0
+        self._periods: list[tuple[float, int]] = [(0.0, 0)]
         self.begin()
 
     @property
@@ -126,9 +126,8 @@ class TickSource:
         self._earliest: list[float] = []
         self._latest: list[float] = []
         if self._source == "period":
-            self._least = self.period
-            self._next = get_sim_time("ns") + self._least * PERIOD_NS
-            self._periods: list[tuple[float, int]] = [(0.0, 0)]
+            self._next = get_sim_time("ns") + self.period * PERIOD_NS
+            self._periods = [(0.0, self._periods[-1][1])]
 
     def _give(self, time: float) -> None:
         """Note a tick at an edge, in ns.
@@ -176,7 +175,7 @@ class TickSource:
             self._give(self._next)
             # The unit registers its period in the cycle before a tick.
             settings = [cycles for time, cycles in self._periods if time < self._next - 15]
-            self._next += max(settings[-1], self._least) * PERIOD_NS
+            self._next += max(settings[-1], self.period) * PERIOD_NS
         return bisect_right(self._latest, edge), max(now, bisect_right(self._earliest, last))
 
 

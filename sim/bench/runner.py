@@ -117,6 +117,43 @@ def run_filter_bench(
     )
 
 
+def replay_steps(
+    spec: Specification,
+    steps: Sequence[tuple[str, dict[str, Any]]],
+    simulator: str,
+    directory: Path,
+    **options: Any,
+) -> tuple[bool, Path]:
+    """Play the steps of a scenario on a unit; return whether it passed, and the file of waves.
+
+    Parameters
+    ----------
+    steps : sequence of tuple
+        Methods of `lately.sim.CompiledUnit`, with their arguments.
+    spec, simulator, directory
+        As for `run_filter_bench`.
+    options
+        ``seed``; options of `lately.sim.CompiledUnit`.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    options["self_check"] = options.pop("check", False)
+    run = _split(options)
+    unit = time_options(spec, ticks=options.pop("ticks", None)) | options
+    (directory / "steps.json").write_text(json.dumps(steps))
+    environment = _environment(spec, directory, run["seed"], unit)
+    passed = run_bench(
+        unit_verilog(spec, **unit),
+        [f"{__package__}.scenario_bench"],
+        simulator,
+        directory,
+        environment=environment | {"LATELY_STEPS": str(directory / "steps.json")},
+        models=models(unit.get("memory", "portable"), inverted=run["inverted"]),
+        waves=True,
+    )
+    (path,) = (directory / simulator).glob("*.fst" if simulator == "icarus" else "dump.*")
+    return all(passed.values()) and bool(passed), path
+
+
 def run_netlist_bench(
     spec: Specification,
     simulator: str,
@@ -252,6 +289,7 @@ def run_bench(
     models: Sequence[Path] = (),
     testcase: str | None = None,
     coverage: int = 0,
+    waves: bool = False,
 ) -> dict[str, bool]:
     """Run cocotb tests of a design; other parameters, result and errors: as for `run_filter_bench`.
 
@@ -269,6 +307,8 @@ def run_bench(
         Further Verilog files.
     coverage : int
         Most bits of a signal or memory whose toggles are counted; 0 for a run without coverage.
+    waves : bool
+        Whether the simulator writes waves of all signals into its folder.
     """
     directory.mkdir(parents=True, exist_ok=True)
     if coverage:
@@ -301,6 +341,7 @@ def run_bench(
             build_args=arguments,
             defines={"LATELY_SEED": environment["LATELY_SEED"], "LATELY_FILLED": "1"},
             timescale=("1ns", "1ps"),
+            waves=waves,
             log_file=directory / f"{simulator}-build.log",
         )
     results = directory / f"{simulator}.xml"
@@ -316,6 +357,7 @@ def run_bench(
             # Otherwise pytest would rewrite every import, which takes longer than most benches.
             extra_env=environment | {"COCOTB_REWRITE_ASSERTION_FILES": "*contract.py *_bench.py"},
             test_filter=testcase,
+            waves=waves,
             log_file=directory / f"{simulator}.log",
         )
     return _outcomes(results)

@@ -22,7 +22,7 @@ from cocotb.utils import get_sim_time
 
 from ...golden import Operation, Specification
 from ...golden.operations import OperationBit
-from ...hdl.build import filter_unit, unit_profile
+from ...hdl.build import filter_unit
 from ...hdl.verilog import TAG_BITS
 from .inputs import Tables, TickSource
 from .memory import UnitMemory
@@ -268,12 +268,10 @@ class UnitUnderTest(Requests):
 
     # Figures
 
-    @cached_property
+    @property
     def profile(self) -> Any:
         """Figures of the unit."""
-        names = ("memory", "levels")
-        options = {name: value for name, value in self.settings.options.items() if name in names}
-        return unit_profile(self.spec, **options)
+        return self.unit.profile
 
     @property
     def settled(self) -> int:

@@ -1,0 +1,66 @@
+"""The scenario of a seed is the same for each player, and is replayed with waves."""
+
+import json
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from mutants import broken
+
+from campaigns import soak
+from campaigns.scenario import scenario, waves
+from lately.cli.reporting import CheckError
+from lately.golden import any_preset
+from lately.hdl.lanes import unit as lanes
+from lately.hdl.lanes.collector import Collector
+from lately.sim import CompiledUnit
+
+CASE, SEED, OPERATIONS = "two-lanes-tiny", 2, 400
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    """The scenario of the case, in four chunks."""
+    monkeypatch.setattr(soak, "CHUNK", OPERATIONS // 4)
+    return scenario(any_preset(CASE), operations=OPERATIONS, seed=SEED)
+
+
+def plain(value):
+    return np.asarray(value).tolist()
+
+
+@pytest.mark.rtl
+def test_compiled_hardware_sees_the_operations_of_the_scenario(steps, monkeypatch):
+    seen = []
+
+    class Watched(CompiledUnit):
+        def interrupt(self, codes, keys, beats):
+            seen.append(("interrupt", plain(codes), plain(keys)))
+            super().interrupt(codes, keys, beats)
+
+        def perform(self, codes, keys, *others, **how):
+            seen.append(("perform", plain(codes), plain(keys)))
+            return super().perform(codes, keys, *others, **how)
+
+    monkeypatch.setattr("lately.sim.compiled_unit", partial(Watched, optimisation=0))
+    soak.soak(any_preset(CASE), operations=OPERATIONS, seed=SEED, memory="portable")
+    # An interrupt performs its operations.
+    seen = [now for before, now in pairwise([(), *seen]) if now[1:] != before[1:]]
+    due = [(name, *(at[key] for key in ("codes", "keys"))) for name, at in steps if "codes" in at]
+    assert seen == due
+    assert {name for name, *_ in due} == {"perform", "interrupt"}
+
+
+@pytest.mark.rtl
+def test_wrong_unit_fails_with_waves_of_the_scenario(steps, tmp_path, monkeypatch, capfd):
+    """The command is the one of CONTRIBUTING.md."""
+    monkeypatch.setattr(lanes, "Collector", broken(Collector, " | (kept.known & kept.query)", ""))
+    options = ["--seed", SEED, "--operations", OPERATIONS, "--memory", "portable"]
+    with pytest.raises(CheckError, match=f"^{CASE}: seed {SEED} fails"):
+        waves.main([CASE, *map(str, options), "--out", str(tmp_path)], standalone_mode=False)
+    folder = tmp_path / f"{CASE}-{SEED}"
+    assert json.loads((folder / "steps.json").read_text()) == [[*step] for step in steps]
+    log = (folder / "icarus.log").read_text()
+    assert "AssertionError: result " in log
+    assert (folder / "icarus" / "lately_unit.fst").stat().st_size > 1000
