@@ -18,11 +18,8 @@ from .studies.criteria import Verdict, to_digits_of
 from .studies.estimates import SHARES, share, student
 from .studies.study import Conclusion, Finding, Results
 
-PAPER = Paper("apbf")
-"""Age-Partitioned Bloom Filters (Shtul, Baquero and Almeida)."""
-
-WINDOW = 1000
-"""Windows of sections 5.6.1 and 5.6.2, in insertions."""
+PAPER = Paper("apbf")  # Age-Partitioned Bloom Filters (Shtul, Baquero and Almeida).
+WINDOW = 1000  # Windows of sections 5.6.1 and 5.6.2, in insertions.
 
 
 def generation_of(k: int, l: int, window: int) -> tuple[int, int]:
@@ -91,8 +88,7 @@ def expected_rate(k: int, l: int, window: int, duplicates: float) -> float:
 
 # Tables
 
-_SWAMP_WINDOW = 1 << 16
-"""Window of Table 4, in insertions."""
+_SWAMP_WINDOW = 1 << 16  # Window of Table 4, in insertions.
 
 READINGS = {
     tuple(figure): reading["reason"]
@@ -196,8 +192,7 @@ def _swamp(rows: list[dict[str, float]]) -> dict[str, Any]:
 
 # Figures 2 and 4
 
-K, L = 10, 15
-"""Slices that an insertion writes, and generations in the window, of both figures."""
+K, L = 10, 15  # Slices that an insertion writes, and generations in the window, of both figures.
 
 _TURNS = 2 * (K + L)
 

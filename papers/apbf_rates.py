@@ -15,8 +15,7 @@ from .streams import Keys, distinct, spread, zipf
 from .studies.estimates import SHARES, share, student
 from .studies.study import Conclusion, Finding, Results
 
-Pair = tuple[int, int]
-"""k and l."""
+Pair = tuple[int, int]  # k and l.
 
 
 def by_pair(results: Results) -> Iterable[tuple[Pair, Results]]:
@@ -27,10 +26,8 @@ def by_pair(results: Results) -> Iterable[tuple[Pair, Results]]:
 
 # Figure 6
 
-INSERTIONS = 10_000
-"""Length of a stream."""
-STEP = 50
-"""Insertions between two samples."""
+INSERTIONS = 10_000  # Length of a stream.
+STEP = 50  # Insertions between two samples.
 
 _CHUNK = 1 << 18
 _STEADY = INSERTIONS // 2
@@ -228,8 +225,7 @@ def conclude_zipf(results: Results) -> Conclusion:
     return Conclusion(findings)
 
 
-Rates = dict[float, list[float]]
-"""False-positive rates, one for each seed, by rate of duplicates."""
+Rates = dict[float, list[float]]  # False-positive rates, one for each seed, by rate of duplicates.
 
 
 def _rates(runs: Results) -> Rates:

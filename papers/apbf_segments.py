@@ -20,8 +20,7 @@ from .streams import distinct
 from .studies.estimates import positive, share, student
 from .studies.study import Conclusion, Finding, Results
 
-GENERATION = 500
-"""Insertions between two shifts in the filters of Table 2."""
+GENERATION = 500  # Insertions between two shifts in the filters of Table 2.
 
 CASES = {"window": "window", "fp": "false positive", "false": "false"}
 """Kinds of query by the columns of the tables, as `analysis.apbf_accesses` names them."""
@@ -112,9 +111,7 @@ def _walks(k: int, l: int, runs: list[Result]) -> list[Finding]:
 
 # Section 6
 
-NAIVE = (2, 5, 512, 8)
-"""The row that the paper compares with a sequence of blocked filters."""
-
+NAIVE = (2, 5, 512, 8)  # The row that the paper compares with a sequence of blocked filters.
 _EPOCHS = 5
 """Epochs of the naive design, whose NPWS is then 0.2; it has six filters."""
 

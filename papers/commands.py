@@ -29,8 +29,7 @@ add_tables(
     interval_of=page.interval_text,
 )
 
-ALL = "all"
-"""Name that stands for all studies."""
+ALL = "all"  # Name that stands for all studies.
 
 
 class UnknownStudyError(LatelyError, ValueError):

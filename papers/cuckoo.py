@@ -31,11 +31,8 @@ from .streams import Keys, absence, real, uniform, zipf
 from .studies.estimates import SHARES, positive, quotient, scaled, share, student
 from .studies.study import Conclusion, Finding, Results, chosen
 
-PAPER = Paper("cuckoo")
-"""Near-optimal Approximate Membership Query over Time-decaying Windows."""
-
-WINDOW = 1000
-"""Window of Figures 4 to 7, 11 and 12."""
+PAPER = Paper("cuckoo")  # Near-optimal Approximate Membership Query over Time-decaying Windows.
+WINDOW = 1000  # Window of Figures 4 to 7, 11 and 12.
 
 LABELS = {
     "timing": "timing Bloom filter, 4 hashes",
@@ -45,8 +42,7 @@ LABELS = {
 }
 """The `structures` that the figures compare, in that order."""
 
-DICTIONARIES = ("plain", "signed")
-"""Those of them that the paper proposes."""
+DICTIONARIES = ("plain", "signed")  # Those of them that the paper proposes.
 
 Runs = dict[str, list[list[Result]]]
 """Runs of each structure: for each value of the figure's axis, one for each seed."""
@@ -272,14 +268,9 @@ def conclude_real(results: Results) -> Conclusion:
 
 # Figure 14
 
-AGED = ("timing", "plain")
-"""Structures that estimate the last insertion, with 20,000 counters."""
-
-ESTIMATED = ("uniform", "flights", "products")
-"""Streams on which the last insertion is estimated."""
-
-ERRORS = (0, 10, 100, 1000, 10_000)
-"""Errors of insertions, whose shares are reported."""
+AGED = ("timing", "plain")  # Structures that estimate the last insertion, with 20,000 counters.
+ESTIMATED = ("uniform", "flights", "products")  # Streams on which the last insertion is estimated.
+ERRORS = (0, 10, 100, 1000, 10_000)  # Errors of insertions, whose shares are reported.
 
 _AGED_WINDOW = 10_000
 
@@ -472,14 +463,9 @@ def _space(point: Point, result: Result) -> Iterator[Finding]:
 
 # Accesses in the place of running times
 
-COUNTERS = (4000, 6000, 8000, 10_000)
-"""Sizes of Figures 5 and 6."""
-
-WINDOWS = (1000, 4000, 7000, 10_000)
-"""Windows of Figure 8, with 20,000 counters."""
-
-LENGTHS = (1, 4, 7, 10)
-"""Bits of the signatures of Figure 11, with 10,000 counters."""
+COUNTERS = (4000, 6000, 8000, 10_000)  # Sizes of Figures 5 and 6.
+WINDOWS = (1000, 4000, 7000, 10_000)  # Windows of Figure 8, with 20,000 counters.
+LENGTHS = (1, 4, 7, 10)  # Bits of the signatures of Figure 11, with 10,000 counters.
 
 _TABLES = 2
 

@@ -15,8 +15,7 @@ from papers.models.cuckoo import CuckooDictionary
 from .streams import Keys, distances, real, uniform, zipf
 from .studies.estimates import positive, share
 
-UNIVERSE = 100_000
-"""Keys that the synthetic streams are drawn from, as in the paper."""
+UNIVERSE = 100_000  # Keys that the synthetic streams are drawn from, as in the paper.
 
 SIGNATURE = 4
 """Bits of a signature, where there is one, and hash functions of the timing Bloom filter."""
@@ -28,8 +27,7 @@ _FRESH = 1 << 40
 # The dictionary gets more queries, because it seldom errs.
 _PATIENCE = 10
 
-Filter = CuckooDictionary | TimingBloomFilter
-"""The filters that are compared."""
+Filter = CuckooDictionary | TimingBloomFilter  # The filters that are compared.
 
 
 # Structures

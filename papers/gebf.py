@@ -37,13 +37,11 @@ from .studies.estimates import SHARES, positive, scaled, share, student
 from .studies.markdown import table
 from .studies.study import Conclusion, Finding, Results, chosen
 
-KINDS = ("uniform", "zipf", "bursty")
-"""Kinds of synthetic streams."""
+KINDS = ("uniform", "zipf", "bursty")  # Kinds of synthetic streams.
 
 FRESH, LIVE, EXPIRED = "fresh keys reported", "live keys missed", "expired keys reported"
 """Metrics, as findings name them."""
-METRICS = {FRESH: "fresh", LIVE: "live", EXPIRED: "expired"}
-"""Their names in the results."""
+METRICS = {FRESH: "fresh", LIVE: "live", EXPIRED: "expired"}  # Their names in the results.
 
 _GUARDED = ("GEBF r = 4", "GEBF r = 8", "blocked GEBF r = 8")
 
@@ -230,8 +228,7 @@ def _stable_chart(results: Results) -> Chart:
 
 # Rotation
 
-ROTATIONS = ("next insertion", "end of the epoch")
-"""When the segments rotate."""
+ROTATIONS = ("next insertion", "end of the epoch")  # When the segments rotate.
 
 
 def measure_rotation(point: Point) -> Result:

@@ -19,37 +19,19 @@ from . import streams
 from .paper import Paper
 from .streams import Keys
 
-PAPER = Paper("gebf")
-"""The paper, whose title is not in the text that we have."""
-
-WINDOW = 20_000
-"""Insertions to remember in the synthetic streams."""
-
-INSERTIONS = 120_000
-"""Length of a synthetic stream."""
-
-QUERIES = 20_000
-"""Queries of each kind, after the last insertion."""
-
-BITS_PER_KEY = 14
-"""Bits per key of the window, in the configurations whose figures are printed."""
-
+PAPER = Paper("gebf")  # The paper, whose title is not in the text that we have.
+WINDOW = 20_000  # Insertions to remember in the synthetic streams.
+INSERTIONS = 120_000  # Length of a synthetic stream.
+QUERIES = 20_000  # Queries of each kind, after the last insertion.
+BITS_PER_KEY = 14  # Bits per key of the window, in the configurations whose figures are printed.
 EPOCHS = 8
 """r, where nothing else is said."""
 
-BLOCK_BITS = 256
-"""Bits of a block, in the reading that meets the paper's figure."""
-
-CELL_BITS, DECREMENTS = 2, 10
-"""Parameters d and P of the stable Bloom filter."""
-
-UNIVERSE = 1 << 62
-"""Keys of the streams are below; fresh ones are not."""
-
-Rates = dict[str, float]
-"""Shares by the name of the metric, 0 to 1."""
-AnyFilter = SlidingFilter | CountedFilter
-"""Metrics."""
+BLOCK_BITS = 256  # Bits of a block, in the reading that meets the paper's figure.
+CELL_BITS, DECREMENTS = 2, 10  # Parameters d and P of the stable Bloom filter.
+UNIVERSE = 1 << 62  # Keys of the streams are below; fresh ones are not.
+Rates = dict[str, float]  # Shares by the name of the metric, 0 to 1.
+AnyFilter = SlidingFilter | CountedFilter  # Filters that the studies measure.
 
 LOGS = {
     "flights": ("flights", WINDOW),

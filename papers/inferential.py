@@ -30,17 +30,10 @@ from .streams import Keys, absence, distances, path, real, uniform, zipf
 from .studies.estimates import student
 from .studies.study import Conclusion, Finding, Results, chosen
 
-PAPER = Paper("inferential")
-"""Inferential Time-Decaying Bloom Filters."""
-
-UNIVERSE = 1 << 16
-"""Keys of the drawn streams (Table 3)."""
-
-BINS = 20
-"""Bins of posteriors (section 5.1.4)."""
-
-PENALTIES = (1.0, 10.0)
-"""Ends of the range that penalties are drawn from (section 5.1.1)."""
+PAPER = Paper("inferential")  # Inferential Time-Decaying Bloom Filters.
+UNIVERSE = 1 << 16  # Keys of the drawn streams (Table 3).
+BINS = 20  # Bins of posteriors (section 5.1.4).
+PENALTIES = (1.0, 10.0)  # Ends of the range that penalties are drawn from (section 5.1.1).
 
 REAL = {"flights": "flights", "pages": "products"}
 """Real streams (see `streams`), in the place of the paper's IP sources, which are not free."""
@@ -226,14 +219,11 @@ def calibration_error(run: dict[str, Any]) -> float:
 
 # Studies
 
-BITS = (1, 2, 4, 8, 16, 32, 64)
-"""Bits per item of the window."""
-HASHES = range(1, 31)
-"""All k that the paper tries (section 5.1.2)."""
+BITS = (1, 2, 4, 8, 16, 32, 64)  # Bits per item of the window.
+HASHES = range(1, 31)  # All k that the paper tries (section 5.1.2).
 FILTERS = ("standard", "inferential", "recurring")
 """Filters whose k is chosen; "recurring" is ours, see `age_posterior`."""
-_PILOT = 100
-"""Seed of the runs that choose k, apart from those that are measured."""
+_PILOT = 100  # Seed of the runs that choose k, apart from those that are measured.
 
 
 def estimate(values: Sequence[float], *, of_one: bool = False) -> Estimate:
@@ -373,8 +363,7 @@ def _stream(point: Point, seed: int) -> DistinctStream:
 
 # Figures 7 to 12, concluded
 
-_ENOUGH = 100
-"""Errors of the standard filter without which a point says nothing of reductions."""
+_ENOUGH = 100  # Errors of the standard filter without which a point says nothing of reductions.
 
 FIGURES = {"uniform": (7, 8), "power law": (9, 10), "flights": (11, 12), "pages": (11, 12)}
 """Numbers of the figures of penalty ratios and of posterior errors, by stream."""

@@ -16,8 +16,7 @@ from .studies import criteria
 from .studies.criteria import Criterion, Verdict
 from .studies.study import Conclusion, Finding, Results, Study
 
-Row = dict[str, str]
-"""Cells of a printed table by the names of their columns."""
+Row = dict[str, str]  # Cells of a printed table by the names of their columns.
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from lately.golden.hash.digests import KeyDigest
 from lately.golden.hash.key_forms import octets
 from lately.replay.traces import open_trace
 
-Keys = NDArray[np.uint64]
-"""Keys in the order of their insertion, shape (n,)."""
+Keys = NDArray[np.uint64]  # Keys in the order of their insertion, shape (n,).
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 

@@ -17,31 +17,23 @@ from .paper import Paper
 from .studies.estimates import share, student
 from .studies.study import Conclusion, Finding, Results
 
-PAPER = Paper("time_limited")
-"""Time-limited Bloom Filter (Rodrigues, Shtul, Baquero and Almeida)."""
+PAPER = Paper("time_limited")  # Time-limited Bloom Filter (Rodrigues, Shtul, Baquero and Almeida).
 
 COMBINATIONS: dict[float, list[list[int]]] = {
     float(error): pairs for error, pairs in PAPER.data["combinations"].items()
 }
 """k and l for each error rate: the values of Table 2 of the APBF paper."""
 
-SPAN = 600_000
-"""Ten minutes, in milliseconds."""
-
-SPANS = 10
-"""Length of the stream, in spans; the last `STEADY` of them count as steady state."""
-
+SPAN = 600_000  # Ten minutes, in milliseconds.
+SPANS = 10  # Length of the stream, in spans; the last `STEADY` of them count as steady state.
 STEADY = 2
 """Spans at the end that count as steady state."""
 
 UNDER, OVER = 1 / 10, 10
 """Initial capacities, as shares of the elements in a span: the first filter is too small."""
 
-STARTS = {UNDER: "under-dimensioned", OVER: "over-dimensioned"}
-"""Their names in the paper."""
-
-Rows = dict[str, list[float]]
-"""Columns of figures with an entry for each stop of a stream."""
+STARTS = {UNDER: "under-dimensioned", OVER: "over-dimensioned"}  # Their names in the paper.
+Rows = dict[str, list[float]]  # Columns of figures with an entry for each stop of a stream.
 
 
 def decimal(rate: float) -> str:
@@ -294,11 +286,8 @@ def _memory_findings(measured: Results) -> list[Finding]:
 
 # Rates
 
-_ENOUGH = 40
-"""False positives at an instant that are expected where their number is the rate."""
-
-_MOST_QUERIES = 100_000
-"""At an instant: with more, the least rates would take hours."""
+_ENOUGH = 40  # False positives at an instant that are expected where their number is the rate.
+_MOST_QUERIES = 100_000  # At an instant: with more, the least rates would take hours.
 
 _FEW_QUERIES = 10_000
 """At an instant of rates that would take more than the most, and are therefore not counted."""
@@ -396,8 +385,7 @@ def conclude_rate(measured: Results) -> Conclusion:
     return Conclusion(findings, drawn, {"window": window, "queries": few})
 
 
-Course = NDArray[np.float64]
-"""Spans passed and rates of a filter, shape (n, 2)."""
+Course = NDArray[np.float64]  # Spans passed and rates of a filter, shape (n, 2).
 
 
 def _steady(course: Course) -> NDArray[np.float64]:

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from lately.golden.analysis.rules import require, require_counts
 
-Accesses = NDArray[np.int64]
-"""Segments that are read for each key, shape (n,)."""
+Accesses = NDArray[np.int64]  # Segments that are read for each key, shape (n,).
 Matches = NDArray[np.bool_]
 """Whether segments match keys, shape (ring_segments, n), youngest first."""
 

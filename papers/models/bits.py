@@ -1,4 +1,4 @@
-"""Bit array of the baselines, and their state."""
+"""Bases of the baselines: keys take effect one after another, on arrays of bits or cells."""
 
 from abc import abstractmethod
 from typing import Any, ClassVar
@@ -8,63 +8,15 @@ from numpy.typing import NDArray
 
 from lately.golden.convenience import State
 from lately.golden.filter import Answers, CountedFilter, Words
+from lately.golden.results import Ages
+from lately.golden.ring.slices import chunks
 from lately.golden.sampling import sample
 
-
-class BitArray:
-    """Bits that are read and set in batches whose elements follow one another.
-
-    Parameters
-    ----------
-    size : int
-        Number of bits.
-
-    Attributes
-    ----------
-    memory : ndarray of bool, shape (size,)
-    """
-
-    def __init__(self, size: int) -> None:
-        self.memory = np.zeros(size, np.bool_)
-        self._first = np.zeros(size, np.int32)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays, scratch included."""
-        return self.memory.nbytes + self._first.nbytes
-
-    def match(self, positions: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Whether all bits of each row of `positions`, shape (n, hashes), are set; shape (n,)."""
-        return np.asarray(self.memory[positions].all(axis=1))
-
-    def match_and_write(self, positions: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Match each row, then write it, row after row; shapes as for `match`."""
-        matches = self.overlay(positions)
-        self.write(positions)
-        return matches
-
-    def write(self, positions: NDArray[np.intp]) -> None:
-        """Set the bits at `positions`, of any shape."""
-        self.memory[positions] = True
-
-    def overlay(self, positions: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Whether all bits of each row are set, if every row before it had been written.
-
-        Writes nothing. Shapes as for `match`.
-        """
-        rows = np.broadcast_to(np.arange(len(positions), dtype=np.int32)[:, None], positions.shape)
-        self._first[positions] = len(positions)
-        np.minimum.at(self._first, positions.ravel(), rows.ravel())
-        before = self.memory[positions] | (self._first[positions] < rows)
-        return np.asarray(before.all(axis=1))
-
-    def clear(self) -> None:
-        """Reset all bits."""
-        self.memory[:] = False
+_CHUNK = 1 << 15
 
 
-class Baseline(CountedFilter):
-    """Base of the baselines.
+class KeyByKey(CountedFilter):
+    """Base of the baselines: a key has positions, which a subclass looks at and writes.
 
     Attributes
     ----------
@@ -77,56 +29,108 @@ class Baseline(CountedFilter):
     hashes: int
     insertions: int
 
+    @abstractmethod
+    def _look(self, own: list[int]) -> int:
+        """Return the age of a key with these positions, -1 if it is not reported."""
+
+    @abstractmethod
+    def _write(self, own: list[int]) -> None:
+        """Insert a key with these positions."""
+
     def _positions(self, keys: Words) -> NDArray[np.intp]:
         """Return the indices that the hash functions give for keys, shape (n, hashes)."""
         return np.stack(self._hash.indices(self._hash.state(keys), 0), axis=1)
 
+    def _perform_each(self, keys: Words, *, asked: bool, inserted: bool) -> Ages:
+        """Look for keys and insert them, if requested; return their ages before."""
+        ages = []
+        for part in chunks(len(keys), _CHUNK):
+            for own in self._positions(keys[part]).tolist():
+                ages.append(self._look(own) if asked else -1)
+                if inserted:
+                    self._write(own)
+                    self.insertions += 1
+        return np.array(ages, np.int64)
 
-class BitArrays(Baseline):
-    """Base of the baselines whose memory is one or several bit arrays of one size."""
+    def _insert(self, keys: Words) -> None:
+        self._perform_each(keys, asked=False, inserted=True)
 
-    _segments: list[BitArray]
+    def _query(self, keys: Words) -> Answers:
+        return self._age(keys) >= 0
+
+    def _check_and_insert(self, keys: Words) -> Answers:
+        return self._age_and_insert(keys) >= 0
+
+    def _age(self, keys: Words) -> Ages:
+        return self._perform_each(keys, asked=True, inserted=False)
+
+    def _age_and_insert(self, keys: Words) -> Ages:
+        return self._perform_each(keys, asked=True, inserted=True)
+
+
+class BitArrays(KeyByKey):
+    """Base of the baselines whose memory is one or several bit arrays of one size.
+
+    A bit is a byte of a bytearray, which Python's loops read faster than an array.
+    """
+
+    _shape: tuple[int, int]
+    _segments: list[bytearray]
+
+    @property
+    def storage_bits(self) -> int:
+        """Bits of all arrays that are used."""
+        return self._shape[0] * self._shape[1]
 
     @property
     def memory(self) -> NDArray[np.bool_]:
         """Bits of the arrays in their order, shape (arrays, bits)."""
-        return np.stack([array.memory for array in self._segments])
+        return self._stacked()
 
     @property
     def fill(self) -> float:
         """Share of the bits that are set."""
-        return float(np.mean([sample(array.memory).mean() for array in self._segments]))
+        return float(np.mean([sample(bits).mean() for bits in self._stacked()]))
 
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays take in this process."""
-        return sum(array.nbytes for array in self._segments)
+        return sum(map(len, self._segments))
 
     def _empty(self) -> None:
-        for array in self._segments:
-            array.clear()
+        count, size = self._shape
+        self._segments = [bytearray(size) for _ in range(count)]
         for name in self._counts:
             setattr(self, name, 0)
 
     def _state(self) -> State:
-        stacked = np.stack([array.memory for array in self._segments])
-        return super()._state()[0], {"bits": np.packbits(stacked, axis=1)}
+        return super()._state()[0], {"bits": np.packbits(self._stacked(), axis=1)}
 
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         super()._restore(numbers, arrays)
-        saved, count, size = arrays["bits"], len(self._segments), len(self._segments[0].memory)
+        saved, (count, size) = arrays["bits"], self._shape
         if saved.dtype != np.uint8 or saved.shape != (count, -(-size // 8)):
             raise ValueError(f"bits of shape {saved.shape} do not fit {count} arrays of {size}")
         rows = np.unpackbits(saved, axis=1, count=size)
-        for array, row in zip(self._segments, rows, strict=True):
-            array.memory[:] = row
+        self._segments = [bytearray(row.tobytes()) for row in rows]
+
+    def _stacked(self) -> NDArray[np.bool_]:
+        return np.stack([np.frombuffer(bits, np.bool_) for bits in self._segments])
 
 
-class ByteCells(Baseline):
-    """Base of the baselines whose memory is cells of a byte each; a key of which none is 0 is seen.
+def match(bits: bytearray, own: list[int]) -> bool:
+    """Whether all bits of a key are set."""
+    return all(map(bits.__getitem__, own))
 
-    The cells are in a bytearray, which Python's loops read faster than an array.
-    """
+
+def write(bits: bytearray, own: list[int]) -> None:
+    """Set the bits of a key."""
+    for position in own:
+        bits[position] = 1
+
+
+class ByteCells(KeyByKey):
+    """Base of the baselines with cells of a byte each; a key of which none is 0 is reported."""
 
     _cells: bytearray
     _most: int
@@ -145,15 +149,8 @@ class ByteCells(Baseline):
     def _view(self) -> NDArray[np.uint8]:
         return np.frombuffer(self._cells, np.uint8)
 
-    def _query(self, keys: Words) -> Answers:
-        return np.asarray((self._view()[self._positions(keys)] > 0).all(axis=1))
-
-    def _check_and_insert(self, keys: Words) -> Answers:
-        return self._insert(keys, asked=True)
-
-    @abstractmethod
-    def _insert(self, keys: Words, *, asked: bool = False) -> Answers:
-        """Insert keys; return the answers before each insertion, if requested."""
+    def _look(self, own: list[int]) -> int:
+        return match(self._cells, own) - 1
 
 
 def ring_order(buffer: NDArray[np.uint64], written: int) -> NDArray[np.uint64]:

@@ -4,19 +4,14 @@ They never forget, so a stream fills them. They are the baselines for filters
 with a window, and the parts that `buffered` and `forgetful` are made of.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
 from lately.golden.errors import SpecificationError
-from lately.golden.filter import Answers, Words
-from lately.golden.ring.slices import chunks
+from lately.golden.filter import Words
 
-from .bits import BitArray, BitArrays
+from .bits import BitArrays, match, write
 from .specs import BlockedBloomSpec, BloomSpec, PartitionedBloomSpec
-
-_CHUNK = 1 << 16
 
 
 class BloomFilter(BitArrays):
@@ -43,34 +38,18 @@ class BloomFilter(BitArrays):
 
     def _prepare(self) -> None:
         self._make_hash([self.bits] * self.hashes)
-        self._segments = [BitArray(self.storage_bits)]
-
-    @property
-    def storage_bits(self) -> int:
-        """Bits of the array that are used."""
-        return self.bits
+        self._shape = (1, self.bits)
 
     @property
     def memory(self) -> NDArray[np.bool_]:
         """Bits; shape (storage_bits,)."""
-        return self._segments[0].memory.copy()
+        return self._stacked()[0]
 
-    def _insert(self, keys: Words) -> None:
-        for part in chunks(len(keys), _CHUNK):
-            self._segments[0].write(self._positions(keys[part]))
-        self.insertions += len(keys)
+    def _look(self, own: list[int]) -> int:
+        return match(self._segments[0], own) - 1
 
-    def _query(self, keys: Words) -> Answers:
-        return self._answers(keys, self._segments[0].match)
-
-    def _check_and_insert(self, keys: Words) -> Answers:
-        seen = self._answers(keys, self._segments[0].match_and_write)
-        self.insertions += len(keys)
-        return seen
-
-    def _answers(self, keys: Words, ask: Callable[[NDArray[np.intp]], Answers]) -> Answers:
-        parts = [ask(self._positions(keys[part])) for part in chunks(len(keys), _CHUNK)]
-        return np.concatenate([np.empty(0, np.bool_), *parts])
+    def _write(self, own: list[int]) -> None:
+        write(self._segments[0], own)
 
 
 class PartitionedBloomFilter(BloomFilter):
@@ -100,12 +79,7 @@ class PartitionedBloomFilter(BloomFilter):
                 f"not {self.bits}"
             )
         self._make_hash([self._part_bits] * self.hashes)
-        self._segments = [BitArray(self.storage_bits)]
-
-    @property
-    def storage_bits(self) -> int:
-        """Bits of all parts."""
-        return self.hashes * self._part_bits
+        self._shape = (1, self.hashes * self._part_bits)
 
     def _positions(self, keys: Words) -> NDArray[np.intp]:
         return super()._positions(keys) + np.arange(self.hashes) * self._part_bits
@@ -135,18 +109,13 @@ class BlockedBloomFilter(BloomFilter):
     block_bits: int
 
     def _prepare(self) -> None:
-        self._blocks = self.bits // self.block_bits
-        if not self._blocks:
+        blocks = self.bits // self.block_bits
+        if not blocks:
             raise SpecificationError(
                 f"block_bits: must be at most bits = {self.bits}, not {self.block_bits}"
             )
-        self._make_hash([self._blocks] + [self.block_bits] * self.hashes)
-        self._segments = [BitArray(self.storage_bits)]
-
-    @property
-    def storage_bits(self) -> int:
-        """Bits of all blocks."""
-        return self._blocks * self.block_bits
+        self._make_hash([blocks] + [self.block_bits] * self.hashes)
+        self._shape = (1, blocks * self.block_bits)
 
     def _positions(self, keys: Words) -> NDArray[np.intp]:
         indices = super()._positions(keys)

@@ -1,6 +1,5 @@
 """Windows made of two Bloom filters that take turns: Double Buffering and A2 Buffering."""
 
-from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
@@ -9,15 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lately.golden.analysis.segment_rates import mean_rate
-from lately.golden.filter import Answers, Words
-from lately.golden.ring.slices import chunks
 from lately.golden.sizing import HASHES, bloom_rate, shared_cells, smallest
 
-from .bits import BitArray, BitArrays
+from .bits import BitArrays, match, write
 from .specs import A2BufferingSpec, DoubleBufferingSpec
-
-_CHUNK = 1 << 15
-_LOOK_AHEAD = 64
 
 
 class _TwoFilters(BitArrays):
@@ -34,36 +28,15 @@ class _TwoFilters(BitArrays):
     def _prepare(self) -> None:
         self.window = self.generation
         self._make_hash([self.bits // 2] * self.hashes)
-        self._segments = [BitArray(self.bits // 2) for _ in range(2)]
+        self._shape = (2, self.bits // 2)
 
-    @property
-    def storage_bits(self) -> int:
-        """Bits of both filters."""
-        return 2 * (self.bits // 2)
-
-    def _insert(self, keys: Words) -> None:
-        self._check_and_insert(keys)
-
-    def _check_and_insert(self, keys: Words) -> Answers:
-        answers = [np.empty(0, np.bool_)]
-        for part in chunks(len(keys), _CHUNK):
-            positions = self._positions(keys[part])
-            while len(positions):
-                answers.append(self._stretch(positions))
-                positions = positions[len(answers[-1]) :]
-        self.insertions += len(keys)
-        return np.concatenate(answers)
-
-    @abstractmethod
-    def _stretch(self, positions: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Check and insert some of the first keys, at least one; return their answers."""
-
-    def _switch(self) -> None:
+    def _switch_if_full(self) -> None:
         """Begin a generation: the older array, emptied, becomes the younger."""
-        self._segments.reverse()
-        self._segments[0].clear()
-        self.filled = 0
-        self.switches += 1
+        if self.filled == self.generation:
+            self._segments = [bytearray(self._shape[1]), self._segments[0]]
+            self.filled = 0
+            self.switches += 1
+        self.filled += 1
 
 
 class DoubleBuffering(_TwoFilters):
@@ -113,29 +86,20 @@ class DoubleBuffering(_TwoFilters):
     @property
     def active(self) -> NDArray[np.bool_]:
         """Bits of the filter that queries read; shape (bits // 2,)."""
-        return self._segments[1].memory.copy()
+        return self.memory[1]
 
     @property
     def warm_up(self) -> NDArray[np.bool_]:
         """Bits of the filter that comes next, a subset of `active`; shape (bits // 2,)."""
-        return self._segments[0].memory.copy()
+        return self.memory[0]
 
-    def _query(self, keys: Words) -> Answers:
-        return self._segments[1].match(self._positions(keys))
+    def _look(self, own: list[int]) -> int:
+        return match(self._segments[1], own) - 1
 
-    def _stretch(self, positions: NDArray[np.intp]) -> NDArray[np.bool_]:
-        if self.filled < self.generation:
-            positions = positions[: self.generation - self.filled]
-            seen = self._segments[1].match_and_write(positions)
-        else:
-            # This query still reads the old filter.
-            positions = positions[:1]
-            seen = self._segments[1].match(positions)
-            self._switch()
-            self._segments[1].write(positions)
-        self._segments[0].write(positions)
-        self.filled += len(positions)
-        return seen
+    def _write(self, own: list[int]) -> None:
+        self._switch_if_full()
+        for bits in self._segments:
+            write(bits, own)
 
 
 class A2Buffering(_TwoFilters):
@@ -184,37 +148,20 @@ class A2Buffering(_TwoFilters):
     @property
     def active1(self) -> NDArray[np.bool_]:
         """Bits of the filter that is written; shape (bits // 2,)."""
-        return self._segments[0].memory.copy()
+        return self.memory[0]
 
     @property
     def active2(self) -> NDArray[np.bool_]:
         """Bits of the other filter; shape (bits // 2,)."""
-        return self._segments[1].memory.copy()
+        return self.memory[1]
 
-    def _query(self, keys: Words) -> Answers:
-        positions = self._positions(keys)
-        return self._segments[0].match(positions) | self._segments[1].match(positions)
+    def _look(self, own: list[int]) -> int:
+        return any(match(bits, own) for bits in self._segments) - 1
 
-    def _stretch(self, positions: NDArray[np.intp]) -> NDArray[np.bool_]:
-        active1, active2 = self._segments
-        left = self.generation - self.filled
-        positions = positions[: max(left, _LOOK_AHEAD)]
-        known = active1.overlay(positions)
-        fresh = np.cumsum(~known)
-        # Up to the first key that active1 has no room for.
-        fitting = int(np.searchsorted(fresh, left, side="right"))
-        if fitting:
-            positions, known = positions[:fitting], known[:fitting]
-            seen = known | active2.match(positions)
-            active1.write(positions)
-            self.filled += int(fresh[fitting - 1])
-            return seen
-        positions = positions[:1]
-        seen = active2.match(positions)
-        self._switch()
-        self._segments[0].write(positions)
-        self.filled = 1
-        return seen
+    def _write(self, own: list[int]) -> None:
+        if not match(self._segments[0], own):
+            self._switch_if_full()
+            write(self._segments[0], own)
 
 
 def _double_rate(generation: int, bits: int, hashes: int) -> float:

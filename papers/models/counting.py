@@ -1,19 +1,18 @@
 """Counting Bloom filter with a queue of the keys that it deletes."""
 
-from itertools import chain
+from collections import deque
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lately.golden.errors import SpecificationError
-from lately.golden.filter import Answers, Words
+from lately.golden.filter import Words
+from lately.golden.results import Ages
 from lately.golden.sizing import bloom_rate, bloom_sizes
 
 from .bits import ByteCells, append, ring_order
 from .specs import CountingBloomSpec
-
-_CHUNK = 1 << 14
 
 
 class CountingBloomFilter(ByteCells):
@@ -108,44 +107,30 @@ class CountingBloomFilter(ByteCells):
     def _empty(self) -> None:
         self._cells = bytearray(self._counters)
         self._queue[:] = 0
+        self._places: deque[list[int]] = deque()
         self.insertions = self.overflows = 0
 
-    def _insert(self, keys: Words, *, asked: bool = False) -> Answers:
-        # The key of each insertion, and before them the ones that they delete first.
-        stream = np.concatenate([self.queue, keys])
-        ahead = len(stream) - len(keys)
-        seen: list[bool] = []
-        for start in range(0, len(keys), _CHUNK):
-            stop = min(start + _CHUNK, len(keys))
-            new = self._positions(keys[start:stop])
-            first, last = (max(0, ahead + at - self.window) for at in (start, stop))
-            old = self._positions(stream[first:last]).tolist()
-            missing: list[list[int]] = [[]] * (stop - start - len(old))
-            seen += self._pass(chain(missing, old), new.tolist(), asked=asked)
-        self.insertions = append(self._queue, self.insertions, keys)
-        return np.array(seen, np.bool_)
+    def _perform_each(self, keys: Words, *, asked: bool, inserted: bool) -> Ages:
+        before = self.insertions
+        ages = super()._perform_each(keys, asked=asked, inserted=inserted)
+        if inserted:
+            append(self._queue, before, keys)
+        return ages
 
-    def _pass(self, leaving: Any, coming: list[list[int]], *, asked: bool) -> list[bool]:
-        """Delete and insert, one of each after another, given their counters."""
+    def _write(self, own: list[int]) -> None:
+        """Delete the key that leaves the window, then count the new one."""
         cells, most = self._cells, self._most
         stuck = most if self.saturated == "kept" else -1
-        seen = []
-        overflows = 0
-        for old, new in zip(leaving, coming, strict=True):
-            if asked:
-                seen.append(all(map(cells.__getitem__, new)))
-            for cell in old:
-                count = cells[cell]
-                if count and count != stuck:
-                    cells[cell] = count - 1
-            for cell in new:
-                count = cells[cell]
-                if count < most:
-                    cells[cell] = count + 1
-                else:
-                    overflows += 1
-        self.overflows += overflows
-        return seen
+        if len(self._places) == self.window:
+            for cell in self._places.popleft():
+                if cells[cell] and cells[cell] != stuck:
+                    cells[cell] -= 1
+        self._places.append(own)
+        for cell in own:
+            if cells[cell] < most:
+                cells[cell] += 1
+            else:
+                self.overflows += 1
 
     def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
         return {"counters": (self._view(), self._most), "queue": (self._queue, (1 << 64) - 1)}
@@ -155,3 +140,4 @@ class CountingBloomFilter(ByteCells):
         self._hash.check_keys(self._queue)
         if self._queue[self.insertions :].any():
             raise ValueError(f"queue: holds more than {self.insertions} keys")
+        self._places = deque(self._positions(self.queue).tolist())

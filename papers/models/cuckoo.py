@@ -32,14 +32,9 @@ from .specs import CuckooSpec
 _CHUNK = 1 << 15
 _WORD = (1 << 64) - 1
 
-Name = int | tuple[int, ...]
-"""A key as the list holds it: its words, or its only word."""
-
-MOST_POSITIONS = 1 << 30
-"""Positions of a table, at most."""
-
-MOST_SIGNATURE_BITS = 32
-"""Bits of a signature, at most."""
+Name = int | tuple[int, ...]  # A key as the list holds it: its words, or its only word.
+MOST_POSITIONS = 1 << 30  # Positions of a table, at most.
+MOST_SIGNATURE_BITS = 32  # Bits of a signature, at most.
 
 
 def cuckoo_signature_bits(*, positions: int, error_rate: float) -> int:

@@ -4,20 +4,12 @@ import math
 from functools import lru_cache, partial
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from lately.golden.analysis.segment_rates import mean_rate
 from lately.golden.errors import SpecificationError
-from lately.golden.filter import Answers, Words
-from lately.golden.results import Ages
-from lately.golden.ring.slices import find_runs
 from lately.golden.sizing import HASHES, shared_cells, smallest
 
-from .bits import BitArray, BitArrays
+from .bits import BitArrays, match, write
 from .specs import ForgetfulBloomSpec
-
-_CHUNK = 1 << 15
 
 
 class ForgetfulBloomFilter(BitArrays):
@@ -87,60 +79,21 @@ class ForgetfulBloomFilter(BitArrays):
                 f"bits: must be 2 to 2**32 for each of {self.past + 2} segments, not {self.bits}"
             )
         self._make_hash([segment_bits] * self.hashes)
-        self._segments = [BitArray(segment_bits) for _ in range(self.past + 2)]
+        self._shape = (self.past + 2, segment_bits)
 
-    @property
-    def storage_bits(self) -> int:
-        """Bits of all segments."""
-        return (self.past + 2) * (self.bits // (self.past + 2))
+    def _look(self, own: list[int]) -> int:
+        matches = [match(bits, own) for bits in self._segments]
+        pairs = (i for i in range(len(matches) - 1) if matches[i] and matches[i + 1])
+        return next(pairs, -1)
 
-    def _query(self, keys: Words) -> Answers:
-        return self._age(keys) >= 0
-
-    def _check_and_insert(self, keys: Words) -> Answers:
-        return self._age_and_insert(keys) >= 0
-
-    def _age(self, keys: Words) -> Ages:
-        positions = self._positions(keys)
-        return find_runs([segment.match(positions) for segment in self._segments], 2, len(keys))
-
-    def _age_and_insert(self, keys: Words) -> Ages:
-        return self._insert(keys, asked=True)
-
-    def _insert(self, keys: Words, *, asked: bool = False) -> Ages:
-        ages = np.full(len(keys), -1, np.int64)
-        done = 0
-        while done < len(keys):
-            left = self.generation - self.filled
-            part = slice(done, min(len(keys), done + max(1, min(left, _CHUNK))))
-            positions = self._positions(keys[part])
-            if asked:
-                ages[part] = self._ask(positions)
-            if not left:
-                # The query of this insertion has already read the segments.
-                self._shift()
-            self._write(positions)
-            done = part.stop
-        self.insertions += len(keys)
-        return ages
-
-    def _ask(self, positions: NDArray[np.intp]) -> Ages:
-        """Return the ages of keys that are inserted one after another, without a shift."""
-        written = [segment.overlay(positions) for segment in self._segments[:2]]
-        read = [segment.match(positions) for segment in self._segments[2:]]
-        return find_runs(written + read, 2, len(positions))
-
-    def _write(self, positions: NDArray[np.intp]) -> None:
-        for segment in self._segments[:2]:
-            segment.write(positions)
-        self.filled += len(positions)
-
-    def _shift(self) -> None:
-        oldest = self._segments.pop()
-        oldest.clear()
-        self._segments.insert(0, oldest)
-        self.filled = 0
-        self.shifts += 1
+    def _write(self, own: list[int]) -> None:
+        if self.filled == self.generation:
+            self._segments = [bytearray(self._shape[1]), *self._segments[:-1]]
+            self.filled = 0
+            self.shifts += 1
+        for bits in self._segments[:2]:
+            write(bits, own)
+        self.filled += 1
 
 
 def forgetful_rate(generation: int, past: int, bits: int, hashes: int) -> float:

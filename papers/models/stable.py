@@ -6,18 +6,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lately.golden.filter import Answers, Words, require_count
+from lately.golden.filter import require_count
 from lately.golden.hash.functions import ConstantStream
 from lately.golden.sizing import check_rate
 
 from .bits import ByteCells
 from .specs import StableBloomSpec
 
-_CHUNK = 1 << 15
+_WORD = (1 << 64) - 1
 _DOWN = bytes([0, *range(255)])
 
-GOLDEN_GAMMA = 0x9E3779B97F4A7C15
-"""Constant that SplitMix64 adds to its state with each draw."""
+GOLDEN_GAMMA = 0x9E3779B97F4A7C15  # Constant that SplitMix64 adds to its state with each draw.
 
 
 class StableBloomFilter(ByteCells):
@@ -80,39 +79,22 @@ class StableBloomFilter(ByteCells):
         self._cells = bytearray(self.cells)
         self.insertions = 0
 
-    def _insert(self, keys: Words, *, asked: bool = False) -> Answers:
-        seen: list[bool] = []
-        for start in range(0, len(keys), _CHUNK):
-            part = keys[start : start + _CHUNK]
-            positions = self._positions(part).tolist()
-            seen += self._pass(self._draw(len(part)), positions, asked=asked)
-            self.insertions += len(part)
-        return np.array(seen, np.bool_)
+    def _write(self, own: list[int]) -> None:
+        cells, size = self._cells, self.cells
+        first = (self._draw() >> 32) * size >> 32
+        last = first + self.decrements
+        cells[first:last] = cells[first:last].translate(_DOWN)
+        if last > size:
+            cells[: last - size] = cells[: last - size].translate(_DOWN)
+        for cell in own:
+            cells[cell] = self._most
 
-    def _pass(self, starts: list[int], positions: list[list[int]], *, asked: bool) -> list[bool]:
-        """Insert keys, given the first cell that each decrements and the cells that it sets."""
-        cells, most, size = self._cells, self._most, self.cells
-        seen = []
-        for first, own in zip(starts, positions, strict=True):
-            if asked:
-                seen.append(all(map(cells.__getitem__, own)))
-            last = first + self.decrements
-            cells[first:last] = cells[first:last].translate(_DOWN)
-            if last > size:
-                cells[: last - size] = cells[: last - size].translate(_DOWN)
-            for cell in own:
-                cells[cell] = most
-        return seen
-
-    def _draw(self, count: int) -> list[int]:
-        """Draw the first cells that the next `count` insertions decrement."""
-        number = np.arange(self.insertions + 1, self.insertions + count + 1, dtype=np.uint64)
-        word = np.uint64(self._start) + number * np.uint64(GOLDEN_GAMMA)
-        word = (word ^ word >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
-        word = (word ^ word >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
-        high = (word ^ word >> np.uint64(31)) >> np.uint64(32)
-        first: list[int] = (high * np.uint64(self.cells) >> np.uint64(32)).tolist()
-        return first
+    def _draw(self) -> int:
+        """Draw the random number of the next insertion, 64 bits."""
+        word = self._start + (self.insertions + 1) * GOLDEN_GAMMA & _WORD
+        word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 & _WORD
+        word = (word ^ word >> 27) * 0x94D049BB133111EB & _WORD
+        return word ^ word >> 31
 
     def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
         return {"cells": (self._view(), self._most)}

@@ -1,17 +1,17 @@
 """Sliding Window Approximate Measurement Protocol (Assaf, Ben Basat, Einziger, Friedman)."""
 
 import math
+from collections import Counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lately.golden.filter import Answers, Words, require_count
+from lately.golden.filter import require_count
 from lately.golden.hash.keys import Keys, one_or_all
-from lately.golden.results import Ages
 from lately.golden.sizing import check_rate, smallest
 
-from .bits import Baseline, append, ring_order
+from .bits import KeyByKey, ring_order
 from .specs import SwampSpec
 
 TABLE_SPARE = 0.2
@@ -27,7 +27,7 @@ SLOT_OVERHEAD = 3
 """Bits of a slot of the table in addition to the rest of the fingerprint."""
 
 
-class Swamp(Baseline):
+class Swamp(KeyByKey):
     """Fingerprints of the window in a cyclic buffer, and a count of each.
 
     Source: Eran Assaf, Ran Ben Basat, Gil Einziger and Roy Friedman, "Pay for
@@ -52,7 +52,6 @@ class Swamp(Baseline):
 
     window: int
     fingerprint_bits: int
-    _sorted: NDArray[np.uint64] | None
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
@@ -71,7 +70,7 @@ class Swamp(Baseline):
 
     def _prepare(self) -> None:
         low = self.fingerprint_bits // 2
-        self._low_bits = np.uint64(low)
+        self._low_bits = low
         self._make_hash([1 << (self.fingerprint_bits - low), 1 << low])
         self._buffer = np.zeros(self.window, np.uint64)
 
@@ -90,35 +89,21 @@ class Swamp(Baseline):
         """Fingerprints in the cyclic buffer, 0 where there was none yet; shape (window,)."""
         return self._buffer.copy()
 
-    def _insert(self, keys: Words) -> None:
-        self._append(self._fingerprints(keys))
+    def _fingerprint(self, own: list[int]) -> int:
+        return own[0] << self._low_bits | own[1]
 
-    def _query(self, keys: Words) -> Answers:
-        return self._multiplicity(keys) > 0
+    def _look(self, own: list[int]) -> int:
+        last = self._last.get(self._fingerprint(own))
+        return -1 if last is None else self.insertions - 1 - last
 
-    def _check_and_insert(self, keys: Words) -> Answers:
-        return self._age_and_insert(keys) >= 0
-
-    def _age(self, keys: Words) -> Ages:
-        stored = self.fingerprints
-        known, last = np.unique(stored[::-1], return_index=True)
-        asked = self._fingerprints(keys)
-        place = np.searchsorted(known, asked)
-        place[place == len(known)] = 0
-        if not len(known):
-            return np.full(len(keys), -1)
-        return np.where(known[place] == asked, last[place], -1)
-
-    def _age_and_insert(self, keys: Words) -> Ages:
-        fingerprints = self._fingerprints(keys)
-        stream = np.concatenate([self.fingerprints, fingerprints])
-        known = len(stream) - len(fingerprints)
-        order = np.argsort(stream, kind="stable")
-        same = stream[order[1:]] == stream[order[:-1]]
-        distance = np.full(len(stream), self.window + 1)
-        distance[order[1:][same]] = (order[1:] - order[:-1])[same]
-        self._append(fingerprints)
-        return np.where(distance[known:] <= self.window, distance[known:] - 1, -1)
+    def _write(self, own: list[int]) -> None:
+        now, slot = self.insertions, self.insertions % self.window
+        oldest = int(self._buffer[slot])
+        if self._last.get(oldest) == now - self.window:
+            del self._last[oldest]
+        fingerprint = self._fingerprint(own)
+        self._buffer[slot] = fingerprint
+        self._last[fingerprint] = now
 
     @one_or_all
     def multiplicity(self, keys: Keys) -> NDArray[np.int64]:
@@ -127,14 +112,9 @@ class Swamp(Baseline):
         That is how often the key was inserted in it, or more: never less.
         Parameters, errors: as `insert`.
         """
-        return self._multiplicity(self._words(keys))
-
-    def _multiplicity(self, keys: Words) -> NDArray[np.int64]:
-        if self._sorted is None:
-            self._sorted = np.sort(self.fingerprints)
-        asked = self._fingerprints(keys)
-        upto = np.searchsorted(self._sorted, asked, side="right")
-        return np.asarray(upto - np.searchsorted(self._sorted, asked, side="left"), np.int64)
+        counts = Counter(self.fingerprints.tolist())
+        positions = self._positions(self._words(keys)).tolist()
+        return np.array([counts[self._fingerprint(own)] for own in positions], np.int64)
 
     def distinct(self) -> int:
         """Count the distinct fingerprints of the window: never more than its distinct keys."""
@@ -158,16 +138,8 @@ class Swamp(Baseline):
 
     def _empty(self) -> None:
         self._buffer[:] = 0
-        self._sorted = None
+        self._last: dict[int, int] = {}
         self.insertions = 0
-
-    def _fingerprints(self, keys: Words) -> NDArray[np.uint64]:
-        high, low = self._hash.indices(self._hash.state(keys), 0)
-        return high.astype(np.uint64) << self._low_bits | low.astype(np.uint64)
-
-    def _append(self, fingerprints: NDArray[np.uint64]) -> None:
-        self.insertions = append(self._buffer, self.insertions, fingerprints)
-        self._sorted = None
 
     def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
         return {"buffer": (self._buffer, (1 << self.fingerprint_bits) - 1)}
@@ -176,6 +148,8 @@ class Swamp(Baseline):
         super()._restore(numbers, arrays)
         if self._buffer[self.insertions :].any():
             raise ValueError(f"buffer: holds more than {self.insertions} fingerprints")
+        first = max(0, self.insertions - self.window)
+        self._last = {one: at for at, one in enumerate(self.fingerprints.tolist(), first)}
 
 
 def swamp_bits_per_element(window: int, false_positive_rate: float) -> float:

@@ -19,8 +19,7 @@ from lately.golden.times import NEVER, TIME_LIMIT, Now, Times
 
 from .specs import TimeLimitedSpec
 
-HASH_BITS = 32
-"""Bits of a hash value that is scaled down to the size of a slice."""
+HASH_BITS = 32  # Bits of a hash value that is scaled down to the size of a slice.
 
 
 def slice_capacity(bits: int) -> int:
@@ -49,123 +48,7 @@ class _Slice:
         self.capacity = slice_capacity(len(self.bits))
 
 
-class _SliceMemory(TimedFilter):
-    """Slices of any size, youngest first, and their file; see `TimeLimitedAPBF`."""
-
-    k: int
-    l: int
-    capacity: int
-    slice_bits_limit: int
-    generation: int
-    insertions_left: int
-    insertions: int
-    shifts: int
-    _slices: list[_Slice]
-    _function: int
-    _first: int
-    _last: int
-
-    @property
-    def storage_bits(self) -> int:
-        """Bits of all slices there are now."""
-        return sum(self.slice_sizes)
-
-    @property
-    def memory(self) -> NDArray[np.bool_]:
-        """Bits of all slices one after the other, youngest first; shape (storage_bits,)."""
-        return np.concatenate([part.bits for part in self._slices])
-
-    @property
-    def fill(self) -> float:
-        """Share of the bits of all slices that are set."""
-        return sum(np.count_nonzero(part.bits) for part in self._slices) / self.storage_bits
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the slices take in this process."""
-        return sum(part.bits.nbytes for part in self._slices)
-
-    @property
-    def slice_sizes(self) -> list[int]:
-        """Bits of each slice, youngest first."""
-        return [len(part.bits) for part in self._slices]
-
-    @property
-    def slice_insertions(self) -> list[int]:
-        """Insertions into each slice, youngest first."""
-        return [part.inserted for part in self._slices]
-
-    @property
-    def settled_times(self) -> list[int | None]:
-        """Time of the last insertion into each slice that takes no more, else None."""
-        return [None if time == NEVER else time for time in (part.settled for part in self._slices)]
-
-    @property
-    def last_insertion(self) -> int | None:
-        """Time of the last insertion, None before the first."""
-        return None if self._last == NEVER else self._last
-
-    def _deadline(self, i: int) -> int:
-        """Last time at which slice s_i counts; all that are written have the last insertion's."""
-        time = self._last if i < self.k else self._slices[i].settled
-        return NEVER if time == NEVER else time + self.span
-
-    def segment(self, i: int) -> NDArray[np.bool_]:
-        """Bits of slice s_i, `i` being 0 for the youngest, shape (m_i,); a copy."""
-        return self._slices[i].bits.copy()
-
-    def estimated_false_positive_rate(self, now: Now = None) -> float:
-        """Probability that a fresh key is reported at a time, from the bits that are set.
-
-        The recursion F (APBF, section 5.3) over the fill ratios; slices that
-        are past the span match nothing. Parameters, errors: as `query`.
-        """
-        moment = self._moment(now)
-        fills = [
-            float(part.bits.mean()) if moment <= self._deadline(i) else 0.0
-            for i, part in enumerate(self._slices)
-        ]
-        return analysis.apbf_false_positive_rate(self.k, len(fills) - self.k, fills=fills)
-
-    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        numbers = {
-            "slices": [[len(s.bits), s.inserted, s.settled] for s in self._slices],
-            "function": self._function,
-            "generation": [self.generation, self.insertions_left],
-            "times": [self._first, self._last],
-            "counters": [self.insertions, self.shifts],
-        }
-        return numbers, {"bits": np.packbits(self.memory)}
-
-    def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        self._function = numbers["function"]
-        check_whole("function", self._function, 0, self.k - 1)
-        self.generation, self.insertions_left = numbers["generation"]
-        check_whole("generation", self.generation, 1)
-        check_whole("insertions left", self.insertions_left, 0, self.generation)
-        self._first, self._last = numbers["times"]
-        check_whole("last insertion", self._last, NEVER, TIME_LIMIT - 1)
-        check_whole("first insertion", self._first, NEVER, self._last)
-        self.insertions, self.shifts = numbers["counters"]
-        check_whole("insertions", self.insertions, 0)
-        check_whole("shifts", self.shifts, 0, self.insertions)
-        check_whole("slices", len(numbers["slices"]), self.k + self.l)
-        self._slices = []
-        for i, (size, inserted, settled) in enumerate(numbers["slices"]):
-            check_whole("bits of a slice", size, 1, self.slice_bits_limit)
-            check_whole("insertions into a slice", inserted, 0, self.insertions)
-            latest = NEVER if i < self.k else self._last
-            if i > self.k:
-                latest = self._slices[-1].settled
-            check_whole("settled time", settled, NEVER, latest)
-            self._slices.append(_Slice(np.zeros(size, bool), inserted, settled))
-        bits, start = unpacked(arrays["bits"], self.storage_bits), 0
-        for part in self._slices:
-            part.bits[:] = bits[start : start + len(part.bits)]
-            start += len(part.bits)
-
-
-class TimeLimitedAPBF(_SliceMemory):
+class TimeLimitedAPBF(TimedFilter):
     """Time-limited Bloom filter: slices of any size, as many as the span needs.
 
     A key is guaranteed to be reported for `span` after its insertion, whatever the
@@ -217,6 +100,19 @@ class TimeLimitedAPBF(_SliceMemory):
     _counts: ClassVar = {
         "generation": None, "insertions_left": "generation", "insertions": None, "shifts": None,
     }  # fmt: skip
+
+    k: int
+    l: int
+    capacity: int
+    slice_bits_limit: int
+    generation: int
+    insertions_left: int
+    insertions: int
+    shifts: int
+    _slices: list[_Slice]
+    _function: int
+    _first: int
+    _last: int
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
@@ -400,6 +296,107 @@ class TimeLimitedAPBF(_SliceMemory):
         for i in range(self.k):
             yield test_and_set(self._slices[i].bits, self._positions(hashes, i))
         yield from self._matches(hashes, times, self.k)
+
+    # Memory and its file
+
+    @property
+    def storage_bits(self) -> int:
+        """Bits of all slices there are now."""
+        return sum(self.slice_sizes)
+
+    @property
+    def memory(self) -> NDArray[np.bool_]:
+        """Bits of all slices one after the other, youngest first; shape (storage_bits,)."""
+        return np.concatenate([part.bits for part in self._slices])
+
+    @property
+    def fill(self) -> float:
+        """Share of the bits of all slices that are set."""
+        return sum(np.count_nonzero(part.bits) for part in self._slices) / self.storage_bits
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the slices take in this process."""
+        return sum(part.bits.nbytes for part in self._slices)
+
+    @property
+    def slice_sizes(self) -> list[int]:
+        """Bits of each slice, youngest first."""
+        return [len(part.bits) for part in self._slices]
+
+    @property
+    def slice_insertions(self) -> list[int]:
+        """Insertions into each slice, youngest first."""
+        return [part.inserted for part in self._slices]
+
+    @property
+    def settled_times(self) -> list[int | None]:
+        """Time of the last insertion into each slice that takes no more, else None."""
+        return [None if time == NEVER else time for time in (part.settled for part in self._slices)]
+
+    @property
+    def last_insertion(self) -> int | None:
+        """Time of the last insertion, None before the first."""
+        return None if self._last == NEVER else self._last
+
+    def _deadline(self, i: int) -> int:
+        """Last time at which slice s_i counts; all that are written have the last insertion's."""
+        time = self._last if i < self.k else self._slices[i].settled
+        return NEVER if time == NEVER else time + self.span
+
+    def segment(self, i: int) -> NDArray[np.bool_]:
+        """Bits of slice s_i, `i` being 0 for the youngest, shape (m_i,); a copy."""
+        return self._slices[i].bits.copy()
+
+    def estimated_false_positive_rate(self, now: Now = None) -> float:
+        """Probability that a fresh key is reported at a time, from the bits that are set.
+
+        The recursion F (APBF, section 5.3) over the fill ratios; slices that
+        are past the span match nothing. Parameters, errors: as `query`.
+        """
+        moment = self._moment(now)
+        fills = [
+            float(part.bits.mean()) if moment <= self._deadline(i) else 0.0
+            for i, part in enumerate(self._slices)
+        ]
+        return analysis.apbf_false_positive_rate(self.k, len(fills) - self.k, fills=fills)
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        numbers = {
+            "slices": [[len(s.bits), s.inserted, s.settled] for s in self._slices],
+            "function": self._function,
+            "generation": [self.generation, self.insertions_left],
+            "times": [self._first, self._last],
+            "counters": [self.insertions, self.shifts],
+        }
+        return numbers, {"bits": np.packbits(self.memory)}
+
+    def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        self._function = numbers["function"]
+        check_whole("function", self._function, 0, self.k - 1)
+        self.generation, self.insertions_left = numbers["generation"]
+        check_whole("generation", self.generation, 1)
+        check_whole("insertions left", self.insertions_left, 0, self.generation)
+        self._first, self._last = numbers["times"]
+        check_whole("last insertion", self._last, NEVER, TIME_LIMIT - 1)
+        check_whole("first insertion", self._first, NEVER, self._last)
+        self.insertions, self.shifts = numbers["counters"]
+        check_whole("insertions", self.insertions, 0)
+        check_whole("shifts", self.shifts, 0, self.insertions)
+        check_whole("slices", len(numbers["slices"]), self.k + self.l)
+        self._slices = []
+        for i, (size, inserted, settled) in enumerate(numbers["slices"]):
+            check_whole("bits of a slice", size, 1, self.slice_bits_limit)
+            check_whole("insertions into a slice", inserted, 0, self.insertions)
+            latest = NEVER if i < self.k else self._last
+            if i > self.k:
+                latest = self._slices[-1].settled
+            check_whole("settled time", settled, NEVER, latest)
+            self._slices.append(_Slice(np.zeros(size, bool), inserted, settled))
+        bits, start = unpacked(arrays["bits"], self.storage_bits), 0
+        for part in self._slices:
+            part.bits[:] = bits[start : start + len(part.bits)]
+            start += len(part.bits)
 
 
 def _empty(bits: int) -> _Slice:

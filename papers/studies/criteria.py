@@ -12,14 +12,12 @@ from enum import StrEnum
 DIFFERENCE = 0.1
 """Share of a printed figure that a measurement must be able to exclude as an error."""
 
-RARE = 1e-4
-"""Share of events that must be excluded where a paper has none."""
+RARE = 1e-4  # Share of events that must be excluded where a paper has none.
 
 FAR = 100_000.0
 """A quotient beyond this, or beyond 1 over this, is taken for an error of measurement."""
 
-Range = tuple[float, float]
-"""Least and greatest value, both included."""
+Range = tuple[float, float]  # Least and greatest value, both included.
 
 
 class Verdict(StrEnum):

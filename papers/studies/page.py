@@ -16,15 +16,10 @@ from .criteria import DIFFERENCE, RARE, Verdict, to_digits_of
 from .report import Report
 from .study import Conclusion, Finding, Study
 
-PAGE = "reproduction.md"
-"""Name of the page."""
-DATA = "reproduction.jsonl"
-"""Name of the file of records that the page is written from."""
-IMAGES = Path("images", "reproduction")
-"""Folder of the drawings below the requested folder."""
-
-NOTHING = "\N{EN DASH}"
-"""Stands in a table where there is no value."""
+PAGE = "reproduction.md"  # Name of the page.
+DATA = "reproduction.jsonl"  # Name of the file of records that the page is written from.
+IMAGES = Path("images", "reproduction")  # Folder of the drawings below the requested folder.
+NOTHING = "\N{EN DASH}"  # Stands in a table where there is no value.
 
 DEVIATIONS = (Verdict.NOT_MET, Verdict.UNDECIDED, Verdict.NEAR)
 """Verdicts on what the page shows in full, the worst first."""

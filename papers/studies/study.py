@@ -9,8 +9,7 @@ from lately.replay.drawing import Chart
 
 from .criteria import Range, Verdict
 
-Results = Sequence[tuple[Point, Result]]
-"""Points with their results."""
+Results = Sequence[tuple[Point, Result]]  # Points with their results.
 
 
 def chosen(results: Results, **values: Any) -> list[tuple[Point, Result]]:

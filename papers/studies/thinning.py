@@ -11,11 +11,8 @@ from numpy.typing import NDArray
 
 from lately.replay.drawing import Chart, Series
 
-TOLERANCE = 1 / 500
-"""Distance from a line, in widths of the chart, that cannot be seen."""
-
-_HEIGHT = 0.6
-"""Height of a chart, in its widths."""
+TOLERANCE = 1 / 500  # Distance from a line, in widths of the chart, that cannot be seen.
+_HEIGHT = 0.6  # Height of a chart, in its widths.
 
 _DIGITS = 4
 """Digits of numbers on a logarithmic axis; rounding moves points of other axes less than this."""
@@ -23,8 +20,7 @@ _DIGITS = 4
 _END_DIGITS = 3
 """The same of the ends of intervals: an axis of decades shows no more."""
 
-Floats = NDArray[np.float64]
-"""Coordinates of points."""
+Floats = NDArray[np.float64]  # Coordinates of points.
 
 
 def thinned(chart: Chart) -> Chart:
