@@ -40,7 +40,7 @@ from lately.golden.timestamp import distinct as d
 from lately.golden.timestamp import posteriors
 from lately.golden.timestamp.inferential import minimum_penalty
 from papers import models
-from papers.models.cuckoo_sizes import cuckoo_error_bound, time_decaying_space_bound
+from papers.models.cuckoo import cuckoo_error_bound, time_decaying_space_bound
 from papers.models.stable import (
     stable_decrements,
     stable_false_positive_rate,

@@ -36,10 +36,8 @@ BASELINES = {
 CHUNKS = [
     *(f"lately.golden.ring.{name}" for name in ("segments", "compiled_segments")),
     "lately.golden.timestamp.timestamps",
-    *(
-        f"papers.models.{name}"
-        for name in ["bloom", "buffered", "counting", "cuckoo", "forgetful", "stable"]
-    ),
+    "papers.models.bits",
+    "papers.models.cuckoo",
 ]
 """Modules that cut a batch into parts."""
 
