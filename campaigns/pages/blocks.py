@@ -2,7 +2,6 @@
 
 import json
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -175,7 +174,13 @@ def _templates() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         finalize=cell,
     )
-    environment.globals |= {"code": code, "line": line, "head": head, "earlier": earlier}
+    environment.globals |= {
+        "code": code,
+        "line": line,
+        "head": head,
+        "earlier": earlier,
+        "pairs": pairs,
+    }
     environment.filters |= {"code": code, "rate": rate_text}
     return environment
 
@@ -183,20 +188,6 @@ def _templates() -> jinja2.Environment:
 def render(name: str, **values: Any) -> dict[str, str]:
     """Return the blocks of a template, filled with values. Numbers are as in `cell`."""
     return content(_templates().get_template(f"{name}.md").render(values))
-
-
-@cache
-def _columns(kind: str) -> dict[str, Callable[..., Any]]:
-    layouts = tomllib.loads(Path(__file__).with_name("tables.toml").read_text("utf-8"))
-    expression = jinja2.Environment().compile_expression
-    return {name: expression(source) for name, source in layouts[kind]["columns"].items()}
-
-
-def lay(kind: str, rows: Iterable[Any]) -> str:
-    """Lay out rows in a table of `tables.toml`. Expressions of cells know `row`."""
-    columns = _columns(kind)
-    values = {"code": code, "pairs": pairs}
-    return table([{name: of(row=row, **values) for name, of in columns.items()} for row in rows])
 
 
 def pairs(values: Mapping[str, object]) -> str:

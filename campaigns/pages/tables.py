@@ -40,9 +40,7 @@ from .blocks import (
     Drawing,
     Page,
     code,
-    lay,
     load,
-    pairs,
     records,
     render,
     save,
@@ -360,32 +358,21 @@ def proofs_table(proofs: Sequence[dict[str, Any]]) -> str:
 def soak_table(found: Sequence[Record]) -> str:
     """Lay out the comparisons of long runs, a line for each."""
     known = [record for record in found if record.point["case"] in soak.CASES]
-    return render("soak", runs=known, cases=soak.CASES, pairs=pairs)["soak"]
-
-
-def planned_units() -> str:
-    """Lay out how many sentences run on each unit by day and by night, and sum up."""
-    by_day, by_night = daily_runs(), nightly_runs()
-    daily = {run.unit: len(run.tests) for run in by_day}
-    rows = [
-        {"name": name, "daily": daily.get(name, 0), "sentences": len(unit.sentences),
-         "runs": unit.nightly}
-        for name, unit in UNITS.items()
-    ]  # fmt: skip
-    pairs = sum(len(unit.sentences) for unit in UNITS.values())
-    return (
-        f"{lay('planned', rows)}\n{len(PLAN)} sentences on {len(UNITS)} units are {pairs:,} pairs. "
-        f"`make test` runs {sum(daily.values())} of them, each sentence at least once, on "
-        f"{len(by_day)} units. `make nightly` runs all pairs in {len(by_night)} runs, and "
-        f"`.ci/run` a share of these runs on each day: all of them within {DAYS} days.\n"
-    )
+    return render("soak", runs=known, cases=soak.CASES)["soak"]
 
 
 def verification() -> dict[str, str]:
     """Return the blocks of docs/verification.md."""
-    return {
-        "units": planned_units(),
-        "testplan": lay("sentence", PLAN.values()),
+    plan = render(
+        "testplan",
+        plan=PLAN.values(),
+        units=UNITS,
+        pairs=sum(len(unit.sentences) for unit in UNITS.values()),
+        daily={run.unit: len(run.tests) for run in daily_runs()},
+        nightly=nightly_runs(),
+        days=DAYS,
+    )
+    return plan | {
         "proofs": proofs_table(load("proofs")),
         "mutants": table(load("mutants")),
         "defects": defects(tomllib.loads(DEFECTS.read_text("utf-8"))["group"]),
