@@ -175,7 +175,12 @@ def _started(jobs: int) -> Iterator[LocalCluster]:
         try:
             with dask.config.set(settings):
                 cluster = LocalCluster(
-                    n_workers=jobs, threads_per_worker=1, memory_limit=0, dashboard_address=None
+                    n_workers=jobs,
+                    threads_per_worker=1,
+                    memory_limit=0,
+                    # It serves its state all the same; other clusters may be at the usual port.
+                    dashboard_address="127.0.0.1:0",
+                    scheduler_kwargs={"dashboard": False},
                 )
         except RuntimeError as error:
             reason = " ".join(str(error).split())
