@@ -199,7 +199,8 @@ class FrameBench:
         valid, last = (getattr(self.dut, f"{stream}_{name}") for name in ("tvalid", "tlast"))
         for cycle in itertools.count():
             await FallingEdge(self.dut.aclk)
-            if not valid.value or (ready is not None and not ready.value):
+            # Before the first reset they have no value.
+            if valid.value != 1 or (ready is not None and ready.value != 1):
                 continue
             cycles.append(cycle)
             if last.value:
