@@ -10,6 +10,7 @@ import io
 import json
 import os
 import resource
+import select
 import socket
 import struct
 import subprocess
@@ -68,6 +69,11 @@ class Program:
 
     def send_signal(self, number):
         os.kill(self.pid, number)
+
+    def read_line(self, timeout=60):
+        """Return the next line of standard output, which must come in time."""
+        assert select.select([self.stdout], [], [], timeout)[0], "nothing comes"
+        return self.stdout.readline()
 
     def wait(self, timeout=60):
         """Return the exit status, or the negative number of the signal that ended it."""

@@ -193,7 +193,7 @@ def test_a_state_has_one_user(tmp_path, monkeypatch):
         with Program("uniq", "--state", state, stdin=PIPE) as process:
             process.stdin.write(b"%d\n" % end)
             process.stdin.flush()
-            assert process.stdout.readline() == b"%d\n" % end
+            assert process.read_line() == b"%d\n" % end
             error = run(b"a\n", "--state", state, code=2).stderr
             assert error == f"lately: error: {state}: in use by another run\n"
             process.send_signal(end)
@@ -262,7 +262,7 @@ def test_lines_are_written_as_they_come():
         for line, answer in [(b"a\n", b"a\n"), (b"a\nb\n", b"b\n")]:
             process.stdin.write(line)
             process.stdin.flush()
-            assert process.stdout.readline() == answer
+            assert process.read_line() == answer
         process.stdin.close()
         assert process.wait() == 0
 
@@ -273,7 +273,7 @@ def test_interrupt_keeps_what_was_read(tmp_path, number):
     with Program("uniq", "--state", state, stdin=PIPE) as process:
         process.stdin.write(b"a\n")
         process.stdin.flush()
-        assert process.stdout.readline() == b"a\n"
+        assert process.read_line() == b"a\n"
         process.send_signal(number)
         assert process.wait() == 130
     assert kept(b"a\nb\n", "--state", state) == b"b\n"
@@ -284,7 +284,7 @@ def test_closed_pipe_ends_it_without_a_word(tmp_path):
     with Program("uniq", "--state", state, stdin=PIPE) as process:
         process.stdin.write(b"a\n")
         process.stdin.flush()
-        assert process.stdout.readline() == b"a\n"
+        assert process.read_line() == b"a\n"
         process.stdout.close()
         process.stdin.write(b"b\n")
         process.stdin.close()
