@@ -1,6 +1,7 @@
 """Runs: figures against known streams for every kind of filter, injected faults, and the report."""
 
 import json
+import os
 import re
 from contextlib import contextmanager
 from dataclasses import replace
@@ -285,6 +286,19 @@ def test_limit_progress_and_sink(stream, monkeypatch):
     seen = np.concatenate([part.results.seen for part in verdicts])
     assert (seen == from_spec(SMALL).check_and_insert(keys)).all()
     assert sum(part.truth.repeat.sum() for part in verdicts) == result.repeats
+
+
+def test_progress_of_a_pipe(stream, monkeypatch):
+    """Nothing is known of its length, so the limit says how far a run is."""
+    monkeypatch.setattr(run_module, "_CHUNK", 1000)
+    source, sink = os.pipe()
+    os.write(sink, stream.read_bytes())
+    os.close(sink)
+    shares = []
+    how = {"engine": "golden", "limit": 2500, "progress": lambda _, share: shares.append(share)}
+    perform(f"/dev/fd/{source}", **how)
+    os.close(source)
+    assert shares == [0.4, 0.8, 1]
 
 
 @pytest.mark.parametrize("key_bits", [5, 64, 100])
