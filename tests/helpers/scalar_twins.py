@@ -67,8 +67,8 @@ SIZES = {
     },
     "TimingBloomFilter": STAMPS,
     "BlockTimingBloomFilter": STAMPS | {"block": (1, 40)},
-    "PartitionedTimingFilter": PARTS | {"block": (1, 5), "window": [60, 120]},
-    "TimedTimingFilter": PARTS | {"period": (1, 5), "span": [60, 120]},
+    "PartitionedTimingFilter": PARTS | {"block": (1, 5), "window": (1, 6)},
+    "TimedTimingFilter": PARTS | {"period": (1, 5), "span": (1, 6)},
     "CuckooDictionary": {
         "window": (1, 12), "positions": (1, 20), "signature_bits": [0, 1, 3], "moves": (1, 9),
     },
@@ -87,7 +87,15 @@ def sizes(name):
     return st.fixed_dictionaries({
         field: st.integers(*range_) if isinstance(range_, tuple) else st.sampled_from(range_)
         for field, range_ in SIZES[name].items()
-    })  # fmt: skip
+    }).map(in_whole_blocks)  # fmt: skip
+
+
+def in_whole_blocks(chosen):
+    """Return sizes whose window, drawn in blocks, is in insertions or units of time."""
+    for window, block in (("window", "block"), ("span", "period")):
+        if PARTS.keys() <= chosen.keys() and block in chosen:
+            chosen = chosen | {window: chosen[window] * chosen[block]}
+    return chosen
 
 
 def twin_of(model):
