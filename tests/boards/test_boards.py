@@ -424,7 +424,7 @@ def test_command_builds_other_families(fake, tmp_path, spec, window):
 
 
 LINES = ["--board", "colorlight-5a-75b"]
-SMALL = replace(board("icebreaker"), clock_mhz=18)
+SMALL = replace(board("icebreaker"), clock_mhz=18, spec=preset("tiny"))
 
 
 def setting(family, input_mhz, wanted_mhz):
@@ -455,8 +455,9 @@ WRONG = [
 ]  # fmt: skip
 
 
-def test_wrong(fake, tmp_path):
+def test_wrong(tmp_path, monkeypatch):
     """Each message is one line, and no folder is made."""
+    monkeypatch.setattr(building, "Flow", FakeFlow)
     kinds = (BaudError, ClockError, LimitError, TimingError, UnknownBoardError)
     for call, message in WRONG:
         with pytest.raises(kinds) as caught:

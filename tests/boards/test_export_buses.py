@@ -18,7 +18,7 @@ from systemrdl import RDLCompiler
 
 from lately.boards.export.bundle import descriptions, write
 from lately.boards.export.design import Design
-from lately.boards.export.names import ExportError, check_name
+from lately.boards.export.names import check_name
 from lately.golden import any_preset
 from lately.golden.spec import GEBFSpec
 from lately.golden.spec.all_presets import ALL_PRESETS
@@ -602,9 +602,3 @@ def test_fusesoc_generates(tmp_path):
     wrong = fusesoc(tmp_path, CORE.replace("preset: tiny", "preset: huge"))
     assert wrong.returncode != 0
     assert "lately: error: preset: unknown " in wrong.stdout + wrong.stderr
-
-
-def test_bus_wrong():
-    message = "^bus: must be one of axi4-lite, wishbone, avalon-mm, none, not 'avalon'$"
-    with pytest.raises(ExportError, match=message):
-        design(bus="avalon")

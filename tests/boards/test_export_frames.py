@@ -10,7 +10,6 @@ from systemrdl import RDLCompiler
 from lately.boards.export.bundle import descriptions, write
 from lately.boards.export.design import FRAMES, Design
 from lately.boards.export.frame_vectors import frame_vectors
-from lately.boards.export.names import ExportError
 from lately.golden.packets.comparison import Field
 from lately.golden.spec import GEBFSpec
 from lately.hdl.bus.controlled import BUSES
@@ -179,19 +178,3 @@ def test_registers(tmp_path):
     assert found["control", "enable"] == 1
     counted = {word.register.name for word in asked.registers.words if word.register.event}
     assert {"hits", "frames_in", "bytes_out", "frames_no_room"} <= counted
-
-
-@pytest.mark.parametrize(
-    ("how", "message"),
-    [
-        ({"last": True}, "tlast: must be given with wrap axis only, not frames-64"),
-        ({"options": {"ticks": "time"}},
-         "Ticks must be tick or period for frames, not 'time'"),
-        ({"wrap": "frames-32"},
-         "wrap: must be one of axis, avalon-st, raw, extern, frames-8, frames-64, frames-128, "
-         "frames-256, frames-512, not 'frames-32'"),
-    ],
-)  # fmt: skip
-def test_design_wrong(how, message):
-    with pytest.raises(ExportError, match=f"^{re.escape(message)}$"):
-        _ = design(**how).component

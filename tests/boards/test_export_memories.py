@@ -10,7 +10,6 @@ from exports import CASES, check_verilator, icarus
 from lately.boards.export.bundle import write
 from lately.boards.export.design import Design
 from lately.boards.export.memories import RAM_STYLES, with_wide_words
-from lately.boards.export.names import ExportError
 from lately.boards.flow.devices import device
 from lately.golden import any_preset
 from lately.golden.spec import GEBFSpec
@@ -77,17 +76,6 @@ def test_segment_reads_in_a_process_of_its_own():
         write, read = re.split(r"always @\(posedge clk\)", text)[1:]
         assert re.fullmatch(r" begin\n    if \(.*\)\n      words\[.*\] <= .*;\n  end\n  ", write)
         assert re.fullmatch(r"\n    \S+ <= words\[.*\];\n", read)
-
-
-@pytest.mark.parametrize("memory", ["ecp5", "ice40"])
-def test_style_is_for_inferred_memories(memory):
-    with pytest.raises(ExportError, match="ram_style: must be auto for memory"):
-        design("tiny", memory=memory, ram_style="block")
-
-
-def test_style_unknown():
-    with pytest.raises(ExportError, match=r"ram_style: must be one of auto, block, .*, not 'M9K'"):
-        design("tiny", ram_style="M9K")
 
 
 SHORT = ("timing",)

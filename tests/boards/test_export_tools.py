@@ -11,7 +11,6 @@ import pytest
 
 from lately.boards.export.bundle import descriptions
 from lately.boards.export.design import TOOLS, Design
-from lately.boards.export.names import ExportError
 from lately.boards.flow.devices import DEVICES
 from lately.golden import any_preset
 from lately.golden.spec import GEBFSpec
@@ -348,8 +347,3 @@ def test_component_of_platform_designer(wrap, bus, kinds, tmp_path):
         beat = ["set_interface_property", interface, "symbolsPerBeat", str(int(width) // 8)]
         if name in ("in_data", "out_data") and wrap == "avalon-st":
             assert beat in words
-
-
-def test_tool_unknown():
-    with pytest.raises(ExportError, match=r"tool: must be one of vivado, .*, not 'ise'"):
-        design("ise")

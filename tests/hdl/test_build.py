@@ -83,6 +83,12 @@ def test_memory_of_a_device():
     assert own_memory(device("ecp5-25k-6"), spec, strict=True) == "ecp5-strict"
 
 
+@pytest.mark.parametrize("memory", ["portable", "ecp5", "gowin", "ice40", "ice40-strict"])
+def test_times_are_read_with_the_clock_where_tables_hold_no_memories(memory):
+    unit = filter_unit(preset("timed-tiny"), memory=memory)
+    assert unit.clock._synchronous == memory.startswith("ice40")
+
+
 def test_family_without_hardware():
     with pytest.raises(
         SpecificationError,

@@ -6,7 +6,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 from signatures import signature
 
-from lately.golden import Operation, SpecificationError, any_preset
+from lately.golden import Operation, any_preset
 from lately.golden.operations import OperationBit
 from lately.hdl import Operation as HardwareOperation
 from lately.hdl.build import filter_unit
@@ -157,34 +157,3 @@ def test_requests_wrong():
         signature().pack_request([{"tag": -1}])
     with pytest.raises(ValueError, match=r"^Fields must be those of .*, not time$"):
         pack(data.StructLayout({"key": 3}), {"time": 1})
-
-
-@pytest.mark.parametrize("name", ["tiny", "two-lanes-tiny", "dictionary-tiny"])
-@pytest.mark.parametrize(
-    ("option", "least"),
-    [("tag_bits", 0), ("statistics_bits", 0), ("time_bits", 1), ("levels", 1)],
-)
-def test_option_wrong(name, option, least):
-    label, spec = option.replace("_", " ").capitalize(), any_preset(name)
-    with pytest.raises(ValueError, match=rf"^{label} must be at least {least}, not -1$"):
-        filter_unit(spec, **{option: -1})
-    with pytest.raises(TypeError, match=rf"^{label} must be an integer, not 1.5$"):
-        filter_unit(spec, **{option: 1.5})
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("tiny", {"protect": "some"}, "protect: must be none or parity or tmr, not 'some'"),
-        ("dictionary-tiny", {"protect": "x"}, "protect: must be none or parity or tmr, not 'x'"),
-        ("timed-tiny", {"ticks": "clock"},
-         "ticks: must be tick or period or time for family apbbf, not 'clock'"),
-        ("timing-tiny", {"ticks": "time"},
-         "ticks: must be tick or period for family timed-timing, not 'time'"),
-        ("tiny", {"report_covered": True},
-         "report_covered: must be False unless a ring has a span, not True"),
-    ],
-)  # fmt: skip
-def test_choice_wrong(name, options, message):
-    with pytest.raises(SpecificationError, match=f"^{message}$"):
-        filter_unit(any_preset(name), **options)

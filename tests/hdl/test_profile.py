@@ -1,5 +1,7 @@
 """Hardware figures: by hand, as the components have them, and every rule with its message."""
 
+import re
+
 import numpy as np
 import pytest
 from cases import daily
@@ -90,22 +92,9 @@ def test_arrays_are_reckoned_with_like_integers():
 # Rules
 
 
-def test_lanes_short_generation():
-    spec = FilterSpec(**APBF | {"slice_bits": 6 * 256}, lanes=4, clear=16, generation=67)
-    with pytest.raises(SpecificationError, match=r"at least 68 .* 4 insertions in each"):
-        RingProfile.of(spec).check_buildable()
-
-
 @pytest.mark.parametrize("spec", PRESETS.values(), ids=PRESETS)
 def test_presets_are_buildable(spec):
     RingProfile.of(spec).check_buildable()
-
-
-def unbuildable(spec, **options):
-    with pytest.raises(SpecificationError) as caught:
-        RingProfile.of(spec, **options).check_buildable()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -123,33 +112,12 @@ def test_shortest_generation(values, words):
     profile = RingProfile.of(spec)
     assert (profile.clear_cycles, profile.minimum_generation) == (words, words + 1)
     RingProfile.of(spec).check_buildable()
-    assert unbuildable(FilterSpec(**values, generation=words, clear=32)) == (
+    message = (
         f"generation: must be at least {words + 1} ({spec.part_bits} bits of a part / 32 cleared "
         f"per cycle = {words} cycles, and one to shift), not {words}"
     )
-
-
-def test_clear_wider_than_a_part():
-    RingProfile.of(FilterSpec(**APBF, clear=64)).check_buildable()
-    assert unbuildable(FilterSpec(**APBF, clear=128)) == (
-        "clear: must be at most the 64 bits of a part, not 128"
-    )
-
-
-@pytest.mark.parametrize(
-    ("values", "size"),
-    [
-        ({**APBF, "slice_bits": 100}, 100),
-        ({**APBBF, "blocks": 17}, 17),
-        ({**GEBF, "bits": 650}, 65),
-        ({**BLOCKED, "hashes": 3}, 10),
-        ({**BLOCKED, "bits": 5 * 96}, 3),
-    ],
-)
-def test_sizes_not_a_power_of_two(values, size):
-    assert unbuildable(FilterSpec(**values)) == (
-        f"{values['family']}: hardware needs blocks and parts of a power of two bits, not {size}"
-    )
+    with pytest.raises(SpecificationError, match=f"^{re.escape(message)}$"):
+        RingProfile.of(FilterSpec(**values, generation=words, clear=32)).check_buildable()
 
 
 @pytest.mark.parametrize(
@@ -161,8 +129,3 @@ def test_levels(levels, terms):
     assert (found["hash"], found["detector"]) == terms
     keyed = RingProfile.of(preset("siphash-default"), levels=levels).latency_terms
     assert keyed["hash"] == siphash_latency(64)
-
-
-def test_levels_wrong():
-    with pytest.raises(ValueError, match=r"^Levels must be at least 1, not 0$"):
-        RingProfile.of(preset("tiny"), levels=0)

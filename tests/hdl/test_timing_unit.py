@@ -156,31 +156,11 @@ def test_sweep_of_the_longest_window():
     spec = replace(TIGHT, window=14)
     check_rest(spec)
     assert (spec.sweep_blocks, rest_interval(spec)) == (2 * 4 + BETWEEN + 1, 2)
+    with pytest.raises(SpecificationError, match=r"^stamp_bits: "):
+        check_rest(replace(TIGHT, window=15))
 
 
 def test_block_rams():
     spec = TimedTimingSpec(span=32768, hashes=4, cells=8192, stamp_bits=16)
     assert TimingProfile.of(spec).block_rams == 32
     assert TimingProfile.of(spec).least_period == 8195
-
-
-@pytest.mark.parametrize(
-    ("build", "error", "message"),
-    [
-        (lambda: filter_unit(replace(SPEC, cells=12)), SpecificationError,
-         "cells: must be a power of two greater than 1 in hardware, not 12"),
-        (lambda: filter_unit(replace(SPEC, cells=1 << 15), memory="ecp5"), SpecificationError,
-         "cells: must be at most 16384 for ecp5, the bits of a block RAM, not 32768"),
-        (lambda: filter_unit(SPEC, memory="sram"), SpecificationError,
-         "memory: must be portable or ecp5 for family timed-timing, not 'sram'"),
-        (lambda: filter_unit(replace(TIGHT, cells=12)), SpecificationError,
-         "cells: must be a power of two greater than 1 in hardware, not 12"),
-        (lambda: filter_unit(replace(TIGHT, cells=16)), SpecificationError,
-         r"stamp_bits: must leave the sweep 40 insertions for 16 cells a part and not 25 "
-         r"\(25 blocks of 1\), not 5"),
-        (lambda: check_rest(replace(TIGHT, window=15)), SpecificationError, "stamp_bits: .*"),
-    ],
-)  # fmt: skip
-def test_parameters_wrong(build, error, message):
-    with pytest.raises(error, match=f"^{message}$"):
-        build()

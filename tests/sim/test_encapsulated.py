@@ -1,0 +1,33 @@
+"""Frames in tunnels as another project reads them: scapy finds the packet in their middle."""
+
+from scapy.contrib import erspan, geneve, gtp, mpls  # noqa: F401
+from scapy.layers import ppp, vxlan  # noqa: F401
+from scapy.layers.inet import IP
+from scapy.layers.inet6 import IPv6  # noqa: F401
+from scapy.layers.l2 import Ether
+
+from lately.sim.bench.encapsulated import INNER, LAYER2, TUNNELS
+
+UNKNOWN = {
+    "three labels", "pseudo-wire of addresses like IP", "PPPoE of MPLS", "tag 9200",
+    "tag 9300 before 88a8",
+    *(f"{name}{version}" for name in ("GRE with routing", "ERSPAN III of IP",
+                                      "GTP-U with extensions") for version in ("", ", IPv6")),
+}  # fmt: skip
+"""Frames that scapy does not read to their end."""
+
+
+def innermost(frame):
+    """Return the bytes from the last header of IPv4 on."""
+    layer, found = Ether(frame), b""
+    while layer:
+        if isinstance(layer, IP):
+            found = layer.original
+        layer = layer.payload
+    return found
+
+
+def test_scapy_finds_the_inner_packet():
+    frames = {**LAYER2, **TUNNELS}
+    other = {name for name, frame in frames.items() if not innermost(frame).startswith(INNER)}
+    assert other == UNKNOWN
