@@ -6,8 +6,8 @@ import pytest
 from amaranth.hdl import Module
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+from ethernet_frames import beats
 from frame_streams import (
-    beats,
     random_frame,
     receive,
     seeded,
@@ -89,7 +89,7 @@ class Run:
         async def source(ctx):
             ctx.set(kept.action, action)
             for number, frame in enumerate(frames):
-                parts = beats(frame, number < len(errors) and errors[number], width)
+                parts = beats(frame, error=number < len(errors) and errors[number], width=width)
                 await send(ctx, kept.i, parts, stall[0], choose)
             for _ in range(drained):
                 await ctx.tick()

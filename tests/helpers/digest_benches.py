@@ -68,15 +68,20 @@ class SimulatedDigest(DigestBench):
         self._simulator.add_testbench(self._take)
         self._used = False
 
-    def run(self, frames, fields=Field.TOS, *, secret=0, idle=0.0, stall=0.0, errors=()):
-        """Return the results of frames, four numbers each, their cycles, and all cycles."""
+    def run(self, frames, fields=Field.TOS, *, secret=0, idle=0.0, stall=0.0, errors=(), before=()):
+        """Return the results of frames, four numbers each, their cycles, and all cycles.
+
+        Frames that come `before` have another secret, and their results are left out.
+        """
         self._frames, self._errors, self._settings = frames, errors, (int(fields), secret)
+        self._before = before
         self._idle, self._stall, self._found, self._at = idle, stall, [], []
         if self._used:
             self._simulator.reset()
         self._used = True
         self._simulator.run()
-        return self._found, np.array(self._at), self._at[-1] + 1
+        count = len(before)
+        return self._found[count:], np.array(self._at[count:]), self._at[-1] + 1
 
     async def _send(self, ctx):
         digest, choose, (fields, secret) = self.digest, random.Random(1), self._settings
@@ -84,21 +89,27 @@ class SimulatedDigest(DigestBench):
         # Another secret comes while the tables of the one before are written.
         ctx.set(digest.secret, secret ^ 5)
         await ctx.tick().repeat(100)
+        await self._offer(ctx, choose, self._before)
+        while len(self._found) < len(self._before):
+            await ctx.tick()
         ctx.set(digest.secret, secret)
         await ctx.tick().repeat(4)
-        for number, frame in enumerate(self._frames):
-            damaged = number in self._errors
-            for beat in beats(frame, error=damaged, random=choose, width=self.width):
+        await self._offer(ctx, choose, self._frames, self._errors)
+
+    async def _offer(self, ctx, choose, frames, errors=()):
+        i = self.digest.i
+        for number, frame in enumerate(frames):
+            for beat in beats(frame, error=number in errors, random=choose, width=self.width):
                 while choose.random() < self._idle:
                     await ctx.tick()
-                ctx.set(digest.i.p, beat)
-                ctx.set(digest.i.valid, 1)
-                await ctx.tick().until(digest.i.ready)
-                ctx.set(digest.i.valid, 0)
+                ctx.set(i.p, beat)
+                ctx.set(i.valid, 1)
+                await ctx.tick().until(i.ready)
+                ctx.set(i.valid, 0)
 
     async def _take(self, ctx):
         o, choose, cycle = self.digest.o, random.Random(2), 0
-        while len(self._found) < len(self._frames):
+        while len(self._found) < len(self._before) + len(self._frames):
             ctx.set(o.ready, choose.random() >= self._stall)
             if ctx.get(o.valid) and ctx.get(o.ready):
                 result = ctx.get(o.p)
@@ -132,8 +143,10 @@ class CompiledDigest(DigestBench):
     def close(self):
         self._library.digest_delete(self._model)
 
-    def run(self, frames, fields=Field.TOS, *, secret=0, idle=0.0, stall=0.0, errors=()):
+    def run(self, frames, fields=Field.TOS, *, secret=0, idle=0.0, stall=0.0, errors=(), before=()):
         """Return as `SimulatedDigest.run`."""
+        if before:
+            self.run(before, fields, secret=secret ^ 5)
         sizes = np.array([len(frame) for frame in frames], np.int64)
         damaged = bytes(number in errors for number in range(len(frames)))
         words = np.frombuffer(secret.to_bytes(16, "little"), np.uint32)

@@ -43,18 +43,19 @@ def random_frames(random, count):
 
 
 def beats(frame, *, error=0, random=None, width=64):
-    """Beats of a frame as fields of `FrameBeat(width)`; past its end are random bytes."""
+    """Return the beats of a frame as fields of `FrameBeat(width)`; past its end are other bytes."""
     size = width // 8
     tail = random.randbytes(size - 1) if random else b"\xff" * (size - 1)
-    for at in range(0, len(frame), size):
-        octets = frame[at : at + size]
-        last = at + size >= len(frame)
-        yield {
-            "data": int.from_bytes((octets + tail)[:size], "little"),
-            "size": len(octets) - 1,
-            "last": int(last),
-            "error": int(last and error),
+    return [
+        {
+            "data": int.from_bytes((part + tail)[:size], "little"),
+            "size": len(part) - 1,
+            "last": int(at + size >= len(frame)),
+            "error": int(at + size >= len(frame) and error),
         }
+        for at in range(0, len(frame), size)
+        for part in [frame[at : at + size]]
+    ]
 
 
 def sized_frame(random, size):

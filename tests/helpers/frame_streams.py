@@ -21,15 +21,6 @@ async def send(ctx, port, transfers, stall, choose):
         ctx.set(port.valid, 0)
 
 
-async def receive_any(ctx, port, taken, stall, choose):
-    """Take transfers, with pauses, without an end; they need not wait."""
-    while True:
-        ctx.set(port.ready, choose.random() >= stall)
-        _, _, valid, ready, payload = await ctx.tick().sample(port.valid, port.ready, port.payload)
-        if valid and ready:
-            taken.append(payload)
-
-
 async def receive(ctx, port, taken, stall, choose):
     """Take what is offered, with pauses, for ever; it must stay as it is until then."""
     offered = None
@@ -44,21 +35,6 @@ async def receive(ctx, port, taken, stall, choose):
         offered = bits if valid and not ready else None
         if valid and ready:
             taken.append(payload)
-
-
-def beats(frame, error=False, width=64):
-    """Return the beats of a frame, with noise past its end."""
-    size = width // 8
-    parts = cut(frame, size)
-    return [
-        {
-            "data": int.from_bytes(part.ljust(size, b"\xa5"), "little"),
-            "size": len(part) - 1,
-            "last": part is parts[-1],
-            "error": error and part is parts[-1],
-        }
-        for part in parts
-    ]
 
 
 def transfers(frame, width, error=False, **beside):
