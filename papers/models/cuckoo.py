@@ -121,6 +121,9 @@ class CuckooDictionary(AnyWindowFilter):
     signature_bits: int
     positions: int
     moves: int
+    insertions: int
+    moved: int
+    overflow_peak: int
     _hash: KeyHash
 
     @classmethod
