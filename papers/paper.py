@@ -62,12 +62,12 @@ class Paper:
         about = self.data["findings"][name]
         texts = {each: about.get(each, "").format(**fields) for each in ("what", "paper", "note")}
         rule, *arguments = about.get("rule") or ["" if texts["paper"] else "ours"]
-        ours, low, high = map(float, value) if isinstance(value, tuple) else (value, None, None)
+        ours, low, high = value if isinstance(value, tuple) else (value, None, None)
+        ours = float(ours)
         criterion = _criterion(rule, arguments, fields, texts["paper"], computed=low is None)
         verdict = criterion.judge(ours, low, high) if criterion else Verdict.OURS
         within = criterion.within if criterion and rule in criteria.SENTENCES else None
-        values = {"ours": float(ours), "low": low, "high": high}
-        return Finding(**texts, **values, verdict=verdict, within=within)
+        return Finding(ours=ours, low=low, high=high, verdict=verdict, within=within, **texts)
 
     def chart(self, name: str, series: list[Series], /, **fields: Any) -> Chart:
         """Return a chart that the file names, with values in its name and titles."""
