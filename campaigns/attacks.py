@@ -336,8 +336,10 @@ def flood(queries: int, random: np.random.Generator) -> Iterator[dict[str, Any]]
         others, crowd = _streams(spec, factor, random)
         asked = random_keys(random, queries, spec.key_bits)
         keyed = from_spec(replace(spec, hash="siphash"), secret=_secret(random))
-        for way, model in {"h3, seed known": from_spec(spec), "siphash": keyed}.items():
-            figures, more = [], {}
+        models: dict[str, Model] = {"h3, seed known": from_spec(spec), "siphash": keyed}
+        for way, model in models.items():
+            figures: list[float] = []
+            more: Run = {}
             for stream in ([others], [others, crowd]):
                 model.clear()
                 keys, times = map(np.concatenate, zip(*stream, strict=True))
@@ -354,7 +356,8 @@ def flood(queries: int, random: np.random.Generator) -> Iterator[dict[str, Any]]
             shortens = when_full == "shorten"
             figure = "keys of the span forgotten" if shortens else "false-positive rate"
             unit, cost = f"{name}, span, {when_full}", f"{factor} times the capacity"
-            yield _gain(unit, way, figure, *figures, cost, **more)
+            usual, attacked = figures
+            yield _gain(unit, way, figure, usual, attacked, cost, **more)
 
 
 def _streams(
