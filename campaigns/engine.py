@@ -93,11 +93,15 @@ def mismatches(result: Result) -> list[str]:
 
 @cache
 def sources(packages: tuple[str, ...]) -> str:
-    """Return a digest of the files of packages: of their relative paths and contents."""
+    """Return a digest of the files of packages: of their relative paths and contents.
+
+    What a package adds to its path is no part of it.
+    """
     digest = hashlib.sha256()
     for package in packages:
         spec = importlib.util.find_spec(package)
-        for folder in (spec and spec.submodule_search_locations) or ():
+        folders = [Path(spec.origin).parent] if spec and spec.origin else []
+        for folder in folders:
             for path in sorted(Path(folder).rglob("*")):
                 if path.is_file() and "__pycache__" not in path.parts:
                     content = hashlib.sha256(path.read_bytes()).hexdigest()

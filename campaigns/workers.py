@@ -37,6 +37,9 @@ TOPIC = "lately"
 TIMEOUT = 10
 """Seconds within which a scheduler must answer."""
 
+SILENT = logging.CRITICAL + 1
+"""Level of logging that nothing reaches."""
+
 DEATHS = 2
 """Processes of this machine that may die of the same call."""
 
@@ -126,7 +129,7 @@ def _connected(jobs: int, scheduler: str | None) -> Iterator[Client]:
     # Errors have messages of their own. Some of the loggers have levels of their own.
     for name in ["distributed", *logging.root.manager.loggerDict]:
         if name.partition(".")[0] == "distributed":
-            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+            logging.getLogger(name).setLevel(SILENT)
     if scheduler is None:
         with (
             _started(jobs) as cluster,
@@ -178,6 +181,7 @@ def _started(jobs: int) -> Iterator[LocalCluster]:
                     n_workers=jobs,
                     threads_per_worker=1,
                     memory_limit=0,
+                    silence_logs=SILENT,
                     # It serves its state all the same; other clusters may be at the usual port.
                     dashboard_address="127.0.0.1:0",
                     scheduler_kwargs={"dashboard": False},

@@ -123,6 +123,19 @@ def test_sources_cover_contents_and_names(tmp_path, monkeypatch):
     assert len({*found}) == 3
 
 
+def test_sources_are_those_of_a_package_alone(tmp_path, monkeypatch):
+    """Lately finds its packages beside itself in a checkout, where other files change meanwhile."""
+    monkeypatch.syspath_prepend(tmp_path)
+    folder = tmp_path / "wide_package"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(f"__path__.append({str(tmp_path)!r})\n")
+    __import__("wide_package")
+    before = engine.sources(("wide_package",))
+    (tmp_path / "other").write_text("1")
+    engine.sources.cache_clear()
+    assert engine.sources(("wide_package",)) == before
+
+
 def test_defect_is_not_hidden(log, path, cluster):
     with pytest.raises(ValueError, match="not JSON compliant"):
         complete([(campaign(endless), points(log), path)], scheduler=cluster.address)
