@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from ...golden.packets.comparison import HARDWARE_FIELDS, Field
 from ...golden.packets.encapsulations import (
@@ -54,7 +55,7 @@ class FrameMoment:
     def __post_init__(self) -> None:
         now, last = self.now, self.before[-1] if self.before else None
         self.last = last if last and last.clears == now.clears else None
-        self.follows = bool(self.last) and now.came.first == self.last.came.last + 1
+        self.follows = self.last is not None and now.came.first == self.last.came.last + 1
         self.duplicate = bool(now.facts["hits"])
         self.equal = [one for one in self.before if one.recorded and one.frame == now.frame]
         self.forgotten = self.equal if now.recorded and not self.duplicate else []
@@ -110,10 +111,8 @@ def frame_points(options: FrameOptions) -> Iterator[Point]:
     )  # fmt: skip
     yield Point("action on a duplicate", actions, lambda m: only(m.duplicate, m.now.action.name))
     for field in HARDWARE_FIELDS & ~(Field.LAYER2 if options.inner else Field.NONE):
-        yield Point(
-            f"duplicate with {str(field.name).lower()} compared", (True, False),
-            lambda m, field=field: only(m.duplicate, field in m.now.fields),
-        )  # fmt: skip
+        name = f"duplicate with {str(field.name).lower()} compared"
+        yield Point(name, (True, False), partial(_compares, field))
     yield Point(
         "new secret", [True], lambda m: only(m.last, m.last and m.last.secret != m.now.secret)
     )
@@ -129,3 +128,7 @@ def frame_points(options: FrameOptions) -> Iterator[Point]:
     yield Point("new again after", ("a clear", "its span"), FrameMoment.reasons)
     if options.inner:
         yield Point("innermost layer 3 behind", HEADERS, FrameMoment.headers)
+
+
+def _compares(field: Field, moment: FrameMoment) -> list[bool]:
+    return only(moment.duplicate, field in moment.now.fields)
