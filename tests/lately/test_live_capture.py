@@ -153,12 +153,12 @@ def test_interface(options, end, code):
 
 
 @pytest.mark.parametrize("others", [[], ["-i", "veth3"]])
-def test_interrupt_of_a_reader_that_lags(namespace, tmp_path, others):
+def test_interrupt_of_a_reader_that_lags(tmp_path, others):
     """Packets that arrived before the interrupt are read, here of a process that stood still."""
     frames = [frame(n) for n in range(6000)]
     steps = [("signal", 19), *(("veth0", one) for one in frames), INTERRUPT, ("signal", 18)]
     command = ["dedup", "-i", "veth1", *others, tmp_path / "out", "--json", "--span", "1h"]
-    done, content, _ = run(namespace, tmp_path, command, steps)
+    done, content, _ = run(command, steps)
     figures = json.loads(content)
     assert (done, figures["capture"]["lost"], figures["packets"]) == (130, 0, 6000)
 
