@@ -367,9 +367,9 @@ def cells_of(spec: Any, keys: Sequence[int]) -> Cells:
     if spec.kind == "ring":
         key_hash = Layout.of(spec, partitioned=True).hash
     elif spec.kind in ("timing", "dictionary"):
-        columns = (spec.rows, 1 << spec.rest_bits) if spec.kind == "dictionary" else None
+        rows = (spec.rows, 1 << spec.rest_bits) if spec.kind == "dictionary" else ()
         key_hash = KeyHash(
-            key_bits=spec.key_bits, sizes=columns or spec.index_sizes, functions=1, seed=spec.seed,
+            key_bits=spec.key_bits, sizes=rows or spec.index_sizes, functions=1, seed=spec.seed,
             hash=getattr(spec, "hash", "h3"),
         )  # fmt: skip
     else:
@@ -384,12 +384,12 @@ def cells_of(spec: Any, keys: Sequence[int]) -> Cells:
     columns = offset_terms(
         columns=spec.columns, row_bits=spec.row_bits, rest_bits=spec.rest_bits, seed=spec.seed
     )
-    rows = np.repeat(indices[:1], spec.columns, axis=0)
-    for row, terms in zip(rows, columns, strict=True):
+    cells = np.repeat(indices[:1], spec.columns, axis=0)
+    for row, terms in zip(cells, columns, strict=True):
         for bit, added in enumerate(terms):
             for term in added:
                 row ^= (indices[1] >> term & 1) << bit
-    return rows
+    return cells
 
 
 def shards_of(spec: Any, keys: Sequence[int]) -> NDArray[np.int64]:

@@ -319,6 +319,53 @@ class CompiledUnit(DrivenModel):
             self._count_blocks(codes)
         return results
 
+    def perform_beside(
+        self,
+        operations: ArrayLike,
+        keys: ArrayLike,
+        windows: ArrayLike | None = None,
+        *,
+        after: int,
+        secret: int = 0,
+        thresholds: ArrayLike | None = None,
+        **how: Any,
+    ) -> tuple[Results, int | None]:
+        """Perform operations, and load a secret or a table beside them, in a unit with one lane.
+
+        The unit is offered the secret, or the entries, in the cycles of the operations. A secret
+        must not come while a reset still clears the memory.
+
+        Parameters
+        ----------
+        operations, keys, windows, how
+            As for `perform`, without times.
+        after : int
+            Operations that are accepted before the unit is offered the secret, or the first entry.
+        secret, thresholds
+            As for `rekey` and `decide_by`.
+
+        Returns
+        -------
+        results : Results
+        applied : int or None
+            The first operation to which the secret or the table applies; None if the unit did not
+            accept all of it while operations were sent.
+
+        Errors: as for `perform`, `rekey` and `decide_by`.
+        """
+        entries = np.zeros(0, np.uint64)
+        # A swap applies from the next cycle on; a secret from its own, unless it replaces another.
+        lead = self._secret_lead if getattr(self.spec, "rekey", False) else 0
+        if thresholds is not None:
+            entries, lead = np.ascontiguousarray(packed_entries(thresholds, self.spec.hashes)), 1
+        halves = secret & (1 << 64) - 1, secret >> 64
+        self._library.lately_load(
+            self._unit, after, lead, *halves, len(entries), entries.ctypes.data
+        )
+        results = self.perform(operations, keys, None, windows, **how)
+        applied = int(self._library.lately_loaded(self._unit))
+        return results, applied if applied < len(results.seen) else None
+
     def perform_freely(
         self,
         operations: ArrayLike,

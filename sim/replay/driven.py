@@ -283,6 +283,8 @@ def _signatures(keyed: bool, deciding: bool) -> Signatures:
         "lately_statistics": (None, (unit, array)),
         "lately_memory": (None, (unit, count, count, count, array)),
         "lately_begin": (None, (unit, count)),
+        "lately_load": (None, (unit, *(count,) * 5, array)),
+        "lately_loaded": (count, (unit,)),
         "lately_run": (ctypes.c_int64, (unit, count, count, *(array,) * 5, chance, chance, count)),
     }
     if keyed:

@@ -20,6 +20,8 @@ constexpr uint32_t TAG_MASK = (uint32_t{1} << I_TAG_BITS) - 1;
 // Set in the code of an operation: the lane has one.
 constexpr uint8_t VALID = 0x80;
 
+constexpr uint64_t NEVER = ~uint64_t{0};
+
 // All that the driver keeps from clock to clock, besides the model.
 struct Progress {
     uint64_t cycles = 0;
@@ -29,6 +31,12 @@ struct Progress {
     bool offered = false;
     // Answers since reset that belong to no beat.
     uint64_t surplus = 0;
+    // What is loaded once `load_at` beats were sent: a secret, or the entries of a table. Clocks
+    // from its acceptance until it applies; the first beat to which it applies, once known.
+    uint64_t load_at = NEVER, load_lead = 0, load_from = NEVER;
+    uint64_t secret[2] = {};
+    const uint64_t* entries = nullptr;
+    uint64_t entries_left = 0;
     // Clocks from one tick to the next, or 0, and to the next one; ticks so far.
     uint64_t period = 0, left = 0, ticks = 0;
 };
@@ -91,6 +99,46 @@ bool pauses(Unit& unit, uint32_t chance) {
     unit.random ^= unit.random >> 7;
     unit.random ^= unit.random << 17;
     return (unit.random >> 20 & 255) < chance;
+}
+
+// Offers what is to be loaded while beats are sent, and the swap after the entries of a table.
+template <typename Model>
+void offer_load(Unit& unit, Model& model, bool due) {
+    if constexpr (requires { model.secret___05Fvalid; }) {
+        model.secret___05Fvalid = due;
+        for (int word = 0; word < 4; ++word)
+            model.secret___05Fpayload[word] =
+                static_cast<uint32_t>(unit.secret[word / 2] >> 32 * (word % 2));
+    }
+    if constexpr (requires { model.table___05Fvalid; }) {
+        model.table___05Fvalid = due && unit.entries_left;
+        model.swap = due && !unit.entries_left;
+        if (due && unit.entries_left) model.table___05Fpayload = *unit.entries;
+    }
+}
+
+// Notes, before an edge, what the unit takes at it, and the first beat to which a load applies.
+template <typename Model>
+void note_load(Unit& unit, Model& model) {
+    bool taken = false;
+    if constexpr (requires { model.secret___05Fvalid; })
+        taken = model.secret___05Fvalid && model.secret___05Fready;
+    if constexpr (requires { model.table___05Fvalid; }) {
+        taken = model.swap;
+        if (model.table___05Fvalid && model.table___05Fready) {
+            ++unit.entries;
+            --unit.entries_left;
+        }
+    }
+    if (taken) {
+        unit.load_at = NEVER;
+        unit.load_from = NEVER - 1 - unit.load_lead;
+    }
+    // Until it applies, `load_from` counts clocks up to NEVER - 1.
+    if (unit.load_from >= NEVER - 256 && unit.load_from != NEVER) {
+        if (unit.load_from == NEVER - 1) unit.load_from = unit.sent;
+        else ++unit.load_from;
+    }
 }
 
 void put(uint32_t* words, int position, uint64_t value, int bits) {
@@ -329,7 +377,9 @@ int64_t lately_run(Unit* unit, uint64_t count, uint64_t enough, const uint8_t* a
         }
         model.i___05Fvalid = offered;
         model.o___05Fready = !pauses(*unit, pause_after);
+        offer_load(*unit, model, sent >= unit->load_at);
         before_edge(*unit);
+        note_load(*unit, model);
         if (model.o___05Fvalid && model.o___05Fready) {
             if (received == sent || !take(model, codes, received * LANES, *results)) return -1;
             ++received;
@@ -345,7 +395,27 @@ int64_t lately_run(Unit* unit, uint64_t count, uint64_t enough, const uint8_t* a
     }
     model.i___05Fvalid = 0;
     model.o___05Fready = 1;
+    offer_load(*unit, model, false);
     return 0;
+}
+
+// Loads a secret, or `count` entries of a table, while the next sequence is sent, from when `at`
+// beats were sent; it applies to the beats that are accepted `lead` clocks after it or later.
+void lately_load(Unit* unit, uint64_t at, uint64_t lead, uint64_t low, uint64_t high,
+                 uint64_t count, const uint64_t* entries) {
+    unit->load_at = at;
+    unit->load_lead = lead;
+    unit->load_from = NEVER;
+    unit->secret[0] = low;
+    unit->secret[1] = high;
+    unit->entries = entries;
+    unit->entries_left = count;
+}
+
+// Ends a load; returns the first beat to which it applies, or the maximum if it was not taken.
+uint64_t lately_loaded(Unit* unit) {
+    unit->load_at = NEVER;
+    return unit->load_from >= NEVER - 256 ? NEVER : unit->load_from;
 }
 
 // Copies the words of memory number `index`, in the order of MEMORIES; each takes as many words of

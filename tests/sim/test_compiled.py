@@ -62,6 +62,7 @@ SPECS = {
                           span=40, when_full="overfill"),
 }  # fmt: skip
 """Specifications that are no presets."""
+TABLES = replace(any_preset("timing-counted-tiny"), classes=2)
 
 DAILY = [
     ("tiny", "portable"), ("apbf-tiny", "ecp5-inverted"), ("two-lanes-tiny", "portable"),
@@ -295,6 +296,32 @@ def test_secrets(name, secrets):
                 one.rekey(secret)
                 one.perform([CLEAR], [0])
             assert_like_golden(unit, golden, *streams(unit.spec, 500)["near"])
+
+
+@pytest.mark.parametrize("name", daily(1, ["siphash-tiny", "siphash dictionary", "tables"]))
+def test_loads_beside_operations(name):
+    """A secret or a table comes at the full rate, and applies from one operation on."""
+    spec = TABLES if name == "tables" else SPECS.get(name) or any_preset(name)
+    with compiled_unit(spec, optimisation=0) as unit:
+        random, tables = np.random.default_rng(SEED), spec.query_field == "query_class"
+        for after in (*range(8), 100, 200):
+            unit.reset()
+            unit.idle(2 * unit.profile.longest_pause)
+            golden, (codes, keys, windows) = golden_of(spec), streams(spec, 600)["near"]
+            codes[random.integers(0, 600, 6)] = CLEAR
+            load = {"secret": int(random.integers(1, 1 << 60))}
+            if tables:
+                windows = random.integers(0, spec.classes, 600)
+                load = {"thresholds": random.integers(0, spec.hashes + 2, spec.table_shape)}
+            found, applied = unit.perform_beside(codes, keys, windows, after=after, **load)
+            assert applied is not None
+            assert after <= applied < after + 100
+            due = []
+            for part in (slice(applied), slice(applied, None)):
+                asked = None if windows is None else windows[part]
+                due += golden.perform(codes[part], keys[part], None, asked).seen.tolist()
+                (golden.decide_by if tables else golden.rekey)(*load.values())
+            assert np.array_equal(found.seen, due), f"after {after}, from {applied}"
 
 
 def test_generation_counts_from_the_next_shift():
