@@ -304,10 +304,13 @@ def test_loads_beside_operations(name):
     spec = TABLES if name == "tables" else SPECS.get(name) or any_preset(name)
     with compiled_unit(spec, optimisation=0) as unit:
         random, tables = np.random.default_rng(SEED), spec.query_field == "query_class"
-        for after in (*range(8), 100, 200):
-            unit.reset()
-            unit.idle(2 * unit.profile.longest_pause)
-            golden, (codes, keys, windows) = golden_of(spec), streams(spec, 600)["near"]
+        for number, after in enumerate([0, 1, 2, 3, 4, 5, 6, 7, 100, 200]):
+            if number % 2 == 0:
+                # The second load of a table fills the bank that answers after the next reset.
+                unit.reset()
+                unit.idle(2 * unit.profile.longest_pause)
+                golden = golden_of(spec)
+            codes, keys, windows = streams(spec, 600)["near"]
             codes[random.integers(0, 600, 6)] = CLEAR
             load = {"secret": int(random.integers(1, 1 << 60))}
             if tables:
@@ -318,9 +321,10 @@ def test_loads_beside_operations(name):
             assert after <= applied < after + 100
             due = []
             for part in (slice(applied), slice(applied, None)):
+                if part.start is not None:
+                    (golden.decide_by if tables else golden.rekey)(*load.values())
                 asked = None if windows is None else windows[part]
                 due += golden.perform(codes[part], keys[part], None, asked).seen.tolist()
-                (golden.decide_by if tables else golden.rekey)(*load.values())
             assert np.array_equal(found.seen, due), f"after {after}, from {applied}"
 
 
