@@ -175,12 +175,12 @@ def test_frames_that_follow_each_other_lose_no_cycle(digest):
 
 def test_results_that_nobody_takes(digest):
     """The input stalls, and nothing is lost."""
-    count = 20 * WIDE_RESULTS
+    count, stall = 20 * WIDE_RESULTS, 0.97
     if digest.by_day:
-        count = 14 if digest.width == 64 else WIDE_RESULTS + 16
+        count, stall = (14, 0.97) if digest.width == 64 else (WIDE_RESULTS + 16, 0.9)
     frames = [bytes([number % 256]) * 16 for number in range(count)]
-    _, cycles = digest.check(frames, stall=0.97)
-    assert cycles > 20 * count
+    _, cycles = digest.check(frames, stall=stall)
+    assert cycles > 0.6 * count / (1 - stall)
 
 
 @pytest.mark.slow
