@@ -90,7 +90,7 @@ class BitArrays(KeyByKey):
     @property
     def fill(self) -> float:
         """Share of the bits that are set."""
-        return float(np.mean([sample(bits).mean() for bits in self._stacked()]))
+        return float(np.mean([sample(_view(bits)).mean() for bits in self._segments]))
 
     @property
     def nbytes(self) -> int:
@@ -115,7 +115,11 @@ class BitArrays(KeyByKey):
         self._segments = [bytearray(row.tobytes()) for row in rows]
 
     def _stacked(self) -> NDArray[np.bool_]:
-        return np.stack([np.frombuffer(bits, np.bool_) for bits in self._segments])
+        return np.stack([_view(bits) for bits in self._segments])
+
+
+def _view(bits: bytearray) -> NDArray[np.bool_]:
+    return np.frombuffer(bits, np.bool_)
 
 
 def match(bits: bytearray, own: list[int]) -> bool:

@@ -268,7 +268,7 @@ def test_repr():
     assert repr(model).endswith("KiB held, 39% filled>")
     timed = models.TimeLimitedAPBF.for_window(1000, 0.5, rate=1)
     assert repr(timed).startswith("<TimeLimitedAPBF: window of 1,000 units of time, false-")
-    assert repr(built("BloomFilter")) == "<BloomFilter: no window, 48.8 KiB held, 0% filled>"
+    assert repr(built("BloomFilter")) == "<BloomFilter: no window, 9.8 KiB held, 0% filled>"
 
 
 @pytest.mark.parametrize("name", [*COUNTED, *TIMED, *WINDOWLESS])
