@@ -91,6 +91,8 @@ def test_every_pair_of_sentence_and_unit_is_nightly_and_due_within_the_days():
     pairs = {(run.unit, test) for run in runs for test in run.tests}
     assert pairs == {(name, test) for name, unit in UNITS.items() for test in unit.sentences}
     assert {test for _, test in pairs} == {*PLAN}
+    for name, test in pairs:
+        assert (PLAN[test].module == "frame_contract") == UNITS[name].of_frames, f"{name}: {test}"
     due = [run.name for day in range(20_000, 20_000 + DAYS) for run in nightly_runs(day)]
     assert sorted(due) == sorted(run.name for run in runs)
     assert len(set(due)) == len(due)
