@@ -197,8 +197,10 @@ def dedup(
         with interruptible() as heard:
             if live is not None and not quiet():
                 click.echo(f"lately: listening on {source.name}", err=True)
-            read = read_until(heard, source.read, unsendable)
-            if live is not None:
+            if live is None:
+                read = read_until(heard, source.read, unsendable)
+            else:
+                # What arrived before the interrupt is still read.
                 read = partial(source.read, lambda: heard() or unsendable)
             with shown as progress:
                 result = deduplicate(
