@@ -333,6 +333,9 @@ def flood(queries: int, random: np.random.Generator) -> Iterator[dict[str, Any]]
     now = 2 * SPAN - 1
     for name, when_full, factor in product(FLOODED, ("shorten", "overfill"), FACTORS):
         spec = replace(preset(name), span=SPAN, when_full=when_full)
+        shortens = when_full == "shorten"
+        figure = "keys of the span forgotten" if shortens else "false-positive rate"
+        unit, cost = f"{name}, span, {when_full}", f"{factor} times the capacity"
         others, crowd = _streams(spec, factor, random)
         asked = random_keys(random, queries, spec.key_bits)
         keyed = from_spec(replace(spec, hash="siphash"), secret=_secret(random))
@@ -345,7 +348,7 @@ def flood(queries: int, random: np.random.Generator) -> Iterator[dict[str, Any]]
                 keys, times = map(np.concatenate, zip(*stream, strict=True))
                 order = np.argsort(times, kind="stable")
                 model.insert(keys[order], times[order])
-                if when_full == "shorten":
+                if shortens:
                     more["guaranteed"] = model.guaranteed_span(now)
                     forgotten = _missed_at(model, *others, now, SPAN)
                     figures.append(forgotten / (others[1] >= now - SPAN).sum())
@@ -353,9 +356,6 @@ def flood(queries: int, random: np.random.Generator) -> Iterator[dict[str, Any]]
                     figures.append(model.query(asked, np.full(len(asked), now)).mean())
                 window = more.get("guaranteed", SPAN)
                 more["false_negatives"] = _missed_at(model, keys, times, now, window)
-            shortens = when_full == "shorten"
-            figure = "keys of the span forgotten" if shortens else "false-positive rate"
-            unit, cost = f"{name}, span, {when_full}", f"{factor} times the capacity"
             usual, attacked = figures
             yield _gain(unit, way, figure, usual, attacked, cost, **more)
 

@@ -9,6 +9,7 @@ import importlib.util
 import json
 import os
 import platform
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -243,6 +244,7 @@ def complete(
                                campaign.state()))  # fmt: skip
     running: dict[str, tuple[str, float]] = {"points": WAITING} if calls else {}
     left = dict(enumerate(calls))
+    lock = threading.Lock()  # between a call that ends and messages, which another thread hears
 
     def show() -> None:
         if progress is not None:
@@ -250,20 +252,23 @@ def complete(
             progress(total - len(left), total, running.copy())
 
     def hear(number: int, message: workers.Message) -> None:
-        # A message may arrive after the result of its call.
-        if number in left:
-            running.pop("points", None)
-            running[calls[number][1]] = (message["stage"], message["share"])
-            show()
+        with lock:
+            # A message may arrive after the result of its call.
+            if number in left:
+                running.pop("points", None)
+                running[calls[number][1]] = (message["stage"], message["share"])
+                show()
 
     def settle(number: int, outcome: Any) -> None:
-        file, label, point = left.pop(number)
+        file, label, point = calls[number]
         if isinstance(outcome, LatelyError):
             failures.append(f"{label}: {outcome}")
         else:
             file.append(point, json.loads(outcome))
-        running.pop(label, None)
-        show()
+        with lock:
+            del left[number]
+            running.pop(label, None)
+            show()
 
     show()
     try:

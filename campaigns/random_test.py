@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lately.golden import FilterSpec, Operation, SpecificationError, from_spec
+from lately.golden import FilterSpec, Operation, Results, SpecificationError, from_spec
 from lately.golden.hash.keys import random_keys
 from lately.golden.ring.rotation import STATUSES
 from lately.golden.spec.base import Specification
@@ -320,10 +320,7 @@ class RingTest(RandomTest):
             if len(codes[part]):
                 self._set_generation(short=short)
                 parts.append(self._performed(codes[part], keys[part]))
-        found, expected = (
-            type(answers[0])(*map(np.concatenate, zip(*answers, strict=True)))
-            for answers in zip(*parts, strict=True)
-        )
+        found, expected = (Results.joined(answers) for answers in zip(*parts, strict=True))
         self._ages += np.bincount(expected.age[expected.seen], minlength=len(self._ages))
         return found, expected
 
@@ -607,7 +604,7 @@ class TimingTest(CountedTimingTest):
                 self._now = unit.ticks
             else:
                 unit.idle(silence)
-        found = type(told[0])(*map(np.concatenate, zip(*told, strict=True)))
+        found = Results.joined(told)
         times = np.maximum.accumulate(found.time) * spec.period
         return found, self._model.perform(codes, keys, times, asked)
 

@@ -45,9 +45,6 @@ WINDOWS = 3
 LOAD = 3000
 """Operations of a sequence in which bits flip."""
 
-FEWEST = 50
-"""Upsets of a register that are enough for a share."""
-
 INSERTING = 0.8
 """About the share of the operations that insert, except in filters with ticks."""
 

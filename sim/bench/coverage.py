@@ -16,6 +16,7 @@ from ...golden import Operation
 from ...golden.files import replace_file
 from ...golden.operations import OperationBit
 from .parts import PERIOD_NS, Performed
+from .reference import queries
 
 Hits = dict[str, int]
 """For each situation the number of moments in which it occurred."""
@@ -93,8 +94,7 @@ class Moment:
     def __post_init__(self) -> None:
         self.last = self.before[-1] if self.before else None
         self.outcome, self.code = self.now.outcome, self.now.operation
-        bits = OperationBit(self.code)
-        self.queries = bool(bits & OperationBit.QUERY) and not bits & OperationBit.ALONE
+        self.queries = queries(self.code)
         self.cycles = cycles(self.last, self.now) if self.last else 0
         self.passed = self.now.time - self.last.time if self.last else 0
 

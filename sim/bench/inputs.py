@@ -137,12 +137,13 @@ class TickSource:
         """
         least = TimeWindow.SETTLE if self._ring else self.period
         delay = self.period if self._ring else 0
-        for effects, distance in ((self._earliest, least), (self._latest, self.period)):
+        for effects, wait, distance in (
+            (self._earliest, 0, least), (self._latest, delay, self.period),
+        ):  # fmt: skip
             waiting = len(effects) - bisect_right(effects, time + PERIOD_NS / 2)
             if waiting <= TICKS_WAITING:
-                late = delay if effects is self._latest else 0
                 before = effects[-1] if effects else -math.inf
-                effects.append(max(time + late * PERIOD_NS, before + distance * PERIOD_NS))
+                effects.append(max(time + wait * PERIOD_NS, before + distance * PERIOD_NS))
 
     def legal_times(self, item: Item, now: int, accepted: float) -> tuple[int, int]:
         """Return the first and the last time that an operation may have.
@@ -168,13 +169,14 @@ class TickSource:
         # Half a cycle after the edge, so that no rounding matters.
         edge = accepted + PERIOD_NS * (1 + lead)
         # SHIFT and CLEAR wait until the input is closed, and SHIFT for the spare of a ring.
-        alone = item["operation"] & OperationBit.ALONE
+        alone = bool(item["operation"] & OperationBit.ALONE)
         longest = int(self._bench.profile.longest_pause) if self._ring else ACCEPT_LAG
-        last = edge + alone // OperationBit.ALONE * longest * PERIOD_NS
+        last = edge + alone * longest * PERIOD_NS
         while self._source == "period" and self._next <= last:
             self._give(self._next)
             # The unit registers its period in the cycle before a tick.
-            settings = [cycles for time, cycles in self._periods if time < self._next - 15]
+            registered = self._next - 1.5 * PERIOD_NS
+            settings = [cycles for time, cycles in self._periods if time < registered]
             self._next += max(settings[-1], self.period) * PERIOD_NS
         return bisect_right(self._latest, edge), max(now, bisect_right(self._earliest, last))
 

@@ -19,6 +19,7 @@ from ...hdl.interface import UnitSignature, unpack
 from .reference import Item, Reference
 
 PERIOD_NS = 10
+"""Period of the clock."""
 
 MAX_WAIT = 10_000
 """Maximum cycles for which an operation is offered."""

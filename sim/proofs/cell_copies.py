@@ -5,7 +5,7 @@ from amaranth.hdl._ast import AnySeq
 from . import ring_exchanges
 from .dictionary import ColumnAnswers
 from .formal import Bounded, Proof
-from .harness import Unreliable, one_lies
+from .harness import Harness, Unreliable, one_lies
 from .timing import PartAnswers, RestAnswers, UndefinedCells
 
 MENDED = "a copy is written while the cell is read"
@@ -19,22 +19,18 @@ class UnreliableCells(Unreliable, UndefinedCells):
         return self.told(super()._read(m, read, write))
 
 
-def watch(harness, m, memory):
-    """Make an arbitrary copy wrong, and require that the repair writes it."""
-    one_lies(m, memory.copies)
-    harness.reach(MENDED, memory.mend.any() & (memory.a_address == memory.b_address))
-
-
-class _Copied:
-    """Mixin of harnesses, whose part or column has cells in three copies."""
+class _Copied(Harness):
+    """Mixin of harnesses: the cells are in three copies, an arbitrary one of which is wrong."""
 
     PROTECT = "tmr"
     MEMORY = UnreliableCells
     OWNER = "_unit"
 
     def build(self, m):
-        super().build(m)  # type: ignore[misc]  # of the harness
-        watch(self, m, getattr(self, self.OWNER).memory)
+        super().build(m)
+        memory = getattr(self, self.OWNER).memory
+        one_lies(m, memory.copies)
+        self.reach(MENDED, memory.mend.any() & (memory.a_address == memory.b_address))
 
 
 class CopiedPart(_Copied, PartAnswers):

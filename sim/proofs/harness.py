@@ -45,6 +45,10 @@ class Harness(wiring.Component):
             m.d.comb += Assert(~self.goals[self._goal])
         return m
 
+    def build(self, m):
+        """Add the part to a module, with assumptions, requirements and names of states."""
+        raise NotImplementedError
+
     def require(self, *conditions):
         """Require conditions in every cycle."""
         self._require += conditions

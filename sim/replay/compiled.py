@@ -362,8 +362,11 @@ class CompiledUnit(DrivenModel):
         self._library.lately_load(
             self._unit, after, lead, *halves, len(entries), entries.ctypes.data
         )
-        results = self.perform(operations, keys, None, windows, **how)
-        applied = int(self._library.lately_loaded(self._unit))
+        try:
+            results = self.perform(operations, keys, None, windows, **how)
+        finally:
+            # The driver keeps no address of the entries.
+            applied = int(self._library.lately_loaded(self._unit))
         return results, applied if applied < len(results.seen) else None
 
     def perform_freely(

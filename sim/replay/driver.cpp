@@ -31,9 +31,10 @@ struct Progress {
     bool offered = false;
     // Answers since reset that belong to no beat.
     uint64_t surplus = 0;
-    // What is loaded once `load_at` beats were sent: a secret, or the entries of a table. Clocks
-    // from its acceptance until it applies; the first beat to which it applies, once known.
+    // What is loaded once `load_at` beats were sent: a secret, or the entries of a table. Whether it
+    // was accepted, and clocks until it applies; the first beat to which it applies, once known.
     uint64_t load_at = NEVER, load_lead = 0, load_from = NEVER;
+    bool accepted = false;
     uint64_t secret[2] = {};
     const uint64_t* entries = nullptr;
     uint64_t entries_left = 0;
@@ -132,12 +133,11 @@ void note_load(Unit& unit, Model& model) {
     }
     if (taken) {
         unit.load_at = NEVER;
-        unit.load_from = NEVER - 1 - unit.load_lead;
+        unit.accepted = true;
     }
-    // Until it applies, `load_from` counts clocks up to NEVER - 1.
-    if (unit.load_from >= NEVER - 256 && unit.load_from != NEVER) {
-        if (unit.load_from == NEVER - 1) unit.load_from = unit.sent;
-        else ++unit.load_from;
+    if (unit.accepted && unit.load_lead-- == 0) {
+        unit.accepted = false;
+        unit.load_from = unit.sent;
     }
 }
 
@@ -406,6 +406,7 @@ void lately_load(Unit* unit, uint64_t at, uint64_t lead, uint64_t low, uint64_t 
     unit->load_at = at;
     unit->load_lead = lead;
     unit->load_from = NEVER;
+    unit->accepted = false;
     unit->secret[0] = low;
     unit->secret[1] = high;
     unit->entries = entries;
@@ -415,7 +416,8 @@ void lately_load(Unit* unit, uint64_t at, uint64_t lead, uint64_t low, uint64_t 
 // Ends a load; returns the first beat to which it applies, or the maximum if it was not taken.
 uint64_t lately_loaded(Unit* unit) {
     unit->load_at = NEVER;
-    return unit->load_from >= NEVER - 256 ? NEVER : unit->load_from;
+    unit->accepted = false;
+    return unit->load_from;
 }
 
 // Copies the words of memory number `index`, in the order of MEMORIES; each takes as many words of

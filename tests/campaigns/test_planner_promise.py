@@ -75,15 +75,6 @@ def test_a_rate_that_is_a_fifth_too_high_is_found():
     assert len(failures(points)) == len(points)
 
 
-def stamped_point(family, **more):
-    point = {
-        "window": 1500, "false_positive_rate": 0.1, "slack": 0.0, "families": [family],
-        "any_size": True, "seed": 7, "window_per_query": True,
-    }  # fmt: skip
-    point |= {"ticks": 300} if family == "timed-timing" else {}
-    return point | more
-
-
 BROKEN = {
     "window-dictionary": [
         ({"digest_bits": 13}, "worst rate"),

@@ -106,7 +106,6 @@ def test_soak_of_drawn_hardware(name, fields, seed, monkeypatch):
 
 SAME = dict.fromkeys(("verdicts", "ages", "statuses", "counters", "memory_bits"), 0)
 
-
 SMALL = {
     "apbbf": {"k": 2, "l": 2, "block_bits": 8, "hashes_per_block": 2, "blocks": 16},
     "apbf": {"k": 3, "l": 2, "slice_bits": 128},
@@ -159,6 +158,7 @@ def test_soak_with_stalls(spec, monkeypatch):
 )
 def test_soak_in_time(family, when_full, monkeypatch):
     monkeypatch.setattr(soak, "CHUNK", 5_000)
+    monkeypatch.setattr("lately.sim.compiled_unit", partial(compiled_unit, optimisation=0))
     spec = FilterSpec(family=family, key_bits=8, clear=8, **SMALL[family])
     spec = with_ticks(spec, span=60, when_full=when_full)
     figures = soak.soak(spec, operations=20_000, memory="portable")
@@ -208,7 +208,7 @@ def test_soak_notices(monkeypatch):
             bits[0, 0, 0] ^= True
             return bits
 
-    monkeypatch.setattr("lately.sim.compiled_unit", Faulty)
+    monkeypatch.setattr("lately.sim.compiled_unit", partial(Faulty, optimisation=0))
     (point,) = soak.points(preset=("tiny",), operations=3000, memory="portable")
     assert wrong(point) == [
         "mismatches: must be 0, not {'verdicts': 1, 'ages': 1, 'memory_bits': 1}"

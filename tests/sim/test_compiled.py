@@ -326,6 +326,11 @@ def test_loads_beside_operations(name):
                 asked = None if windows is None else windows[part]
                 due += golden.perform(codes[part], keys[part], None, asked).seen.tolist()
             assert np.array_equal(found.seen, due), f"after {after}, from {applied}"
+        # If the operations are refused, nothing is loaded later.
+        with pytest.raises(TypeError, match="key"):
+            unit.perform_beside([CHECK], [1.5], after=0, **{k: 0 * v for k, v in load.items()})
+        found, due = (one.perform(codes, keys, None, windows) for one in (unit, golden))
+        assert np.array_equal(found.seen, due.seen)
 
 
 def test_generation_counts_from_the_next_shift():

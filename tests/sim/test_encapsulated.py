@@ -1,5 +1,6 @@
 """Frames in tunnels as another project reads them: scapy finds the packet in their middle."""
 
+# Scapy dissects the layers of the modules that are imported.
 from scapy.contrib import erspan, geneve, gtp, mpls  # noqa: F401
 from scapy.layers import ppp, vxlan  # noqa: F401
 from scapy.layers.inet import IP
