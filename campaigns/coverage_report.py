@@ -152,7 +152,7 @@ def main(directory: Path = Path("build/coverage")) -> int:
     with parallel_bar("benches", "units") as progress:
         for name, unit in chosen.items():
             progress(len(units), len(chosen), {name: ("bench", 0.0)})
-            units[name] = measure(unit, directory.resolve() / name)
+            units[name] = measure(unit, directory / name)
     report(units)
     path = directory / "coverage.json"
     rows = {

@@ -162,7 +162,8 @@ def waves(
     spec = spec or any_preset(case)
     build = soak.drawn_hardware(spec, seed, memory)
     steps = scenario(spec, operations=operations, seed=seed, ticks=build.get("ticks"))
-    passed, path = replay_steps(spec, steps, simulator, out / f"{case}-{seed}", seed=seed, **build)
+    folder = out / f"{Path(case).name}-{seed}"
+    passed, path = replay_steps(spec, steps, simulator, folder, seed=seed, **build)
     click.echo(f"hardware {json.dumps(build)}; waves in {path}")
     fail_with(
         [] if passed else [f"{case}: seed {seed} fails; see {simulator}.log beside the waves"]

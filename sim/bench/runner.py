@@ -139,14 +139,15 @@ def replay_steps(
     options["self_check"] = options.pop("check", False)
     run = _split(options)
     unit = time_options(spec, ticks=options.pop("ticks", None)) | options
-    (directory / "steps.json").write_text(json.dumps(steps))
+    path = directory / "steps.json"
+    path.write_text(json.dumps(steps))
     environment = _environment(spec, directory, run["seed"], unit)
     passed = run_bench(
         unit_verilog(spec, **unit),
         [f"{__package__}.scenario_bench"],
         simulator,
         directory,
-        environment=environment | {"LATELY_STEPS": str(directory / "steps.json")},
+        environment=environment | {"LATELY_STEPS": str(path.resolve())},
         models=models(unit.get("memory", "portable"), inverted=run["inverted"]),
         waves=True,
     )
@@ -179,18 +180,17 @@ def run_netlist_bench(
     """
     run, unit = _split(options), unit_options(spec, **options)
     netlist = unit_netlist(spec, synthesis, directory=directory, **_timed(unit))
-    (directory / "cells.v").write_text(netlist.cells)
+    cells = directory.resolve() / "cells.v"
+    cells.write_text(netlist.cells)
     return run_bench(
         netlist.text,
         _modules(spec, unit),
         simulator,
         directory,
         environment=_environment(spec, directory, run["seed"], unit) | {"LATELY_NETLIST": "1"},
-        models=[
-            directory / "cells.v", *cell_models(*netlist.unmodelled, inverted=run["inverted"])
-        ],
+        models=[cells, *cell_models(*netlist.unmodelled, inverted=run["inverted"])],
         testcase=testcase,
-    )  # fmt: skip
+    )
 
 
 def run_frame_bench(
@@ -270,9 +270,10 @@ def _environment(
     spec: Specification, directory: Path, seed: int, unit: dict[str, Any]
 ) -> dict[str, str]:
     directory.mkdir(parents=True, exist_ok=True)
-    spec.to_toml(directory / "spec.toml")
+    path = directory / "spec.toml"
+    spec.to_toml(path)
     return {
-        "LATELY_SPEC": str(directory / "spec.toml"),
+        "LATELY_SPEC": str(path.resolve()),
         FAMILIES: type(spec).__module__,
         "LATELY_SEED": str(seed),
         "LATELY_UNIT": json.dumps(unit),
@@ -310,6 +311,8 @@ def run_bench(
     waves : bool
         Whether the simulator writes waves of all signals into its folder.
     """
+    # Simulators run in folders of their own.
+    directory = directory.resolve()
     directory.mkdir(parents=True, exist_ok=True)
     if coverage:
         environment = environment | {"LATELY_COVERAGE": str(directory / FUNCTIONAL)}

@@ -36,6 +36,7 @@ class Player:
 
     def __init__(self, bench: UnitUnderTest) -> None:
         self._bench = bench
+        self._reached = 0  # the last time of the scenario
 
     def _beats(
         self, codes: list[int], keys: list[int], numbers: Any, times: Any, **lanes: Any
@@ -80,8 +81,6 @@ class Player:
             await ClockCycles(bench.dut.clk, silence)
         if period:
             await bench.ticks.drain()
-
-    _reached = 0
 
     async def interrupt(self, *, codes: list[int], keys: list[int], beats: int) -> None:
         """Reset the unit when some beats have their results."""

@@ -57,11 +57,12 @@ def test_compiled_hardware_sees_the_operations_of_the_scenario(steps, monkeypatc
 def test_wrong_unit_fails_with_waves_of_the_scenario(steps, tmp_path, monkeypatch, capfd):
     """Its hash has other constants; the command is the one of CONTRIBUTING.md."""
     other = replace(any_preset(CASE), seed=9)
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(runner, "unit_verilog", lambda _, **how: unit_verilog(other, **how))
     options = ["--seed", SEED, "--operations", OPERATIONS, "--memory", "portable"]
     with pytest.raises(CheckError, match=f"^{CASE}: seed {SEED} fails"):
-        waves.main([CASE, *map(str, options), "--out", str(tmp_path)], standalone_mode=False)
-    folder = tmp_path / f"{CASE}-{SEED}"
+        waves.main([CASE, *map(str, options)], standalone_mode=False)
+    folder = tmp_path / "build" / "waves" / f"{CASE}-{SEED}"
     assert json.loads((folder / "steps.json").read_text()) == [[*step] for step in steps]
     log = (folder / "icarus.log").read_text()
     assert re.search("AssertionError: (result|memory)", log)
