@@ -9,6 +9,7 @@ import numpy as np
 
 from campaigns.engine import Point, Result
 from lately.golden import APBF, analysis
+from lately.golden.ring.sliding import SlidingFilter
 from lately.replay.drawing import Series
 from papers.models.swamp import SLOT_OVERHEAD, TABLE_SPARE, swamp_bits_per_element
 
@@ -32,6 +33,13 @@ def build(k: int, l: int, window: int, seed: int) -> APBF:
     """Return an APBF of the least size that guarantees a window, in insertions."""
     generation, slice_bits = generation_of(k, l, window)
     return APBF(k=k, l=l, slice_bits=slice_bits, generation=generation, seed=seed)
+
+
+def fill(filter: SlidingFilter, seed: int) -> int:
+    """Insert distinct keys for two turns of the ring, up to a shift; return how many."""
+    inserted = 2 * filter.spec.ring_segments * filter.spec.generation
+    filter.insert(distinct(0, inserted, seed))
+    return inserted
 
 
 def universe(duplicates: float, window: int = WINDOW) -> int:
@@ -194,20 +202,17 @@ def _swamp(rows: list[dict[str, float]]) -> dict[str, Any]:
 
 K, L = 10, 15  # Slices that an insertion writes, and generations in the window, of both figures.
 
-_TURNS = 2 * (K + L)
 
-
-def _filled(point: Point) -> APBF:
-    """Return the filter after two turns of the ring, just before a shift."""
-    generation, seed = point["generation"], point["seed"]
-    filter = build(K, L, L * generation, seed)
-    filter.insert(distinct(0, _TURNS * generation, seed))
-    return filter
+def _filled(point: Point) -> tuple[APBF, int]:
+    """Return the filter after two turns of the ring, and how many keys they took."""
+    filter = build(K, L, L * point["generation"], point["seed"])
+    return filter, fill(filter, point["seed"])
 
 
 def measure_fills(point: Point) -> Result:
     """Measure the fill ratio of each slice, youngest first."""
-    return {"fills": _filled(point).fill_ratios().tolist()}
+    filter, _ = _filled(point)
+    return {"fills": filter.fill_ratios().tolist()}
 
 
 def conclude_fills(results: Results) -> Conclusion:
@@ -231,9 +236,8 @@ def conclude_fills(results: Results) -> Conclusion:
 
 def measure_forgetting(point: Point) -> Result:
     """Count the reported keys of each generation, the present one first, down to expired ones."""
-    filter = _filled(point)
+    filter, last = _filled(point)
     generation, seed = point["generation"], point["seed"]
-    last = _TURNS * generation
     reported = [
         int(filter.query(distinct(last - (age + 1) * generation, generation, seed)).sum())
         for age in range(2 * K + L)

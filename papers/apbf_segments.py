@@ -14,7 +14,7 @@ from lately.golden.ring.sliding import SlidingFilter
 from lately.replay.drawing import Series
 from papers.models import accesses
 
-from .apbf import PAPER, build
+from .apbf import PAPER, build, fill
 from .apbf_rates import by_pair
 from .streams import distinct
 from .studies.estimates import positive, share, student
@@ -58,20 +58,13 @@ def _queries(filter: SlidingFilter, inserted: int, point: Point) -> Result:
     return found
 
 
-def _full(filter: SlidingFilter, seed: int) -> int:
-    """Insert distinct keys for two turns of the ring; return how many."""
-    inserted = 2 * filter.spec.ring_segments * filter.spec.generation
-    filter.insert(distinct(0, inserted, seed))
-    return inserted
-
-
 # Table 2
 
 
 def measure_accesses(point: Point) -> Result:
     """Count accesses just before a shift, after two turns of the ring."""
     filter = build(point["k"], point["l"], point["l"] * GENERATION, point["seed"])
-    return _queries(filter, _full(filter, point["seed"]), point)
+    return _queries(filter, fill(filter, point["seed"]), point)
 
 
 def conclude_accesses(results: Results) -> Conclusion:
@@ -121,7 +114,7 @@ def measure_blocked(point: Point) -> Result:
     k, l, block_bits, hashes = point["row"]
     sizes = {"block_bits": block_bits, "hashes_per_block": hashes, "blocks": point["blocks"]}
     filter = APBBF(k=k, l=l, **sizes, seed=point["seed"])
-    found = _queries(filter, _full(filter, point["seed"]), point)
+    found = _queries(filter, fill(filter, point["seed"]), point)
     found["rate"] = filter.estimated_false_positive_rate()
     if (k, l, block_bits, hashes) == NAIVE:
         found["naive"] = _naive(filter, point)
@@ -142,7 +135,7 @@ def _naive(filter: APBBF, point: Point) -> Result:
         block_bits=NAIVE[2],
         seed=point["seed"],
     )
-    found = _queries(other, _full(other, point["seed"]), point)
+    found = _queries(other, fill(other, point["seed"]), point)
     return found | {"rate": other.estimated_false_positive_rate()}
 
 
@@ -198,7 +191,7 @@ def measure_design(point: Point) -> Result:
     """Fill a design for two turns; note fill ratios and rate before a shift, and rate after it."""
     seed = point["seed"]
     filter = design(point["parts"], point["generation"], seed)
-    spec, inserted = filter.spec, _full(filter, seed)
+    spec, inserted = filter.spec, fill(filter, seed)
     alive = distinct(inserted - spec.guaranteed_window, spec.guaranteed_window, seed)
     fills = [filter.segment(index).mean(axis=1) for index in range(spec.ring_segments)]
     found: Result = {

@@ -149,13 +149,12 @@ def _run(filter: Filter, keys: Keys, fresh: int, seed: int) -> Result:
         "bits": filter.storage_bits,
     }
     if isinstance(filter, CuckooDictionary):
-        listed_bits = filter.key_bits + (2 * window).bit_length()
         result |= {
             "theory": statistics.fmean(theory),
             "bound": filter.error_bound,
             "listed": statistics.fmean(listed),
             "peak": filter.overflow_peak,
-            "bits": filter.storage_bits + filter.overflow_peak * listed_bits,
+            "bits": filter.storage_bits + filter.overflow_peak * filter.listed_bits,
         }
     return result
 

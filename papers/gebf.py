@@ -43,6 +43,13 @@ FRESH, LIVE, EXPIRED = "fresh keys reported", "live keys missed", "expired keys 
 """Metrics, as findings name them."""
 METRICS = {FRESH: "fresh", LIVE: "live", EXPIRED: "expired"}  # Their names in the results.
 
+PRINTED = {
+    name.split()[0]: (metric, figure)
+    for name, metric, figure in PAPER.data["printed"]["synthetic"]
+    if metric != EXPIRED
+}
+"""Metrics and printed figures that `READINGS` try to meet, by the first word of their names."""
+
 _GUARDED = ("GEBF r = 4", "GEBF r = 8", "blocked GEBF r = 8")
 
 
@@ -181,7 +188,7 @@ def _on_stream(keys: Keys, seed: int) -> Rates:
 def conclude_readings(results: Results) -> Conclusion:
     """Tell for each reading whether it gives the printed figure, and name the nearest."""
     findings, rows = [], []
-    for family, metric, paper in PAPER.data["printed"]["readings"]:
+    for family, (metric, paper) in PRINTED.items():
         names = [name for name in READINGS if name.startswith(f"{family}:")]
         values = {name: over_seeds(results, name, METRICS[metric]) for name in names}
         for name, (value, low, high) in values.items():
@@ -211,7 +218,7 @@ def _block_chart(results: Results) -> Chart:
         series(how, sizes, [(results, f"blocked: k = 9, {size} bits, {how}") for size in sizes])
         for how in ("independent", "double hashing")
     ]
-    lines.append(Series("printed", sizes, [0.0708] * len(sizes)))
+    lines.append(Series("printed", sizes, [float(PRINTED["blocked"][1])] * len(sizes)))
     return PAPER.chart("gebf-blocks", lines)
 
 
@@ -223,7 +230,8 @@ def _stable_chart(results: Results) -> Chart:
             [median(results, name, metric) for name in names] for metric in ("fresh", "live")
         )
         marks.append(Series(f"d = {cell_bits}", fresh, live, marks=True))
-    return PAPER.chart("gebf-stable", [*marks, Series("printed", [0.0, 1.0], [0.19, 0.19])])
+    printed = Series("printed", [0.0, 1.0], [float(PRINTED["stable"][1])] * 2)
+    return PAPER.chart("gebf-stable", [*marks, printed])
 
 
 # Rotation

@@ -38,7 +38,7 @@ LOGS = {
     "product pages": ("products", WINDOW),
     "web server": ("web", 2_000),
 }
-"""Real streams (see `real_streams`), and windows that leave something to expire."""
+"""Real streams (see `streams`), and windows that leave something to expire."""
 
 
 # Filters

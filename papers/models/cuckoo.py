@@ -358,9 +358,14 @@ class CuckooDictionary(AnyWindowFilter):
         return self.occupied * self.entry_bits + 2 * self.positions
 
     @property
+    def listed_bits(self) -> int:
+        """Bits of a key in the list with its timestamp, links not counted."""
+        return self.key_bits + (2 * self.window).bit_length()
+
+    @property
     def overflow_bits(self) -> int:
         """Bits of the keys and timestamps in the list now, links not counted."""
-        return len(self._overflow) * (self.key_bits + (2 * self.window).bit_length())
+        return len(self._overflow) * self.listed_bits
 
     @property
     def overflow(self) -> int:

@@ -30,7 +30,7 @@ class Verdict(StrEnum):
     UNDECIDED = "undecided"
     """The interval contains the paper's value, and also values that would contradict it."""
     NOT_MET = "not met"
-    """Another; the note says why."""
+    """Another value."""
     COPIED = "copied"
     """Not computed for this figure but taken from elsewhere, or so by definition."""
     OURS = "ours alone"

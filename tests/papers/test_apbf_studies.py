@@ -158,7 +158,7 @@ def test_fill_ratios():
     (chart,) = found.charts
     assert [len(series.x) for series in chart.series] == [25, 25, 25]
     # Just before a shift.
-    filter = apbf._filled({"generation": 50, "seed": 0})
+    filter, _ = apbf._filled({"generation": 50, "seed": 0})
     before = filter.shifts
     filter.insert([1])
     assert filter.shifts == before + 1
@@ -222,7 +222,7 @@ def test_accuracy_probes_as_many_as_the_paper_but_for_the_lowest_rates():
 
 def test_zigzag_expected():
     filter = build(4, 3, 3 * 4000, 1)
-    inserted = apbf_segments._full(filter, 1)
+    inserted = apbf.fill(filter, 1)
     before = filter.estimated_false_positive_rate()
     filter.insert(distinct(inserted, 1, 1))
     swing = before / filter.estimated_false_positive_rate() - 1

@@ -161,6 +161,10 @@ def test_storage():
     assert model.occupied == 100
     assert model.variable_length_bits == 4000 + 100 * 26
     assert CuckooDictionary(window=1024).entry_bits == 12 + 11
+    # Two entries fill the tables; the list has the others, with timestamps of 0 to 16.
+    model = CuckooDictionary(window=8, positions=1, signature_bits=20)
+    model.insert([1, 2, 3, 4])
+    assert (model.overflow, model.overflow_bits) == (2, 2 * (64 + 5))
 
 
 def test_defaults():
