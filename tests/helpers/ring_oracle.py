@@ -98,7 +98,7 @@ class RingOracle:
         """Time of the last insertion before the segment settled, or `NEVER`."""
         settled = max(0, segment - self.spec.run + 1)
         before = self.generations[: max(0, len(self.generations) - settled)]
-        return next((one.times[-1] for one in reversed(before) if one.times), NEVER)
+        return next((each.times[-1] for each in reversed(before) if each.times), NEVER)
 
     def counts(self, segment, now):
         if not self.spec.timed:
@@ -131,7 +131,7 @@ class RingOracle:
         if self.lost is not None and now - self.lost <= self.spec.span:
             return 1
         segments = range(self.spec.ring_segments)
-        overfull = (any(one.overfull for one in self.written(segment)) for segment in segments)
+        overfull = (any(each.overfull for each in self.written(segment)) for segment in segments)
         return 2 * any(
             flag and self.counts(segment, now)
             for segment, flag in zip(segments, overfull, strict=True)

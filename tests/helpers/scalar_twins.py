@@ -43,7 +43,7 @@ CHUNKS = [
 
 TWO_BUFFERS = {"generation": (1, 9), "bits": (4, 81), "hashes": (1, 4)}
 STAMPS = {"window": (1, 30), "cells": (1, 40), "hashes": (1, 5), "padding": [None, 0, 3, 20]}
-PARTS = {"hashes": (1, 4), "cells": (1, 12), "classes": [None, None, 3]}
+PARTS = {"hashes": (1, 4), "cells": (1, 12), "classes": [None, 3]}
 SIZES = {
     "BloomFilter": {"bits": (2, 40), "hashes": (1, 4)},
     "PartitionedBloomFilter": {"bits": (8, 160), "hashes": (1, 4)},
