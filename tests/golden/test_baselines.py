@@ -37,19 +37,19 @@ def keys(rng, count):
 
 def measured(build, count):
     """Rates at which fresh keys are reported after `count` distinct ones, one for each seed."""
-    found = []
+    rates = []
     for seed in range(SEEDS):
         rng = np.random.default_rng(seed)
         model = build(seed)
         model.insert(keys(rng, count))
-        found.append(float(model.query(rng.integers(INSERTED, FRESH, QUERIES)).mean()))
-    return found
+        rates.append(float(model.query(rng.integers(INSERTED, FRESH, QUERIES)).mean()))
+    return rates
 
 
-def agrees(what, found, expected):
+def agrees(name, rates, expected):
     """Whether theory is within the 99.9 % interval of the mean over seeds."""
-    interval = stats.ttest_1samp(found, expected).confidence_interval(0.999)
-    print(f"{what}: {np.mean(found):.5f} measured, {expected:.5f} expected")
+    interval = stats.ttest_1samp(rates, expected).confidence_interval(0.999)
+    print(f"{name}: {np.mean(rates):.5f} measured, {expected:.5f} expected")
     assert interval.low < expected < interval.high
     # Otherwise it says nothing.
     assert interval.high - interval.low < 0.3 * expected
@@ -128,8 +128,8 @@ def test_a2_buffering():
     def build(seed):
         return A2Buffering(generation=1500, bits=40_000, hashes=5, seed=seed)
 
-    one = shared(1500, 20_000, 5)
-    agrees("A2 buffering", measured(build, 6000), 1 - (1 - one) ** 2)
+    rate = shared(1500, 20_000, 5)
+    agrees("A2 buffering", measured(build, 6000), 1 - (1 - rate) ** 2)
 
 
 @pytest.mark.statistics
@@ -163,9 +163,9 @@ def test_forgetful_neighbours_are_not_independent():
     # The future is a part of the present; both pairs match where age 0, and 1 or 2, set the bit.
     either = future**hashes + both**hashes - (future * present) ** hashes
     independent = (future * present) ** hashes + present ** (2 * hashes)
-    found = measured(build, 4 * generation)
-    agrees("forgetful", found, either)
-    assert np.mean(found) > 2 * independent
+    rates = measured(build, 4 * generation)
+    agrees("forgetful", rates, either)
+    assert np.mean(rates) > 2 * independent
 
 
 # The stable filter

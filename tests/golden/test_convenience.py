@@ -68,15 +68,6 @@ def built(name, **options):
     return cls.for_window(300, 0.05, **options)
 
 
-def inserted(model, keys):
-    """Insert keys, every 300 units of time where that counts."""
-    if hasattr(model, "span"):
-        model.insert(keys, 300 * np.arange(len(keys)))
-    else:
-        model.insert(keys)
-    return model
-
-
 # For 20,000 insertions and a rate of 0.001. The search is for the least memory, and whoever builds
 # by a window only keeps bitstreams and states as long as it ends with these.
 SIZES = {

@@ -504,7 +504,7 @@ def test_messages(error, rows):
 
 
 def test_refused_calls_change_nothing():
-    """Of a filter with keys: what is refused has no effect, also within a batch."""
+    """A refused batch has no effect, whichever of its rows is wrong."""
     calls = [
         (keyed, lambda model: model.rekey(1 << 128)),
         (partial(build, "TimeLimitedAPBF"), lambda model: model.insert([1, 2], [5, -1])),

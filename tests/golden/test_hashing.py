@@ -350,13 +350,6 @@ def test_seeds_differ():
     assert len(states) == 1000
 
 
-# Keys
-
-
-def keyed_for(key_bits):
-    return KeyHash(key_bits=key_bits, sizes=(16,), functions=1, seed=0)
-
-
 # False-positive rates of regular keys
 #
 # Expectation is exact (FilterSpec.false_positive_rate), so the mean over the seeds must have it

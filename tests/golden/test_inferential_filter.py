@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from paths import PATHS, taking
 from scalar_inferential import ScalarInferential
 from scalar_timing import ScalarBTBF
+from small_filters import as_keys
 
 from lately.golden import (
     BlockTimingBloomFilter,
@@ -88,10 +89,6 @@ def twin_of(model):
     )  # fmt: skip
     count = partial(names[kind], **rest)
     return ScalarInferential(cells, D=lambda j: float(count(j)), recurring=model.recurring)
-
-
-def as_keys(keys, key_bits):
-    return np.array([[key, 0] for key in keys]) if key_bits > 64 else np.array(keys)
 
 
 @given(model=filters(), chunk=st.sampled_from([3, 1 << 14]), data=st.data())

@@ -13,8 +13,6 @@ from lately.golden import PRESETS, FilterSpec, SpecificationError, preset
 from lately.golden.analysis import apbf_false_positive_rate
 from lately.golden.spec import AgePartitionedSpec, APBFSpec
 
-NAMES = FilterSpec.field_names()
-
 APBF = {"family": "apbf", "k": 3, "l": 2, "slice_bits": 64}
 APBBF = {
     "family": "apbbf", "k": 2, "l": 3, "block_bits": 64, "hashes_per_block": 4, "blocks": 16,

@@ -8,6 +8,7 @@ import pytest
 from cases import daily
 from paths import PATHS, taking
 from scalar_window_dictionary import ScalarWindowDictionary
+from small_filters import as_keys
 
 from lately.golden import (
     DICTIONARIES,
@@ -23,7 +24,6 @@ from lately.golden.spec.dictionary_sizes import least_columns, least_digest_bits
 from lately.intervals import clopper_pearson
 
 ROOMY = {"window": 20, "columns": 4, "rows": 64, "digest_bits": 30, "stash": 4}
-TIGHT = {"window": 30, "columns": 2, "rows": 4, "digest_bits": 7, "stash": 3}
 
 
 def twin_of(model, secret=0):
@@ -125,18 +125,13 @@ def test_like_the_twin_and_the_oracle(seed):
     twin = twin_of(model, seed if hash == "siphash" else 0)
     oracle = Oracle(twin)
     universe = [draw.randrange(1 << key_bits) for _ in range(draw.randint(1, 60))]
-    words = -(-key_bits // 64)
     for _ in range(20):
         count = draw.randint(0, 40)
         codes = draw.choices(CODES, [1, 3, 5, 5, 1], k=count)
         keys = [draw.choice(universe) for _ in range(count)]
         windows = [draw.randint(1, model.window) for _ in range(count)]
         expected = [step(twin, oracle, *each) for each in zip(codes, keys, windows, strict=True)]
-        array = np.array(
-            [[key >> 64 * word & (1 << 64) - 1 for word in range(words)] for key in keys],
-            np.uint64,
-        ).reshape(-1, words)
-        verdicts = model.perform(codes, array, windows=windows)
+        verdicts = model.perform(codes, as_keys(keys, key_bits), windows=windows)
         assert verdicts.age.tolist() == [age for age, _ in expected]
         assert verdicts.seen.tolist() == [age >= 0 for age, _ in expected]
         assert verdicts.covered.tolist() == [guaranteed for _, guaranteed in expected]

@@ -3,9 +3,7 @@
 import struct
 from pathlib import Path
 
-CAPTURES = "shared/data/captures"
 ETHERNET, RAW = 1, 101
-
 
 MADE = Path(__file__).parents[1] / "data/captures"
 """Captures that show one feature each."""

@@ -1,23 +1,13 @@
-"""Small rings of all families, and streams of their operations."""
+"""Small rings of all families, and keys for them."""
 
 from dataclasses import replace
 
 import numpy as np
 from hypothesis import strategies as st
-from paths import PATHS, taking
 
-from lately.golden import (
-    APBBF,
-    APBF,
-    GEBF,
-    BlockedGEBF,
-    FilterSpec,
-    Operation,
-)
+from lately.golden import APBBF, APBF, GEBF, BlockedGEBF, FilterSpec
 
 CLASSES = {"apbf": APBF, "apbbf": APBBF, "gebf": GEBF, "blocked-gebf": BlockedGEBF}
-
-COUNTERS = ("operations", "insertions", "hits", "shifts")
 
 
 @st.composite
@@ -83,32 +73,6 @@ def timed_specs(draw, families=tuple(CLASSES)):
     )
 
 
-@st.composite
-def filters(draw, lanes=(1, 2, 4), paths=PATHS):
-    """Build a filter through its class, from a specification, for one of the paths."""
-    spec = draw(specs(lanes=lanes))
-    with taking(draw(st.sampled_from(paths))):
-        return build(draw, spec)
-
-
-def build(draw, spec):
-    cls = CLASSES[spec.family]
-    if spec.lanes > 1:
-        return cls.from_spec(spec)
-    if spec.family.endswith("gebf"):
-        names = {"window", "epochs", "hashes", "bits", "seed", "key_bits", "hash", "rekey"}
-        names |= {"block_bits"} if spec.family == "blocked-gebf" else set()
-        chosen = {name: getattr(spec, name) for name in names}
-        return cls(**chosen, partitioned=draw(st.booleans()))
-    return cls(
-        **{
-            name: value
-            for name, value in spec.to_dict().items()
-            if name not in ("family", "window", "lanes", "clear")
-        }
-    )
-
-
 def key_lists(key_bits, size):
     """Streams over a few keys, so that most come again, often at once."""
     key = st.integers(0, (1 << key_bits) - 1)
@@ -126,13 +90,3 @@ def as_keys(keys, key_bits):
         np.uint64,
     ).reshape(len(keys), words)
     return array[:, 0] if words == 1 else array
-
-
-def counters_of(model):
-    return [getattr(model, name) for name in COUNTERS]
-
-
-OPERATIONS = st.one_of(
-    st.sampled_from([code for code in Operation if code != Operation.REMOVE]),
-    st.sampled_from([Operation.INSERT, Operation.CHECK_AND_INSERT, Operation.QUERY]),
-)

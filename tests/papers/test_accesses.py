@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from paths import PATHS, taking
 from ring_oracle import RingOracle
-from small_filters import as_keys, filters, key_lists
+from small_filters import CLASSES, as_keys, key_lists, specs
 
 from lately.golden import Operation, analysis
 from papers.models import accesses
@@ -54,9 +55,12 @@ def test_walks(k, l, data):
     assert accesses.linear(matches, k).tolist() == [scanned(row, k, l) for row in rows]
 
 
-@given(model=filters(lanes=(1,)), data=st.data())
-def test_matches_are_those_of_the_definition(model, data):
-    spec, oracle = model.spec, RingOracle(model.spec, partitioned=model.partitioned)
+@given(spec=specs(lanes=(1,)), path=st.sampled_from(PATHS), data=st.data())
+def test_matches_are_those_of_the_definition(spec, path, data):
+    partitioned = not spec.family.endswith("gebf") or data.draw(st.booleans(), "partitioned")
+    with taking(path):
+        model = CLASSES[spec.family](spec, partitioned=partitioned)
+    oracle = RingOracle(spec, partitioned=partitioned)
     inserted, asked = (data.draw(key_lists(spec.key_bits, 30)) for _ in range(2))
     model.insert(as_keys(inserted, spec.key_bits))
     for key in inserted:

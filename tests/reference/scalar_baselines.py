@@ -1,7 +1,7 @@
 """Scalar twins of the baselines, written straight from their sources.
 
-As in `scalar`: one key at a time, Python integers only, the sources' own
-notation, slow and obviously right. They share the constants of the hash
+One key at a time, Python integers only, the sources' own notation, slow and
+obviously right. They share the constants of the hash
 functions with the array models and nothing else.
 """
 

@@ -1,7 +1,6 @@
 """Scalar twin of the timing Bloom filters, in the notation of the inferential paper, section 3.
 
-As in `scalar`: one key at a time, plain Python, the hash constants shared and
-nothing else.
+One key at a time, plain Python, the hash constants shared and nothing else.
 """
 
 from typing import Any
