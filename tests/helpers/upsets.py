@@ -23,12 +23,6 @@ def column_words(unit):
     return [copies_of(column.memory) for column in unit.core.columns]
 
 
-def is_sound(ctx, copies, row, *, parity):
-    """Whether no upset of a row is left: copies agree, and the number of ones is odd."""
-    first, *others = (ctx.get(copy.data[row]) for copy in copies)
-    return all(word == first for word in others) and (not parity or first.bit_count() % 2)
-
-
 class Struck:
     """A unit that performs operations, and of which a bit is flipped in between."""
 
