@@ -27,6 +27,13 @@ def figures_of(*words):
     return json.loads(result.stdout)
 
 
+def write_files(folder, files):
+    """Write contents, bytes or text, by their names; return the folder."""
+    for name, content in files.items():
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    return folder
+
+
 def run_command(command, folder, *, in_process):
     """Return what a command prints; one of `lately` alone may run in this process."""
     words = shlex.split(command)

@@ -47,7 +47,7 @@ class Program:
             setattr(self, name, None)
             if stream == PIPE:
                 kept, end = os.pipe()[:: -1 if name == "stdin" else 1]
-                setattr(self, name, open(kept, "wb" if name == "stdin" else "rb"))  # noqa: SIM115
+                setattr(self, name, os.fdopen(kept, "wb" if name == "stdin" else "rb"))
             elif stream == DEVNULL:
                 end = os.open(os.devnull, os.O_RDWR)
             else:
@@ -169,7 +169,7 @@ def _open_streams(*, closed):
     """Make the standard streams as the interpreter does when it starts."""
     bare = bool(os.environ.get("PYTHONUNBUFFERED"))
     for number, name in enumerate(("stdin", "stdout", "stderr")):
-        binary = open(  # noqa: SIM115
+        binary = os.fdopen(
             number, "wb" if number else "rb", buffering=0 if bare and number else -1, closefd=False
         )
         errors = "backslashreplace" if number == 2 else "strict"

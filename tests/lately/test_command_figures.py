@@ -1,15 +1,13 @@
 """Figures that commands report with --json, and the lines that they print without."""
 
-import json
 import shlex
 
 import pytest
 from capture_files import pcap
-from click.testing import CliRunner
+from command_runs import figures_of, lately, write_files
 from protocol_frames import frame, timed_capture
 
 from lately.boards.targets.catalogue import BOARDS
-from lately.cli.app import main
 from lately.golden import any_preset
 from lately.sim.bench.packets import ethernet
 
@@ -125,16 +123,7 @@ FIGURES = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("figures")
-    for name, content in FILES.items():
-        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    return folder
-
-
-def printed(words):
-    done = CliRunner().invoke(main, words)
-    assert (done.exit_code, done.stderr) == (0, ""), (words, done.output)
-    return done.stdout
+    return write_files(tmp_path_factory.mktemp("figures"), FILES)
 
 
 @pytest.mark.parametrize("command", sorted({line.split()[0] for line in FIGURES}))
@@ -143,12 +132,17 @@ def test_figures(command, folder, monkeypatch):
     for line, (figures, texts) in FIGURES.items():
         if line.split()[0] != command:
             continue
-        told = json.loads(printed([*shlex.split(line), "--json"])) if figures else {}
+        words = shlex.split(line)
+        report = figures_of(*words) if figures else {}
         for path, value in figures.items():
-            found = told
+            found = report
             for name in path.split("."):
                 found = found.get(name) if found else None
             assert value(found) if callable(value) else found == value, (line, path, found)
-        shown = " ".join(printed(shlex.split(line)).split()) if texts else ""
+        shown = ""
+        if texts:
+            result = lately(*words)
+            assert result.stderr == "", line
+            shown = " ".join(result.stdout.split())
         for text in texts:
             assert (text.removeprefix("no: ") in shown) != text.startswith("no: "), (line, text)

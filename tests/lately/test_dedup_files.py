@@ -426,6 +426,8 @@ def test_an_error_in_a_thread_ends_the_run(tmp_path, packets, monkeypatch):
 )  # fmt: skip
 def test_the_oracle_agrees_on_all_captures(tmp_path, options):
     """On captures of this repository."""
-    for path in MADE.glob("*.pcap*"):
+    paths = [*MADE.glob("*.pcap*")]
+    assert paths
+    for path in paths:
         check = dedup(path, tmp_path / "out", "--verify", *options)["check"]
         assert (check["passed_duplicates"], check["false_positives"]) == (0, 0), path

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from capture_files import MADE, pcap
 from click.testing import CliRunner
+from command_runs import write_files
 
 from lately.cli.app import main
 from lately.golden import PartitionedTimingSpec
@@ -200,9 +201,7 @@ MESSAGES = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("messages")
-    for name, content in FILES.items():
-        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    folder = write_files(tmp_path_factory.mktemp("messages"), FILES)
     FRAMES.to_toml(folder / "frames.toml")
     CLASSES.to_toml(folder / "classes.toml")
     shutil.copy(MADE / "encapsulated-copies.pcap", folder / "pairs.pcap")

@@ -1,13 +1,15 @@
 """Frames in tunnels as another project reads them: scapy finds the packet in their middle."""
 
-# Scapy dissects the layers of the modules that are imported.
-from scapy.contrib import erspan, geneve, gtp, mpls  # noqa: F401
-from scapy.layers import ppp, vxlan  # noqa: F401
+from importlib import import_module
+
 from scapy.layers.inet import IP
-from scapy.layers.inet6 import IPv6  # noqa: F401
 from scapy.layers.l2 import Ether
 
 from lately.sim.bench.encapsulated import INNER, LAYER2, TUNNELS
+
+for layer in ("layers.inet6", "layers.ppp", "layers.vxlan", "contrib.erspan", "contrib.geneve",
+              "contrib.gtp", "contrib.mpls"):  # fmt: skip
+    import_module(f"scapy.{layer}")  # binds its headers to those around them
 
 UNKNOWN = {
     "three labels", "pseudo-wire of addresses like IP", "PPPoE of MPLS", "tag 9200",
