@@ -49,8 +49,8 @@ STATE_BITS = 64
 """Width of the mixed state, in bits."""
 
 MIX_ROUNDS = 4
-"""Rounds of the mixing step: a bias is visible after two (`tests/test_hashing.py`); two more are
-margin."""
+"""Rounds of the mixing step: a bias is visible after two (`tests/golden/test_hashing.py`); two more
+are margin."""
 
 WORD_BITS = 64
 """Width of an expanded word, in bits."""
