@@ -1,6 +1,7 @@
 """Interface of every unit: one signature of operations and results, for one or several lanes."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from amaranth.hdl import Shape, Value
@@ -219,15 +220,29 @@ def pack(shape: Any, value: Any) -> int:
     if isinstance(shape, data.Layout):
         named = dict(value.items() if isinstance(value, Mapping) else enumerate(value))
         bits = 0
-        for name, field in shape:
-            bits |= pack(field.shape, named.pop(name, _nothing(field.shape))) << field.offset
+        for name, offset, part in _members(shape):
+            bits |= pack(part, named.pop(name, _nothing(part))) << offset
         if named:
             raise ValueError(f"Fields must be those of {shape!r}, not {', '.join(map(str, named))}")
         return bits
-    bits, width = int(value), Shape.cast(shape).width
+    bits, width = int(value), _width(shape)
     if not 0 <= bits < 1 << width:
         raise ValueError(f"Value must be of {width} bits, not {bits}")
     return bits
+
+
+# Benches pack and unpack in every cycle, and Amaranth makes the fields of a layout anew each time.
+
+
+@cache
+def _members(layout: data.Layout) -> list[tuple[Any, int, Any]]:
+    """Return name, offset and shape of each field."""
+    return [(name, field.offset, field.shape) for name, field in layout]
+
+
+@cache
+def _width(shape: Any) -> int:
+    return Shape.cast(shape).width
 
 
 def _nothing(shape: Any) -> Any:
@@ -245,8 +260,8 @@ def unpack(shape: Any, bits: int) -> Any:
     bits : int
     """
     if not isinstance(shape, data.Layout):
-        return bits & ((1 << Shape.cast(shape).width) - 1)
-    fields = {name: unpack(field.shape, bits >> field.offset) for name, field in shape}
+        return bits & ((1 << _width(shape)) - 1)
+    fields = {name: unpack(part, bits >> offset) for name, offset, part in _members(shape)}
     return list(fields.values()) if isinstance(shape, data.ArrayLayout) else fields
 
 

@@ -222,6 +222,9 @@ class Driver:
     def __init__(self, dut, signature: UnitSignature, scoreboard: Scoreboard, *, seed: int) -> None:
         self._dut = dut
         self._signature = signature
+        self._bits = signature.request.size
+        self._lane = signature.of_lane(signature.request, 0)
+        self._lane_bits = self._lane.size
         self._scoreboard = scoreboard
         self._random = random.Random(seed)
         self._offers = True
@@ -237,7 +240,7 @@ class Driver:
     def release(self) -> None:
         """Offer no operation."""
         if self._offers:
-            self._dut.i__payload.value = self._random.getrandbits(self._signature.request.size)
+            self._dut.i__payload.value = self._random.getrandbits(self._bits)
         self._set_valid(False)
 
     def _set_valid(self, valid: bool) -> None:
@@ -249,11 +252,11 @@ class Driver:
     def _pack(self, beat: Beat) -> int:
         if self._signature.lanes == 1:
             return self._signature.pack_request(beat.lanes)
-        lane = self._signature.of_lane(self._signature.request, 0)
         requests = []
         for item in beat.lanes:
             if item is None:
-                request = unpack(lane, self._random.getrandbits(lane.size)) | {"valid": 0}
+                request = unpack(self._lane, self._random.getrandbits(self._lane_bits))
+                request["valid"] = 0
             else:
                 request = dict(item)
                 if item["operation"] == Operation.NONE:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from amaranth.hdl import Shape
 from numpy.typing import NDArray
 
 from ...golden import Operation, from_spec
@@ -71,8 +72,8 @@ class Reference:
         self.spec: Any = spec
         self.signature = signature
         self.records, self.still = False, True
-        self._lane = signature.of_lane(signature.result, 0)
-        self.times = 1 << (self._lane["time"].width if "time" in self._lane.members else 0)
+        self._results = signature.of_lane(signature.result, 0).members
+        self.times = 1 << Shape.cast(self._results.get("time", 0)).width
         self._dictionary = spec.kind == "dictionary"
         self._generations = "generation" in signature.members
         self.generation: int = getattr(spec, "generation", 0)
@@ -138,7 +139,7 @@ class Reference:
             self._table = bisect_left(self._swaps, accepted)
             self.golden.decide_by(self.tables[self._table])
         due = self._answer(item, given)
-        if "time" in self._lane.members:
+        if "time" in self._results:
             due["time"] = self.now % self.times
         return due | {"tag": item.get("tag", 0)}
 
@@ -169,10 +170,10 @@ class Reference:
 
     def _performed(self, operation: int, key: int, **windows: Any) -> dict[str, int]:
         """Perform an operation of the model; return its results except the time."""
-        timed = "time" in self._lane.members
+        timed = "time" in self._results
         times = {"times": [self.now * self.spec.block_units]} if timed else {}
         results = self.golden.perform([operation], words_of(self.spec, [key]), **times, **windows)
-        names = [name for name in self._lane.members if name in results._fields and name != "time"]
+        names = [name for name in self._results if name in results._fields and name != "time"]
         due = {name: int(getattr(results, name)[0]) for name in names}
         # A key that is not reported has no age, unless its cells have one.
         return due | {"age": max(due["age"], 0)} if "age" in due else due

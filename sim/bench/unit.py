@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, Self
 
 import cocotb
-from amaranth.hdl import UnusedElaboratable
+from amaranth.hdl import Shape, UnusedElaboratable
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 from cocotb.utils import get_sim_time
@@ -137,6 +137,8 @@ class Requests:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.spec, self.signature = settings.spec, settings.unit.signature
+        lane = self.signature.of_lane(self.signature.request, 0).members
+        self._widths = {name: Shape.cast(shape).width for name, shape in lane.items()}
         self.random = random.Random(settings.seed)
 
     @property
@@ -157,13 +159,12 @@ class Requests:
     @property
     def codes(self) -> int:
         """Number of operation codes, including undefined codes."""
-        return 1 << self.signature.of_lane(self.signature.request, 0)["operation"].width
+        return 1 << self._widths["operation"]
 
     def item(self, operation: int, key: int, window: int | None = None) -> Item:
         """Return the fields of a request: a random tag, and by default the longest window."""
         fields = {"operation": int(operation), "key": key}
-        layout = self.signature.of_lane(self.signature.request, 0)
-        request, draw = layout.members, self.random.randrange
+        request, draw = self._widths, self.random.randrange
         if "tag" in request:
             fields["tag"] = draw(1 << TAG_BITS)
         if "window" in request:
@@ -171,7 +172,7 @@ class Requests:
         if "query_class" in request:
             fields["query_class"] = draw(self.spec.classes)
         if "time" in request:
-            fields["time"] = self.ticks.time % (1 << layout["time"].width)
+            fields["time"] = self.ticks.time % (1 << request["time"])
         return fields
 
     def mixture(self, count: int) -> Iterator[Item]:
