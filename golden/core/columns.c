@@ -21,11 +21,15 @@ ALWAYS void set_column(void *memory, int size, uint32_t place, uint64_t value) {
 }
 
 /* Segments in which all bits of each key are set. An operation that inserts sets the bit `base`
-   then. Where two parts share a bit, the first read is from before the write, and decides. */
+   then. Where two parts share a bit, the first read is from before the write, and decides. The
+   columns of a key of the next chunk, at `ahead`, are fetched beside each key. */
 ALWAYS void meet(void *memory, int size, Py_ssize_t parts, const Places *places,
-                 const uint8_t *codes, int64_t base, uint64_t *met, Py_ssize_t at,
-                 Py_ssize_t end) {
+                 const Places *ahead, const uint8_t *codes, int64_t base, uint64_t *met,
+                 Py_ssize_t at, Py_ssize_t end) {
     for (Py_ssize_t i = at; i < end; i++) {
+        for (Py_ssize_t part = 0; ahead && part < parts; part++) {
+            __builtin_prefetch((const char *)memory + (size_t)ahead[part][i] * (size_t)size, 1);
+        }
         uint64_t bit = codes ? (uint64_t)(codes[i] >> 1 & 1) << base : 0, all = ~(uint64_t)0;
         for (Py_ssize_t part = 0; part < parts; part++) {
             uint64_t before = column(memory, size, places[part][i]);
@@ -39,24 +43,33 @@ ALWAYS void meet(void *memory, int size, Py_ssize_t parts, const Places *places,
     }
 }
 
+#define MEET_OF(size, parts)                                                                     \
+    if (ahead) {                                                                                 \
+        meet(memory, size, parts, places, ahead, codes, base, met, at, end);                     \
+    } else {                                                                                     \
+        meet(memory, size, parts, places, NULL, codes, base, met, at, end);                      \
+    }
 #define CASE(size, parts)                                                                        \
-    case 16 * (size) + (parts): meet(memory, size, parts, places, codes, base, met, at, end); break;
+    case 16 * (size) + (parts): MEET_OF(size, parts) break;
 #define CASES(size)                                                                              \
     CASE(size, 2) CASE(size, 3) CASE(size, 4) CASE(size, 5) CASE(size, 6) CASE(size, 7)          \
-    CASE(size, 8) CASE(size, 9) CASE(size, 10)
+    CASE(size, 8) CASE(size, 9) CASE(size, 10) CASE(size, 11) CASE(size, 12) CASE(size, 13)
 
-/* The usual numbers of parts are constants: the loop over them is written out. */
+/* The usual numbers of parts are constants: the loop over them is written out. The places are those
+   of a secret, the `row` of them. */
 #define MEET(name, given)                                                                        \
-    static void name(const Ring *ring, const Places *places, const uint8_t *operations,          \
-                     uint64_t *met, Py_ssize_t at, Py_ssize_t end) {                             \
+    static void name(const Ring *ring, const Places *all, int64_t row,                           \
+                     const uint8_t *operations, uint64_t *met, Py_ssize_t at, Py_ssize_t end) {  \
         const uint8_t *codes = given;                                                            \
+        const Places *places = all + row * ring->parts;                                          \
+        const Places *ahead = ring->ahead ? ring->ahead + row * ring->parts : NULL;              \
         void *memory = ring->memory.buf;                                                         \
         int64_t base = ring->at.base;                                                            \
         (void)operations;                                                                        \
-        switch (ring->parts <= 10 ? 16 * ring->size + (int)ring->parts : 0) {                    \
+        switch (ring->parts <= 13 ? 16 * ring->size + (int)ring->parts : 0) {                    \
             CASES(1)                                                                             \
             CASES(2)                                                                             \
-        default: meet(memory, ring->size, ring->parts, places, codes, base, met, at, end);       \
+        default: MEET_OF(ring->size, ring->parts)                                                \
         }                                                                                        \
     }
 
@@ -80,10 +93,10 @@ void perform_columns(const Ring *ring, Places *places, Chunk *chunk, Py_ssize_t 
                      int writes) {
     Row older;
     if (ring->old) { /* segments that nothing here writes */
-        meet_only(ring, places + ring->at.older_row * ring->parts, NULL, older, at, end);
+        meet_only(ring, places, ring->at.older_row, NULL, older, at, end);
     }
-    const Places *own = places + ring->at.row * ring->parts;
-    (writes ? meet_and_set : meet_only)(ring, own, chunk->codes, chunk->values, at, end);
+    (writes ? meet_and_set : meet_only)(ring, places, ring->at.row, chunk->codes, chunk->values, at,
+                                        end);
     sort_by_age(ring, older, chunk->values, at, end);
 }
 

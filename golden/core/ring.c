@@ -238,19 +238,13 @@ static void find_states(const Ring *ring, const uint64_t *keys, Py_ssize_t count
     }
 }
 
-/* Finds the columns of a chunk, and fetches them if the memory is large. */
+/* Finds the columns of a chunk. */
 static void find_columns(const Ring *ring, const uint64_t *keys, Py_ssize_t count,
                          Places *places) {
     Row states[MOST_ROWS];
-    const char *memory = ring->memory.buf;
     find_states(ring, keys, count, states);
     for (int row = 0; row < ring->rows; row++) {
         find_places(ring, states[row], count, 0, places + row * ring->parts, NULL);
-    }
-    for (Py_ssize_t i = 0; ring->memory.len > CACHED && i < count; i++) {
-        for (Py_ssize_t row = 0; row < ring->rows * ring->parts; row++) {
-            __builtin_prefetch(memory + (size_t)places[row][i] * (size_t)ring->size, 1);
-        }
     }
 }
 
@@ -264,7 +258,8 @@ static int64_t perform(Ring *ring, const uint8_t *codes, int code, const uint64_
     Places *places[2] = {ring->places, ring->places + MOST_ROWS * ring->parts};
     for (Py_ssize_t at = 0, found = 0; at < count; at += CHUNK) {
         chunk.count = count - at < CHUNK ? count - at : CHUNK;
-        /* Columns are found a chunk ahead, as a turn does not change them. */
+        /* Columns are found a chunk ahead, as a turn does not change them. They are fetched beside
+           the operations before them, as many fetches at once would wait for each other. */
         for (; ring->size && found < count && found <= at + ahead; found += CHUNK) {
             find_columns(ring, keys + found * words, count - found < CHUNK ? count - found : CHUNK,
                          places[found / CHUNK & 1]);
@@ -281,6 +276,7 @@ static int64_t perform(Ring *ring, const uint8_t *codes, int code, const uint64_
             chunk.seen = memset(seen + at, 0, (size_t)chunk.count);
         }
         if (ring->size) {
+            ring->ahead = ahead && found > at + CHUNK ? places[(at / CHUNK + 1) & 1] : NULL;
             chunk_of_columns(ring, places[at / CHUNK & 1], &chunk);
         } else {
             find_states(ring, keys + at * words, chunk.count, states);
@@ -389,7 +385,7 @@ static int take_shape(Ring *ring, const uint64_t *strides, Py_ssize_t functions)
 static int allocate_scratch(Ring *ring) {
     Py_ssize_t rows = ring->size ? 2 * MOST_ROWS * ring->parts
                                  : (ring->run + 1) * (ring->joint ? 1 : ring->parts);
-    ring->places = PyMem_Malloc((size_t)rows * sizeof(Places));
+    ring->places = PyMem_Calloc((size_t)rows, sizeof(Places));
     ring->masks = ring->joint ? PyMem_Malloc((size_t)rows * sizeof(Row)) : NULL;
     if (!ring->places || (ring->joint && !ring->masks)) {
         PyErr_NoMemory();

@@ -47,6 +47,7 @@ typedef struct {
     int retired;            /* segment that left the ring last, of which `cleared` bytes are clear */
     Py_ssize_t cleared, whole, pace; /* bytes in all, and bytes for each insertion */
     Places *places;
+    const Places *ahead;    /* of the next chunk, which are fetched meanwhile; NULL: none */
     Row *masks;             /* of words, for each row of places, if `joint` */
 } Ring;
 
