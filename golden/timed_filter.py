@@ -268,7 +268,7 @@ class TimedFilter(Filter):
         """As in `Filter`; a key that is not inserted does not change `latest`."""
         seen = np.empty(len(keys), np.bool_)
         if self._engine is not None and windows is None:
-            super()._arm()
+            self._arm()
             operands = np.ascontiguousarray(keys), seen, np.ascontiguousarray(given)
             self._engine.check_and_insert_new(*operands)
             return seen
@@ -281,11 +281,6 @@ class TimedFilter(Filter):
                 self.late += int(times[0] != given[at])
                 self._check_and_insert(keys[one], times)
         return seen
-
-    def _arm(self) -> None:
-        # Without a clock, the extension has no time for a single key.
-        if self._clock is not None:
-            super()._arm()
 
     @one_or_all
     def age(self, keys: Keys, now: Now = None, *, nulls: Nulls = "refuse") -> Ages:

@@ -22,8 +22,8 @@ SINCE_1970 = 10**17
 NEVER = -1
 """Time of an event that has not happened."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
 
 _UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 """Units of a second."""
@@ -108,7 +108,7 @@ def _instant(name: str, value: Any) -> int:
 
 def instant(moment: datetime) -> int:
     """Return the nanoseconds from 1970 to a `moment` that has a time zone."""
-    return (moment - _EPOCH) // _MICROSECOND * 1000
+    return (moment - EPOCH) // MICROSECOND * 1000
 
 
 def check_timestamps(timestamps: ArrayLike, count: int, last: int) -> Times:

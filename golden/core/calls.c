@@ -1,9 +1,11 @@
 /* Calls for single keys: the lock of a filter, the base of filters, and their methods.
 
-   A method looks whether the filter is compiled, nobody holds its lock, and its argument is one
-   key, an int, str or bytes. Then it performs the operation here. Otherwise it
-   calls the method of Python, which takes the lock. This file holds the interpreter's lock
-   throughout, so that an operation on one key is atomic. */
+   A method looks whether the filter is compiled, nobody holds its lock, and its arguments are one
+   key and perhaps its time, of usual types. Then it performs the operation here. Otherwise it calls
+   the method of Python, which takes the lock. An operation on one key is atomic: from its last look
+   at the lock, this file holds the interpreter's lock. */
+#include <math.h>
+
 #include "calls.h"
 
 #include <structmember.h>
@@ -227,53 +229,187 @@ static int prepare(Base *self, const Engine *engine, const char *method) {
     return free_engine(self) == engine; /* Another thread may have come between. */
 }
 
-/* Takes the key of one word of an object; returns 0 if the method of Python is needed, -1 on
-   error. */
-static int take_key(Base *self, const Engine *engine, PyObject *object, uint64_t *key) {
-    const uint8_t *bytes;
-    Py_ssize_t count;
-    if (engine->hash->words != 1) {
-        return 0;
+/* From Python: functions for further types of single keys, which return an int, str or bytes;
+   the type datetime, the start of 1970, a microsecond, and the least time of a clock since 1970. */
+static PyObject *forms, *datetime_type, *epoch, *microsecond;
+static PyObject *clock_name, *ahead_name, *given_name; /* of attributes */
+static long long since_1970;
+
+static PyObject *take_forms(PyObject *module, PyObject *args) {
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!OOOL", &PyDict_Type, &forms, &datetime_type, &epoch,
+                          &microsecond, &since_1970)) {
+        return NULL;
     }
-    if (!PyLong_CheckExact(object)) {
-        int taken = text_bytes(object, &bytes, &count);
-        if (taken && !engine->digest) {
-            taken = prepare(self, engine, "_lend_digest");
-            taken = taken > 0 ? engine->digest : taken;
-        }
-        if (taken > 0) {
-            *key = text_key(bytes, count, engine);
-        }
-        return taken;
-    }
-    *key = PyLong_AsUnsignedLongLong(object);
-    if (*key == (uint64_t)-1 && PyErr_Occurred()) {
-        PyErr_Clear(); /* the method of Python takes negative numbers, and has errors for others */
-        return 0;
-    }
-    return engine->hash->key_bits >= 64 || *key >> engine->hash->key_bits == 0;
+    Py_INCREF(args); /* and all that is in it */
+    Py_RETURN_NONE;
 }
 
-/* Reads the clock of a filter; returns 0 if the method of Python is needed. */
-static int read_clock(Base *self, Engine *engine) {
-    PyObject *time = PyObject_CallMethod((PyObject *)self, "_clock", NULL);
-    int64_t now = time && PyLong_CheckExact(time) ? PyLong_AsLongLong(time) : -1;
-    Py_XDECREF(time);
+PyObject *plain_key(PyObject *object) {
+    PyObject *form, *plain = NULL;
+    if (PyLong_CheckExact(object) || PyUnicode_CheckExact(object) || PyBytes_CheckExact(object) ||
+        PyTuple_Check(object)) {
+        return Py_NewRef(object);
+    }
+    if (PyUnicode_Check(object)) {
+        plain = PyUnicode_FromObject(object);
+    } else if (PyLong_Check(object)) {
+        plain = PyBool_Check(object) ? NULL : PyNumber_Long(object);
+    } else if (forms && (form = PyDict_GetItemWithError(forms, (PyObject *)Py_TYPE(object)))) {
+        plain = PyObject_CallFunctionObjArgs(form, object, NULL);
+    }
+    PyErr_Clear(); /* the method of Python tells what is wrong */
+    return plain;
+}
+
+/* Takes an integer, of which a negative one stands for its two's complement; returns 0 if it is out
+   of range. */
+static int integer_key(PyObject *object, Py_ssize_t key_bits, uint64_t *key) {
+    uint64_t mask = key_bits < 64 ? ((uint64_t)1 << key_bits) - 1 : ~(uint64_t)0;
+    *key = PyLong_AsUnsignedLongLong(object);
+    if (*key != (uint64_t)-1 || !PyErr_Occurred()) {
+        return *key <= mask;
+    }
     PyErr_Clear();
-    /* Another thread may have come between. */
-    if (now < 0 || now >> 62 || free_engine(self) != engine || !engine->armed) {
+    int64_t number = PyLong_AsLongLong(object);
+    if (PyErr_Occurred() || number < -(int64_t)(mask >> 1) - 1) {
+        PyErr_Clear();
         return 0;
     }
-    engine->now = now;
+    *key = (uint64_t)number & mask;
     return 1;
 }
 
-/* Performs an operation on one key; returns 0 if the method of Python is needed, -1 on error. */
-static int perform_one(Base *self, int code, PyObject *object, int64_t *age) {
-    uint64_t key;
+/* Takes the key of one word of an int, str, bytes or tuple; returns 0 if the method of Python is
+   needed, -1 on error. */
+static int take_key(Base *self, const Engine *engine, PyObject *plain, const Text *text,
+                    uint64_t *key) {
+    const uint8_t *bytes = text->bytes;
+    Py_ssize_t count = bytes ? text->count : 0;
+    if (PyLong_CheckExact(plain)) {
+        return integer_key(plain, engine->hash->key_bits, key);
+    }
+    int taken = bytes || text_bytes(plain, &bytes, &count);
+    if (taken && !engine->digest) {
+        taken = prepare(self, engine, "_lend_digest");
+        taken = taken > 0 ? engine->digest : taken;
+    }
+    if (taken > 0) {
+        *key = text_key(bytes, count, engine);
+    }
+    return taken;
+}
+
+/* Time of an operation: from the caller, from the clock of the filter, or from neither. */
+typedef struct {
+    PyObject *given; /* NULL: none */
+    int latest;      /* whether the latest time is that of a filter without a clock */
+    int64_t now;
+    int counts;      /* whether it is a number, whose zero is that of the clock */
+} Time;
+
+static int is_time(int64_t time) { return time >= 0 && !(time >> 62); }
+
+static int integer_time(PyObject *time, int64_t *now) {
+    *now = time && PyLong_CheckExact(time) ? PyLong_AsLongLong(time) : -1;
+    PyErr_Clear();
+    return is_time(*now);
+}
+
+/* Takes an integer, or nanoseconds of seconds and dates, as `nanoseconds` of Python; returns 0 if
+   the method of Python is needed. */
+static int take_time(Time *time, int clocked) {
+    PyObject *given = time->given, *passed = NULL, *whole = NULL;
+    time->counts = 1;
+    if (clocked && PyFloat_Check(given)) {
+        double seconds = PyFloat_AsDouble(given), below = floor(seconds);
+        if (!(below >= 0 && below < (double)((int64_t)1 << 62) / 1e9 - 1)) {
+            return 0;
+        }
+        time->now = (int64_t)below * 1000000000 + (int64_t)rint((seconds - below) * 1e9);
+        return 1;
+    }
+    if (clocked && (PyObject *)Py_TYPE(given) == datetime_type) {
+        time->counts = 0;
+        passed = PyNumber_Subtract(given, epoch);
+        whole = passed ? PyNumber_FloorDivide(passed, microsecond) : NULL;
+        Py_XDECREF(passed);
+        int taken = integer_time(whole, &time->now) && time->now < ((int64_t)1 << 62) / 1000;
+        Py_XDECREF(whole);
+        PyErr_Clear();
+        time->now = taken ? time->now * 1000 : 0;
+        return taken;
+    }
+    whole = PyTuple_Check(given) ? NULL : plain_key(given);
+    int taken = (PyObject *)Py_TYPE(given) != datetime_type && integer_time(whole, &time->now);
+    Py_XDECREF(whole);
+    return taken;
+}
+
+/* Returns an attribute that is an integer or None, which is -1; 0 if it is neither. */
+static int read_attribute(Base *self, PyObject *name, int64_t *number) {
+    PyObject *value = PyObject_GetAttr((PyObject *)self, name);
+    int found = value == Py_None || integer_time(value, number);
+    *number = value == Py_None ? -1 : *number;
+    Py_XDECREF(value);
+    PyErr_Clear();
+    return found;
+}
+
+/* Finds the time of an operation; returns 0 if the method of Python is needed. */
+static int find_time(Base *self, Time *time, int inserts) {
+    int64_t now = 0, limit;
+    PyObject *clock = PyObject_GetAttr((PyObject *)self, clock_name);
+    int clocked = clock != Py_None;
+    if (!clock || (!clocked && !time->given && !time->latest)) {
+        Py_XDECREF(clock);
+        PyErr_Clear();
+        return 0;
+    }
+    PyObject *read = clocked ? PyObject_CallNoArgs(clock) : NULL;
+    int found = !clocked || integer_time(read, &now);
+    Py_XDECREF(read);
+    Py_DECREF(clock);
+    PyErr_Clear();
+    if (!found || !time->given) {
+        time->now = now;
+        return found;
+    }
+    if (!take_time(time, clocked)) {
+        return 0;
+    }
+    if (!clocked) {
+        return 1;
+    }
+    if ((time->counts && now >= since_1970 && time->now < since_1970) ||
+        (inserts && (!read_attribute(self, ahead_name, &limit) ||
+                     (limit >= 0 && time->now - now > limit)))) {
+        return 0;
+    }
+    /* From now on, reports are of the times that were given. */
+    if (inserts && PyObject_SetAttr((PyObject *)self, given_name, Py_True) < 0) {
+        PyErr_Clear();
+        return 0;
+    }
+    return 1;
+}
+
+/* Performs an operation on one key with what `plain_key` returned. */
+static int perform_plain(Base *self, int code, PyObject *plain, Time *time, int64_t *age) {
+    Text text;
     Engine *engine = free_engine(self);
-    int ready = engine && !(engine->reads && code != QUERY);
-    ready = ready ? take_key(self, engine, object, &key) : 0;
+    int timed = engine && engine->timed;
+    uint64_t key;
+    text.bytes = NULL;
+    /* What may run Python comes first. */
+    int ready = engine && timed >= (time->given != NULL) && engine->hash->words == 1 &&
+                !(engine->reads && code != QUERY);
+    ready = ready && (!PyTuple_Check(plain) || encode_tuple(plain, &text)) &&
+            (!timed || find_time(self, time, code & INSERT)) && free_engine(self) == engine;
+    ready = ready ? take_key(self, engine, plain, &text, &key) : 0;
+    if (text.bytes) {
+        free_text(&text);
+    }
     if (ready > 0 && !engine->armed) {
         ready = prepare(self, engine, "_arm");
         ready = ready > 0 ? engine->armed : ready;
@@ -281,9 +417,7 @@ static int perform_one(Base *self, int code, PyObject *object, int64_t *age) {
     if (ready <= 0) {
         return ready;
     }
-    if (engine->timed && !read_clock(self, engine)) {
-        return 0;
-    }
+    engine->now = time->now;
     *age = code == CHECK_NEW ? check_new(engine, &key) : engine->one(engine, code, &key);
     if (code != QUERY) {
         engine->operations++;
@@ -291,6 +425,14 @@ static int perform_one(Base *self, int code, PyObject *object, int64_t *age) {
         engine->hits += code != INSERT && *age >= 0;
     }
     return 1;
+}
+
+/* Performs an operation on one key; returns 0 if the method of Python is needed, -1 on error. */
+static int perform_one(Base *self, int code, PyObject *object, Time *time, int64_t *age) {
+    PyObject *plain = plain_key(object);
+    int done = plain ? perform_plain(self, code, plain, time, age) : 0;
+    Py_XDECREF(plain);
+    return done;
 }
 
 static PyObject *call_python(PyObject *self, const char *name, PyObject *const *args,
@@ -317,13 +459,38 @@ end:
     return result;
 }
 
+/* Takes the options `now`, and `refresh` of a check; returns the code of the operation, or -1 with
+   other arguments. */
+static int take_options(int code, PyObject *const *args, Py_ssize_t count, PyObject *names,
+                        Time *time) {
+    if (count < 1 || count > 2) {
+        return -1;
+    }
+    time->given = count > 1 ? args[1] : NULL;
+    for (Py_ssize_t i = 0, named = names ? PyTuple_Size(names) : 0; i < named; i++) {
+        PyObject *name = PyTuple_GetItem(names, i), *value = args[count + i];
+        if (count == 1 && PyUnicode_CompareWithASCIIString(name, "now") == 0) {
+            time->given = value;
+        } else if ((code == CHECK || code == CHECK_NEW) && PyBool_Check(value) &&
+                   PyUnicode_CompareWithASCIIString(name, "refresh") == 0) {
+            code = value == Py_True ? CHECK : CHECK_NEW;
+        } else {
+            return -1;
+        }
+    }
+    time->given = time->given == Py_None ? NULL : time->given;
+    return code;
+}
+
 /* The methods: the code of the operation, and the result for an age. */
 
-#define METHOD(function, code, python, result)                                                   \
+#define METHOD(function, operation, python, result)                                              \
     static PyObject *function(PyObject *self, PyObject *const *args, Py_ssize_t count,           \
                               PyObject *names) {                                                 \
         int64_t age;                                                                             \
-        int done = count == 1 && !names ? perform_one((Base *)self, code, args[0], &age) : 0;    \
+        Time time = {.latest = strcmp(python, "__contains__") == 0};                             \
+        int code = take_options(operation, args, count, names, &time);                           \
+        int done = code < 0 ? 0 : perform_one((Base *)self, code, args[0], &time, &age);         \
         if (done < 0) {                                                                          \
             return NULL;                                                                         \
         }                                                                                        \
@@ -332,33 +499,10 @@ end:
 
 METHOD(query_one, QUERY, "query", PyBool_FromLong(age >= 0))
 METHOD(contains_one, QUERY, "__contains__", PyBool_FromLong(age >= 0))
+METHOD(check_one, CHECK, "check_and_insert", PyBool_FromLong(age >= 0))
 METHOD(insert_one, INSERT, "insert", Py_NewRef(Py_None))
 METHOD(add_one, INSERT, "add", Py_NewRef(Py_None))
 METHOD(age_one, QUERY, "age", PyLong_FromLongLong(age))
-
-/* Code of a check with the option `refresh` as its only named argument; -1 with others. */
-static int check_code(PyObject *const *args, Py_ssize_t count, PyObject *names) {
-    if (!names) {
-        return CHECK;
-    }
-    if (PyTuple_Size(names) != 1 || !PyBool_Check(args[count]) ||
-        PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, 0), "refresh") != 0) {
-        return -1;
-    }
-    return args[count] == Py_True ? CHECK : CHECK_NEW;
-}
-
-static PyObject *check_one(PyObject *self, PyObject *const *args, Py_ssize_t count,
-                           PyObject *names) {
-    int64_t age;
-    int code = count == 1 ? check_code(args, count, names) : -1;
-    int done = code < 0 ? 0 : perform_one((Base *)self, code, args[0], &age);
-    if (done < 0) {
-        return NULL;
-    }
-    return done ? PyBool_FromLong(age >= 0)
-                : call_python(self, PYTHON "check_and_insert", args, count, names);
-}
 
 static const struct {
     const char *name;
@@ -407,10 +551,14 @@ static PyObject *method_of(PyObject *module, PyObject *args) {
 
 static PyMethodDef functions[] = {
     {"method", method_of, METH_VARARGS, "Make a method for single keys."},
+    {"take_forms", take_forms, METH_VARARGS, "Take functions for the types of single keys."},
     {NULL, NULL, 0, NULL},
 };
 
 int core_add_calls(PyObject *module) {
+    clock_name = PyUnicode_InternFromString("_clock");
+    ahead_name = PyUnicode_InternFromString("_max_ahead");
+    given_name = PyUnicode_InternFromString("_event_times");
     PyType_Slot lock[] = {{Py_tp_new, lock_new},
                           {Py_tp_dealloc, lock_dealloc},
                           {Py_tp_methods, lock_methods},
@@ -426,6 +574,9 @@ int core_add_calls(PyObject *module) {
         core_add_type(module, &base_type, "lately.golden._core.Base", sizeof(Base), base) < 0 ||
         core_add_type(module, &engine_type, "lately.golden._core.Engine", sizeof(Engine), engine) <
             0) {
+        return -1;
+    }
+    if (!clock_name || !ahead_name || !given_name) {
         return -1;
     }
     return PyModule_AddFunctions(module, functions);

@@ -34,6 +34,21 @@ extern PyTypeObject *engine_type, *ring_type;
 /* Bytes of a str or bytes object; returns 0 if it is another, or has no UTF-8. */
 int text_bytes(PyObject *object, const uint8_t **bytes, Py_ssize_t *count);
 
+/* Returns the int, str, bytes or tuple for which a single key stands, a new reference; NULL without
+   an error if the method of Python is needed. */
+PyObject *plain_key(PyObject *object);
+
+/* Bytes that encode a tuple; none if `bytes` is NULL. */
+typedef struct {
+    uint8_t *bytes;
+    Py_ssize_t count, room;
+    uint8_t first[240]; /* where short ones are */
+} Text;
+
+/* Encodes a tuple as `key_forms` does; returns 0 if the method of Python is needed. */
+int encode_tuple(PyObject *tuple, Text *text);
+void free_text(Text *text);
+
 /* Key of one word of a text, by the digest of a filter. */
 uint64_t text_key(const uint8_t *bytes, Py_ssize_t count, const Engine *engine);
 

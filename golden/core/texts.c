@@ -94,6 +94,93 @@ static uint8_t *head(uint8_t *at, uint8_t tag, int64_t count) {
     return at;
 }
 
+#define MOST_DEPTH 20 /* of tuples in tuples */
+
+void free_text(Text *text) {
+    if (text->bytes != text->first) {
+        PyMem_Free(text->bytes);
+    }
+}
+
+/* Makes room behind a text; returns where, or NULL. */
+static uint8_t *extend(Text *text, Py_ssize_t count) {
+    if (!text->bytes) {
+        text->bytes = text->first;
+        text->count = 0;
+        text->room = sizeof text->first;
+    }
+    if (count > text->room - text->count) {
+        Py_ssize_t room = 2 * (text->room + count);
+        int first = text->bytes == text->first;
+        uint8_t *larger = PyMem_Realloc(first ? NULL : text->bytes, (size_t)room);
+        if (!larger) {
+            return NULL;
+        }
+        if (first) {
+            memcpy(larger, text->first, (size_t)text->count);
+        }
+        text->bytes = larger;
+        text->room = room;
+    }
+    text->count += count;
+    return text->bytes + text->count - count;
+}
+
+static int add_element(Text *text, uint8_t tag, const uint8_t *bytes, Py_ssize_t count) {
+    uint8_t *at = extend(text, 9 + count);
+    if (at) {
+        memcpy(head(at, tag, count), bytes, (size_t)count);
+    }
+    return at != NULL;
+}
+
+static int add_integer(Text *text, PyObject *integer) {
+    const uint8_t *digits;
+    Py_ssize_t count;
+    char own[24];
+    int64_t number = PyLong_AsLongLong(integer);
+    if (!PyErr_Occurred()) {
+        count = PyOS_snprintf(own, sizeof own, "%lld", (long long)number);
+        return add_element(text, 'i', (const uint8_t *)own, count);
+    }
+    PyErr_Clear();
+    PyObject *decimal = PyObject_Str(integer);
+    int added = decimal && text_bytes(decimal, &digits, &count) &&
+                add_element(text, 'i', digits, count);
+    Py_XDECREF(decimal);
+    return added;
+}
+
+static int add_tuple(Text *text, PyObject *tuple, int depth) {
+    const uint8_t *bytes;
+    Py_ssize_t at = depth ? text->count : 0, count;
+    int added = depth < MOST_DEPTH && extend(text, 9);
+    for (Py_ssize_t i = 0; added && i < PyTuple_Size(tuple); i++) {
+        PyObject *plain = plain_key(PyTuple_GetItem(tuple, i));
+        if (!plain) {
+            return 0;
+        }
+        if (PyTuple_Check(plain)) {
+            added = add_tuple(text, plain, depth + 1);
+        } else if (PyLong_CheckExact(plain)) {
+            added = add_integer(text, plain);
+        } else {
+            added = text_bytes(plain, &bytes, &count) && add_element(text, 'b', bytes, count);
+        }
+        Py_DECREF(plain);
+    }
+    if (added) {
+        head(text->bytes + at, 't', text->count - at - 9);
+    }
+    return added;
+}
+
+int encode_tuple(PyObject *tuple, Text *text) {
+    int added = add_tuple(text, tuple, 0);
+    PyErr_Clear(); /* the method of Python tells what is wrong */
+    return added;
+}
+
 /* Encodes a tuple of spans as `key_forms` does, each span with a tag, or already encoded if its tag
    is 0. Returns the number of bytes, also if there is no `row` to write to. */
 static Py_ssize_t encode(uint8_t *row, const uint8_t *bytes, const int64_t *starts,

@@ -22,7 +22,8 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from ..times import instant
+from ..compilation import extension
+from ..times import EPOCH, MICROSECOND, SINCE_1970, instant
 
 TEXTS = (str, bytes, bytearray, memoryview)
 INTEGERS = (int, np.integer)
@@ -117,6 +118,19 @@ def _instant(item: date) -> int:
     if item.tzinfo is None:
         item = item.replace(tzinfo=UTC)
     return instant(item)
+
+
+FORMS: dict[type, Callable[[Any], Any]] = {
+    **{np.dtype(code).type: int for code in "bBhHiIlLqQ"},
+    **dict.fromkeys((bytearray, memoryview, np.bytes_), bytes),
+    **dict.fromkeys((date, datetime), _instant),
+    **dict.fromkeys((UUID, IPv4Address, IPv6Address), _network_bytes),
+    np.datetime64: plain,
+}
+"""What `plain` does for further types of single keys than integers, text and tuples of Python."""
+
+if (_native := extension()) is not None:
+    _native.take_forms(FORMS, datetime, EPOCH, MICROSECOND, SINCE_1970)
 
 
 def nanoseconds(instants: NDArray[np.datetime64]) -> NDArray[np.int64]:

@@ -217,6 +217,68 @@ def test_the_limit_of_times_ahead(kind):
 
 # Single keys in the extension
 
+FORMS = [int, np.int64, lambda now: now / SECOND, lambda now: right_forms(np.array([now]))[4][0]]
+"""Times that the extension takes."""
+
+REFUSED = [
+    lambda now: now // 10**6, lambda now: now / 1000, lambda now: -now, lambda now: now << 12,
+    lambda now: True, lambda now: float("nan"), lambda now: "now", lambda now: datetime(2024, 1, 1),
+    lambda now: now + 366 * 86_400 * SECOND, lambda now: np.float32(now),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("clocked", [True, False])
+@pytest.mark.parametrize("kind", [*RING_CLASSES, TimedTimingFilter])
+def test_times_of_single_keys_are_those_of_lists(kind, clocked):
+    seed = int(np.random.default_rng().integers(1 << 32))
+    print(f"{seed=}")
+    rng = np.random.default_rng(seed)
+    models = [kind.for_span("10s", RATE, rate=10) for _ in "ab"]
+    clock = HandClock()
+    for model in models:
+        model.clock = clock if clocked else None
+    clock.now = MOMENT
+
+    def outcome(model, name, keys, now, options):
+        try:
+            found = getattr(model, name)(
+                keys, **({"now": now} if now is not None else {}), **options
+            )
+        except (TypeError, ValueError) as error:
+            return repr(error)
+        return found.tolist()[0] if isinstance(found, np.ndarray) else found
+
+    for step in range(1000):
+        clock.now += int(rng.integers(0, SECOND))
+        name = ["insert", "query", "age", "check_and_insert", "check_and_insert"][step % 5]
+        options = {"refresh": bool(rng.integers(2))} if name == "check_and_insert" else {}
+        key, now = int(rng.integers(40)), clock.now - int(rng.integers(0, 12 * SECOND))
+        forms = REFUSED if rng.random() < 0.1 else FORMS[: 4 if clocked else 2]
+        now = forms[rng.integers(len(forms))](now) if rng.random() < 0.8 else None
+        alone = outcome(models[0], name, key, now, options)
+        assert alone == outcome(models[1], name, [key], now, options), (name, now)
+        assert (key in models[0]) == (key in models[1])
+        if step % 20 == 19:
+            assert models[0] == models[1]
+            assert models[0].counters == models[1].counters
+            assert models[0]._event_times == models[1]._event_times
+
+
+@pytest.mark.parametrize("kind", [GEBF, TimedTimingFilter])
+def test_the_extension_takes_times(kind, monkeypatch):
+    model = kind.for_span("10s", RATE, rate=10)
+    for name in ("insert", "add", "query", "age", "check_and_insert"):
+        monkeypatch.setattr(type(model), f"_python_{name}", None)
+        call, options = getattr(model, name), {"check_and_insert": {"refresh": False}}
+        for form in FORMS:
+            model.clock = SteadyClock()
+            call("key", form(time.time_ns()))
+            call("key", now=form(time.time_ns()), **options.get(name, {}))
+        model.clock = None
+        call(5, time.time_ns())
+    monkeypatch.setattr(type(model), "_python___contains__", None)
+    assert "key" in model
+
 
 def test_a_clock_that_refers_to_its_filter_is_collected():
     class Service:

@@ -469,6 +469,47 @@ elements = st.recursive(
 )
 
 
+def tuple_of(item):
+    return item if isinstance(item, tuple) else (item,)
+
+
+class Port(IntEnum):
+    HTTPS = 443
+
+
+class Name(str):
+    """Text of a further type."""
+
+
+SINGLE = [
+    5, -1, -(2**63), 2**64 - 1, Port.HTTPS, np.int8(-3), np.uint64(2**64 - 1), "a", "", Name("a"),
+    b"a" * 600, bytearray(b"a"), memoryview(b"a"), np.str_("a"), np.bytes_(b"a"), UUID(int=1), NOON,
+    NOON.replace(tzinfo=None), NOON.date(), IPv4Address(1), IPv6Address("fe80::1%eth0"),
+    np.datetime64("2026-03-01"), (), ("a", 1), Point("a", -(2**70)), ("caf\xe9", (b"a" * 600, ())),
+    (UUID(int=1), Port.HTTPS, np.int8(-3), NOON),
+]  # fmt: skip
+
+
+def test_the_extension_takes_every_form_of_a_single_key(monkeypatch):
+    monkeypatch.setattr(GEBF, "_python_check_and_insert", None)
+    for name in DIGESTS:
+        model, listed = (GEBF.for_window(100, digest=name) for _ in "ab")
+        for key in SINGLE:
+            model.check_and_insert(key)
+            listed.insert([key])
+        assert model == listed
+
+
+@given(
+    st.lists(st.integers(-(2**63), 2**64 - 1) | st.text() | st.binary() | elements.map(tuple_of))
+)
+def test_single_keys_are_those_of_lists(keys):
+    model, listed = GEBF.for_window(100), GEBF.for_window(100)
+    for key in keys:
+        assert model.check_and_insert(key) == listed.check_and_insert([key])[0]
+    assert model == listed
+
+
 def canonical(item):
     if isinstance(item, tuple):
         return tuple(map(canonical, item))
