@@ -6,6 +6,7 @@ imports, half a second of work, are shared.
 
 import atexit
 import ctypes
+import gc
 import io
 import json
 import os
@@ -190,4 +191,6 @@ if __name__ == "__main__":
     lately = import_module("lately.cli.app").main
     for name in lately.list_commands(None):
         lately.get_command(None, name)
+    # Forked processes neither look for garbage in what they share nor write to its pages.
+    gc.freeze()
     lately(_serve(socket.socket(fileno=int(sys.argv[1]))), prog_name="lately")
