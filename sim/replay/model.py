@@ -69,7 +69,7 @@ def cached_model(
     # Otherwise the driver does not find block RAMs by name.
     flattened = ["--flatten"] if blocks or upsets else []
     options = [*_OPTIONS, f"-O{max(1, optimisation)}", *flattened]
-    if optimisation == 0:
+    if optimisation <= 1:
         # Otherwise the compiler spends most of its time on headers, once per file.
         options += ["--output-split", "0"]
     if upsets:
