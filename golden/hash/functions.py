@@ -123,19 +123,24 @@ def index_fields(sizes: Sequence[int]) -> tuple[IndexField, ...]:
     return tuple(fields)
 
 
-def _insert_independent(basis: list[int], vector: int) -> bool:
-    """Reduce `vector` by `basis`; append it and return True if it is independent."""
-    for row in basis:
-        vector = min(vector, vector ^ row)
-    if vector == 0:
-        return False
-    basis.append(vector)
-    return True
+Basis = dict[int, int]
+"""Independent vectors over GF(2), by the place of their highest bit."""
 
 
-def _independent(vectors: Iterable[int], of: Sequence[int] = ()) -> bool:
-    """Whether `vectors` are independent of each other and of the reduced basis `of`."""
-    basis = [*of]
+def _insert_independent(basis: Basis, vector: int) -> bool:
+    """Reduce `vector` by `basis`; add it and return True if it is independent."""
+    while vector:
+        place = vector.bit_length()
+        if place not in basis:
+            basis[place] = vector
+            return True
+        vector ^= basis[place]
+    return False
+
+
+def _independent(vectors: Iterable[int], of: Basis | None = None) -> bool:
+    """Whether `vectors` are independent of each other and of the basis `of`."""
+    basis = dict(of or {})
     return all(_insert_independent(basis, vector) for vector in vectors)
 
 
@@ -143,7 +148,7 @@ def _independent(vectors: Iterable[int], of: Sequence[int] = ()) -> bool:
 def fold_columns(key_bits: int, seed: int) -> tuple[int, ...]:
     """Columns of the H3 matrix, one 64-bit integer per key bit, least significant first."""
     stream = ConstantStream(label=f"fold/{key_bits}", seed=seed)
-    basis: list[int] = []
+    basis: Basis = {}
     columns = []
     for position in range(key_bits):
         column = stream.word()
@@ -210,7 +215,7 @@ def expand_rotations(
     return tuple(chosen)
 
 
-def _neighbour_bases(rows: list[list[int]], functions: int, reach: int) -> list[list[int]]:
+def _neighbour_bases(rows: list[list[int]], functions: int, reach: int) -> list[Basis]:
     """Spans that the next function must be independent of; none at all if it cannot be."""
     neighbourhoods = [rows[max(0, len(rows) - reach + 1) :]]
     if len(rows) == functions - 1:
@@ -219,9 +224,9 @@ def _neighbour_bases(rows: list[list[int]], functions: int, reach: int) -> list[
             rows[ahead - reach + 1 :] + rows[:ahead] for ahead in range(1, reach - 1)
         ]
         neighbourhoods.append(rows[: reach - 1])
-    bases: list[list[int]] = []
+    bases: list[Basis] = []
     for near in neighbourhoods:
-        basis: list[int] = []
+        basis: Basis = {}
         if not all(_insert_independent(basis, vector) for vector in chain(*near)):
             return []
         bases.append(basis)
@@ -293,7 +298,7 @@ def _draw_terms(stream: ConstantStream, rest_bits: int) -> tuple[int, ...]:
 
 
 def _rank_of_difference(one: Sequence[Sequence[int]], other: Sequence[Sequence[int]]) -> int:
-    basis: list[int] = []
+    basis: Basis = {}
     for terms in zip(one, other, strict=True):
         mask = 0
         for bit in chain(*terms):
@@ -308,7 +313,7 @@ def offset_tables(terms: Sequence[Sequence[int]], rest_bits: int) -> list[NDArra
         sum((bit in terms_of_bit) << row for row, terms_of_bit in enumerate(terms))
         for bit in range(rest_bits)
     ]
-    return [_byte_table(masks[low : low + 8]) for low in range(0, rest_bits, 8)]
+    return [*_byte_tables(masks)]
 
 
 class KeyHash:
@@ -334,7 +339,7 @@ class KeyHash:
         self.columns = fold_columns(key_bits, seed)
         self.constants = mix_constants(seed)
         self.rotations = expand_rotations(self.fields, functions, seed)
-        self.tables = [_byte_table(self.columns[low : low + 8]) for low in range(0, key_bits, 8)]
+        self.tables = _byte_tables(self.columns)
 
     def check_keys(self, keys: Keys) -> NDArray[np.uint64]:
         """Return integers in the form that `state` takes, shape (n, words); see `check_keys`."""
@@ -395,12 +400,13 @@ class KeyHash:
         return core, core.Hash(self.key_bits, self.hash == "siphash", self.functions, *arrays)
 
 
-def _byte_table(columns: Sequence[int]) -> NDArray[np.uint64]:
-    """Sum of the columns of the set bits, for each value of a byte."""
-    table = np.zeros(256, np.uint64)
-    for bit, column in enumerate(columns):
-        table[np.arange(256) >> bit & 1 == 1] ^= np.uint64(column)
-    return table
+def _byte_tables(columns: Sequence[int]) -> NDArray[np.uint64]:
+    """Sums of the columns of the set bits, shape (bytes, 256), for each value of each byte."""
+    bits = np.array([*columns, *[0] * (-len(columns) % 8)], np.uint64).reshape(-1, 8, 1)
+    tables = np.zeros((len(bits), 256), np.uint64)
+    for bit in range(8):
+        tables[:, 1 << bit : 2 << bit] = tables[:, : 1 << bit] ^ bits[:, bit]
+    return tables
 
 
 def _rotate32(value: NDArray[np.uint32], amount: int) -> NDArray[np.uint32]:
