@@ -55,6 +55,11 @@ def pytest_report_header(config):
     return "property tests: repeatable"
 
 
+def pytest_collection_finish():
+    # Nor is garbage looked for among modules and tests, which stay to the end.
+    gc.freeze()
+
+
 def pytest_collection_modifyitems(config, items):
     if (seed := config.option.shuffle) is not None:
         order = random.Random(seed)
