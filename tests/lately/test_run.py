@@ -424,7 +424,7 @@ def test_query_window(streams, spec):
 
 ANSWERS = "must equal golden's, not differ in 1 answers; the first is operation"
 COUNTER = r"counter {}: RTL must equal golden \d+, not \d+"
-KEPT, STAMPS = any_preset("dictionary-1000"), any_preset("timing-counted-default")
+KEPT, STAMPS = ROOMY, COUNTED
 FAULTS = [
     (SMALL, {"cells": [(0, 1, 2), (3, 0, 7)]},
      ["memory: must equal golden's, not differ in 2 bits"]),
@@ -700,7 +700,7 @@ ONLY = {"<dt>answers with a shortened window</dt>", "<dt>answers with too many k
 @pytest.mark.parametrize("name", REPORTS)
 def test_report(streams, name, request):
     spec, texts = REPORTS[name]
-    drawn = name in ("ring", "span", "dictionary", "timed")
+    drawn = name in ("span", "timed")
     if not drawn:
         request.getfixturevalue("undrawn")
     result = perform(streams[spec.timed], spec, engine=engine())
