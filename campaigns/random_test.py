@@ -1,8 +1,8 @@
 """Random tests of compiled units beside golden models.
 
 The seed draws everything that a user can vary: the options of the hardware once (`drawn_build`),
-and the rest before each chunk of operations. `RandomTest` tests a filter of any family. Its
-subclasses add the events of some families; `KINDS` names them.
+and the rest before each chunk of operations, as steps. `RandomTest` tests a filter of any family.
+Its subclasses add the events of some families; `KINDS` names them.
 """
 
 from collections import Counter
@@ -20,20 +20,16 @@ from lately.golden.spec.base import Specification
 from lately.golden.times import Times
 from lately.hdl.build import unit_profile
 
+Step = tuple[str, tuple[Any, ...], dict[str, Any]]
+"""A method of `lately.sim.CompiledUnit`, and its arguments."""
+
 STALLS = (0.0, 0.1, 0.4)
 """Shares of the clocks in which nothing is offered, or no answer taken; one is drawn of each."""
 
-RESETS = 0.25
-"""Share of the chunks that begin with a reset, while operations are in flight."""
-
-INTERRUPTED = 200
-"""Operations that a reset interrupts, of which some have their results."""
-
-SHAPE = ("memory", "protect", "levels")
-"""Options on which it depends whether hardware can be built."""
-
-LEVELS = (1, 2, 3)
-"""Levels of look-up tables between two registers that are drawn."""
+RESETS = 0.25  # share of the chunks that begin with a reset, while operations are in flight
+INTERRUPTED = 200  # operations that a reset interrupts, of which some have their results
+SHAPE = ("memory", "protect", "levels")  # options on which it depends whether hardware can be built
+LEVELS = (1, 2, 3)  # levels of look-up tables between two registers that are drawn
 
 ALARMS = ("upsets", "alarms")
 """Counters that must not count: no memory is upset by itself, and no state is illegal."""
@@ -47,11 +43,8 @@ SHORT_SHARE = 64
 EMPTY = (0.0, 0.0, 0.1, 0.5)
 """Shares of the operations before which lanes stay empty; one is drawn for each kind and chunk."""
 
-SILENCE = 1 << 19
-"""Cycles of a silence in which ticks come, at most."""
-
-EVENTS = 16
-"""In each chunk: forced shifts, a quarter of them right after another, and one clear."""
+SILENCE = 1 << 19  # cycles of a silence in which ticks come, at most
+EVENTS = 16  # in each chunk: forced shifts, a quarter of them right after another, and one clear
 
 TICKED_BURSTS = 4
 """Mean bursts in each chunk, each with a rate of insertions of its own and after a silence."""
@@ -94,32 +87,87 @@ def drawn_build(spec: Specification, random: np.random.Generator) -> dict[str, A
             return drawn
 
 
+class GoldenPlayer:
+    """Golden model with the methods of `lately.sim.CompiledUnit`."""
+
+    def __init__(self, spec: Any) -> None:
+        self.spec = spec
+        self.profile: Any = unit_profile(spec)
+        self.cycles = 0
+        self._restart()
+
+    def _restart(self) -> None:
+        self.ticks = self._reached = 0
+        self.model: Any = from_spec(self.spec)
+
+    def interrupt(self, codes: NDArray[np.uint8], keys: Any, beats: int) -> None:
+        """Reset the model; the operations have no effect after it."""
+        self._restart()
+
+    def set_generation(self, length: int) -> None:
+        """Set the length of a generation; several lanes take at least the minimum."""
+        least = self.profile.minimum_generation
+        self.model.generation = max(length, least) if self.spec.lanes > 1 else length
+
+    def rekey(self, secret: int) -> None:
+        """Load a secret."""
+        self.model.rekey(secret)
+
+    def decide_by(self, table: NDArray[np.int64]) -> None:
+        """Load a table."""
+        self.model.decide_by(table)
+
+    @property
+    def statistics(self) -> dict[str, int]:
+        """Counters of the model."""
+        counters: dict[str, int] = self.model.counters
+        return counters
+
+    @property
+    def memory(self) -> NDArray[Any]:
+        """Memory of the model, at the current tick."""
+        timed = self.spec.timed and self.spec.kind == "timing"
+        now = self.ticks * self.spec.period if timed else 0
+        return np.array(self.model.memory_at(now) if timed else self.model.memory)
+
+    def perform(
+        self, codes: Any, keys: Any, times: Any = None, windows: Any = None, **_how: Any
+    ) -> Results:
+        """Perform operations."""
+        results: Results = self.model.perform(codes, keys, times, windows)
+        return results
+
+    def perform_freely(
+        self, codes: Any, keys: Any, windows: Any = None, *, period: int = 0, silence: int = 0,
+        times: Any = None, **_how: Any,
+    ) -> Results:  # fmt: skip
+        """Perform operations at given times, or one in each cycle, with a tick every `period`."""
+        period = period or self.profile.least_period
+        times = self.ticks + np.arange(len(codes)) // period if times is None else times
+        reached = np.maximum.accumulate(np.maximum(times, self._reached))
+        self._reached = int(reached[-1])
+        asked = [] if windows is None else [windows]
+        results = self.model.perform(codes, keys, reached * getattr(self.spec, "period", 1), *asked)
+        self.ticks = int(times[-1]) + silence // period
+        self.cycles += len(codes) + silence
+        return results._replace(time=times)
+
+    def pass_ticks(self, ticks: int) -> None:
+        """Let ticks pass."""
+        self.ticks += ticks
+
+    def idle(self, cycles: int) -> None:
+        """Let cycles pass."""
+        self.ticks += cycles // self.profile.least_period
+
+
 class RandomTest:
     """A comparison in progress: hardware and golden model, and their differences so far.
 
-    Half the keys of a chunk come from a small pool, so that hits of every age are frequent; the
-    others are random. Every chunk has one clear, and some begin with a reset while operations are
-    in flight.
-
-    Parameters
-    ----------
-    unit
-        Hardware, as `lately.sim.compiled_unit` opens it.
-    spec : Specification
-    seed : int
-        Seed of keys and operations.
-    ticks : str, optional
-        Source of the ticks of the hardware, if it has any.
-
-    Attributes
-    ----------
-    met : Counter
-        How often something was done that a user can do at any time, by its name.
-    done : int
-        Operations so far.
-    stalls : bool
-        Whether pauses come before operations and before answers are taken, as drawn for each
-        chunk from `STALLS`.
+    `unit` is the hardware, as `lately.sim.compiled_unit` opens it, and `ticks` the source of its
+    ticks, if it has any. The seed draws keys and operations. Half the keys of a chunk come from a
+    small pool, so that hits of every age are frequent; the others are random. Every chunk has one
+    clear, and some begin with a reset while operations are in flight.
     """
 
     SHARES: ClassVar[Mapping[Operation, float]] = {
@@ -133,8 +181,7 @@ class RandomTest:
     COMPARED: ClassVar[Mapping[str, str]] = {"verdicts": "seen", "ages": "age"}
     """Compared fields of answers, by name."""
 
-    MEMORY: ClassVar[str] = "memory_bits"
-    """What memory has, of which each is compared."""
+    MEMORY: ClassVar[str] = "memory_bits"  # what memory has, of which each is compared
 
     COUNTS: ClassVar[tuple[str, ...]] = ("hits", "insertions")
     """Counters of the model; figures have their sums over all resets."""
@@ -142,15 +189,19 @@ class RandomTest:
     def __init__(self, unit: Any, spec: Any, seed: int, ticks: str | None = None) -> None:
         self._unit = unit
         self._spec = spec
-        self._model = self._new_model()
+        self._golden = GoldenPlayer(spec)
         self._random = np.random.default_rng(seed)
         self._free = ticks in ("tick", "period")
         self._ticks = ticks
         times = ["times"] if self._free else []
         self._mismatches = dict.fromkeys([*self.COMPARED, *times, "counters", self.MEMORY], 0)
         self._past: Counter[str] = Counter()
+        # How often something was done that a user can do at any time, by its name.
         self.met: Counter[str] = Counter()
+        # Whether pauses come before operations and before answers are taken, drawn from `STALLS`.
         self.stalls = False
+        # All steps so far, if this is a list.
+        self.steps: list[Step] | None = None
         self.done = self._clears = self._rekeys = self._memories = 0
 
     def perform(self, count: int) -> None:
@@ -171,7 +222,7 @@ class RandomTest:
 
     def compare_memory(self) -> None:
         """Compare all that the memory holds."""
-        self._mismatches[self.MEMORY] += int((self._unit.memory != self._memory()).sum())
+        self._mismatches[self.MEMORY] += self._differing(self._unit.memory)
         self._memories += 1
 
     def figures(self) -> dict[str, Any]:
@@ -193,35 +244,33 @@ class RandomTest:
         """Differences so far, of each kind that is compared."""
         return self._mismatches
 
+    def _play(self, name: str, *operands: Any, **how: Any) -> tuple[Any, Any]:
+        """Perform a step on the hardware and the model; return the results of both."""
+        if self.steps is not None:
+            self.steps.append((name, operands, how))
+        found = getattr(self._unit, name)(*operands, **how)
+        times = {"times": found.time} if name == "perform_freely" else {}
+        return found, getattr(self._golden, name)(*operands, **how, **times)
+
+    @property
+    def _model(self) -> Any:
+        return self._golden.model
+
     def _total(self, name: str) -> int:
         """Return the sum of a count of the model over all resets."""
         return self._past[name] + int(self._model.counters[name])
 
     def _interrupt(self) -> None:
         """Reset both while operations of the unit are in flight."""
-        codes, keys = self._choose(INTERRUPTED)
-        self._unit.interrupt(codes, keys, int(self._random.integers(1, INTERRUPTED // 4)))
         self._past.update({name: int(self._model.counters[name]) for name in self.COUNTS})
-        self._model = self._new_model()
+        codes, keys = self._choose(INTERRUPTED)
+        self._play("interrupt", codes, keys, int(self._random.integers(1, INTERRUPTED // 4)))
         self.met["reset"] += 1
 
     def _check_times(self, times: NDArray[np.int64], least: float, most: float) -> None:
         """Count the times of answers that go back, or are not from `least` to `most`."""
         wrong = (times < least) | (times > most) | (np.diff(times, prepend=times[:1]) < 0)
         self._mismatches["times"] += int(wrong.sum())
-
-    def _pauses(self) -> dict[str, Any]:
-        """Draw the pauses of a chunk, as the unit takes them."""
-        if not self.stalls:
-            return {}
-        self.met["stalls"] += 1
-        before, after = self._random.choice(STALLS, 2).tolist()
-        seed = int(self._random.integers(1, 1 << 32))
-        return {"pause_before": before, "pause_after": after, "seed": seed}
-
-    def _new_model(self) -> Any:
-        """Return the golden model as it is after a reset."""
-        return from_spec(self._spec)
 
     @property
     def _pool(self) -> int:
@@ -231,33 +280,38 @@ class RandomTest:
     @property
     def _held(self) -> int:
         """Number of bits or cells of memory that are compared."""
-        return int(np.size(self._memory()))
+        return self._golden.memory.size
+
+    def _differing(self, memory: NDArray[Any]) -> int:
+        """Return how many bits or cells of the hardware differ."""
+        return int((memory != self._golden.memory).sum())
 
     def _both(self, codes: NDArray[np.uint8], keys: Any) -> tuple[Any, Any]:
         """Perform operations on the hardware and the model; return the results of both."""
-        found = self._unit.perform(codes, keys, **self._pauses())
-        return found, self._model.perform(codes, keys)
+        return self._play("perform", codes, keys, **self._operands(len(codes)))
+
+    def _operands(self, count: int) -> dict[str, Any]:
+        """Draw what operations have besides codes and keys, and the pauses between them."""
+        if not self.stalls:
+            return {}
+        self.met["stalls"] += 1
+        before, after = self._random.choice(STALLS, 2).tolist()
+        seed = int(self._random.integers(1, 1 << 32))
+        return {"pause_before": before, "pause_after": after, "seed": seed}
 
     def _counted(self, name: str) -> int:
         """Return the expected value of a counter of the hardware."""
         return 0 if name in ALARMS else int(self._model.counters[name] % (1 << 32))
 
-    def _memory(self) -> NDArray[Any]:
-        """Return the expected memory of the hardware."""
-        memory: NDArray[Any] = self._model.memory
-        return memory
-
     def _rekey(self) -> None:
-        """Load a new secret, if there are any."""
-        if getattr(self._spec, "hash", "h3") == "siphash":
-            self._new_secret()
-
-    def _new_secret(self) -> None:
-        secret = int.from_bytes(self._random.bytes(16), "little")
-        self._model.rekey(secret)
-        self._unit.rekey(secret)
-        self._rekeys += 1
-        self.met["secret"] += 1
+        """Load a new secret, if there are any and the model accepts one."""
+        spec = self._spec
+        if getattr(spec, "hash", "h3") != "siphash":
+            return
+        if not getattr(spec, "rekey", False) or self._model.rekey_ready:
+            self._play("rekey", int.from_bytes(self._random.bytes(16), "little"))
+            self._rekeys += 1
+            self.met["secret"] += 1
 
     def _choose(self, count: int) -> tuple[NDArray[np.uint8], Any]:
         """Draw operations and keys."""
@@ -279,10 +333,10 @@ class RandomTest:
 class RingTest(RandomTest):
     """A comparison of rings; see `RandomTest`.
 
-    The pool has a fifth of the window. There are forced shifts. A new secret is loaded before
-    every chunk, which applies from its clear on or, with re-keying, from a shift. In each chunk the
-    length of a generation changes twice, first to one that may be below the minimum, for few
-    operations. Beats of several lanes are partial, as drawn for each chunk.
+    There are forced shifts. A new secret is loaded before every chunk, which applies from its clear
+    on or, with re-keying, from a shift. In each chunk the length of a generation changes twice,
+    first to one that may be below the minimum, for few operations. Beats of several lanes are
+    partial, as drawn for each chunk.
     """
 
     COUNTS = (*RandomTest.COUNTS, "shifts")
@@ -299,14 +353,6 @@ class RingTest(RandomTest):
             "time": None,
         }
 
-    @property
-    def _held(self) -> int:
-        return int(self._spec.storage_bits)
-
-    def _rekey(self) -> None:
-        if self._spec.hash == "siphash" and (not self._spec.rekey or self._model.rekey_ready):
-            self._new_secret()
-
     def _add_events(self, codes: NDArray[np.uint8]) -> None:
         places = self._random.integers(0, len(codes), EVENTS)
         codes[places] = Operation.SHIFT
@@ -319,10 +365,14 @@ class RingTest(RandomTest):
         for short, part in ((True, slice(0, cut)), (False, slice(cut, None))):
             if len(codes[part]):
                 self._set_generation(short=short)
-                parts.append(self._performed(codes[part], keys[part]))
+                parts.append(self._part(codes[part], keys[part]))
         found, expected = (Results.joined(answers) for answers in zip(*parts, strict=True))
         self._ages += np.bincount(expected.age[expected.seen], minlength=len(self._ages))
         return found, expected
+
+    def _part(self, codes: NDArray[np.uint8], keys: Any) -> tuple[Any, Any]:
+        """Perform the operations with one length of a generation."""
+        return super()._both(codes, keys)
 
     def _set_generation(self, *, short: bool) -> None:
         """Set the generation length, `short` or not; half of the time the length of the filter.
@@ -342,22 +392,17 @@ class RingTest(RandomTest):
         name = "own"
         if self._random.random() < 0.5:
             name = str(self._random.choice([*names]))
-        length = min(names[name], longest)
         self.met[f"generation: {name}"] += 1
-        self._unit.set_generation(length)
-        self._model.generation = max(length, least) if self._spec.lanes > 1 else length
+        self._play("set_generation", min(names[name], longest))
 
-    def _performed(self, codes: NDArray[np.uint8], keys: Any) -> tuple[Any, Any]:
-        how = self._pauses() | self._empty_lanes(len(codes))
-        return self._unit.perform(codes, keys, **how), self._model.perform(codes, keys)
-
-    def _empty_lanes(self, count: int) -> dict[str, NDArray[np.bool_]]:
-        """Draw which lanes of beats stay empty, if there are several."""
+    def _operands(self, count: int) -> dict[str, Any]:
+        how = super()._operands(count)
         if self._spec.lanes == 1:
-            return {}
+            return how
+        # Which lanes of beats stay empty.
         shares = dict(zip(("skips", "holes"), self._random.choice(EMPTY, 2), strict=True))
         self.met.update({name: int(share > 0) for name, share in shares.items()})
-        return {name: self._random.random(count) < share for name, share in shares.items()}
+        return how | {name: self._random.random(count) < share for name, share in shares.items()}
 
 
 class TimedRingTest(RingTest):
@@ -385,7 +430,7 @@ class TimedRingTest(RingTest):
     def compare_memory(self) -> None:
         """Compare every bit; golden learns the time by an operation."""
         if self._free:
-            self._freely(np.zeros(1, np.uint8), self._choose(1)[1])
+            self._part(np.zeros(1, np.uint8), self._choose(1)[1])
         super().compare_memory()
 
     def _interrupt(self) -> None:
@@ -393,19 +438,22 @@ class TimedRingTest(RingTest):
         self._past["ticks"] += self._now
         self._now = self._quiet = 0
 
-    def _performed(self, codes: NDArray[np.uint8], keys: Any) -> tuple[Any, Any]:
-        if self._free:
-            found, expected = self._freely(codes, keys)
-        else:
-            times = _times(self._random, self._spec, len(codes), self._now)
-            self._now = int(times[-1])
-            expected = self._model.perform(codes, keys, times)
-            found = self._unit.perform(codes, keys, times, **self._pauses())
+    def _both(self, codes: NDArray[np.uint8], keys: Any) -> tuple[Any, Any]:
+        found, expected = super()._both(codes, keys)
         self._statuses += np.bincount(expected.status, minlength=len(STATUSES))
         return found, expected
 
-    def _freely(self, codes: NDArray[np.uint8], keys: Any) -> tuple[Any, Any]:
-        """Perform operations while ticks come, at about the rates of `_times`."""
+    def _operands(self, count: int) -> dict[str, Any]:
+        if self._free:
+            return super()._operands(count)
+        times = _times(self._random, self._spec, count, self._now)
+        self._now = int(times[-1])
+        return {"times": times} | super()._operands(count)
+
+    def _part(self, codes: NDArray[np.uint8], keys: Any) -> tuple[Any, Any]:
+        """Perform operations; free ticks come at about the rates of `_times`."""
+        if not self._free:
+            return super()._part(codes, keys)
         unit, spec, random = self._unit, self._spec, self._random
         least = unit.profile.least_period
         usual = spec.guaranteed_window / spec.span * 8 ** random.uniform(-1, 1)
@@ -414,7 +462,10 @@ class TimedRingTest(RingTest):
         silence = int(random.choice([0, 0, spec.generation_span, spec.span + 1]) * period)
         silence = min(silence, SILENCE)
         before, cycles = unit.ticks, unit.cycles
-        found = unit.perform_freely(codes, keys, period=period, silence=silence, **self._pauses())
+        how = self._operands(len(codes))
+        found, expected = self._play(
+            "perform_freely", codes, keys, period=period, silence=silence, **how
+        )
         if self._ticks == "tick":
             bounds = before, unit.ticks
         else:
@@ -424,7 +475,7 @@ class TimedRingTest(RingTest):
         self._check_times(found.time, *bounds)
         self._quiet = max(0, silence // max(period, self._period) - 2)
         self._began, self._period, self._now = cycles, period, int(found.time[-1])
-        return found, self._model.perform(codes, keys, np.maximum.accumulate(found.time))
+        return found, expected
 
 
 def _times(random: np.random.Generator, spec: FilterSpec, count: int, now: int) -> Times:
@@ -448,8 +499,8 @@ def _times(random: np.random.Generator, spec: FilterSpec, count: int, now: int) 
 class DictionaryTest(RandomTest):
     """A comparison of dictionaries; see `RandomTest`.
 
-    The pool has a fifth of the window; queries have any window. With the hash "siphash", a new
-    secret is loaded before every chunk, which applies from its clear on.
+    Queries have any window. With the hash "siphash", a new secret is loaded before every chunk,
+    which applies from its clear on.
     """
 
     SHARES: ClassVar = {
@@ -466,11 +517,6 @@ class DictionaryTest(RandomTest):
         super().__init__(unit, spec, seed, ticks)
         self._uncertain = 0
 
-    def compare_memory(self) -> None:
-        """Compare all cells."""
-        self._mismatches[self.MEMORY] += self._model.differing_cells(self._unit.memory)
-        self._memories += 1
-
     def figures(self) -> dict[str, Any]:
         """Return what was compared and counted, as JSON can hold it."""
         return super().figures() | {"uncertain": self._uncertain}
@@ -479,18 +525,24 @@ class DictionaryTest(RandomTest):
     def _held(self) -> int:
         return int(self._spec.columns * self._spec.rows)
 
+    def _differing(self, memory: NDArray[Any]) -> int:
+        return int(self._model.differing_cells(memory))
+
+    def _operands(self, count: int) -> dict[str, Any]:
+        windows = self._random.integers(1, self._spec.window + 1, count)
+        return {"windows": windows} | super()._operands(count)
+
     def _both(self, codes: NDArray[np.uint8], keys: Any) -> tuple[Any, Any]:
-        windows = self._random.integers(1, self._spec.window + 1, len(codes))
-        expected = self._model.perform(codes, keys, None, windows)
+        found, expected = super()._both(codes, keys)
         self._uncertain += int(expected.status.sum())
-        return self._unit.perform(codes, keys, windows=windows, **self._pauses()), expected
+        return found, expected
 
 
 class CountedTimingTest(RandomTest):
     """A comparison of timing filters with a clock of insertions; see `RandomTest`.
 
-    The pool has a fifth of the window; queries have any window. If tables of thresholds answer,
-    it is of any class, and a new table comes before each chunk, and after a reset.
+    Queries have any window. If tables of thresholds answer, it is of any class, and a new table
+    comes before each chunk, and after a reset.
     """
 
     COMPARED: ClassVar = {**RandomTest.COMPARED, "oldest": "oldest"}
@@ -510,10 +562,6 @@ class CountedTimingTest(RandomTest):
         }
         return super().figures() | figures | ({"tables": self._tables} if self._tables else {})
 
-    @property
-    def _held(self) -> int:
-        return int(self._spec.hashes * self._spec.cells)
-
     def _interrupt(self) -> None:
         super()._interrupt()
         self._past["ticks"] += self._now
@@ -523,20 +571,20 @@ class CountedTimingTest(RandomTest):
         """Load a new table, if tables answer."""
         if self._spec.classes is not None:
             shape, most = self._spec.table_shape, self._spec.hashes + 1
-            table = self._random.integers(0, most + 1, shape)
-            self._unit.decide_by(table)
-            self._model.decide_by(table)
+            self._play("decide_by", self._random.integers(0, most + 1, shape))
             self._tables += 1
 
-    def _asked(self, count: int) -> NDArray[np.int64]:
-        """Draw the window or the class of each query."""
+    def _operands(self, count: int) -> dict[str, Any]:
+        """Draw the window or the class of each query, and pauses."""
         spec, draw = self._spec, self._random.integers
         if spec.classes is not None:
-            return draw(0, spec.classes, count)
-        return draw(0, spec.window_blocks + 1, count) * int(spec.block_units)
+            windows = draw(0, spec.classes, count)
+        else:
+            windows = draw(0, spec.window_blocks + 1, count) * int(spec.block_units)
+        return {"windows": windows} | super()._operands(count)
 
     def _both(self, codes: NDArray[np.uint8], keys: Any) -> tuple[Any, Any]:
-        found, expected = self._performed(codes, keys, self._asked(len(codes)))
+        found, expected = self._clocked(codes, keys)
         self._expired += int((expected.age > self._spec.window_blocks).sum())
         # The unit reports nothing for a CLEAR.
         for name in ("age", "oldest"):
@@ -544,13 +592,11 @@ class CountedTimingTest(RandomTest):
             getattr(found, name)[where] = getattr(expected, name)[where]
         return found, expected
 
-    def _performed(
-        self, codes: NDArray[np.uint8], keys: Any, asked: NDArray[np.int64]
-    ) -> tuple[Any, Any]:
-        found = self._unit.perform(codes, keys, windows=asked, **self._pauses())
-        expected = self._model.perform(codes, keys, None, asked)
+    def _clocked(self, codes: NDArray[np.uint8], keys: Any) -> tuple[Any, Any]:
+        """Perform operations while the clock advances."""
+        answers = super()._both(codes, keys)
         self._now = self._model.counters["insertions"] // self._spec.block
-        return found, expected
+        return answers
 
 
 class TimingTest(CountedTimingTest):
@@ -568,10 +614,8 @@ class TimingTest(CountedTimingTest):
     def compare_memory(self) -> None:
         """Compare all cells, unless the unit makes its own ticks, which do not stop for a read."""
         if self._ticks != "period":
+            self._golden.ticks = self._unit.ticks
             super().compare_memory()
-
-    def _memory(self) -> NDArray[Any]:
-        return self._model.memory_at(self._unit.ticks * self._spec.period)
 
     def _add_events(self, codes: NDArray[np.uint8]) -> None:
         random, count = self._random, len(codes)
@@ -581,32 +625,28 @@ class TimingTest(CountedTimingTest):
         codes[~stays] = Operation.QUERY
         super()._add_events(codes)
 
-    def _performed(
-        self, codes: NDArray[np.uint8], keys: Any, asked: NDArray[np.int64]
-    ) -> tuple[Any, Any]:
-        spec, unit, pauses = self._spec, self._unit, self._pauses()
-        least = unit.profile.least_period
-        told = []
+    def _clocked(self, codes: NDArray[np.uint8], keys: Any) -> tuple[Any, Any]:
+        how, unit = self._operands(len(codes)), self._unit
+        windows, least = how.pop("windows"), unit.profile.least_period
+        parts = []
         for start, stop in zip(self._bursts, [*self._bursts[1:], len(codes)], strict=True):
             own = slice(start, stop)
             period = least * int(self._random.choice(PERIODS))
             self.met["period"] += period > least
             before = unit.ticks if self._ticks == "tick" else self._now
-            answers = unit.perform_freely(
-                codes[own], keys[own], asked[own], period=period, **pauses
-            )
-            self._now = unit.ticks if self._ticks == "tick" else int(answers.time[-1])
-            self._check_times(answers.time, before, self._now)
-            told.append(answers)
+            parts.append(self._play("perform_freely", codes[own], keys[own], windows=windows[own],
+                                    period=period, **how))  # fmt: skip
+            times = parts[-1][0].time
+            self._now = unit.ticks if self._ticks == "tick" else int(times[-1])
+            self._check_times(times, before, self._now)
             silence = int(self._random.integers(0, SILENCE + 1))
             if self._ticks == "tick":
-                unit.pass_ticks(silence // least)
+                self._play("pass_ticks", silence // least)
                 self._now = unit.ticks
             else:
-                unit.idle(silence)
-        found = Results.joined(told)
-        times = np.maximum.accumulate(found.time) * spec.period
-        return found, self._model.perform(codes, keys, times, asked)
+                self._play("idle", silence)
+        found, expected = (Results.joined(answers) for answers in zip(*parts, strict=True))
+        return found, expected
 
 
 KINDS: Mapping[str, type[RandomTest]] = {

@@ -1,8 +1,7 @@
 """Replays the scenario of a soak in the cocotb bench, with waves.
 
-A scenario is all that a random test does to a unit, as steps: the name of a method of
-`lately.sim.CompiledUnit`, and its arguments. `Player` performs a scenario on the golden model and
-records it. Steps of a seed do not depend on the answers of a unit, so each player has the same.
+A scenario is all that a random test does to a unit, as steps. Steps of a seed do not depend on the
+answers of a unit, so that the golden model, compiled hardware and the bench perform the same.
 """
 
 import json
@@ -11,112 +10,12 @@ from typing import Any
 
 import click
 import numpy as np
-from numpy.typing import NDArray
 
 from lately.cli.reporting import fail_with
-from lately.golden import Results, Specification, any_preset, from_spec
-from lately.hdl.build import unit_profile
+from lately.golden import Specification, any_preset
 
 from . import soak
-from .random_test import random_test, usual_ticks
-
-Step = tuple[str, dict[str, Any]]
-"""A method, and its arguments as JSON can hold them."""
-
-
-class Player:
-    """Golden model with the methods of a compiled unit; records all calls as `steps`."""
-
-    def __init__(self, spec: Any) -> None:
-        self.spec = spec
-        self.profile: Any = unit_profile(spec)
-        self.steps: list[Step] = []
-        self.cycles = 0
-        self._restart()
-
-    def _restart(self) -> None:
-        self.ticks = 0
-        self._model = from_spec(self.spec)
-
-    def _record(self, name: str, **arguments: Any) -> None:
-        given = {key: _plain(value) for key, value in arguments.items() if value is not None}
-        self.steps.append((name, given))
-
-    def interrupt(self, codes: NDArray[np.uint8], keys: Any, beats: int) -> None:
-        """Reset the model; the operations have no effect after it."""
-        self._record("interrupt", codes=codes, keys=keys, beats=beats)
-        self._restart()
-
-    def set_generation(self, length: int) -> None:
-        """Set the length of a generation; several lanes take at least the minimum."""
-        self._record("set_generation", length=length)
-        least = self.profile.minimum_generation
-        self._model.generation = max(length, least) if self.spec.lanes > 1 else length
-
-    def rekey(self, secret: int) -> None:
-        """Load a secret."""
-        self._record("rekey", secret=secret)
-        self._model.rekey(secret)
-
-    def decide_by(self, table: NDArray[np.int64]) -> None:
-        """Load a table."""
-        self._record("decide_by", table=table)
-        self._model.decide_by(table)
-
-    @property
-    def statistics(self) -> dict[str, int]:
-        """Counters of the model."""
-        counters: dict[str, int] = self._model.counters
-        return counters
-
-    @property
-    def memory(self) -> NDArray[Any]:
-        """Memory of the model, at the current tick."""
-        timed = self.spec.timed and self.spec.kind == "timing"
-        now = self.ticks * self.spec.period if timed else 0
-        return np.array(self._model.memory_at(now) if timed else self._model.memory)
-
-    def perform(
-        self, codes: Any, keys: Any, times: Any = None, windows: Any = None, **how: Any
-    ) -> Results:
-        """Perform operations."""
-        self._record("perform", codes=codes, keys=keys, times=times, windows=windows, **how)
-        results: Results = self._model.perform(codes, keys, times, windows)
-        return results
-
-    def perform_freely(
-        self,
-        codes: Any,
-        keys: Any,
-        windows: Any = None,
-        *,
-        period: int,
-        silence: int = 0,
-        **how: Any,
-    ) -> Results:
-        """Perform an operation in each cycle, with a tick every `period` cycles."""
-        own = {"period": period, "silence": silence, "windows": windows}
-        self._record("perform", codes=codes, keys=keys, **own, **how)
-        times = self.ticks + np.arange(len(codes)) // period
-        results = self._model.perform(
-            codes,
-            keys,
-            times * getattr(self.spec, "period", 1),
-            *([] if windows is None else [windows]),
-        )
-        self.ticks = int(times[-1]) + silence // period
-        self.cycles += len(codes) + silence
-        return results._replace(time=times)
-
-    def pass_ticks(self, ticks: int) -> None:
-        """Let ticks pass."""
-        self._record("pass_ticks", ticks=ticks)
-        self.ticks += ticks
-
-    def idle(self, cycles: int) -> None:
-        """Let cycles pass."""
-        self._record("idle", cycles=cycles)
-        self.ticks += cycles // self.profile.least_period
+from .random_test import GoldenPlayer, random_test, usual_ticks
 
 
 def _plain(value: Any) -> Any:
@@ -129,12 +28,15 @@ def _plain(value: Any) -> Any:
 
 def scenario(
     spec: Specification, *, operations: int, seed: int, ticks: str | None = None
-) -> list[Step]:
-    """Return the steps of a soak with these arguments."""
-    player = Player(spec)
-    test = random_test(spec)(player, spec, seed, ticks or usual_ticks(spec))
+) -> list[Any]:
+    """Return the steps of a soak with these arguments, as JSON can hold them."""
+    test = random_test(spec)(GoldenPlayer(spec), spec, seed, ticks or usual_ticks(spec))
+    test.steps = []
     soak.perform(test, operations)
-    return player.steps
+    return [
+        [name, [*map(_plain, operands)], {key: _plain(value) for key, value in how.items()}]
+        for name, operands, how in test.steps
+    ]
 
 
 @click.command("waves")

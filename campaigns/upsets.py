@@ -36,17 +36,10 @@ TRIPLICATED = ("dictionary-ring-tiny", "dictionary-tiny", "timed-tiny", "timing-
 CHECKED = ("dictionary-tiny", "timing-tiny", "tiny", "two-lanes-tiny")
 """Units whose own checks are measured, too."""
 
-BATCH = 1000
-"""Upsets in one sequence of operations, each in a run of its own."""
-
-WINDOWS = 3
-"""Windows for which results are compared after an upset."""
-
-LOAD = 3000
-"""Operations of a sequence in which bits flip."""
-
-INSERTING = 0.8
-"""About the share of the operations that insert, except in filters with ticks."""
+BATCH = 1000  # upsets in one sequence of operations, each in a run of its own
+WINDOWS = 3  # windows for which results are compared after an upset
+LOAD = 3000  # operations of a sequence in which bits flip
+INSERTING = 0.8  # about the share of the operations that insert, except in filters with ticks
 
 BURSTS = 8
 """Bursts of a sequence for a filter with a clock of ticks, each with a share of insertions."""
@@ -107,12 +100,8 @@ class _Timing(_Recurring, TimingTest):
         codes[~stays] = Operation.QUERY
         codes[random.integers(0, count)] = Operation.CLEAR
 
-    def _performed(
-        self, codes: NDArray[np.uint8], keys: Any, asked: NDArray[np.int64]
-    ) -> tuple[Any, Any]:
-        found = self._unit.perform_freely(codes, keys, asked)
-        self._ticks = self._unit.ticks
-        return found, self._model.perform(codes, keys, found.time * self._spec.period, asked)
+    def _clocked(self, codes: NDArray[np.uint8], keys: Any) -> tuple[Any, Any]:
+        return self._play("perform_freely", codes, keys, **self._operands(len(codes)))
 
 
 def promised(spec: Specification, sent: Any, beheld: Any) -> NDArray[np.bool_]:

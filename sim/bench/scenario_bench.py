@@ -23,11 +23,11 @@ async def scenario(dut) -> None:
     """Play all steps, and compare everything at the end."""
     bench = await UnitUnderTest.start(dut, Settings.of_environment())
     player = Player(bench)
-    for number, (name, arguments) in enumerate(
+    for number, (name, operands, how) in enumerate(
         json.loads(Path(os.environ["LATELY_STEPS"]).read_text())
     ):
         dut._log.info("step %d: %s", number, name)
-        await getattr(player, name)(**arguments)
+        await getattr(player, name)(*operands, **how)
     await bench.finish()
 
 
@@ -59,7 +59,7 @@ class Player:
         return [Beat(int(alone), tuple(row)) for alone, row in zip(beats.alone, rows, strict=True)]
 
     async def perform(
-        self, *, codes: list[int], keys: list[int], times: Any = None, windows: Any = None,
+        self, codes: list[int], keys: list[int], *, times: Any = None, windows: Any = None,
         pause_before: float = 0.0, pause_after: float = 0.0, seed: int = 1, period: int = 0,
         silence: int = 0, **lanes: Any,
     ) -> None:  # fmt: skip
@@ -82,7 +82,9 @@ class Player:
         if period:
             await bench.ticks.drain()
 
-    async def interrupt(self, *, codes: list[int], keys: list[int], beats: int) -> None:
+    perform_freely = perform
+
+    async def interrupt(self, codes: list[int], keys: list[int], beats: int) -> None:
         """Reset the unit when some beats have their results."""
         bench, count = self._bench, len(codes)
         numbers = bench.spec.query_numbers(None, count).tolist()
@@ -100,27 +102,27 @@ class Player:
         await ClockCycles(bench.dut.clk, bench.settled)
         self._reached = 0
 
-    async def set_generation(self, *, length: int) -> None:
+    async def set_generation(self, length: int) -> None:
         """Program the length of a generation."""
         await self._bench.set_generation(length)
 
-    async def rekey(self, *, secret: int) -> None:
+    async def rekey(self, secret: int) -> None:
         """Load a secret."""
         await self._bench.settle()
         await self._bench.load_secret(secret)
         await ClockCycles(self._bench.dut.clk, max(self._bench.secret_lead, 1))
 
-    async def decide_by(self, *, table: Any) -> None:
+    async def decide_by(self, table: Any) -> None:
         """Load a table, and use it."""
         await self._bench.settle()
         await self._bench.tables.load(np.array(table))
         await self._bench.tables.swap()
 
-    async def pass_ticks(self, *, ticks: int) -> None:
+    async def pass_ticks(self, ticks: int) -> None:
         """Send ticks without an operation."""
         await self._bench.ticks.advance(ticks)
         await self._bench.ticks.drain()
 
-    async def idle(self, *, cycles: int) -> None:
+    async def idle(self, cycles: int) -> None:
         """Let cycles pass."""
         await ClockCycles(self._bench.dut.clk, max(cycles, 1))

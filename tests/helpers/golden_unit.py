@@ -1,12 +1,12 @@
 """Golden models in the place of compiled hardware of any kind, with one fault."""
 
-from campaigns.scenario import Player
+from campaigns.random_test import GoldenPlayer
 
 AT = 40
 """Operation of each call whose answer is wrong."""
 
 
-class GoldenUnit(Player):
+class GoldenUnit(GoldenPlayer):
     """Answers as `lately.sim.compiled_unit` of a specification, less its fault.
 
     Faults are ``field NAME`` of an answer, ``counter NAME``, ``memory``; ``no generation``,
@@ -25,9 +25,9 @@ class GoldenUnit(Player):
         pass
 
     def interrupt(self, codes, keys, beats):
-        before = self._model
+        before = self.model
         super().interrupt(codes, keys, beats)
-        self._model = before if self._missing == "reset" else self._model
+        self.model = before if self._missing == "reset" else self.model
 
     def set_generation(self, length):
         if self._missing != "generation":
