@@ -17,29 +17,17 @@ Tamper = Callable[[bytes], bytes]
 """Takes the bytes of one direction as they arrive; returns the bytes to pass on."""
 
 _DRIVER = Path(__file__).with_name("board_driver.cpp")
-_CHUNK = 2_000
-"""Cycles per call, about the length of a short frame."""
+_CHUNK = 2_000  # cycles per call, about the length of a short frame
 
 _BYTES = 1 << 12
 
 
 class SimulatedBoard(Closable):
-    """A board top in compiled simulation, whose serial line is a pseudo-terminal.
+    """A board top in compiled simulation, whose serial line is the pseudo-terminal `port`.
 
-    The line is simulated bit by bit. Cycles pass while the board is busy, so its time is not the
-    time of the host. The simulation runs in a thread, from construction to `close`.
-
-    Parameters
-    ----------
-    model : path
-        As `board_model` returns.
-    to_board, from_board : callable, optional
-        Damage the line for a test; see `Tamper`.
-
-    Attributes
-    ----------
-    port : str
-        Path of the terminal; any baud rate works.
+    The line is simulated bit by bit; any baud rate works. Cycles pass while the board is busy, so
+    its time is not the time of the host. The simulation runs in a thread, from construction to
+    `close`. `to_board` and `from_board` damage the line for a test; see `Tamper`.
     """
 
     def __init__(
@@ -96,12 +84,7 @@ class SimulatedBoard(Closable):
         return {name: bool(lit >> bit & 1) for bit, name in enumerate(("alive", "hit", "fault"))}
 
     def idle(self, cycles: int) -> None:
-        """Let cycles pass without traffic on the line.
-
-        Parameters
-        ----------
-        cycles : int
-        """
+        """Let cycles pass without traffic on the line."""
         for done in range(0, cycles, _CHUNK):
             self._run(b"", min(_CHUNK, cycles - done))
 
@@ -142,18 +125,8 @@ class SimulatedBoard(Closable):
 def board_model(board: wiring.Component, *, clock_hz: int, baud: int) -> Path:
     """Return the compiled model of a top, which is built if the cache lacks it.
 
-    Parameters
-    ----------
-    board : wiring.Component
-        A top with the members ``rx``, ``tx``, ``alive``, ``hit``, ``fault``
-        and ``busy``, like `lately.boards.link.link.FilterLink`.
-    clock_hz, baud : int
-        Clock and baud rate of the board; only their ratio matters.
-
-    Raises
-    ------
-    ToolError
-        If a tool is missing or fails.
+    The top has the members ``rx``, ``tx``, ``alive``, ``hit``, ``fault`` and ``busy``, like
+    `lately.boards.link.link.FilterLink`. Only the ratio of clock and baud rate matters.
     """
     return cached_model(
         convert(board, "board"),

@@ -25,32 +25,15 @@ _NO_DEFAULTS = "`define NO_ICE40_DEFAULT_ASSIGNMENTS\n"
 
 @dataclass(frozen=True)
 class Netlist:
-    """Netlist of a unit, in cells of a device family.
+    """Netlist of a unit, in cells of a device family."""
 
-    Attributes
-    ----------
-    text : str
-        The flat netlist in Verilog, with the ports of `unit_verilog`; `instance_name` returns the
-        names of instances.
-    cells : str
-        Models of the cells, from yosys.
-    unmodelled : set of str
-        Cells that need a model from this project.
-    """
-
-    text: str
-    cells: str
-    unmodelled: set[str]
+    text: str  # flat Verilog with the ports of `unit_verilog` and names of `instance_name`
+    cells: str  # models of the cells, from yosys
+    unmodelled: set[str]  # cells that need a model from this project
 
 
 def instance_name(path: Sequence[str]) -> str:
-    """Return the name of an instance in a netlist.
-
-    Parameters
-    ----------
-    path : sequence of str
-        Names of the submodules above it, and its own name.
-    """
+    """Return the name in a netlist of an instance, whose path ends with its own name."""
     return _SEPARATOR.join(path)
 
 
@@ -62,25 +45,10 @@ def unit_netlist(
     memory: str = "portable",
     **options: Any,
 ) -> Netlist:
-    """Synthesise a unit without harness and pads.
+    """Synthesise a unit without harness and pads; the folder keeps the netlist and the log.
 
-    Parameters
-    ----------
-    spec : Specification
-        Specification of the unit.
-    synthesis : sequence of str
-        yosys pass and its options, from `lately.boards.flow.devices.Device`.
-    directory : Path
-        Working folder, which keeps the netlist and the log.
-    memory : str
-        Variant of the memories.
-    options
-        Further options of `unit_verilog`.
-
-    Raises
-    ------
-    ToolError
-        If yosys is missing or fails.
+    `synthesis` is the yosys pass and its options, from `lately.boards.flow.devices.Device`;
+    `options` are those of `unit_verilog`.
     """
     family = synthesis[0].removeprefix("synth_")
     directory.mkdir(parents=True, exist_ok=True)

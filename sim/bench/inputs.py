@@ -24,13 +24,9 @@ from .reference import Item
 class TickSource:
     """The time of a unit: ticks of a port, ticks of a period, or times of the requests.
 
-    It knows when each tick was given, and so the times that an operation may have: the unit's
-    own report of the time is compared with them, and never believed.
-
-    Attributes
-    ----------
-    time : int
-        Time of the next requests, if requests carry times.
+    It knows when each tick was given, and so the times that an operation may have: the unit's own
+    report of the time is compared with them, and never believed. `time` is that of the next
+    requests, if requests carry times.
     """
 
     def __init__(self, bench: Any) -> None:
@@ -52,10 +48,7 @@ class TickSource:
     def start(self, distance: Callable[[], int] | None = None) -> None:
         """Drive ticks at the port; by default as often as permitted, with some of them delayed.
 
-        Parameters
-        ----------
-        distance : callable, optional
-            Returns the cycles from one tick to the next.
+        `distance` returns the cycles from one tick to the next.
         """
         choose = self._bench.random.choice
         between = distance or (lambda: choose((self.period, self.period, 2 * self.period)))
@@ -148,14 +141,7 @@ class TickSource:
     def legal_times(self, item: Item, now: int, accepted: float) -> tuple[int, int]:
         """Return the first and the last time that an operation may have.
 
-        Parameters
-        ----------
-        item : dict
-            Fields of the request.
-        now : int
-            Time of the previous operation.
-        accepted : float
-            Time of the acceptance, in ns.
+        `now` is the time of the previous operation, and `accepted` that of the acceptance, in ns.
         """
         if self._source == "time":
             times = 1 << self._bench.settings.options["time_bits"]

@@ -11,18 +11,7 @@ from ..netlist import instance_name
 
 
 class UnitMemory:
-    """Memories of a unit.
-
-    Parameters
-    ----------
-    dut : handle
-    unit : Component
-        The built unit, for its memory map.
-    variant : str
-        Variant of the memories.
-    netlist : bool
-        Whether the design is a netlist, which contains only explicit block RAMs.
-    """
+    """Memories of a unit; a `netlist` contains only explicit block RAMs."""
 
     def __init__(self, dut, unit: Any, *, variant: str, netlist: bool) -> None:
         self._dut = dut
@@ -36,13 +25,7 @@ class UnitMemory:
         return not self._netlist or self._variant not in PORTABLE
 
     def view(self, now: int) -> NDArray[Any]:
-        """Return the contents of the memories, as the golden model's `memory`.
-
-        Parameters
-        ----------
-        now : int
-            As for `lately.hdl.memory.map.MemoryMap.view`.
-        """
+        """Return the contents of the memories, as the golden model's `memory` at the tick `now`."""
         held: NDArray[Any] = self._unit.memory_map.view(self._bits, now)
         return held
 

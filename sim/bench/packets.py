@@ -3,8 +3,7 @@
 import struct
 from collections.abc import Iterable
 
-MACS = bytes(range(12))
-"""Addresses of Ethernet."""
+MACS = bytes(range(12))  # addresses of Ethernet
 
 
 def ethernet(kind: int, payload: bytes, *, tags: Iterable[int] = (), macs: bytes = MACS) -> bytes:

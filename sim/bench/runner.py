@@ -33,26 +33,16 @@ from .frames import FrameSettings
 from .testplan import PLAN
 from .unit import Settings
 
-SIMULATORS = ("verilator", "icarus")
-"""Simulators that a bench runs under."""
-
-FUNCTIONAL = "functional.json"
-"""File of the situations to which a run with coverage adds."""
-
-COUNTS = "verilator/coverage.dat"
-"""File of line and toggle counts from a run with coverage."""
-
-COVERED_STATISTICS_BITS = 4
-"""Width of a unit's counters in a run with coverage."""
+SIMULATORS = ("verilator", "icarus")  # simulators that a bench runs under
+FUNCTIONAL = "functional.json"  # file of the situations to which a run with coverage adds
+COUNTS = "verilator/coverage.dat"  # file of line and toggle counts from a run with coverage
+COVERED_STATISTICS_BITS = 4  # width of a unit's counters in a run with coverage
 
 COVERED_BITS = 256
 """Most bits of a signal or memory whose toggles are counted in a run with coverage."""
 
-COVERED_BEAT_BITS = 1024
-"""The same for deduplicators, whose beats have up to 512 bits."""
-
-BENCH_TIME_BITS = 8
-"""Width of the times of units in benches: times repeat soon."""
+COVERED_BEAT_BITS = 1024  # the same for deduplicators, whose beats have up to 512 bits
+BENCH_TIME_BITS = 8  # width of the times of units in benches: times repeat soon
 
 # A bench has few cycles, so optimised code would take longer to compile than it saves.
 _MAKE_FLAGS = "OPT_FAST=-O0 OPT_SLOW=-O0 OPT_GLOBAL=-O0"
@@ -67,37 +57,17 @@ def run_filter_bench(
     coverage: bool = False,
     **options: Any,
 ) -> dict[str, bool]:
-    """Run the test plan on a unit of any family.
+    """Run the test plan on a unit of any family; return whether each test passed, by name.
 
-    Parameters
-    ----------
-    spec : Specification
-        Specification of any family with hardware.
-    simulator : str
-        One of `SIMULATORS`.
-    directory : Path
-        Working folder; its build is reused.
-    testcase : str, optional
-        Regular expression of the tests to run; all by default.
-    coverage : bool
-        Collect coverage with Verilator: situations in the file `FUNCTIONAL`, and lines and toggles
-        in `COUNTS`. The counters of the unit are then `COVERED_STATISTICS_BITS` wide, so that they
-        wrap within a test.
-    options
-        ``seed`` of all random choices; ``inverted``, whether undefined reads of block RAMs return
-        the inverse of the content instead of random values; ``ticks``, as for
-        `lately.hdl.verilog.time_options`; and options of the unit, such as ``memory``. Models
-        simulate explicit block RAMs.
+    The build in `directory` is reused. `testcase` is a regular expression of the tests to run, by
+    default all. With `coverage`, Verilator counts situations in the file `FUNCTIONAL`, and lines
+    and toggles in `COUNTS`; the counters of the unit are then `COVERED_STATISTICS_BITS` wide, so
+    that they wrap within a test.
 
-    Returns
-    -------
-    dict of str to bool
-        Whether each test passed, by name.
-
-    Raises
-    ------
-    ToolError
-        If the simulator is missing.
+    Options are the ``seed`` of all random choices; ``inverted``, whether undefined reads of block
+    RAMs return the inverse of the content instead of random values; ``ticks``, as for
+    `lately.hdl.verilog.time_options`; and options of the unit, such as ``memory``. Models simulate
+    explicit block RAMs.
     """
     run, unit = _split(options), unit_options(spec, **options)
     memory = unit.get("memory", "portable")
@@ -126,14 +96,8 @@ def replay_steps(
 ) -> tuple[bool, Path]:
     """Play the steps of a scenario on a unit; return whether it passed, and the file of waves.
 
-    Parameters
-    ----------
-    steps : sequence of tuple
-        Methods of `lately.sim.CompiledUnit`, with their arguments.
-    spec, simulator, directory
-        As for `run_filter_bench`.
-    options
-        ``seed``; options of `lately.sim.CompiledUnit`.
+    A step is a method of `lately.sim.CompiledUnit`, its positional and its named arguments. Options
+    are the ``seed``, and those of `lately.sim.CompiledUnit`.
     """
     directory.mkdir(parents=True, exist_ok=True)
     options["self_check"] = options.pop("check", False)
@@ -166,17 +130,11 @@ def run_netlist_bench(
 ) -> dict[str, bool]:
     """Run the test plan on the netlist of a unit in cells of a device family.
 
-    The cells are simulated with the models of yosys; explicit block RAMs without such models use
-    the models of `lately.sim.toolchain`. Memory bits are compared if a memory variant has explicit
-    block RAMs. The portable memory has no separate place in a netlist; its bits affect only the
-    results.
-
-    Parameters
-    ----------
-    synthesis : sequence of str
-        yosys pass and its options, from `lately.boards.flow.devices.Device`.
-    spec, simulator, directory, testcase, options
-        As for `run_filter_bench`, including result and errors.
+    Parameters and the result are as for `run_filter_bench`. `synthesis` is the yosys pass and its
+    options, from `lately.boards.flow.devices.Device`. The cells are simulated with the models of
+    yosys; explicit block RAMs without such models use the models of `lately.sim.toolchain`. Memory
+    bits are compared if a memory variant has explicit block RAMs. The portable memory has no
+    separate place in a netlist; its bits affect only the results.
     """
     run, unit = _split(options), unit_options(spec, **options)
     netlist = unit_netlist(spec, synthesis, directory=directory, **_timed(unit))
@@ -206,18 +164,9 @@ def run_frame_bench(
 ) -> dict[str, bool]:
     """Run tests on a deduplicator of frames with AXI4-Streams, and registers on AXI4-Lite.
 
-    Parameters
-    ----------
-    spec : Specification
-        As for `lately.hdl.packets.deduplicator.Deduplicator`.
-    modules : sequence of str
-        Modules whose tests are run; by default, all tests of the contract that apply.
-    count : int
-        Number of frames that a test sends at a time.
-    options
-        ``seed`` and ``inverted`` as for `run_filter_bench`, and options of the deduplicator.
-    simulator, directory, testcase, coverage
-        As for `run_filter_bench`, including result and errors.
+    `modules` are the modules whose tests are run; by default, all tests of the contract that apply.
+    A test sends `count` frames at a time. Options are ``seed`` and ``inverted`` as for
+    `run_filter_bench`, and options of the deduplicator.
     """
     run = _split(options)
     unit = options | {"statistics_bits": COVERED_STATISTICS_BITS if coverage else COUNTER_BITS}
@@ -236,16 +185,7 @@ def run_frame_bench(
 
 
 def unit_options(spec: Specification, *, ticks: str = "tick", **options: Any) -> dict[str, Any]:
-    """Return the options of a unit under test.
-
-    Parameters
-    ----------
-    spec : Specification
-    ticks : str
-        As for `lately.hdl.verilog.time_options`; units without ticks ignore it.
-    options
-        Further options.
-    """
+    """Return the options of a unit under test; units without ticks ignore `ticks`."""
     return time_options(spec, ticks=ticks, time_bits=BENCH_TIME_BITS) | options
 
 
@@ -292,24 +232,12 @@ def run_bench(
     coverage: int = 0,
     waves: bool = False,
 ) -> dict[str, bool]:
-    """Run cocotb tests of a design; other parameters, result and errors: as for `run_filter_bench`.
+    """Run cocotb tests of the design in `text`, whose top module is `lately.hdl.verilog.TOP`.
 
-    Memories have random initial contents, because no reset clears them.
-
-    Parameters
-    ----------
-    text : str
-        Verilog whose top module is `lately.hdl.verilog.TOP`.
-    modules : sequence of str
-        Modules whose tests are run.
-    environment : dict of str to str
-        Their ``os.environ``, with ``LATELY_SEED``.
-    models : sequence of Path
-        Further Verilog files.
-    coverage : int
-        Most bits of a signal or memory whose toggles are counted; 0 for a run without coverage.
-    waves : bool
-        Whether the simulator writes waves of all signals into its folder.
+    Memories have random initial contents, because no reset clears them. The `environment` of the
+    tests has ``LATELY_SEED``; `models` are further Verilog files. `coverage` is the most bits of a
+    signal or memory whose toggles are counted, 0 for none. With `waves`, the simulator writes waves
+    of all signals into its folder. Other parameters and the result are as for `run_filter_bench`.
     """
     # Simulators run in folders of their own.
     directory = directory.resolve()

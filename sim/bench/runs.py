@@ -15,38 +15,21 @@ from .runner import SIMULATORS, run_filter_bench, run_frame_bench, unit_options
 from .testplan import PLAN
 from .unit import Settings
 
-SEED = 20260807
-"""Seed of all random choices."""
-
-DAYS = 14
-"""Days in which each nightly run is due once."""
+SEED = 20260807  # seed of all random choices
+DAYS = 14  # days in which each nightly run is due once
 
 
 @dataclass(frozen=True)
 class PlannedUnit:
-    """A unit of the plan.
-
-    Attributes
-    ----------
-    spec : Specification
-    options : dict
-        Options of the bench, as for `run_filter_bench` or `run_frame_bench`.
-    daily : str
-        The daily run, as `Run.words`.
-    nightly : tuple of str
-        The nightly runs.
-    tests : tuple of str
-        The only sentences that are run; empty for all that apply.
-    coverage : bool
-        Whether `campaigns.coverage_report` measures the unit.
-    """
+    """A unit of the plan."""
 
     spec: Specification
+    # Of the bench, as for `run_filter_bench` or `run_frame_bench`.
     options: Mapping[str, Any] = field(default_factory=dict)
-    daily: str = "icarus"
+    daily: str = "icarus"  # run, as `Run.words`
     nightly: tuple[str, ...] = SIMULATORS
-    tests: tuple[str, ...] = ()
-    coverage: bool = False
+    tests: tuple[str, ...] = ()  # the only sentences that are run; empty for all that apply
+    coverage: bool = False  # whether `campaigns.coverage_report` measures the unit
 
     @property
     def of_frames(self) -> bool:
@@ -79,16 +62,10 @@ class PlannedUnit:
 
 
 class Run(NamedTuple):
-    """A process of a simulator that tests sentences on a unit.
-
-    Attributes
-    ----------
-    words : str
-        The simulator, and further options: a memory, "inverted", or ``name=number``.
-    """
+    """A process of a simulator that tests sentences on a unit."""
 
     unit: str
-    words: str
+    words: str  # the simulator, and further options: a memory, "inverted", or ``name=number``
     tests: tuple[str, ...]
 
     @property

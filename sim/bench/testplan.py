@@ -23,24 +23,13 @@ MODULES = ("contract", "ring_contract", "lane_contract", "timing_contract", "dic
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of the contract.
-
-    Attributes
-    ----------
-    test : str
-        Name of the sentence's test in the module `module` of this package.
-    text : str
-    families : tuple of str
-        Units of the sentence, each as a comma-separated list of traits; or "all" filters.
-    daily : tuple of str
-        Names of the units on which the test runs daily.
-    """
+    """A sentence of the contract."""
 
     module: str
-    test: str
+    test: str  # its name in the module of this package
     text: str
-    families: tuple[str, ...]
-    daily: tuple[str, ...]
+    families: tuple[str, ...]  # comma-separated traits of its units; or "all" filters
+    daily: tuple[str, ...]  # names of the units on which the test runs daily
 
     def applies(self, traits: frozenset[str]) -> bool:
         """Return whether a unit with these traits must pass the test."""
@@ -59,19 +48,14 @@ def _read() -> dict[str, Sentence]:
     }
 
 
-PLAN = _read()
-"""All sentences, by the names of their tests."""
+PLAN = _read()  # all sentences, by the names of their tests
 
 
 def sentence(**parameters: Any) -> Callable[[Callable[..., Awaitable[None]]], Any]:
     """Register a test of the plan, if its sentence applies to the unit in the environment.
 
-    The test receives a unit after reset; everything is compared at the end.
-
-    Parameters
-    ----------
-    parameters
-        As for `cocotb.parametrize`.
+    The test receives a unit after reset; everything is compared at the end. `parameters` are as for
+    `cocotb.parametrize`.
     """
 
     def register(function: Callable[..., Awaitable[None]]) -> Any:

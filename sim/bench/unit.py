@@ -29,8 +29,7 @@ from .memory import UnitMemory
 from .parts import PERIOD_NS, Beat, Driver, Monitor, Pattern, Performed, Scoreboard, Stalls
 from .reference import Item, reference
 
-LOADED = 50
-"""Cycles from the first operation to the second reset."""
+LOADED = 50  # cycles from the first operation to the second reset
 
 # Units are built only for their figures.
 warnings.filterwarnings("ignore", category=UnusedElaboratable)
@@ -38,24 +37,14 @@ warnings.filterwarnings("ignore", category=UnusedElaboratable)
 
 @dataclass(frozen=True)
 class Settings:
-    """Unit under test, from the environment.
-
-    Attributes
-    ----------
-    spec : Specification
-    options : dict
-        Options of the unit: ``memory``, and ``ticks`` and ``time_bits`` if there are ticks.
-    seed : int
-    netlist : bool
-    coverage : str
-        File for the situations; empty without coverage.
-    """
+    """Unit under test, from the environment."""
 
     spec: Any
+    # Of the unit: ``memory``, and ``ticks`` and ``time_bits`` if there are ticks.
     options: dict[str, Any] = field(default_factory=dict)
     seed: int = 1
     netlist: bool = False
-    coverage: str = ""
+    coverage: str = ""  # file for the situations; empty without coverage
 
     @classmethod
     def of_environment(cls) -> Self:
@@ -120,17 +109,7 @@ class Settings:
 
 
 class Requests:
-    """Operations for a unit, random or arranged in beats.
-
-    Attributes
-    ----------
-    settings : Settings
-    spec, signature
-        Specification and signature of the unit.
-    random : Random
-    ticks : TickSource
-        The time of the unit.
-    """
+    """Operations for a unit, random or arranged in beats."""
 
     ticks: TickSource
 
@@ -194,12 +173,7 @@ class Requests:
     def beats(self, operations: Iterable[Any], *, gaps: float = 0.0) -> list[Beat]:
         """Arrange operations in beats, with some idle lanes; SHIFT and CLEAR start a beat.
 
-        Parameters
-        ----------
-        operations : iterable
-            Items, or the arguments of `item`.
-        gaps : float
-            Share of idle lanes.
+        Operations are items, or the arguments of `item`; `gaps` is the share of idle lanes.
         """
         lanes, alone = self.signature.lanes, int(Operation.NONE)
         found: list[Beat] = []
@@ -230,20 +204,7 @@ class Requests:
 
 
 class UnitUnderTest(Requests):
-    """A unit with its driver, monitor and scoreboard.
-
-    Attributes
-    ----------
-    dut : handle
-    unit : Component
-        The built unit, for its figures.
-    scoreboard, driver, monitor
-    reference : Reference
-    tables : Tables
-        Tables of answers, if the unit has any.
-    generation : int
-        Programmed length of a generation, in a ring.
-    """
+    """A unit with its driver, monitor, scoreboard and reference."""
 
     def __init__(self, dut, settings: Settings) -> None:
         super().__init__(settings)

@@ -49,8 +49,7 @@ class Answers(_OfCollector):
     the followed beat, until another beat gets the slot.
     """
 
-    PATIENCE = 31
-    """Maximum cycles that an answer waits while its beat is complete and `o` is ready."""
+    PATIENCE = 31  # maximum cycles that an answer waits while its beat is complete and `o` is ready
 
     # Few places, so that they run out with few beats.
     SIZES: ClassVar[dict[str, int]] = {"DEPTH": 16}

@@ -8,8 +8,7 @@ from .formal import Bounded, Proof
 from .harness import Harness, Unreliable, one_lies
 from .timing import PartAnswers, RestAnswers, UndefinedCells
 
-MENDED = "a copy is written while the cell is read"
-"""State that must be reachable."""
+MENDED = "a copy is written while the cell is read"  # state that must be reachable
 
 
 class UnreliableCells(Unreliable, UndefinedCells):

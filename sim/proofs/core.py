@@ -26,16 +26,7 @@ from .harness import Harness, Rules
 
 
 class AnyHash(wiring.Component):
-    """Any hash: one tracked key has constant addresses; other addresses change in every cycle.
-
-    Members
-    -------
-    key : In(key_bits)
-        0 is the tracked key.
-    addresses : Out(Addresses)
-    own : Out(Addresses)
-        Addresses of the tracked key.
-    """
+    """Any hash: the tracked key 0 has constant addresses; others change in every cycle."""
 
     latency = CONTROL_LAG + 1
 

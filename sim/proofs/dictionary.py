@@ -42,8 +42,7 @@ class ColumnAnswers(Harness):
     for the sweep as the core requires, `LAG` cycles later.
     """
 
-    PERIOD = 2
-    """Insertions per row of the sweep."""
+    PERIOD = 2  # insertions per row of the sweep
 
     LAG = 4
 
@@ -52,8 +51,7 @@ class ColumnAnswers(Harness):
     PROTECT = "none"
     MEMORY: Any = UndefinedCells
 
-    TERMS: Any = None
-    """Bits of the rest that move with an entry, as of `Column`."""
+    TERMS: Any = None  # bits of the rest that move with an entry, as of `Column`
 
     def __init__(self, *, goal=None):
         self._column = Column(

@@ -14,19 +14,15 @@ from amaranth.lib import wiring
 
 from ..toolchain import ToolError, run_yosys
 
-REACH = 120
-"""Maximum cycles in which a state must be reached."""
-
-SEARCH = 150
-"""Maximum cycles in which a counterexample is searched."""
+REACH = 120  # maximum cycles in which a state must be reached
+SEARCH = 150  # maximum cycles in which a counterexample is searched
 
 
 @dataclass(frozen=True)
 class Unbounded:
     """Property directed reachability: ABC searches for an invariant that implies the assertions."""
 
-    seconds: int = 600
-    """Time limit of the search."""
+    seconds: int = 600  # time limit of the search
 
     def __str__(self) -> str:
         return "unbounded (PDR)"
@@ -75,8 +71,7 @@ class Unrolled:
         return "equivalence checking"
 
 
-Method = Unbounded | Induction | Bounded | Reachable | Unrolled
-"""Method of a proof."""
+Method = Unbounded | Induction | Bounded | Reachable | Unrolled  # method of a proof
 
 
 @dataclass(frozen=True)

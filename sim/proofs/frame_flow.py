@@ -18,14 +18,9 @@ from .results import kept_while_waiting
 WIDTH = 512
 _STORE, _FRAMES, _LONGEST = 512, 4, 128
 _NUMBER_BITS, _INDEX_BITS = 4, 2
-_KEPT = _NUMBER_BITS + _INDEX_BITS
-"""Bits of a transfer that say what it is."""
-
-_WAITING = 4
-"""Frames that are digested or looked up at once."""
-
-_QUIET = 5
-"""Cycles after which counters have their values."""
+_KEPT = _NUMBER_BITS + _INDEX_BITS  # bits of a transfer that say what it is
+_WAITING = 4  # frames that are digested or looked up at once
+_QUIET = 5  # cycles after which counters have their values
 
 
 class FirstBits(CellMemory):

@@ -10,8 +10,7 @@ from .formal import Induction, Proof
 from .harness import Harness, elaborated, opened, within
 from .results import Order, ahead, kept_while_waiting
 
-WIDTH = 16
-"""Bits of a beat, which the store moves, and with which it does not compute."""
+WIDTH = 16  # bits of a beat, which the store moves, and with which it does not compute
 
 _BEATS, _LONGEST, _FRAMES = 16, 4, 4
 """Places for beats, beats of the longest frame, and places for frames."""

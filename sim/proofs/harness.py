@@ -24,8 +24,7 @@ class Harness(wiring.Component):
     inputs are arbitrary. After elaboration `goals` has the conditions of the states, by name.
     """
 
-    PART: Any = None
-    """Builds the part, if it is the same in all proofs."""
+    PART: Any = None  # builds the part, if it is the same in all proofs
 
     def __init__(self, members=None, *, part=None, goal=None):
         self._part = part = self.PART() if part is None and self.PART else part

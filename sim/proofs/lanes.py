@@ -26,8 +26,7 @@ class Shares(Harness):
     with its states or later. Shards accept only valid entries.
     """
 
-    PATIENCE = 5
-    """Maximum cycles that a beat waits while all shards are empty."""
+    PATIENCE = 5  # maximum cycles that a beat waits while all shards are empty
 
     def __init__(self, *, goal=None):
         small = type("SmallDistributor", (Distributor,), _SMALL)

@@ -17,16 +17,10 @@ from .formal import Bounded, Proof
 
 
 class AnyKeyedHash(AnyHash):
-    """Any hash under a secret: one key has the indices of the secret, if the secret is stable.
+    """Any hash under a secret: the key 0 has the indices of the secret, if the secret is stable.
 
     The secret must be stable from `SipHash.SETTLE` cycles before the key to `SipHash.HOLD` cycles
     after it. Secrets with the same two low bits have the same indices.
-
-    Members
-    -------
-    key : In(key_bits)
-        0 is the tracked key.
-    secret : In(128)
     """
 
     latency = SipHash.HOLD + 1

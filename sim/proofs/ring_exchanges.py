@@ -11,8 +11,7 @@ from ...hdl.pipeline import delayed, registered
 from .dictionary import WRITING, ColumnAnswers, ColumnSizes
 from .formal import Bounded, Proof
 
-TERMS = ((0,),)
-"""Bits of the rest that are added to each bit of the row."""
+TERMS = ((0,),)  # bits of the rest that are added to each bit of the row
 
 
 @dataclass(frozen=True)

@@ -32,20 +32,11 @@ SPEC = WindowDictionarySpec(
 NUMBERED = rows_latency(SPEC) - 3 - CONTROL_LAG
 """Cycles from the control of an operation to its number."""
 
-READ = 3
-"""Cycles from the number to the read of its cells."""
-
-LOST = 3
-"""Cycles from a push until it is known whether an entry was lost."""
-
-FOUND = 6
-"""Cycles until the stash finds a place that has become free."""
-
-BEGINS = 6
-"""Minimum cycles from reset to the first push."""
-
-SWEEP = 55
-"""Cycles of a stall until the sweep of a column has caught up, at this size."""
+READ = 3  # cycles from the number to the read of its cells
+LOST = 3  # cycles from a push until it is known whether an entry was lost
+FOUND = 6  # cycles until the stash finds a place that has become free
+BEGINS = 6  # minimum cycles from reset to the first push
+SWEEP = 55  # cycles of a stall until the sweep of a column has caught up, at this size
 
 
 class AnyCells(CellMemory):
@@ -64,8 +55,7 @@ class InputRests(Harness):
     core.
     """
 
-    OTHERS = False
-    """Whether the gate also closes for other reasons, at any time."""
+    OTHERS = False  # whether the gate also closes for other reasons, at any time
 
     def __init__(self, *, most, part=None, goal=None):
         self._gate = Gate(start=SPARE_SETTLE + 1)

@@ -22,8 +22,7 @@ from .formal import Proof, Unrolled
 from .harness import Harness
 from .hashes import Symbol, require_golden
 
-GIVEN = 1 + SipHash.SETTLE
-"""Cycle of the followed key; the first cycle is 0."""
+GIVEN = 1 + SipHash.SETTLE  # cycle of the followed key; the first cycle is 0
 
 
 def sum_of_digits(first, second):

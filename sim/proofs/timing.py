@@ -61,8 +61,7 @@ class Aged(Harness):
     PROTECT = "none"
     MEMORY: Any = UndefinedCells
     SWEEP: Any = PortSweep
-    INTERVAL = 0
-    """The sweep gets one cycle in this number of cycles; 0 if it has its own port."""
+    INTERVAL = 0  # the sweep gets one cycle in this number of cycles; 0 if it has its own port
 
     def __init__(self, *, goal=None):
         cells, stamp_bits, self._limit = 2, 3, 2
@@ -114,8 +113,7 @@ class PartAnswers(Aged):
     Operations write the cell at most once per tick; all other cycles belong to the sweep.
     """
 
-    CLOCKS = 11
-    """Cycles between two ticks."""
+    CLOCKS = 11  # cycles between two ticks
 
     def build(self, m):
         cell = super().build(m)

@@ -12,24 +12,12 @@ VALID = 0x80
 class Beats:
     """A sequence of operations, arranged in beats.
 
-    Lanes are filled in order. With several lanes, SHIFT and CLEAR take effect before the lanes of
-    a beat and use no lane.
+    Lanes are filled in order. With several lanes, SHIFT and CLEAR take effect before the lanes of a
+    beat and use no lane. Before an operation in `skips` the rest of the beat stays idle; before one
+    in `holes` a lane of its beat, except after the last lane.
 
-    Parameters
-    ----------
-    operations : ndarray of uint8, shape (n,)
-    lanes : int
-    skips : ndarray of bool, shape (n,), optional
-        Operations before which the rest of the beat stays idle.
-    holes : ndarray of bool, shape (n,), optional
-        Operations before which a lane of their beat stays idle, except after the last lane.
-
-    Attributes
-    ----------
-    alone : ndarray of uint8, shape (beats,)
-        Operation before the lanes of each beat.
-    places : ndarray of intp, shape (n,)
-        Index of the lane of each operation (lanes times beat, plus lane); -1 without a lane.
+    `alone` has the operation before the lanes of each beat, and `places` the index of the lane of
+    each operation (lanes times beat, plus lane), or -1 without a lane.
     """
 
     def __init__(
@@ -64,14 +52,7 @@ class Beats:
     def spread(
         self, operations: NDArray[np.uint8], keys: NDArray[np.uint64], lanes: int
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
-        """Return code and key of each lane of each beat, for the driver.
-
-        Parameters
-        ----------
-        operations : ndarray of uint8, shape (n,)
-        keys : ndarray of uint64, shape (n, words)
-        lanes : int
-        """
+        """Return code and key of each lane of each beat, for the driver."""
         placed = self.places >= 0
         codes = np.zeros(len(self.alone) * lanes, np.uint8)
         spread_keys = np.zeros((len(codes), keys.shape[1]), np.uint64)

@@ -37,25 +37,8 @@ def compiled_model(
     """Return the compiled model of a unit, which is built if the cache lacks it.
 
     The cache key covers the generated Verilog, the driver and the version of Verilator, so any
-    change causes a new build. A model in the cache is always complete.
-
-    Parameters
-    ----------
-    unit : Component
-    memories : MemoryMap
-        Positions of its memories.
-    memory, inverted
-        As for `lately.sim.replay.model.cached_model`. Models of explicit block RAMs return random
-        values for reads that the data sheet leaves undefined.
-    optimisation, upsets
-        As for `lately.sim.replay.model.cached_model`.
-
-    Raises
-    ------
-    ToolError
-        If a tool is missing or fails.
-    SpecificationError
-        As for `lately.sim.replay.model.cached_model`.
+    change causes a new build. A model in the cache is always complete. Models of explicit block
+    RAMs return random values for reads that the data sheet leaves undefined.
     """
     return cached_model(
         convert(unit),
@@ -70,13 +53,7 @@ def compiled_model(
 
 
 def unit_header(unit: Any, memories: MemoryMap) -> str:
-    """Return the header that describes a unit to the driver.
-
-    Parameters
-    ----------
-    unit : Component
-    memories : MemoryMap
-    """
+    """Return the header that describes a unit to the driver."""
     paths = ((TOP, *one.path, *(["words"] if one.cell else [])) for one in memories.memories)
     rows = " ".join(
         f"MEMORY({number}, {'__DOT__'.join(path)})" for number, path in enumerate(paths)
@@ -92,12 +69,7 @@ def unit_header(unit: Any, memories: MemoryMap) -> str:
 
 
 def unit_counters(unit: Any) -> list[str]:
-    """Return the names of a unit's counters.
-
-    Parameters
-    ----------
-    unit : Component
-    """
+    """Return the names of a unit's counters."""
     return [*unit.counters, *(["alarms"] if "alarms" in unit.signature.members else [])]
 
 

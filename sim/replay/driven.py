@@ -32,12 +32,7 @@ Progress = Callable[[int], None]
 
 
 def counter_macro(names: Sequence[str]) -> str:
-    """Return the macro that defines the counters of a unit for the driver.
-
-    Parameters
-    ----------
-    names : sequence of str
-    """
+    """Return the macro that defines the counters of a unit for the driver."""
     counts = " ".join(f"COUNTER({number}, {name})" for number, name in enumerate(names))
     return f"COUNTERS {counts}"
 
@@ -45,26 +40,11 @@ def counter_macro(names: Sequence[str]) -> str:
 class DrivenModel(Closable):
     """A unit in compiled simulation, clocked only during calls.
 
-    Parameters
-    ----------
-    library : path
-        The compiled model.
-    lanes : int
-    counters : sequence of str
-        Names of the counters, in the order of `counter_macro`.
-    keyed, deciding : bool
-        Whether the unit accepts a secret; whether it answers from tables of thresholds.
-    latency : int
-        Cycles in which operations in flight leave, without back-pressure.
-    progress : callable, optional
-        Called with the number of operations done since the last call.
-    upsets : bool
-        Whether the model supports flipped bits.
-
-    Attributes
-    ----------
-    upsets : Upsets or None
-        Runs with flipped bits of the last sequence of operations.
+    `counters` are named in the order of `counter_macro`. A `keyed` unit accepts a secret, and a
+    `deciding` unit answers from tables of thresholds. Operations in flight leave within `latency`
+    cycles without back-pressure. `progress` is called with the number of operations done since the
+    last call. `upsets` has the runs with flipped bits of the last sequence of operations, if the
+    model supports them.
     """
 
     def __init__(
@@ -104,17 +84,7 @@ class DrivenModel(Closable):
             super().__exit__(*error)
 
     def idle(self, cycles: int) -> None:
-        """Let cycles pass without an operation.
-
-        Parameters
-        ----------
-        cycles : int
-
-        Raises
-        ------
-        ToolError
-            If there have been more results than operations.
-        """
+        """Let cycles pass without an operation; surplus results raise a `ToolError`."""
         self._library.lately_idle(self._unit, cycles)
         if surplus := self._library.lately_surplus(self._unit):
             raise ToolError(
@@ -162,19 +132,7 @@ class DrivenModel(Closable):
     def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
         """Query and insert keys, one beat per cycle, like the golden model's method.
 
-        Parameters
-        ----------
-        keys : array_like of int, shape (n,) or (n, words)
-            As for the golden model.
-
-        Returns
-        -------
-        ndarray of bool, shape (n,)
-
-        Raises
-        ------
-        ToolError
-            If the numbers of results and operations differ.
+        Returns the verdicts, shape (n,).
         """
         count = len(np.asarray(keys))
         return self.perform(np.full(count, Operation.CHECK_AND_INSERT, np.uint8), keys).seen

@@ -20,38 +20,19 @@ _BEGIN, _STRUCK = range(2)
 
 
 class FrameSlots(NamedTuple):
-    """A sequence for a stream of frames, one slot after the other.
+    """A sequence for a stream of frames, one slot after the other."""
 
-    Attributes
-    ----------
-    octets : ndarray of uint8, shape (n, bytes)
-        Bytes of each transfer.
-    sizes : ndarray of uint8, shape (n,)
-        Bytes that count. 0: a cycle without a transfer.
-    flags : ndarray of uint8, shape (n,)
-        1 in the last transfer of a frame, 2 with a tick.
-    """
-
-    octets: NDArray[np.uint8]
-    sizes: NDArray[np.uint8]
-    flags: NDArray[np.uint8]
+    octets: NDArray[np.uint8]  # bytes of each transfer, shape (n, bytes)
+    sizes: NDArray[np.uint8]  # bytes that count; 0 in a cycle without a transfer
+    flags: NDArray[np.uint8]  # 1 in the last transfer of a frame, 2 with a tick
 
 
 class LeavingFrames(NamedTuple):
-    """Frames that left a deduplicator, shape (n,) each.
+    """Frames that left a deduplicator, shape (n,) each."""
 
-    Attributes
-    ----------
-    digests : ndarray of uint64
-        `frame_digest` of the bytes.
-    marked : ndarray of bool
-    cycles : ndarray of int64
-        Cycle of the last transfer, from the end of the reset.
-    """
-
-    digests: NDArray[np.uint64]
+    digests: NDArray[np.uint64]  # `frame_digest` of the bytes
     marked: NDArray[np.bool_]
-    cycles: NDArray[np.int64]
+    cycles: NDArray[np.int64]  # of the last transfer, from the end of the reset
 
 
 def frame_digest(frame: bytes) -> int:
@@ -65,26 +46,9 @@ def frame_digest(frame: bytes) -> int:
 class CompiledFrames(Closable):
     """A deduplicator that marks duplicates, in compiled simulation with upsets.
 
-    It receives one slot of a sequence per cycle while it takes them, and what leaves is taken.
-
-    Parameters
-    ----------
-    unit : Deduplicator
-        With the ticks "tick".
-    settle : int
-        Cycles after a reset until it is ready.
-    optimisation : int
-        As for `lately.sim.replay.model.cached_model`.
-
-    Attributes
-    ----------
-    upsets : Flips
-        Elements that can be hit.
-
-    Raises
-    ------
-    ToolError
-        If a tool is missing or fails.
+    It receives one slot of a sequence per cycle while it takes them, and its output is taken. The
+    unit has the ticks "tick", and is ready `settle` cycles after a reset. `upsets` has the elements
+    that can be hit.
     """
 
     def __init__(self, unit: Deduplicator, *, settle: int, optimisation: int = 3) -> None:
@@ -108,14 +72,7 @@ class CompiledFrames(Closable):
         self._library.lately_delete(self._unit)
 
     def reference(self, slots: FrameSlots, cycles: int) -> LeavingFrames:
-        """Reset the deduplicator, and send a sequence without an upset.
-
-        Parameters
-        ----------
-        slots : FrameSlots
-        cycles : int
-            Length of the run.
-        """
+        """Reset the deduplicator, and send a sequence without an upset for a number of cycles."""
         self._library.lately_reset(
             self._unit, int(Action.MARK), int(DEFAULT_FIELDS.value), self._settle
         )
@@ -128,18 +85,8 @@ class CompiledFrames(Closable):
     def strike(self, upset: Upset, cycles: int) -> tuple[LeavingFrames, bool]:
         """Flip a bit in the last sequence; upsets come in the order of their cycles.
 
-        Parameters
-        ----------
-        upset : Upset
-        cycles : int
-            Cycle at which the run ends.
-
-        Returns
-        -------
-        frames : LeavingFrames
-            Frames that end after the upset.
-        healed : bool
-            Whether registers and memories, except counters, end as in the reference.
+        Returns the frames that end after the upset and before `cycles`, and whether registers and
+        memories, except counters, end as in the reference.
         """
         library, unit = self._library, self._unit
         self._follow(upset.clock)

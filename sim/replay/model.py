@@ -37,30 +37,11 @@ def cached_model(
 ) -> Path:
     """Return a top compiled with its driver, built now if the cache lacks it.
 
-    If several processes need the same model at once, one builds it and the others wait.
-
-    Parameters
-    ----------
-    verilog : str
-        The design; its module `top` is the class ``Vmodel`` in the driver.
-    driver : path
-        A C++ source.
-    header : str
-        Text of the header that the driver includes as `HEADER`.
-    memory, inverted
-        As for `models`, which are added to the design.
-    optimisation : int
-        As for `verilate`.
-    upsets : bool
-        Whether bits can be flipped, see `lately.sim.replay.upset_runs.Upsets`; the model is then
-        slower.
-
-    Raises
-    ------
-    ToolError
-        If a tool is missing or fails.
-    SpecificationError
-        If upsets are requested for explicit block RAMs, whose models have no elements.
+    The module `top` of the design is the class ``Vmodel`` in the driver, a C++ source that includes
+    `header` as `HEADER`. `models` of the `memory` are added to the design. With `upsets`, bits can
+    be flipped, see `lately.sim.replay.upset_runs.Upsets`, and the model is slower; explicit block
+    RAMs, whose models have no elements, are then refused. If several processes need the same model
+    at once, one builds it and the others wait.
     """
     blocks = models(memory, inverted=inverted)
     rule = "must be portable for upsets, as bits of explicit block RAMs cannot be flipped"
@@ -121,25 +102,12 @@ def _build(folder: Path, texts: dict[str, str], options: list[str], optimisation
 
 
 def defines(*lines: str) -> str:
-    """Return a header of macros.
-
-    Parameters
-    ----------
-    lines : str
-        Name and value of each.
-    """
+    """Return a header of macros; each line is a name and its value."""
     return "".join(f"#define {line}\n" for line in lines)
 
 
 def load_model(path: Path, signatures: Signatures) -> ctypes.CDLL:
-    """Load a compiled model; without the signatures, ctypes would truncate words.
-
-    Parameters
-    ----------
-    path : path
-    signatures : dict
-        Result and arguments of each function, by name.
-    """
+    """Load a compiled model; without the signatures, ctypes would truncate words."""
     library = ctypes.CDLL(os.fspath(path))
     for name, (result, arguments) in signatures.items():
         function = getattr(library, name)

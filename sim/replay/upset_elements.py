@@ -29,24 +29,12 @@ _OPEN = " /*verilator public_flat_rw*/"
 
 @dataclass(frozen=True)
 class Element:
-    """A register or a memory.
+    """A register or a memory."""
 
-    Attributes
-    ----------
-    path : tuple of str
-        Names of the submodules from the unit to the element, and the element's own name.
-    words : int
-        1 for a register.
-    width : int
-        Bits of a word.
-    array : bool
-        Whether the element is a memory.
-    """
-
-    path: tuple[str, ...]
-    words: int
-    width: int
-    array: bool
+    path: tuple[str, ...]  # submodules from the unit to the element, and its own name
+    words: int  # 1 for a register
+    width: int  # bits of a word
+    array: bool  # whether the element is a memory
 
     @property
     def name(self) -> str:
@@ -83,24 +71,12 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def elements(verilog: str) -> list[Element]:
-    """Return the registers and memories of a unit, in the order of declaration.
-
-    Parameters
-    ----------
-    verilog : str
-        Verilog from Amaranth.
-    """
+    """Return the registers and memories of a unit in Verilog from Amaranth, as declared."""
     return [element for module in _MODULE.finditer(verilog) for element, _ in _own(module)]
 
 
 def element_macros(verilog: str) -> list[str]:
-    """Return the macros that define the elements of a unit for the driver.
-
-    Parameters
-    ----------
-    verilog : str
-        Verilog from Amaranth.
-    """
+    """Return the macros that define the elements of a unit for the driver."""
     found = elements(verilog)
     listed = " ".join(f"ELEMENT({number}, {one.member})" for number, one in enumerate(found))
     kept = " ".join(f"STATE({one.member})" for one in found if one.kind != "counter")
@@ -109,24 +85,12 @@ def element_macros(verilog: str) -> list[str]:
 
 
 def named_elements(names: str) -> list[Element]:
-    """Return the elements that a compiled model lists.
-
-    Parameters
-    ----------
-    names : str
-        Value of the macro ``ELEMENT_NAMES``.
-    """
+    """Return the elements that a compiled model lists in its macro ``ELEMENT_NAMES``."""
     return [Element(tuple(path), *sizes) for path, *sizes in json.loads(names)]
 
 
 def opened(verilog: str) -> str:
-    """Return the Verilog of a unit whose compiled model has all elements as members.
-
-    Parameters
-    ----------
-    verilog : str
-        Verilog from Amaranth.
-    """
+    """Return the Verilog of a unit whose compiled model has all elements as members."""
 
     def open_module(module: re.Match[str]) -> str:
         text = module[0]

@@ -75,21 +75,7 @@ class UpsetOutcomes(NamedTuple):
 
 
 class Flips:
-    """A compiled model whose state is saved and restored, and whose bits flip.
-
-    Parameters
-    ----------
-    library : CDLL
-        Library of a model compiled with upsets.
-    unit : c_void_p
-
-    Attributes
-    ----------
-    elements : list of Element
-        Elements that can be hit.
-    digest : str
-        Digest of the hardware, the driver and the version of Verilator.
-    """
+    """A compiled model whose state is saved and restored, and whose bits flip."""
 
     def __init__(self, library: ctypes.CDLL, unit: ctypes.c_void_p) -> None:
         self._library = library
@@ -100,26 +86,14 @@ class Flips:
 
 
 class Upsets(Flips):
-    """Runs with flipped bits of the last sequence of operations that a unit performed.
-
-    Parameters
-    ----------
-    library, unit
-        As for `Flips`.
-    lanes : int
-    """
+    """Runs with flipped bits of the last sequence of operations that a unit performed."""
 
     def __init__(self, library: ctypes.CDLL, unit: ctypes.c_void_p, lanes: int) -> None:
         super().__init__(library, unit)
         self._lanes = lanes
 
     def begin(self, sent: SentBeats) -> None:
-        """Save the state of the unit, and the sequence that it is about to perform.
-
-        Parameters
-        ----------
-        sent : SentBeats
-        """
+        """Save the state of the unit, and the sequence that it is about to perform."""
         self._library.lately_save(self._unit, _BEGIN)
         self._sent = sent
 
@@ -139,20 +113,10 @@ class Upsets(Flips):
         return bool(self._library.lately_told(self._unit))
 
     def reference(self, clocks: int, *marks: int) -> tuple[RawResults, list[int]]:
-        """Repeat the sequence without upsets.
+        """Repeat the sequence without upsets, in at most `clocks` cycles.
 
-        Parameters
-        ----------
-        clocks : int
-            At least the number of cycles of the sequence.
-        marks : int
-            Beat numbers, in order.
-
-        Returns
-        -------
-        beheld : RawResults
-        marks : list of int
-            Cycles after which the numbers of answered beats reached these marks.
+        `marks` are numbers of answered beats, in order. Returns the results, and the cycle in which
+        each mark was reached.
         """
         library, unit = self._library, self._unit
         self._states = np.zeros(clocks, np.uint64)
@@ -170,14 +134,8 @@ class Upsets(Flips):
     def strike(self, upsets: list[Upset], *, beats: int, patience: int) -> UpsetOutcomes:
         """Flip bits, each in a separate run that otherwise equals the last run of `reference`.
 
-        Parameters
-        ----------
-        upsets : list of Upset
-            In the order of their cycles.
-        beats : int
-            Number of beats whose results each run awaits after the upset.
-        patience : int
-            Cycles without a result after which the run ends.
+        Upsets are in the order of their cycles. Each run awaits the results of `beats` beats after
+        the upset; it ends after `patience` cycles without a result.
         """
         count, library, unit = len(upsets), self._library, self._unit
         beheld = RawResults.nothing(count, beats * self._lanes)
