@@ -24,11 +24,8 @@ from .scenario import waves
 
 HELP = {"help_option_names": ["-h", "--help"]}
 
-RESULTS = Path(__file__).parents[1] / "results"
-"""Folder of the recorded results of campaigns."""
-
-BUILD = Path("build", "campaigns")
-"""Folder of results of other points, below the current one."""
+RESULTS = Path(__file__).parents[1] / "results"  # folder of the recorded results of campaigns
+BUILD = Path("build", "campaigns")  # folder of results of other points, below the current one
 
 VARYING = {"seconds", "cpu_seconds", "versions", "processor", "peak_bytes"}
 """Figures that differ from run to run."""
@@ -43,8 +40,7 @@ def main() -> None:
     warnings.simplefilter("ignore", UnusedElaboratable)
 
 
-Action = Callable[..., None]
-"""Takes a campaign, its points and the common options."""
+Action = Callable[..., None]  # takes a campaign, its points and the common options
 
 
 def command(campaign: Campaign, action: Action) -> click.Command:

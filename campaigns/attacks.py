@@ -27,17 +27,10 @@ from lately.sim import compiled_unit
 from .chosen_digests import crowded_digests, dictionary_hash, keys_of_digests
 from .engine import Campaign, Point, Records, Result
 
-Run = dict[str, Any]
-"""Gain of one attack on one unit; see `measure`."""
-
-Words = NDArray[np.uint64]
-"""Keys, shape (n,) or (n, words)."""
-
-Spec = Any
-"""Specification of a ring or of a dictionary."""
-
-Model = Any
-"""Its golden model."""
+Run = dict[str, Any]  # gain of one attack on one unit; see `measure`
+Words = NDArray[np.uint64]  # keys, shape (n,) or (n, words)
+Spec = Any  # specification of a ring or of a dictionary
+Model = Any  # its golden model
 
 # Units: those on which strangers are forged, also by cells; those that are filled without
 # overlaps, overfilled, flooded; one whose false positives are used again, and one of several lanes.
@@ -52,7 +45,6 @@ LANES = "two-lanes"
 WAYS = ("h3, seed known", "h3, seed unknown", "siphash")  # hashes that the same keys meet
 SPEED_WAYS = (WAYS[0], WAYS[2])  # hashes of compiled units
 PACE = "operations per cycle"  # figure of compiled units
-
 STRANGERS = 300  # keys that were never inserted, each of which must be reported
 SPREAD = 997  # rows, for each generation, between cells of neighbouring parts
 WIDE = 104  # width of keys that fold to fewer bits: the key of a TCP flow

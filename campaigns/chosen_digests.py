@@ -7,8 +7,7 @@ from lately.golden.hash.chosen_keys import ChosenKeys
 from lately.golden.hash.functions import KeyHash, offset_terms
 from lately.golden.spec.dictionary_sizes import WindowDictionarySpec
 
-Digests = NDArray[np.int64]
-"""Digests, or rows, shape (n,) or (columns, n)."""
+Digests = NDArray[np.int64]  # digests, or rows, shape (n,) or (columns, n)
 
 
 def crowded_digests(spec: WindowDictionarySpec) -> tuple[Digests, int]:

@@ -26,14 +26,12 @@ from . import workers
 Point = dict[str, Any]
 """Parameters of a measurement, as JSON can hold them. The seed is one of them."""
 
-Result = dict[str, Any]
-"""Figures of a measurement, as JSON can hold them."""
+Result = dict[str, Any]  # figures of a measurement, as JSON can hold them
 
 Progress = Callable[[int, int, Mapping[str, tuple[str, float]]], None]
 """Takes the points done, all points, and stage and share done of each point in progress."""
 
-WAITING = ("waiting for workers", 0.0)
-"""Stage shown until a worker begins."""
+WAITING = ("waiting for workers", 0.0)  # stage shown until a worker begins
 
 
 class RecordError(LatelyError, ValueError):
@@ -50,8 +48,7 @@ class Record:
     earlier: bool = False  # whether the last run found another state
 
 
-Records = Sequence[Record]
-"""Records of a campaign."""
+Records = Sequence[Record]  # records of a campaign
 
 
 @dataclass(frozen=True, kw_only=True)

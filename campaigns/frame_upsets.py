@@ -24,14 +24,9 @@ FRAME_OPTIONS: Mapping[str, Mapping[str, Any]] = {
 }
 """Deduplicators whose bits flip."""
 
-LONGEST = 198
-"""Bytes of the longest frame."""
-
-WINDOWS = 3
-"""Windows for which frames are compared after an upset."""
-
-BURST = {64: 24, 512: 96}
-"""Frames in a burst, without gaps, for each width."""
+LONGEST = 198  # bytes of the longest frame
+WINDOWS = 3  # windows for which frames are compared after an upset
+BURST = {64: 24, 512: 96}  # frames in a burst, without gaps, for each width
 
 QUIET, SPACING = 300, 50
 """Cycles of silence between bursts, and between the ticks in the second half of a silence."""
@@ -39,8 +34,7 @@ QUIET, SPACING = 300, 50
 SETTLE = {64: 150, 512: 4200}
 """Cycles after a reset until the filter is clear and a wide digest has its keys."""
 
-REPEATED = 0.5
-"""Share of the frames that come again."""
+REPEATED = 0.5  # share of the frames that come again
 
 
 class FrameCourse:

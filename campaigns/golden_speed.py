@@ -35,17 +35,10 @@ from .machine import peak_bytes, processor
 from .options import select
 from .workers import tell
 
-BATCH = 1 << 16
-"""Keys that a golden model takes in a call."""
-
-REPEATED = 0.1
-"""Share of the keys that repeat within the window."""
-
-CHUNK = 1 << 20
-"""Insertions of a long stream between two rounds of queries."""
-
-PARTS = 10
-"""Parts of a long stream, each timed."""
+BATCH = 1 << 16  # keys that a golden model takes in a call
+REPEATED = 0.1  # share of the keys that repeat within the window
+CHUNK = 1 << 20  # insertions of a long stream between two rounds of queries
+PARTS = 10  # parts of a long stream, each timed
 
 LIBRARIES = {"rbloom": "rbloom", "fastbloom_rs": "fastbloom-rs", "probables": "pyprobables",
              "cachetools": "cachetools"}  # fmt: skip

@@ -27,8 +27,7 @@ from .engine import Campaign, Point, Record, Records, Result
 from .options import parse_seeds, select
 from .workers import tell
 
-SEEDS = (1, 2, 3)
-"""Seeds of the placement."""
+SEEDS = (1, 2, 3)  # seeds of the placement
 
 PART = 4096
 """Bits of a block RAM of an iCE40. A part of a small ring fits one."""
@@ -124,8 +123,7 @@ def _cases() -> Iterator[Case]:
             yield from (Case(name, where, group, seeds) for name in names)
 
 
-CASES = {case.name: case for case in _cases()}
-"""Cases by name, group by group."""
+CASES = {case.name: case for case in _cases()}  # cases by name, group by group
 
 
 def points(*, case: tuple[str, ...] = (), seeds: str = "", quick: bool = False) -> list[Point]:

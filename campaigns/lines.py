@@ -15,8 +15,7 @@ from .machine import processor, run_program
 BACK = 900_000
 """Lines by which a repeat is back at most, fewer than `lately uniq` remembers by default."""
 
-REPEATS = 0.29
-"""Share of lines that repeat another line."""
+REPEATS = 0.29  # share of lines that repeat another line
 
 _SET = (
     "import sys\nseen = set()\nfor line in sys.stdin.buffer:\n"

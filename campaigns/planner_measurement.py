@@ -28,11 +28,8 @@ k bits in a run has a rate whose variance is some P**2 k / (4 N).
 EDGES = 16
 """Insertions at the end of a fill, after each of which the oldest key is queried, at least."""
 
-_KEYS = 1 << 16
-"""Keys that are handed to a model at a time, about."""
-
-_LOOKED_AT = 6
-"""Blocks or ticks about the end of a window after which two filters are compared."""
+_KEYS = 1 << 16  # keys that are handed to a model at a time, about
+_LOOKED_AT = 6  # blocks or ticks about the end of a window after which two filters are compared
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,8 +17,7 @@ from .planner_measurement import measure_rates, measure_trace
 ERROR = 1e-6
 """Probability, at most, that a filter which keeps a rate is found not to, for each rate."""
 
-HITS = 1500
-"""False positives that are expected at the required rate."""
+HITS = 1500  # false positives that are expected at the required rate
 
 SMALL = {"windows": (1000, 8000), "rates": (0.02, 0.3)}
 """Ranges that requirements are drawn from, both on a logarithmic scale.
@@ -26,8 +25,7 @@ SMALL = {"windows": (1000, 8000), "rates": (0.02, 0.3)}
 A rate is at least one in a window, as a fill allows only few queries.
 """
 
-LARGE = {"windows": (3, 100_000), "rates": (0.003, 0.3)}
-"""Ranges likewise, for ``--large``."""
+LARGE = {"windows": (3, 100_000), "rates": (0.003, 0.3)}  # ranges likewise, for ``--large``
 
 
 def points(

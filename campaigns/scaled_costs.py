@@ -23,8 +23,7 @@ DEVICES = {
 }
 """Device of each family that units are counted on."""
 
-SAME = {"xcup": "xc7"}
-"""Families with the costs of another family, whose logic is the same."""
+SAME = {"xcup": "xc7"}  # families with the costs of another family, whose logic is the same
 
 UNITS = {
     "small": any_preset("small"),

@@ -16,14 +16,9 @@ from .options import parse_seeds, select
 from .random_test import RandomTest, drawn_build, random_test, usual_ticks
 from .workers import tell
 
-CHUNK = 1 << 20
-"""Operations between two comparisons of counters, and between two choices of keys."""
-
-MEMORY_CHUNKS = 16
-"""Chunks between two comparisons of every bit of memory."""
-
-BUILD = 7
-"""Number of the draws of options among those of a seed."""
+CHUNK = 1 << 20  # operations between two comparisons of counters, and between two choices of keys
+MEMORY_CHUNKS = 16  # chunks between two comparisons of every bit of memory
+BUILD = 7  # number of the draws of options among those of a seed
 
 
 def soak(
@@ -72,8 +67,7 @@ def perform(test: RandomTest, operations: int) -> None:
 
 # The campaign
 
-SPAN = 1000
-"""Ticks of the cases with a window in time."""
+SPAN = 1000  # ticks of the cases with a window in time
 
 RINGS = ("default", "apbf-default", "gebf-default", "blocked-gebf-default", "siphash-default")
 

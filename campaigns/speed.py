@@ -29,11 +29,8 @@ from .machine import processor, run_program
 
 # Lanes
 
-SEED = 1
-"""Seed of the random keys."""
-
-HOT = 0.5
-"""Share of the operations of the stream `hot key` that are on one key."""
+SEED = 1  # seed of the random keys
+HOT = 0.5  # share of the operations of the stream `hot key` that are on one key
 
 
 def drawn_streams(
@@ -204,14 +201,9 @@ REPLAY = Campaign(
 
 # Deduplication
 
-SPAN = "5ms"
-"""Span in which copies are looked for; `WINDOW` packets come in it."""
-
-WINDOW = 1000
-"""Packets among which `editcap -D` looks for copies, and the filter keeps at least."""
-
-RATE = 200_000.0
-"""Packets per second of each tap."""
+SPAN = "5ms"  # span in which copies are looked for; `WINDOW` packets come in it
+WINDOW = 1000  # packets among which `editcap -D` looks for copies, and the filter keeps at least
+RATE = 200_000.0  # packets per second of each tap
 
 STREAMS = {"equal frames": 0, "a router between the taps": 1}
 """Routers between the taps of each stream."""

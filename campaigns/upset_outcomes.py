@@ -21,8 +21,7 @@ OUTCOMES: Mapping[str, str] = {
 MISSED = [*OUTCOMES].index("false negative")
 LOST = [*OUTCOMES].index("lost result")
 
-END = 8
-"""Beats at the end of a run that distinguish a lost result from a wrong tag."""
+END = 8  # beats at the end of a run that distinguish a lost result from a wrong tag
 
 
 def judge(

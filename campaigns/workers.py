@@ -28,20 +28,11 @@ from distributed.scheduler import KilledWorker
 
 from lately.golden.errors import LatelyError
 
-Message = Mapping[str, Any]
-"""Values that JSON can hold, which a call sends while it runs."""
-
-TOPIC = "lately"
-"""Topic of these messages at the scheduler."""
-
-TIMEOUT = 10
-"""Seconds within which a scheduler must answer."""
-
-SILENT = logging.CRITICAL + 1
-"""Level of logging that nothing reaches."""
-
-DEATHS = 2
-"""Processes of this machine that may die of the same call."""
+Message = Mapping[str, Any]  # values that JSON can hold, which a call sends while it runs
+TOPIC = "lately"  # topic of these messages at the scheduler
+TIMEOUT = 10  # seconds within which a scheduler must answer
+SILENT = logging.CRITICAL + 1  # level of logging that nothing reaches
+DEATHS = 2  # processes of this machine that may die of the same call
 
 
 class MismatchError(LatelyError):

@@ -24,8 +24,7 @@ DOCS = ROOT / "docs"
 IMAGES = DOCS / "images"
 RESULTS = ROOT / "results"
 
-NOTHING = "\N{EN DASH}"
-"""Cell of a table without a value."""
+NOTHING = "\N{EN DASH}"  # cell of a table without a value
 
 _BLOCK = re.compile(r"(<!-- begin (\S+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 

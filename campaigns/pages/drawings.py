@@ -31,8 +31,7 @@ from . import spans, waves
 from .blocks import DOCS, IMAGES, Drawing, Page, bare_axes
 from .mechanisms import WIDTH, ages
 
-GENERATIONS = 9
-"""Columns of the picture of the ring."""
+GENERATIONS = 9  # columns of the picture of the ring
 
 UNIT = preset("default")
 
@@ -54,8 +53,7 @@ def unit_words() -> str:
 ARROW = {"arrowstyle": "-|>", "color": COLOURS["ink"], "linewidth": 1.1}
 """Properties of the arrows between blocks."""
 
-PLACED = {"ha": "center", "va": "center", "fontsize": 8}
-"""Properties of the texts of blocks."""
+PLACED = {"ha": "center", "va": "center", "fontsize": 8}  # properties of the texts of blocks
 
 
 def unit() -> Any:
@@ -217,8 +215,7 @@ def time_spans() -> Any:
     return figure
 
 
-SHOWN = 5
-"""Operations of the timing diagram of a tick, one in each cycle."""
+SHOWN = 5  # operations of the timing diagram of a tick, one in each cycle
 
 
 def tick_times(cycle: int) -> list[int]:

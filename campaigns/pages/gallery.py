@@ -14,8 +14,7 @@ from .blocks import DOCS, IMAGES, ROOT, Drawing, Page
 
 EXAMPLES = ROOT / "examples"
 
-Rows = Mapping[str, Sequence[float]]
-"""Times of the events of each row of a picture, by its label."""
+Rows = Mapping[str, Sequence[float]]  # times of the events of each row of a picture, by its label
 
 
 def example(name: str) -> Any:

@@ -223,11 +223,9 @@ def _where(rows: Iterable[Row], state: str) -> str:
     return ", ".join(found)
 
 
-WIDTH = 4.3
-"""Width of a picture in inches: its texts are legible on a phone."""
+WIDTH = 4.3  # width of a picture in inches: its texts are legible on a phone
 
-_LEFT, _RIGHT, _LINE = 0.8, 1.1, 0.25
-"""Inches for labels and notes, and of the height of a row."""
+_LEFT, _RIGHT, _LINE = 0.8, 1.1, 0.25  # inches for labels and notes, and of the height of a row
 
 
 def drawn(picture: Picture) -> Any:
@@ -277,8 +275,7 @@ def _patch(places: Iterable[tuple[float, float]], **how: Any) -> PathPatch:
 # The spare, in time
 
 SEGMENT = 0
-SHIFTS = 9
-"""Physical segment of the picture of the spare, and its generations."""
+SHIFTS = 9  # physical segment of the picture of the spare, and its generations
 
 
 @cache

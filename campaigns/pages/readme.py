@@ -19,11 +19,8 @@ README = ROOT / "README.md"
 BASELINES = DOCS / "baselines.md"
 LONG = {"demo": "make demo"}
 
-WIDTH = 108
-"""Columns of the output of commands."""
-
-UNITS = ("apbbf/ecp5-25k-8",)
-"""Cases that the page names: as measured last."""
+WIDTH = 108  # columns of the output of commands
+UNITS = ("apbbf/ecp5-25k-8",)  # cases that the page names: as measured last
 
 COMPARED = {
     "Bloom": "Bloom filter, never cleared",

@@ -16,8 +16,7 @@ from .blocks import NOTHING, table
 LINES = {"1 Gb/s": 1_488_095, "10 Gb/s": 14_880_952, "100 Gb/s": 148_809_524}
 """Frames of 60 bytes a second, by line."""
 
-ULTRA_BITS = 1 << 18
-"""Bits of an UltraRAM without ninth bits."""
+ULTRA_BITS = 1 << 18  # bits of an UltraRAM without ninth bits
 
 DEVICES = {"ecp5-25k-6": (64, 0), "ecp5-85k-8": (64, 0), "xcu50": (512, 640), "xcu55c": (512, 960)}
 """Bits of a transfer and UltraRAMs, by device. AMD's data sheets count the UltraRAMs."""

@@ -225,11 +225,8 @@ ATTACKS = {
 }
 """Attacks of each table."""
 
-OPERATIONS = 212e6
-"""Operations per second at the block RAM limit of an ECP5 of grade 6."""
-
-WINDOW = 1000
-"""Keys of the window for which the effort of an attack is computed."""
+OPERATIONS = 212e6  # operations per second at the block RAM limit of an ECP5 of grade 6
+WINDOW = 1000  # keys of the window for which the effort of an attack is computed
 
 
 def attacks(runs: Iterable[dict[str, Any]]) -> dict[str, Any]:
