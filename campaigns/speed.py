@@ -8,8 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -208,32 +207,22 @@ RATE = 200_000.0  # packets per second of each tap
 STREAMS = {"equal frames": 0, "a router between the taps": 1}
 """Routers between the taps of each stream."""
 
-_LATELY = (sys.executable, "-c", "from lately.cli.app import main; main()", "dedup")
+_LATELY = (sys.executable, "-c", "from lately.cli.app import main; main()", "dedup", "IN", "OUT")
 _OURS = ("--span", SPAN, "--window", str(WINDOW))
 _SECONDS = str(int(SPAN.removesuffix("ms")) / 1000)
 
 
-@dataclass(frozen=True)
-class Program:
-    """A program: its name for people, and its command before, between and after the two files."""
-
-    name: str
-    before: Sequence[str]
-    after: Sequence[str] = ()
-    between: Sequence[str] = ()
-
-
-PROGRAMS = (
-    Program("lately dedup", _LATELY, _OURS),
-    Program("lately dedup --fields frame", _LATELY, (*_OURS, "--fields", "frame")),
-    Program("lately dedup --inner", _LATELY, (*_OURS, "--inner")),
-    Program("lately dedup --jobs 2", _LATELY, (*_OURS, "--jobs", "2")),
-    Program("tcpdump -r -w, which drops nothing", ("tcpdump", "-r"), between=("-w",)),
-    Program("editcap -D 100", ("editcap", "-D", "100")),
-    Program(f"editcap -D {WINDOW}", ("editcap", "-D", str(WINDOW))),
-    Program(f"editcap -w {_SECONDS}", ("editcap", "-w", _SECONDS)),
-)
-"""Programs that are measured."""
+PROGRAMS: Mapping[str, Sequence[str]] = {
+    "lately dedup": (*_LATELY, *_OURS),
+    "lately dedup --fields frame": (*_LATELY, *_OURS, "--fields", "frame"),
+    "lately dedup --inner": (*_LATELY, *_OURS, "--inner"),
+    "lately dedup --jobs 2": (*_LATELY, *_OURS, "--jobs", "2"),
+    "tcpdump -r -w, which drops nothing": ("tcpdump", "-r", "IN", "-w", "OUT"),
+    "editcap -D 100": ("editcap", "-D", "100", "IN", "OUT"),
+    f"editcap -D {WINDOW}": ("editcap", "-D", str(WINDOW), "IN", "OUT"),
+    f"editcap -w {_SECONDS}": ("editcap", "-w", _SECONDS, "IN", "OUT"),
+}
+"""Commands that are measured, by name. IN and OUT stand for the files."""
 
 
 def dedup_points(
@@ -242,10 +231,10 @@ def dedup_points(
     """Return a point for each installed program and each stream."""
     count = packets // 50 if quick else packets
     return [
-        {"program": one.name, "stream": name, "packets": count, "rounds": rounds, "seed": seed}
+        {"program": program, "stream": name, "packets": count, "rounds": rounds, "seed": seed}
         for name in STREAMS
-        for one in PROGRAMS
-        if shutil.which(one.before[0])
+        for program, command in PROGRAMS.items()
+        if shutil.which(command[0])
     ]
 
 
@@ -255,13 +244,12 @@ def run_dedup(point: Point) -> Result:
     from lately.captures.made_packets import MadePackets
     from lately.captures.two_taps import Taps, tap
 
-    (program,) = (one for one in PROGRAMS if one.name == point["program"])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "taps.pcap"
         with path.open("wb") as file:
             packets = MadePackets(point["packets"], rate=RATE, seed=point["seed"])
             made = tap(packets, file, Taps(hops=STREAMS[point["stream"]]))
-        found = [_run(program, path) for _ in range(point["rounds"])]
+        found = [_run(PROGRAMS[point["program"]], path) for _ in range(point["rounds"])]
     best = min(found, key=lambda run: run["cpu_seconds"])
     total = made.first + made.second
     return best | {
@@ -274,11 +262,12 @@ def run_dedup(point: Point) -> Result:
     }
 
 
-def _run(one: Program, path: Path) -> dict[str, Any]:
+def _run(program: Sequence[str], path: Path) -> dict[str, Any]:
     from lately.captures.capture_reader import CaptureReader
 
     output = path.with_name("unique.pcap")
-    command = [*one.before, str(path), *one.between, str(output), *one.after]
+    files = {"IN": str(path), "OUT": str(output)}
+    command = [files.get(word, word) for word in program]
     began = time.perf_counter()
     used = run_program(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     seconds = time.perf_counter() - began

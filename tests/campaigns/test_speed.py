@@ -131,7 +131,7 @@ def test_replay_compares_verdicts():
 
 def test_programs(monkeypatch):
     """A program that keeps all packets, and a program that is not installed."""
-    programs = product.Program("copy", ("cp",)), product.Program("other", ("no-such-program",))
+    programs = {"copy": ("cp", "IN", "OUT"), "other": ("no-such-program",)}
     monkeypatch.setattr(product, "PROGRAMS", programs)
     points = product.dedup_points(packets=100)
     assert [point["program"] for point in points] == ["copy"] * len(product.STREAMS)
