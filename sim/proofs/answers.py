@@ -10,7 +10,7 @@ from ...hdl.lanes.beats import BeatRecord, count_bits
 from ...hdl.lanes.collector import Collector
 from ...hdl.pipeline import delayed
 from .formal import Bounded, Induction, Proof
-from .harness import Harness, opened
+from .harness import Harness, opened, sampled
 from .results import ahead, kept_while_waiting, ordinal
 
 _LANES, _SHARDS, _SLOTS = 2, 3, 4
@@ -68,10 +68,8 @@ class Answers(_OfCollector):
         own = Signal.like(came)
         m.d.comb += own.eq(AnyConst(len(own)))
         # Whether the slot belongs to the followed beat.
-        present = Signal()
         own_slot = own[: len(part.slot)]
-        with m.If(part.recorded & (part.slot == own_slot)):
-            m.d.sync += present.eq(came == own)
+        present = sampled(m, part.recorded & (part.slot == own_slot), came == own, "present")
         comes = part.recorded & (came == own)
         finished = Cat(self._finished(m, shard, comes) for shard in range(_SHARDS))
         reads = present & (part.read == own_slot)
@@ -118,9 +116,7 @@ class Answers(_OfCollector):
             Assume(~part.recorded | (required == (given + more)[:width])),
             Assume(part.done.word_select(shard, width) == done),
         ]
-        goal = Signal(width, name=f"goal{shard}")
-        with m.If(comes):
-            m.d.sync += goal.eq(required)
+        goal = sampled(m, comes, required, f"goal{shard}")
         return ~(done - goal)[width - 1]
 
     def _expected(self, m, comes, reads):

@@ -3,6 +3,8 @@
 A test of the netlist shows that no output of a bus depends on an input in the same cycle.
 """
 
+from functools import partial
+
 from amaranth.hdl import Assume, Cat, Module, Mux, Shape, Signal, Value
 from amaranth.hdl._ast import AnySeq
 from amaranth.lib import wiring
@@ -16,7 +18,7 @@ from ...hdl.bus.wishbone import Wishbone
 from ...hdl.interface import Operation, UnitSignature
 from ...hdl.pipeline import delayed
 from .formal import Proof
-from .harness import Harness, opened
+from .harness import Harness, opened, sampled
 from .results import kept_while_waiting
 
 _SPEC = APBBFSpec(k=1, l=1, block_bits=2, blocks=2, hashes_per_block=1, generation=4, key_bits=2)
@@ -52,15 +54,12 @@ class Axi4LiteRules(Harness):
         for channel, parts in {"aw": ["addr"], "w": ["data", "strb"], "ar": ["addr"]}.items():
             taken = self._port(channel, "valid") & self._port(channel, "ready")
             payload = Cat(self._port(channel, part) for part in parts)
-            value = Signal.like(payload, name=f"{channel}_last")
             # Requests without a response so far.
             count = Signal(3, name=f"{channel}_count")
             back = "r" if channel == "ar" else "b"
             gone = self._port(back, "valid") & self._port(back, "ready")
             m.d.sync += count.eq(count + taken - gone)
-            with m.If(taken):
-                m.d.sync += value.eq(payload)
-            last[channel] = count, value
+            last[channel] = count, sampled(m, taken, payload, f"{channel}_last")
             self.require(count <= 2, ~self._port(back, "valid") | (count != 0))
         for back, parts in {"b": ["resp"], "r": ["resp", "data"]}.items():
             waits = self._port(back, "valid") & ~self._port(back, "ready")
@@ -70,9 +69,7 @@ class Axi4LiteRules(Harness):
                 steady(m, waits, *payload),
             )
         low = len(last["aw"][1]) - len(access.address)
-        writes = Signal()
-        with m.If(access.read | access.write):
-            m.d.sync += writes.eq(access.write)
+        writes = sampled(m, access.read | access.write, access.write, "writes")
         self.require(
             ~(access.read & access.write),
             ~((access.read | access.write) & busy),
@@ -165,9 +162,7 @@ class AvalonMmRules(Harness):
         request = Cat(front.avs_address, front.avs_writedata, front.avs_byteenable, writes)
         performed = Cat(access.address, access.data, access.strobe)
         answers = front.avs_readdatavalid | front.avs_writeresponsevalid
-        wrote = Signal()
-        with m.If(taken):
-            m.d.sync += wrote.eq(access.write)
+        wrote = sampled(m, taken, access.write, "wrote")
         response = Mux(delayed(m, access.error, 1, "error"), SLAVEERROR, OKAY)
         self.require(
             # Each accepted request starts one access, and each access has one answer.
@@ -221,17 +216,19 @@ class _AnyUnit(wiring.Component):
         return m
 
 
+def _controlled(**how):
+    return ControlledUnit(
+        _AnyUnit(), spec=_SPEC, bus="wishbone", version=(0, 0, 0), status_bits=_TAG_BITS, **how
+    )
+
+
 class Orders(Harness):
     """A unit behind a bus, with any results of the unit, any requests and any accesses."""
 
-    def __init__(self, *, goal=None):
-        self._controlled = ControlledUnit(
-            _AnyUnit(), spec=_SPEC, bus="wishbone", version=(0, 0, 0), status_bits=_TAG_BITS
-        )
-        super().__init__(part=self._controlled, goal=goal)
+    PART = staticmethod(_controlled)
 
     def build(self, m):
-        part, inner = self._controlled, self._controlled.unit
+        part, inner = self._part, self._part.unit
         m.submodules.controlled, signals = opened(part)
         taken, passes = inner.i.valid & inner.i.ready, part.i.valid & part.i.ready
         request, given = part.i.p, inner.i.p
@@ -244,9 +241,7 @@ class Orders(Harness):
         disabled = delayed(m, ~signals["bank.control_enable"], 1, "disabled")
         came, went = inner.o.valid & inner.o.ready, part.o.valid & part.o.ready
         # Time of the last accepted request.
-        reached = Signal.like(request.time)
-        with m.If(passes):
-            m.d.sync += reached.eq(request.time)
+        reached = sampled(m, passes, request.time, "reached")
         self.require(
             kept_while_waiting(m, part.o),
             # Accepted requests enter the unit unchanged, together with commands only.
@@ -283,15 +278,10 @@ class Orders(Harness):
 class Faults(Harness):
     """The fault bits of a unit behind a bus, with any events and any accesses."""
 
-    def __init__(self, *, goal=None):
-        self._controlled = ControlledUnit(
-            _AnyUnit(), spec=_SPEC, bus="wishbone", version=(0, 0, 0), status_bits=_TAG_BITS,
-            waits=False,
-        )  # fmt: skip
-        super().__init__(part=self._controlled, goal=goal)
+    PART = staticmethod(partial(_controlled, waits=False))
 
     def build(self, m):
-        part = self._controlled
+        part = self._part
         m.submodules.controlled, signals = opened(part)
         count, access = part.unit.shortened, part._bank.access
         events = {

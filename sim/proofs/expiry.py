@@ -68,25 +68,22 @@ class Spaced(Harness):
     """The source of a timing filter's ticks, which arrive at any time."""
 
     LEAST = 5
-
-    def __init__(self, *, goal=None):
-        self._spacing = TickSpacing(least=self.LEAST)
-        super().__init__(part=self._spacing, goal=goal)
+    PART = staticmethod(partial(TickSpacing, least=LEAST))
 
     def build(self, m):
-        m.submodules.spacing, inner = opened(self._spacing)
-        passes, tick = inner["passes"], self._spacing.tick
-        spacing = self._spacing
+        spacing = self._part
+        m.submodules.spacing, inner = opened(spacing)
+        passes, tick = inner["passes"], spacing.tick
         waiting = waiting_ticks(m, self, spacing.i, passes, spacing.tick_lost)
         since = Signal(range(self.LEAST), init=self.LEAST - 1)
         m.d.sync += since.eq(Mux(passes, 0, since + (since != self.LEAST - 1)))
         ready = since == self.LEAST - 1
         self.require(
             tick == registered(m, passes, "passed"),
-            passes == (ready & (self._spacing.i | (waiting != 0))),
+            passes == (ready & (spacing.i | (waiting != 0))),
         )
         self.reach("a tick arrives as one passes and the maximum wait",
-                   self._spacing.i & passes & (waiting == TICKS_WAITING))  # fmt: skip
+                   spacing.i & passes & (waiting == TICKS_WAITING))  # fmt: skip
 
 
 class Counted(Harness):

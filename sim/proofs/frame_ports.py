@@ -117,12 +117,10 @@ def full_but_last(beats):
 class WidenedFrames(Harness):
     """A widener, which makes beats of transfers, with any source and any receiver."""
 
-    def __init__(self, *, width, goal=None):
-        self._widener = FrameWidener(width)
-        super().__init__(part=self._widener, goal=goal)
+    PART = FrameWidener
 
     def build(self, m):
-        m.submodules.widener = part = self._widener
+        m.submodules.widener = part = self._part
         taken = part.i.valid & part.i.ready
         inside, broken = Signal(), Signal()
         keep, last = part.i.p.keep, part.i.p.last
@@ -201,12 +199,10 @@ class IntakeRules(Harness):
 class NarrowedFrames(Harness):
     """A narrower, which makes transfers of beats, with any receiver; beats wait until accepted."""
 
-    def __init__(self, *, width, goal=None):
-        self._narrower = FrameNarrower(width)
-        super().__init__(part=self._narrower, goal=goal)
+    PART = FrameNarrower
 
     def build(self, m):
-        m.submodules.narrower = part = self._narrower
+        m.submodules.narrower = part = self._part
         i, o = part.i, part.o
         m.d.comb += Assume(kept_while_waiting(m, i) & full_but_last(i))
         came, leaves = i.valid & i.ready, o.valid & o.ready

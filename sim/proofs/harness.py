@@ -7,7 +7,7 @@ proof asserts them for the driver of the input.
 
 from typing import Any
 
-from amaranth.hdl import Assert, Fragment, Module, Mux, Signal
+from amaranth.hdl import Assert, Fragment, Module, Mux, Signal, Value
 from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -20,14 +20,15 @@ class Harness(wiring.Component):
 
     Conditions that a harness requires become assertions, and states get names. With a `goal`, the
     harness asserts instead that the state of that name is never reached, so a counterexample is a
-    run that reaches the state. With a `part`, its ports are the ports of that component, whose
-    inputs are arbitrary. After elaboration `goals` has the conditions of the states, by name.
+    run that reaches the state. With a `part`, or a `PART` that builds one from the options, its
+    ports are the ports of that component, whose inputs are arbitrary. After elaboration `goals` has
+    the conditions of the states, by name.
     """
 
-    PART: Any = None  # builds the part, if it is the same in all proofs
+    PART: Any = None
 
-    def __init__(self, members=None, *, part=None, goal=None):
-        self._part = part = self.PART() if part is None and self.PART else part
+    def __init__(self, members=None, *, part=None, goal=None, **options):
+        self._part = part = self.PART(**options) if self.PART else part
         self._goal = goal
         self.goals: dict[str, Any] = {}
         super().__init__(members if part is None else {"part": Out(part.signature)})
@@ -56,6 +57,15 @@ class Harness(wiring.Component):
         """Name a state that must be reachable."""
         assert name not in self.goals
         self.goals[name] = condition
+
+
+def sampled(m, condition, value, name):
+    """Return the value of the last cycle before this one in which a condition held."""
+    value = Value.cast(value)
+    last = Signal.like(value, name=name)
+    with m.If(condition):
+        m.d.sync += last.eq(value)
+    return last
 
 
 class AnyWord:

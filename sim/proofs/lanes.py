@@ -1,5 +1,7 @@
 """Proofs of several lanes: each shard gets its entries, and all shards turn together."""
 
+from functools import partial
+
 from amaranth.hdl import Assume, Cat, Mux, Signal
 from amaranth.hdl._ast import AnyConst
 
@@ -9,14 +11,16 @@ from ...hdl.lanes.distributor import Distributor
 from ...hdl.lanes.unit import LaneUnit
 from ...hdl.ring.profile import RingProfile
 from .formal import Bounded, Induction, Proof
-from .harness import Harness
+from .harness import Harness, sampled
 from .results import ordinal
 
 _LANES, _SHARDS, _SLOTS, _DEPTH = 2, 3, 4, 4
 
 
-# Few places, which are soon reused.
-_SMALL = {"PLACES": 10}
+class SmallDistributor(Distributor):
+    """A distributor with few places, which are soon reused."""
+
+    PLACES = 10
 
 
 class Shares(Harness):
@@ -28,13 +32,12 @@ class Shares(Harness):
 
     PATIENCE = 5  # maximum cycles that a beat waits while all shards are empty
 
-    def __init__(self, *, goal=None):
-        small = type("SmallDistributor", (Distributor,), _SMALL)
-        self._distributor = small(lanes=_LANES, shards=_SHARDS, slots=_SLOTS, depth=_DEPTH)
-        super().__init__(part=self._distributor, goal=goal)
+    PART = staticmethod(
+        partial(SmallDistributor, lanes=_LANES, shards=_SHARDS, slots=_SLOTS, depth=_DEPTH)
+    )
 
     def build(self, m):
-        m.submodules.distributor = part = self._distributor
+        m.submodules.distributor = part = self._part
         inside = Signal(range(part.depth + 1))
         hashed = Signal(range(part.depth + 1))
         m.d.sync += [
@@ -64,7 +67,7 @@ class Shares(Harness):
 
     def _follow(self, m, shard):
         """Require that the entries of one shard are the entries of the beats for this shard."""
-        part = self._distributor
+        part = self._part
         own = Signal(4, name=f"own{shard}")
         m.d.comb += own.eq(AnyConst(len(own)))
         hashed = ordinal(m, part.hashed, 16, f"hashed{shard}")
@@ -72,9 +75,7 @@ class Shares(Harness):
         came = ordinal(m, part.arrived & part.share.there[shard], 16, f"came{shard}")
         went = ordinal(m, part.valid[shard], 16, f"went{shard}")
         share = part.share
-        state = Signal(name=f"state{shard}")
-        with m.If(part.hashed & (hashed == own)):
-            m.d.sync += state.eq(part.states[0])
+        state = sampled(m, part.hashed & (hashed == own), part.states[0], f"state{shard}")
         # Whether the followed beat has an entry, its number, and its content.
         present = Signal(name=f"present{shard}")
         number = Signal.like(came, name=f"number{shard}")

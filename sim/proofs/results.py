@@ -15,7 +15,7 @@ from ...hdl.queue import ResultQueue
 from ...hdl.ring.profile import RingProfile
 from ...hdl.unit import Unit
 from .formal import Induction, Proof
-from .harness import Harness, elaborated, opened, within
+from .harness import Harness, elaborated, opened, sampled, within
 
 
 def ordinal(m, event, modulus, name):
@@ -51,9 +51,6 @@ class Order:
         self._depth = depth
         self._enters = queue.tag_valid if enters is None else enters
         self.own = Signal(range(2 * depth))
-        # The last tag and verdict with this ordinal.
-        self.tag = Signal.like(queue.tag)
-        self.verdict = Signal.like(queue.verdict)
         module = elaborated(queue)
         self._cells = {
             name: module.submodules[name].read_port(domain="comb") for name in queue.words
@@ -74,10 +71,9 @@ class Order:
         # The output holds one that left the memories.
         self.loads = (self.results + queue.o.valid)[: len(self.results)]
         self.came = delayed(m, queue.valid_next & self.is_own(self.verdicts), 1, "came")
-        with m.If(queue.tag_valid & self.is_own(self.tags)):
-            m.d.sync += self.tag.eq(queue.tag)
-        with m.If(self.came):
-            m.d.sync += self.verdict.eq(queue.verdict)
+        # The last tag and verdict with this ordinal.
+        self.tag = sampled(m, queue.tag_valid & self.is_own(self.tags), queue.tag, "tag")
+        self.verdict = sampled(m, self.came, queue.verdict, "verdict")
 
     def is_own(self, number):
         """Return whether the result with this ordinal is followed."""
@@ -267,12 +263,11 @@ class UnitOrder(UnitHarness):
         order, inner = self.open_unit(m)
         i, o = unit.i, unit.o
         entered = self.entered
-        verdict = Signal(2)
-        tag = Signal()
         operation = operation_bits(i.p.operation)
         query = operation.query & ~operation.alone
-        with m.If(i.valid & i.ready & order.is_own(entered)):
-            m.d.sync += [verdict.eq(i.p.key & query.replicate(2)), tag.eq(i.p.tag)]
+        enters = i.valid & i.ready & order.is_own(entered)
+        verdict = sampled(m, enters, i.p.key & query.replicate(2), "verdict")
+        tag = sampled(m, enters, i.p.tag, "tag")
         own = o.valid & order.is_own(order.results)
         self.require(
             ~own | (o.p.as_value() == Cat(verdict, tag)),

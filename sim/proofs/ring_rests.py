@@ -1,5 +1,7 @@
 """Proofs of input stalls of a ring of columns: the input opens again, for any stash and sweep."""
 
+from functools import partial
+
 from amaranth.hdl import Assume, Cat, Const, Module, Mux, Signal, Value
 from amaranth.hdl._ast import AnySeq
 from amaranth.lib.wiring import In
@@ -51,19 +53,16 @@ class AnyCells(CellMemory):
 class InputRests(Harness):
     """The gate of a unit, with a core that stalls it; any operations except SHIFT and CLEAR.
 
-    Once the input has opened, each period in which it is closed has at most `most` stalls of the
+    Once the input has opened, each period in which it is closed has at most `MOST` stalls of the
     core.
     """
 
+    MOST: int
+
     OTHERS = False  # whether the gate also closes for other reasons, at any time
 
-    def __init__(self, *, most, part=None, goal=None):
-        self._gate = Gate(start=SPARE_SETTLE + 1)
-        self._most = most
-        super().__init__({}, part=part, goal=goal)
-
     def build(self, m):
-        m.submodules.gate = gate = self._gate
+        m.submodules.gate = gate = Gate(start=SPARE_SETTLE + 1)
         operation = AnySeq(3)
         acts, insert, late = Signal(), Signal(), Signal()
         m.d.comb += [
@@ -75,37 +74,34 @@ class InputRests(Harness):
         ]
         m.d.sync += [acts.eq(gate.valid), insert.eq(gate.insert)]
         m.d.sync += late.eq(self._rests(m, *delayed(m, Cat(acts, insert), NUMBERED, "numbered")))
-        begun, rests, ready = Signal(), Signal(range(self._most + 2)), gate.i.ready
+        begun, rests, ready = Signal(), Signal(range(self.MOST + 2)), gate.i.ready
         closes = delayed(m, late, Gate.LATENCY, "closes")
         m.d.sync += [
             begun.eq(begun | ready),
-            rests.eq(Mux(begun & ~ready, rests + (closes & (rests <= self._most)), 0)),
+            rests.eq(Mux(begun & ~ready, rests + (closes & (rests <= self.MOST)), 0)),
         ]
-        self.require(rests <= self._most)
-        self.reach("the longest stall occurs", rests == self._most)
+        self.require(rests <= self.MOST)
+        self.reach("the longest stall occurs", rests == self.MOST)
 
 
 class RestsForStash(InputRests):
     """A stash with any pushes and removals, at any time."""
 
-    def __init__(self, *, goal=None):
-        self._stash = Stash(spec=SPEC)
-        super().__init__(most=MAX_STALL, part=self._stash, goal=goal)
+    MOST = MAX_STALL
+    PART = staticmethod(partial(Stash, spec=SPEC))
 
     def _rests(self, m, acts, insert):
-        m.submodules.stash = self._stash
-        return self._stash.crowded
+        m.submodules.stash = self._part
+        return self._part.crowded
 
 
 class PushesFindPlaces(Harness):
     """A stash in which every push finds a place, and which reports each evicted entry."""
 
-    def __init__(self, *, goal=None):
-        self._stash = Stash(spec=SPEC)
-        super().__init__(part=self._stash, goal=goal)
+    PART = staticmethod(partial(Stash, spec=SPEC))
 
     def build(self, m):
-        m.submodules.stash = stash = self._stash
+        m.submodules.stash = stash = self._part
         valid, spare, match = stash.valid, stash.place.candidate, stash.place.match
         exchange, exchanged = stash.exchange, stash.exchange.exchanged
         was_held = registered(m, exchange.held, "was_held")
@@ -148,15 +144,16 @@ class RestsForSweep(InputRests):
     written every other cycle.
     """
 
+    MOST = SWEEP
     OTHERS = True
     PERIOD = ColumnAnswers.PERIOD
 
     def __init__(self, *, goal=None):
-        self._column = Column(spec=RingColumnSizes(), memory=AnyCells, terms=TERMS)
-        super().__init__(most=SWEEP, goal=goal)
+        super().__init__({}, goal=goal)
 
     def _rests(self, m, acts, insert):
-        m.submodules.column = column = self._column
+        column = Column(spec=RingColumnSizes(), memory=AnyCells, terms=TERMS)
+        m.submodules.column = column
         visit = column.visit
         turn, tick, granted = Signal(self.PERIOD, init=1), Signal(), Signal()
         driven = {id(column.tick), id(column.writes), id(column.clear), id(visit.arrives),
