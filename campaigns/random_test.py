@@ -23,34 +23,26 @@ from lately.hdl.build import unit_profile
 Step = tuple[str, tuple[Any, ...], dict[str, Any]]
 """A method of `lately.sim.CompiledUnit`, and its arguments."""
 
+# Shares of the clocks in which nothing is offered, or no answer taken; one is drawn of each.
 STALLS = (0.0, 0.1, 0.4)
-"""Shares of the clocks in which nothing is offered, or no answer taken; one is drawn of each."""
-
 RESETS = 0.25  # share of the chunks that begin with a reset, while operations are in flight
 INTERRUPTED = 200  # operations that a reset interrupts, of which some have their results
 SHAPE = ("memory", "protect", "levels")  # options on which it depends whether hardware can be built
 LEVELS = (1, 2, 3)  # levels of look-up tables between two registers that are drawn
-
+# Counters that must not count: no memory is upset by itself, and no state is illegal.
 ALARMS = ("upsets", "alarms")
-"""Counters that must not count: no memory is upset by itself, and no state is illegal."""
-
+# Mean bursts in each chunk of a window in time, each at a rate of its own and after a silence.
 RING_BURSTS = 64
-"""Mean bursts in each chunk of a window in time, each at a rate of its own and after a silence."""
-
+# One operation in so many, at most, is performed with generations below the minimum.
 SHORT_SHARE = 64
-"""One operation in so many, at most, is performed with generations below the minimum."""
-
+# Shares of the operations before which lanes stay empty; one is drawn for each kind and chunk.
 EMPTY = (0.0, 0.0, 0.1, 0.5)
-"""Shares of the operations before which lanes stay empty; one is drawn for each kind and chunk."""
-
 SILENCE = 1 << 19  # cycles of a silence in which ticks come, at most
 EVENTS = 16  # in each chunk: forced shifts, a quarter of them right after another, and one clear
-
+# Mean bursts in each chunk, each with a rate of insertions of its own and after a silence.
 TICKED_BURSTS = 4
-"""Mean bursts in each chunk, each with a rate of insertions of its own and after a silence."""
-
+# Clocks from one tick to the next, over the least: one is drawn for each spell.
 PERIODS = (1, 1, 2, 5)
-"""Clocks from one tick to the next, over the least: one is drawn for each spell."""
 
 
 def build_options(spec: Specification) -> dict[str, tuple[Any, ...]]:
@@ -170,21 +162,18 @@ class RandomTest:
     clear, and some begin with a reset while operations are in flight.
     """
 
+    # Shares of the operations that are drawn at random.
     SHARES: ClassVar[Mapping[Operation, float]] = {
         Operation.NONE: 0.01,
         Operation.QUERY: 0.15,
         Operation.INSERT: 0.1,
         Operation.CHECK_AND_INSERT: 0.74,
     }
-    """Shares of the operations that are drawn at random."""
-
+    # Compared fields of answers, by name.
     COMPARED: ClassVar[Mapping[str, str]] = {"verdicts": "seen", "ages": "age"}
-    """Compared fields of answers, by name."""
-
     MEMORY: ClassVar[str] = "memory_bits"  # what memory has, of which each is compared
-
+    # Counters of the model; figures have their sums over all resets.
     COUNTS: ClassVar[tuple[str, ...]] = ("hits", "insertions")
-    """Counters of the model; figures have their sums over all resets."""
 
     def __init__(self, unit: Any, spec: Any, seed: int, ticks: str | None = None) -> None:
         self._unit = unit
@@ -194,7 +183,8 @@ class RandomTest:
         self._free = ticks in ("tick", "period")
         self._ticks = ticks
         times = ["times"] if self._free else []
-        self._mismatches = dict.fromkeys([*self.COMPARED, *times, "counters", self.MEMORY], 0)
+        # Differences so far, of each kind that is compared.
+        self.mismatches = dict.fromkeys([*self.COMPARED, *times, "counters", self.MEMORY], 0)
         self._past: Counter[str] = Counter()
         # How often something was done that a user can do at any time, by its name.
         self.met: Counter[str] = Counter()
@@ -211,10 +201,9 @@ class RandomTest:
         self._rekey()
         codes, keys = self._choose(count)
         found, expected = self._both(codes, keys)
-        wrong = self._mismatches
         for kind, name in self.COMPARED.items():
-            wrong[kind] += int((getattr(found, name) != getattr(expected, name)).sum())
-        wrong["counters"] += sum(
+            self.mismatches[kind] += int((getattr(found, name) != getattr(expected, name)).sum())
+        self.mismatches["counters"] += sum(
             value != self._counted(name) for name, value in self._unit.statistics.items()
         )
         self._clears += int((codes == Operation.CLEAR).sum())
@@ -222,14 +211,14 @@ class RandomTest:
 
     def compare_memory(self) -> None:
         """Compare all that the memory holds."""
-        self._mismatches[self.MEMORY] += self._differing(self._unit.memory)
+        self.mismatches[self.MEMORY] += self._differing(self._unit.memory)
         self._memories += 1
 
     def figures(self) -> dict[str, Any]:
         """Return what was compared and counted, as JSON can hold it."""
         return {
             "operations": self.done,
-            "mismatches": self._mismatches,
+            "mismatches": self.mismatches,
             **{name: self._total(name) for name in self.COUNTS},
             "clears": self._clears,
             "rekeys": self._rekeys,
@@ -238,11 +227,6 @@ class RandomTest:
             "cycles": self._unit.cycles,
             "course": dict(sorted(self.met.items())),
         }
-
-    @property
-    def mismatches(self) -> Mapping[str, int]:
-        """Differences so far, of each kind that is compared."""
-        return self._mismatches
 
     def _play(self, name: str, *operands: Any, **how: Any) -> tuple[Any, Any]:
         """Perform a step on the hardware and the model; return the results of both."""
@@ -270,7 +254,7 @@ class RandomTest:
     def _check_times(self, times: NDArray[np.int64], least: float, most: float) -> None:
         """Count the times of answers that go back, or are not from `least` to `most`."""
         wrong = (times < least) | (times > most) | (np.diff(times, prepend=times[:1]) < 0)
-        self._mismatches["times"] += int(wrong.sum())
+        self.mismatches["times"] += int(wrong.sum())
 
     @property
     def _pool(self) -> int:
@@ -504,18 +488,12 @@ class DictionaryTest(RandomTest):
     """
 
     SHARES: ClassVar = {
-        Operation.NONE: 0.01,
-        Operation.QUERY: 0.15,
-        Operation.INSERT: 0.1,
-        Operation.CHECK_AND_INSERT: 0.72,
-        Operation.REMOVE: 0.02,
-    }
+        **RandomTest.SHARES, Operation.CHECK_AND_INSERT: 0.72, Operation.REMOVE: 0.02,
+    }  # fmt: skip
     COMPARED: ClassVar = {**RandomTest.COMPARED, "statuses": "status"}
     MEMORY = "memory_cells"
 
-    def __init__(self, unit: Any, spec: Any, seed: int, ticks: str | None = None) -> None:
-        super().__init__(unit, spec, seed, ticks)
-        self._uncertain = 0
+    _uncertain = 0
 
     def figures(self) -> dict[str, Any]:
         """Return what was compared and counted, as JSON can hold it."""
@@ -548,9 +526,7 @@ class CountedTimingTest(RandomTest):
     COMPARED: ClassVar = {**RandomTest.COMPARED, "oldest": "oldest"}
     MEMORY = "memory_cells"
 
-    def __init__(self, unit: Any, spec: Any, seed: int, ticks: str | None = None) -> None:
-        super().__init__(unit, spec, seed, ticks)
-        self._expired = self._now = self._tables = 0
+    _expired = _now = _tables = 0
 
     def figures(self) -> dict[str, Any]:
         """Return what was compared and counted, as JSON can hold it."""
