@@ -4,8 +4,6 @@ import random
 from functools import partial
 from typing import NamedTuple
 
-from lately.boards.flow.devices import device, own_memory
-from lately.golden import SpecificationError
 from lately.golden.spec.dictionary_sizes import (
     MOST_COLUMNS,
     MOST_MOVING_COLUMNS,
@@ -14,10 +12,8 @@ from lately.golden.spec.dictionary_sizes import (
     least_columns,
 )
 from lately.golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
-from lately.hdl.build import unit_profile
-from lately.planner import PLANNER_FAMILIES
 
-from .cost_fit import fitted, model, runs
+from .cost_fit import drawn, fitted, model, runs
 
 
 class Sample(NamedTuple):
@@ -79,30 +75,17 @@ DRAWS = {
 """Functions that draw a specification, by kind."""
 
 
-def sample(family, named):
-    """Yield different specifications of a kind for a family of devices, the same in every run.
-
-    Units for the fit come first.
-    """
-    sizes, found, rng = SAMPLES[family], [], random.Random(f"{named} {family}")
-    where = device(sizes.device)
-    while len(found) < FITTED + HELD_OUT:
-        try:
-            spec = DRAWS[named](rng, sizes)
-            unit_profile(spec, memory=own_memory(where, spec)).check_buildable()
-        except SpecificationError:
-            continue
-        blocks = PLANNER_FAMILIES[spec.family].block_rams(spec, where)
-        if spec not in found and blocks <= sizes.block_rams:
-            found.append(spec)
-            yield where.name, spec
-
-
 def units():
-    """Yield the names of devices, and the specifications that are counted on them."""
-    for family in SAMPLES:
-        for named in DRAWS:
-            yield from sample(family, named)
+    """Yield the names of devices, and the specifications that are counted on them.
+
+    Of each kind, units for the fit come first.
+    """
+    for family, sizes in SAMPLES.items():
+        for named, draw in DRAWS.items():
+            own = partial(draw, random.Random(f"{named} {family}"), sizes)
+            yield from drawn(
+                own, sizes.device, block_rams=sizes.block_rams, count=FITTED + HELD_OUT
+            )
 
 
 def parts(rows, measured, family, named):

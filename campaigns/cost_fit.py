@@ -1,16 +1,31 @@
 """Fit of the planner's cost models to counts of the LUTs and flip-flops of units."""
 
 import json
+from contextlib import suppress
 from functools import cache
 
 import numpy as np
 from scipy.optimize import linprog
 
-from lately.boards.flow.devices import device
-from lately.golden import Specification
+from lately.boards.flow.devices import device, own_memory
+from lately.golden import Specification, SpecificationError
+from lately.hdl.build import unit_profile
 from lately.planner import PLANNER_FAMILIES
 
 from .hardware import CASES, report_of
+
+
+def drawn(draw, name, *, block_rams, count):
+    """Yield different specifications of `draw` that fit a device, the same in every run."""
+    where, found = device(name), []
+    while len(found) < count:
+        with suppress(SpecificationError):
+            spec = draw()
+            unit_profile(spec, memory=own_memory(where, spec)).check_buildable()
+            if spec in found or PLANNER_FAMILIES[spec.family].block_rams(spec, where) > block_rams:
+                continue
+            found.append(spec)
+            yield name, spec
 
 
 def specification(row):

@@ -2,16 +2,13 @@
 
 import random
 from dataclasses import replace
+from functools import partial
 
-from lately.boards.flow.devices import device
 from lately.golden import FilterSpec, SpecificationError
+from lately.golden.spec.base import require
 from lately.hdl.ring.profile import RingProfile
-from lately.planner import PLANNER_FAMILIES
 
-from .cost_fit import fitted, model, runs
-
-# The rings have one cost model.
-RING = PLANNER_FAMILIES["apbf"]
+from .cost_fit import drawn, fitted, model, runs
 
 # Fewest bits of a part of a segment.
 PART_BITS = 256
@@ -29,7 +26,7 @@ SHAPES = ((32, 2), (64, 2), (64, 4), (128, 4), (256, 8), (512, 8))
 
 
 def draw(rng):
-    """Return a specification that can be built, or None."""
+    """Return a specification of a ring."""
 
     def about(low, high):
         return round(low * (high / low) ** rng.random())
@@ -50,34 +47,16 @@ def draw(rng):
     else:
         epochs, hashes = about(1, 30), rng.choice([1, 2, 4, 8])
         block_bits = 1 << rng.randint(4, 9)
-        if hashes >= block_bits:
-            return None
+        require(hashes < block_bits, "hashes", "must be below the bits of a block", hashes)
         blocks = 1 << rng.randint(0, 12)
         values |= {"epochs": epochs, "hashes": hashes, "block_bits": block_bits}
         values |= {"bits": (epochs + 1) * block_bits * blocks}
         values |= {"window": epochs * max(4, int(block_bits * blocks / hashes * 0.5))}
-    try:
-        spec = FilterSpec.from_dict(values)
-        RingProfile.of(spec).check_buildable()
-    except SpecificationError:
-        return None
+    spec = FilterSpec.from_dict(values)
+    require(
+        spec.part_bits >= PART_BITS, "part_bits", f"must be at least {PART_BITS}", spec.part_bits
+    )
     return spec
-
-
-def sample(family):
-    """Yield different specifications that fit, the same in every run."""
-    name, most, count = SAMPLES[family]
-    rng = random.Random(f"{family}0")
-    found = []
-    while len(found) < count:
-        spec = draw(rng)
-        if spec is None or spec in found:
-            continue
-        if spec.part_bits < PART_BITS or RING.block_rams(spec, device(name)) > most:
-            continue
-        found.append(spec)
-        yield name, spec
-    yield from timed(found, name, random.Random(f"{family} in time"))
 
 
 def timed(untimed, name, rng):
@@ -97,8 +76,11 @@ def timed(untimed, name, rng):
 
 def units():
     """Yield the names of devices, and the specifications that are counted on them."""
-    for family in SAMPLES:
-        yield from sample(family)
+    for family, (name, most, count) in SAMPLES.items():
+        own = partial(draw, random.Random(f"{family}0"))
+        found = list(drawn(own, name, block_rams=most, count=count))
+        yield from found
+        yield from timed([spec for _, spec in found], name, random.Random(f"{family} in time"))
 
 
 def fit(rows, measured):
