@@ -5,10 +5,10 @@ A test of the netlist shows that no output depends on an input in the same cycle
 
 from functools import partial
 
-from amaranth.hdl import Assume, Cat, DomainRenamer, Module, Mux, Signal, Value
-from amaranth.hdl._ast import AnyConst, AnySeq
+from amaranth.hdl import Assume, Cat, DomainRenamer, Mux, Signal, Value
+from amaranth.hdl._ast import AnyConst
 from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In
 
 from ...golden.packets.frame_actions import WIDTHS, beat_bytes
 from ...golden.spec import GEBFSpec
@@ -29,7 +29,7 @@ from ...hdl.packets.gmii import (
 from ...hdl.packets.line_deduplicator import RECEIVING
 from ...hdl.pipeline import delayed
 from .formal import Bounded, Induction, Proof
-from .harness import Harness, opened
+from .harness import Arbitrary, Harness, opened, set_free
 from .results import kept_while_waiting
 
 FRAMES_SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
@@ -40,30 +40,10 @@ _QUIET = 3
 """Cycles after the last byte on the line, within which the end of its frame leaves the receiver."""
 
 
-class Arbitrary(wiring.Component):
-    """Any component with given ports: its outputs are arbitrary in every cycle."""
-
-    def elaborate(self, platform):
-        m = Module()
-        for _, member, port in self.signature.flatten(self):
-            if member.flow is Out:
-                value = Value.cast(port)
-                m.d.comb += value.eq(AnySeq(len(value)))
-        return m
-
-
 def digest_signature(width):
     """Return the ports of a digest for beats of a `width`, without building the digest."""
     members = FrameDigest().signature.members
     return wiring.Signature({**members, "i": In(stream.Signature(FrameBeat(width)))})
-
-
-def free_inputs(m, part):
-    """Drive the inputs of a part with arbitrary values."""
-    for _, member, port in part.signature.flatten(part):
-        if member.flow is In:
-            value = Value.cast(port)
-            m.d.comb += value.eq(AnySeq(len(value)))
 
 
 class FramePorts(Harness):
@@ -85,7 +65,7 @@ class FramePorts(Harness):
 
     def build(self, m):
         m.submodules.deduplicator = part = self._deduplicator
-        free_inputs(m, part)
+        set_free(m, part, In)
         o, keep = part.o, part.o.p.keep
         whole = [~keep[at] | keep[at - 1] for at in range(1, len(keep))]
         # An arbitrary bit stays. Comparing all bits would take the solver ten times as long.
@@ -153,7 +133,7 @@ class IntakeRules(Harness):
 
     def build(self, m):
         m.submodules.intake = part = self._intake
-        free_inputs(m, part)
+        set_free(m, part, In)
         taken, ends = part.i.valid & part.i.ready, part.i.p.last
         digested, inside = self._digested(m, most=beats_of(_LONGEST + 4))
         leaves = part.o.valid & part.o.ready

@@ -68,6 +68,23 @@ def sampled(m, condition, value, name):
     return last
 
 
+def set_free(m, part, flow, but=()):
+    """Give the ports of a part in one direction arbitrary values in every cycle."""
+    for _, member, port in part.signature.flatten(part):
+        if member.flow is flow and not any(port is one for one in but):
+            value = Value.cast(port)
+            m.d.comb += value.eq(AnySeq(len(value)))
+
+
+class Arbitrary(wiring.Component):
+    """Any component with given ports: its outputs are arbitrary in every cycle."""
+
+    def elaborate(self, platform):
+        m = Module()
+        set_free(m, self, Out)
+        return m
+
+
 class AnyWord:
     """Mixin of portable memories: a word that is read while it is written is arbitrary."""
 

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from amaranth.hdl import Assume, Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Assume, Cat, Const, Mux, Signal
 from amaranth.hdl._ast import AnySeq
 from amaranth.lib.wiring import In
 
@@ -23,7 +23,7 @@ from ...hdl.memory.cells import CellMemory
 from ...hdl.pipeline import delayed, registered
 from .dictionary import WRITING, ColumnAnswers
 from .formal import Proof
-from .harness import Harness
+from .harness import Arbitrary, Harness, set_free
 from .ring_exchanges import TERMS, RingColumnSizes
 
 SPEC = WindowDictionarySpec(
@@ -41,13 +41,8 @@ BEGINS = 6  # minimum cycles from reset to the first push
 SWEEP = 55  # cycles of a stall until the sweep of a column has caught up, at this size
 
 
-class AnyCells(CellMemory):
+class AnyCells(Arbitrary, CellMemory):
     """Memory whose words are arbitrary in every cycle."""
-
-    def elaborate(self, platform):
-        m = Module()
-        m.d.comb += [word.eq(AnySeq(len(word))) for word in (self.a_word, self.b_word)]
-        return m
 
 
 class InputRests(Harness):
@@ -156,12 +151,9 @@ class RestsForSweep(InputRests):
         m.submodules.column = column
         visit = column.visit
         turn, tick, granted = Signal(self.PERIOD, init=1), Signal(), Signal()
-        driven = {id(column.tick), id(column.writes), id(column.clear), id(visit.arrives),
-                  id(visit.granted), id(visit.pushes)}  # fmt: skip
-        for _, member, port in column.signature.flatten(column):
-            if member.flow == In and id(port) not in driven:
-                port = Value.cast(port)
-                m.d.comb += port.eq(AnySeq(len(port)))
+        driven = (column.tick, column.writes, column.clear, visit.arrives, visit.granted,
+                  visit.pushes)  # fmt: skip
+        set_free(m, column, In, but=driven)
         m.d.comb += [
             column.tick.eq(tick),
             column.writes.eq(delayed(m, acts, READ + WRITING - 1, "acted") & AnySeq(1)),
