@@ -5,8 +5,7 @@ from numpy.typing import NDArray
 
 from ...golden.operations import Operation, OperationBit
 
-VALID = 0x80
-"""Bit in the code of an operation for the driver: the lane has an operation."""
+VALID = 0x80  # bit in the code of an operation for the driver: the lane has an operation
 
 
 class Beats:

@@ -19,16 +19,12 @@ from .model import Closable, Signatures, load_model
 from .raw_results import RawResults
 from .upset_runs import SentBeats, Upsets, upset_signatures
 
-DRIVER = Path(__file__).with_name("driver.cpp")
-"""Source of the driver."""
-
-PATIENCE = 1 << 24
-"""Cycles without a result after which the simulation fails."""
+DRIVER = Path(__file__).with_name("driver.cpp")  # source of the driver
+PATIENCE = 1 << 24  # cycles without a result after which the simulation fails
 
 _CHUNK = 1 << 16
 
-Progress = Callable[[int], None]
-"""Called with the number of operations done since the last call."""
+Progress = Callable[[int], None]  # called with the number of operations done since the last call
 
 
 def counter_macro(names: Sequence[str]) -> str:

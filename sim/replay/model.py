@@ -14,8 +14,7 @@ from ...golden.spec.base import require
 from ..toolchain import cache_directory, models, shared_runtime, verilate, verilator_version
 from .upset_elements import UPSETS, element_macros, opened
 
-HEADER = "generated.h"
-"""Name of the generated header that drivers include."""
+HEADER = "generated.h"  # name of the generated header that drivers include
 
 _OPTIONS = ("--x-assign", "fast", "--x-initial", "fast", "--noassert", "-Wno-fatal",
             "-Wno-lint", "-Wno-style", "-Wno-MULTITOP")  # fmt: skip

@@ -14,13 +14,11 @@ class RawResults(NamedTuple):
 
     seen: NDArray[np.uint8]
     """1 for a reported key. In runs with upsets, 2 for a reported key and 1 for other results."""
-    age: NDArray[np.int32]
-    """-1 if the key was not seen, unless the unit has `oldest`."""
+    age: NDArray[np.int32]  # -1 if the key was not seen, unless the unit has `oldest`
     status: NDArray[np.uint8]
     oldest: NDArray[np.uint16]
     time: NDArray[np.uint32]
-    tag: NDArray[np.uint8]
-    """In runs with upsets only."""
+    tag: NDArray[np.uint8]  # in runs with upsets only
 
     @classmethod
     def nothing(cls, *shape: int) -> Self:

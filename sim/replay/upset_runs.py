@@ -13,8 +13,7 @@ from .upset_elements import Element, named_elements
 
 _FOREVER = (1 << 64) - 1
 
-_BEGIN, _END, _STRUCK = range(3)
-"""Indices of saved states."""
+_BEGIN, _END, _STRUCK = range(3)  # indices of saved states
 
 
 def flip_signatures() -> Signatures:
@@ -40,21 +39,17 @@ def upset_signatures() -> Signatures:
 class SentBeats(NamedTuple):
     """A sequence of beats, in the driver's format."""
 
-    alone: NDArray[np.uint8]
-    """Operation before the lanes, shape (beats,)."""
+    alone: NDArray[np.uint8]  # operation before the lanes, shape (beats,)
     codes: NDArray[np.uint8]
     """Operation of each lane of each beat, with `lately.sim.replay.beats.VALID` if any."""
-    keys: NDArray[np.uint64]
-    """Shape (lanes times beats, words)."""
-    numbers: NDArray[np.uint64]
-    """Time or window of each operation."""
+    keys: NDArray[np.uint64]  # shape (lanes times beats, words)
+    numbers: NDArray[np.uint64]  # time or window of each operation
 
 
 class Upset(NamedTuple):
     """A bit that flips between two clock edges."""
 
-    clock: int
-    """Cycles of the sequence before the flip."""
+    clock: int  # cycles of the sequence before the flip
     element: int
     word: int
     bit: int
@@ -63,12 +58,10 @@ class Upset(NamedTuple):
 class UpsetOutcomes(NamedTuple):
     """Outcomes of upsets, shape (n,) each; results have shape (n, lanes times beats)."""
 
-    first: NDArray[np.int64]
-    """First beat whose result was due after each upset."""
+    first: NDArray[np.int64]  # first beat whose result was due after each upset
     beats: NDArray[np.int64]
     """Number of results after each upset; fewer than due if no more arrived."""
-    told: NDArray[np.bool_]
-    """Whether the unit reported a fault."""
+    told: NDArray[np.bool_]  # whether the unit reported a fault
     healed: NDArray[np.bool_]
     """Whether registers and memories, except counters, ended as in the run without the upset."""
     beheld: RawResults
