@@ -17,7 +17,7 @@ from lately.golden import Operation, SpecificationError, any_preset, preset
 from lately.golden.packets.frame_deduplicator import Sent
 from lately.golden.spec.timestamp import TimedTimingSpec
 from lately.sim import compiled_unit
-from lately.sim.replay import upset_elements
+from lately.sim.replay import frames, upset_elements
 from lately.sim.replay.frames import CompiledFrames, LeavingFrames, frame_digest
 from lately.sim.replay.raw_results import RawResults
 from lately.sim.replay.upset_elements import Element
@@ -274,8 +274,8 @@ def test_registers_of_one_name_are_summed_up():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FRAME_OPTIONS)
 def test_campaigns_of_frames(name, monkeypatch):
-    monkeypatch.setattr("lately.sim.replay.frames.CompiledFrames",
-                        partial(CompiledFrames, optimisation=1))  # fmt: skip
+    # A path in a string would find the function `lately.sim.replay`.
+    monkeypatch.setattr(frames, "CompiledFrames", partial(CompiledFrames, optimisation=1))
     monkeypatch.setattr(upsets, "BATCH", 300)
     figures = run(name, upsets=600, seed=3, kind=("buffer", "register"))
     assert figures["mismatches"] == 0
