@@ -28,10 +28,7 @@ def soak(
     seed: int = 1,
     memory: str | None = None,
 ) -> dict[str, Any]:
-    """Compare the compiled hardware with the golden model for a long time.
-
-    Half the keys of a chunk come from a small pool, so that hits of every age are frequent; the
-    others are random. See `campaigns.random_test`.
+    """Compare the compiled hardware with the golden model for a long time; see `RandomTest`.
 
     `seed` is that of keys and operations, and of the options of the hardware, unless `memory`, the
     variant of its memories, is given: then the others have their defaults. Explicit block RAMs

@@ -304,13 +304,11 @@ class CompiledUnit(DrivenModel):
     ) -> tuple[Results, int | None]:
         """Perform operations, and load a secret or a table beside them, in a unit with one lane.
 
-        The unit is offered the secret, or the entries, in the cycles of the operations. A secret
-        must not come while a reset still clears the memory.
+        The unit is offered the secret, or the entries, in the cycles of the operations, which are
+        as for `perform`. A secret must not come while a reset still clears the memory.
 
         Parameters
         ----------
-        operations, keys, windows, how
-            As for `perform`, without times.
         after : int
             Operations that are accepted before the unit is offered the secret, or the first entry.
         secret, thresholds
@@ -322,8 +320,6 @@ class CompiledUnit(DrivenModel):
         applied : int or None
             The first operation to which the secret or the table applies; None if the unit did not
             accept all of it while operations were sent.
-
-        Errors: as for `perform`, `rekey` and `decide_by`.
         """
         entries = np.zeros(0, np.uint64)
         # A swap applies from the next cycle on; a secret from its own, unless it replaces another.
@@ -351,19 +347,15 @@ class CompiledUnit(DrivenModel):
         silence: int = 0,
         **how: Any,
     ) -> Results:
-        """Perform operations while ticks arrive at the port, or from the unit's own counter.
+        """Perform operations as `perform`, while ticks arrive at the port or from a counter.
 
         Parameters
         ----------
-        operations, keys, windows, how
-            As for `perform`.
         period : int, optional
             Cycles from one tick to the next, by default the minimum. Ignored by a unit that counts
             them itself.
         silence : int
             Cycles without operations afterwards, during which ticks arrive.
-
-        Errors: as for `perform`.
         """
         codes = np.ascontiguousarray(operations, np.uint8)
         words = check_keys(keys, self.spec.key_digest())
