@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from campaigns import attacks
-from campaigns.chosen_digests import crowded_digests, keys_of_digests, rows_of
 from lately.golden import WindowDictionary, WindowDictionarySpec
 
 KNOWN, OTHER_SEED, KEYED = attacks.WAYS
@@ -66,12 +65,12 @@ def test_crowded(small):
 
 
 def test_crowded_digests():
-    digests, cells = crowded_digests(DICTIONARY)
+    digests, cells = attacks.crowded_digests(DICTIONARY)
     assert len(np.unique(digests)) == DICTIONARY.window
-    rows = rows_of(DICTIONARY, digests)
+    rows = attacks.rows_of(DICTIONARY, digests)
     found = sum(len(np.unique(row)) for row in rows)
     assert found <= cells < DICTIONARY.window / 2
-    keys = keys_of_digests(DICTIONARY, digests, np.random.default_rng(1))
+    keys = attacks.keys_of_digests(DICTIONARY, digests, np.random.default_rng(1))
     model = WindowDictionary.from_spec(DICTIONARY)
     model.insert(keys)
     assert set(model.entries[:, 0].tolist()) <= set(digests.tolist())
