@@ -1,7 +1,7 @@
 """False-positive rates, slack and window of a specification, measured on its golden model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,8 @@ from lately.golden import (
 )
 from lately.planner import PLANNER_FAMILIES
 
+from .engine import Result
+
 SHARED = 0.1
 """What the variance of hits gains, about, by queries of one fill: it is a little more or less full.
 
@@ -32,23 +34,9 @@ _KEYS = 1 << 16  # keys that are handed to a model at a time, about
 _LOOKED_AT = 6  # blocks or ticks about the end of a window after which two filters are compared
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rates:
-    """Counts of a measurement: fresh keys that were reported, of those that were queried."""
-
-    worst_hits: int  # at the worst moment, just before a shift
-    worst_trials: int
-    mean_hits: int  # at moments drawn evenly from a generation
-    mean_trials: int
-    fills: int  # with no key in common, among which the trials were divided
-    missed: int  # keys from exactly a window ago that were not reported
-    due: int  # and all of them
-    spread: float  # variance of `worst_hits` of a fill, over that of independent trials
-
-
 def measure_rates(
     spec: Any, *, trials: int, seed: int, rate: float | None = None, keys: int = 0
-) -> Rates:
+) -> Result:
     """Count how often fresh keys are reported by a filter that is full of distinct keys.
 
     Between one fill and the next the whole filter takes new keys. At the end of each fill, the
@@ -76,7 +64,7 @@ def _block(spec: Any) -> int:
     return spec.block if isinstance(spec, PartitionedTimingSpec) else 1
 
 
-def _measure_timed(spec: TimedTimingSpec, rate: float, keys: int, trials: int, seed: int) -> Rates:
+def _measure_timed(spec: TimedTimingSpec, rate: float, keys: int, trials: int, seed: int) -> Result:
     """Fill the ticks of the span and the present one evenly; then let all of them expire."""
     model: Any = from_spec(spec)
     rng, ticks = np.random.default_rng(seed), spec.window_blocks + 1
@@ -96,18 +84,18 @@ def _measure_timed(spec: TimedTimingSpec, rate: float, keys: int, trials: int, s
     return _rates(worst, mean, missed, queries=queries, due=fills * keys)
 
 
-def _rates(worst: list[int], mean: int, missed: int, *, queries: int, due: int) -> Rates:
+def _rates(worst: list[int], mean: int, missed: int, *, queries: int, due: int) -> Result:
     trials = len(worst) * queries
-    return Rates(
-        worst_hits=sum(worst),
-        worst_trials=trials,
-        mean_hits=mean,
-        mean_trials=trials,
-        fills=len(worst),
-        missed=missed,
-        due=due,
-        spread=spread(worst, queries),
-    )
+    return {
+        # Fresh keys that were reported, of those that were queried: just before a shift, and at
+        # moments drawn evenly from a generation.
+        "worst": [sum(worst), trials],
+        "mean": [mean, trials],
+        "fills": len(worst),  # with no key in common, among which the trials were divided
+        "spread": spread(worst, queries),  # variance of the hits of a fill, over independent ones
+        "missed": missed,  # keys from exactly a window ago that were not reported
+        "due": due,  # and all of them
+    }
 
 
 class Course(NamedTuple):
@@ -121,7 +109,7 @@ class Course(NamedTuple):
 
 def measure_course(
     model: CountedFilter, course: Course, queries: int, trials: int, seed: int
-) -> Rates:
+) -> Result:
     """Measure a filter that is filled as a `course` says, at the end of each fill."""
     rng = np.random.default_rng(seed)
     fills = max(2, -(-trials // queries))

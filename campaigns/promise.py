@@ -97,14 +97,8 @@ def run(point: Point) -> Result:
     trials = math.ceil(HITS / point["false_positive_rate"])
     worst, mean = PLANNER_FAMILIES[spec.family].rates(spec, requirement(point))
     how: Point = {"trials": trials, "seed": point["seed"], "keys": point["window"]}
-    rates = measure_rates(spec, rate=worst, **how)
-    result = {
-        "worst": [rates.worst_hits, rates.worst_trials],
-        "mean": [rates.mean_hits, rates.mean_trials],
-        "predicted": [worst, mean],
-        **{name: getattr(rates, name) for name in ("fills", "spread", "missed", "due")},
-        "trace": measure_trace(spec, seed=point["seed"]),
-    }
+    result = measure_rates(spec, rate=worst, **how)
+    result |= {"predicted": [worst, mean], "trace": measure_trace(spec, seed=point["seed"])}
     return result | {"broken": broken(point, result)}
 
 
