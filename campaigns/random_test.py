@@ -596,10 +596,14 @@ class TimingTest(CountedTimingTest):
     def _add_events(self, codes: NDArray[np.uint8]) -> None:
         random, count = self._random, len(codes)
         self._bursts = np.unique([0, *random.integers(0, count, random.poisson(TICKED_BURSTS))])
-        shares = 10 ** random.uniform(-4, 0, len(self._bursts))
-        stays = random.random(count) < np.repeat(shares, np.diff(self._bursts, append=count))
-        codes[~stays] = Operation.QUERY
+        self._thin_out(codes, self._bursts, 10 ** random.uniform(-4, 0, len(self._bursts)))
         super()._add_events(codes)
+
+    def _thin_out(self, codes: NDArray[np.uint8], begins: Any, shares: Any) -> None:
+        """Leave a share of the operations of each burst; the others become queries."""
+        count = len(codes)
+        stays = self._random.random(count) < np.repeat(shares, np.diff(begins, append=count))
+        codes[~stays] = Operation.QUERY
 
     def _clocked(self, codes: NDArray[np.uint8], keys: Any) -> tuple[Any, Any]:
         how, unit = self._operands(len(codes)), self._unit

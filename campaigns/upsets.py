@@ -95,9 +95,7 @@ class _Timing(_Recurring, TimingTest):
         begins = np.unique([0, *random.integers(0, count, BURSTS - 1)])
         # From an eighth of its cells to all of them are set within a window.
         most = self._spec.cells / window_operations(self._unit, self._spec)
-        shares = most * 8 ** random.uniform(-1, 0, len(begins))
-        stays = random.random(count) < np.repeat(shares, np.diff(begins, append=count))
-        codes[~stays] = Operation.QUERY
+        self._thin_out(codes, begins, most * 8 ** random.uniform(-1, 0, len(begins)))
         codes[random.integers(0, count)] = Operation.CLEAR
 
     def _clocked(self, codes: NDArray[np.uint8], keys: Any) -> tuple[Any, Any]:
