@@ -45,34 +45,29 @@ parts.MAX_WAIT = 100
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of units, and the fields, ports and groups of faults that concern it in particular."""
+    """A kind of units, and the groups of faults, the fields and the ports that are its own."""
 
     spec: Specification
-    fields: tuple[str, ...]
-    ports: tuple[str, ...]
-    groups: tuple[str, ...]
-
-    @classmethod
-    def of(cls, spec: Specification, groups: str = "", fields: str = "", ports: str = "") -> "Kind":
-        return cls(spec, *(tuple(names.split()) for names in (fields, ports, groups)))
+    groups: str = ""
+    fields: str = ""
+    ports: str = ""
 
     @cached_property
     def settings(self) -> Settings:
         return Settings(self.spec, unit_options(self.spec), seed=5)
 
 
-_CELLS = "operations insertions hits"
+CELLS = "operations insertions hits"
 KINDS = {
-    "timed": Kind.of(any_preset("timed-tiny"), "streams clear tick latency",
-                     "seen age tag status time", f"{_CELLS} shifts shortened overfilled covered"),
-    "dictionary": Kind.of(any_preset("dictionary-tiny"), "", "status", f"{_CELLS} lost guaranteed"),
-    "lanes": Kind.of(any_preset("two-lanes-tiny"), "clear latency", "valid seen"),
-    "secret": Kind.of(any_preset("siphash-tiny"), "secret"),
-    "tables": Kind.of(replace(any_preset("timing-tiny"), classes=2), "tick swap", "oldest", _CELLS),
-    "counted": Kind.of(any_preset("timing-counted-tiny"), "clear", ports=_CELLS),
-    "moves": Kind.of(any_preset("dictionary-ring-tiny"), "clear", "status", f"{_CELLS} guaranteed"),
+    "timed": Kind(any_preset("timed-tiny"), "streams clear tick latency",
+                  "seen age tag status time", f"{CELLS} shifts shortened overfilled covered"),
+    "dictionary": Kind(any_preset("dictionary-tiny"), "", "status", f"{CELLS} lost guaranteed"),
+    "lanes": Kind(any_preset("two-lanes-tiny"), "clear latency", "valid seen"),
+    "secret": Kind(any_preset("siphash-tiny"), "secret"),
+    "tables": Kind(replace(any_preset("timing-tiny"), classes=2), "tick swap", "oldest", CELLS),
+    "counted": Kind(any_preset("timing-counted-tiny"), "clear", "", CELLS),
+    "moves": Kind(any_preset("dictionary-ring-tiny"), "clear", "status", f"{CELLS} guaranteed"),
 }  # fmt: skip
-
 
 # Shims
 
@@ -143,14 +138,13 @@ def _with_shim(name: str, kind: Kind) -> str:
     ports = re.findall(r"\n  (input|output) (\[\d+:0\] )?(\w+);", head)
     lines = [f"localparam {fault.upper()} = {number};" for number, fault in enumerate(FAULTS)]
     lines += [] if "ticks" in kind.settings.traits else ["reg tick = 0;"]
-    values = []
+    values, own = [], kind.ports.split()
     for way, size, port in ports:
-        kept, target, value = ("reg", f"unit_{port}", port) if way == "input" else (
-            "wire", port, f"unit_{port}")  # fmt: skip
-        if port in kind.ports:
-            value += f" + (fault == PORT && at == {kind.ports.index(port)})"
-        lines += [f"{kept} {size}{port};", f"wire {size}unit_{port};"]
-        values += [f"assign {target} = {_VALUES.get(port, value)};"]
+        to_unit = way == "input"
+        lines += [f"{'reg' if to_unit else 'wire'} {size}{port};", f"wire {size}unit_{port};"]
+        target, value = (f"unit_{port}", port) if to_unit else (port, f"unit_{port}")
+        value += f" + (fault == PORT && at == {own.index(port)})" if port in own else ""
+        values.append(f"assign {target} = {_VALUES.get(port, value)};")
     unit = f"{inner} unit({', '.join(f'.{port}(unit_{port})' for *_, port in ports)});"
     return "\n".join([text, f"module {name};", *lines, _SHIM, *values, unit, "endmodule\n"])
 
@@ -166,73 +160,74 @@ def verilog_of(kinds: list[str]) -> str:
 
 
 class Fault(NamedTuple):
-    """A fault of a shim, by default at the last result, and a pattern of the bench's message."""
+    """A fault of a shim, a pattern of the bench's message, and `at`; the last result by default."""
 
     name: str
     message: str
     at: int | None = None
-    mask: int = 1
+
+
+DIFFERS = r"^result \d+: expected "
+GROUPS = {
+    "streams": {
+        "missing": Fault("missing", DIFFERS, MIDDLE),
+        "surplus": Fault("surplus", DIFFERS, MIDDLE),
+        "swapped": Fault("swapped", DIFFERS, MIDDLE),
+        "changes": Fault("changes", r"^result \d+ changed while it waited: \d", 0),
+        "withdrawn": Fault("withdrawn", r"^result \d+ changed while it waited: None", 0),
+        "last_field": Fault("field", DIFFERS),
+        "last_missing": Fault("missing", "^1 results are missing"),
+        "last_surplus": Fault("surplus", r"^result \d+: expected none, got"),
+        "ready": Fault("ready", "^0: not taken in 100 cycles", 0),
+        "no_reset": Fault("held", r"^result \d+: expected none, got", 0),
+    },
+    "clear": {"no_clear": Fault("request", DIFFERS, OPERATIONS.index((CLEAR, 0)))},
+    "tick": {
+        "no_tick": Fault("tick", DIFFERS, NEVER),
+        "early_tick": Fault("tick", DIFFERS, 0),
+        "late_ticks": Fault("delay", DIFFERS, 72),  # Two periods, or more.
+    },
+    "swap": {
+        "no_swap": Fault("held", DIFFERS, 0),
+        "ready": Fault("ready", "^an entry would be taken beside a swap", 0),
+    },
+    "secret": {"no_secret": Fault("held", DIFFERS, 0)},
+}
+"""Faults, by a name, that end a run of the bench; their groups concern some kinds."""
 
 
 def faults(name: str) -> dict[str, Fault]:
-    """Return the faults of a kind, by a name, each of which ends a run of the bench."""
-    kind, differs = KINDS[name], r"^result \d+: expected "
-    signature, period = kind.settings.unit.signature, int(kind.settings.unit.profile.least_period)
-    lanes = signature.lanes
-    clear = pack(signature.request, {"alone" if lanes > 1 else "operation": CLEAR})
-    groups = {
-        "streams": {
-            "missing": Fault("missing", differs, MIDDLE),
-            "surplus": Fault("surplus", differs, MIDDLE),
-            "swapped": Fault("swapped", differs, MIDDLE),
-            "changes": Fault("changes", r"^result \d+ changed while it waited: \d", 0),
-            "withdrawn": Fault("withdrawn", r"^result \d+ changed while it waited: None", 0),
-            "last_field": Fault("field", differs),
-            "last_missing": Fault("missing", "^1 results are missing"),
-            "last_surplus": Fault("surplus", r"^result \d+: expected none, got"),
-            "ready": Fault("ready", "^0: not taken in 100 cycles", 0),
-            "no_reset": Fault("held", r"^result \d+: expected none, got", 0),
-        },
-        "clear": {"no_clear": Fault("request", differs, 2 * len(KEYS) // lanes, clear)},
-        "tick": {
-            "no_tick": Fault("tick", differs, NEVER),
-            "early_tick": Fault("tick", differs, 0),
-            "late_ticks": Fault("delay", differs, 2 * period),
-        },
-        "swap": {
-            "no_swap": Fault("held", differs, 0),
-            "ready": Fault("ready", "^an entry would be taken beside a swap", 0),
-        },
-        "secret": {"no_secret": Fault("held", differs, 0)},
+    """Return all faults of a kind that end a run."""
+    kind = KINDS[name]
+    # Before it are the results of the queries before the first table.
+    number = MIDDLE + (2 * kind.spec.classes if name == "tables" else 0)
+    # A dictionary may report losses, which it must then have counted.
+    message = f"^result {number}: expected " + ("|^lost: expected 1" if name == "moves" else "")
+    found = {field: Fault("field", message, MIDDLE) for field in kind.fields.split()}
+    return found | {
+        fault: row for group in kind.groups.split() for fault, row in GROUPS.get(group, {}).items()
     }
-    found = {}
-    for group in kind.groups:
-        found |= groups.get(group, {})
-    # Behind the results of the queries before the first table.
-    number = MIDDLE + (2 * kind.spec.classes if "swap" in kind.groups else 0)
-    for field in kind.fields:
-        lane = {field: 1}
-        wrong = {"lanes": [lane, *[{}] * (lanes - 1)]} if lanes > 1 else lane
-        message = f"^result {number}: expected "
-        # A dictionary may report a loss, which it must then have counted.
-        message += "|^lost: expected 1 to" if name == "moves" else ""
-        found[field] = Fault("field", message, MIDDLE, pack(signature.result, wrong))
-    return found
+
+
+def mask_of(kind: Kind, fault: str) -> int:
+    """Return a bit of a field of the first lane's result, or what makes NONE of a CLEAR."""
+    signature = kind.settings.unit.signature
+    several = signature.lanes > 1
+    if fault == "no_clear":
+        return pack(signature.request, {"alone" if several else "operation": CLEAR})
+    lane = {fault if fault in kind.fields.split() else "tag": 1}
+    return pack(signature.result, {"lanes": [lane]} if several else lane)
 
 
 def cases(kinds: list[str]) -> list[tuple[str, str]]:
-    """Return kind and fault of each run; the runs "" and "latency" expect messages themselves."""
-    return [
-        (kind, fault)
-        for kind in kinds
-        for fault in ("", *({"latency"} & {*KINDS[kind].groups}), *faults(kind))
-    ]
+    """Return kind and fault of each run; a run without fault ends without a message."""
+    return [(name, fault) for name in kinds for fault in ("", *faults(name))]
 
 
 CASES = cases(os.environ.get("LATELY_KINDS", "").split())
 
 
-def choose(dut, name, at, mask=0):
+def choose(dut, name, at=0, mask=0):
     """Choose the fault of a shim."""
     dut.fault.value, dut.at.value, dut.mask.value = FAULTS.index(name), at, mask
 
@@ -242,27 +237,30 @@ def choose(dut, name, at, mask=0):
 async def run(top, case):
     name, fault = CASES[case]
     dut, kind = getattr(top, name), KINDS[name]
-    choose(dut, "none", 0)
+    choose(dut, "none")
     bench = await UnitUnderTest.start(dut, kind.settings)
     bench.memory = UnitMemory(dut.unit, bench.unit, variant="portable", netlist=False)
-    if fault == "latency":
+    traits = kind.settings.traits
+    operations = [*OPERATIONS, *(MANY if "moves" in traits else ())]
+    chosen, _, at = faults(name).get(fault, Fault("none", ""))
+    if not fault and "latency" in kind.groups:
         await find_other_latencies(bench)
-        return
-    operations = [*OPERATIONS, *(MANY if "moves" in kind.settings.traits else ())]
-    last = len(bench.beats(operations)) - 1 + ("ticks" in kind.settings.traits)
-    chosen, _, at, mask = faults(name).get(fault, Fault("none", ""))
     if chosen in ("held", "ready"):
-        choose(dut, chosen, 0)
+        choose(dut, chosen)
     if fault == "no_reset":
         await bench.interrupt(bench.beats(operations), cycles=MIDDLE)
-    if "secret" in kind.groups:
+    if "secret" in traits:
         await bench.load_secret(0x1234567)
         await ClockCycles(dut.clk, 40)
-    if "swap" in kind.groups:
+    if "tables" in traits:
         # By which no key is reported.
         await bench.tables.load(bench.tables.filled(kind.spec.hashes + 1))
         await bench.tables.swap()
-    choose(dut, chosen, last if at is None else at, mask)
+    if at is None:
+        at = len(bench.beats(operations)) - 1 + ("ticks" in traits)
+    elif fault == "no_clear":
+        at //= bench.signature.lanes
+    choose(dut, chosen, at, mask_of(kind, fault))
     bench.ticks.start(lambda: bench.ticks.period)
     bench.monitor.stalls = Stalls(0.4, 1)
     if fault == "last_missing":
@@ -270,26 +268,27 @@ async def run(top, case):
         bench.settle = lambda: ClockCycles(dut.clk, bench.settled + 100)
     await bench.perform(*operations, stalls=bench.stalls(0.8))
     if not fault:
-        await find_wrong_ports(bench, kind.ports)
-        choose(dut, "none", 0)
+        await find_wrong_ports(bench, kind.ports.split())
+        choose(dut, "none")
         await find_wrong_cells(bench)
 
 
 async def find_other_latencies(bench):
     """A unit that is a cycle faster or slower than its figures fails."""
-    bench.ticks.start(lambda: bench.ticks.period)
     unit = bench.unit
-    for more in (1, 0):
+    for more, fault in (1, "none"), (0, "late"):
         bench.unit = SimpleNamespace(
             latency=unit.latency + more, poll=getattr(unit, "poll", 1), profile=unit.profile
         )
-        choose(bench.dut, "none" if more else "late", 0)
+        choose(bench.dut, fault)
+        bench.ticks.start(lambda: bench.ticks.period)
         with pytest.raises(AssertionError, match="cycles, and not"):
             await latency_is_as_specified(bench)
+    bench.unit = unit
 
 
 async def find_wrong_cells(bench):
-    """Cells with a wrong bit, and empty cells, differ from those of golden."""
+    """A cell with a wrong bit, and empty cells, differ from those of golden."""
     memories = bench.unit.memory_map.memories
     arrays = [reduce(lambda handle, name: handle[name], memory.path, bench.dut.unit)
               for memory in memories]  # fmt: skip
@@ -301,7 +300,11 @@ async def find_wrong_cells(bench):
         for word, value in zip(words, values, strict=True):
             word.value = value
 
-    for wrong in ([value and value ^ 1 for value in values], [0] * len(words)):
+    used = [number for number, value in enumerate(values) if value]
+    one_bit = [*values]
+    # One that no kind takes for expired.
+    one_bit[used[-2]] ^= 1
+    for wrong in (one_bit, [0] * len(words)):
 
         async def settle_and_write(wrong=wrong):
             await settle()
