@@ -4,7 +4,7 @@
 """
 
 from .bloom import BlockedBloomFilter, BloomFilter, PartitionedBloomFilter
-from .buffered import A2Buffering, DoubleBuffering
+from .buffered import A2Buffering, DoubleBuffering, ForgetfulBloomFilter
 from .counting import CountingBloomFilter
 from .cuckoo import (
     CuckooDictionary,
@@ -12,7 +12,6 @@ from .cuckoo import (
     cuckoo_signature_bits,
     time_decaying_space_bound,
 )
-from .forgetful import ForgetfulBloomFilter
 from .stable import StableBloomFilter
 from .swamp import Swamp
 from .time_limited import TimeLimitedAPBF

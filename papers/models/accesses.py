@@ -37,7 +37,7 @@ def backward(matches: Matches, run: int) -> Accesses:
 
 
 def forward(matches: Matches, run: int) -> Accesses:
-    """Count accesses of the mirror of Algorithm 1, from `run` segments from the youngest on."""
+    """Count accesses of the mirror of Algorithm 1."""
     return backward(matches[::-1], run)
 
 

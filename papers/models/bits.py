@@ -16,18 +16,12 @@ _CHUNK = 1 << 15
 
 
 class KeyByKey(CountedFilter):
-    """Base of the baselines: a key has positions, which a subclass looks at and writes.
-
-    Attributes
-    ----------
-    insertions : int
-        Insertions since construction or clear.
-    """
+    """Base of the baselines: a key has positions, which a subclass looks at and writes."""
 
     _counts: ClassVar[dict[str, int | str | None]] = {"insertions": 1 << 61}
 
     hashes: int
-    insertions: int
+    insertions: int  # since construction or clear
 
     @abstractmethod
     def _look(self, own: list[int]) -> int:
@@ -158,21 +152,7 @@ class ByteCells(KeyByKey):
 
 
 def ring_order(buffer: NDArray[np.uint64], written: int) -> NDArray[np.uint64]:
-    """Return the entries of a cyclic buffer, shape (size, ...), oldest first.
-
-    After `written` entries it holds min(written, size) of them.
-    """
+    """Return the entries of a cyclic buffer that was `written` so often, oldest first."""
     if written < len(buffer):
         return buffer[:written].copy()
     return np.roll(buffer, -(written % len(buffer)), axis=0)
-
-
-def append(buffer: NDArray[np.uint64], written: int, entries: NDArray[np.uint64]) -> int:
-    """Write entries, shape (n, ...), into a cyclic buffer of shape (size, ...).
-
-    Takes and returns how many were ever `written`.
-    """
-    count = written + len(entries)
-    last = entries[-len(buffer) :]
-    buffer[np.arange(count - len(last), count) % len(buffer)] = last
-    return count

@@ -1,7 +1,6 @@
 """Bloom filters without a window: classical, partitioned and blocked.
 
-They never forget, so a stream fills them. They are the baselines for filters
-with a window, and the parts that `buffered` and `forgetful` are made of.
+They never forget, so a stream fills them. They are baselines for filters with a window.
 """
 
 import numpy as np
@@ -17,18 +16,9 @@ from .specs import BlockedBloomSpec, BloomSpec, PartitionedBloomSpec
 class BloomFilter(BitArrays):
     """Classical Bloom filter: one array that all hash functions share.
 
-    Source: Burton H. Bloom, "Space/Time Trade-offs in Hash Coding with
-    Allowable Errors", Communications of the ACM 13(7), 1970.
-
-    Reports every inserted key for ever. The probability that a fresh key is
-    reported is the fill ratio to the power of `hashes`.
-
-    Parameters
-    ----------
-    bits : int
-        Bits of the array (m), 2 to 2**32.
-    hashes : int
-        Hash functions (k). Two of them may select the same bit.
+    Source: Burton H. Bloom, "Space/Time Trade-offs in Hash Coding with Allowable Errors",
+    Communications of the ACM 13(7), 1970. A fresh key is reported with a probability of the fill
+    ratio to the power of `hashes`.
     """
 
     specification = BloomSpec
@@ -55,18 +45,8 @@ class BloomFilter(BitArrays):
 class PartitionedBloomFilter(BloomFilter):
     """Bloom filter in which each hash function has its own part of the array.
 
-    Source: James K. Mullin, "A Second Look at Bloom Filters", Communications
-    of the ACM 26(8), 1983; as used by the APBF paper, section 2.
-
-    Reports every inserted key for ever.
-
-    Parameters
-    ----------
-    bits : int
-        Bits of the array, at least 2 for each hash function. Bits that do not
-        divide evenly are left unused.
-    hashes : int
-        As for `BloomFilter`.
+    Source: James K. Mullin, "A Second Look at Bloom Filters", Communications of the ACM 26(8),
+    1983; as used by the APBF paper, section 2.
     """
 
     specification = PartitionedBloomSpec
@@ -88,20 +68,9 @@ class PartitionedBloomFilter(BloomFilter):
 class BlockedBloomFilter(BloomFilter):
     """Bloom filter in which one hash selects a block, which all others share.
 
-    Source: Felix Putze, Peter Sanders and Johannes Singler, "Cache-, Hash- and
-    Space-Efficient Bloom Filters", WEA 2007.
-
-    Reports every inserted key for ever. Blocks fill unevenly, so it reports
-    more fresh keys than a `BloomFilter` in the same memory.
-
-    Parameters
-    ----------
-    bits : int
-        Bits of all blocks. Bits that do not divide evenly are left unused.
-    hashes : int
-        Bits that a key sets in its block.
-    block_bits : int
-        Bits of a block, 2 to `bits`.
+    Source: Felix Putze, Peter Sanders and Johannes Singler, "Cache-, Hash- and Space-Efficient
+    Bloom Filters", WEA 2007. Blocks fill unevenly, so it reports more fresh keys than a
+    `BloomFilter` in the same memory.
     """
 
     specification = BlockedBloomSpec

@@ -1,195 +1,226 @@
-"""Windows made of two Bloom filters that take turns: Double Buffering and A2 Buffering."""
+"""Windows of Bloom filters that take turns: Double Buffering, A2 Buffering, Forgetful Bloom Filter.
 
+The APBF paper describes them in section 3.2. Below, d is the number of insertions after a key's.
+"""
+
+import math
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from lately.golden.analysis.segment_rates import mean_rate
+from lately.golden.errors import SpecificationError
 from lately.golden.sizing import HASHES, bloom_rate, shared_cells, smallest
 
 from .bits import BitArrays, match, write
-from .specs import A2BufferingSpec, DoubleBufferingSpec
+from .specs import A2BufferingSpec, DoubleBufferingSpec, ForgetfulBloomSpec
 
 
-class _TwoFilters(BitArrays):
-    """Two bit arrays with the same hash functions, of which the first is the younger."""
+class _Turns(BitArrays):
+    """Bit arrays with the same hash functions, youngest first; the oldest becomes the youngest."""
 
-    _uncompared = ("insertions", "switches")
-    _counts: ClassVar = {"insertions": None, "switches": None, "filled": "generation"}
+    _uncompared = ("insertions", "shifts")
+    _counts: ClassVar = {"insertions": None, "shifts": None, "filled": "generation"}
 
     generation: int
     bits: int
-    filled: int
-    switches: int
+    filled: int  # keys of the present generation
+    shifts: int
 
     def _prepare(self) -> None:
         self.window = self.generation
-        self._make_hash([self.bits // 2] * self.hashes)
-        self._shape = (2, self.bits // 2)
+        self._share(2)
 
-    def _switch_if_full(self) -> None:
-        """Begin a generation: the older array, emptied, becomes the younger."""
+    def _share(self, arrays: int) -> None:
+        self._shape = (arrays, self.bits // arrays)
+        self._make_hash([self._shape[1]] * self.hashes)
+
+    def _shift_if_full(self) -> None:
+        """Begin a generation if the present one is full, and count a key of it."""
         if self.filled == self.generation:
-            self._segments = [bytearray(self._shape[1]), self._segments[0]]
+            self._segments = [bytearray(self._shape[1]), *self._segments[:-1]]
             self.filled = 0
-            self.switches += 1
+            self.shifts += 1
         self.filled += 1
 
 
-class DoubleBuffering(_TwoFilters):
-    """Active Bloom filter, and another that warms up to take its place.
+class DoubleBuffering(_Turns):
+    """Active Bloom filter, the second, and another that warms up to take its place.
 
-    Source: Francis Chang, Wu-chang Feng and Kang Li, "Approximate Caches for
-    Packet Classification", INFOCOM 2004; as the APBF paper describes it in
-    section 3.2.
+    Source: Francis Chang, Wu-chang Feng and Kang Li, "Approximate Caches for Packet
+    Classification", INFOCOM 2004.
 
-    An insertion writes both filters, and a query reads the active one. When the
-    warm-up filter has had `generation` insertions, which make it half full, the
-    next insertion first makes it the active one, and the other, emptied, the
-    warm-up. So the active filter holds the keys of the present generation and
-    of the one before. All keys count, repeated ones included.
+    An insertion writes both filters, and a query reads the active one. When the warm-up filter has
+    had `generation` insertions, which make it half full, the next insertion first makes it the
+    active one, and the other, emptied, the warm-up. All keys count, repeated ones included.
 
-    A key is reported for all d <= W = `generation`, where d is the number of insertions after
-    its own, and forgotten for d >= 2 W.
-
-    Parameters
-    ----------
-    generation : int
-        Insertions from switch to switch: half of the keys for which a filter is sized.
-    bits : int
-        Bits of both filters together, at least 4; an odd one is left unused.
-    hashes : int
-        Hash functions (k), the same in both filters.
-
-    Attributes
-    ----------
-    switches : int
-        Switches since construction or clear.
-    filled : int
-        Insertions in the present generation.
+    A key is reported for all d <= W = `generation`, and forgotten for d >= 2 W.
     """
 
     specification = DoubleBufferingSpec
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
-        return _two_filters(_double_rate, keys, fpr, 2 * keys)
+        bits, hashes = _fewest(lambda bits, k: _double_rate(keys, bits, k), fpr, 2 * keys)
+        return {"generation": keys, "bits": 2 * bits, "hashes": hashes}
 
     @property
     def fpr(self) -> float:
         """Expected false-positive rate, averaged over a generation, keys distinct."""
         return _double_rate(self.generation, self.bits // 2, self.hashes)
 
-    @property
-    def active(self) -> NDArray[np.bool_]:
-        """Bits of the filter that queries read; shape (bits // 2,)."""
-        return self.memory[1]
-
-    @property
-    def warm_up(self) -> NDArray[np.bool_]:
-        """Bits of the filter that comes next, a subset of `active`; shape (bits // 2,)."""
-        return self.memory[0]
-
     def _look(self, own: list[int]) -> int:
         return match(self._segments[1], own) - 1
 
     def _write(self, own: list[int]) -> None:
-        self._switch_if_full()
+        self._shift_if_full()
         for bits in self._segments:
             write(bits, own)
 
 
-class A2Buffering(_TwoFilters):
-    """Two active Bloom filters: insertions write one, and queries read both.
+class A2Buffering(_Turns):
+    """Two active Bloom filters: insertions write the first, and queries read both.
 
-    Source: MyungKeun Yoon, "Aging Bloom Filter with Two Active Buffers for
-    Dynamic Sets", IEEE Transactions on Knowledge and Data Engineering 22(1),
-    2010; as the APBF paper describes it in section 3.2.
+    Source: MyungKeun Yoon, "Aging Bloom Filter with Two Active Buffers for Dynamic Sets", IEEE
+    Transactions on Knowledge and Data Engineering 22(1), 2010.
 
-    A key that is in active1 is not inserted again. Any other is written into
-    active1, also if active2 has it: then it is copied. When `generation` keys
-    have been written into active1, it becomes active2 as soon as another key
-    must be written, and the other filter, emptied, becomes active1.
+    A key that is in active1 is not inserted again. Any other is written into active1, also if
+    active2 has it: then it is copied. When `generation` keys have been written into active1, it
+    becomes active2 as soon as another key must be written, and the other filter, emptied, becomes
+    active1.
 
-    A key is reported for all d <= W = `generation`, where d is the number of insertions after
-    its own, and as long as no more than `generation` of these insertions are of keys
-    that were not in active1. Repetitions do not age it, so no number of insertions
-    guarantees that a key is forgotten.
-
-    Parameters
-    ----------
-    generation : int
-        Keys for which a filter is sized.
-    bits, hashes : int
-        As for `DoubleBuffering`.
-
-    Attributes
-    ----------
-    switches : int
-        Switches since construction or clear.
-    filled : int
-        Keys written into active1.
+    A key is reported for all d <= W = `generation`, and as long as no more than `generation` of
+    these insertions are of keys that were not in active1. Repetitions do not age it, so no number
+    of insertions guarantees that a key is forgotten.
     """
 
     specification = A2BufferingSpec
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
-        return _two_filters(_a2_rate, keys, fpr, keys)
+        bits, hashes = _fewest(lambda bits, k: _a2_rate(keys, bits, k), fpr, keys)
+        return {"generation": keys, "bits": 2 * bits, "hashes": hashes}
 
     @property
     def fpr(self) -> float:
         """Expected false-positive rate, averaged over a generation, keys distinct."""
         return _a2_rate(self.generation, self.bits // 2, self.hashes)
 
-    @property
-    def active1(self) -> NDArray[np.bool_]:
-        """Bits of the filter that is written; shape (bits // 2,)."""
-        return self.memory[0]
-
-    @property
-    def active2(self) -> NDArray[np.bool_]:
-        """Bits of the other filter; shape (bits // 2,)."""
-        return self.memory[1]
-
     def _look(self, own: list[int]) -> int:
         return any(match(bits, own) for bits in self._segments) - 1
 
     def _write(self, own: list[int]) -> None:
         if not match(self._segments[0], own):
-            self._switch_if_full()
+            self._shift_if_full()
             write(self._segments[0], own)
 
 
+class ForgetfulBloomFilter(_Turns):
+    """Bloom filters of the future, the present and the past; each key is in two neighbours.
+
+    Source: Rajath Subramanyam, Indranil Gupta, Luke M. Leslie and Wenting Wang, "Idempotent
+    Distributed Counters Using a Forgetful Bloom Filter", Cluster Computing 19(2), 2016.
+
+    An insertion writes the future and the present segment. A key is reported when two neighbours
+    match, from future and present to the two oldest pasts. After `generation` insertions, the next
+    one shifts first: the future becomes the present, the present the youngest past, and so on; the
+    oldest past is emptied and becomes the future.
+
+    A key is reported for all d <= W = ``past * generation``, often for up to a generation more, and
+    forgotten one generation after that. All segments have the same hash functions: a bit that a
+    fresh key finds set in one segment is likely to be set in the next, so the two matches are
+    dependent.
+    """
+
+    specification = ForgetfulBloomSpec
+    age_unit = "generations"
+
+    past: int
+
+    @classmethod
+    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
+        return _forgetful_sizes(keys, fpr)
+
+    @property
+    def fpr(self) -> float:
+        """Expected false-positive rate, averaged over a generation, keys distinct."""
+        return _forgetful_rate(self.generation, self.past, self._shape[1], self.hashes)
+
+    def _prepare(self) -> None:
+        self.window = self.past * self.generation
+        if not 2 <= self.bits // (self.past + 2) <= 1 << 32:
+            raise SpecificationError(
+                f"bits: must be 2 to 2**32 for each of {self.past + 2} segments, not {self.bits}"
+            )
+        self._share(self.past + 2)
+
+    def _look(self, own: list[int]) -> int:
+        matches = [match(bits, own) for bits in self._segments]
+        pairs = (i for i in range(len(matches) - 1) if matches[i] and matches[i + 1])
+        return next(pairs, -1)
+
+    def _write(self, own: list[int]) -> None:
+        self._shift_if_full()
+        for bits in self._segments[:2]:
+            write(bits, own)
+
+
+# Sizes: mean rates of arrays of so many bits, over a generation, keys distinct
+
+
 def _double_rate(generation: int, bits: int, hashes: int) -> float:
-    """Return the mean rate of an active filter, which has the keys of one generation to two."""
+    """The active filter has the keys of one generation to two."""
     return mean_rate(lambda p: bloom_rate((1 + p) * generation, bits, hashes), generation)
 
 
 def _a2_rate(generation: int, bits: int, hashes: int) -> float:
-    """Return the mean rate of a full filter and one that fills up."""
+    """One filter is full, and one fills up."""
     full = bloom_rate(generation, bits, hashes)
     fills = mean_rate(lambda p: bloom_rate(p * generation, bits, hashes), generation)
     return full + fills - full * fills
 
 
-def _two_filters(
-    rate: Callable[[int, int, int], float], keys: int, fpr: float, load: int
-) -> dict[str, int]:
-    """Return generation, bits and hashes of the two smallest filters whose mean rate is `fpr`."""
-    found = []
-    for hashes in HASHES:
-        guess = shared_cells(load, fpr, hashes)
-        keeps = partial(_keeps, rate, fpr, keys, hashes)
-        found.append((smallest(keeps, guess), hashes))
-    bits, hashes = min(found)
-    return {"generation": keys, "bits": 2 * bits, "hashes": hashes}
+def _forgetful_rate(generation: int, past: int, bits: int, hashes: int) -> float:
+    """Expected number of runs of segments that a fresh key matches; two runs are rare."""
+    blank = hashes * generation * math.log1p(-1 / bits)
+    full = -math.expm1(blank)
+
+    def two(a: float, b: float, c: float) -> float:
+        # Three generations, youngest first, set a bit of two segments, which share the second.
+        return float((b + (1 - b) * a * c) ** hashes)
+
+    def three(a: float, b: float, c: float, d: float) -> float:
+        return float((b * (c + (1 - c) * d) + (1 - b) * a * c) ** hashes)
+
+    oldest = (past - 1) * two(full, full, full) - max(0, past - 2) * three(full, full, full, full)
+
+    def runs(phase: float) -> float:
+        # All pairs of neighbours, but only the first pair of each run.
+        part = -math.expm1(phase * blank)
+        pairs = two(0.0, part, full) + two(part, full, full)
+        return pairs - three(0.0, part, full, full) - (past > 1) * three(part, full, full, full)
+
+    return min(1.0, oldest + mean_rate(runs, generation))
 
 
-def _keeps(
-    rate: Callable[[int, int, int], float], fpr: float, keys: int, hashes: int, bits: int
-) -> bool:
-    return bits > 1 and rate(keys, bits, hashes) <= fpr
+@lru_cache
+def _forgetful_sizes(window: int, fpr: float) -> dict[str, int]:
+    sizes = []
+    for past in range(1, min(window, 16) + 1):
+        each = -(-window // past)
+
+        def rate(bits: int, k: int, past: int = past, each: int = each) -> float:
+            return _forgetful_rate(each, past, bits, k)
+
+        bits, hashes = _fewest(rate, fpr, 2 * each)
+        sizes.append((bits * (past + 2), past, each, hashes))
+    return dict(zip(("bits", "past", "generation", "hashes"), min(sizes), strict=True))
+
+
+def _fewest(rate: Callable[[int, int], float], fpr: float, load: int) -> tuple[int, int]:
+    """Return the fewest bits of an array, and hash functions, whose `rate` is at most `fpr`."""
+    sizes = []
+    for k in HASHES:
+        keeps = partial(lambda bits, k: bits > 1 and rate(bits, k) <= fpr, k=k)
+        sizes.append((smallest(keeps, shared_cells(load, fpr, k)), k))
+    return min(sizes)

@@ -11,48 +11,26 @@ from lately.golden.filter import Words
 from lately.golden.results import Ages
 from lately.golden.sizing import bloom_rate, bloom_sizes
 
-from .bits import ByteCells, append, ring_order
+from .bits import ByteCells, ring_order
 from .specs import CountingBloomSpec
 
 
 class CountingBloomFilter(ByteCells):
     """Counting Bloom filter that deletes its oldest key when a new one comes.
 
-    Source: Li Fan, Pei Cao, Jussara Almeida and Andrei Z. Broder, "Summary
-    Cache: A Scalable Wide-Area Web Cache Sharing Protocol", IEEE/ACM
-    Transactions on Networking 8(3), 2000. With a queue of the window's keys it
-    is the baseline of the GEBF paper, and before that of Ahmed Metwally,
-    Divyakant Agrawal and Amr El Abbadi, "Duplicate Detection in Click
-    Streams", WWW 2005.
+    Source: Li Fan, Pei Cao, Jussara Almeida and Andrei Z. Broder, "Summary Cache: A Scalable
+    Wide-Area Web Cache Sharing Protocol", IEEE/ACM Transactions on Networking 8(3), 2000. With a
+    queue of the window's keys it is the baseline of the GEBF paper, and before that of Ahmed
+    Metwally, Divyakant Agrawal and Amr El Abbadi, "Duplicate Detection in Click Streams", WWW 2005.
 
-    An insertion deletes the key that was inserted `window` insertions before,
-    if there is one, then increments a counter for each hash function; a counter
-    that two of them select is incremented twice. A counter at its maximum is not
-    incremented, which counts as an overflow.
+    An insertion deletes the key that was inserted `window` insertions before, if there is one, then
+    increments a counter for each hash function; a counter that two of them select is incremented
+    twice. A counter at its maximum is not incremented, which counts as an overflow.
 
-    Parameters
-    ----------
-    window : int
-        Insertions to remember (W).
-    counters : int
-        Number of counters.
-    hashes : int
-        Hash functions (k).
-    counter_bits : int
-        Width of a counter, 1 to 8.
-    saturated : str
-        What happens to a counter at its maximum. "kept": it stays there for
-        ever, as in the source. A key is reported for all d < W = `window`,
-        where d is the number of insertions after its own, and the false positives due to a
-        full counter remain until `clear`.
-        "decremented": it is decremented like any other. No key of the window is
-        missed as long as `overflows` is 0; after an overflow, a counter may be too
-        low, and keys of the window may be missed.
-
-    Attributes
-    ----------
-    overflows : int
-        Increments that a counter at its maximum did not take.
+    With `saturated` "kept", a counter at its maximum stays there for ever, as in the source. A key
+    is reported for all d < W = `window`, where d is the number of insertions after its own, and
+    the false positives due to a full counter remain until `clear`. With "decremented", it is
+    decremented like any other: after an overflow, keys of the window may be missed.
     """
 
     specification = CountingBloomSpec
@@ -63,7 +41,7 @@ class CountingBloomFilter(ByteCells):
     _counters: int
     counter_bits: int
     saturated: str
-    overflows: int
+    overflows: int  # increments that a counter at its maximum did not take
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
@@ -114,7 +92,9 @@ class CountingBloomFilter(ByteCells):
         before = self.insertions
         ages = super()._perform_each(keys, asked=asked, inserted=inserted)
         if inserted:
-            append(self._queue, before, keys)
+            last = keys[-self.window :]
+            end = before + len(keys)
+            self._queue[np.arange(end - len(last), end) % self.window] = last
         return ages
 
     def _write(self, own: list[int]) -> None:

@@ -13,11 +13,12 @@ If a key of the list is inserted again, its older entry, which no query can find
 import math
 from array import array
 from collections import OrderedDict
+from collections.abc import Callable
 from sys import getsizeof
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from lately.golden.errors import SpecificationError
 from lately.golden.filter import Answers, AnyWindowFilter, Words, require_count
@@ -33,15 +34,14 @@ _CHUNK = 1 << 15
 _WORD = (1 << 64) - 1
 
 Name = int | tuple[int, ...]  # A key as the list holds it: its words, or its only word.
-MOST_POSITIONS = 1 << 30  # Positions of a table, at most.
-MOST_SIGNATURE_BITS = 32  # Bits of a signature, at most.
+MOST_POSITIONS = 1 << 30
+MOST_SIGNATURE_BITS = 32
 
 
 def cuckoo_signature_bits(*, positions: int, error_rate: float) -> int:
-    """Return the bits of a signature for an error rate (Theorem 1).
+    """Return the bits of a signature for an error rate epsilon (Theorem 1).
 
-    They are max{0, log(1 / epsilon) - log(positions) + 1}, rounded up, for tables of so many
-    positions each and the largest false-positive rate epsilon.
+    They are max{0, log(1 / epsilon) - log(positions) + 1}, rounded up.
     """
     require_count("positions", positions, most=MOST_POSITIONS)
     check_rate(error_rate, "error_rate")
@@ -70,10 +70,9 @@ def cuckoo_rate(keys: int, positions: int, signature_bits: int) -> float:
 
 
 def time_decaying_space_bound(*, window: int, universe: int, error_rate: float) -> float:
-    """Return the bits that any structure for time-decaying windows needs (Theorem 3).
+    """Return the bits that any structure needs (Theorem 3): (n - epsilon m) log2(n - epsilon m).
 
-    They are (n - epsilon m) log2(n - epsilon m), for a largest window of n and a universe of m
-    keys; 0 where n - epsilon m is below 1 and the bound says nothing.
+    The largest window has n of a universe of m keys; 0 where n - epsilon m is below 1.
     """
     require_count("window", window)
     require_count("universe", universe)
@@ -85,32 +84,10 @@ def time_decaying_space_bound(*, window: int, universe: int, error_rate: float) 
 class CuckooDictionary(AnyWindowFilter):
     """Cuckoo dictionary of timestamps, positions and signatures (section IV).
 
-    A query for a window of w, at most `window`, reports a key for all d < w, where d is the
-    number of insertions after its own. It reports any other key with a probability of at most
+    A query for a window of w, at most `window`, reports a key for all d < w, where d is the number
+    of insertions after its own. It reports any other key with a probability of at most
     `error_bound` (Theorem 1), at any load, because keys that find no place are kept whole in a
     list. A key that is inserted again gets a new timestamp.
-
-    Parameters
-    ----------
-    window : int
-        n, the largest window, in insertions.
-    signature_bits : int
-        Bits of a signature, 0 to 32. `for_error_rate` chooses them.
-    positions : int, optional
-        Positions of each of the two tables; the paper's 2 n unless given. Fewer
-        than n leave many keys to the list.
-    moves : int, optional
-        Entries that an insertion may move before it gives up, O(log n); 3 times
-        the bits of `window` unless given.
-
-    Attributes
-    ----------
-    insertions : int
-        Since construction or `clear`.
-    moved : int
-        Entries moved to their other table so far, by insertions that succeeded.
-    overflow_peak : int
-        Most keys that were in the list at a time.
     """
 
     specification = CuckooSpec
@@ -122,8 +99,8 @@ class CuckooDictionary(AnyWindowFilter):
     positions: int
     moves: int
     insertions: int
-    moved: int
-    overflow_peak: int
+    moved: int  # entries moved to their other table so far, by insertions that succeeded
+    overflow_peak: int  # most keys that were in the list at a time
     _hash: KeyHash
 
     @classmethod
@@ -148,11 +125,7 @@ class CuckooDictionary(AnyWindowFilter):
     def for_error_rate(
         cls, *, window: int, error_rate: float, positions: int | None = None, **options: Any
     ) -> Self:
-        """Build the dictionary with signatures just long enough for an error rate.
-
-        Parameters, errors: as for `CuckooDictionary` and `cuckoo_signature_bits`; the
-        `options` are the other parameters of the class.
-        """
+        """Build the dictionary with signatures just long enough for an error rate."""
         require_count("window", window)
         positions = 2 * window if positions is None else positions
         bits = cuckoo_signature_bits(positions=positions, error_rate=error_rate)
@@ -162,18 +135,10 @@ class CuckooDictionary(AnyWindowFilter):
 
     @one_or_all
     def last_update(self, keys: Keys) -> Ages:
-        """Estimate the insertions from the last one of each key on; changes nothing.
+        """Return the smallest window in which each key is reported, -1 for none, shape (n,).
 
-        The estimate is never too high within the window: another key with the same
-        positions and signature can only make a key look younger.
-
-        Parameters, errors: as `insert`.
-
-        Returns
-        -------
-        ndarray of int64, shape (n,)
-            The smallest window in which the key is reported: 1 for the last key
-            inserted, at most `window`; -1 for a key that is not reported.
+        Never too large within the window: another key with the same positions and signature can
+        only make a key look younger.
         """
         return self._last_update(self._words(keys))
 
@@ -185,9 +150,8 @@ class CuckooDictionary(AnyWindowFilter):
     def expected_false_positive_rate(self, window: int | None = None) -> float:
         """Return the probability that a fresh key is reported now.
 
-        No two live entries have both positions and the signature in common, so a
-        fresh key matches each with a probability of
-        1 / (positions**2 2**signature_bits), and never two. Parameters, errors: as `query`.
+        No two live entries have both positions and the signature in common, so a fresh key matches
+        each with a probability of 1 / (positions**2 2**signature_bits), and never two.
         """
         window = self.checked_window(window)
         times = self._times_view
@@ -212,10 +176,7 @@ class CuckooDictionary(AnyWindowFilter):
         return np.where(ages <= self.window, ages - 1, -1)
 
     def _last_update(self, keys: Words) -> Ages:
-        ages = np.empty(len(keys), np.int64)
-        for part in chunks(len(keys), _CHUNK):
-            ages[part] = self._ages_of(keys[part])
-        return ages
+        return _by_chunks(keys, self._ages_of)
 
     def _addresses(self, states: NDArray[np.uint64]) -> tuple[Ages, Ages, Ages]:
         """Return both addresses of each key, and its signature above the bits of one."""
@@ -247,10 +208,7 @@ class CuckooDictionary(AnyWindowFilter):
 
     def _insert(self, keys: Words) -> Ages:
         """Insert keys; return ages from before, more than `window` for an absent key."""
-        ages = np.empty(len(keys), np.int64)
-        for part in chunks(len(keys), _CHUNK):
-            ages[part] = self._insert_chunk(keys[part])
-        return ages
+        return _by_chunks(keys, self._insert_chunk)
 
     def _insert_chunk(self, keys: Words) -> list[int]:
         # One long loop on local names: calls would halve its speed.
@@ -351,10 +309,8 @@ class CuckooDictionary(AnyWindowFilter):
 
     @property
     def variable_length_bits(self) -> int:
-        """Bits of both tables as variable-bit-length arrays now: one for an empty position.
-
-        The paper's count, except the constant of such an array, which the paper does not give.
-        """
+        """Bits of both tables as variable-bit-length arrays now: one for an empty position."""
+        # The paper's count, except the constant of such an array, which the paper does not give.
         return self.occupied * self.entry_bits + 2 * self.positions
 
     @property
@@ -374,10 +330,7 @@ class CuckooDictionary(AnyWindowFilter):
 
     @property
     def overflow_entries(self) -> tuple[NDArray[np.uint64], Ages]:
-        """The list: keys of shape (overflow, words), timestamps of shape (overflow,).
-
-        The oldest is the first.
-        """
+        """The list, oldest first: keys of shape (overflow, words), timestamps (overflow,)."""
         words = -(-self.key_bits // 64)
         keys = np.array(list(self._overflow), np.uint64).reshape(-1, words)
         return keys, np.array(list(self._overflow.values()), np.int64)
@@ -475,6 +428,13 @@ class CuckooDictionary(AnyWindowFilter):
             raise ValueError("a key is in the list twice")
         if self.overflow_peak < len(names):
             raise ValueError(f"{len(names)} keys are in the list, more than there ever were")
+
+
+def _by_chunks(keys: Words, ages_of: Callable[[Words], ArrayLike]) -> Ages:
+    ages = np.empty(len(keys), np.int64)
+    for part in chunks(len(keys), _CHUNK):
+        ages[part] = ages_of(keys[part])
+    return ages
 
 
 def _names_of(keys: NDArray[np.uint64]) -> list[Any]:

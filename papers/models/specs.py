@@ -1,4 +1,4 @@
-"""Specifications of the filters that the papers compare with; fields as their models have them."""
+"""Specifications of the filters that the papers compare with: the parameters of their models."""
 
 from dataclasses import dataclass
 
@@ -10,93 +10,97 @@ _BITS = 1 << 32
 
 @dataclass(frozen=True, kw_only=True)
 class BloomSpec(Specification, family="bloom"):
-    """Bloom filter, with fields as `BloomFilter` has them."""
+    """Bloom filter."""
 
-    bits: int = required(least=2, most=_BITS)
-    hashes: int = required()
+    bits: int = required(least=2, most=_BITS)  # m; what does not divide evenly is left unused
+    hashes: int = required()  # k; two of them may select the same bit
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionedBloomSpec(BloomSpec, family="partitioned-bloom"):
-    """Partitioned Bloom filter, with fields as `PartitionedBloomFilter` has them."""
+    """Partitioned Bloom filter: 2 bits at least for each hash function."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlockedBloomSpec(BloomSpec, family="blocked-bloom"):
-    """Blocked Bloom filter, with fields as `BlockedBloomFilter` has them."""
+    """Blocked Bloom filter."""
 
-    block_bits: int = required(least=2)
+    block_bits: int = required(least=2)  # `bits` at most
 
 
 @dataclass(frozen=True, kw_only=True)
 class CountingBloomSpec(Specification, family="counting-bloom"):
-    """Counting Bloom filter with a queue, with fields as `CountingBloomFilter` has them."""
+    """Counting Bloom filter with a queue."""
 
-    window: int = required()
+    window: int = required()  # W
     counters: int = required(least=2, most=_BITS)
-    hashes: int = required()
+    hashes: int = required()  # k
     counter_bits: int = optional(4, most=8)
-    saturated: str = "kept"
+    saturated: str = "kept"  # or "decremented": what happens to a counter at its maximum
 
 
 @dataclass(frozen=True, kw_only=True)
 class StableBloomSpec(Specification, family="stable-bloom"):
-    """Stable Bloom filter, with fields as `StableBloomFilter` has them."""
+    """Stable Bloom filter."""
 
-    cells: int = required(least=2, most=_BITS)
-    hashes: int = required()
-    decrements: int = required()
-    cell_bits: int = optional(1, most=8)
+    cells: int = required(least=2, most=_BITS)  # m
+    hashes: int = required()  # K
+    decrements: int = required()  # P, cells that an insertion decrements; `cells` at most
+    cell_bits: int = optional(1, most=8)  # d
 
 
 @dataclass(frozen=True, kw_only=True)
 class DoubleBufferingSpec(Specification, family="double-buffering"):
-    """Two Bloom filters in turn, with fields as `DoubleBuffering` has them."""
+    """Two Bloom filters in turn."""
 
-    generation: int = required()
-    bits: int = required(least=4, most=2 * _BITS)
-    hashes: int = required()
+    generation: int = required()  # insertions from switch to switch: W
+    bits: int = required(least=4, most=2 * _BITS)  # of both filters
+    hashes: int = required()  # k, the same in both
 
 
 @dataclass(frozen=True, kw_only=True)
 class A2BufferingSpec(DoubleBufferingSpec, family="a2-buffering"):
-    """Two Bloom filters, active and inactive, with fields as `A2Buffering` has them."""
+    """Two active Bloom filters; `generation` counts the keys that are written."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForgetfulBloomSpec(Specification, family="forgetful-bloom"):
-    """Forgetful Bloom filter, with fields as `ForgetfulBloomFilter` has them."""
+    """Forgetful Bloom filter."""
 
-    generation: int = required()
-    past: int = required()
-    bits: int = required()
-    hashes: int = required()
+    generation: int = required()  # insertions between two shifts
+    past: int = required()  # N, segments of the past
+    bits: int = required()  # of the N + 2 segments; what does not divide evenly is left unused
+    hashes: int = required()  # k
 
 
 @dataclass(frozen=True, kw_only=True)
 class SwampSpec(Specification, family="swamp"):
-    """SWAMP, a sliding window of fingerprints, with fields as `Swamp` has them."""
+    """SWAMP, a sliding window of fingerprints."""
 
-    window: int = required()
-    fingerprint_bits: int = required(most=64)
+    window: int = required()  # W
+    fingerprint_bits: int = required(most=64)  # L
 
 
 @dataclass(frozen=True, kw_only=True)
 class CuckooSpec(Specification, family="cuckoo"):
-    """Time-decaying cuckoo dictionary, with fields as `CuckooDictionary` has them."""
+    """Time-decaying cuckoo dictionary."""
 
-    window: int = required()
+    window: int = required()  # n, the largest window
     signature_bits: int = optional(0, least=0, most=32)
-    positions: int = optional(most=1 << 30)
+    positions: int = optional(most=1 << 30)  # of each table, by default the paper's 2 n
+    # Entries that an insertion may move before it gives up, O(log n); by default 3 times the bits
+    # of `window`.
     moves: int = optional()
 
 
 @dataclass(frozen=True, kw_only=True)
 class TimeLimitedSpec(Specification, family="time-limited-apbf"):
-    """Time-limited APBF whose slices grow with the rate, as `TimeLimitedAPBF`."""
+    """Time-limited APBF whose slices grow with the rate."""
 
-    k: int = required()
-    l: int = required()
-    span: int = required(most=TIME_LIMIT - 1)
-    capacity: int = required()
+    k: int = required()  # slices that an insertion writes
+    l: int = required()  # generations into which the span is divided
+    span: int = required(most=TIME_LIMIT - 1)  # T, in units of the timestamps
+    capacity: int = required()  # keys expected in a span at first; the filter corrects it
+    # A burst of g insertions in the time dt needs slices of g k T / (l dt ln 2) bits, for which
+    # the paper has no bound.
     slice_bits_limit: int = optional(1 << 24, least=2, most=1 << 32)

@@ -16,40 +16,25 @@ from .specs import StableBloomSpec
 _WORD = (1 << 64) - 1
 _DOWN = bytes([0, *range(255)])
 
-GOLDEN_GAMMA = 0x9E3779B97F4A7C15  # Constant that SplitMix64 adds to its state with each draw.
-
 
 class StableBloomFilter(ByteCells):
     """Cells that insertions set to their maximum and that decay at random.
 
-    Source: Fan Deng and Davood Rafiei, "Approximately Detecting Duplicates for
-    Streaming Data Using Stable Bloom Filters", SIGMOD 2006.
+    Source: Fan Deng and Davood Rafiei, "Approximately Detecting Duplicates for Streaming Data Using
+    Stable Bloom Filters", SIGMOD 2006.
 
-    An insertion decrements `decrements` cells by one, but not below 0, then
-    sets the cells of its hash functions to ``2**cell_bits - 1``. A key is
-    reported when none of its cells is 0. The decremented cells are consecutive,
-    from a random one on and around the end: one random number suffices, and each
-    cell is decremented with the same probability as if all were drawn, which is
+    An insertion decrements `decrements` cells by one, but not below 0, then sets the cells of its
+    hash functions to ``2**cell_bits - 1``. A key is reported when none of its cells is 0. The
+    decremented cells are consecutive, from a random one on and around the end: one random number
+    suffices, and each cell is decremented with the same probability as if all were drawn, which is
     what the source's formulae need.
 
-    Nothing is guaranteed for a single key: one that was just inserted may be
-    missed, though rarely, and others are reported long after. In the limit the
-    share of the cells that are 0 is `stable_zero_fraction`.
+    Nothing is guaranteed for a single key: one that was just inserted may be missed, though rarely,
+    and others are reported long after.
 
-    Random numbers come from SplitMix64 (Guy L. Steele, Doug Lea and Christine
-    H. Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014),
-    started from the seed; its state is the number of insertions.
-
-    Parameters
-    ----------
-    cells : int
-        Number of cells (m).
-    hashes : int
-        Hash functions (K).
-    decrements : int
-        Cells that an insertion decrements (P), 1 to `cells`.
-    cell_bits : int
-        Width of a cell (d), 1 to 8.
+    Random numbers come from SplitMix64 (Guy L. Steele, Doug Lea and Christine H. Flood, "Fast
+    Splittable Pseudorandom Number Generators", OOPSLA 2014), started from the seed; its state is
+    the number of insertions.
     """
 
     specification = StableBloomSpec
@@ -91,7 +76,7 @@ class StableBloomFilter(ByteCells):
 
     def _draw(self) -> int:
         """Draw the random number of the next insertion, 64 bits."""
-        word = self._start + (self.insertions + 1) * GOLDEN_GAMMA & _WORD
+        word = self._start + (self.insertions + 1) * 0x9E3779B97F4A7C15 & _WORD
         word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 & _WORD
         word = (word ^ word >> 27) * 0x94D049BB133111EB & _WORD
         return word ^ word >> 31

@@ -17,35 +17,25 @@ from .specs import SwampSpec
 TABLE_SPARE = 0.2
 """Share of a table's slots above those that are used, alpha.
 
-A choice: the table works with any share, the faster the more it has. The
-figures that Table 4 of the APBF paper has for SWAMP, which are read off a
-drawing, would take from 0.19 to 0.23, so 0.2 is the round number with which
-all four are met within 1.1 %; neither paper's text at hand states it.
+A choice: the table works with any share, the faster the more it has. The figures that Table 4 of
+the APBF paper has for SWAMP, which are read off a drawing, would take from 0.19 to 0.23, so 0.2 is
+the round number with which all four are met within 1.1 %; neither paper's text at hand states it.
 """
 
-SLOT_OVERHEAD = 3
-"""Bits of a slot of the table in addition to the rest of the fingerprint."""
+SLOT_OVERHEAD = 3  # Bits of a slot of the table in addition to the rest of the fingerprint.
 
 
 class Swamp(KeyByKey):
     """Fingerprints of the window in a cyclic buffer, and a count of each.
 
-    Source: Eran Assaf, Ran Ben Basat, Gil Einziger and Roy Friedman, "Pay for
-    a Sliding Bloom Filter and Get Counting, Distinct Elements, and Entropy for
-    Free", INFOCOM 2018. The counts are kept in a TinyTable (Gil Einziger and Roy
-    Friedman, "Counting with TinyTable: Every Bit Counts!", 2015), which is exact:
-    answers depend on the fingerprints alone, so the model holds nothing else.
+    Source: Eran Assaf, Ran Ben Basat, Gil Einziger and Roy Friedman, "Pay for a Sliding Bloom
+    Filter and Get Counting, Distinct Elements, and Entropy for Free", INFOCOM 2018. The counts are
+    kept in a TinyTable (Gil Einziger and Roy Friedman, "Counting with TinyTable: Every Bit
+    Counts!", 2015), which is exact: answers depend on the fingerprints alone, so the model holds
+    nothing else.
 
-    A key is reported for all d < W = `window`, where d is the number of insertions after its
-    own, and otherwise
-    only if one of these has its fingerprint: the window is exact, with no slack.
-
-    Parameters
-    ----------
-    window : int
-        Insertions to remember (W).
-    fingerprint_bits : int
-        Width of a fingerprint (L), 1 to 64.
+    A key is reported for all d < W = `window`, where d is the number of insertions after its own,
+    and otherwise only if one of these has its fingerprint: the window is exact, with no slack.
     """
 
     specification = SwampSpec
@@ -55,13 +45,13 @@ class Swamp(KeyByKey):
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
-        bits = smallest(lambda bits: swamp_rate(keys, bits) <= fpr, 16)
+        bits = smallest(lambda bits: _rate(keys, bits) <= fpr, 16)
         return {"window": keys, "fingerprint_bits": bits}
 
     @property
     def fpr(self) -> float:
         """Expected false-positive rate of a full window of distinct keys."""
-        return swamp_rate(self.window, self.fingerprint_bits)
+        return _rate(self.window, self.fingerprint_bits)
 
     @property
     def fill(self) -> float:
@@ -78,9 +68,8 @@ class Swamp(KeyByKey):
     def storage_bits(self) -> int:
         """Bits of buffer and table: W L + (1 + alpha) W (L - log2 W + 3), rounded up.
 
-        The buffer holds W fingerprints. The table has a share alpha of spare slots
-        (`TABLE_SPARE`, 0.2). A slot holds the part of a fingerprint that the number
-        of its bucket does not imply, L - log2 W bits or none, and 3 further bits.
+        A slot of the table holds the part of a fingerprint that the number of its bucket does not
+        imply, L - log2 W bits or none, and 3 further bits.
         """
         return math.ceil(_storage_bits(self.window, self.fingerprint_bits))
 
@@ -107,11 +96,7 @@ class Swamp(KeyByKey):
 
     @one_or_all
     def multiplicity(self, keys: Keys) -> NDArray[np.int64]:
-        """Count how often the fingerprint of each key is in the window, shape (n,).
-
-        That is how often the key was inserted in it, or more: never less.
-        Parameters, errors: as `insert`.
-        """
+        """Count the fingerprint of each key in the window, shape (n,): its insertions or more."""
         counts = Counter(self.fingerprints.tolist())
         positions = self._positions(self._words(keys)).tolist()
         return np.array([counts[self._fingerprint(own)] for own in positions], np.int64)
@@ -123,8 +108,8 @@ class Swamp(KeyByKey):
     def estimated_distinct(self) -> float:
         """Estimate the distinct keys of the window by maximum likelihood.
 
-        ln(1 - Z / 2^L) / ln(1 - 2^-L) for Z distinct fingerprints; infinite if
-        every fingerprint that there can be is in the window.
+        ln(1 - Z / 2^L) / ln(1 - 2^-L) for Z distinct fingerprints; infinite if every fingerprint
+        that there can be is in the window.
         """
         share = self.distinct() * 2.0**-self.fingerprint_bits
         if share == 1:
@@ -153,11 +138,10 @@ class Swamp(KeyByKey):
 
 
 def swamp_bits_per_element(window: int, false_positive_rate: float) -> float:
-    """Return the bits that SWAMP takes for each insertion of its window.
+    """Return the bits for each insertion of the window, as `Swamp.storage_bits` counts them.
 
-    Counted as `Swamp.storage_bits`, for fingerprints of log2(W / rate) bits,
-    which are not rounded up to a whole number: L + 1.2 (log2(1 / rate) + 3). The
-    rate is that of a full window of distinct keys.
+    Fingerprints have log2(W / rate) bits, which are not rounded up, for the rate of a full window
+    of distinct keys: L + 1.2 (log2(1 / rate) + 3).
     """
     require_count("window", window)
     check_rate(false_positive_rate, "false_positive_rate")
@@ -169,6 +153,6 @@ def _storage_bits(window: int, fingerprint_bits: float) -> float:
     return window * (fingerprint_bits + (1 + TABLE_SPARE) * (left + SLOT_OVERHEAD))
 
 
-def swamp_rate(window: int, fingerprint_bits: int) -> float:
-    """Return the probability that one of `window` random fingerprints is a fresh key's."""
+def _rate(window: int, fingerprint_bits: int) -> float:
+    """Probability that one of `window` random fingerprints is a fresh key's."""
     return -math.expm1(window * math.log1p(-(2.0**-fingerprint_bits)))

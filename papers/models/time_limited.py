@@ -34,15 +34,10 @@ def slice_bits(capacity: int) -> int:
 
 @dataclass
 class _Slice:
-    """Bits of a slice, shape (m,), with its age and load."""
-
-    bits: NDArray[np.bool_]
-    inserted: int = 0
-    """Insertions so far."""
-    settled: int = NEVER
-    """Time of the last of them, once it has left position k - 1; before, `NEVER`."""
-    capacity: int = field(init=False)
-    """Insertions that fill it to one half."""
+    bits: NDArray[np.bool_]  # shape (m,)
+    inserted: int = 0  # insertions so far
+    settled: int = NEVER  # time of the last of them, once it has left position k - 1
+    capacity: int = field(init=False)  # insertions that fill it to one half
 
     def __post_init__(self) -> None:
         self.capacity = slice_capacity(len(self.bits))
@@ -51,47 +46,16 @@ class _Slice:
 class TimeLimitedAPBF(TimedFilter):
     """Time-limited Bloom filter: slices of any size, as many as the span needs.
 
-    A key is guaranteed to be reported for `span` after its insertion, whatever the
-    rate of insertions, and on until `span` after the last insertion of its
-    generation. It may leave a trace until `span` after the last insertion of the
-    k-th generation, counting its own; then there is none. A generation ends only
-    by its number of insertions, so it lasts as long as they take to come. After a
-    silence longer than `span` nothing is reported, and the next insertion begins
-    with empty slices.
+    A key is guaranteed to be reported for `span` after its insertion, whatever the rate of
+    insertions, and on until `span` after the last insertion of its generation. It may leave a trace
+    until `span` after the last insertion of the k-th generation, counting its own; then there is
+    none. A generation ends only by its number of insertions, so it lasts as long as they take to
+    come. After a silence longer than `span` nothing is reported, and the next insertion begins with
+    empty slices.
 
-    The number of a slice's hash function is one less, modulo k, than that of the
-    slice before it; slices that are k apart share one, and are never written
-    together. A function gives 32 bits h of a key, and the index in a slice of m
-    bits is floor(h m / 2**32), so one hash serves every size.
-
-    Parameters
-    ----------
-    k : int
-        Slices that an insertion writes.
-    l : int
-        Generations into which the span is divided.
-    span : int
-        T, the time for which keys are kept, in units of the timestamps.
-    capacity : int
-        Keys that are expected in a span at first; the filter corrects it.
-    slice_bits_limit : int
-        Largest size of a slice in bits, at most 2**32. A burst of g insertions in
-        the time dt needs slices of g k T / (l dt ln 2) bits, for which the paper
-        has no bound.
-
-    Attributes
-    ----------
-    generation : int
-        Insertions of the present generation, those to come included.
-    insertions_left : int
-        Insertions to come in the present generation; the one after them shifts.
-    insertions, shifts : int
-        Since the filter was made or cleared.
-
-    Raises
-    ------
-    SpecificationError
-        If the first slices would exceed the limit; and as `Filter`.
+    The number of a slice's hash function is one less, modulo k, than that of the slice before it;
+    slices that are k apart share one, and are never written together. A function gives 32 bits h of
+    a key, and the index in a slice of m bits is floor(h m / 2**32), so one hash serves every size.
     """
 
     specification = TimeLimitedSpec
@@ -105,11 +69,11 @@ class TimeLimitedAPBF(TimedFilter):
     l: int
     capacity: int
     slice_bits_limit: int
-    generation: int
-    insertions_left: int
+    generation: int  # insertions of the present generation, those to come included
+    insertions_left: int  # in the present generation; the one after them shifts
     insertions: int
     shifts: int
-    _slices: list[_Slice]
+    _slices: list[_Slice]  # youngest first
     _function: int
     _first: int
     _last: int
@@ -168,11 +132,9 @@ class TimeLimitedAPBF(TimedFilter):
         self.shifts += 1
 
     def _target(self, now: int) -> int:
-        """Return g* of equation 6; a generation within one unit of time counts as one unit.
-
-        Between the last insertions of two generations there are g intervals,
-        as there are between the first insertion of all and the first shift.
-        """
+        """Return g* of equation 6; a generation within one unit of time counts as one unit."""
+        # Between the last insertions of two generations there are g intervals, as there are
+        # between the first insertion of all and the first shift.
         previous = self._slices[self.k].settled
         duration = now - self._first if previous == NEVER else self._last - previous
         return -(-self.generation * self.span // (self.l * max(1, duration)))
@@ -234,14 +196,7 @@ class TimeLimitedAPBF(TimedFilter):
     # Operations
 
     def _insert(self, keys: Words, times: Times) -> None:
-        for chunk in chunks(len(keys)):
-            hashes, chunk_times, start = self._hashes(keys[chunk]), times[chunk], 0
-            while start < len(chunk_times):
-                part = self._begin(chunk_times, start)
-                for i in range(self.k):
-                    self._slices[i].bits[self._positions(hashes[:, part], i)] = True
-                self._count(chunk_times[part])
-                start = part.stop
+        self._insert_each(keys, times, asked=False)
 
     def _query(self, keys: Words, times: Times) -> Answers:
         return self._age(keys, times) >= 0
@@ -256,17 +211,25 @@ class TimeLimitedAPBF(TimedFilter):
         return ages
 
     def _age_and_insert(self, keys: Words, times: Times) -> Ages:
-        ages = np.empty(len(keys), np.int64)
+        return self._insert_each(keys, times, asked=True)
+
+    def _insert_each(self, keys: Words, times: Times, *, asked: bool) -> Ages:
+        """Insert keys; return their ages before, if `asked`."""
+        ages = np.full(len(keys), -1, np.int64)
         for chunk in chunks(len(keys)):
             hashes, chunk_times, start = self._hashes(keys[chunk]), times[chunk], 0
             while start < len(chunk_times):
                 one, before = slice(start, start + 1), None
-                if self.insertions_left == 0:
+                if asked and self.insertions_left == 0:
                     # The shift that its insertion needs comes after the query.
                     before = self._ask(hashes[:, one], chunk_times[one])
                 part = self._begin(chunk_times, start)
-                matches = self._check_and_write(hashes[:, part], chunk_times[part])
-                ages[chunk][part] = find_runs(matches, self.k, part.stop - start)
+                if asked:
+                    matches = self._check_and_write(hashes[:, part], chunk_times[part])
+                    ages[chunk][part] = find_runs(matches, self.k, part.stop - start)
+                else:
+                    for i in range(self.k):
+                        self._slices[i].bits[self._positions(hashes[:, part], i)] = True
                 if before is not None:
                     ages[chunk][one] = before
                 self._count(chunk_times[part])
@@ -316,7 +279,7 @@ class TimeLimitedAPBF(TimedFilter):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the slices take in this process."""
+        """Bytes of the slices in this process."""
         return sum(part.bits.nbytes for part in self._slices)
 
     @property
@@ -344,16 +307,8 @@ class TimeLimitedAPBF(TimedFilter):
         time = self._last if i < self.k else self._slices[i].settled
         return NEVER if time == NEVER else time + self.span
 
-    def segment(self, i: int) -> NDArray[np.bool_]:
-        """Bits of slice s_i, `i` being 0 for the youngest, shape (m_i,); a copy."""
-        return self._slices[i].bits.copy()
-
     def estimated_false_positive_rate(self, now: Now = None) -> float:
-        """Probability that a fresh key is reported at a time, from the bits that are set.
-
-        The recursion F (APBF, section 5.3) over the fill ratios; slices that
-        are past the span match nothing. Parameters, errors: as `query`.
-        """
+        """Recursion F (APBF, section 5.3) over the fill ratios of the slices within the span."""
         moment = self._moment(now)
         fills = [
             float(part.bits.mean()) if moment <= self._deadline(i) else 0.0
