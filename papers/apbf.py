@@ -45,8 +45,7 @@ def fill(filter: SlidingFilter, seed: int) -> int:
 def universe(duplicates: float, window: int = WINDOW) -> int:
     """Number of keys of which uniform draws have a rate of duplicates (section 5.6.2).
 
-    That is 1 minus the share of different keys in W consecutive draws, of which
-    U (1 - (1 - 1/U)^W) are expected to be unique; the rate is above 0 and below 1, W = `window`.
+    That is 1 minus the share of different keys in `window` consecutive draws, above 0 and below 1.
     """
     least = (1 - duplicates) * window
     return bisect_left(range(window**3), least, lo=2, key=lambda keys: unique(keys, window))

@@ -1,44 +1,31 @@
 """Figures 6 to 8 of the APBF paper: false-positive rates of distinct and of repeated keys."""
 
-from collections.abc import Iterable
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from campaigns.engine import Point, Result
-from lately.golden import APBF, analysis
+from lately.golden import analysis
 from lately.replay.drawing import Chart, Series
 
 from .apbf import PAPER, WINDOW, build, expected_rate, stream, zipf_universe
-from .streams import Keys, distinct, spread, zipf
-from .studies.estimates import SHARES, share, student
-from .studies.study import Conclusion, Finding, Results
+from .streams import Keys, chunks, distinct, spread, zipf
+from .studies.estimates import SHARES, quotients, share, student
+from .studies.study import Conclusion, Finding, Results, figures, grouped
 
-Pair = tuple[int, int]  # k and l.
-
-
-def by_pair(results: Results) -> Iterable[tuple[Pair, Results]]:
-    """Group results of neighbouring points with the same k and l."""
-    for pair, group in groupby(results, key=lambda entry: (entry[0]["k"], entry[0]["l"])):
-        yield pair, list(group)
-
+Pair = tuple[Any, ...]  # k and l.
 
 # Figure 6
 
 INSERTIONS = 10_000  # Length of a stream.
 STEP = 50  # Insertions between two samples.
 
-_CHUNK = 1 << 18
 _STEADY = INSERTIONS // 2
 
 
 def measure_accuracy(point: Point) -> Result:
-    """Insert distinct keys; note rates and missed keys, and probe at the last shift.
-
-    The mean is that of one moment, at random, of every `STEP` insertions: moments at equal
-    distances would meet few phases of a generation, and these again and again.
-    """
+    """Insert distinct keys; note rates and missed keys, and probe at the last shift."""
     filter = build(point["k"], point["l"], WINDOW, point["seed"])
     generation = filter.spec.generation
     grid = set(range(STEP, INSERTIONS + 1, STEP))
@@ -56,7 +43,8 @@ def measure_accuracy(point: Point) -> Result:
             kept = filter.query(distinct(count - window, window, point["seed"]))
             missed += int(np.count_nonzero(~kept))
         if count == max(before):
-            hits = _probe(filter, point["probes"], point["seed"])
+            probes = chunks(INSERTIONS, INSERTIONS + point["probes"], point["seed"])
+            hits = sum(int(np.count_nonzero(filter.query(fresh))) for fresh in probes)
     return {
         "rates": [rates[count] for count in sorted(grid)],
         "peak": _mean(rates, before),
@@ -68,7 +56,10 @@ def measure_accuracy(point: Point) -> Result:
 
 
 def _moments(seed: int) -> set[int]:
-    """Return numbers of insertions, one of every `STEP`."""
+    """Return numbers of insertions, one of every `STEP`, at random.
+
+    Moments at equal distances would meet few phases of a generation, and these again and again.
+    """
     stretches = np.arange(0, INSERTIONS, STEP)
     within = np.random.default_rng([seed, 6]).integers(1, STEP, len(stretches), endpoint=True)
     return {int(count) for count in stretches + within}
@@ -78,24 +69,16 @@ def _mean(rates: dict[int, float], moments: set[int]) -> float:
     return float(np.mean([rates[count] for count in moments if count > _STEADY]))
 
 
-def _probe(filter: APBF, probes: int, seed: int) -> int:
-    hits = 0
-    for start in range(0, probes, _CHUNK):
-        fresh = distinct(INSERTIONS + start, min(_CHUNK, probes - start), seed)
-        hits += int(np.count_nonzero(filter.query(fresh)))
-    return hits
-
-
 def conclude_accuracy(results: Results) -> Conclusion:
     """Compare the rates with those that Table 2 has of the same filters."""
     findings, series, swings = [], [], []
-    for pair, runs in by_pair(results):
+    for pair, runs in grouped(results, "k", "l").items():
         findings += _accuracy(pair, runs)
         swings.append(findings[-1].ours)
         series.append(_course(pair, runs))
     less = sum(high > low for high, low in pairwise(swings))
     findings.append(PAPER.find("calmer", less, neighbours=len(swings) - 1))
-    missed = sum(result["missed"] for _, result in results)
+    missed = sum(figures(results, "missed"))
     asked = len(results) * sum(min(count, WINDOW) for count in range(STEP, INSERTIONS + 1, STEP))
     findings.append(PAPER.find("missed", share(missed, asked)))
     return Conclusion(findings, [PAPER.chart("apbf-figure-6", series)])
@@ -111,12 +94,11 @@ def _accuracy(pair: Pair, runs: Results) -> list[Finding]:
         "probes": sum(point["probes"] for point, _ in runs),
         "aim": 10.0 ** -runs[0][0]["aim"],
     }
-    peaks, means = ([result[name] for _, result in runs] for name in ("peak", "mean"))
     probed = [result["hits"] / point["probes"] for point, result in runs]
     return [
-        PAPER.find("peak", student(peaks), **fields),
+        PAPER.find("peak", student(figures(runs, "peak")), **fields),
         PAPER.find("probed", student(probed, within=SHARES), **fields),
-        PAPER.find("mean", student(means), **fields),
+        PAPER.find("mean", student(figures(runs, "mean")), **fields),
         PAPER.find("zigzag", student(_swings(runs)), **fields),
     ]
 
@@ -126,7 +108,7 @@ def _swings(runs: Results) -> list[float]:
 
 
 def _course(pair: Pair, runs: Results) -> Series:
-    rates = np.array([result["rates"] for _, result in runs])
+    rates = np.array(figures(runs, "rates"))
     # A logarithmic axis cannot show the first insertions.
     shown = np.flatnonzero(rates.min(axis=0) > 10.0 ** -(runs[0][0]["aim"] + 3))
     means = [student(rates[:, at].tolist())[0] for at in shown]
@@ -138,14 +120,15 @@ def _course(pair: Pair, runs: Results) -> Series:
 
 def conclude_zigzag(results: Results) -> Conclusion:
     """Compare the zig-zag of each filter with that of its neighbour with more slices."""
-    swings = {pair: _swings(runs) for pair, runs in by_pair(results)}
+    swings = {pair: _swings(runs) for pair, runs in grouped(results, "k", "l").items()}
     findings = [
         PAPER.find("zigzag-expected", student(values), k=k, l=l, expected=_expected_swing(k, l))
         for (k, l), values in swings.items()
     ]
     for (low, less), (high, more) in pairwise(swings.items()):
-        quotients = student([after / before for before, after in zip(less, more, strict=True)])
-        findings.append(PAPER.find("attenuated", quotients, low=low, high=high))
+        findings.append(
+            PAPER.find("attenuated", student(quotients(more, less)), low=low, high=high)
+        )
     return Conclusion(findings)
 
 
@@ -201,14 +184,16 @@ def measure_zipf(point: Point) -> Result:
 
 def conclude_lowest(results: Results) -> Conclusion:
     """Tell how the rates of Figure 7 fall."""
-    kinds = (_left_over, _bend)
-    findings = [kind(pair, _rates(runs)) for pair, runs in by_pair(results) for kind in kinds]
+    findings = []
+    for pair, runs in grouped(results, "k", "l").items():
+        findings += [_left_over(pair, _rates(runs)), _bend(pair, _rates(runs))]
     return Conclusion(findings, [_chart(7, results)])
 
 
 def conclude_tenth(results: Results) -> Conclusion:
     """Compare the order of the filters of Figure 8 with the paper's."""
-    findings = [_left_over(pair, _rates(runs)) for pair, runs in by_pair(results)]
+    groups = grouped(results, "k", "l")
+    findings = [_left_over(pair, _rates(runs)) for pair, runs in groups.items()]
     ordered = sum(low.ours < high.ours for low, high in pairwise(findings))
     findings.append(PAPER.find("keeps-more", ordered, neighbours=len(findings) - 1))
     return Conclusion(findings, [_chart(8, results)])
@@ -219,9 +204,8 @@ def conclude_zipf(results: Results) -> Conclusion:
     findings = []
     for point, result in results:
         (even, _), (skewed, shares) = result["uniform"], result["zipf"]
-        value = student([one / other for one, other in zip(skewed, even, strict=True)])
         fields = {"k": point["k"], "l": point["l"], "duplicates": np.mean(shares)}
-        findings.append(PAPER.find("zipf", value, **fields))
+        findings.append(PAPER.find("zipf", student(quotients(skewed, even)), **fields))
     return Conclusion(findings)
 
 
@@ -234,7 +218,7 @@ def _rates(runs: Results) -> Rates:
 
 def _left_over(pair: Pair, rates: Rates) -> Finding:
     k, l = pair
-    left = student([now / first for now, first in zip(rates[_HALF], rates[0.0], strict=True)])
+    left = student(quotients(rates[_HALF], rates[0.0]))
     expected = expected_rate(k, l, WINDOW, _HALF) / expected_rate(k, l, WINDOW, 0.0)
     return PAPER.find("left-over", left, k=k, l=l, expected=expected)
 
@@ -248,10 +232,10 @@ def _bend(pair: Pair, rates: Rates) -> Finding:
 
 def _chart(number: int, results: Results) -> Chart:
     marks, lines = [], []
-    for (k, l), runs in by_pair(results):
+    for (k, l), runs in grouped(results, "k", "l").items():
         label = f"k = {k}, l = {l}"
-        x = [float(np.mean(result["duplicates"])) for _, result in runs]
-        rates = [student(result["rates"]) for _, result in runs]
+        x = [float(np.mean(shares)) for shares in figures(runs, "duplicates")]
+        rates = [student(own) for own in figures(runs, "rates")]
         marks.append(Series.estimated(label, x, rates, marks=True))
         asked = np.linspace(0, runs[-1][0]["duplicates"], 36).tolist()
         lines.append(Series(label, asked, [expected_rate(k, l, WINDOW, d) for d in asked]))

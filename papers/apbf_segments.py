@@ -1,12 +1,9 @@
 """Segments of the APBF paper: their reads by queries (Tables 2 and 3), and Figure 9."""
 
 import math
-from collections.abc import Callable
-from itertools import groupby
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from campaigns.engine import Point, Result
 from lately.golden import APBBF, BlockedGEBF, analysis
@@ -15,28 +12,22 @@ from lately.replay.drawing import Series
 from papers.models import accesses
 
 from .apbf import PAPER, build, fill
-from .apbf_rates import by_pair
-from .streams import distinct
-from .studies.estimates import positive, share, student
-from .studies.study import Conclusion, Finding, Results
+from .streams import Keys, chunks, distinct
+from .studies.estimates import positive, quotients, share, student
+from .studies.study import Conclusion, Finding, Results, figures, grouped
 
 GENERATION = 500  # Insertions between two shifts in the filters of Table 2.
 
 CASES = {"window": "window", "fp": "false positive", "false": "false"}
 """Kinds of query by the columns of the tables, as `analysis.apbf_accesses` names them."""
 
-WALKS: dict[str, Callable[[accesses.Matches, int], accesses.Accesses]] = {
-    "backward": accesses.backward,
-    "forward": accesses.forward,
-    "linear": accesses.linear,
-}
+WALKS = {walk.__name__: walk for walk in (accesses.backward, accesses.forward, accesses.linear)}
 """Ways through the segments: Algorithm 1, its mirror, and one segment after the other."""
 
-_CHUNK = 1 << 18
 _ASKED = 20_000
 
 
-def _mean_accesses(filter: SlidingFilter, keys: NDArray[np.uint64]) -> dict[str, float]:
+def _mean_accesses(filter: SlidingFilter, keys: Keys) -> dict[str, float]:
     matches = filter.matches(keys)
     return {name: float(walk(matches, filter.spec.run).mean()) for name, walk in WALKS.items()}
 
@@ -47,11 +38,10 @@ def _queries(filter: SlidingFilter, inserted: int, point: Point) -> Result:
     alive = distinct(inserted - window, window, seed)
     found: Result = {"window": _mean_accesses(filter, alive)}
     hits = []
-    for start in range(0, point["probes"], _CHUNK):
-        fresh = distinct(inserted + start, min(_CHUNK, point["probes"] - start), seed)
+    for fresh in chunks(inserted, inserted + point["probes"], seed):
         seen = filter.query(fresh)
         hits.append(fresh[seen])
-        if not start:
+        if "false" not in found:
             found["false"] = _mean_accesses(filter, fresh[~seen][:_ASKED])
     reported = np.concatenate(hits)
     found["fp"] = _mean_accesses(filter, reported) if len(reported) else None
@@ -72,13 +62,13 @@ def conclude_accesses(results: Results) -> Conclusion:
     findings: list[Finding] = []
     walks: list[Finding] = []
     seen = set()
-    for (k, l), group in by_pair(results):
+    for (aim, k, l), group in grouped(results, "aim", "k", "l").items():
         runs = [result for _, result in group]
         findings += _table_2(k, l, runs)
         # The fewest slices of each rate come first.
-        if group[0][0]["aim"] not in seen:
+        if aim not in seen:
             walks += _walks(k, l, runs)
-        seen.add(group[0][0]["aim"])
+        seen.add(aim)
     return Conclusion(findings + walks)
 
 
@@ -142,7 +132,7 @@ def _naive(filter: APBBF, point: Point) -> Result:
 def conclude_blocked(results: Results) -> Conclusion:
     """Compare rates and accesses with those of Table 3, and the naive design with both."""
     findings, naive = [], []
-    for row, group in groupby(results, key=lambda entry: tuple(entry[0]["row"])):
+    for (row,), group in grouped(results, "row").items():
         runs = [result for _, result in group]
         findings += _table_3(row, runs)
         naive += _naive_findings(runs) if row == NAIVE else []
@@ -164,12 +154,12 @@ def _table_3(row: tuple[int, ...], runs: list[Result]) -> list[Finding]:
 
 def _naive_findings(runs: list[Result]) -> list[Finding]:
     naive = [run["naive"] for run in runs]
-    quotients = [other["rate"] / run["rate"] for other, run in zip(naive, runs, strict=True)]
+    rates, others = ([run["rate"] for run in own] for own in (runs, naive))
     return [
         PAPER.find("naive-false", student([one["false"]["forward"] for one in naive])),
         PAPER.find("naive-window", student([one["window"]["forward"] for one in naive])),
-        PAPER.find("naive-rate-over", student(quotients)),
-        PAPER.find("naive-rate", positive([one["rate"] for one in naive])),
+        PAPER.find("naive-rate-over", student(quotients(others, rates))),
+        PAPER.find("naive-rate", positive(others)),
     ]
 
 
@@ -208,13 +198,12 @@ def conclude_designs(results: Results) -> Conclusion:
     """Compare the designs with each other, and their fill ratios with the paper's."""
     findings, series = [], []
     smooth = [_swing(result) for point, result in results if point["parts"] == 1]
-    for parts, group in groupby(results, key=lambda entry: int(entry[0]["parts"])):
-        runs = [*group]
-        findings += _design(parts, runs[0][0]["generation"], [run for _, run in runs], smooth)
-        means = np.array([result["fills"] for _, result in runs]).mean(axis=0).tolist()
+    for (parts, generation), runs in grouped(results, "parts", "generation").items():
+        findings += _design(parts, generation, [run for _, run in runs], smooth)
+        means = np.array(figures(runs, "fills")).mean(axis=0).tolist()
         k = SLICES // parts
         series.append(Series(f"k = {k}, l = {RATIO * k}", list(range(len(means))), means))
-    asked, missed = (sum(result[name] for _, result in results) for name in ("asked", "missed"))
+    asked, missed = (sum(figures(results, name)) for name in ("asked", "missed"))
     findings.append(PAPER.find("missed", share(missed, asked)))
     return Conclusion(findings, [PAPER.chart("apbf-figure-9", series)])
 
@@ -235,7 +224,7 @@ def _design(parts: int, generation: int, runs: list[Result], smooth: list[float]
     peak = PAPER.find("design-peak", student([run["peak"] / expected for run in runs]), **fields)
     if parts == 1:
         return [full, peak]
-    swings = [_swing(run) / other for run, other in zip(runs, smooth, strict=True)]
+    swings = quotients([_swing(run) for run in runs], smooth)
     same = {
         "memory": spec.memory_bits / first.memory_bits,
         "window": spec.guaranteed_window / first.guaranteed_window,

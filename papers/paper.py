@@ -37,10 +37,7 @@ class Paper:
         conclude: Callable[[Results], Conclusion],
         points: Callable[[bool], Sequence[Point]] | None = None,
     ) -> Study:
-        """Return a study that the file names, by default with the points of its sweep.
-
-        A point takes seconds, not minutes.
-        """
+        """Return a study that the file names; a point takes seconds, not minutes."""
         about = self.data["studies"][name]
         return Study(
             name=name,

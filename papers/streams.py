@@ -1,5 +1,6 @@
 """Streams of keys that the papers measure on, drawn from a seed or real."""
 
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,6 +19,12 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 def distinct(start: int, count: int, seed: int) -> Keys:
     """Return the keys of numbers from `start` on, no two the same, shape (count,)."""
     return spread(np.arange(start, start + count, dtype=np.uint64), seed)
+
+
+def chunks(start: int, stop: int, seed: int, size: int = 1 << 18) -> Iterator[Keys]:
+    """Yield the keys of numbers from `start` to `stop`, as `distinct`, at most `size` at a time."""
+    for first in range(start, stop, size):
+        yield distinct(first, min(size, stop - first), seed)
 
 
 def spread(numbers: Keys, seed: int) -> Keys:

@@ -52,3 +52,8 @@ def quotient(above: Estimate, below: Estimate) -> Estimate:
     """
     value, low, high = below if below[1] > 0 else (below[2],) * 3
     return above[0] / value, above[1] / high, above[2] / low
+
+
+def quotients(above: Sequence[float], below: Sequence[float]) -> list[float]:
+    """Return the quotients of values of the same seeds."""
+    return [one / other for one, other in zip(above, below, strict=True)]

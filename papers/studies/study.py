@@ -17,37 +17,43 @@ def chosen(results: Results, **values: Any) -> list[tuple[Point, Result]]:
     return [(p, r) for p, r in results if all(p[name] == one for name, one in values.items())]
 
 
+def grouped(results: Results, *names: str) -> dict[tuple[Any, ...], list[tuple[Point, Result]]]:
+    """Group results by members of their points, in the order of the first of each group."""
+    groups: dict[tuple[Any, ...], list[tuple[Point, Result]]] = {}
+    for point, result in results:
+        values = (point[name] for name in names)
+        group = tuple(tuple(one) if isinstance(one, list) else one for one in values)
+        groups.setdefault(group, []).append((point, result))
+    return groups
+
+
+def figures(results: Results, name: str) -> list[Any]:
+    """Return a figure of each result."""
+    return [result[name] for _, result in results]
+
+
 @dataclass(frozen=True)
 class Finding:
-    """One figure of a paper beside ours.
+    """One figure of a paper beside ours."""
 
-    `what` is the subject, as "k = 4, l = 3: false-positive rate"; `paper` is the printed figure, a
-    sentence, or "". `low` and `high` are the ends of the 95 % confidence interval, None for a
-    computed value. `note` is a sentence that explains a deviation. `within` are the thresholds of
-    a sentence, None for a printed figure.
-    """
-
-    what: str
+    what: str  # the subject, as "k = 4, l = 3: false-positive rate"
     ours: float
     verdict: Verdict
-    paper: str = ""
-    low: float | None = None
+    paper: str = ""  # the printed figure, or a sentence
+    low: float | None = None  # ends of the 95 % confidence interval; None for a computed value
     high: float | None = None
-    note: str = ""
-    within: Range | None = None
+    note: str = ""  # explains a deviation
+    within: Range | None = None  # thresholds of a sentence; None for a printed figure
 
 
 @dataclass(frozen=True)
 class Conclusion:
-    """Conclusion of a study.
-
-    `values` are those of the fields in the study's notes. `missing` are sentences in Markdown on
-    what could not be measured, and what that takes.
-    """
+    """Conclusion of a study."""
 
     findings: list[Finding]
     charts: list[Chart] = field(default_factory=list)
-    values: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)  # fields of the study's notes
+    # Sentences in Markdown on what could not be measured, and what that takes.
     missing: list[str] = field(default_factory=list)
 
 
@@ -55,15 +61,14 @@ class Conclusion:
 class Study(Campaign):
     """One table or figure of a paper, or several that are measured together.
 
-    `points` takes whether the quick form is wanted. `paper` is the title of the paper, `source`
-    the number of the table or figure, and `about` the title of the study. `notes` are paragraphs
-    in Markdown, with fields: how it was measured, which readings of the paper were chosen, and why
-    a figure cannot be met.
+    Its `points` take whether the quick form is wanted.
     """
 
     conclude: Callable[[Results], Conclusion]
-    paper: str
-    source: str
+    paper: str  # title
+    source: str  # number of the table or figure
+    # Paragraphs in Markdown, with fields: how it was measured, which readings of the paper were
+    # chosen, and why a figure cannot be met.
     notes: Sequence[str] = ()
     packages: tuple[str, ...] = ("lately.golden", "papers")
     tools: tuple[str, ...] = ("numpy", "scipy")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from papers import time_limited
+from papers.apbf import PAPER as APBF
 from papers.studies.criteria import Verdict
 from papers.time_limited import PAPER
 
@@ -158,3 +159,14 @@ def test_printed_table_is_that_of_the_paper():
     path = Path(__file__).parents[1] / "data" / "time_limited_table2.csv"
     rows = [line.split(",") for line in path.read_text("utf-8").split()[1:]]
     assert {error: [int(low), int(high)] for error, low, high in rows} == PAPER.data["bits"]
+
+
+def test_filters_are_those_of_the_other_paper_s_table():
+    other = APBF.table("2")
+    pairs = [other.values(row) for row in other.rows()]
+    table, slices, rates = (study.points() for study in time_limited.STUDIES)
+    large = (point["combinations"] for point in table if point["start"] == 10)
+    assert [pair for combinations in large for pair in combinations] == pairs
+    assert all(point["combinations"] == pairs[5:10] for point in slices)
+    first = [point for point in rates if (point["start"], point["seed"]) == (10, 0)]
+    assert [[point["k"], point["l"]] for point in first] == pairs
