@@ -18,26 +18,23 @@ from .gebf_runs import (
     EPOCHS,
     FILTERS,
     INSERTIONS,
-    LOGS,
+    KINDS,
     PAPER,
     QUERIES,
     READINGS,
     STREAMS,
     WINDOW,
-    Queries,
     Rates,
     draw_queries,
     guarded,
     rates,
     synthetic,
 )
-from .streams import Keys, absence, distinct, real, spread
+from .streams import Keys, absence, chunks, distinct, real, spread
 from .studies.criteria import Verdict
-from .studies.estimates import SHARES, positive, scaled, share, student
+from .studies.estimates import SHARES, positive, quotients, scaled, share, student
 from .studies.markdown import table
-from .studies.study import Conclusion, Finding, Results, chosen
-
-KINDS = ("uniform", "zipf", "bursty")  # Kinds of synthetic streams.
+from .studies.study import Conclusion, Finding, Results, chosen, figures, grouped
 
 FRESH, LIVE, EXPIRED = "fresh keys reported", "live keys missed", "expired keys reported"
 """Metrics, as findings name them."""
@@ -49,6 +46,8 @@ PRINTED = {
     if metric != EXPIRED
 }
 """Metrics and printed figures that `READINGS` try to meet, by the first word of their names."""
+
+LOGS = PAPER.data["logs"]  # Names of real streams, and windows.
 
 _GUARDED = ("GEBF r = 4", "GEBF r = 8", "blocked GEBF r = 8")
 
@@ -63,10 +62,7 @@ def median(results: Results, name: str, metric: str) -> float:
 
 def over_seeds(results: Results, name: str, metric: str) -> Estimate:
     """Return that median, and the interval of the mean over seeds of medians over all else."""
-    by_seed: dict[int, list[float]] = {}
-    for point, result in results:
-        by_seed.setdefault(point["seed"], []).append(result[name][metric])
-    values = [statistics.median(own) for own in by_seed.values()]
+    values = [median(own, name, metric) for own in grouped(results, "seed").values()]
     low, high = student(values, within=SHARES)[1:] if len(values) > 1 else values * 2
     return median(results, name, metric), low, high
 
@@ -97,11 +93,11 @@ def _never_missed(filters: str, results: Results) -> Finding:
 
 def measure_synthetic(point: Point) -> Result:
     """Run the five filters on one stream."""
-    keys = synthetic(point["stream"], point["seed"])
-    return _all_filters(keys, draw_queries(keys, WINDOW, point["seed"]), WINDOW, point)
+    return _all_filters(synthetic(point["stream"], point["seed"]), WINDOW, point)
 
 
-def _all_filters(keys: Keys, queries: Queries, window: int, point: Point) -> Result:
+def _all_filters(keys: Keys, window: int, point: Point) -> Result:
+    queries = draw_queries(keys, window, point["seed"])
     return {
         name: rates(build(window, point["bits_per_key"], point["seed"]), keys, queries)
         for name, build in FILTERS.items()
@@ -112,7 +108,7 @@ def conclude_synthetic(results: Results) -> Conclusion:
     """Compare the medians with the printed ones, over uniform streams and over all."""
     printed = chosen(results, bits_per_key=BITS_PER_KEY)
     findings = []
-    for named, streams in (("uniform", KINDS[:1]), ("all", KINDS)):
+    for named, streams in (("uniform", ("uniform",)), ("all", KINDS)):
         own = [(p, r) for p, r in printed if p["stream"] in streams]
         for name, metric, paper in PAPER.data["printed"]["synthetic"]:
             found = beside(f"{named} streams, {name}", paper, own, name, metric)
@@ -172,7 +168,7 @@ def measure_reading(point: Point) -> Result:
         name: rates(build(WINDOW, BITS_PER_KEY, seed), keys, queries)
         for name, build in READINGS.items()
     }
-    return found | {name: _on_stream(draw(seed), seed) for name, draw in STREAMS.items()}
+    return found | {name: _on_stream(draw(seed=seed), seed) for name, draw in STREAMS.items()}
 
 
 def _on_stream(keys: Keys, seed: int) -> Rates:
@@ -288,17 +284,15 @@ def _formula(point: Point, window: int = WINDOW) -> float:
 def conclude_form(results: Results) -> Conclusion:
     """Compare the rates with the closed form."""
     findings = []
-    for epochs, bits in dict.fromkeys((p["epochs"], p["bits_per_key"]) for p, _ in results):
-        own = [result for _, result in chosen(results, epochs=epochs, bits_per_key=bits)]
-        value = positive([one["fresh"] / one["formula"] for one in own])
-        fields = {"epochs": epochs, "bits": bits, "formula": own[0]["formula"]}
+    for (epochs, bits), own in grouped(results, "epochs", "bits_per_key").items():
+        formulas = figures(own, "formula")
+        fields = {"epochs": epochs, "bits": bits, "formula": formulas[0]}
+        value = positive(quotients(figures(own, "fresh"), formulas))
         findings.append(PAPER.find("closed-form", value, **fields))
     return Conclusion(findings)
 
 
 # Long run
-
-_CHUNK = 1 << 20
 
 
 def measure_long(point: Point) -> Result:
@@ -309,8 +303,8 @@ def measure_long(point: Point) -> Result:
     hits = dict.fromkeys(queries, 0)
     ends = range(0, point["insertions"] + 1, point["insertions"] // point["stops"])
     for start, end in pairwise(ends):
-        for begin in range(start, end, _CHUNK):
-            filter.insert(distinct(begin, min(_CHUNK, end - begin), seed))
+        for keys in chunks(start, end, seed):
+            filter.insert(keys)
         forgotten = end - window - filter.spec.generation
         ranges = {
             "live": (end - window, end),
@@ -318,8 +312,8 @@ def measure_long(point: Point) -> Result:
             "expired": (max(0, forgotten - window), forgotten),
         }
         for name, between in ranges.items():
-            keys = spread(rng.integers(*between, queries[name], np.uint64), seed)
-            hits[name] += int(np.count_nonzero(filter.query(keys)))
+            asked = spread(rng.integers(*between, queries[name], np.uint64), seed)
+            hits[name] += int(np.count_nonzero(filter.query(asked)))
     return {"hits": hits, "formula": _formula(point, window)}
 
 
@@ -355,11 +349,7 @@ def measure_segments(point: Point) -> Result:
 def conclude_segments(results: Results) -> Conclusion:
     """Compare the segments, where a counting filter has one array, with the printed speeds."""
     findings = [
-        PAPER.find(
-            f"segments-{name}",
-            student([result[name] for _, result in results]),
-            segments=EPOCHS + 1,
-        )
+        PAPER.find(f"segments-{name}", student(figures(results, name)), segments=EPOCHS + 1)
         for name in ("fresh", "live")
     ]
     return Conclusion(findings)
@@ -372,9 +362,7 @@ def measure_log(point: Point) -> Result:
     """Run the five filters on one log; nothing but 'absent' if its file is."""
     stream, window = LOGS[point["log"]]
     keys = real(stream)
-    if keys is None:
-        return {"absent": True}
-    return _all_filters(keys, draw_queries(keys, window, point["seed"]), window, point)
+    return {"absent": True} if keys is None else _all_filters(keys, window, point)
 
 
 def conclude_logs(results: Results) -> Conclusion:

@@ -1,6 +1,6 @@
 """Runs of the studies of the GEBF paper: its filters, its queries, its streams."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,31 +15,18 @@ from lately.golden.sizing import best_hashes
 from papers.models import CountingBloomFilter, StableBloomFilter
 from papers.models.stable import stable_decrements
 
-from . import streams
-from .paper import Paper
-from .streams import Keys
+from .paper import Paper, sweep
+from .streams import Keys, bursty, uniform, zipf
 
 PAPER = Paper("gebf")  # The paper, whose title is not in the text that we have.
 WINDOW = 20_000  # Insertions to remember in the synthetic streams.
 INSERTIONS = 120_000  # Length of a synthetic stream.
 QUERIES = 20_000  # Queries of each kind, after the last insertion.
 BITS_PER_KEY = 14  # Bits per key of the window, in the configurations whose figures are printed.
-EPOCHS = 8
-"""r, where nothing else is said."""
-
+EPOCHS = 8  # r, where nothing else is said.
 BLOCK_BITS = 256  # Bits of a block, in the reading that meets the paper's figure.
-CELL_BITS, DECREMENTS = 2, 10  # Parameters d and P of the stable Bloom filter.
 UNIVERSE = 1 << 62  # Keys of the streams are below; fresh ones are not.
 Rates = dict[str, float]  # Shares by the name of the metric, 0 to 1.
-AnyFilter = SlidingFilter | CountedFilter  # Filters that the studies measure.
-
-LOGS = {
-    "flights": ("flights", WINDOW),
-    "product pages": ("products", WINDOW),
-    "web server": ("web", 2_000),
-}
-"""Real streams (see `streams`), and windows that leave something to expire."""
-
 
 # Filters
 
@@ -53,160 +40,126 @@ class _DoubleHashedLayout(Layout):
 
 
 class DoubleHashedGEBF(BlockedGEBF):
-    """Blocked GEBF whose bits in a block are an arithmetic progression.
+    """Blocked GEBF whose i-th bit of a key is a + i b modulo the bits of the block, with b odd.
 
-    The i-th of k bits is a + i b modulo the bits of the block, with b odd:
-    double hashing, which the paper names, as one may read it for blocks.
-    Parameters as for `BlockedGEBF`, of which `partitioned` is False and
-    `hashes` at least 2. For studies alone: its specification is its parent's.
+    Double hashing, which the paper names, as one may read it for blocks, not `partitioned`. For
+    studies alone: its specification is its parent's.
     """
 
     _layout_class = _DoubleHashedLayout
 
 
+Filters = GEBF | BlockedGEBF
+
+
 def guarded(
     window: int,
     bits_per_item: int,
+    seed: int,
     *,
-    family: type[GEBF] | type[BlockedGEBF] = GEBF,
+    family: type[Filters] = GEBF,
     epochs: int = EPOCHS,
-    hashes: int | None = None,
+    hashes: int = 0,
     **options: Any,
-) -> GEBF | BlockedGEBF:
+) -> Filters:
     """Build a GEBF in a budget of `bits_per_item` for each key of the window."""
     bits = window * bits_per_item
-    chosen = hashes or best_hashes(bits // (epochs + 1), -(-window // epochs))
-    options = {"partitioned": False} | options
-    return family(window=window, epochs=epochs, hashes=chosen, bits=bits, **options)
+    hashes = hashes or best_hashes(bits // (epochs + 1), -(-window // epochs))
+    options = {"partitioned": False, "seed": seed} | options
+    return family(window=window, epochs=epochs, hashes=hashes, bits=bits, **options)
 
 
 def blocked(
-    window: int,
-    bits_per_item: int,
-    *,
-    block_bits: int = BLOCK_BITS,
-    double: bool = True,
-    **options: Any,
-) -> GEBF | BlockedGEBF:
+    window: int, bits_per_item: int, seed: int, *, double: bool = True, **options: Any
+) -> Filters:
     """Build a blocked GEBF; `double` for the bits of double hashing, else independent ones."""
+    options = {"block_bits": BLOCK_BITS} | options
     family = DoubleHashedGEBF if double else BlockedGEBF
-    return guarded(window, bits_per_item, family=family, block_bits=block_bits, **options)
+    return guarded(window, bits_per_item, seed, family=family, **options)
 
 
-def counting(
-    window: int, bits_per_item: int, *, hashes: int | None = None, **options: Any
-) -> CountingBloomFilter:
+def counting(window: int, bits_per_item: int, seed: int, *, hashes: int = 0) -> CountingBloomFilter:
     """Build a counting Bloom filter of 4-bit counters; the queue is not in the budget."""
-    counters = window * bits_per_item // 4
-    chosen = hashes or best_hashes(counters, window)
-    return CountingBloomFilter(window=window, counters=counters, hashes=chosen, **options)
+    sizes = {"window": window, "counters": window * bits_per_item // 4}
+    hashes = hashes or best_hashes(sizes["counters"], window)
+    return CountingBloomFilter(**sizes, hashes=hashes, seed=seed)
 
 
 def stable(
     window: int,
     bits_per_item: int,
+    seed: int,
     *,
-    cell_bits: int = CELL_BITS,
-    hashes: int | None = None,
-    decrements: int | float = DECREMENTS,
-    **options: Any,
+    cell_bits: int = 2,
+    hashes: int = 0,
+    decrements: float = 10,
 ) -> StableBloomFilter:
     """Build a stable Bloom filter; `decrements` below 1 are the false-positive rate to keep."""
     cells = window * bits_per_item // cell_bits
-    chosen = hashes or best_hashes(cells, window)
+    hashes = hashes or best_hashes(cells, window)
     if decrements < 1:
-        decrements = stable_decrements(cells, chosen, cell_bits, decrements)
+        decrements = stable_decrements(cells, hashes, cell_bits, decrements)
     sizes = {"cells": cells, "cell_bits": cell_bits, "decrements": int(decrements)}
-    return StableBloomFilter(hashes=chosen, **sizes, **options)
+    return StableBloomFilter(hashes=hashes, **sizes, seed=seed)
 
 
-Builder = Callable[[int, int, int], AnyFilter]
+Builder = Callable[[int, int, int], SlidingFilter | CountedFilter]
 """Takes window, bits per key and seed; returns a filter."""
 
 
-def _built(build: Callable[..., AnyFilter], **chosen: Any) -> Builder:
-    return lambda window, bits, seed: build(window, bits, seed=seed, **chosen)
+def _builders(rows: Sequence[dict[str, Any]]) -> dict[str, Builder]:
+    """Return builders by the names of the file; members with an underscore are for names alone."""
+    functions = {one.__name__: one for one in (guarded, blocked, counting, stable)}
+    builders: dict[str, Builder] = {}
+    for row in rows:
+        for point in sweep(row):
+            options = {name: value for name, value in point.items() if name[0] != "_"}
+            builders[row["name"].format(**point)] = partial(functions[row["build"]], **options)
+    return builders
 
 
-FILTERS = {
-    "GEBF r = 4": _built(guarded, epochs=4),
-    "GEBF r = 8": _built(guarded),
-    "blocked GEBF r = 8": _built(blocked),
-    "counting": _built(counting),
-    "stable": _built(stable),
-}
-"""Filters that the studies compare."""
-
-READINGS: dict[str, Builder] = {
-    "GEBF: k = 8": _built(guarded, hashes=8),
-    "GEBF: k = 9": _built(guarded, hashes=9),
-    "GEBF: k = 9, partitioned": _built(guarded, hashes=9, partitioned=True),
-    "counting: k = 2": _built(counting, hashes=2),
-    "counting: k = 3": _built(counting, hashes=3),
-    **{
-        f"blocked: k = {hashes}, {block_bits} bits, {named}": _built(
-            blocked, hashes=hashes, block_bits=block_bits, double=double
-        )
-        for double, named in ((False, "independent"), (True, "double hashing"))
-        for hashes in (8, 9)
-        for block_bits in (64, 128, 256, 512)
-    },
-    **{
-        f"stable: d = {cell_bits}, {named}, {rule}": _built(
-            stable, cell_bits=cell_bits, hashes=hashes, decrements=decrements
-        )
-        for cell_bits in (1, 2, 4)
-        for hashes, named in ((None, "best K"), (3, "K = 3"), (9, "K = 9"))
-        for decrements in (10, 0.1, 0.05, 0.02)
-        for rule in [f"P = {decrements}" if decrements >= 1 else f"P for {decrements:.0%}"]
-    },
-}
-"""Plausible choices where the paper leaves something open, at 14 bits per key."""
+FILTERS = _builders(PAPER.data["filters"])
+READINGS = _builders(PAPER.data["readings"])  # At 14 bits per key.
 
 
 # Streams and queries
 
 
-def _bursty(share: float) -> Callable[[int], Keys]:
-    return lambda seed: streams.bursty(
-        INSERTIONS, UNIVERSE, length=1000, hot=20, share=share, seed=seed
-    )
-
-
-STREAMS: dict[str, Callable[[int], Keys]] = {
-    "uniform": partial(streams.uniform, INSERTIONS, UNIVERSE),
+STREAMS: dict[str, Callable[..., Keys]] = {
+    "uniform": partial(uniform, INSERTIONS, UNIVERSE),
+    **{f"Zipf, z = {z}": partial(zipf, INSERTIONS, 1 << 20, z) for z in (0.4, 0.6, 0.8, 1.0, 1.2)},
     **{
-        f"Zipf, z = {z}": partial(streams.zipf, INSERTIONS, 1 << 20, z)
-        for z in (0.4, 0.6, 0.8, 1.0, 1.2)
+        f"bursty, share {share:.0%}": partial(
+            bursty, INSERTIONS, UNIVERSE, length=1000, hot=20, share=share
+        )
+        for share in (0.02, 0.1, 0.5)
     },
-    **{f"bursty, share {share:.0%}": _bursty(share) for share in (0.02, 0.1, 0.5)},
 }
 """Streams of the study of readings; each takes a seed."""
 
+KINDS = {"uniform": "uniform", "zipf": "Zipf, z = 1.0", "bursty": "bursty, share 50%"}
+"""Those of them that the synthetic streams are, by their kinds."""
+
 
 def synthetic(kind: str, seed: int) -> Keys:
-    """Draw a stream of `INSERTIONS` keys: 'uniform', 'zipf' or 'bursty'."""
-    names = {"uniform": "uniform", "zipf": "Zipf, z = 1.0", "bursty": "bursty, share 50%"}
-    return STREAMS[names[kind]](seed)
+    """Draw a stream of `INSERTIONS` keys."""
+    return STREAMS[KINDS[kind]](seed=seed)
 
 
 @dataclass(frozen=True)
 class Queries:
-    """Keys to query after the last insertion, each of shape (n,).
+    """Keys to query after the last insertion: `QUERIES` of each kind, each of shape (n,)."""
 
-    `QUERIES` keys are live, of the window, drawn by insertion, and as many fresh, never inserted.
-    As many together have expired, unless none has: keys of the window before, drawn by insertion,
-    but not of the window, guarded if last inserted at most one epoch before it and else beyond.
-    """
-
-    live: Keys
-    fresh: Keys
+    live: Keys  # of the window, drawn by insertion
+    fresh: Keys  # never inserted
+    # Expired, if any: keys of the window before, drawn by insertion, but not of the window. They
+    # are guarded if last inserted at most one epoch before it, and else beyond.
     guarded: Keys
     beyond: Keys
 
 
 def draw_queries(keys: Keys, window: int, seed: int) -> Queries:
-    """Draw the queries that a stream is followed by."""
+    """Draw the queries that follow a stream."""
     rng = np.random.default_rng([seed, 1])
     live = rng.choice(keys[-window:], QUERIES)
     fresh = rng.integers(UNIVERSE, 2 * UNIVERSE, QUERIES, np.uint64)
@@ -218,14 +171,11 @@ def draw_queries(keys: Keys, window: int, seed: int) -> Queries:
     return Queries(live, fresh, expired[late], expired[~late])
 
 
-def rates(model: AnyFilter, keys: Keys, queries: Queries) -> Rates:
-    """Insert a stream and query.
+def rates(model: SlidingFilter | CountedFilter, keys: Keys, queries: Queries) -> Rates:
+    """Insert a stream and query; return shares, 0 without a query.
 
-    Returns
-    -------
-    dict of str to float
-        ``fresh`` and ``expired`` reported, ``live`` missed, and of the expired
-        ``beyond`` the guard epoch those reported; without a query, 0.
+    They are "fresh" and "expired" keys reported, "live" keys missed, and of the expired those
+    "beyond" the guard epoch reported.
     """
     model.insert(keys)
     guarded, beyond = model.query(queries.guarded), model.query(queries.beyond)
