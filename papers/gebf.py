@@ -1,40 +1,207 @@
 """The GEBF paper: synthetic streams, open points, closed form, long run, segments, and logs."""
 
 import statistics
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from campaigns.engine import Point, Result
+from lately.golden import GEBF, BlockedGEBF, CountedFilter
 from lately.golden.analysis import gebf_false_positive_rate
+from lately.golden.ring.layout import Layout
+from lately.golden.ring.sliding import SlidingFilter
+from lately.golden.sizing import best_hashes
 from lately.golden.spec.ring import GuardedEpochSpec
 from lately.replay.drawing import Chart, Estimate, Series
-from papers.models import accesses
+from papers.models import CountingBloomFilter, StableBloomFilter, accesses
+from papers.models.stable import stable_decrements
 
-from .gebf_runs import (
-    BITS_PER_KEY,
-    EPOCHS,
-    FILTERS,
-    INSERTIONS,
-    KINDS,
-    PAPER,
-    QUERIES,
-    READINGS,
-    STREAMS,
-    WINDOW,
-    Rates,
-    draw_queries,
-    guarded,
-    rates,
-    synthetic,
-)
-from .streams import Keys, absence, chunks, distinct, real, spread
+from .paper import Paper, sweep
+from .streams import Keys, absence, bursty, chunks, distinct, real, spread, uniform, zipf
 from .studies.criteria import Verdict
 from .studies.estimates import SHARES, positive, quotients, scaled, share, student
 from .studies.markdown import table
 from .studies.study import Conclusion, Finding, Results, chosen, figures, grouped
+
+PAPER = Paper("gebf")  # The paper, whose title is not in the text that we have.
+WINDOW = 20_000  # Insertions to remember in the synthetic streams.
+INSERTIONS = 120_000  # Length of a synthetic stream.
+QUERIES = 20_000  # Queries of each kind, after the last insertion.
+BITS_PER_KEY = 14  # Bits per key of the window, in the configurations whose figures are printed.
+EPOCHS = 8  # r, where nothing else is said.
+BLOCK_BITS = 256  # Bits of a block, in the reading that meets the paper's figure.
+UNIVERSE = 1 << 62  # Keys of the streams are below; fresh ones are not.
+Rates = dict[str, float]  # Shares by the name of the metric, 0 to 1.
+
+# Filters
+
+
+class _DoubleHashedLayout(Layout):
+    def positions(self, state: NDArray[np.uint64], segment: int) -> NDArray[np.intp]:
+        block, first, step = self.hash.indices(state, 0)[:3]
+        hops = np.arange(self.spec.parts)[:, None] * (step | 1)
+        within = (first + hops) % self.cells
+        return np.asarray(block * self.cells + within)
+
+
+class DoubleHashedGEBF(BlockedGEBF):
+    """Blocked GEBF whose i-th bit of a key is a + i b modulo the bits of the block, with b odd.
+
+    Double hashing, which the paper names, as one may read it for blocks, not `partitioned`. For
+    studies alone: its specification is its parent's.
+    """
+
+    _layout_class = _DoubleHashedLayout
+
+
+Filters = GEBF | BlockedGEBF
+
+
+def guarded(
+    window: int,
+    bits_per_item: int,
+    seed: int,
+    *,
+    family: type[Filters] = GEBF,
+    epochs: int = EPOCHS,
+    hashes: int = 0,
+    **options: Any,
+) -> Filters:
+    """Build a GEBF in a budget of `bits_per_item` for each key of the window."""
+    bits = window * bits_per_item
+    hashes = hashes or best_hashes(bits // (epochs + 1), -(-window // epochs))
+    options = {"partitioned": False, "seed": seed} | options
+    return family(window=window, epochs=epochs, hashes=hashes, bits=bits, **options)
+
+
+def blocked(
+    window: int, bits_per_item: int, seed: int, *, double: bool = True, **options: Any
+) -> Filters:
+    """Build a blocked GEBF; `double` for the bits of double hashing, else independent ones."""
+    options = {"block_bits": BLOCK_BITS} | options
+    family = DoubleHashedGEBF if double else BlockedGEBF
+    return guarded(window, bits_per_item, seed, family=family, **options)
+
+
+def counting(window: int, bits_per_item: int, seed: int, *, hashes: int = 0) -> CountingBloomFilter:
+    """Build a counting Bloom filter of 4-bit counters; the queue is not in the budget."""
+    sizes = {"window": window, "counters": window * bits_per_item // 4}
+    hashes = hashes or best_hashes(sizes["counters"], window)
+    return CountingBloomFilter(**sizes, hashes=hashes, seed=seed)
+
+
+def stable(
+    window: int,
+    bits_per_item: int,
+    seed: int,
+    *,
+    cell_bits: int = 2,
+    hashes: int = 0,
+    decrements: float = 10,
+) -> StableBloomFilter:
+    """Build a stable Bloom filter; `decrements` below 1 are the false-positive rate to keep."""
+    cells = window * bits_per_item // cell_bits
+    hashes = hashes or best_hashes(cells, window)
+    if decrements < 1:
+        decrements = stable_decrements(cells, hashes, cell_bits, decrements)
+    sizes = {"cells": cells, "cell_bits": cell_bits, "decrements": int(decrements)}
+    return StableBloomFilter(hashes=hashes, **sizes, seed=seed)
+
+
+Builder = Callable[[int, int, int], SlidingFilter | CountedFilter]
+"""Takes window, bits per key and seed; returns a filter."""
+
+
+def _builders(rows: Sequence[dict[str, Any]]) -> dict[str, Builder]:
+    """Return builders by the names of the file; members with an underscore are for names alone."""
+    functions = {one.__name__: one for one in (guarded, blocked, counting, stable)}
+    builders: dict[str, Builder] = {}
+    for row in rows:
+        for point in sweep(row):
+            options = {name: value for name, value in point.items() if name[0] != "_"}
+            builders[row["name"].format(**point)] = partial(functions[row["build"]], **options)
+    return builders
+
+
+FILTERS = _builders(PAPER.data["filters"])
+READINGS = _builders(PAPER.data["readings"])  # At 14 bits per key.
+
+
+# Streams and queries
+
+
+STREAMS: dict[str, Callable[..., Keys]] = {
+    "uniform": partial(uniform, INSERTIONS, UNIVERSE),
+    **{f"Zipf, z = {z}": partial(zipf, INSERTIONS, 1 << 20, z) for z in (0.4, 0.6, 0.8, 1.0, 1.2)},
+    **{
+        f"bursty, share {share:.0%}": partial(
+            bursty, INSERTIONS, UNIVERSE, length=1000, hot=20, share=share
+        )
+        for share in (0.02, 0.1, 0.5)
+    },
+}
+"""Streams of the study of readings; each takes a seed."""
+
+KINDS = {"uniform": "uniform", "zipf": "Zipf, z = 1.0", "bursty": "bursty, share 50%"}
+"""Those of them that the synthetic streams are, by their kinds."""
+
+
+def synthetic(kind: str, seed: int) -> Keys:
+    """Draw a stream of `INSERTIONS` keys."""
+    return STREAMS[KINDS[kind]](seed=seed)
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Keys to query after the last insertion: `QUERIES` of each kind, each of shape (n,)."""
+
+    live: Keys  # of the window, drawn by insertion
+    fresh: Keys  # never inserted
+    # Expired, if any: keys of the window before, drawn by insertion, but not of the window. They
+    # are guarded if last inserted at most one epoch before it, and else beyond.
+    guarded: Keys
+    beyond: Keys
+
+
+def draw_queries(keys: Keys, window: int, seed: int) -> Queries:
+    """Draw the queries that follow a stream."""
+    rng = np.random.default_rng([seed, 1])
+    live = rng.choice(keys[-window:], QUERIES)
+    fresh = rng.integers(UNIVERSE, 2 * UNIVERSE, QUERIES, np.uint64)
+    before = keys[-2 * window : -window]
+    expired = before[~np.isin(before, keys[-window:])]
+    expired = rng.choice(expired, QUERIES) if len(expired) else expired
+    epoch = -(-window // EPOCHS)
+    late = np.isin(expired, keys[-window - epoch : -window])
+    return Queries(live, fresh, expired[late], expired[~late])
+
+
+def rates(model: SlidingFilter | CountedFilter, keys: Keys, queries: Queries) -> Rates:
+    """Insert a stream and query; return shares, 0 without a query.
+
+    They are "fresh" and "expired" keys reported, "live" keys missed, and of the expired those
+    "beyond" the guard epoch reported.
+    """
+    model.insert(keys)
+    guarded, beyond = model.query(queries.guarded), model.query(queries.beyond)
+    return {
+        "fresh": float(model.query(queries.fresh).mean()),
+        "live": 1 - float(model.query(queries.live).mean()),
+        "expired": _share(np.concatenate([guarded, beyond])),
+        "beyond": _share(beyond),
+    }
+
+
+def _share(answers: NDArray[np.bool_]) -> float:
+    return float(answers.mean()) if len(answers) else 0.0
+
+
+# Findings
 
 FRESH, LIVE, EXPIRED = "fresh keys reported", "live keys missed", "expired keys reported"
 """Metrics, as findings name them."""
@@ -93,14 +260,17 @@ def _never_missed(filters: str, results: Results) -> Finding:
 
 def measure_synthetic(point: Point) -> Result:
     """Run the five filters on one stream."""
-    return _all_filters(synthetic(point["stream"], point["seed"]), WINDOW, point)
+    seed = point["seed"]
+    return _measured(FILTERS, synthetic(point["stream"], seed), seed, bits=point["bits_per_key"])
 
 
-def _all_filters(keys: Keys, window: int, point: Point) -> Result:
-    queries = draw_queries(keys, window, point["seed"])
+def _measured(
+    builders: dict[str, Builder], keys: Keys, seed: int, *, window: int = WINDOW,
+    bits: int = BITS_PER_KEY,
+) -> dict[str, Rates]:  # fmt: skip
+    queries = draw_queries(keys, window, seed)
     return {
-        name: rates(build(window, point["bits_per_key"], point["seed"]), keys, queries)
-        for name, build in FILTERS.items()
+        name: rates(build(window, bits, seed), keys, queries) for name, build in builders.items()
     }
 
 
@@ -141,8 +311,8 @@ def _budget_chart(results: Results) -> Chart:
     at = [chosen(results, bits_per_key=bits) for bits in budgets]
     lines = [series(name, budgets, [(own, name) for own in at]) for name in FILTERS]
     printed = PAPER.data["printed"]["synthetic"]
-    figures = [float(paper) for _, metric, paper in printed if metric == FRESH]
-    marks = Series("printed", [BITS_PER_KEY] * len(figures), figures, marks=True)
+    fresh = [float(paper) for _, metric, paper in printed if metric == FRESH]
+    marks = Series("printed", [BITS_PER_KEY] * len(fresh), fresh, marks=True)
     return PAPER.chart("gebf-synthetic", [*lines, marks])
 
 
@@ -162,23 +332,15 @@ def _kinds_table(results: Results) -> str:
 def measure_reading(point: Point) -> Result:
     """Run all readings on one uniform stream, and two filters on each of `STREAMS`."""
     seed = point["seed"]
-    keys = synthetic("uniform", seed)
-    queries = draw_queries(keys, WINDOW, seed)
-    found = {
-        name: rates(build(WINDOW, BITS_PER_KEY, seed), keys, queries)
-        for name, build in READINGS.items()
-    }
+    found = _measured(READINGS, synthetic("uniform", seed), seed)
     return found | {name: _on_stream(draw(seed=seed), seed) for name, draw in STREAMS.items()}
 
 
 def _on_stream(keys: Keys, seed: int) -> Rates:
     """Return the false-positive rate of each filter, and the distinct keys of the window."""
-    queries = draw_queries(keys, WINDOW, seed)
-    measured = {
-        name: rates(FILTERS[name](WINDOW, BITS_PER_KEY, seed), keys, queries)["fresh"]
-        for name in ("GEBF r = 8", "counting")
-    }
-    return measured | {"distinct": float(len(np.unique(keys[-WINDOW:])))}
+    runs = _measured({name: FILTERS[name] for name in ("GEBF r = 8", "counting")}, keys, seed)
+    fresh = {name: run["fresh"] for name, run in runs.items()}
+    return fresh | {"distinct": float(len(np.unique(keys[-WINDOW:])))}
 
 
 def conclude_readings(results: Results) -> Conclusion:
@@ -248,19 +410,13 @@ def measure_rotation(point: Point) -> Result:
 
 def conclude_rotation(results: Results) -> Conclusion:
     """Tell which reading gives the printed share of expired keys."""
-    figures = {metric: figure for _, metric, figure in PAPER.data["printed"]["synthetic"]}
-    return Conclusion(
-        [
-            PAPER.find(
-                "median",
-                over_seeds(results, name, METRICS[EXPIRED]),
-                subject=f"rotation at the {name}",
-                metric=EXPIRED,
-                paper=figures[EXPIRED],
-            )
-            for name in ROTATIONS
-        ]
-    )
+    printed = {metric: figure for _, metric, figure in PAPER.data["printed"]["synthetic"]}
+    findings = []
+    for name in ROTATIONS:
+        fields = {"subject": f"rotation at the {name}", "metric": EXPIRED}
+        value = over_seeds(results, name, METRICS[EXPIRED])
+        findings.append(PAPER.find("median", value, paper=printed[EXPIRED], **fields))
+    return Conclusion(findings)
 
 
 # Closed form
@@ -362,7 +518,9 @@ def measure_log(point: Point) -> Result:
     """Run the five filters on one log; nothing but 'absent' if its file is."""
     stream, window = LOGS[point["log"]]
     keys = real(stream)
-    return {"absent": True} if keys is None else _all_filters(keys, window, point)
+    if keys is None:
+        return {"absent": True}
+    return _measured(FILTERS, keys, point["seed"], window=window, bits=point["bits_per_key"])
 
 
 def conclude_logs(results: Results) -> Conclusion:

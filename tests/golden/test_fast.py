@@ -28,7 +28,7 @@ from lately.golden import (
 from lately.golden.spec.dictionary_sizes import WindowDictionarySpec
 from lately.golden.spec.timestamp import BlockTimingSpec, PartitionedTimingSpec, TimedTimingSpec
 from lately.golden.state_files import read_state, write_state
-from papers.gebf_runs import DoubleHashedGEBF
+from papers.gebf import DoubleHashedGEBF
 
 pytestmark = pytest.mark.skipif(
     compilation.extension() is None, reason="the extension module is not built"

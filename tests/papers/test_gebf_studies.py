@@ -7,7 +7,7 @@ import pytest
 
 from lately.golden import GEBF, SlidingFilter
 from papers import gebf, streams
-from papers.gebf_runs import (
+from papers.gebf import (
     FILTERS,
     QUERIES,
     READINGS,
