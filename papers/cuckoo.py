@@ -2,7 +2,8 @@
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -11,83 +12,226 @@ from numpy.typing import NDArray
 
 from campaigns.engine import Point, Result
 from lately.golden.sizing import best_hashes
+from lately.golden.timestamp.timing import TimingBloomFilter
 from lately.replay.drawing import Chart, Estimate, Series
 from papers.models.cuckoo import CuckooDictionary, time_decaying_space_bound
 
-from .cuckoo_runs import (
-    SIGNATURE,
-    UNIVERSE,
-    build,
-    dictionary,
-    fresh_rate,
-    run_all,
-    stream_rate,
-    structures,
-    timing,
-    timing_bits,
-)
 from .paper import Paper
-from .streams import Keys, absence, real, uniform, zipf
-from .studies.estimates import SHARES, positive, quotient, scaled, share, student
-from .studies.study import Conclusion, Finding, Results, chosen
+from .streams import Keys, absence, distances, real, uniform, zipf
+from .studies.estimates import SHARES, positive, quotient, quotients, scaled, share, student
+from .studies.study import Conclusion, Finding, Results, chosen, figures, grouped
 
 PAPER = Paper("cuckoo")  # Near-optimal Approximate Membership Query over Time-decaying Windows.
 WINDOW = 1000  # Window of Figures 4 to 7, 11 and 12.
+UNIVERSE = 100_000  # Keys that the synthetic streams are drawn from, as in the paper.
+SIGNATURE = 4  # Bits of a signature, if any, and hash functions of the timing Bloom filter.
+BEST = 0  # Hash functions that are best for the different keys in a window of the stream.
 
-LABELS = {
-    "timing": "timing Bloom filter, 4 hashes",
-    "best": "timing Bloom filter, best hashes",
-    "plain": "dictionary, no signature",
-    "signed": "dictionary, signature of 4 bits",
-}
-"""The `structures` that the figures compare, in that order."""
-
+LABELS: dict[str, str] = PAPER.data["labels"]  # The `structures` that the figures compare.
 DICTIONARIES = ("plain", "signed")  # Those of them that the paper proposes.
+NAMES: dict[str, str] = PAPER.data["streams"]  # Descriptions of the real streams.
+
+_FRESH = 1 << 40
+# The dictionary gets more queries, because it seldom errs.
+_PATIENCE = 10
+
+Setup = partial[CuckooDictionary] | partial[TimingBloomFilter]  # Takes a seed.
 
 Runs = dict[str, list[list[Result]]]
 """Runs of each structure: for each value of the figure's axis, one for each seed."""
 
 
-# Runs of all structures
+# Structures
 
 
-def by_structure(results: Results, labels: Sequence[str] = (*LABELS,)) -> Runs:
-    """Sort the runs of points, each of which has all structures for one value after another."""
-    runs: Runs = {}
-    for number, label in enumerate(labels):
-        columns = [result["runs"][number :: len(labels)] for _, result in results]
-        runs[label] = [list(seeds) for seeds in zip(*columns, strict=True)]
-    return runs
+def dictionary(counters: int, bits: int, window: int) -> partial[CuckooDictionary]:
+    """Set up a dictionary with as many counters as section VI gives it.
+
+    A position has two of them, or three with a signature, and there are two tables.
+    """
+    positions = round(counters / (6 if bits else 4))
+    return partial(CuckooDictionary, window=window, positions=positions, signature_bits=bits)
 
 
-def rate_series(runs: Runs, x: Mapping[str, Any]) -> list[Series]:
+def timing(counters: int, hashes: int, window: int) -> partial[TimingBloomFilter]:
+    """Set up a timing Bloom filter of as many cells; its timestamps go up to 2 n, too."""
+    sizes = {"window": window, "cells": counters, "hashes": hashes}
+    return partial(TimingBloomFilter, **sizes, padding=window)
+
+
+def structures(counters: int, window: int) -> dict[str, Setup]:
+    """Set up two timing Bloom filters and two dictionaries: those that the figures compare."""
+    return {
+        "timing": timing(counters, SIGNATURE, window),
+        "best": timing(counters, BEST, window),
+        "plain": dictionary(counters, 0, window),
+        "signed": dictionary(counters, SIGNATURE, window),
+    }
+
+
+def timing_bits(window: int, rate: float) -> float:
+    """Return the bits of a timing Bloom filter of the best size for a rate, keys all distinct."""
+    cells = window * math.log(1 / rate) / math.log(2) ** 2
+    return cells * (2 * window + 2).bit_length()
+
+
+# Runs
+
+
+def attacked(keys: Keys, window: int, seed: int) -> Keys:
+    """Replay, after each key, one of the last `window` with a probability of one half."""
+    rng = np.random.default_rng(seed)
+    stream: list[int] = []
+    for key, replay, place in zip(
+        keys.tolist(), rng.random(len(keys)) < 0.5, rng.random(len(keys)), strict=True
+    ):
+        stream.append(key)
+        if replay:
+            stream.append(stream[-1 - int(place * min(window, len(stream)))])
+    return np.array(stream, np.uint64)
+
+
+def run_all(point: Point, values: Iterable[Mapping[str, Setup]]) -> Result:
+    """Run structures, each from empty, on the stream of a point, for each value of an axis.
+
+    The stream is "z", drawn separately for each structure, or "real".
+    """
+    runs: dict[str, list[Result]] = {}
+    for label, setup in ((label, setup) for setups in values for label, setup in setups.items()):
+        sizes = setup.keywords
+        keys = _stream(point, sizes["window"])
+        if keys is None:
+            return {"runs": None}
+        if sizes.get("hashes") == BEST:
+            different = _different(keys, sizes["window"])
+            setup = partial(setup, hashes=best_hashes(sizes["cells"], different))
+        fresh = point["fresh"] * (1 if "hashes" in sizes else _PATIENCE)
+        run = _run(setup(seed=point["seed"]), keys, fresh, point["seed"])
+        runs.setdefault(label, []).append(run)
+    return {"runs": runs}
+
+
+def _different(keys: Keys, window: int) -> float:
+    """Return how many different keys a window has, in the mean of those that are apart."""
+    ends = range(window, len(keys) + 1, window)
+    return statistics.fmean(len(np.unique(keys[end - window : end])) for end in ends)
+
+
+def _stream(point: Point, window: int) -> Keys | None:
+    if "z" in point:
+        return zipf(2 * window + point["measured"], UNIVERSE, point["z"], point["seed"])
+    keys = real(point["real"], point["measured"])
+    if keys is not None and point["attack"]:
+        return attacked(keys, window, point["seed"])
+    return keys
+
+
+def _run(filter: CuckooDictionary | TimingBloomFilter, keys: Keys, fresh: int, seed: int) -> Result:
+    """Check and insert a stream; after the first window, count errors and query fresh keys."""
+    window = filter.window
+    distance = distances(keys)
+    within = (distance > 0) & (distance <= window)
+    reported = np.empty(len(keys), np.bool_)
+    ends = [*range(window, len(keys), max(1, (len(keys) - window) // 10)), len(keys)]
+    start, hits, theory, listed = 0, 0, [], []
+    for number, end in enumerate(ends):
+        reported[start:end] = filter.check_and_insert(keys[start:end])
+        start = end
+        asked = uniform(fresh // len(ends), _FRESH, 1000 * seed + number) + np.uint64(_FRESH)
+        hits += int(filter.query(asked).sum())
+        if isinstance(filter, CuckooDictionary):
+            theory.append(filter.expected_false_positive_rate())
+            listed.append(filter.overflow)
+    absent = ~within[window:]
+    result: Result = {
+        "missed": int((within & ~reported).sum()),
+        "absent": int(absent.sum()),
+        "false": int((reported[window:] & absent).sum()),
+        "fresh": fresh // len(ends) * len(ends),
+        "hits": hits,
+        "bits": filter.storage_bits,
+    }
+    if isinstance(filter, CuckooDictionary):
+        result |= {
+            "theory": statistics.fmean(theory),
+            "bound": filter.error_bound,
+            "listed": statistics.fmean(listed),
+            "peak": filter.overflow_peak,
+            "bits": filter.storage_bits + filter.overflow_peak * filter.listed_bits,
+        }
+    return result
+
+
+# Estimates of the runs of all seeds
+
+
+def fresh_rate(runs: Sequence[Result]) -> Estimate:
+    """Return the rate at which fresh keys are reported.
+
+    The interval of a dictionary is Clopper and Pearson's: its live entries, and with them its rate,
+    are nearly equal for all seeds.
+    """
+    return _pooled([(run["hits"], run["fresh"]) for run in runs], exact="theory" in runs[0])
+
+
+def stream_rate(runs: Sequence[Result]) -> Estimate:
+    """Return the rate at which the stream's own keys are reported that are not in the window."""
+    return _pooled([(run["false"], run["absent"]) for run in runs], exact=False)
+
+
+def _pooled(pairs: Sequence[tuple[int, int]], *, exact: bool) -> Estimate:
+    """Return a share with Clopper and Pearson's interval, or Student's where it is wider."""
+    hits, trials = (sum(column) for column in zip(*pairs, strict=True))
+    rate, low, high = share(hits, trials)
+    if not exact and len(pairs) > 1 and all(pair[1] for pair in pairs):
+        _, lower, upper = positive([hits / trials for hits, trials in pairs])
+        low, high = min(low, lower), max(high, upper)
+    return rate, low, high
+
+
+def mean(runs: Sequence[Result], name: str) -> Estimate:
+    """Return the mean of a figure over seeds."""
+    return positive([run[name] for run in runs])
+
+
+def by_structure(results: Results) -> Runs:
+    """Sort the runs of points, one for each seed."""
+    runs = figures(results, "runs")
+    return {
+        label: [list(seeds) for seeds in zip(*(own[label] for own in runs), strict=True)]
+        for label in runs[0]
+    }
+
+
+def here(runs: Runs, at: int) -> dict[str, list[Result]]:
+    """Return the runs for one value of the axis."""
+    return {label: values[at] for label, values in runs.items()}
+
+
+def rate_series(runs: Runs, x: Mapping[str, Any] | Sequence[float]) -> list[Series]:
     """Return a series of rates for each structure, without events that never occurred."""
     series = []
     for label, values in runs.items():
-        rates = [(at, *fresh_rate(value)) for at, value in zip(x[label], values, strict=True)]
-        kept = [each for each in rates if each[1] > 0]
-        at = [each[0] for each in kept]
-        series.append(Series.estimated(LABELS.get(label, label), at, [each[1:] for each in kept]))
+        own = x[label] if isinstance(x, Mapping) else x
+        rates = [(at, fresh_rate(value)) for at, value in zip(own, values, strict=True)]
+        kept = [each for each in rates if each[1][0] > 0]
+        at, estimates = [each[0] for each in kept], [each[1] for each in kept]
+        series.append(Series.estimated(LABELS.get(label, label), at, estimates))
     return series
 
 
 def list_series(runs: Runs, x: Sequence[float], suffix: str = "") -> list[Series]:
     """Return a series of the most keys in the list for each dictionary."""
     return [
-        Series.estimated(LABELS[name] + suffix, x, [peaks(value) for value in runs[name]])
+        Series.estimated(LABELS[name] + suffix, x, [mean(value, "peak") for value in runs[name]])
         for name in DICTIONARIES
     ]
 
 
-def peaks(runs: Sequence[Result]) -> Estimate:
-    """Return the most keys in the list, a mean over seeds."""
-    return positive([run["peak"] for run in runs])
-
-
 def no_misses(results: Results) -> Finding:
     """Return the finding that no key of the window was missed, in any run."""
-    runs = [run for _, result in results for run in result["runs"] or []]
-    return PAPER.find("missed", sum(run["missed"] for run in runs))
+    structures = [own for result in figures(results, "runs") for own in (result or {}).values()]
+    return PAPER.find("missed", sum(run["missed"] for runs in structures for run in runs))
 
 
 def comparison(at: str, runs: dict[str, list[Result]]) -> list[Finding]:
@@ -95,7 +239,7 @@ def comparison(at: str, runs: dict[str, list[Result]]) -> list[Finding]:
     findings = []
     rates = {name: fresh_rate(seeds) for name, seeds in runs.items()}
     for name in DICTIONARIES:
-        theory = positive([run["theory"] for run in runs[name]])[0]
+        theory = mean(runs[name], "theory")[0]
         fields = {"at": at, "label": LABELS[name], "bound": runs[name][0]["bound"]}
         fields |= {"theory": theory, "half": theory / 2}
         findings += [
@@ -119,33 +263,32 @@ def own_keys(at: str, runs: dict[str, list[Result]]) -> list[Finding]:
 
 def measure_zipf(point: Point) -> Result:
     """Run the structures for each number of counters."""
-    return run_all(point, [one for m in point["counters"] for one in structures(m, WINDOW)])
+    return run_all(point, [structures(counters, WINDOW) for counters in point["counters"]])
 
 
 def conclude_zipf(results: Results) -> Conclusion:
     """Compare rates and list of uniform and skewed streams."""
     findings, charts, lists = [], [], []
     counters = results[0][0]["counters"]
-    most: dict[float, list[Estimate]] = {}
-    for z in (0.0, 1.0):
-        runs = by_structure(chosen(results, z=z))
+    most: list[list[Estimate]] = []
+    for (z,), own in grouped(results, "z").items():
+        runs = by_structure(own)
         names = {at: f"z = {z:g}, {counters[at]:,} counters" for at in (0, -1)}
         for at, name in names.items():
-            here = {label: values[at] for label, values in runs.items()}
-            findings += [*comparison(name, here), *own_keys(name, here)]
-        most[z] = [fresh_rate(runs[label][-1]) for label in DICTIONARIES]
+            findings += [*comparison(name, here(runs, at)), *own_keys(name, here(runs, at))]
+        most.append([fresh_rate(runs[label][-1]) for label in DICTIONARIES])
         findings += [
-            PAPER.find("listed", peaks(runs[label][at]), at=f"{name}: {LABELS[label]}")
+            PAPER.find("listed", mean(runs[label][at], "peak"), at=f"{name}: {LABELS[label]}")
             for label in DICTIONARIES
             for at, name in names.items()
         ]
         lists += list_series(runs, counters, f", z = {z:g}")
         bits = {
-            name: [positive([run["bits"] for run in seeds])[0] / 1000 for seeds in values]
+            name: [mean(seeds, "bits")[0] / 1000 for seeds in values]
             for name, values in runs.items()
         }
         charts.append(PAPER.chart("cuckoo-figure-4", rate_series(runs, bits), z=z))
-    for label, even, skewed in zip(DICTIONARIES, *most.values(), strict=True):
+    for label, even, skewed in zip(DICTIONARIES, *most, strict=True):
         findings.append(PAPER.find("skew", quotient(even, skewed), label=LABELS[label]))
     findings.append(no_misses(results))
     return Conclusion(findings, [*charts, PAPER.chart("cuckoo-figure-7", lists)])
@@ -156,7 +299,7 @@ def conclude_zipf(results: Results) -> Conclusion:
 
 def measure_window(point: Point) -> Result:
     """Run the structures for each window."""
-    return run_all(point, [one for n in point["windows"] for one in structures(20_000, n)])
+    return run_all(point, [structures(20_000, window) for window in point["windows"]])
 
 
 def conclude_window(results: Results) -> Conclusion:
@@ -165,10 +308,11 @@ def conclude_window(results: Results) -> Conclusion:
     runs = by_structure(results)
     findings = []
     for at in (0, -1):
-        here, name = {label: values[at] for label, values in runs.items()}, f"n = {windows[at]:,}"
-        findings += comparison(name, here)
+        name = f"n = {windows[at]:,}"
+        findings += comparison(name, here(runs, at))
         for label in DICTIONARIES:
-            bits = [timing_bits(windows[at], run["theory"]) / run["bits"] for run in here[label]]
+            own = runs[label][at]
+            bits = [timing_bits(windows[at], run["theory"]) / run["bits"] for run in own]
             findings.append(PAPER.find("bits", positive(bits), at=name, label=LABELS[label]))
     for label in DICTIONARIES:
         first, last = ([run["peak"] for run in runs[label][at]] for at in (0, -1))
@@ -178,9 +322,8 @@ def conclude_window(results: Results) -> Conclusion:
         shares = positive([peak / windows[-1] for peak in last])
         findings.append(PAPER.find("list-over-window", shares, **fields))
     findings.append(no_misses(results))
-    rates = rate_series(runs, dict.fromkeys(runs, windows))
     charts = [
-        PAPER.chart("cuckoo-figure-9", rates),
+        PAPER.chart("cuckoo-figure-9", rate_series(runs, windows)),
         PAPER.chart("cuckoo-figure-10", list_series(runs, windows)),
     ]
     return Conclusion(findings, charts)
@@ -188,59 +331,47 @@ def conclude_window(results: Results) -> Conclusion:
 
 # Figure 12
 
+PAIR = ("timing Bloom filter, K hashes", "dictionary, signature of K bits")
+
 
 def measure_signature(point: Point) -> Result:
     """Run a timing Bloom filter of K hashes, and a dictionary with signatures of K bits."""
-    pairs = (
-        (timing(10_000, length, WINDOW), dictionary(10_000, length, WINDOW))
-        for length in point["lengths"]
-    )
-    return run_all(point, [one for pair in pairs for one in pair])
+    setups = ((make(10_000, k, WINDOW) for make in (timing, dictionary)) for k in point["lengths"])
+    return run_all(point, [dict(zip(PAIR, pair, strict=True)) for pair in setups])
 
 
 def conclude_signature(results: Results) -> Conclusion:
     """Tell how both rates change with the signature and the number of hash functions."""
     lengths = results[0][0]["lengths"]
-    names = ["timing Bloom filter, K hashes", "dictionary, signature of K bits"]
-    runs = by_structure(results, names)
-    filters, dictionaries = ([fresh_rate(value) for value in runs[name]] for name in names)
+    runs = by_structure(results)
+    rates = {name: [fresh_rate(value) for value in runs[name]] for name in PAIR}
+    filters, dictionaries = rates.values()
     lowest = min(range(len(lengths)), key=lambda at: filters[at][0])
     findings = [
-        PAPER.find("signature", rates[lengths.index(length)], length=length, label=name)
+        PAPER.find("signature", rates[name][lengths.index(length)], length=length, label=name)
         for length in (1, 4, 10)
-        for name, rates in zip(names, (filters, dictionaries), strict=True)
+        for name in PAIR
     ]
-    last, best = ([run["hits"] / run["fresh"] for run in runs[names[0]][at]] for at in (-1, lowest))
-    worse = positive([one / other for one, other in zip(last, best, strict=True)])
+    last, best = ([run["hits"] / run["fresh"] for run in runs[PAIR[0]][at]] for at in (-1, lowest))
     fields = {"lowest": lengths[lowest], "best": best_hashes(10_000, WINDOW)}
     falls = quotient(dictionaries[0], dictionaries[lengths.index(4)])
     findings += [
-        PAPER.find("too-many-hashes", worse, **fields),
+        PAPER.find("too-many-hashes", positive(quotients(last, best)), **fields),
         PAPER.find("signature-falls", falls),
         no_misses(results),
     ]
-    bounds = [seeds[0]["bound"] for seeds in runs[names[1]]]
-    bound = Series("bound of the dictionary", lengths, bounds)
-    series = [*rate_series(runs, dict.fromkeys(runs, lengths)), bound]
+    bounds = [seeds[0]["bound"] for seeds in runs[PAIR[1]]]
+    series = [*rate_series(runs, lengths), Series("bound of the dictionary", lengths, bounds)]
     return Conclusion(findings, [PAPER.chart("cuckoo-figure-12", series)])
 
 
 # Figure 13
 
-NAMES = {
-    "flights": "tail numbers of departing aircraft",
-    "dns": "queries for names",
-    "products": "requests for product pages",
-    "web": "web requests with replays",
-}
-"""Names of the real streams."""
-
 
 def measure_real(point: Point) -> Result:
     """Run the structures for each number of counters to a key of the window."""
     window = point["window"]
-    sizes = [each * window for each in point["counters"]]
-    return run_all(point, [one for size in sizes for one in structures(size, window)])
+    return run_all(point, [structures(each * window, window) for each in point["counters"]])
 
 
 def conclude_real(results: Results) -> Conclusion:
@@ -248,38 +379,30 @@ def conclude_real(results: Results) -> Conclusion:
     findings: list[Finding] = []
     charts: list[Chart] = []
     missing: list[str] = []
-    for name, called in NAMES.items():
-        own = chosen(results, real=name)
-        if any(result["runs"] is None for _, result in own):
+    for (name, window), own in grouped(results, "real", "window").items():
+        called = NAMES[name]
+        if None in figures(own, "runs"):
             missing.append(absence(name, called))
             continue
-        counters, window = own[0][0]["counters"], own[0][0]["window"]
+        counters = own[0][0]["counters"]
         runs = by_structure(own)
-        at = counters.index(2)
-        here = {label: values[at] for label, values in runs.items()}
-        findings += [*comparison(called, here), *own_keys(called, here)]
+        at = here(runs, counters.index(2))
+        findings += [*comparison(called, at), *own_keys(called, at)]
         label = f"{called}: most in the list, no signature"
-        findings.append(PAPER.find("value", peaks(here["plain"]), label=label))
-        sizes = [each * window for each in counters]
-        series = rate_series(runs, dict.fromkeys(runs, sizes))
+        findings.append(PAPER.find("value", mean(at["plain"], "peak"), label=label))
+        series = rate_series(runs, [each * window for each in counters])
         charts.append(PAPER.chart("cuckoo-figure-13", series, stream=name, called=called))
     return Conclusion([*findings, no_misses(results)], charts, missing=missing)
 
 
 # Figure 14
 
-AGED = ("timing", "plain")  # Structures that estimate the last insertion, with 20,000 counters.
-ESTIMATED = ("uniform", "flights", "products")  # Streams on which the last insertion is estimated.
-ERRORS = (0, 10, 100, 1000, 10_000)  # Errors of insertions, whose shares are reported.
-
-_AGED_WINDOW = 10_000
-
 
 def measure_age(point: Point) -> Result:
     """Ask, before each thousand keys of a stream, when each was inserted last.
 
-    Only keys of the window count. The result has, for each structure, the
-    share of errors of at most each of `ERRORS`, and their mean.
+    Only keys of the window count. The result has, for a timing Bloom filter and a dictionary, the
+    share of errors of at most each of some, and their mean.
     """
     keys = (
         zipf(point["count"], UNIVERSE, 0.0, point["seed"])
@@ -288,11 +411,11 @@ def measure_age(point: Point) -> Result:
     )
     if keys is None:
         return {"runs": None}
-    window = _AGED_WINDOW
-    runs = []
-    for setup in (timing(20_000, SIGNATURE, window), dictionary(20_000, 0, window)):
-        filter = build(setup, point["seed"])
-        errors = []
+    window, runs = point["window"], {}
+    for label, setup in structures(20_000, window).items():
+        if label not in ("timing", "plain"):
+            continue
+        filter, errors = setup(seed=point["seed"]), []
         for start in range(0, len(keys) - 1000, 1000):
             asked = keys[start : start + 1000]
             if start >= window:
@@ -301,14 +424,8 @@ def measure_age(point: Point) -> Result:
                 errors.append((truth - guess)[truth > 0])
             filter.insert(asked)
         error = np.concatenate(errors)
-        runs.append(
-            {
-                "asked": len(error),
-                "least": int(error.min()),
-                "mean": float(error.mean()),
-                "shares": [float((error <= most).mean()) for most in ERRORS],
-            }
-        )
+        shares = [float((error <= most).mean()) for most in point["errors"]]
+        runs[label] = {"mean": float(error.mean()), "shares": shares}
     return {"runs": runs}
 
 
@@ -324,99 +441,88 @@ def conclude_age(results: Results) -> Conclusion:
     findings: list[Finding] = []
     charts: list[Chart] = []
     missing: list[str] = []
-    for name in ESTIMATED:
-        runs = [result["runs"] for _, result in chosen(results, stream=name)]
+    for (name,), own in grouped(results, "stream").items():
+        runs = figures(own, "runs")
         called = NAMES.get(name, "uniform keys")
         if None in runs:
             missing.append(absence(name, called))
             continue
-        means, series = [], []
-        for at, label in enumerate(LABELS[each] for each in AGED):
-            columns = zip(*(run[at]["shares"] for run in runs), strict=True)
+        means, series = {}, []
+        for label in runs[0]:
+            columns = zip(*(run[label]["shares"] for run in runs), strict=True)
             shares = [student(column, within=SHARES) for column in columns]
-            means.append(positive([run[at]["mean"] for run in runs]))
-            series.append(Series.estimated(label, [1 + error for error in ERRORS], shares))
+            means[label] = mean([run[label] for run in runs], "mean")
+            errors = [1 + error for error in own[0][0]["errors"]]
+            series.append(Series.estimated(LABELS[label], errors, shares))
+            fields = {"called": called, "label": LABELS[label]}
             findings += [
-                PAPER.find("age-error", means[at], called=called, label=label),
-                PAPER.find("age-exact", shares[0], called=called, label=label),
+                PAPER.find("age-error", means[label], **fields),
+                PAPER.find("age-exact", shares[0], **fields),
             ]
-        findings.append(PAPER.find("age-over", quotient(means[1], means[0]), called=called))
+        over = quotient(means["plain"], means["timing"])
+        findings.append(PAPER.find("age-over", over, called=called))
         charts.append(PAPER.chart("cuckoo-figure-14", series, stream=name, called=called))
     return Conclusion(findings, charts, missing=missing)
 
 
 # Theorem 2
 
-LOADS = (2.0, 1.2, 1.0)
-"""Positions of a table for each key of the window; the first is the paper's."""
-
 
 def measure_list(point: Point) -> Result:
     """Insert different keys; return the mean list and the mean moves at each load."""
-    runs = [[_filled(window, load, point) for window in point["windows"]] for load in LOADS]
-    return {"runs": runs}
+    loads, windows = point["loads"], point["windows"]
+    return {"runs": [[_filled(window, load, point) for window in windows] for load in loads]}
 
 
 def _filled(window: int, load: float, point: Point) -> Result:
     filter = CuckooDictionary(window=window, positions=round(load * window), seed=point["seed"])
     count = max(point["insertions"], 6 * window)
     keys = uniform(count, 1 << 62, point["seed"])
-    moved, listed, occupied = _inserted(filter, keys)
+    moved, listed = _inserted(filter, keys)
     return {
         "insertions": count,
         "peak": filter.overflow_peak,
         "listed": statistics.fmean(listed),
         "moved": moved / (count - 2 * window),
-        "occupied": statistics.fmean(occupied) / window,
     }
 
 
-def _inserted(filter: CuckooDictionary, keys: Keys) -> tuple[int, list[int], list[int]]:
-    """Insert keys; after the first two windows, count moves, and keys in list and tables."""
+def _inserted(filter: CuckooDictionary, keys: Keys) -> tuple[int, list[int]]:
+    """Insert keys; after the first two windows, count moves, and keys in the list."""
     window = filter.window
     filter.insert(keys[: 2 * window])
-    before, listed, occupied = filter.moved, [], []
+    before, listed = filter.moved, []
     step = max(window // 4, 1)
     for start in range(2 * window, len(keys), step):
         filter.insert(keys[start : start + step])
         listed.append(filter.overflow)
-        occupied.append(filter.occupied)
-    return filter.moved - before, listed, occupied
+    return filter.moved - before, listed
 
 
 def conclude_list(results: Results) -> Conclusion:
     """Conclude whether list and moves stay bounded as the window grows."""
-    windows = results[0][0]["windows"]
+    windows, loads = (results[0][0][name] for name in ("windows", "loads"))
     findings, lists, moves = [], [], []
-    for number, load in enumerate(LOADS):
-        columns = [
-            [result["runs"][number][at] for _, result in results] for at in range(len(windows))
-        ]
+    for number, load in enumerate(loads):
+        columns = [*zip(*(runs[number] for runs in figures(results, "runs")), strict=True)]
         listed = [_mean_list(n, runs) for n, runs in zip(windows, columns, strict=True)]
-        moved = [positive([run["moved"] for run in runs]) for runs in columns]
-        fields = {"load": load, "window": windows[-1]}
-        if load == LOADS[0]:
-            for window, value in zip(windows, listed, strict=True):
-                findings.append(PAPER.find("list-bounded", value, load=load, window=window))
-            findings.append(PAPER.find("moves-bounded", moved[-1], **fields))
-        else:
-            findings.append(PAPER.find("list", listed[-1], **fields))
-            findings.append(PAPER.find("moves", moved[-1], **fields))
+        moved = [mean(runs, "moved") for runs in columns]
+        bounded, first = ("-bounded", 0) if not number else ("", -1)
+        for window, value in list(zip(windows, listed, strict=True))[first:]:
+            findings.append(PAPER.find(f"list{bounded}", value, load=load, window=window))
+        findings.append(PAPER.find(f"moves{bounded}", moved[-1], load=load, window=windows[-1]))
         lists.append(Series.estimated(f"{load:g} n positions", windows, listed))
         moves.append(Series.estimated(f"{load:g} n positions", windows, moved))
-    charts = [
-        PAPER.chart("cuckoo-theorem-2-list", lists),
-        PAPER.chart("cuckoo-theorem-2-moves", moves),
-    ]
-    return Conclusion(findings, charts)
+    charts = {"cuckoo-theorem-2-list": lists, "cuckoo-theorem-2-moves": moves}
+    return Conclusion(findings, [PAPER.chart(name, series) for name, series in charts.items()])
 
 
 def _mean_list(window: int, runs: Sequence[Result]) -> Estimate:
     """Return the mean of the list; if no insertion failed, the bound from its probability."""
-    mean, low, high = positive([run["listed"] for run in runs])
+    listed, low, high = mean(runs, "listed")
     if not any(run["peak"] for run in runs):
         high = window * share(0, sum(run["insertions"] for run in runs))[2]
-    return mean, low, high
+    return listed, low, high
 
 
 # Theorem 3 and the bits of section IV
@@ -444,64 +550,61 @@ def conclude_space(results: Results) -> Conclusion:
 def _space(point: Point, result: Result) -> Iterator[Finding]:
     rate, window = point["error_rate"], point["window"]
     other, achieved = timing_bits(window, rate), timing_bits(window, result["expected"])
+    bound = time_decaying_space_bound(window=window, universe=UNIVERSE, error_rate=rate)
     values = {
         "signature": result["signature"],
         "tables": result["tables"] / window,
         "variable": result["variable"] / window,
         "timing": other / window,
-        "bound": time_decaying_space_bound(window=window, universe=UNIVERSE, error_rate=rate)
-        / window,
+        "bound": bound / window,
         "ratio": result["tables"] / other,
         "achieved": result["tables"] / achieved,
         "achieved-variable": result["variable"] / achieved,
     }
     fields = {"rate": rate, "window": window, "expected": result["expected"]}
     for name, value in values.items():
-        saving = 1 / math.log2(1 / rate)
-        yield PAPER.find(f"space-{name}", value, **fields, saving=saving)
+        yield PAPER.find(f"space-{name}", value, **fields, saving=1 / math.log2(1 / rate))
 
 
 # Accesses in the place of running times
 
-COUNTERS = (4000, 6000, 8000, 10_000)  # Sizes of Figures 5 and 6.
-WINDOWS = (1000, 4000, 7000, 10_000)  # Windows of Figure 8, with 20,000 counters.
-LENGTHS = (1, 4, 7, 10)  # Bits of the signatures of Figure 11, with 10,000 counters.
-
 _TABLES = 2
 
-KINDS = {
-    "update": "an update",
-    "alive": "a query for a key of the window",
-    "other": "a query for another key",
-}
-"""Description of each counter of accesses."""
+KINDS: dict[str, str] = PAPER.data["accesses"]  # Description of each counter of accesses.
 
 
 def measure_work(point: Point) -> Result:
     """Count the accesses of updates and queries; only Figures 5 and 6 have a skewed stream."""
-    both = (0, SIGNATURE)
-    setups = {"counters": [dictionary(m, bits, WINDOW) for bits in both for m in COUNTERS]}
+    axes = {"counters": [(m, WINDOW) for m in point["counters"]]}
     if point["z"] == 0:
-        setups["windows"] = [dictionary(20_000, bits, n) for bits in both for n in WINDOWS]
-        setups["lengths"] = [dictionary(10_000, length, WINDOW) for length in LENGTHS]
-    return {name: [_work(setup, point) for setup in own] for name, own in setups.items()}
+        axes["windows"] = [(20_000, window) for window in point["windows"]]
+    result: Result = {
+        name: {
+            label: [_work(structures(*sizes)[label], point) for sizes in values]
+            for label in DICTIONARIES
+        }
+        for name, values in axes.items()
+    }
+    if point["z"] == 0:
+        setups = [dictionary(10_000, length, WINDOW) for length in point["lengths"]]
+        result["lengths"] = [_work(setup, point) for setup in setups]
+    return result
 
 
-def _work(setup: Point, point: Point) -> Result:
+def _work(setup: Any, point: Point) -> Result:
     """Return mean accesses of an update, of a query for a key of the window, and for another.
 
     An update reads a position of each table, and moves entries; if it fails, it has tried all
     moves, and its key is in the list for a window. A query goes through the list from its
     newest key on if no table has the key.
     """
-    filter, window = build(setup, point["seed"]), setup["window"]
-    assert isinstance(filter, CuckooDictionary)
-    assert filter.moves is not None
+    filter: CuckooDictionary = setup(seed=point["seed"])
+    window, step = filter.window, max(filter.window // 4, 1)
     keys = zipf(2 * window + point["measured"], UNIVERSE, point["z"], point["seed"])
-    moved, listed, _ = _inserted(filter, keys)
+    moved, listed = _inserted(filter, keys)
     alive = []
-    for length, end in zip(listed, range(2 * window, len(keys), max(window // 4, 1)), strict=True):
-        end += max(window // 4, 1)
+    for length, start in zip(listed, range(2 * window, len(keys), step), strict=True):
+        end = start + step
         recent = np.unique(keys[max(0, min(end, len(keys)) - window) : end])
         # From the newest, so that the last of the list takes as many steps as it has keys.
         alive.append(length * (length + 1) / 2 / len(recent))
@@ -516,62 +619,55 @@ def _work(setup: Point, point: Point) -> Result:
 def conclude_work(results: Results) -> Conclusion:
     """Compare the accesses with what the paper says of its running times."""
     even, skewed = ([result for _, result in chosen(results, z=z)] for z in (0, 1))
-    sizes = f"{COUNTERS[0]:,} counters over {COUNTERS[-1]:,}"
-    windows = f"n = {WINDOWS[-1]:,} over n = {WINDOWS[0]:,}"
+    sizes, windows = (results[0][0][name] for name in ("counters", "windows"))
+    pairs = [*product(("update", "other"), DICTIONARIES)]
+
+    def over(kind: str, above: list[Result], below: list[Result]) -> Estimate:
+        return positive([one[kind] / other[kind] for one, other in zip(above, below, strict=True)])
+
+    def of(runs: list[Result], name: str, label: str, at: int) -> list[Result]:
+        return [run[name][label][at] for run in runs]
+
     findings = []
-    for kind, label, at in _each("update", "other"):
-        value = _ratio(even, "counters", kind, at, at + 3)
-        fields = {"label": LABELS[label], "kind": KINDS[kind], "sizes": sizes}
-        findings.append(PAPER.find("work-large", value, **fields))
-    for (kind, label, first), last in product(_each("update", "other"), (0, 3)):
-        columns = ([run["counters"][first + last][kind] for run in runs] for runs in (even, skewed))
-        value = positive([one / other for one, other in zip(*columns, strict=True)])
+    for kind, label in pairs:
+        value = over(kind, *(of(even, "counters", label, at) for at in (0, -1)))
         fields = {"label": LABELS[label], "kind": KINDS[kind]}
-        findings.append(PAPER.find("work-skew", value, counters=COUNTERS[last], **fields))
-    for kind, label, at in _each("update", "other"):
-        value = _ratio(even, "windows", kind, at + 3, at)
-        fields = {"label": LABELS[label], "kind": KINDS[kind], "windows": windows}
-        findings.append(PAPER.find("work-grows", value, **fields))
+        texts = f"{sizes[0]:,} counters over {sizes[-1]:,}"
+        findings.append(PAPER.find("work-large", value, sizes=texts, **fields))
+    for (kind, label), at in product(pairs, (0, -1)):
+        value = over(kind, *(of(runs, "counters", label, at) for runs in (even, skewed)))
+        fields = {"label": LABELS[label], "kind": KINDS[kind]}
+        findings.append(PAPER.find("work-skew", value, counters=sizes[at], **fields))
+    for kind, label in pairs:
+        value = over(kind, *(of(even, "windows", label, at) for at in (-1, 0)))
+        fields = {"label": LABELS[label], "kind": KINDS[kind]}
+        texts = f"n = {windows[-1]:,} over n = {windows[0]:,}"
+        findings.append(PAPER.find("work-grows", value, windows=texts, **fields))
     for kind in ("alive", "other"):
-        value = _ratio(even, "lengths", kind, -1, 0)
+        value = over(kind, *([run["lengths"][at] for run in even] for at in (-1, 0)))
         findings.append(PAPER.find("work-same", value, kind=KINDS[kind]))
-    charts = [
-        PAPER.chart("cuckoo-figure-6", _work_series(even, "counters", COUNTERS)),
-        PAPER.chart("cuckoo-figure-8", _work_series(even, "windows", WINDOWS)),
-    ]
+    charts = []
+    for number, name, x in ((6, "counters", sizes), (8, "windows", windows)):
+        series = []
+        for kind, label in pairs:
+            means = [mean(of(even, name, label, at), kind)[0] for at in range(len(x))]
+            series.append(Series(f"{LABELS[label]}: {KINDS[kind]}", x, means))
+        charts.append(PAPER.chart(f"cuckoo-figure-{number}", series))
     return Conclusion(findings, charts)
-
-
-def _each(*kinds: str) -> list[tuple[str, str, int]]:
-    """Return kinds of access, and dictionaries with the index of their first setting of four."""
-    return [(kind, label, 4 * i) for kind in kinds for i, label in enumerate(DICTIONARIES)]
-
-
-def _ratio(runs: list[Result], name: str, kind: str, above: int, below: int) -> Estimate:
-    return positive([run[name][above][kind] / run[name][below][kind] for run in runs])
-
-
-def _work_series(runs: list[Result], name: str, x: Sequence[int]) -> list[Series]:
-    series = []
-    for kind, label, first in _each("update", "other"):
-        means = [positive([run[name][first + i][kind] for run in runs])[0] for i in range(len(x))]
-        series.append(Series(f"{LABELS[label]}: {KINDS[kind]}", x, means))
-    return series
 
 
 # Failed insertions
 
-_POSITIONS = 2
-
 
 def measure_failures(point: Point) -> Result:
-    """Count failed insertions into a dictionary of 2 n positions in each table.
+    """Count failed insertions into a dictionary of some positions for each key of the window.
 
     Each of the different keys is listed for n insertions, so that every n-th moment sees each
     failure once.
     """
     window = point["window"]
-    filter = CuckooDictionary(window=window, positions=_POSITIONS * window, seed=point["seed"])
+    positions = point["positions"] * window
+    filter = CuckooDictionary(window=window, positions=positions, seed=point["seed"])
     keys = uniform(point["turns"] * window, 1 << 62, point["seed"])
     failed = 0
     for start in range(0, len(keys), window):
@@ -582,17 +678,16 @@ def measure_failures(point: Point) -> Result:
 
 def conclude_failures(results: Results) -> Conclusion:
     """Compare the probability of a failure with O(1 / n)."""
-    windows = list(dict.fromkeys(point["window"] for point, _ in results))
-    shares, findings = [], []
-    for window in windows:
-        own = [result for _, result in chosen(results, window=window)]
-        failed, insertions = (sum(one[name] for one in own) for name in ("failed", "insertions"))
-        shares.append(share(failed, insertions))
+    shares, findings = {}, []
+    for (window,), own in grouped(results, "window").items():
+        failed, insertions = (sum(figures(own, name)) for name in ("failed", "insertions"))
+        shares[window] = share(failed, insertions)
         fields = {"window": window, "failed": failed, "insertions": insertions}
-        findings.append(PAPER.find("failures", shares[-1], **fields))
-    factor = windows[-1] / windows[0]
-    value = scaled(quotient(shares[-1], shares[0]), factor)
-    fields = {"first": windows[0], "last": windows[-1], "factor": factor, "root": math.sqrt(factor)}
+        findings.append(PAPER.find("failures", shares[window], **fields))
+    first, *_, last = shares
+    factor = last / first
+    value = scaled(quotient(shares[last], shares[first]), factor)
+    fields = {"first": first, "last": last, "factor": factor, "root": math.sqrt(factor)}
     return Conclusion([*findings, PAPER.find("failures-bounded", value, **fields)])
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from cases import daily
 
-from papers import cuckoo, cuckoo_runs, streams
+from papers import cuckoo, streams
 from papers.models import CuckooDictionary
 from papers.studies.criteria import Verdict
 from papers.studies.estimates import positive, quotient
@@ -86,13 +86,13 @@ def test_absent_files_are_told(monkeypatch):
 
 
 def test_sizes():
-    assert cuckoo_runs.dictionary(20_000, 0, 10_000)["positions"] == 5000
-    assert cuckoo_runs.dictionary(20_000, 4, 10_000)["positions"] == 3333
-    assert cuckoo_runs.dictionary(10_000, 1, 1000)["positions"] == 1667
-    assert cuckoo_runs.best_hashes(10_000, 1000) == 7
-    assert cuckoo_runs.best_hashes(100, 1000) == 1
+    assert cuckoo.dictionary(20_000, 0, 10_000).keywords["positions"] == 5000
+    assert cuckoo.dictionary(20_000, 4, 10_000).keywords["positions"] == 3333
+    assert cuckoo.dictionary(10_000, 1, 1000).keywords["positions"] == 1667
+    assert cuckoo.best_hashes(10_000, 1000) == 7
+    assert cuckoo.best_hashes(100, 1000) == 1
     # 1.44 log2(1 / epsilon) cells of 12 bits for a window of 1024.
-    assert cuckoo_runs.timing_bits(1024, 2**-10) == pytest.approx(1024 * 10 / math.log(2) * 12)
+    assert cuckoo.timing_bits(1024, 2**-10) == pytest.approx(1024 * 10 / math.log(2) * 12)
 
 
 def test_distances():
@@ -103,7 +103,7 @@ def test_distances():
 
 def test_replays_are_of_the_window():
     keys = np.arange(2000, dtype=np.uint64)
-    stream = cuckoo_runs.attacked(keys, 30, seed=1)
+    stream = cuckoo.attacked(keys, 30, seed=1)
     distance = streams.distances(stream)
     replays = distance > 0
     assert 2800 < len(stream) < 3200
@@ -145,10 +145,9 @@ def test_work_grows_with_the_list():
     assert 250 < full["alive"] < 450
 
 
-def test_each_failure_is_counted_once(monkeypatch):
+def test_each_failure_is_counted_once():
     """The keys listed at every n-th moment, against those that the list ever got."""
-    monkeypatch.setattr(cuckoo, "_POSITIONS", 1)
-    counted = cuckoo.measure_failures({"window": 8, "turns": 100, "seed": 1})
+    counted = cuckoo.measure_failures({"window": 8, "positions": 1, "turns": 100, "seed": 1})
     filter = CuckooDictionary(window=8, positions=8, seed=1)
     listed = set()
     for key in streams.uniform(800, 1 << 62, 1).tolist():
