@@ -1,10 +1,9 @@
 """The inferential paper: Table 3, penalty ratios, posterior errors (Figures 7 to 12), and bits."""
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from math import sqrt
 from statistics import mean
 from typing import Any
 
@@ -25,39 +24,21 @@ from lately.golden.timestamp.posteriors import age_posterior
 from lately.golden.timestamp.timing import BlockTimingBloomFilter, TimingBloomFilter
 from lately.replay.drawing import Chart, Estimate, Series
 
-from .paper import Paper
+from .paper import Paper, sweep
 from .streams import Keys, absence, distances, path, real, uniform, zipf
 from .studies.estimates import student
-from .studies.study import Conclusion, Finding, Results, chosen
+from .studies.study import Conclusion, Finding, Results, figures, grouped
 
 PAPER = Paper("inferential")  # Inferential Time-Decaying Bloom Filters.
 UNIVERSE = 1 << 16  # Keys of the drawn streams (Table 3).
 BINS = 20  # Bins of posteriors (section 5.1.4).
 PENALTIES = (1.0, 10.0)  # Ends of the range that penalties are drawn from (section 5.1.1).
 
-REAL = {"flights": "flights", "pages": "products"}
-"""Real streams (see `streams`), in the place of the paper's IP sources, which are not free."""
-
 BALANCED, MOSTLY = "pos = neg", "pos > neg"
 """Conditions of Table 3: both answers about as frequent, or most queries of keys in the window."""
 
-
-@dataclass(frozen=True)
-class Experiment:
-    """A row of Table 3; `ratio` as printed, "" for our streams in the place of the paper's."""
-
-    stream: str
-    condition: str
-    window: int
-    ratio: str = ""
-
-
-EXPERIMENTS = tuple(Experiment(**row) for row in PAPER.data["experiments"])
-"""Rows of Table 3, those of our streams after those of the paper's."""
-
-WARM = {"flights": 1 << 16, "pages": 1 << 15}
-"""Keys of a real stream that are inserted first; the others are queried."""
-
+EXPERIMENTS: list[Point] = PAPER.data["experiments"]  # Rows of Table 3.
+REAL: dict[str, tuple[str, int]] = PAPER.data["real"]  # Real streams, and keys inserted first.
 _TRIALS = 8
 
 
@@ -66,27 +47,26 @@ class DistinctStream:
     """Stream of a trial, in arrays of shape (n,)."""
 
     keys: Keys
-    probabilities: Reals
-    """p_x of each key."""
-    age: NDArray[np.int64]
-    """Insertions since the key's last; n for a key that is new."""
-    distinct: Distinct
-    """D(j)."""
-    warm: int
-    """Keys that are inserted before the first query."""
+    probabilities: Reals  # p_x of each key
+    age: NDArray[np.int64]  # insertions since the key's last; n for a key that is new
+    distinct: Distinct  # D(j)
+    warm: int  # keys that are inserted before the first query
 
 
-def available() -> Iterator[Experiment]:
-    """Experiments whose streams are at hand."""
-    for experiment in EXPERIMENTS:
-        if experiment.stream not in REAL or path(REAL[experiment.stream]):
-            yield experiment
+def points(name: str, quick: bool = False) -> list[Point]:
+    """Return the points of a study for each experiment whose stream is at hand."""
+    return [
+        experiment | point
+        for experiment in EXPERIMENTS
+        if experiment["stream"] not in REAL or path(REAL[experiment["stream"]][0])
+        for point in sweep(PAPER.data["studies"][name], quick)
+        if experiment["stream"] not in REAL or not point.get("seed")
+    ]
 
 
 def absent() -> list[str]:
     """Return a sentence for each real stream that is not at hand."""
-    gone = [(stream, name) for stream, name in REAL.items() if not path(name)]
-    return [absence(name, stream) for stream, name in gone]
+    return [absence(name, stream) for stream, (name, _) in REAL.items() if not path(name)]
 
 
 def drawn(name: str, warm: int, queries: int, seed: int) -> DistinctStream:
@@ -106,14 +86,14 @@ def drawn(name: str, warm: int, queries: int, seed: int) -> DistinctStream:
 
 
 @lru_cache(maxsize=1)
-def recorded(name: str, warm: int) -> DistinctStream:
+def recorded(name: str) -> DistinctStream:
     """Read a stream of `REAL`; p_x and D(j) as in section 5.3.2, from the stream itself."""
-    keys = real(REAL[name])
+    file, warm = REAL[name]
+    keys = real(file)
     assert keys is not None, name
     _, index, counts = np.unique(keys, return_inverse=True, return_counts=True)
     lengths = [10**power for power in range(6) if 10**power < len(keys)]
-    lengths.append(1 << len(keys).bit_length() - 1)
-    lengths = sorted(set(lengths))
+    lengths = sorted({*lengths, 1 << len(keys).bit_length() - 1})
     known = sampled_distinct(keys, lengths, _TRIALS)
     distinct = partial(_sampled, at=lengths, distinct=known)
     return DistinctStream(keys, counts[index] / len(keys), insertion_ages(keys), distinct, warm)
@@ -153,12 +133,9 @@ def trial(
 ) -> dict[str, Any]:
     """Insert the first keys, then query and insert the next ones, and count what errors cost.
 
-    "standard", "inferential", "recurring" are total penalties, the last with
-    the posteriors of `age_posterior` by that name. "denied", "false" are false
-    negatives and false positives of the inferential filter, and "standard_false"
-    false positives of the standard one. "count", "inside", "mass" have, for each bin
-    of posteriors, its queries, the queries for keys in the window, and the sum of
-    the posteriors.
+    "standard", "inferential", "recurring" are total penalties, the last with the posteriors of
+    `age_posterior` by that name. "count", "inside", "mass" have, for each bin of posteriors, its
+    queries, the queries for keys in the window, and the sum of the posteriors.
     """
     model = BlockTimingBloomFilter(**parameters, seed=seed)
     model.insert(stream.keys[: stream.warm])
@@ -195,8 +172,6 @@ def trial(
         "recurring": cost(infer(recurring=True)[1]),
         "missed": int((~reported & inside).sum()),
         "standard_false": int((reported & ~inside).sum()),
-        "denied": int((~answers & inside).sum()),
-        "false": int((answers & ~inside).sum()),
         "count": np.bincount(bins, minlength=BINS).tolist(),
         "inside": np.bincount(bins, inside, minlength=BINS).tolist(),
         "mass": np.bincount(bins, posterior, minlength=BINS).tolist(),
@@ -219,46 +194,28 @@ def calibration_error(run: dict[str, Any]) -> float:
 
 # Studies
 
-BITS = (1, 2, 4, 8, 16, 32, 64)  # Bits per item of the window.
-HASHES = range(1, 31)  # All k that the paper tries (section 5.1.2).
 FILTERS = ("standard", "inferential", "recurring")
 """Filters whose k is chosen; "recurring" is ours, see `age_posterior`."""
+
 _PILOT = 100  # Seed of the runs that choose k, apart from those that are measured.
 
 
-def estimate(values: Sequence[float], *, of_one: bool = False) -> Estimate:
-    """Estimate a mean of two values or more by Student's t; with `of_one`, one more value."""
-    middle, _, high = student(values)
-    half = (high - middle) * sqrt(1 + len(values) * of_one)
-    return middle, middle - half, middle + half
-
-
-def share(parts: Sequence[float], wholes: Sequence[float]) -> Estimate:
+def ratio(parts: Sequence[float], wholes: Sequence[float]) -> Estimate:
     """Estimate the quotient of two sums over seeds; its interval is that of a ratio estimator."""
-    ratio = sum(parts) / sum(wholes)
-    middle, _, high = estimate([p - ratio * w for p, w in zip(parts, wholes, strict=True)])
-    half = (high - middle) / mean(wholes)
-    return ratio, max(0.0, ratio - half), ratio + half
+    middle = sum(parts) / sum(wholes)
+    errors = student([p - middle * w for p, w in zip(parts, wholes, strict=True)])
+    half = (errors[2] - errors[0]) / mean(wholes)
+    return middle, max(0.0, middle - half), middle + half
 
 
 # Table 3
-
-
-def ratio_points(quick: bool = False) -> list[Point]:
-    """Return a point for each experiment and seed."""
-    seeds, queries = (3, 1 << 18) if quick else (5, 1 << 22)
-    return [
-        {"stream": e.stream, "window": e.window, "queries": queries, "seed": seed}
-        for e in available()
-        for seed in range(1 if e.stream in REAL else seeds)
-    ]
 
 
 def measure_ratio(point: Point) -> Result:
     """Count queries for keys in the window, and for others."""
     name = point["stream"]
     if name in REAL:
-        stream = recorded(name, WARM[name])
+        stream = recorded(name)
     else:
         stream = drawn(name, 1 << 20, point["queries"], point["seed"])
     inside = int((stream.age[stream.warm :] < point["window"]).sum())
@@ -268,96 +225,61 @@ def measure_ratio(point: Point) -> Result:
 def conclude_ratio(results: Results) -> Conclusion:
     """Compare the ratios with Table 3."""
     findings = []
-    for experiment in available():
-        own = chosen(results, stream=experiment.stream, window=experiment.window)
+    for own in grouped(results, "stream", "window").values():
+        experiment = own[0][0]
         ratios = [result["inside"] / result["outside"] for _, result in own]
-        fields = vars(experiment)
-        if ratios and experiment.stream in REAL:
-            findings.append(PAPER.find("real-ratio", ratios[0], **fields))
-        elif ratios:
+        if experiment["stream"] in REAL:
+            findings.append(PAPER.find("real-ratio", ratios[0], **experiment))
+        else:
             expected = _expected_ratio(experiment)
-            value = estimate(ratios, of_one=True)
-            findings.append(PAPER.find("ratio", value, expected=expected, **fields))
+            value = student(ratios, of_one=True)
+            findings.append(PAPER.find("ratio", value, expected=expected, **experiment))
     return Conclusion(findings, missing=absent())
 
 
-def _expected_ratio(experiment: Experiment) -> float:
+def _expected_ratio(experiment: Point) -> float:
     """Odds of finding a key in the window, from equation 5."""
-    weights = 1 / np.arange(1, UNIVERSE + 1) ** float(experiment.stream != "uniform")
+    weights = 1 / np.arange(1, UNIVERSE + 1) ** float(experiment["stream"] != "uniform")
     chances = weights / weights.sum()
-    inside = float(-(chances * np.expm1(experiment.window * np.log1p(-chances))).sum())
+    inside = float(-(chances * np.expm1(experiment["window"] * np.log1p(-chances))).sum())
     return inside / (1 - inside)
 
 
 # Figures 7 to 12, measured
 
 
-def penalty_points(quick: bool = False) -> list[Point]:
-    """Return a point for each experiment and number of bits per item."""
-    return [
-        {
-            "stream": e.stream,
-            "condition": e.condition,
-            "window": e.window,
-            "bits": bits,
-            "hashes": [1, 2, 3, 4, 6, 8, 10] if quick else list(HASHES),
-            "pilot": 1 << (14 if quick else 16),
-            "queries": 1 << (14 if quick else _queries(e)),
-            "seeds": [1, 2] if quick else [1, 2, 3, 4, 5],
-        }
-        for e in available()
-        for bits in ((1, 8, 64) if quick else BITS)
-    ]
-
-
-def _queries(experiment: Experiment) -> int:
-    """Logarithm of the queries of a run: more where errors are rare, all of a real stream."""
-    if experiment.stream in REAL:
-        return 18
-    return 19 if experiment.condition == MOSTLY else 17
-
-
 def measure_penalties(point: Point) -> Result:
     """Choose k for each filter on one stream, and measure both on others.
 
     The result has k of each of `FILTERS`. Its "runs" have for each seed the penalties of each
-    filter with its own k, its errors, and "posterior_error" and "calibration_error" of the
-    inferential one.
+    filter with its own k, "missed" and "standard_false" errors of the standard one, and
+    "posterior_error" and "calibration_error" of the inferential one.
     """
-    window, bits = point["window"], point["bits"]
-    trial_stream = _stream(point, _PILOT)
-    pilot = {
-        k: trial(trial_stream, sizes(window, bits, k), point["pilot"], _PILOT)
-        for k in point["hashes"]
-    }
+    window, bits, pilots = point["window"], point["bits"], point["pilot"]
+
+    def trials(hashes: Iterable[int], queries: int, seed: int) -> dict[int, dict[str, Any]]:
+        stream = _stream(point, queries, seed)
+        return {k: trial(stream, sizes(window, bits, k), queries, seed) for k in hashes}
+
+    pilot = trials(point["hashes"], pilots, _PILOT)
     best_k = {name: min(pilot, key=lambda k: pilot[k][name]) for name in FILTERS}
     runs = []
     for seed in point["seeds"]:
-        stream = _stream(point, seed)
-        found = {
-            k: trial(stream, sizes(window, bits, k), point["queries"], seed)
-            for k in set(best_k.values())
-        }
+        found = trials(set(best_k.values()), point["queries"], seed)
         best, standard = found[best_k["inferential"]], found[best_k["standard"]]
-        runs.append(
-            {name: found[k][name] for name, k in best_k.items()}
-            | {
-                "posterior_error": posterior_error(best),
-                "calibration_error": calibration_error(best),
-            }
-            | {name: best[name] for name in ("denied", "false")}
-            | {name: standard[name] for name in ("missed", "standard_false")}
-        )
+        run = {name: found[k][name] for name, k in best_k.items()}
+        run |= {name: standard[name] for name in ("missed", "standard_false")}
+        run |= {"posterior_error": posterior_error(best)}
+        runs.append(run | {"calibration_error": calibration_error(best)})
     return {**best_k, "runs": runs}
 
 
-def _stream(point: Point, seed: int) -> DistinctStream:
+def _stream(point: Point, queries: int, seed: int) -> DistinctStream:
     name, window = point["stream"], point["window"]
     if name in REAL:
-        return recorded(name, WARM[name])
+        return recorded(name)
     # The queries begin anywhere in a block of insertions.
     warm = window + int(np.random.default_rng([seed, window]).integers(window))
-    queries = point["pilot"] if seed == _PILOT else point["queries"]
     return drawn(name, warm, queries, seed)
 
 
@@ -373,41 +295,39 @@ FIGURES = {"uniform": (7, 8), "power law": (9, 10), "flights": (11, 12), "pages"
 class Curve:
     """Results of an experiment, by bits per item in ascending order."""
 
-    experiment: Experiment
+    stream: str
+    condition: str
+    window: int
     bits: list[int]
     shares: list[Estimate]
     recurring: list[Estimate]
     errors: list[Estimate]
     calibration: list[Estimate]
-    wrong: list[int]
-    """Wrong answers of the standard filter in all runs."""
+    wrong: list[int]  # wrong answers of the standard filter in all runs
 
     @property
     def name(self) -> str:
         """Stream and window."""
-        return f"{self.experiment.stream}, w = {self.experiment.window}"
+        return f"{self.stream}, w = {self.window}"
 
 
 def _curves(results: Results) -> list[Curve]:
+    # Without any error there is no share of its cost.
+    wrong = [(p, r) for p, r in results if sum(run["standard"] for run in r["runs"]) > 0]
     curves = []
-    for experiment in available():
-        own = [
-            (point["bits"], result["runs"])
-            for point, result in chosen(results, stream=experiment.stream, window=experiment.window)
-            # Without any error there is no share of its cost.
-            if sum(run["standard"] for run in result["runs"]) > 0
-        ]
-        if not own:
-            continue
-        columns = {name: [[run[name] for run in runs] for _, runs in own] for name in own[0][1][0]}
+    for (stream, condition, window), own in grouped(wrong, "stream", "condition", "window").items():
+        runs = figures(own, "runs")
+        columns = {name: [[run[name] for run in seeds] for seeds in runs] for name in runs[0][0]}
         curves.append(
             Curve(
-                experiment,
-                bits=[bits for bits, _ in own],
-                shares=list(map(share, columns["inferential"], columns["standard"])),
-                recurring=list(map(share, columns["recurring"], columns["standard"])),
-                errors=list(map(estimate, columns["posterior_error"])),
-                calibration=list(map(estimate, columns["calibration_error"])),
+                stream,
+                condition,
+                window,
+                bits=[point["bits"] for point, _ in own],
+                shares=list(map(ratio, columns["inferential"], columns["standard"])),
+                recurring=list(map(ratio, columns["recurring"], columns["standard"])),
+                errors=list(map(student, columns["posterior_error"])),
+                calibration=list(map(student, columns["calibration_error"])),
                 wrong=[int(sum(values)) for values in columns["standard_false"]],
             )
         )
@@ -417,26 +337,14 @@ def _curves(results: Results) -> list[Curve]:
 def conclude_penalties(results: Results) -> Conclusion:
     """Compare what section 5 says of its figures with the curves."""
     curves = _curves(results)
-    findings = [
-        *_reductions(curves),
-        *_dearest(curves),
-        *_typical(curves),
-        *_errors(curves),
-        # The paper prints no numbers of the points.
-        *(
-            PAPER.find(
-                "point",
-                curve.shares[at],
-                curve=curve.name,
-                bits=bits,
-                error=curve.errors[at][0],
-                calibration=curve.calibration[at][0],
-                recurring=curve.recurring[at][0],
-            )
-            for curve in curves
-            for at, bits in enumerate(curve.bits)
-        ),
-    ]
+    findings = [*_reductions(curves), *_dearest(curves), *_typical(curves), *_errors(curves)]
+    # The paper prints no numbers of the points.
+    for curve in curves:
+        columns = (curve.bits, curve.shares, curve.errors, curve.calibration, curve.recurring)
+        for bits, value, *means in zip(*columns, strict=True):
+            names = ("error", "calibration", "recurring")
+            fields = {name: one[0] for name, one in zip(names, means, strict=True)}
+            findings.append(PAPER.find("point", value, curve=curve.name, bits=bits, **fields))
     missed = sum(run["missed"] for _, result in results for run in result["runs"])
     findings.append(PAPER.find("missed", missed))
     return Conclusion(findings, _charts(curves), missing=absent())
@@ -454,7 +362,7 @@ def _shares(curves: list[Curve], least: int = 0) -> list[tuple[Estimate, str]]:
 
 def _reductions(curves: list[Curve]) -> list[Finding]:
     """Section 7: 10 to 70 % less."""
-    synthetic = [curve for curve in curves if curve.experiment.stream not in REAL]
+    synthetic = [curve for curve in curves if curve.stream not in REAL]
     groups = {
         "reduction": _shares(synthetic),
         # With 8 bits per item and more we find the paper's figure, but we saw this afterwards.
@@ -495,12 +403,12 @@ def _typical(curves: list[Curve]) -> list[Finding]:
     saved = {}
     for curve in curves:
         shares = [value[0] for value, _ in _shares([curve])]
-        if curve.experiment.stream == "uniform" and shares:
+        if curve.stream == "uniform" and shares:
             percent = [100 * value for value in shares]
             fields: dict[str, Any] = {"low": min(percent), "high": max(percent)}
             findings.append(PAPER.find("typical", mean(percent), curve=curve.name, **fields))
-        if curve.experiment.stream == "power law" and shares:
-            saved[curve.experiment.condition] = 100 * (1 - mean(shares))
+        if curve.stream == "power law" and shares:
+            saved[curve.condition] = 100 * (1 - mean(shares))
     if len(saved) == 2:
         fields = {"balanced": saved[BALANCED], "mostly": saved[MOSTLY]}
         findings.append(PAPER.find("conditions", saved[BALANCED] - saved[MOSTLY], **fields))
@@ -511,8 +419,8 @@ def _errors(curves: list[Curve]) -> list[Finding]:
     """Sections 5.2 and 5.3.1: bounds and limit of the posterior error."""
     findings = []
     for curve in curves:
-        if curve.experiment.stream not in REAL:
-            bound = 0.05 if curve.experiment.stream == "uniform" else 0.035
+        if curve.stream not in REAL:
+            bound = 0.05 if curve.stream == "uniform" else 0.035
             fields = {"curve": curve.name, "bound": bound, "bits": curve.bits[-1]}
             calibration = max(curve.calibration)[0]
             worst = PAPER.find("error", max(curve.errors), calibration=calibration, **fields)
@@ -523,21 +431,21 @@ def _errors(curves: list[Curve]) -> list[Finding]:
 def _charts(curves: list[Curve]) -> list[Chart]:
     charts = []
     for stream, numbers in FIGURES.items():
-        own = [curve for curve in curves if curve.experiment.stream == stream]
+        own = [curve for curve in curves if curve.stream == stream]
         suffix = f"-{stream}" if stream in REAL else ""
         ratios, errors = [], []
         for curve in own:
-            label = f"{curve.experiment.condition}, w = {curve.experiment.window}"
+            label = f"{curve.condition}, w = {curve.window}"
             known = [pair for pair in zip(curve.bits, curve.shares, strict=True) if pair[1][1] > 0]
             inverse = [(1 / value, 1 / high, 1 / low) for _, (value, low, high) in known]
             ratios.append(Series.estimated(label, [bits for bits, _ in known], inverse))
             errors.append(Series.estimated(label, curve.bits, curve.errors))
-        if own:
-            for name, number, lines in zip(
-                ("penalties", "errors"), numbers, (ratios, errors), strict=True
-            ):
-                figure = f"{number}{suffix}"
-                charts.append(PAPER.chart(name, lines, figure=figure, stream=stream))
+        for name, number, lines in zip(
+            ("penalties", "errors"), numbers, (ratios, errors), strict=True
+        ):
+            if own:
+                fields = {"figure": f"{number}{suffix}", "stream": stream}
+                charts.append(PAPER.chart(name, lines, **fields))
     return charts
 
 
@@ -546,10 +454,9 @@ def _charts(curves: list[Curve]) -> list[Chart]:
 
 def measure_bits(point: Point) -> Result:
     """Count the bits of the model whose timers are just so wide."""
+    sizes = {name: point[name] for name in ("window", "cells")}
     padding = (1 << point["timer_bits"]) - point["window"] - 3
-    model = TimingBloomFilter(
-        window=point["window"], cells=point["cells"], hashes=1, padding=padding
-    )
+    model = TimingBloomFilter(**sizes, hashes=1, padding=padding)
     return {"item": model.storage_bits / point["window"]}
 
 
@@ -560,8 +467,15 @@ def conclude_bits(results: Results) -> Conclusion:
 
 
 STUDIES = (
-    PAPER.study("btbf-table-3", measure_ratio, conclude_ratio, points=ratio_points),
-    PAPER.study("btbf-penalties", measure_penalties, conclude_penalties, points=penalty_points),
+    PAPER.study(
+        "btbf-table-3", measure_ratio, conclude_ratio, points=partial(points, "btbf-table-3")
+    ),
+    PAPER.study(
+        "btbf-penalties",
+        measure_penalties,
+        conclude_penalties,
+        points=partial(points, "btbf-penalties"),
+    ),
     PAPER.study("btbf-bits", measure_bits, conclude_bits),
 )
 """Table 3, Figures 7 to 12, and the bits of a timing Bloom filter."""

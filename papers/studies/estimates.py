@@ -13,15 +13,20 @@ SHARES = (0.0, 1.0)  # Range of a mean of shares.
 POSITIVE = (0.0, math.inf)  # Range of a mean that is not negative.
 
 
-def student(values: Sequence[float], *, within: tuple[float, float] = REALS) -> Estimate:
-    """Return the mean of two independent values or more, with Student's interval cut to a range."""
+def student(
+    values: Sequence[float], *, within: tuple[float, float] = REALS, of_one: bool = False
+) -> Estimate:
+    """Return the mean of two independent values or more, with Student's interval cut to a range.
+
+    With `of_one`, the interval is that of one more value.
+    """
     if len(values) < 2:
         raise ValueError(f"values: must be at least 2, not {len(values)}")
     # scipy takes longer to import than a short run lasts.
     from scipy.special import stdtrit
 
     mean = statistics.fmean(values)
-    error = statistics.stdev(values) / math.sqrt(len(values))
+    error = statistics.stdev(values) * math.sqrt(1 / len(values) + of_one)
     reach = float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2)) * error
     return mean, max(within[0], mean - reach), min(within[1], mean + reach)
 
