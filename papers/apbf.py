@@ -109,7 +109,6 @@ COPIES = {(copy["table"], copy["column"]): copy["reason"] for copy in PAPER.data
 
 
 def measure_table(point: Point) -> Result:
-    """Compute the rows of a table."""
     table = PAPER.table(point["table"])
     return {"rows": [_row(point["table"], row, table.values(row)) for row in table.rows()]}
 
@@ -162,7 +161,6 @@ def _finding(number: str, row: Row, column: str, value: float) -> Finding:
 
 
 def _profiles(rows: list[dict[str, float]]) -> dict[str, Any]:
-    """Return the rates of k = 14, l = 11 in both profiles of fill ratios."""
     rates = {
         profile: analysis.apbf_false_positive_rate(14, 11, profile=profile)
         for profile in ("linear", "exact")
@@ -203,13 +201,11 @@ K, L = 10, 15  # Slices that an insertion writes, and generations in the window,
 
 
 def _filled(point: Point) -> tuple[APBF, int]:
-    """Return the filter after two turns of the ring, and how many keys they took."""
     filter = build(K, L, L * point["generation"], point["seed"])
     return filter, fill(filter, point["seed"])
 
 
 def measure_fills(point: Point) -> Result:
-    """Measure the fill ratio of each slice, youngest first."""
     filter, _ = _filled(point)
     return {"fills": filter.fill_ratios().tolist()}
 

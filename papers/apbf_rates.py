@@ -70,7 +70,6 @@ def _mean(rates: dict[int, float], moments: set[int]) -> float:
 
 
 def conclude_accuracy(results: Results) -> Conclusion:
-    """Compare the rates with those that Table 2 has of the same filters."""
     findings, series, swings = [], [], []
     for pair, runs in grouped(results, "k", "l").items():
         findings += _accuracy(pair, runs)
@@ -119,7 +118,6 @@ def _course(pair: Pair, runs: Results) -> Series:
 
 
 def conclude_zigzag(results: Results) -> Conclusion:
-    """Compare the zig-zag of each filter with that of its neighbour with more slices."""
     swings = {pair: _swings(runs) for pair, runs in grouped(results, "k", "l").items()}
     findings = [
         PAPER.find("zigzag-expected", student(values), k=k, l=l, expected=_expected_swing(k, l))
@@ -148,7 +146,6 @@ _HALF = 0.5
 
 
 def measure_duplicates(point: Point) -> Result:
-    """Measure, for each seed, the mean rate just before a shift and the rate of duplicates."""
     seeds = range(point["seeds"])
     runs = [_run(point, stream(point["duplicates"], _LENGTH, seed), seed) for seed in seeds]
     rates, duplicates = zip(*runs, strict=True)
@@ -183,7 +180,6 @@ def measure_zipf(point: Point) -> Result:
 
 
 def conclude_lowest(results: Results) -> Conclusion:
-    """Tell how the rates of Figure 7 fall."""
     findings = []
     for pair, runs in grouped(results, "k", "l").items():
         findings += [_left_over(pair, _rates(runs)), _bend(pair, _rates(runs))]
@@ -200,7 +196,6 @@ def conclude_tenth(results: Results) -> Conclusion:
 
 
 def conclude_zipf(results: Results) -> Conclusion:
-    """Compare the rates after Zipf with those under uniform duplication."""
     findings = []
     for point, result in results:
         (even, _), (skewed, shares) = result["uniform"], result["zipf"]

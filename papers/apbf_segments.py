@@ -58,7 +58,6 @@ def measure_accesses(point: Point) -> Result:
 
 
 def conclude_accesses(results: Results) -> Conclusion:
-    """Compare the accesses with those of Table 2, and Algorithm 1 with other walks."""
     findings: list[Finding] = []
     walks: list[Finding] = []
     seen = set()
@@ -130,7 +129,6 @@ def _naive(filter: APBBF, point: Point) -> Result:
 
 
 def conclude_blocked(results: Results) -> Conclusion:
-    """Compare rates and accesses with those of Table 3, and the naive design with both."""
     findings, naive = [], []
     for (row,), group in grouped(results, "row").items():
         runs = [result for _, result in group]
@@ -195,7 +193,6 @@ def measure_design(point: Point) -> Result:
 
 
 def conclude_designs(results: Results) -> Conclusion:
-    """Compare the designs with each other, and their fill ratios with the paper's."""
     findings, series = [], []
     smooth = [_swing(result) for point, result in results if point["parts"] == 1]
     for (parts, generation), runs in grouped(results, "parts", "generation").items():

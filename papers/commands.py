@@ -120,7 +120,6 @@ def reproduce(
 
 
 def print_report(report: Report) -> None:
-    """Print findings beside those of the papers, and what could not be measured."""
     for study, outcome in report.entries:
         title = f"{study.about} ({study.paper}, {study.source})"
         print_figures("findings", {"title": title, "findings": outcome.findings})

@@ -190,7 +190,6 @@ def _pooled(pairs: Sequence[tuple[int, int]], *, exact: bool) -> Estimate:
 
 
 def mean(runs: Sequence[Result], name: str) -> Estimate:
-    """Return the mean of a figure over seeds."""
     return positive([run[name] for run in runs])
 
 
@@ -204,7 +203,6 @@ def by_structure(results: Results) -> Runs:
 
 
 def here(runs: Runs, at: int) -> dict[str, list[Result]]:
-    """Return the runs for one value of the axis."""
     return {label: values[at] for label, values in runs.items()}
 
 
@@ -221,7 +219,6 @@ def rate_series(runs: Runs, x: Mapping[str, Any] | Sequence[float]) -> list[Seri
 
 
 def list_series(runs: Runs, x: Sequence[float], suffix: str = "") -> list[Series]:
-    """Return a series of the most keys in the list for each dictionary."""
     return [
         Series.estimated(LABELS[name] + suffix, x, [mean(value, "peak") for value in runs[name]])
         for name in DICTIONARIES
@@ -229,13 +226,11 @@ def list_series(runs: Runs, x: Sequence[float], suffix: str = "") -> list[Series
 
 
 def no_misses(results: Results) -> Finding:
-    """Return the finding that no key of the window was missed, in any run."""
     structures = [own for result in figures(results, "runs") for own in (result or {}).values()]
     return PAPER.find("missed", sum(run["missed"] for runs in structures for run in runs))
 
 
 def comparison(at: str, runs: dict[str, list[Result]]) -> list[Finding]:
-    """Compare the dictionaries with their bound and with the timing Bloom filter."""
     findings = []
     rates = {name: fresh_rate(seeds) for name, seeds in runs.items()}
     for name in DICTIONARIES:
@@ -251,7 +246,6 @@ def comparison(at: str, runs: dict[str, list[Result]]) -> list[Finding]:
 
 
 def own_keys(at: str, runs: dict[str, list[Result]]) -> list[Finding]:
-    """Return rates of the stream's own keys that are not in the window."""
     return [
         PAPER.find("own-keys", stream_rate(seeds), at=at, label=LABELS[name])
         for name, seeds in runs.items()
@@ -262,12 +256,10 @@ def own_keys(at: str, runs: dict[str, list[Result]]) -> list[Finding]:
 
 
 def measure_zipf(point: Point) -> Result:
-    """Run the structures for each number of counters."""
     return run_all(point, [structures(counters, WINDOW) for counters in point["counters"]])
 
 
 def conclude_zipf(results: Results) -> Conclusion:
-    """Compare rates and list of uniform and skewed streams."""
     findings, charts, lists = [], [], []
     counters = results[0][0]["counters"]
     most: list[list[Estimate]] = []
@@ -298,12 +290,10 @@ def conclude_zipf(results: Results) -> Conclusion:
 
 
 def measure_window(point: Point) -> Result:
-    """Run the structures for each window."""
     return run_all(point, [structures(20_000, window) for window in point["windows"]])
 
 
 def conclude_window(results: Results) -> Conclusion:
-    """Tell how rate and list grow with the window."""
     windows = results[0][0]["windows"]
     runs = by_structure(results)
     findings = []
@@ -335,13 +325,11 @@ PAIR = ("timing Bloom filter, K hashes", "dictionary, signature of K bits")
 
 
 def measure_signature(point: Point) -> Result:
-    """Run a timing Bloom filter of K hashes, and a dictionary with signatures of K bits."""
     setups = ((make(10_000, k, WINDOW) for make in (timing, dictionary)) for k in point["lengths"])
     return run_all(point, [dict(zip(PAIR, pair, strict=True)) for pair in setups])
 
 
 def conclude_signature(results: Results) -> Conclusion:
-    """Tell how both rates change with the signature and the number of hash functions."""
     lengths = results[0][0]["lengths"]
     runs = by_structure(results)
     rates = {name: [fresh_rate(value) for value in runs[name]] for name in PAIR}
@@ -369,13 +357,11 @@ def conclude_signature(results: Results) -> Conclusion:
 
 
 def measure_real(point: Point) -> Result:
-    """Run the structures for each number of counters to a key of the window."""
     window = point["window"]
     return run_all(point, [structures(each * window, window) for each in point["counters"]])
 
 
 def conclude_real(results: Results) -> Conclusion:
-    """Compare rates on each stream that is there."""
     findings: list[Finding] = []
     charts: list[Chart] = []
     missing: list[str] = []
@@ -437,7 +423,6 @@ def _last(recent: Keys, asked: Keys) -> NDArray[np.int64]:
 
 
 def conclude_age(results: Results) -> Conclusion:
-    """Compare the errors of both estimates."""
     findings: list[Finding] = []
     charts: list[Chart] = []
     missing: list[str] = []
@@ -500,7 +485,6 @@ def _inserted(filter: CuckooDictionary, keys: Keys) -> tuple[int, list[int]]:
 
 
 def conclude_list(results: Results) -> Conclusion:
-    """Conclude whether list and moves stay bounded as the window grows."""
     windows, loads = (results[0][0][name] for name in ("windows", "loads"))
     findings, lists, moves = [], [], []
     for number, load in enumerate(loads):
@@ -543,7 +527,6 @@ def measure_space(point: Point) -> Result:
 
 
 def conclude_space(results: Results) -> Conclusion:
-    """Compare the bits with those of a timing Bloom filter and the lower bound."""
     return Conclusion([one for point, result in results for one in _space(point, result)])
 
 
@@ -617,7 +600,6 @@ def _work(setup: Any, point: Point) -> Result:
 
 
 def conclude_work(results: Results) -> Conclusion:
-    """Compare the accesses with what the paper says of its running times."""
     even, skewed = ([result for _, result in chosen(results, z=z)] for z in (0, 1))
     sizes, windows = (results[0][0][name] for name in ("counters", "windows"))
     pairs = [*product(("update", "other"), DICTIONARIES)]
@@ -677,7 +659,6 @@ def measure_failures(point: Point) -> Result:
 
 
 def conclude_failures(results: Results) -> Conclusion:
-    """Compare the probability of a failure with O(1 / n)."""
     shares, findings = {}, []
     for (window,), own in grouped(results, "window").items():
         failed, insertions = (sum(figures(own, name)) for name in ("failed", "insertions"))

@@ -152,7 +152,6 @@ KINDS = {"uniform": "uniform", "zipf": "Zipf, z = 1.0", "bursty": "bursty, share
 
 
 def synthetic(kind: str, seed: int) -> Keys:
-    """Draw a stream of `INSERTIONS` keys."""
     return STREAMS[KINDS[kind]](seed=seed)
 
 
@@ -169,7 +168,6 @@ class Queries:
 
 
 def draw_queries(keys: Keys, window: int, seed: int) -> Queries:
-    """Draw the queries that follow a stream."""
     rng = np.random.default_rng([seed, 1])
     live = rng.choice(keys[-window:], QUERIES)
     fresh = rng.integers(UNIVERSE, 2 * UNIVERSE, QUERIES, np.uint64)
@@ -223,7 +221,6 @@ _GUARDED = ("GEBF r = 4", "GEBF r = 8", "blocked GEBF r = 8")
 
 
 def median(results: Results, name: str, metric: str) -> float:
-    """Return the median of a metric of a filter over all results."""
     return float(statistics.median(result[name][metric] for _, result in results))
 
 
@@ -259,7 +256,6 @@ def _never_missed(filters: str, results: Results) -> Finding:
 
 
 def measure_synthetic(point: Point) -> Result:
-    """Run the five filters on one stream."""
     seed = point["seed"]
     return _measured(FILTERS, synthetic(point["stream"], seed), seed, bits=point["bits_per_key"])
 
@@ -275,7 +271,6 @@ def _measured(
 
 
 def conclude_synthetic(results: Results) -> Conclusion:
-    """Compare the medians with the printed ones, over uniform streams and over all."""
     printed = chosen(results, bits_per_key=BITS_PER_KEY)
     findings = []
     for named, streams in (("uniform", ("uniform",)), ("all", KINDS)):
@@ -409,7 +404,6 @@ def measure_rotation(point: Point) -> Result:
 
 
 def conclude_rotation(results: Results) -> Conclusion:
-    """Tell which reading gives the printed share of expired keys."""
     printed = {metric: figure for _, metric, figure in PAPER.data["printed"]["synthetic"]}
     findings = []
     for name in ROTATIONS:
@@ -438,7 +432,6 @@ def _formula(point: Point, window: int = WINDOW) -> float:
 
 
 def conclude_form(results: Results) -> Conclusion:
-    """Compare the rates with the closed form."""
     findings = []
     for (epochs, bits), own in grouped(results, "epochs", "bits_per_key").items():
         formulas = figures(own, "formula")
@@ -474,7 +467,6 @@ def measure_long(point: Point) -> Result:
 
 
 def conclude_long(results: Results) -> Conclusion:
-    """Count the keys that were missed, and compare the rates with the closed form."""
     ((point, result),) = results
     asked = {name: count * point["stops"] for name, count in point["queries"].items()}
     hits, formula = result["hits"], result["formula"]
@@ -515,7 +507,6 @@ def conclude_segments(results: Results) -> Conclusion:
 
 
 def measure_log(point: Point) -> Result:
-    """Run the five filters on one log; nothing but 'absent' if its file is."""
     stream, window = LOGS[point["log"]]
     keys = real(stream)
     if keys is None:
@@ -524,7 +515,6 @@ def measure_log(point: Point) -> Result:
 
 
 def conclude_logs(results: Results) -> Conclusion:
-    """Set the paper's log beside ours, at 14 bits per key."""
     present = [(p, r) for p, r in results if "absent" not in r]
     absent = sorted({p["log"] for p, r in results if "absent" in r})
     findings = []

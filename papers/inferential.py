@@ -212,7 +212,6 @@ def ratio(parts: Sequence[float], wholes: Sequence[float]) -> Estimate:
 
 
 def measure_ratio(point: Point) -> Result:
-    """Count queries for keys in the window, and for others."""
     name = point["stream"]
     if name in REAL:
         stream = recorded(name)
@@ -223,7 +222,6 @@ def measure_ratio(point: Point) -> Result:
 
 
 def conclude_ratio(results: Results) -> Conclusion:
-    """Compare the ratios with Table 3."""
     findings = []
     for own in grouped(results, "stream", "window").values():
         experiment = own[0][0]
@@ -335,7 +333,6 @@ def _curves(results: Results) -> list[Curve]:
 
 
 def conclude_penalties(results: Results) -> Conclusion:
-    """Compare what section 5 says of its figures with the curves."""
     curves = _curves(results)
     findings = [*_reductions(curves), *_dearest(curves), *_typical(curves), *_errors(curves)]
     # The paper prints no numbers of the points.
@@ -453,7 +450,6 @@ def _charts(curves: list[Curve]) -> list[Chart]:
 
 
 def measure_bits(point: Point) -> Result:
-    """Count the bits of the model whose timers are just so wide."""
     sizes = {name: point[name] for name in ("window", "cells")}
     padding = (1 << point["timer_bits"]) - point["window"] - 3
     model = TimingBloomFilter(**sizes, hashes=1, padding=padding)
@@ -461,7 +457,6 @@ def measure_bits(point: Point) -> Result:
 
 
 def conclude_bits(results: Results) -> Conclusion:
-    """Compare the bits with the printed ones."""
     ((_, result),) = results
     return Conclusion([PAPER.find("bits", result["item"])])
 

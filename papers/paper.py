@@ -27,7 +27,6 @@ class Paper:
 
     @property
     def data(self) -> dict[str, Any]:
-        """Content of the file."""
         return _load(self.name)
 
     def study(
@@ -73,7 +72,6 @@ class Paper:
         return Chart(series=series, **about | {key: about[key].format(**fields) for key in texts})
 
     def table(self, number: str) -> "Table":
-        """Return a printed table."""
         return Table(**self.data["tables"][number])
 
 
@@ -119,7 +117,6 @@ class Table:
     key: Sequence[str]
 
     def rows(self) -> list[Row]:
-        """Return the rows in order."""
         return list(csv.DictReader(_read(self.file).splitlines()))
 
     def name(self, row: Row) -> str:

@@ -75,12 +75,10 @@ class TimedStream:
 
     @property
     def now(self) -> int:
-        """Time of the last insertion."""
         return int(self.times[self.at - 1])
 
     @property
     def spans(self) -> float:
-        """Spans of time that have passed."""
         return self.at / self.window
 
     @property
@@ -260,7 +258,6 @@ def _moments(point: Point, count: int) -> list[int]:
 
 
 def conclude_rate(measured: Results) -> Conclusion:
-    """Compare the false-positive rate in steady state with the error rate of the filter."""
     # Points that differ in their seed alone; the first has the curve.
     groups = grouped(measured, "start", "error", "k", "l")
     findings: list[Finding] = []

@@ -73,22 +73,18 @@ class BitArrays(KeyByKey):
 
     @property
     def storage_bits(self) -> int:
-        """Bits of all arrays that are used."""
         return self._shape[0] * self._shape[1]
 
     @property
     def memory(self) -> NDArray[np.bool_]:
-        """Bits of the arrays in their order, shape (arrays, bits)."""
         return self._stacked()
 
     @property
     def fill(self) -> float:
-        """Share of the bits that are set."""
         return float(np.mean([sample(_view(bits)).mean() for bits in self._segments]))
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the arrays take in this process."""
         return sum(map(len, self._segments))
 
     def _empty(self) -> None:
@@ -140,7 +136,6 @@ class ByteCells(KeyByKey):
 
     @property
     def fill(self) -> float:
-        """Share of the cells that are not 0."""
         cells = sample(self._view())
         return np.count_nonzero(cells) / len(cells)
 

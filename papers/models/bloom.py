@@ -32,7 +32,6 @@ class BloomFilter(BitArrays):
 
     @property
     def memory(self) -> NDArray[np.bool_]:
-        """Bits; shape (storage_bits,)."""
         return self._stacked()[0]
 
     def _look(self, own: list[int]) -> int:

@@ -66,7 +66,6 @@ class DoubleBuffering(_Turns):
 
     @property
     def fpr(self) -> float:
-        """Expected false-positive rate, averaged over a generation, keys distinct."""
         return _double_rate(self.generation, self.bits // 2, self.hashes)
 
     def _look(self, own: list[int]) -> int:
@@ -103,7 +102,6 @@ class A2Buffering(_Turns):
 
     @property
     def fpr(self) -> float:
-        """Expected false-positive rate, averaged over a generation, keys distinct."""
         return _a2_rate(self.generation, self.bits // 2, self.hashes)
 
     def _look(self, own: list[int]) -> int:
@@ -143,7 +141,6 @@ class ForgetfulBloomFilter(_Turns):
 
     @property
     def fpr(self) -> float:
-        """Expected false-positive rate, averaged over a generation, keys distinct."""
         return _forgetful_rate(self.generation, self.past, self._shape[1], self.hashes)
 
     def _prepare(self) -> None:

@@ -64,7 +64,6 @@ class CountingBloomFilter(ByteCells):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Values from which a state file builds the filter."""
         return {**super().parameters, "counters": self._counters}
 
     @property
@@ -74,7 +73,6 @@ class CountingBloomFilter(ByteCells):
 
     @property
     def queue_bits(self) -> int:
-        """Bits of the queue of keys."""
         return self.window * self.key_bits
 
     @property

@@ -110,7 +110,6 @@ class CuckooDictionary(AnyWindowFilter):
 
     @property
     def fpr(self) -> float:
-        """Expected false-positive rate of a full window of distinct keys."""
         return cuckoo_rate(self.window, self.positions, self.signature_bits)
 
     def _prepare(self) -> None:
@@ -325,7 +324,6 @@ class CuckooDictionary(AnyWindowFilter):
 
     @property
     def overflow(self) -> int:
-        """Keys in the list now."""
         return len(self._overflow)
 
     @property
@@ -364,7 +362,6 @@ class CuckooDictionary(AnyWindowFilter):
 
     @property
     def _now(self) -> int:
-        """The present timestamp (3)."""
         return self.insertions % (2 * self.window) + 1
 
     @property

@@ -52,12 +52,10 @@ class StableBloomFilter(ByteCells):
 
     @property
     def storage_bits(self) -> int:
-        """Bits of the cells."""
         return self.cells * self.cell_bits
 
     @property
     def zero_fraction(self) -> float:
-        """Share of the cells that are 0."""
         return float(np.mean(self._view() == 0))
 
     def _empty(self) -> None:

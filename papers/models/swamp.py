@@ -50,12 +50,10 @@ class Swamp(KeyByKey):
 
     @property
     def fpr(self) -> float:
-        """Expected false-positive rate of a full window of distinct keys."""
         return _rate(self.window, self.fingerprint_bits)
 
     @property
     def fill(self) -> float:
-        """Share of the cyclic buffer that has been written."""
         return min(self.insertions, self.window) / self.window
 
     def _prepare(self) -> None:

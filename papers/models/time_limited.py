@@ -85,7 +85,6 @@ class TimeLimitedAPBF(TimedFilter):
 
     @property
     def fpr(self) -> float:
-        """Expected false-positive rate, averaged over a generation of a steady stream."""
         return apbf_mean_rate(self.k, self.l)
 
     def _prepare(self) -> None:
@@ -264,32 +263,26 @@ class TimeLimitedAPBF(TimedFilter):
 
     @property
     def storage_bits(self) -> int:
-        """Bits of all slices there are now."""
         return sum(self.slice_sizes)
 
     @property
     def memory(self) -> NDArray[np.bool_]:
-        """Bits of all slices one after the other, youngest first; shape (storage_bits,)."""
         return np.concatenate([part.bits for part in self._slices])
 
     @property
     def fill(self) -> float:
-        """Share of the bits of all slices that are set."""
         return sum(np.count_nonzero(part.bits) for part in self._slices) / self.storage_bits
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the slices in this process."""
         return sum(part.bits.nbytes for part in self._slices)
 
     @property
     def slice_sizes(self) -> list[int]:
-        """Bits of each slice, youngest first."""
         return [len(part.bits) for part in self._slices]
 
     @property
     def slice_insertions(self) -> list[int]:
-        """Insertions into each slice, youngest first."""
         return [part.inserted for part in self._slices]
 
     @property

@@ -26,7 +26,6 @@ DEVIATIONS = (Verdict.NOT_MET, Verdict.UNDECIDED, Verdict.NEAR)
 
 
 def page(report: Report, data: str = DATA) -> str:
-    """Return the page; its drawings are below `IMAGES`, and it links to its `data`."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -68,7 +67,6 @@ def write_all(
 
 
 def draw_all(report: Report, directory: str | os.PathLike[str]) -> list[str]:
-    """Write the drawings, and return their names below the folder."""
     from lately.replay.drawing import draw
 
     names = [image(chart) for chart in report.charts]
@@ -112,12 +110,10 @@ def thresholds_text(finding: Finding) -> str:
 
 
 def counts(findings: Iterable[Finding]) -> Counter[Verdict]:
-    """Count the findings of each verdict."""
     return Counter(finding.verdict for finding in findings)
 
 
 def summary_line(report: Report) -> str:
-    """Return the counts of all verdicts in a line."""
     found = counts(report.findings)
     return ", ".join(f"{found[verdict]} {verdict.value}" for verdict in Verdict)
 

@@ -87,12 +87,10 @@ class Report:
 
     @property
     def findings(self) -> list[Finding]:
-        """Findings of all studies."""
         return [finding for _, outcome in self.entries for finding in outcome.findings]
 
     @property
     def charts(self) -> list[Chart]:
-        """Charts of all studies."""
         return [chart for _, outcome in self.entries for chart in outcome.charts]
 
     @property
