@@ -34,15 +34,11 @@ def spread(numbers: Keys, seed: int) -> Keys:
 
 
 def uniform(count: int, universe: int, seed: int) -> Keys:
-    """Draw `count` keys of ``range(universe)``, each as likely, shape (count,)."""
     return np.random.default_rng(seed).integers(0, universe, count, np.uint64)
 
 
 def zipf(count: int, universe: int, z: float, seed: int) -> Keys:
-    """Draw `count` keys of ``range(universe)``; the i-th is as likely as ``(i + 1)**-z``.
-
-    Exact for any ``z >= 0``: 0 is uniform. Shape (count,).
-    """
+    """Draw `count` keys of ``range(universe)``; the i-th is as likely as ``(i + 1)**-z``."""
     weights = np.arange(1, universe + 1, dtype=np.float64) ** -z
     bounds = np.cumsum(weights)
     draws = np.random.default_rng(seed).random(count) * bounds[-1]
@@ -52,8 +48,8 @@ def zipf(count: int, universe: int, z: float, seed: int) -> Keys:
 def bursty(count: int, universe: int, *, length: int, hot: int, share: float, seed: int) -> Keys:
     """Draw keys of ``range(universe)`` whose favourites change from stretch to stretch.
 
-    Each stretch of `length` keys has `hot` keys of its own. With probability
-    `share` the next key is one of these, and else any, uniformly. Shape (count,).
+    Each stretch of `length` keys has `hot` of its own. With probability `share` the next key is one
+    of these, and else any, uniformly.
     """
     rng = np.random.default_rng(seed)
     stretches = -(-count // length)

@@ -9,13 +9,9 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from enum import StrEnum
 
-DIFFERENCE = 0.1
-"""Share of a printed figure that a measurement must be able to exclude as an error."""
-
+DIFFERENCE = 0.1  # Share of a printed figure that a measurement must exclude as an error.
 RARE = 1e-4  # Share of events that must be excluded where a paper has none.
-
-FAR = 100_000.0
-"""A quotient beyond this, or beyond 1 over this, is taken for an error of measurement."""
+FAR = 100_000.0  # A quotient beyond this, or beyond 1 over this, is an error of measurement.
 
 Range = tuple[float, float]  # Least and greatest value, both included.
 
@@ -23,18 +19,12 @@ Range = tuple[float, float]  # Least and greatest value, both included.
 class Verdict(StrEnum):
     """How our value stands to the paper's."""
 
-    MET = "met"
-    """What the paper says, and the interval is narrow enough to exclude anything else."""
-    NEAR = "near"
-    """Not what the paper says, but beside it, as the criterion has it."""
-    UNDECIDED = "undecided"
-    """The interval contains the paper's value, and also values that would contradict it."""
+    MET = "met"  # what the paper says; the interval is narrow enough to exclude anything else
+    NEAR = "near"  # not what the paper says, but beside it, as the criterion has it
+    UNDECIDED = "undecided"  # the interval contains the paper's value, and contrary ones
     NOT_MET = "not met"
-    """Another value."""
-    COPIED = "copied"
-    """Not computed for this figure but taken from elsewhere, or so by definition."""
-    OURS = "ours alone"
-    """The paper says nothing of it, or prints no number, as in a figure."""
+    COPIED = "copied"  # not computed for this figure but taken from elsewhere, or by definition
+    OURS = "ours alone"  # the paper says nothing of it, or prints no number, as in a figure
 
 
 @dataclass(frozen=True)
@@ -53,8 +43,7 @@ class Criterion:
     near: Range | None = None
 
     def __post_init__(self) -> None:
-        for name in ("within", "reach", "rounded", "near"):
-            given = getattr(self, name)
+        for name, given in vars(self).items():
             if given is None:
                 continue
             if not -math.inf < given[0] <= given[1] < math.inf:
@@ -80,19 +69,15 @@ def _in(value: float, values: Range | None) -> bool:
 
 
 def digits(printed: str) -> Criterion:
-    """Return the criterion of a computed value: the printed digits, half a unit rounded either way.
-
-    Near is one unit off in the last digit.
-    """
+    """Take a computed value in the printed digits; near is one unit off in the last one."""
     return Criterion(_around(printed, "0.5"), near=_around(printed, "1.5"))
 
 
 def figure(printed: str) -> Criterion:
-    """Return the criterion of a measured value whose decimal figure is printed.
+    """Take a measured value; near is one unit off in the last printed digit.
 
     The interval holds the figure, or the value is the same in the printed digits; and it excludes
-    `DIFFERENCE` of the figure as an error, or of a printed 0 half a unit. Near is one unit off in
-    the last digit. A printed 0 must have decimals: see `none`.
+    `DIFFERENCE` of the figure as an error, or of a printed 0 half a unit.
     """
     value = float(number(printed))
     half, near = _around(printed, "0.5"), _around(printed, "1.5")
@@ -105,23 +90,22 @@ def figure(printed: str) -> Criterion:
 
 
 def cut_off(printed: str) -> Criterion:
-    """Return the criterion of a whole number that was cut off; near is one more or less."""
+    """Take a whole number that was cut off; near is one more or less."""
     value = float(printed)
     return Criterion((value, math.nextafter(value + 1, 0)), near=(value - 1, value + 2))
 
 
 def approximate(printed: str, share: str) -> Criterion:
-    """Return the criterion of a figure that the paper calls approximate; near is off by a share."""
+    """Take a figure that the paper calls approximate; near is off by a share."""
     return replace(digits(printed), near=around(float(printed), float(share)).within)
 
 
 def exactly(value: float) -> Criterion:
-    """Return the criterion of a value that is counted."""
     return Criterion((value, value))
 
 
 def every(count: int) -> Criterion:
-    """Return the criterion of all of some pairs; near is all but one."""
+    """Take all of some pairs; near is all but one."""
     return Criterion((count, count), near=(count - 1, count))
 
 
@@ -129,44 +113,36 @@ def every(count: int) -> Criterion:
 
 
 def none(least: float = RARE) -> Criterion:
-    """Return the criterion of a share of events that never happen: none, and `least` excluded."""
+    """Take a share of events that never happen: none, and `least` excluded."""
     return Criterion((0.0, least), (0.0, 0.0))
 
 
 def equal(value: float, factor: float = 1) -> Criterion:
-    """Return the criterion of a value above 0 that is no figure: `DIFFERENCE` off is excluded.
-
-    Near is off by a factor, if one above 1 is given.
-    """
+    """Take a value above 0 that is no figure, `DIFFERENCE` excluded; near is off by a factor."""
     near = (value / factor, value * factor) if factor > 1 else None
     return Criterion(around(value, DIFFERENCE).within, (value, value), near=near)
 
 
 def around(value: float, share: float, near: float = 0) -> Criterion:
-    """Return the criterion of being about a value above 0: off by a share, or by that of `near`."""
+    """Take what is about a value above 0, off by a share, or by that of `near`."""
     return Criterion(_off(value, share), near=_off(value, near) if near else None)
 
 
 def between(least: float, most: float) -> Criterion:
-    """Return the criterion of a whole interval that lies between two values."""
+    """Take a whole interval that lies between two values."""
     return Criterion((least, most))
 
 
 def above(least: float) -> Criterion:
-    """Return the criterion of a quotient above a value, up to `FAR`."""
     return between(least, FAR)
 
 
-PRINTED: dict[str, Callable[..., Criterion]] = {
-    "digits": digits, "figure": figure, "cut_off": cut_off, "approximate": approximate,
-}  # fmt: skip
-"""Rules that take what is printed."""
+Rule = Callable[..., Criterion]
 
-RULES: dict[str, Callable[..., Criterion]] = PRINTED | {
-    "exactly": exactly, "every": every, "none": none, "equal": equal, "around": around,
-    "between": between, "above": above,
-}  # fmt: skip
-"""All rules by name."""
+# Rules that take what is printed, and all.
+PRINTED: dict[str, Rule] = {r.__name__: r for r in (digits, figure, cut_off, approximate)}
+_OTHERS: tuple[Rule, ...] = (exactly, every, none, equal, around, between, above)
+RULES = PRINTED | {rule.__name__: rule for rule in _OTHERS}
 
 SENTENCES = ("figure", "exactly", "every", "equal", "around", "between", "above")
 """Rules whose thresholds stand beside a sentence; those of a printed figure follow from it."""

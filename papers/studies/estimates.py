@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from lately.intervals import clopper_pearson
 from lately.replay.drawing import Estimate
 
-CONFIDENCE = 0.95  # Confidence of all intervals.
-REALS = (-math.inf, math.inf)  # Range of any mean; see `student`.
-SHARES = (0.0, 1.0)  # Range of a mean of shares.
-POSITIVE = (0.0, math.inf)  # Range of a mean that is not negative.
+CONFIDENCE = 0.95  # Of all intervals.
+
+# Ranges of means.
+REALS, SHARES, POSITIVE = (-math.inf, math.inf), (0.0, 1.0), (0.0, math.inf)
 
 
 def student(

@@ -16,9 +16,9 @@ from .criteria import DIFFERENCE, RARE, Verdict, to_digits_of
 from .report import Report
 from .study import Conclusion, Finding, Study
 
-PAGE = "reproduction.md"  # Name of the page.
-DATA = "reproduction.jsonl"  # Name of the file of records that the page is written from.
-IMAGES = Path("images", "reproduction")  # Folder of the drawings below the requested folder.
+PAGE = "reproduction.md"
+DATA = "reproduction.jsonl"  # The records that the page is written from.
+IMAGES = Path("images", "reproduction")
 NOTHING = "\N{EN DASH}"  # Stands in a table where there is no value.
 
 DEVIATIONS = (Verdict.NOT_MET, Verdict.UNDECIDED, Verdict.NEAR)
@@ -52,10 +52,7 @@ def page(report: Report, data: str = DATA) -> str:
 def write_all(
     records: Sequence[Record], studies: Sequence[Study], directory: str | os.PathLike[str]
 ) -> list[str]:
-    """Write page, records and drawings, and return their names below the folder.
-
-    Page and records appear together, and after the drawings.
-    """
+    """Write drawings, then page and records together; return their names below the folder."""
     folder = Path(directory)
     report = Report.of(records, studies)
     drawings = draw_all(report, folder)
@@ -78,7 +75,6 @@ def draw_all(report: Report, directory: str | os.PathLike[str]) -> list[str]:
 
 
 def image(chart: Chart) -> str:
-    """Return the file of a chart, below the folder of the page."""
     return (IMAGES / f"{chart.name}.svg").as_posix()
 
 
@@ -96,14 +92,12 @@ def number_text(value: float) -> str:
 
 
 def interval_text(finding: Finding) -> str:
-    """Write the ends of the interval; a dash without one."""
     if finding.low is None or finding.high is None:
         return NOTHING
     return f"{number_text(finding.low)} to {number_text(finding.high)}"
 
 
 def thresholds_text(finding: Finding) -> str:
-    """Write the thresholds of a sentence; a dash for a printed figure."""
     if finding.within is None:
         return NOTHING
     return " to ".join(dict.fromkeys(map(number_text, finding.within)))

@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import platformdirs
 
-from campaigns.engine import Outcome, Record, RecordError, complete, read
+from campaigns.engine import Outcome, Record, RecordError, complete
 from lately.replay.drawing import Chart, Series
 
 from .criteria import Verdict
@@ -30,8 +30,7 @@ def reproduce(
 ) -> tuple[list[Record], Outcome]:
     """Measure the points of studies, except known ones, and conclude the studies that have all.
 
-    The records depend neither on the number of processes nor on where they run. The files of
-    points are in `folder`. The other options are as for `campaigns.engine.complete`.
+    The files of points are in `folder`. The other options are those of `campaigns.engine.complete`.
     """
     work = [(study, study.points(quick), folder / f"{study.name}.jsonl") for study in studies]
     folder.mkdir(parents=True, exist_ok=True)
@@ -54,10 +53,7 @@ def to_record(study: Study, quick: bool, outcome: Conclusion) -> Record:
 def conclusion(record: Record) -> Conclusion:
     """Return the conclusion that a record holds."""
     try:
-        findings = [
-            Finding(**one | {"verdict": Verdict(one["verdict"]), "within": _range(one)})
-            for one in record.result["findings"]
-        ]
+        findings = [_finding(**one) for one in record.result["findings"]]
         charts = [
             Chart(**one | {"series": [Series(**series) for series in one["series"]]})
             for one in record.result["charts"]
@@ -99,14 +95,8 @@ class Report:
         return [(study.name, text) for study, outcome in self.entries for text in outcome.missing]
 
 
-def load(path: str | os.PathLike[str], studies: Sequence[Study]) -> Report:
-    """Read the report of a file of records."""
-    return Report.of(read(path), studies)
-
-
-def _range(finding: dict[str, Any]) -> Any:
-    within = finding.get("within")
-    return within and tuple(within)
+def _finding(*, verdict: str, within: Any = None, **members: Any) -> Finding:
+    return Finding(verdict=Verdict(verdict), within=within and tuple(within), **members)
 
 
 def _rounded(finding: Finding) -> Finding:
@@ -120,10 +110,6 @@ def _rounded(finding: Finding) -> Finding:
 def _lean(value: Any) -> Any:
     """Convert to what JSON can hold, without members that have their default value."""
     if is_dataclass(value):
-        members = [(one, getattr(value, one.name)) for one in fields(value)]
-        return {
-            one.name: _lean(member)
-            for one, member in members
-            if one.default is MISSING or member != one.default
-        }
+        members = ((one.name, getattr(value, one.name), one.default) for one in fields(value))
+        return {name: _lean(one) for name, one, default in members if one != default}
     return [_lean(one) for one in value] if isinstance(value, list | tuple) else value

@@ -1,8 +1,9 @@
 """Charts with no more points and digits than can be seen."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -14,11 +15,9 @@ from lately.replay.drawing import Chart, Series
 TOLERANCE = 1 / 500  # Distance from a line, in widths of the chart, that cannot be seen.
 _HEIGHT = 0.6  # Height of a chart, in its widths.
 
-_DIGITS = 4
-"""Digits of numbers on a logarithmic axis; rounding moves points of other axes less than this."""
-
-_END_DIGITS = 3
-"""The same of the ends of intervals: an axis of decades shows no more."""
+# Digits of numbers on a logarithmic axis, and of the ends of intervals; rounding moves points of
+# other axes less.
+_DIGITS, _END_DIGITS = 4, 3
 
 Floats = NDArray[np.float64]  # Coordinates of points.
 
@@ -29,16 +28,16 @@ def thinned(chart: Chart) -> Chart:
     All marks are kept, and the ends, the highest and the lowest point of each line. A chart that
     was thinned before is returned as it is.
     """
-    x_digits = _decimals(chart.x_log, (series.x for series in chart.series))
-    y_digits = _decimals(chart.y_log, (series.y for series in chart.series))
-    end_digits = None if y_digits is None else y_digits - _DIGITS + _END_DIGITS
+    x_round = _rounding(chart.x_log, [series.x for series in chart.series])
+    y_round = _rounding(chart.y_log, [series.y for series in chart.series])
+    ends = partial(y_round, digits=_END_DIGITS)
     rounded = [
         replace(
             series,
-            x=_round(series.x, x_digits),
-            y=_round(series.y, y_digits),
-            low=_ends(series.low, end_digits),
-            high=_ends(series.high, end_digits),
+            x=x_round(series.x),
+            y=y_round(series.y),
+            low=series.low and ends(series.low),
+            high=series.high and ends(series.high),
         )
         for series in chart.series
     ]
@@ -51,21 +50,17 @@ def thinned(chart: Chart) -> Chart:
     return replace(chart, series=list(lines))
 
 
-def _decimals(log: bool, values: Iterable[Sequence[float]]) -> int | None:
-    """Return the decimals that an axis needs; None where figures count instead."""
+def _rounding(log: bool, values: Sequence[Sequence[float]]) -> Callable[..., list[float]]:
+    """Return a function that rounds to the decimals of an axis, or digits of a logarithmic one."""
     every = [value for part in values for value in part if math.isfinite(value)]
     span = max(every, default=0.0) - min(every, default=0.0)
-    return None if log or not span else _DIGITS - round(math.log10(span))
 
+    def rounded(own: Sequence[float], digits: int = _DIGITS) -> list[float]:
+        if log or not span:
+            return [float(f"{value:.{digits}g}") for value in own]
+        return [round(float(value), digits - round(math.log10(span))) for value in own]
 
-def _round(values: Sequence[float], decimals: int | None, digits: int = _DIGITS) -> list[float]:
-    if decimals is None:
-        return [float(f"{value:.{digits}g}") for value in values]
-    return [round(float(value), decimals) for value in values]
-
-
-def _ends(values: Sequence[float] | None, decimals: int | None) -> list[float] | None:
-    return None if values is None else _round(values, decimals, _END_DIGITS)
+    return rounded
 
 
 def _scaled(log: bool, values: Sequence[Sequence[float]]) -> list[Floats]:
@@ -100,7 +95,6 @@ def _corners(x: Floats, y: Floats) -> list[int]:
 
 
 def _chosen(series: Series, numbers: Sequence[int]) -> Series:
-    def of(values: Any) -> Any:
-        return None if values is None else [values[number] for number in numbers]
-
-    return replace(series, x=of(series.x), y=of(series.y), low=of(series.low), high=of(series.high))
+    columns = ((name, getattr(series, name)) for name in ("x", "y", "low", "high"))
+    chosen: dict[str, Any] = {name: [own[at] for at in numbers] for name, own in columns if own}
+    return replace(series, **chosen)

@@ -360,4 +360,4 @@ def test_nobody_reads(tmp_path):
         )
     finally:
         os.close(writer)
-    assert (done.returncode, done.stderr) == (1, b"")
+    assert (done.returncode, done.stderr) == (141, b"")
