@@ -491,10 +491,10 @@ def conclude_list(results: Results) -> Conclusion:
         columns = [*zip(*(runs[number] for runs in figures(results, "runs")), strict=True)]
         listed = [_mean_list(n, runs) for n, runs in zip(windows, columns, strict=True)]
         moved = [mean(runs, "moved") for runs in columns]
-        bounded, first = ("-bounded", 0) if not number else ("", -1)
+        first, names = (-1, ("list", "moves")) if number else (0, ("list-bounded", "moves-bounded"))
         for window, value in list(zip(windows, listed, strict=True))[first:]:
-            findings.append(PAPER.find(f"list{bounded}", value, load=load, window=window))
-        findings.append(PAPER.find(f"moves{bounded}", moved[-1], load=load, window=windows[-1]))
+            findings.append(PAPER.find(names[0], value, load=load, window=window))
+        findings.append(PAPER.find(names[1], moved[-1], load=load, window=windows[-1]))
         lists.append(Series.estimated(f"{load:g} n positions", windows, listed))
         moves.append(Series.estimated(f"{load:g} n positions", windows, moved))
     charts = {"cuckoo-theorem-2-list": lists, "cuckoo-theorem-2-moves": moves}
