@@ -10,8 +10,11 @@ import numpy as np
 from campaigns.engine import Point, Result
 from lately.golden import APBF, analysis
 from lately.golden.ring.sliding import SlidingFilter
+from lately.golden.sizing import bloom_rate
+from lately.golden.timestamp.distinct import expected_distinct, uniform_distinct
 from lately.replay.drawing import Series
 from papers.models.swamp import SLOT_OVERHEAD, TABLE_SPARE, swamp_bits_per_element
+from papers.models.time_limited import slice_bits
 
 from .paper import Paper, Row
 from .streams import Keys, distinct, spread, uniform
@@ -23,16 +26,11 @@ PAPER = Paper("apbf")  # Age-Partitioned Bloom Filters (Shtul, Baquero and Almei
 WINDOW = 1000  # Windows of sections 5.6.1 and 5.6.2, in insertions.
 
 
-def generation_of(k: int, l: int, window: int) -> tuple[int, int]:
-    """Return keys of a generation, and bits of a slice that is then half full (section 5.2)."""
-    generation = -(-window // l)
-    return generation, math.ceil(generation * k / math.log(2))
-
-
 def build(k: int, l: int, window: int, seed: int) -> APBF:
-    """Return an APBF of the least size that guarantees a window, in insertions."""
-    generation, slice_bits = generation_of(k, l, window)
-    return APBF(k=k, l=l, slice_bits=slice_bits, generation=generation, seed=seed)
+    """Return an APBF of the least size that guarantees a window, in insertions (section 5.2)."""
+    generation = -(-window // l)
+    bits = slice_bits(generation * k)
+    return APBF(k=k, l=l, slice_bits=bits, generation=generation, seed=seed)
 
 
 def fill(filter: SlidingFilter, seed: int) -> int:
@@ -47,29 +45,21 @@ def universe(duplicates: float, window: int = WINDOW) -> int:
 
     That is 1 minus the share of different keys in `window` consecutive draws, above 0 and below 1.
     """
-    least = (1 - duplicates) * window
-    return bisect_left(range(window**3), least, lo=2, key=lambda keys: unique(keys, window))
 
+    def different(keys: int) -> float:
+        return float(uniform_distinct(window, keys))
 
-def unique(universe: float, draws: float) -> float:
-    """Expected number of different keys of U > 1 among uniform draws: U (1 - (1 - 1/U)^W)."""
-    return -universe * math.expm1(draws * math.log1p(-1 / universe))
+    return bisect_left(range(window**3), (1 - duplicates) * window, lo=2, key=different)
 
 
 def zipf_universe(duplicates: float, window: int = WINDOW) -> int:
-    """Number of keys of which draws after Zipf, z = 1, have a rate of duplicates.
+    """Number of keys of which draws after Zipf, z = 1, have a rate of duplicates."""
 
-    The rate is that of `universe`, and below that of all `window` squared keys.
-    """
-    weights = 1 / np.arange(1, window**2 + 1)
-    sums = np.cumsum(weights)
+    def different(keys: int) -> float:
+        weights = 1 / np.arange(1, keys + 1)
+        return float(expected_distinct(window, weights / weights.sum()))
 
-    def unique(keys: int) -> float:
-        chances = weights[:keys] / sums[keys - 1]
-        return float(-np.expm1(window * np.log1p(-chances)).sum())
-
-    least = (1 - duplicates) * window
-    return bisect_left(range(len(weights)), least, lo=2, key=unique)
+    return bisect_left(range(window**2), (1 - duplicates) * window, lo=2, key=different)
 
 
 def stream(duplicates: float, count: int, seed: int) -> Keys:
@@ -80,16 +70,12 @@ def stream(duplicates: float, count: int, seed: int) -> Keys:
 
 
 def expected_rate(k: int, l: int, window: int, duplicates: float) -> float:
-    """False-positive rate just before a shift, of the mean fill ratios under duplication.
-
-    Slice i holds the different keys of its generations, of which there are
-    i + 1, and k from slice k - 1 on.
-    """
-    generation, slice_bits = generation_of(k, l, window)
-    keys = [generation * (i + 1.0) for i in range(k)] + [float(k * generation)] * l
-    if duplicates:
-        keys = [unique(universe(duplicates), count) for count in keys]
-    fills = [-math.expm1(count * math.log1p(-1 / slice_bits)) for count in keys]
+    """False-positive rate just before a shift, of the mean fill ratios under duplication."""
+    generation = -(-window // l)
+    # Insertions into each slice: of i + 1 generations, and of k from slice k - 1 on.
+    keys = generation * np.minimum(np.arange(k + l) + 1, k)
+    own = uniform_distinct(keys, universe(duplicates)) if duplicates else keys
+    fills = [bloom_rate(count, slice_bits(generation * k), 1) for count in own.tolist()]
     return analysis.apbf_false_positive_rate(k, l, fills=fills)
 
 

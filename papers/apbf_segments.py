@@ -1,6 +1,5 @@
 """Segments of the APBF paper: their reads by queries (Tables 2 and 3), and Figure 9."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from lately.golden import APBBF, BlockedGEBF, analysis
 from lately.golden.ring.sliding import SlidingFilter
 from lately.replay.drawing import Series
 from papers.models import accesses
+from papers.models.time_limited import slice_bits
 
 from .apbf import PAPER, build, fill
 from .streams import Keys, chunks, distinct
@@ -170,8 +170,8 @@ SLICES, RATIO = 10, 2
 def design(parts: int, generation: int, seed: int) -> APBBF:
     """Return a design: k = 10 / parts, with slices that all designs have in the same size."""
     k = SLICES // parts
-    slice_bits = math.ceil(SLICES * generation / math.log(2))
-    sizes: Point = {"block_bits": parts * slice_bits, "hashes_per_block": parts, "blocks": 1}
+    bits = parts * slice_bits(SLICES * generation)
+    sizes: Point = {"block_bits": bits, "hashes_per_block": parts, "blocks": 1}
     return APBBF(k=k, l=RATIO * k, generation=parts * generation, **sizes, seed=seed)
 
 

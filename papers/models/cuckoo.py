@@ -26,7 +26,7 @@ from lately.golden.hash.functions import ConstantStream, KeyHash
 from lately.golden.hash.keys import Keys, one_or_all, sortable
 from lately.golden.results import Ages
 from lately.golden.ring.slices import chunks
-from lately.golden.sizing import check_rate
+from lately.golden.sizing import bloom_rate, check_rate
 
 from .specs import CuckooSpec
 
@@ -62,11 +62,6 @@ def cuckoo_error_bound(*, positions: int, signature_bits: int) -> float:
     require_count("positions", positions, most=MOST_POSITIONS)
     require_count("signature_bits", signature_bits, least=0, most=MOST_SIGNATURE_BITS)
     return min(1.0, 2 / (positions << signature_bits))
-
-
-def cuckoo_rate(keys: int, positions: int, signature_bits: int) -> float:
-    """Return the expected false-positive rate: a key has both positions and the signature."""
-    return -math.expm1(keys * math.log1p(-1 / (positions**2 << signature_bits)))
 
 
 def time_decaying_space_bound(*, window: int, universe: int, error_rate: float) -> float:
@@ -110,7 +105,8 @@ class CuckooDictionary(AnyWindowFilter):
 
     @property
     def fpr(self) -> float:
-        return cuckoo_rate(self.window, self.positions, self.signature_bits)
+        # A fresh key has both positions and the signature of one of the keys.
+        return bloom_rate(self.window, self.positions**2 << self.signature_bits, 1)
 
     def _prepare(self) -> None:
         if self.positions is None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from lately.golden.filter import require_count
 from lately.golden.hash.keys import Keys, one_or_all
-from lately.golden.sizing import check_rate, smallest
+from lately.golden.sizing import bloom_rate, check_rate, smallest
 
 from .bits import KeyByKey, ring_order
 from .specs import SwampSpec
@@ -45,12 +45,12 @@ class Swamp(KeyByKey):
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
-        bits = smallest(lambda bits: _rate(keys, bits) <= fpr, 16)
+        bits = smallest(lambda bits: bloom_rate(keys, 1 << bits, 1) <= fpr, 16)
         return {"window": keys, "fingerprint_bits": bits}
 
     @property
     def fpr(self) -> float:
-        return _rate(self.window, self.fingerprint_bits)
+        return bloom_rate(self.window, 1 << self.fingerprint_bits, 1)
 
     @property
     def fill(self) -> float:
@@ -149,8 +149,3 @@ def swamp_bits_per_element(window: int, false_positive_rate: float) -> float:
 def _storage_bits(window: int, fingerprint_bits: float) -> float:
     left = max(0.0, fingerprint_bits - math.log2(window))
     return window * (fingerprint_bits + (1 + TABLE_SPARE) * (left + SLOT_OVERHEAD))
-
-
-def _rate(window: int, fingerprint_bits: int) -> float:
-    """Probability that one of `window` random fingerprints is a fresh key's."""
-    return -math.expm1(window * math.log1p(-(2.0**-fingerprint_bits)))

@@ -378,6 +378,13 @@ def test_uniform_distinct():
     assert d.expected_distinct([[0, 7]], [1.0]).tolist() == [[0, 1]]
 
 
+@pytest.mark.parametrize(("universe", "draws"), [(2, 3), (3, 4), (5, 2)])
+def test_uniform_distinct_against_enumeration(universe, draws):
+    every = np.array(np.meshgrid(*[range(universe)] * draws)).reshape(draws, -1)
+    mean = np.mean([len(set(column)) for column in every.T])
+    assert d.uniform_distinct(draws, universe) == pytest.approx(mean)
+
+
 def test_power_law_distinct():
     """Equation 17 is near the exact sum except at the ends, where it is cut."""
     universe = 1 << 16

@@ -54,13 +54,6 @@ def test_distinct_keys():
     assert not np.array_equal(keys, distinct(0, 5000, 4))
 
 
-@pytest.mark.parametrize(("universe", "draws"), [(2, 3), (3, 4), (5, 2)])
-def test_unique_against_enumeration(universe, draws):
-    every = np.array(np.meshgrid(*[range(universe)] * draws)).reshape(draws, -1)
-    mean = np.mean([len(set(column)) for column in every.T])
-    assert apbf.unique(universe, draws) == pytest.approx(mean)
-
-
 @pytest.mark.statistics
 def test_stream_has_the_rate_of_duplicates():
     for duplicates in (0.0, 0.1, 0.5, 0.9):
