@@ -265,4 +265,3 @@ STUDIES = (
     PAPER.study("apbf-figure-2", measure_fills, conclude_fills),
     PAPER.study("apbf-figure-4", measure_forgetting, conclude_forgetting),
 )
-"""Tables 1 to 4, Figures 2 and 4."""

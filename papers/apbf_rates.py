@@ -244,4 +244,3 @@ STUDIES = (
     PAPER.study("apbf-figure-8", measure_duplicates, conclude_tenth),
     PAPER.study("apbf-zipf", measure_zipf, conclude_zipf),
 )
-"""Figure 6, the zig-zag of filters of the same rate, and duplicates."""

@@ -94,8 +94,7 @@ def _walks(k: int, l: int, runs: list[Result]) -> list[Finding]:
 # Section 6
 
 NAIVE = (2, 5, 512, 8)  # The row that the paper compares with a sequence of blocked filters.
-_EPOCHS = 5
-"""Epochs of the naive design, whose NPWS is then 0.2; it has six filters."""
+_EPOCHS = 5  # Of the naive design, whose NPWS is then 0.2; it has six filters.
 
 
 def measure_blocked(point: Point) -> Result:
@@ -163,8 +162,8 @@ def _naive_findings(runs: list[Result]) -> list[Finding]:
 
 # Figure 9
 
-SLICES, RATIO = 10, 2
-"""Slices that an insertion writes in each design, and generations in the window for each of k."""
+SLICES = 10  # That an insertion writes in each design.
+RATIO = 2  # l over k.
 
 
 def design(parts: int, generation: int, seed: int) -> APBBF:
@@ -240,4 +239,3 @@ STUDIES = (
     PAPER.study("apbf-blocks", measure_blocked, conclude_blocked),
     PAPER.study("apbf-figure-9", measure_design, conclude_designs),
 )
-"""Table 2 with section 5.4, Table 3 with section 6, and Figure 9."""

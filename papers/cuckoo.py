@@ -683,4 +683,3 @@ STUDIES = (
     PAPER.study("cuckoo-work", measure_work, conclude_work),
     PAPER.study("cuckoo-failures", measure_failures, conclude_failures),
 )
-"""Figures 4 to 14, and Theorems 2 and 3."""

@@ -547,4 +547,3 @@ STUDIES = (
     PAPER.study("gebf-segments", measure_segments, conclude_segments),
     PAPER.study("gebf-logs", measure_log, conclude_logs),
 )
-"""Synthetic streams, readings of the paper, its closed form and long run, and logs."""

@@ -473,4 +473,3 @@ STUDIES = (
     ),
     PAPER.study("btbf-bits", measure_bits, conclude_bits),
 )
-"""Table 3, Figures 7 to 12, and the bits of a timing Bloom filter."""

@@ -6,4 +6,3 @@ STUDIES = (
     *apbf.STUDIES, *apbf_rates.STUDIES, *apbf_segments.STUDIES, *gebf.STUDIES,
     *time_limited.STUDIES, *inferential.STUDIES, *cuckoo.STUDIES,
 )  # fmt: skip
-"""Studies, grouped by paper."""

@@ -11,6 +11,8 @@ from lately.golden.hash.digests import KeyDigest
 from lately.golden.hash.key_forms import octets
 from lately.replay.traces import open_trace
 
+from .paper import Paper
+
 Keys = NDArray[np.uint64]  # Keys in the order of their insertion, shape (n,).
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
@@ -69,39 +71,22 @@ def distances(keys: Keys) -> NDArray[np.int64]:
 
 # Real streams, in the place of those that the papers measure on, where their files are at hand
 
-FILES = {
-    "flights": "flights_2013.csv.gz",
-    "dns": "dns_queries.csv.gz",
-    "products": "product_page_requests.csv.gz",
-    "web": "apache_access.log.gz",
-}
-"""Files of the streams by name: the examples, and others that are not part of the package."""
-
-SOURCES = {
-    "flights": "it is among the examples of the project's repository",
-    "dns": "the Zeek dns log of WRCCDC 2018 in brimdata/zed-sample-data (CC BY-SA 4.0), as CSV "
-    "with the columns timestamp and key, which is client, name and type",
-    "products": "the product page requests of 2012-12-20 in cache2k/cache2k-benchmark (CC BY 4.0), "
-    "as CSV with the columns timestamp, empty, and key",
-    "web": "apache_logs of elastic/examples (Apache-2.0), as it is, with gzip",
-}
-"""Sources of the files."""
-
+FILES = Paper("streams").data
 _ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = [_ROOT / "examples", _ROOT.parent / "shared" / "data"]
-"""Folders that the files are looked for in."""
+FOLDERS = [_ROOT / "examples", _ROOT.parent / "shared" / "data"]  # Where files are looked for.
 
 
 def path(name: str) -> Path | None:
     """Return the file of a stream; None if it is absent."""
-    return next((path for one in FOLDERS if (path := one / FILES[name]).exists()), None)
+    return next((path for one in FOLDERS if (path := one / FILES[name]["file"]).exists()), None)
 
 
 def absence(name: str, rows: str) -> str:
     """Say that the rows on a stream are not measured, as its file is absent."""
+    file, source = FILES[name]["file"], FILES[name]["source"]
     return (
-        f"the rows on {rows}, as `{FILES[name]}` is not there. To be had: {SOURCES[name]}. Its "
-        "place is the folder `examples`."
+        f"the rows on {rows}, as `{file}` is not there. To be had: {source}. Its place is the "
+        "folder `examples`."
     )
 
 

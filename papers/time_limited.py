@@ -368,4 +368,3 @@ STUDIES = (
     PAPER.study("time-limited-figures-1-to-3", measure_slices, conclude_slices),
     PAPER.study("time-limited-figures-4-and-5", measure_rate, conclude_rate),
 )
-"""Table 2, Figures 1 to 3, Figures 4 and 5."""

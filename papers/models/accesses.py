@@ -11,7 +11,6 @@ from lately.golden.analysis.rules import require, require_counts
 
 Accesses = NDArray[np.int64]  # Segments that are read for each key, shape (n,).
 Matches = NDArray[np.bool_]
-"""Whether segments match keys, shape (ring_segments, n), youngest first."""
 
 
 def backward(matches: Matches, run: int) -> Accesses:
