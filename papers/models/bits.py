@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lately.golden.convenience import State
-from lately.golden.filter import Answers, CountedFilter, Words
+from lately.golden.filter import CountedFilter, Words
 from lately.golden.results import Ages
 from lately.golden.ring.slices import chunks
 from lately.golden.sampling import sample
@@ -48,12 +48,6 @@ class KeyByKey(CountedFilter):
 
     def _insert(self, keys: Words) -> None:
         self._perform_each(keys, asked=False, inserted=True)
-
-    def _query(self, keys: Words) -> Answers:
-        return self._age(keys) >= 0
-
-    def _check_and_insert(self, keys: Words) -> Answers:
-        return self._age_and_insert(keys) >= 0
 
     def _age(self, keys: Words) -> Ages:
         return self._perform_each(keys, asked=True, inserted=False)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lately.golden import analysis
 from lately.golden.errors import SpecificationError
-from lately.golden.filter import Answers, Words
+from lately.golden.filter import Words
 from lately.golden.results import Ages
 from lately.golden.ring.ring_sizes import apbf_mean_rate, apbf_shape
 from lately.golden.ring.slices import check_whole, chunks, find_runs, test_and_set, unpacked
@@ -196,12 +196,6 @@ class TimeLimitedAPBF(TimedFilter):
 
     def _insert(self, keys: Words, times: Times) -> None:
         self._insert_each(keys, times, asked=False)
-
-    def _query(self, keys: Words, times: Times) -> Answers:
-        return self._age(keys, times) >= 0
-
-    def _check_and_insert(self, keys: Words, times: Times) -> Answers:
-        return self._age_and_insert(keys, times) >= 0
 
     def _age(self, keys: Words, times: Times) -> Ages:
         ages = np.empty(len(keys), np.int64)
