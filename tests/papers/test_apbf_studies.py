@@ -1,10 +1,10 @@
 """Studies of the APBF paper: what they are measured on, each in a small way, and what they say."""
 
-import json
 import math
 
 import numpy as np
 import pytest
+from study_results import concluded
 
 from campaigns.engine import read
 from campaigns.pages import reproduction
@@ -24,7 +24,7 @@ def outcome(name, points=None):
     """Conclude a study from some points, or from all of its quick form."""
     study = STUDIES[name]
     points = study.points(True) if points is None else points
-    return study.conclude([(point, json.loads(json.dumps(study.run(point)))) for point in points])
+    return concluded(study, points)
 
 
 def counts(found):

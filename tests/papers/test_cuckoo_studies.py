@@ -1,11 +1,11 @@
 """Studies of the cuckoo dictionary, each in a reduced form."""
 
-import json
 import math
 
 import numpy as np
 import pytest
 from cases import daily
+from study_results import concluded
 
 from papers import cuckoo, streams
 from papers.models import CuckooDictionary
@@ -38,11 +38,7 @@ def seeds_of(points, count):
 def test_reduced_form(name):
     study = STUDIES[name]
     points = [point | QUICK[name] for point in seeds_of(study.points(True), 2)]
-    results = [(point, study.run(point)) for point in points]
-    for point, result in results:
-        assert json.loads(json.dumps(result, allow_nan=False)) == result
-        assert json.loads(json.dumps(point)) == point
-    outcome = study.conclude(results)
+    outcome = concluded(study, points)
     assert outcome.findings
     for finding in outcome.findings:
         print(finding.what, finding.ours, finding.low, finding.high, finding.verdict)
@@ -78,7 +74,7 @@ def test_absent_files_are_told(monkeypatch):
             point | {"count": 12_000, "measured": 12_000}
             for point in seeds_of(study.points(True), 2)
         ]
-        outcome = study.conclude([(point, study.run(point)) for point in points])
+        outcome = concluded(study, points)
         missing = " ".join(outcome.missing)
         assert "the rows on tail numbers of departing aircraft, as `flights" in missing
         assert not any("aircraft" in finding.what for finding in outcome.findings)

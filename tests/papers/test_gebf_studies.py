@@ -1,9 +1,8 @@
 """The studies of the GEBF paper: a point of each, and what is concluded from made-up ones."""
 
-import json
-
 import numpy as np
 import pytest
+from study_results import concluded, measured
 
 from lately.golden import GEBF, SlidingFilter
 from papers import gebf, streams
@@ -128,8 +127,8 @@ def test_synthetic_point():
     study = STUDIES["gebf-synthetic"]
     assert len(study.points()) * len(FILTERS) == 225
     points = [p for p in study.points(True) if p["seed"] < 2 and p["stream"] == "uniform"]
-    results = [(point, study.run(point)) for point in points]
-    assert json.loads(json.dumps(results[0][1])) == study.run(points[0])
+    results = measured(study, points)
+    assert results[:1] == measured(study, points[:1])
     outcome = study.conclude(results)
     found = {finding.what: finding for finding in outcome.findings}
     fresh = found["uniform streams, GEBF r = 8: fresh keys reported"]
@@ -145,7 +144,7 @@ def test_synthetic_point():
 def test_closed_form():
     study = STUDIES["gebf-closed-form"]
     points = [point for point in study.points(True) if point["seed"] < 2]
-    outcome = study.conclude([(point, study.run(point)) for point in points])
+    outcome = concluded(study, points)
     assert len(outcome.findings) == 6
     for finding in outcome.findings[:4]:
         assert finding.ours == pytest.approx(1, abs=0.15)
@@ -157,7 +156,7 @@ def test_long_run_asks_for_what_it_says():
     ((full,), (quick,)) = (study.points(False), study.points(True))
     assert full["insertions"] == 200_000_000
     assert full["stops"] * sum(full["queries"].values()) == 20_000_000
-    outcome = study.conclude([(quick, study.run(quick))])
+    outcome = concluded(study, [quick])
     missed, fresh, expired = outcome.findings
     assert (missed.ours, missed.verdict) == (0, Verdict.MET)
     assert fresh.ours == pytest.approx(1, abs=0.1)
@@ -167,7 +166,7 @@ def test_long_run_asks_for_what_it_says():
 def test_segments_of_a_query():
     study = STUDIES["gebf-segments"]
     points = [point | {"asked": 2000} for point in study.points(True)]
-    fresh, live = study.conclude([(point, study.run(point)) for point in points]).findings
+    fresh, live = concluded(study, points).findings
     # All nine, but for false positives; a key of the window is in any of the eight youngest.
     assert 8.8 < fresh.ours < 9
     assert fresh.verdict is Verdict.MET
@@ -184,7 +183,7 @@ def test_readings(monkeypatch):
     monkeypatch.setattr(gebf, "READINGS", kept)
     monkeypatch.setattr(gebf, "_stable_chart", lambda results: None)
     monkeypatch.setattr(gebf, "STREAMS", {"uniform": STREAMS["uniform"]})
-    results = [(point, study.run(point)) for point in study.points(True)[:1]]
+    results = measured(study, study.points(True)[:1])
     again = [({"seed": 1}, results[0][1])]
     outcome = study.conclude(results + again)
     assert [finding.what.split(":")[0] for finding in outcome.findings] == [
@@ -199,8 +198,7 @@ def test_readings(monkeypatch):
 
 def test_rotation():
     study = STUDIES["gebf-rotation"]
-    results = [(point, study.run(point)) for point in study.points(True)]
-    lazy, eager = study.conclude(results).findings
+    lazy, eager = concluded(study, study.points(True)).findings
     assert lazy.ours == pytest.approx(0.1469, abs=0.01)
     assert eager.ours == pytest.approx(0.02, abs=0.005)
     assert eager.verdict is Verdict.NOT_MET
@@ -210,7 +208,7 @@ def test_log_point(monkeypatch):
     study = STUDIES["gebf-logs"]
     points = [p for p in study.points(True) if p["log"] == "flights"]
     monkeypatch.setattr(gebf, "real", lambda name: real(name, 80_000))
-    results = [(point, study.run(point)) for point in points[:1]]
+    results = measured(study, points[:1])
     results += [({"log": "web server", "seed": 0, "bits_per_key": 14}, {"absent": True})]
     outcome = study.conclude(results)
     *figures, missed = outcome.findings

@@ -1,28 +1,22 @@
 """The studies of the inferential paper, on few points."""
 
-import json
 import math
 
 import numpy as np
 import pytest
+from study_results import concluded, measured
 
 from papers import inferential as study
 from papers import streams
 from papers.studies.criteria import Verdict
 
 
-def measured(which, keep, **changes):
-    """Return points that `keep` takes, changed and measured, as they come from another process."""
-    points = [point | changes for point in which.points(True) if keep(point)]
-    return [(point, json.loads(json.dumps(which.run(point)))) for point in points]
-
-
 @pytest.mark.slow
 @pytest.mark.statistics
 def test_table_3():
     which = study.STUDIES[0]
-    results = measured(which, lambda point: point["stream"] == "power law")
-    findings = which.conclude(results).findings
+    points = [point for point in which.points(True) if point["stream"] == "power law"]
+    findings = concluded(which, points).findings
     assert [finding.paper for finding in findings] == ["1.182", "13.451"]
     for finding in findings:
         print(f"{finding.what}: {finding.ours:.3f}, {finding.low:.3f} to {finding.high:.3f}")
@@ -42,11 +36,13 @@ def test_expected_ratios():
 @pytest.mark.statistics
 def test_penalties():
     which = study.STUDIES[1]
-    results = measured(
-        which, lambda point: point["bits"] == 8 and point["window"] <= 1 << 13, hashes=[3, 4, 6]
-    )
-    again = which.run(results[0][0])
-    assert json.loads(json.dumps(again)) == results[0][1]
+    points = [
+        point | {"hashes": [3, 4, 6]}
+        for point in which.points(True)
+        if point["bits"] == 8 and point["window"] <= 1 << 13
+    ]
+    results = measured(which, points)
+    assert measured(which, points[:1]) == results[:1]
     outcome = which.conclude(results)
     found = {finding.what: finding for finding in outcome.findings}
     assert found["false negatives of the standard filter, all runs"].ours == 0
@@ -62,8 +58,7 @@ def test_penalties():
 
 def test_bits():
     which = study.STUDIES[2]
-    results = [(point, which.run(point)) for point in which.points(True)]
-    (found,) = which.conclude(results).findings
+    (found,) = concluded(which, which.points(True)).findings
     assert found.ours == pytest.approx(21 * 15_112_980 / 2**20)
     assert found.verdict is Verdict.MET
 

@@ -1,10 +1,10 @@
 """Studies of the time-limited filter: small points, and what is concluded from results."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from study_results import concluded, measured
 
 from papers import time_limited
 from papers.apbf import PAPER as APBF
@@ -14,11 +14,6 @@ from papers.time_limited import PAPER
 BY_NAME = {study.name: study for study in time_limited.STUDIES}
 
 
-def measured(study, points):
-    """Results as they come back from another process."""
-    return [(point, json.loads(json.dumps(study.run(point)))) for point in points]
-
-
 def test_table_2_in_part():
     study = BY_NAME["time-limited-table-2"]
     points = [
@@ -26,7 +21,7 @@ def test_table_2_in_part():
         for point in study.points(True)
         if point["error"] == 0.1
     ]
-    outcome = study.conclude(measured(study, points))
+    outcome = concluded(study, points)
     assert [finding.verdict for finding in outcome.findings] == [Verdict.MET] * 2
     assert [finding.paper for finding in outcome.findings] == ["10", "13"]
     least, most = (finding.ours for finding in outcome.findings)
@@ -40,7 +35,7 @@ def test_slices_in_part():
     points = [
         point | {"combinations": [[7, 5], [9, 14]], "window": 1000} for point in study.points(True)
     ]
-    outcome = study.conclude(measured(study, points))
+    outcome = concluded(study, points)
     assert len(outcome.charts) == 6
     for finding in outcome.findings:
         assert finding.verdict in (Verdict.MET, Verdict.OURS), finding
