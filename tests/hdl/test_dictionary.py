@@ -172,6 +172,21 @@ def test_an_entry_of_the_stash_lives_for_exactly_the_window(name, beyond):
     assert beside(Stash(spec=spec), bench) == (beyond == 0)
 
 
+@pytest.mark.parametrize("before", [0, 1])
+@pytest.mark.parametrize("name", ["tiny", "ring-tiny"])
+def test_a_displaced_entry_is_lost_if_the_next_operation_could_report_it(name, before):
+    """Not one whose window ends with the insertion that displaces it."""
+    spec = dictionary_preset(name)
+
+    async def bench(ctx, stash):
+        for digest in range(spec.stash):
+            assert not await push(ctx, stash, digest, 9)
+            await ctx.tick().repeat(40)
+        return await push(ctx, stash, spec.stash, 9 + spec.window - before)
+
+    assert beside(Stash(spec=spec), bench) == before
+
+
 def test_an_older_lost_entry_leaves_the_guarantee():
     """With moves, entries are evicted in any order."""
 
