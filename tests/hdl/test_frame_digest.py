@@ -63,7 +63,8 @@ def drawn(digest, choose, count):
 
 def test_random_frames(digest):
     """Under all fields, with pauses on both sides, errors, and padding of any length."""
-    fields = (Field.TOS | Field.VLAN, Field.LAYER2) if digest.by_day else map(Field, range(32))
+    daily = (Field.TOS | Field.VLAN, Field.LAYER2, Field.FRAME)
+    fields = daily if digest.by_day else map(Field, range(32))
     for number, chosen in enumerate(fields):
         choose = random.Random(SEED + number)
         frames = drawn(digest, choose, 16 if digest.by_day else 1000)
