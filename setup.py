@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import sys
 import sysconfig
 import tarfile
 import time
@@ -39,6 +40,7 @@ def core() -> Extension:
         depends=sorted(f"golden/core/{path.name}" for path in sources.glob("*.h")),
         define_macros=[("Py_LIMITED_API", "0x030B0000")],
         extra_compile_args=FLAGS if os.name == "posix" else ["/std:c11", "/O2"],
+        extra_link_args=["-Wl,-s"] if sys.platform == "linux" else [],
         py_limited_api=True,
         optional=True,
     )

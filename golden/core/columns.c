@@ -43,8 +43,9 @@ ALWAYS void meet(void *memory, int size, Py_ssize_t parts, const Places *places,
     }
 }
 
+/* Loops that fetch and do not write wait for the memory: they need not be written out. */
 #define MEET_OF(size, parts)                                                                     \
-    if (ahead) {                                                                                 \
+    if (ahead && codes) {                                                                        \
         meet(memory, size, parts, places, ahead, codes, base, met, at, end);                     \
     } else {                                                                                     \
         meet(memory, size, parts, places, NULL, codes, base, met, at, end);                      \
@@ -52,8 +53,8 @@ ALWAYS void meet(void *memory, int size, Py_ssize_t parts, const Places *places,
 #define CASE(size, parts)                                                                        \
     case 16 * (size) + (parts): MEET_OF(size, parts) break;
 #define CASES(size)                                                                              \
-    CASE(size, 2) CASE(size, 3) CASE(size, 4) CASE(size, 5) CASE(size, 6) CASE(size, 7)          \
-    CASE(size, 8) CASE(size, 9) CASE(size, 10) CASE(size, 11) CASE(size, 12) CASE(size, 13)
+    CASE(size, 4) CASE(size, 5) CASE(size, 6) CASE(size, 7) CASE(size, 8) CASE(size, 9)          \
+    CASE(size, 10) CASE(size, 11) CASE(size, 12) CASE(size, 13)
 
 /* The usual numbers of parts are constants: the loop over them is written out. The places are those
    of a secret, the `row` of them. */
@@ -66,6 +67,10 @@ ALWAYS void meet(void *memory, int size, Py_ssize_t parts, const Places *places,
         void *memory = ring->memory.buf;                                                         \
         int64_t base = ring->at.base;                                                            \
         (void)operations;                                                                        \
+        if (ahead && !codes) {                                                                   \
+            meet(memory, ring->size, ring->parts, places, ahead, NULL, base, met, at, end);      \
+            return;                                                                              \
+        }                                                                                        \
         switch (ring->parts <= 13 ? 16 * ring->size + (int)ring->parts : 0) {                    \
             CASES(1)                                                                             \
             CASES(2)                                                                             \

@@ -27,6 +27,7 @@
 #endif
 
 #define ALWAYS static inline __attribute__((always_inline))
+#define NEVER_INLINE static __attribute__((noinline))
 #define FREE_KEYS 2048 /* keys of a call from which on other threads may run */
 
 static inline uint32_t rotate32(uint32_t value, unsigned amount) {

@@ -19,24 +19,15 @@ int text_bytes(PyObject *object, const uint8_t **bytes, Py_ssize_t *count) {
     return 0;
 }
 
-uint64_t text_key(const uint8_t *bytes, Py_ssize_t count, const Engine *engine) {
-    Py_ssize_t key_bits = engine->hash->key_bits;
-    uint64_t key;
-    if (engine->digest == SIPHASH) {
-        key = siphash(bytes, count, engine->digest_key.low, engine->digest_key.high);
-    } else {
-        blake2b(bytes, count, 1, &key);
-    }
-    return key_bits < 64 ? key & (((uint64_t)1 << key_bits) - 1) : key;
-}
-
 /* Digest to some words: SipHash under a key for each, or BLAKE2b if there are no keys. */
 typedef struct {
     const Secret *keys;
     Py_ssize_t words;
 } Digest;
 
-ALWAYS void digest(const Digest *digest, const uint8_t *bytes, Py_ssize_t count, uint64_t *out) {
+/* Once in the library, as it is long. */
+NEVER_INLINE void digest(const Digest *digest, const uint8_t *bytes, Py_ssize_t count,
+                         uint64_t *out) {
     if (!digest->keys) {
         blake2b(bytes, count, (int)digest->words, out);
         return;
@@ -44,6 +35,14 @@ ALWAYS void digest(const Digest *digest, const uint8_t *bytes, Py_ssize_t count,
     for (Py_ssize_t word = 0; word < digest->words; word++) {
         out[word] = siphash(bytes, count, digest->keys[word].low, digest->keys[word].high);
     }
+}
+
+uint64_t text_key(const uint8_t *bytes, Py_ssize_t count, const Engine *engine) {
+    Digest own = {engine->digest == SIPHASH ? &engine->digest_key : NULL, 1};
+    Py_ssize_t key_bits = engine->hash->key_bits;
+    uint64_t key;
+    digest(&own, bytes, count, &key);
+    return key_bits < 64 ? key & (((uint64_t)1 << key_bits) - 1) : key;
 }
 
 /* Takes keys and the room for digests of a number of texts; returns it, or NULL with an error. */

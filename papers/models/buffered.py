@@ -54,7 +54,8 @@ class DoubleBuffering(_Turns):
     had `generation` insertions, which make it half full, the next insertion first makes it the
     active one, and the other, emptied, the warm-up. All keys count, repeated ones included.
 
-    A key is reported for all d <= W = `generation`, and forgotten for d >= 2 W.
+    A key is reported for all d <= W = `generation`, where d is the number of insertions after its
+    own, and forgotten for d >= 2 W.
     """
 
     specification = DoubleBufferingSpec
@@ -88,9 +89,10 @@ class A2Buffering(_Turns):
     becomes active2 as soon as another key must be written, and the other filter, emptied, becomes
     active1.
 
-    A key is reported for all d <= W = `generation`, and as long as no more than `generation` of
-    these insertions are of keys that were not in active1. Repetitions do not age it, so no number
-    of insertions guarantees that a key is forgotten.
+    A key is reported for all d <= W = `generation`, where d is the number of insertions after its
+    own, and as long as no more than `generation` of these insertions are of keys that were not in
+    active1. Repetitions do not age it, so no number of insertions guarantees that a key is
+    forgotten.
     """
 
     specification = A2BufferingSpec
@@ -124,10 +126,10 @@ class ForgetfulBloomFilter(_Turns):
     one shifts first: the future becomes the present, the present the youngest past, and so on; the
     oldest past is emptied and becomes the future.
 
-    A key is reported for all d <= W = ``past * generation``, often for up to a generation more, and
-    forgotten one generation after that. All segments have the same hash functions: a bit that a
-    fresh key finds set in one segment is likely to be set in the next, so the two matches are
-    dependent.
+    A key is reported for all d <= W = ``past * generation``, where d is the number of insertions
+    after its own, often for up to a generation more, and forgotten one generation after that. All
+    segments have the same hash functions: a bit that a fresh key finds set in one segment is likely
+    to be set in the next, so the two matches are dependent.
     """
 
     specification = ForgetfulBloomSpec

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...hdl.memory.map import PORTABLE, PhysicalMemory
-from ..netlist import instance_name
+from .netlist import instance_name
 
 
 class UnitMemory:

@@ -19,7 +19,6 @@ from ...golden.spec.base import Specification
 from ...hdl.bus.controlled import COUNTER_BITS
 from ...hdl.packets.axis_frames import AxisFrames
 from ...hdl.verilog import TOP, convert, time_options, unit_verilog
-from ..netlist import unit_netlist
 from ..toolchain import (
     PRECOMPILED_HEADER_FLAG,
     ToolError,
@@ -30,6 +29,7 @@ from ..toolchain import (
     verilator_environment,
 )
 from .frames import FrameSettings
+from .netlist import unit_netlist
 from .testplan import PLAN
 from .unit import Settings
 

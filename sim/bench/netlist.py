@@ -7,10 +7,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..golden.spec.base import Specification
-from ..hdl.memory.map import BLOCK_KINDS
-from ..hdl.verilog import TOP, unit_verilog
-from .toolchain import ToolError, run_yosys
+from ...golden.spec.base import Specification
+from ...hdl.memory.map import BLOCK_KINDS
+from ...hdl.verilog import TOP, unit_verilog
+from ..toolchain import ToolError, run_yosys
 
 _INCLUDE = re.compile(r'^`include "(.+)"', re.MULTILINE)
 _DIRECTIVE = re.compile(r"^`(?:timescale|define|ifdef|ifndef|else|endif)\b.*", re.MULTILINE)
