@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import compilation
-from .atomic import taking_single_keys
+from .atomic import Cached, taking_single_keys
 from .convenience import Options
 from .hash.keys import Key, Keys, Nulls, OneOrAll, one_or_all, skipping_nulls
 from .operations import Operation, OperationBit
@@ -324,7 +324,7 @@ class Filter(Saved):
         name = Operation(int(codes[~possible][0])).name
         raise ValueError(f"operations: must not be {name}, which {type(self).__name__} lacks")
 
-    @property
+    @Cached
     def _possible(self) -> NDArray[np.bool_]:
         """Whether each code of 8 bits is an operation of the filter; faster than `np.isin`."""
         possible = np.zeros(256, np.bool_)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ...golden import Operation, from_spec
 from ...golden.hash.functions import KeyHash, offset_terms
 from ...golden.operations import OperationBit
+from ...golden.results import Results
 from ...golden.ring.layout import Layout
 from ...golden.spec.base import Specification
 from ...hdl.interface import UnitSignature
@@ -72,8 +73,10 @@ class Reference:
         self.spec: Any = spec
         self.signature = signature
         self.records, self.still = False, True
-        self._results = signature.of_lane(signature.result, 0).members
-        self.times = 1 << Shape.cast(self._results.get("time", 0)).width
+        results = signature.of_lane(signature.result, 0).members
+        self._timed = "time" in results
+        self._answers = [name for name in results if name in Results._fields and name != "time"]
+        self.times = 1 << Shape.cast(results.get("time", 0)).width
         self._dictionary = spec.kind == "dictionary"
         self._generations = "generation" in signature.members
         self.generation: int = getattr(spec, "generation", 0)
@@ -139,7 +142,7 @@ class Reference:
             self._table = bisect_left(self._swaps, accepted)
             self.golden.decide_by(self.tables[self._table])
         due = self._answer(item, given)
-        if "time" in self._results:
+        if self._timed:
             due["time"] = self.now % self.times
         return due | {"tag": item.get("tag", 0)}
 
@@ -170,11 +173,9 @@ class Reference:
 
     def _performed(self, operation: int, key: int, **windows: Any) -> dict[str, int]:
         """Perform an operation of the model; return its results except the time."""
-        timed = "time" in self._results
-        times = {"times": [self.now * self.spec.block_units]} if timed else {}
+        times = {"times": [self.now * self.spec.block_units]} if self._timed else {}
         results = self.golden.perform([operation], words_of(self.spec, [key]), **times, **windows)
-        names = [name for name in self._results if name in results._fields and name != "time"]
-        due = {name: int(getattr(results, name)[0]) for name in names}
+        due = {name: int(getattr(results, name)[0]) for name in self._answers}
         # A key that is not reported has no age, unless its cells have one.
         return due | {"age": max(due["age"], 0)} if "age" in due else due
 
@@ -251,7 +252,7 @@ class MovingReference(Reference):
 
     def _model(self) -> Any:
         # It loses other entries than the unit, but about as many.
-        self._peer = from_spec(self.spec)
+        self._peer, self._played = from_spec(self.spec), list[tuple[int, int]]()
         self.missed = self._earlier = 0
         self._forget()
         return from_spec(replace(self.spec, stash=STASH))
@@ -273,8 +274,8 @@ class MovingReference(Reference):
     def _answer(self, item: Item, given: Item) -> dict[str, int]:
         insertions = int(self.golden.insertions)
         due = super()._answer(item, given)
-        for operation in operations_of(item["operation"], self.golden.supported):
-            self._peer.perform([operation], words_of(self.spec, [item["key"]]))
+        operations = operations_of(item["operation"], self.golden.supported)
+        self._played += [(operation, item["key"]) for operation in operations]
         if item["operation"] == Operation.CLEAR:
             self._earlier = self.losses
             self._forget()
@@ -326,6 +327,10 @@ class MovingReference(Reference):
         assert possible, f"{self._guaranteed} guaranteed, and the window or a result excludes it"
         if self._guaranteed < self.spec.window:
             self._status(1, self._guaranteed + 1, insertions)
+        if self._played:
+            codes, keys = zip(*self._played, strict=True)
+            self._peer.perform(codes, words_of(self.spec, keys))
+            self._played.clear()
         least, most = self.losses, 2 * self._peer.counters["lost"] + self.spec.stash
         # A narrow counter may have wrapped.
         self._counted = lost = int(dut.lost.value) if len(dut.lost) > 8 else most
