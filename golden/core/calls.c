@@ -236,13 +236,23 @@ static PyObject *clock_name, *ahead_name, *given_name; /* of attributes */
 static long long since_1970;
 
 static PyObject *take_forms(PyObject *module, PyObject *args) {
+    PyObject *a, *b, *c, *d;
+    long long least;
     (void)module;
-    if (!PyArg_ParseTuple(args, "O!OOOL", &PyDict_Type, &forms, &datetime_type, &epoch,
-                          &microsecond, &since_1970)) {
+    if (!PyArg_ParseTuple(args, "O!OOOL", &PyDict_Type, &a, &b, &c, &d, &least)) {
         return NULL;
     }
-    Py_INCREF(args); /* and all that is in it */
+    forms = Py_NewRef(a);
+    datetime_type = Py_NewRef(b);
+    epoch = Py_NewRef(c);
+    microsecond = Py_NewRef(d);
+    since_1970 = least;
     Py_RETURN_NONE;
+}
+
+/* Returns the function for the type of an object, or NULL without an error. */
+static PyObject *form_of(PyObject *object) {
+    return forms ? PyDict_GetItemWithError(forms, (PyObject *)Py_TYPE(object)) : NULL;
 }
 
 PyObject *plain_key(PyObject *object) {
@@ -255,7 +265,7 @@ PyObject *plain_key(PyObject *object) {
         plain = PyUnicode_FromObject(object);
     } else if (PyLong_Check(object)) {
         plain = PyBool_Check(object) ? NULL : PyNumber_Long(object);
-    } else if (forms && (form = PyDict_GetItemWithError(forms, (PyObject *)Py_TYPE(object)))) {
+    } else if ((form = form_of(object))) {
         plain = PyObject_CallFunctionObjArgs(form, object, NULL);
     }
     PyErr_Clear(); /* the method of Python tells what is wrong */
@@ -340,8 +350,10 @@ static int take_time(Time *time, int clocked) {
         time->now = taken ? time->now * 1000 : 0;
         return taken;
     }
-    whole = PyTuple_Check(given) ? NULL : plain_key(given);
-    int taken = (PyObject *)Py_TYPE(given) != datetime_type && integer_time(whole, &time->now);
+    /* Dates are keys that stand for integers, but no times. */
+    int integer = PyLong_Check(given) || form_of(given) == (PyObject *)&PyLong_Type;
+    whole = integer ? plain_key(given) : NULL;
+    int taken = integer_time(whole, &time->now);
     Py_XDECREF(whole);
     return taken;
 }
