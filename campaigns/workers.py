@@ -193,6 +193,8 @@ def _started(jobs: int) -> Iterator[LocalCluster]:
 def _kill(nanny: Nanny) -> None:
     """End the process of a nanny, which may be in the middle of a call, and its tools."""
     nanny.close_gracefully()  # Otherwise it would start the process again.
+    if nanny.pid is None:  # Between two processes; psutil would take None for this one.
+        return
     with suppress(psutil.NoSuchProcess):
         process = psutil.Process(nanny.pid)
         for one in [*process.children(recursive=True), process]:

@@ -6,6 +6,7 @@ import re
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from local_cluster import TESTS, LocalCluster, kill, wait_until
@@ -174,6 +175,14 @@ def test_dead_process_costs_a_repeat_until_its_point_fails(log, path):
     assert done.failures == ["square 2: the process that measured it died 2 times"]
     # A call in progress may be made twice when another process dies.
     assert (done.measured, {*begun(log)}) == (3, {(0,), (1,), (3,)})
+
+
+def test_nanny_between_two_processes_ends_without_harm(monkeypatch):
+    """A nanny whose process has just died has none, and its client must live on."""
+    monkeypatch.setattr(workers.psutil, "Process", lambda pid: pytest.fail(f"kills {pid}"))
+    calls = []
+    workers._kill(SimpleNamespace(pid=None, close_gracefully=lambda: calls.append("close")))
+    assert calls == ["close"]
 
 
 @pytest.mark.slow
