@@ -6,7 +6,7 @@ import warnings
 import click
 
 from lately.cli.options import count_option, json_option, print_json
-from lately.cli.progress import progress_bar
+from lately.cli.progress import progress_bar, quiet, watched
 from lately.cli.reporting import fail_with, require
 from lately.cli.tables import print_table
 
@@ -48,11 +48,13 @@ def prove(*, patterns: tuple[str, ...], jobs: int | None, list_proofs: bool, as_
     goals = list(proofs.with_goals(chosen))
     with progress_bar("{task.description}", "bar", "count") as bar:
         task = bar.add_task("proofs", total=len(goals))
-        records = proofs.prove(
-            goals,
-            jobs=jobs or os.cpu_count() or 1,
-            progress=lambda record: bar.update(task, advance=1, description=record.proof.name),
-        )
+
+        def note(record: proofs.ProofRecord) -> None:
+            bar.update(task, advance=1, description=record.proof.name)
+            if not (watched() or quiet()):  # In a log, a minute without a line looks like a hang.
+                click.echo(f"{record.proof.name}: {record.status}", err=True)
+
+        records = proofs.prove(goals, jobs=jobs or os.cpu_count() or 1, progress=note)
     if as_json:
         print_json(proofs.to_dict(records))
     else:
