@@ -3,6 +3,7 @@
 import inspect
 import re
 from importlib.metadata import version as installed_version
+from pathlib import Path
 
 import click
 
@@ -90,12 +91,14 @@ def quoted(link):
 
 
 def add_contents(app, name, source):
-    """Add a table of contents for each section of the landing page, the source behind links, and
-    the help of the commands; GitHub shows the lists and the links.
+    """Add a table of contents for each section of the landing page and for each folder of a page,
+    the source behind links, and the help of the commands; GitHub shows the lists and the links.
     """
     source[0] = SOURCE.sub(quoted, source[0])
     if name == "commands":
         source[0] += command_help()
+    if name != "api" and (Path(app.srcdir) / name).is_dir():
+        source[0] += f"\n```{{toctree}}\n:hidden:\n:glob:\n\n{name}/*\n```\n"
     if name == "index":
         for caption, links in SECTION.findall(source[0] + "\n"):
             pages = "\n".join(re.findall(r"^- \[.*?\]\((.*?)\.md\)", links, re.MULTILINE))

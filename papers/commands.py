@@ -62,7 +62,7 @@ def select(names: Iterable[str], studies: Sequence[Study]) -> list[Study]:
     "--out",
     type=OutputFolder(),
     metavar="DIR",
-    help="Write reproduction.md, reproduction.jsonl and drawings to DIR.",
+    help="Write reproduction.md, a page for each paper, reproduction.jsonl and drawings to DIR.",
 )
 @click.option("--list", "list_studies", is_flag=True, help="List the studies and exit.")
 @json_option

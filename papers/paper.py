@@ -48,6 +48,8 @@ class Paper:
             paper=self.data["title"],
             source=about["source"],
             notes=[self.data["notes"][note] for note in about["notes"]],
+            reason=about.get("reason", ""),
+            slug=self.name.replace("_", "-"),
         )
 
     def find(self, name: str, value: float | Estimate, /, **fields: Any) -> Finding:

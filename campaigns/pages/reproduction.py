@@ -1,4 +1,4 @@
-"""docs/reproduction.md and its drawings, from what `python -m papers NAME... --out` leaves."""
+"""docs/reproduction.md, a page for each paper and drawings, from what `python -m papers NAME... --out` leaves."""
 
 from pathlib import Path
 
@@ -13,24 +13,34 @@ DATA = RESULTS / page.DATA
 
 
 class ReproductionPage(Page):
-    """A page without blocks: all of it is made."""
+    """Pages without blocks: all of them are made."""
 
     def stale(self) -> list[Path]:
         """Return the files that are not what they should be."""
-        report = Report.of(engine.read(DATA), STUDIES)
-        wrong = [] if self.path.read_text("utf-8") == _text(report) else [self.path]
+        report = _report()
+        texts = {DOCS / name: text for name, text in _texts(report).items()}
+        wrong = [
+            path
+            for path, text in texts.items()
+            if not path.exists() or path.read_text("utf-8") != text
+        ]
         images = [DOCS / page.image(chart) for chart in report.charts]
         return wrong + [path for path in images if not path.exists()]
 
     def write(self) -> None:
-        """Write page and drawings."""
-        report = Report.of(engine.read(DATA), STUDIES)
-        write(self.path, _text(report))
+        """Write pages and drawings."""
+        report = _report()
+        for name, text in _texts(report).items():
+            write(DOCS / name, text)
         page.draw_all(report, DOCS)
 
 
-def _text(report: Report) -> str:
-    return page.page(report, f"../results/{page.DATA}")
+def _report() -> Report:
+    return Report.of(engine.read(DATA), STUDIES)
+
+
+def _texts(report: Report) -> dict[str, str]:
+    return page.pages(report, f"../results/{page.DATA}")
 
 
 def take(paths: list[Path]) -> None:

@@ -1,4 +1,4 @@
-"""Page of what studies found, in Markdown, with its drawings."""
+"""Pages of what studies found, in Markdown, with their drawings."""
 
 import os
 from collections import Counter
@@ -25,7 +25,8 @@ DEVIATIONS = (Verdict.NOT_MET, Verdict.UNDECIDED, Verdict.NEAR)
 """Verdicts on what the page shows in full, the worst first."""
 
 
-def page(report: Report, data: str = DATA) -> str:
+def pages(report: Report, data: str = DATA) -> dict[str, str]:
+    """Return the texts of the summary and of the page of each paper, by their paths."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -36,31 +37,36 @@ def page(report: Report, data: str = DATA) -> str:
     )
     environment.filters |= {
         "grid": _grid, "anchor": _anchor, "image": image, "escaped": markdown.escape,
-        "counts": counts, "deviations": _deviations,
+        "counts": counts, "deviations": _deviations, "deviating": _deviating,
+        "findings": lambda entries: [one for _, outcome in entries for one in outcome.findings],
     }  # fmt: skip
-    papers = [
-        (title, [*entries]) for title, entries in groupby(report.entries, lambda one: one[0].paper)
-    ]
+    papers = [(slug, [*own]) for slug, own in groupby(report.entries, lambda one: one[0].slug)]
     compared = [one for one in report.findings if one.verdict in (Verdict.MET, *DEVIATIONS)]
     sentences = sum(one.within is not None for one in compared)
-    return environment.get_template("page.md").render(
+    summary = environment.get_template("page.md").render(
         report=report, papers=papers, data=data, Verdict=Verdict, sentences=sentences,
         figures=len(compared) - sentences, difference=f"{DIFFERENCE:.0%}", rare=f"{RARE:.2%}",
     )  # fmt: skip
+    template = environment.get_template("paper.md")
+    return {PAGE: summary} | {
+        f"reproduction/{slug}.md": template.render(entries=entries, Verdict=Verdict)
+        for slug, entries in papers
+    }
 
 
 def write_all(
     records: Sequence[Record], studies: Sequence[Study], directory: str | os.PathLike[str]
 ) -> list[str]:
-    """Write drawings, then page and records together; return their names below the folder."""
+    """Write drawings, then pages and records together; return their names below the folder."""
     folder = Path(directory)
     report = Report.of(records, studies)
-    drawings = draw_all(report, folder)
+    drawings, texts = draw_all(report, folder), pages(report)
+    (folder / "reproduction").mkdir(exist_ok=True)
     with ExitStack() as stack:
-        file = stack.enter_context(replace_file(folder / PAGE))
-        file.write(page(report).encode())
+        for name, text in texts.items():
+            stack.enter_context(replace_file(folder / name)).write(text.encode())
         write(folder / DATA, records)
-    return [PAGE, DATA, *drawings]
+    return [*texts, DATA, *drawings]
 
 
 def draw_all(report: Report, directory: str | os.PathLike[str]) -> list[str]:
@@ -123,6 +129,10 @@ _COLUMNS: dict[str, Callable[[Finding], str]] = {
     "verdict": lambda finding: finding.verdict.value,
     "note": lambda finding: markdown.escape(finding.note),
 }
+
+
+def _deviating(outcome: Conclusion) -> bool:
+    return any(one.verdict in DEVIATIONS for one in outcome.findings)
 
 
 def _deviations(entries: Sequence[tuple[Study, Conclusion]]) -> str:

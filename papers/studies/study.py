@@ -70,5 +70,7 @@ class Study(Campaign):
     # Paragraphs in Markdown, with fields: how it was measured, which readings of the paper were
     # chosen, and why a figure cannot be met.
     notes: Sequence[str] = ()
+    reason: str = ""  # why figures deviate, in a sentence or two, if some do
+    slug: str = "paper"  # the paper's short name, in the name of its page
     packages: tuple[str, ...] = ("lately.golden", "papers")
     tools: tuple[str, ...] = ("numpy", "scipy")

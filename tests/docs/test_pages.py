@@ -116,7 +116,7 @@ def test_results_are_whole_files():
 def test_pages_are_whole_on_github():
     """GitHub knows neither substitutions nor directives; each source behind a link is there."""
     sources = []
-    for path in blocks.DOCS.glob("*.md"):
+    for path in [*blocks.DOCS.glob("*.md"), *blocks.DOCS.glob("reproduction/*.md")]:
         text = path.read_text("utf-8")
         assert re.findall(r"\{\{.*|^[`:]{3}\{.*", text, re.MULTILINE) == [], path
         for label, link in re.findall(r"(?m)^\[`(.+)`\]\((\.\./\S+\.py)\)$", text):
@@ -128,9 +128,9 @@ def test_pages_are_whole_on_github():
 
 def test_links_between_pages():
     """Links are plain, as GitHub shows them, and each names a page and a heading."""
-    pages = {path: path.read_text("utf-8") for path in blocks.DOCS.glob("*.md")}
+    pages = {path: path.read_text("utf-8") for path in blocks.DOCS.rglob("*.md")}
     headings = {
-        path.name: {
+        path: {
             re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
             for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)
         }
@@ -138,10 +138,11 @@ def test_links_between_pages():
     }
     for path, text in pages.items():
         assert not re.search(r"\{(doc|ref|py:\w+)\}`", text), path
-        for page, place in re.findall(r"\]\(([\w-]+\.md)?(?:#([\w-]+))?\)", text):
-            known = headings.get(page or path.name)
-            assert known, f"{path.name}: {page}"
-            assert not place or place in known, f"{path.name}: {page}#{place}"
+        for page, place in re.findall(r"\]\(((?:[\w-]+/|\.\./)?[\w-]+\.md)?(?:#([\w-]+))?\)", text):
+            found = (path.parent / page).resolve() if page else path
+            if found.is_relative_to(blocks.DOCS):
+                assert found in headings, f"{path.name}: {page}"
+                assert not place or place in headings[found], f"{path.name}: {page}#{place}"
 
 
 def test_generations_of_the_picture_count_as_long_as_golden_says():

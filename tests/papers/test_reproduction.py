@@ -96,12 +96,13 @@ def about(name="x-table-1", notes=()):
     """Return a study that is never measured."""
     return Study(
         name=name, about="Some x (X, Table 1)", points=list, run=dict, conclude=Conclusion,
-        paper="Of X", source="Table 1", notes=notes,
+        paper="Of X", source="Table 1", notes=notes, reason="X is drawn.",
     )  # fmt: skip
 
 
 def shown(outcome, *, quick=False, notes=()):
-    return page.page(Report(quick, [(about(notes=notes), outcome)]))
+    """Return the summary and the page of the paper."""
+    return page.pages(Report(quick, [(about(notes=notes), outcome)])).values()
 
 
 def test_record_holds_a_conclusion():
@@ -170,7 +171,7 @@ def test_page_shows_deviations():
         Finding("copy", 0.2, Verdict.COPIED, "0.2"),
     ]
     notes = ["A note on {things:,} things."]
-    text = shown(Conclusion(findings, [CHART], {"things": 1000}), notes=notes)
+    summary, text = shown(Conclusion(findings, [CHART], {"things": 1000}), notes=notes)
     link = "[x-table-1](#some-x-x-table-1)"
     rows = [line for line in text.splitlines() if line.startswith(f"| {link}")]
     assert rows == [
@@ -178,20 +179,23 @@ def test_page_shows_deviations():
         f"| {link} | more | much | 20 | 15 to 25 | 20 to 100,000 | undecided |  |",
         f"| {link} | rate \\| a | 0.10 | 0.1235 | 0.1 to 0.15 | {DASH} | near | why so |",
     ]
-    assert "compares 2 printed figures as numbers. It also compares 2 sentences, such as\n" in text
-    assert "exclude an error of 10% in either direction" in text
-    assert "enough trials to exclude a share of 0.01%" in text
-    drawn = "![Rates \\| of something](images/reproduction/x-figure-1.svg)"
+    drawn = "![Rates \\| of something](../images/reproduction/x-figure-1.svg)"
     assert f"{drawn}\n\nA note on 1,000 things.\n" in text
-    assert "| [Some x (X, Table 1)](#some-x-x-table-1) | 1 | 1 | 1 | 1 | 1 | 1 |" in text
-    assert "[reproduction.jsonl](reproduction.jsonl)" in text
-    assert "quick form" not in text
-    assert "Not measured" not in text
+    assert "2 printed figures are compared as numbers. 2 sentences, such as" in summary
+    assert "exclude an error of 10% in either direction" in summary
+    assert "enough trials to exclude a share of 0.01%" in summary
+    assert "| [Of X](reproduction/paper.md) | 1 | 1 | 1 | 1 | 1 | 1 |" in summary
+    place = "[Some x (X, Table 1)](reproduction/paper.md#some-x-x-table-1)"
+    assert f"| {place} | 1 | 1 | 1 | X is drawn. |" in summary
+    assert "[reproduction.jsonl](reproduction.jsonl)" in summary
+    assert "quick form" not in summary
+    assert "Not measured" not in summary
     met = Conclusion(findings[1:3], missing=["the rows on x, as `x.gz` is not there."])
-    text = shown(met, quick=True)
+    summary, text = shown(met, quick=True)
+    assert "Every printed figure is met.\n" in summary
     assert "Every printed figure is met.\n" in text
-    assert "quick form" in text
-    assert "\nNot measured:\n\n- `x-table-1`: the rows on x, as `x.gz` is not there.\n" in text
+    assert "quick form" in summary
+    assert "\nNot measured:\n\n- `x-table-1`: the rows on x, as `x.gz` is not there.\n" in summary
 
 
 def test_page_has_printed_tables():
@@ -202,19 +206,26 @@ def test_page_has_printed_tables():
         for name, (value, paper) in values.items()
     ]
     table = "|  | a | b | c |\n| --- | --- | --- | --- |\n| k = 1 | 1.00 | 2.5 **2.0** | 3 |\n"
-    assert table in shown(Conclusion(findings))
-    assert "| k = 1 |" not in shown(Conclusion(findings[:-1]))
+    _, text = shown(Conclusion(findings))
+    assert table in text
+    _, text = shown(Conclusion(findings[:-1]))
+    assert "| k = 1 |" not in text
 
 
 def test_written_files(tmp_path):
     outcome = Conclusion([Finding("k: a", 1.0, Verdict.MET, "1")], [CHART])
     records = [to_record(about(), False, outcome)]
     names = page.write_all(records, [about()], tmp_path)
-    assert names == ["reproduction.md", "reproduction.jsonl", "images/reproduction/x-figure-1.svg"]
+    assert names == [
+        "reproduction.md", "reproduction/paper.md", "reproduction.jsonl",
+        "images/reproduction/x-figure-1.svg",
+    ]  # fmt: skip
     before = {name: (tmp_path / name).read_bytes() for name in names}
     page.write_all(read(tmp_path / "reproduction.jsonl"), [about()], tmp_path)
     assert {name: (tmp_path / name).read_bytes() for name in names} == before
-    assert sorted(os.listdir(tmp_path)) == ["images", "reproduction.jsonl", "reproduction.md"]
+    assert sorted(os.listdir(tmp_path)) == [
+        "images", "reproduction", "reproduction.jsonl", "reproduction.md"
+    ]  # fmt: skip
 
 
 # Command
