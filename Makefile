@@ -62,7 +62,7 @@ fuzz: tools $(DEV) ## Give parsers damaged inputs for SECONDS each; counts in bu
 
 soak: tools $(DEV) ## Compare all units with golden, 100 million operations each; takes an hour
 	@$(BIN)/python -m campaigns run soak --jobs $(JOBS)
-	@$(BIN)/python -m campaigns.pages verification
+	@$(BIN)/python -m campaigns.pages long-runs
 
 prove: $(DEV) ## Prove what the hardware promises
 	@$(BIN)/python -m campaigns prove --jobs $(JOBS)

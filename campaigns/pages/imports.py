@@ -1,4 +1,4 @@
-"""docs/architecture.md: picture of the folders of the sources, from the import graph."""
+"""docs/development.md: picture of the folders of the sources, from the import graph."""
 
 import sys
 from collections.abc import Mapping
@@ -98,6 +98,6 @@ class _Written(Drawing):
 
 
 PAGE = Page(
-    DOCS / "architecture.md",
+    DOCS / "development.md",
     drawings=[_Written(IMAGES / "imports.svg", picture, picture)],
 )

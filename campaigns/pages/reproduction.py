@@ -1,4 +1,4 @@
-"""docs/reproduction.md, a page for each paper and drawings, from what `python -m papers NAME... --out` leaves."""
+"""The summary and pages of the reproduction, from what `python -m papers NAME... --out` leaves."""
 
 from pathlib import Path
 

@@ -275,12 +275,12 @@ def option(record: Record) -> str:
 
 
 def upsets(found: Sequence[Record]) -> dict[str, str]:
-    """Return the blocks of docs/upset-campaign.md."""
+    """Return the blocks of docs/upsets/campaign.md."""
     plain, protected, checked = (
         [record for record in found if option(record) == name] for name in ("", "protect", "check")
     )
     return render(
-        "upset-campaign",
+        "upsets",
         found=found,
         plain=plain,
         protected=protected,
@@ -323,12 +323,15 @@ def bounds(window: int = 20_000) -> dict[str, str]:
 # Verification
 
 
-def take_verification(paths: list[Path]) -> None:
-    """Take in the output of `python -m campaigns prove --json`, or a record of mutants in lines."""
+def take_mutants(paths: list[Path]) -> None:
+    """Take in records of mutants, in lines."""
+    tried = [json.loads(line) for path in paths for line in path.read_text("utf-8").splitlines()]
+    save("mutants", mutants(tried))
+
+
+def take_proofs(paths: list[Path]) -> None:
+    """Take in outputs of `python -m campaigns prove --json`."""
     for path in paths:
-        if path.suffix == ".jsonl":
-            save("mutants", mutants(map(json.loads, path.read_text("utf-8").splitlines())))
-            continue
         values = json.loads(path.read_text("utf-8"))
         made = [proof | {"versions": values["versions"]} for proof in values["proofs"]]
         known = {one["name"]: one for one in [*load("proofs"), *made]}
@@ -358,9 +361,9 @@ def soak_table(found: Sequence[Record]) -> str:
     return render("soak", runs=known, cases=soak.CASES)["soak"]
 
 
-def verification() -> dict[str, str]:
-    """Return the blocks of docs/verification.md."""
-    plan = render(
+def testplan() -> dict[str, str]:
+    """Return the blocks of units and of sentences."""
+    return render(
         "testplan",
         plan=PLAN.values(),
         units=UNITS,
@@ -369,12 +372,12 @@ def verification() -> dict[str, str]:
         nightly=nightly_runs(),
         days=DAYS,
     )
-    return plan | {
-        "proofs": proofs_table(load("proofs")),
-        "mutants": table(load("mutants")),
-        "defects": defects(tomllib.loads(DEFECTS.read_text("utf-8"))["group"]),
-        "soak": soak_table(records("soak")),
-    }
+
+
+def mutation() -> dict[str, str]:
+    """Return the blocks of mutants and defects."""
+    groups = tomllib.loads(DEFECTS.read_text("utf-8"))["group"]
+    return {"mutants": table(load("mutants")), "defects": defects(groups)}
 
 
 # Mutants
@@ -456,6 +459,9 @@ PAGES = (
     ),
     _page("security", lambda: security(records("attack"), load("fuzz")), take=take_fuzz),
     _page("speed", lambda: speed(records("golden"), records("stream"))),
-    _page("upset-campaign", lambda: upsets(records("upsets"))),
-    _page("verification", verification, take=take_verification),
+    _page("upsets/campaign", lambda: upsets(records("upsets"))),
+    _page("verification/test-plan", testplan),
+    _page("verification/proofs", lambda: {"proofs": proofs_table(load("proofs"))}, take=take_proofs),
+    _page("verification/mutants", mutation, take=take_mutants),
+    _page("verification/long-runs", lambda: {"soak": soak_table(records("soak"))}),
 )

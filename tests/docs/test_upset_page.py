@@ -1,4 +1,4 @@
-"""docs/upset-campaign.md is what its data say."""
+"""docs/upsets/campaign.md is what its data say."""
 
 from dataclasses import replace
 

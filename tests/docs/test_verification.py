@@ -1,4 +1,4 @@
-"""docs/verification.md is what its data say."""
+"""The pages of docs/verification are what their data say."""
 
 import json
 
@@ -53,5 +53,5 @@ def test_proofs_join_those_that_are_there(proofs, tmp_path, monkeypatch):
     versions = newer.pop("versions")
     path = tmp_path / "new.json"
     path.write_text(json.dumps({"versions": versions, "proofs": [dict(newer, name="gone"), newer]}))
-    tables.take_verification([path])
+    tables.take_proofs([path])
     assert blocks.load("proofs") == [newer | {"versions": versions}, *proofs[1:]]

@@ -1,4 +1,4 @@
-"""A family in one file: filters that hold one key. docs/add-a-filter-family.md explains it."""
+"""A family in one file: filters that hold one key. docs/development.md explains it."""
 
 from dataclasses import dataclass
 
