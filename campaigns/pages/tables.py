@@ -1,12 +1,16 @@
 """Tables of the pages that show results of campaigns."""
 
+import ast
+import inspect
 import json
 import math
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import Field, fields, replace
+from itertools import pairwise
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 from lately.boards.flow.devices import DEVICES
@@ -14,6 +18,10 @@ from lately.boards.flow.inference import INFERRED
 from lately.boards.flow.limits import limits, unit_limit
 from lately.boards.targets.catalogue import BOARDS
 from lately.golden import GEBF, PRESETS, Specification, analysis, preset
+from lately.golden.hash.digests import DIGESTS
+from lately.golden.hash.functions import HASHES
+from lately.golden.spec.ring import SHARDS
+from lately.golden.spec.span import WHEN_FULL
 from lately.hdl.build import unit_profile
 from lately.hdl.bus.controlled import COUNTER_BITS
 from lately.hdl.family import FAMILIES
@@ -304,6 +312,54 @@ def families() -> dict[str, str]:
     )
 
 
+def fields_table() -> dict[str, str]:
+    """Return the block of all fields of specifications that have hardware."""
+    kinds = {n: Specification.of_family(n) for one in FAMILIES for n in one.families()}
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for name in Specification.field_names()[1:]:
+        for family, kind in kinds.items():
+            if (item := {one.name: one for one in fields(kind)}.get(name)) is not None:
+                row = code(name), _values(item), _default(item), _meaning(kind, name)
+                rows.setdefault(row, []).append(family)
+    return render("fields", rows=rows, every=list(kinds))
+
+
+CHOICES: dict[str, Sequence[str]] = {
+    "hash": HASHES, "digest": DIGESTS, "when_full": WHEN_FULL, "rekey": ("true", "false"),
+    "lanes": [str(lanes) for lanes in SHARDS],
+}  # fmt: skip
+"""Values of fields that are no numbers, or only some numbers."""
+
+
+def _values(item: Field[Any]) -> str:
+    if item.name in CHOICES:
+        return " or ".join(CHOICES[item.name])
+    least, most = item.metadata["range"]
+    if most is None:
+        return f"{least} to 2**64 - 1"
+    if most < 100_000:
+        return f"{least} to {most:,}"
+    bits = most.bit_length()
+    return f"{least} to 2**{bits - 1}" if most == 1 << bits - 1 else f"{least} to 2**{bits} - 1"
+
+
+def _default(item: Field[Any]) -> str:
+    if "required" in item.metadata:
+        return "required"
+    return "may be omitted" if item.default is None else str(item.default).lower()
+
+
+def _meaning(kind: type, name: str) -> str:
+    """Return the text below a field in the source of its class, or of a base."""
+    for owner in kind.__mro__[:-1]:
+        (defined,) = ast.parse(dedent(inspect.getsource(owner))).body
+        for before, node in pairwise(getattr(defined, "body", [])):
+            named = isinstance(before, ast.AnnAssign) and ast.unparse(before.target) == name
+            if named and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                return " ".join(str(node.value.value).split())
+    raise ValueError(f"{kind.__name__}.{name}: must be explained below the field")
+
+
 def bounds(window: int = 20_000) -> dict[str, str]:
     """Return the block of bits for each key: bounds, and what users get."""
     rows = []
@@ -441,6 +497,7 @@ def _page(name: str, blocks: Callable[[], dict[str, str]], **more: Any) -> Page:
 PAGES = (
     _page("boards", lambda: boards(load("boards")), take=take_boards),
     _page("export", export),
+    _page("fields", fields_table),
     _page(
         "filters",
         lambda: families() | bounds(),
@@ -461,7 +518,9 @@ PAGES = (
     _page("speed", lambda: speed(records("golden"), records("stream"))),
     _page("upsets/campaign", lambda: upsets(records("upsets"))),
     _page("verification/test-plan", testplan),
-    _page("verification/proofs", lambda: {"proofs": proofs_table(load("proofs"))}, take=take_proofs),
+    _page(
+        "verification/proofs", lambda: {"proofs": proofs_table(load("proofs"))}, take=take_proofs
+    ),
     _page("verification/mutants", mutation, take=take_mutants),
     _page("verification/long-runs", lambda: {"soak": soak_table(records("soak"))}),
 )

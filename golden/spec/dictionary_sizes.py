@@ -39,10 +39,15 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
     kind, part_name, _asks = "dictionary", "column", True
 
     window: int = required(most=1 << 30)
+    """n: insertions after which an entry expires."""
     columns: int = required(most=64)
+    """Columns, each of which has one cell for a key."""
     rows: int = required(least=2, most=1 << 30)
+    """Cells of a column: a power of two."""
     digest_bits: int = required(most=62)
+    """D: bits of a digest. Keys with equal digests are one key."""
     stash: int = optional(8, most=256)
+    """Places for entries that find no free cell."""
     moves: int = optional(most=1 << 16)
     """Maximum number of entries that an insertion moves; if omitted, entries never move."""
     hash: str = "h3"

@@ -51,9 +51,11 @@ class FilterSpec(SpanSpecification):
     _shape: ClassVar[str]
 
     window: int = optional()
-    """Insertions for which a key is guaranteed to be reported."""
+    """Insertions for which a key is guaranteed to be reported; by default those of `l`
+    generations."""
     generation: int = optional()
-    """Insertions between two shifts (g; the epoch length of a GEBF)."""
+    """Insertions between two shifts (g; the epoch length of a GEBF); by default as many as the
+    window needs, or as fill the segments to one half if there is no `window`."""
     lanes: int = optional(1)
     """Keys that the hardware accepts per cycle: 1, 2 or 4; 1 with a span. With several lanes, the
     bits of every segment are divided among `shards`, and the bits of a key are in one shard."""
@@ -330,9 +332,9 @@ class APBBFSpec(AgePartitionedSpec, family="apbbf"):
     _shape = "k={0.k} l={0.l} b={0.hashes_per_block}, {0.blocks:,} x {0.block_bits}"
 
     block_bits: int = required()
-    """B. Hardware needs a power of two in each of the parts of a block."""
+    """B: bits of a block. Hardware needs a power of two in each of the parts of a block."""
     hashes_per_block: int = required(most=_HASHES)
-    """b."""
+    """b: bits that a key sets in a block."""
     blocks: int = required()
     """Blocks of a segment."""
 
@@ -365,6 +367,7 @@ class GuardedEpochSpec(FilterSpec):
     size_field = "bits"
 
     window: int = required()
+    """W: insertions for which a key is guaranteed to be reported."""
     epochs: int = required(most=_GENERATIONS)
     """r of a GEBF: epochs in the window."""
     hashes: int = required(most=_HASHES)
@@ -419,7 +422,7 @@ class BlockedGEBFSpec(GuardedEpochSpec, family="blocked-gebf"):
     _shape = "r={0.epochs} k={0.hashes}, {0.segment_blocks:,} x {0.block_bits}"
 
     block_bits: int = required()
-    """Bits of a block. Power of two."""
+    """Bits of a block, a power of two."""
 
     def _check_segment(self) -> None:
         where = "segment" if self.shards == 1 else f"of the {self.shards} shards of a segment"

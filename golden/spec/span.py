@@ -19,12 +19,14 @@ class SpanSpecification(Specification):
 
     span: int = optional(most=TIME_LIMIT - 1)
     """Time for which a key is guaranteed to be reported, in units of the timestamps. Without
-    `span`, the window is counted in insertions, and the two fields below must be omitted."""
+    `span`, the window is counted in insertions, and `generation_span` and `when_full` must be
+    omitted."""
     generation_span: int = optional(most=TIME_LIMIT)
     """Time after which a generation ends even if it is not full; by default the least time with
     which the generations of the window take longer than `span`."""
     when_full: str = cast(str, None)
-    """One of `WHEN_FULL`, by default "shorten"."""
+    """What a full generation does while the oldest segment is within the span: "shorten", the
+    default, retires that segment, and "overfill" goes on in the same generation."""
 
     @property
     def timed(self) -> bool:

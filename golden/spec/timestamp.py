@@ -139,7 +139,9 @@ class PartitionedTimingSpec(StampedPartsSpec, family="partitioned-timing"):
     """Partitioned timing Bloom filter, with the fields of `PartitionedTimingFilter`."""
 
     window: int = required(most=_LONGEST)
+    """W: insertions for which a key is guaranteed to be reported, a multiple of `block`."""
     block: int = optional(1, most=_LONGEST)
+    """B: insertions of a block."""
 
     _block_field = "block"
 
@@ -161,7 +163,10 @@ class TimedTimingSpec(StampedPartsSpec, family="timed-timing"):
     """Partitioned timing Bloom filter with a span, with the fields of `TimedTimingFilter`."""
 
     span: int = required(most=TIME_LIMIT - 1)
+    """W: time for which a key is guaranteed to be reported, in units of the timestamps: a multiple
+    of `period`."""
     period: int = optional(1, most=TIME_LIMIT - 1)
+    """Time of a block, in units of the timestamps."""
 
     _block_field, _window_field = "period", "span"
 
