@@ -51,7 +51,7 @@ TOOL_FILES = {
         "{name}_vivado.xdc": "vivado.xdc.j2",
         "component.xml": "component.xml.j2",
     },
-    "quartus": {"{name}_quartus.tcl": "quartus.tcl.j2", "{name}_hw.tcl": "hw.tcl.j2"},
+    "quartus": {"{name}_quartus.tcl": "script.tcl.j2", "{name}_hw.tcl": "hw.tcl.j2"},
     "efinity": {"{name}_efinity.sh": "efinity.sh.j2", "{name}_efinity.xml": "efinity.xml.j2"},
 }
 """Names of the files for a vendor's tool, and their templates. Other tools have one script."""
@@ -180,7 +180,7 @@ def descriptions(design: Design) -> dict[str, str]:
         found[f"{design.name}.h"] = c_header(found[f"{design.name}.rdl"], design.name)
     for tool in design.tools:
         interfaces = vivado_interfaces if tool == "vivado" else platform_interfaces
-        own = {"part": design.part(tool), "interfaces": interfaces(design)}
+        own = {"tool": tool, "part": design.part(tool), "interfaces": interfaces(design)}
         for file, template in _tool_files(tool).items():
             found[file.format(name=design.name)] = render(template, **values | own)
     return found | {f"{design.name}.toml": design.spec.toml()}
@@ -188,7 +188,7 @@ def descriptions(design: Design) -> dict[str, str]:
 
 def _tool_files(tool: str) -> dict[str, str]:
     """Return the names of the files for a tool, and their templates."""
-    return TOOL_FILES.get(tool, {f"{{name}}_{tool}.tcl": f"{tool}.tcl.j2"})
+    return TOOL_FILES.get(tool, {f"{{name}}_{tool}.tcl": "script.tcl.j2"})
 
 
 def _heading(design: Design) -> dict[str, str]:
