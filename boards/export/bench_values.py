@@ -20,12 +20,7 @@ _SEED = 1
 
 
 def bench_values(design: Design) -> dict[str, Any]:
-    """Return the values for the templates of test bench and instance.
-
-    Parameters
-    ----------
-    design : Design
-    """
+    """Return the values for the templates of test bench and instance."""
     component, ports = design.component, design.ports
     members = component.signature.members
     if design.frames:

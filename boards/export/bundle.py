@@ -79,21 +79,8 @@ EXAMPLE_MHZ = 100
 def write(design: Design, directory: str | os.PathLike[str], *, force: bool = False) -> list[str]:
     """Write all files of an exported unit into a folder; return their names.
 
-    Parameters
-    ----------
-    design : Design
-    directory : path
-        Must not exist, or be empty unless `force` is given.
-    force : bool
-        Whether files of the same names are replaced; other files stay. An interrupt leaves the
-        files of one export.
-
-    Raises
-    ------
-    ExportError
-        If the folder is not empty, a file, or the current directory.
-    OSError
-        If it cannot be written.
+    The folder must be new or empty, unless `force` replaces files of the same names. An interrupt
+    leaves the files of one export.
     """
     folder = Path(directory).resolve()
     _check_folder(folder, force)
@@ -147,12 +134,7 @@ def _check_folder(folder: Path, force: bool) -> None:
 
 
 def texts(design: Design) -> dict[str, str]:
-    """Return the texts of all files of an exported unit, by their names.
-
-    Parameters
-    ----------
-    design : Design
-    """
+    """Return the texts of all files of an exported unit, by their names."""
     found = descriptions(design)
     head = _templates()("head.v.j2", **_heading(design), waivers=WAIVERS)
     found[f"{design.name}.v"] = head + design.verilog
@@ -163,12 +145,7 @@ def texts(design: Design) -> dict[str, str]:
 
 
 def descriptions(design: Design) -> dict[str, str]:
-    """Return the texts of all files except the unit's own Verilog, by their names.
-
-    Parameters
-    ----------
-    design : Design
-    """
+    """Return the texts of all files except the unit's own Verilog, by their names."""
     render, values = _templates(), _values(design)
     templates = FILES | ({} if design.frames else FIELD_FILES)
     templates |= REGISTER_FILES if design.registers else {}

@@ -8,12 +8,7 @@ from .design import NO_BUS, Design
 
 
 def contract(design: Design) -> list[tuple[str, str]]:
-    """Return each subject with its sentences.
-
-    Parameters
-    ----------
-    design : Design
-    """
+    """Return each subject with its sentences."""
     found = [
         ("Reset", _reset(design)),
         ("Clear", _clear(design)),

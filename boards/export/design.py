@@ -104,14 +104,7 @@ def release() -> tuple[int, int, int]:
 
 
 class Port(NamedTuple):
-    """A port of the exported module.
-
-    Attributes
-    ----------
-    name : str
-    inward : bool
-    width : int
-    """
+    """A port of the exported module."""
 
     name: str
     inward: bool
@@ -125,70 +118,24 @@ class Port(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """A unit to be exported.
-
-    Attributes
-    ----------
-    spec : Specification
-    name : str
-        Name of the module, and prefix of all files.
-    wrap : str
-        One of `WRAPS` or `FRAMES`.
-    bus : str
-        Bus of the registers, one of `lately.hdl.bus.controlled.BUSES`, or `NO_BUS`.
-    memory : str
-        Variant of the memories.
-    target : str, optional
-        Device of the vendors' scripts, which determines the clock constraint if units are placed
-        on it. Without a device, the parts and the clock are examples.
-    tick : Fraction, optional
-        Seconds of the tick for which the filter was planned.
-    tag_bits : int
-        Width of the tag, without TLAST; at most `MOST_TAG_BITS`.
-    last : bool
-        Whether the streams have TLAST.
-    levels : int
-        As for `lately.hdl.profile.UnitOptions`.
-    protect : str
-        As for `lately.hdl.profile.UnitOptions`.
-    ram_style : str
-        Kind of memory in the attributes for tools, one of `RAM_STYLES`. Must be "auto" unless the
-        memory is "portable".
-    initial_values : bool
-        Whether registers have initial values. Otherwise the unit needs a reset to work correctly.
-    tools : sequence of str
-        Tools of `TOOLS` for which scripts are written.
-    options : dict
-        Further options of the unit, or of the deduplicator.
-    models : sequence of str
-        Verilog simulation models of the block RAMs, in the order of compilation.
-
-    Raises
-    ------
-    ExportError
-        If the name is not valid, two options conflict, or the memory does not fit the device.
-    UnknownDeviceError
-        If the device is unknown.
-    SpecificationError
-        If the hardware cannot hold the specification.
-    """
+    """A unit to be exported; an impossible one raises `ExportError` or `SpecificationError`."""
 
     spec: Specification
-    name: str
-    wrap: str = "axis"
-    bus: str = NO_BUS
+    name: str  # of the module, and prefix of all files
+    wrap: str = "axis"  # of `WRAPS` or `FRAMES`
+    bus: str = NO_BUS  # or one of `BUSES`
     memory: str = "portable"
-    target: str | None = None
-    tick: Fraction | None = None
-    tag_bits: int = 8
-    last: bool = False
+    target: str | None = None  # device of the scripts and of the clock; None: examples
+    tick: Fraction | None = None  # seconds of the tick for which the filter was planned
+    tag_bits: int = 8  # without TLAST
+    last: bool = False  # whether the streams have TLAST
     levels: int = DEFAULT_LEVELS
     protect: str = "none"
-    ram_style: str = "auto"
-    initial_values: bool = True
-    tools: Sequence[str] = ()
-    options: dict[str, Any] = field(default_factory=dict)
-    models: Sequence[str] = ()
+    ram_style: str = "auto"  # memory in the attributes for tools, one of `RAM_STYLES`
+    initial_values: bool = True  # of registers; without them the unit needs a reset
+    tools: Sequence[str] = ()  # of `TOOLS`, for which scripts are written
+    options: dict[str, Any] = field(default_factory=dict)  # of the unit, or of the deduplicator
+    models: Sequence[str] = ()  # simulation models of block RAMs, in the order of compilation
 
     def __post_init__(self) -> None:
         check_name(self.name)

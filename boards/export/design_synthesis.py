@@ -24,29 +24,8 @@ def synthesize_design(
 ) -> SynthesisReport | CountReport:
     """Synthesise, place and route a unit with its registers; report area and timing.
 
-    Parameters
-    ----------
-    spec : Specification
-        Specification of the filter.
-    device : Device
-    wrap, bus : str
-        As for `lately.boards.export.design.Design`. Ports add no logic. By default, the target
-        clock of a frame deduplicator is the clock of its line.
-    memory, strict, protect, check
-        As for `lately.boards.flow.synthesis.synthesize_unit`.
-    options
-        ``inner``, as for `lately.hdl.packets.frame_options.FrameOptions`; ``seed``, ``directory``,
-        ``target_mhz``, ``time_limit`` and ``progress``, as for
-        `lately.boards.flow.synthesis.synthesize`.
-
-    Raises
-    ------
-    ExportError
-        If the bus is unknown.
-    SpecificationError
-        If no unit or deduplicator supports the specification.
-
-    Other errors: as `lately.boards.flow.synthesis.synthesize`.
+    By default, the target clock of a frame deduplicator is the clock of its line. `options` are
+    those of `lately.boards.flow.synthesis.synthesize`, and ``inner``.
     """
     frames = FRAMES.get(wrap)
     inner = options.pop("inner", False)

@@ -6,36 +6,18 @@ from ...hdl.bus.flat import FlatUnit
 
 
 class Label(NamedTuple):
-    """A field of a stream.
+    """A field of a stream."""
 
-    Attributes
-    ----------
-    side : str
-        "in" or "out".
-    label : str
-        Name, with the number of the lane if there are several.
-    port : str
-    offset, width : int
-        Lowest bit in the port, and number of bits.
-    name : str
-        Name without the number of the lane.
-    """
-
-    side: str
-    label: str
+    side: str  # "in" or "out"
+    label: str  # name, with the number of the lane if there are several
     port: str
-    offset: int
+    offset: int  # of the lowest bit in the port
     width: int
-    name: str = ""
+    name: str = ""  # without the number of the lane
 
 
 def labels(component: FlatUnit) -> list[Label]:
-    """Return the fields of requests, then of results.
-
-    Parameters
-    ----------
-    component : FlatUnit
-    """
+    """Return the fields of requests, then of results."""
     several = getattr(component.unit.signature, "lanes", 1) > 1
     return [
         Label(

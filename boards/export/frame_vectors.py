@@ -31,14 +31,7 @@ def all_fit(how: FrameOptions) -> bool:
 
 
 def frame_vectors(design: Design, *, seed: int) -> Vectors:
-    """Return the transfers of random frames, and of the output without duplicates.
-
-    Parameters
-    ----------
-    design : Design
-        A deduplicator of frames. No tick occurs between its frames.
-    seed : int
-    """
+    """Return the transfers of random frames, and of the output without duplicates."""
     choose = random.Random(seed)
     how = design.frame_options
     shortest = _SHORTEST if how.ready else min(_SHORTEST_OF_LINE, how.longest)

@@ -16,32 +16,15 @@ _PLATFORM = {"axis": "axi4stream", "aximm": "axi4lite"}
 
 @dataclass
 class Interface:
-    """Ports that belong together.
-
-    Attributes
-    ----------
-    name : str
-    kind : str
-        Name of the kind in Vivado or in Platform Designer.
-    inward : bool
-        Whether the unit is the slave, or the sink of the stream.
-    ports : dict of Port to str
-        Parts of the interface, by port.
-    library : str
-        Library of Vivado's interface.
-    parameters : dict of str to str
-        Parameters in Vivado.
-    properties : dict
-        Properties in Platform Designer.
-    """
+    """Ports that belong together."""
 
     name: str
-    kind: str
-    inward: bool = True
-    ports: dict[Port, str] = field(default_factory=dict)
-    library: str = "interface"
-    parameters: dict[str, str] = field(default_factory=dict)
-    properties: dict[str, str | int] = field(default_factory=dict)
+    kind: str  # in Vivado or in Platform Designer
+    inward: bool = True  # the unit is the slave, or the sink of the stream
+    ports: dict[Port, str] = field(default_factory=dict)  # with their parts of the interface
+    library: str = "interface"  # in Vivado
+    parameters: dict[str, str] = field(default_factory=dict)  # in Vivado
+    properties: dict[str, str | int] = field(default_factory=dict)  # in Platform Designer
 
     @property
     def platform(self) -> str:
@@ -50,12 +33,7 @@ class Interface:
 
 
 def vivado_interfaces(design: Design) -> list[Interface]:
-    """Return the interfaces that the attributes of the Verilog ports name.
-
-    Parameters
-    ----------
-    design : Design
-    """
+    """Return the interfaces that the attributes of the Verilog ports name."""
     ports = {port.name: port for port in design.ports}
     found: dict[str, Interface] = {}
     for port, attributes in design.component.attributes().items():
@@ -73,12 +51,7 @@ def vivado_interfaces(design: Design) -> list[Interface]:
 
 
 def platform_interfaces(design: Design) -> list[Interface]:
-    """Return the interfaces for Platform Designer: clock, reset, streams, the bus, and conduits.
-
-    Parameters
-    ----------
-    design : Design
-    """
+    """Return the interfaces for Platform Designer: clock, reset, streams, the bus, and conduits."""
     component = design.component
     ports = {port.name: port for port in design.ports}
     clock, reset = component.CLOCK, component.RESET

@@ -21,12 +21,7 @@ _AVALON = {
 
 
 def litex_values(design: Design) -> dict[str, Any]:
-    """Return the values for the template of the LiteX module.
-
-    Parameters
-    ----------
-    design : Design
-    """
+    """Return the values for the template of the LiteX module."""
     component, ports = design.component, {port.name: port for port in design.ports}
     found = _stream_fields(design)
     streams = {side: [one for one in found if one.side == side] for side in ("in", "out")}

@@ -160,12 +160,7 @@ def field_meanings(spec: Specification) -> dict[str, str]:
 
 
 def frame_meanings(side: Sideband) -> dict[str, str]:
-    """Return the meanings for a deduplicator whose frames have sideband signals.
-
-    Parameters
-    ----------
-    side : Sideband
-    """
+    """Return the meanings for a deduplicator whose frames have sideband signals."""
     named = {"s_axis_tuser": side.bad, "m_axis_tuser": side.mark}
     if not side.user or side == ONLY_BAD:
         return FRAME_MEANINGS

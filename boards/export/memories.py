@@ -31,14 +31,7 @@ ULTRA_BITS = 64
 
 
 def with_wide_words(spec: Specification, style: str) -> Specification:
-    """Return an equivalent ring whose words are as wide as the memory's words.
-
-    Parameters
-    ----------
-    spec : Specification
-    style : str
-        One of `RAM_STYLES`. Only the style "ultra" has words of `ULTRA_BITS`.
-    """
+    """Return an equivalent ring with words of `ULTRA_BITS`, if the style is "ultra"."""
     if style != "ultra" or not isinstance(spec, FilterSpec):
         return spec
     bits = min(ULTRA_BITS, spec.part_bits // spec.shards)
@@ -65,13 +58,6 @@ def with_templates(text: str, style: str) -> str:
 
     The port that writes reads in the same process, so that tools find a true dual-port memory.
     Initial contents are omitted, because units clear their memories after reset.
-
-    Parameters
-    ----------
-    text : str
-        Verilog from yosys.
-    style : str
-        One of `RAM_STYLES`.
     """
     values = {"rw_addr_collision": "no"} | RAM_STYLES[style]
     attributes = ", ".join(f'{name} = "{value}"' for name, value in values.items())

@@ -19,23 +19,12 @@ _MEMORY = re.compile(r'( +parameter \\MEMID ")\\\\(\S+)"')
 
 @dataclass
 class RtlilModule:
-    """A module in RTLIL, whose identifiers begin with a backslash or a dollar sign.
+    """A module in RTLIL, whose identifiers begin with a backslash or a dollar sign."""
 
-    Attributes
-    ----------
-    name : str
-        Name by which instances refer to the module.
-    lines : list of str
-    path : str
-        Path of its first instance in the design, with dots.
-    shared : bool
-        Whether the module replaces other modules.
-    """
-
-    name: str
+    name: str  # by which instances refer to the module
     lines: list[str]
-    path: str
-    shared: bool = False
+    path: str  # of its first instance in the design, with dots
+    shared: bool = False  # whether the module replaces other modules
 
     @property
     def own(self) -> list[str]:
@@ -48,12 +37,7 @@ class RtlilModule:
         return [line.split()[-1] for line in self.lines if _PORT.search(line)]
 
     def renamed(self, names: Mapping[str, str]) -> Iterator[str]:
-        """Yield the lines with the module's own identifiers replaced.
-
-        Parameters
-        ----------
-        names : mapping of str to str
-        """
+        """Yield the lines with the module's own identifiers replaced."""
         for line in self.lines:
             if memory := _MEMORY.fullmatch(line):
                 name = f"\\{memory[2]}"
@@ -70,11 +54,6 @@ def read_modules(text: str) -> list[RtlilModule]:
 
     Attributes are omitted, except the initial values of registers and, at the top, the attributes
     of ports.
-
-    Parameters
-    ----------
-    text : str
-        RTLIL from Amaranth.
     """
     found: list[RtlilModule] = []
     for name, body in _MODULE.findall(text):
@@ -102,13 +81,7 @@ def _stripped(body: str, *, top: bool) -> Iterator[str]:
 
 
 def share(modules: list[RtlilModule]) -> list[RtlilModule]:
-    """Return modules without pairs that differ only in names; instances use the remaining module.
-
-    Parameters
-    ----------
-    modules : list of RtlilModule
-        Each before its submodules.
-    """
+    """Return modules that differ in more than names; instances of others use one of these."""
     left: dict[str, RtlilModule] = {}
     stand_ins: dict[str, tuple[str, dict[str, str]]] = {}
     # Bottom-up, so that each parent is compared after its submodules.

@@ -15,13 +15,7 @@ _NAME = re.compile(r"[A-Za-z](?:_?[A-Za-z0-9])*")
 
 
 def check_name(name: str) -> None:
-    """Reject a `name` that is not an identifier in Verilog, VHDL and Python.
-
-    Raises
-    ------
-    ExportError
-        If `name` is not an identifier, or is a keyword.
-    """
+    """Reject a `name` that is not an identifier in Verilog, VHDL and Python."""
     if not _NAME.fullmatch(name):
         raise ExportError(
             "name: must begin with a letter and go on with letters, digits and single "

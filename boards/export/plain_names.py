@@ -28,13 +28,7 @@ _COPY = re.compile(r"\$\d+$")
 
 
 def plain_lines(modules: list[RtlilModule]) -> Iterator[str]:
-    """Yield the lines of a design in which all names are plain identifiers.
-
-    Parameters
-    ----------
-    modules : list of RtlilModule
-        The first is the top, whose ports keep their names.
-    """
+    """Yield the lines of a design in which all names are plain; ports of the first keep theirs."""
     kinds = module_names(modules)
     parts = _part_names(modules)
     for module in modules:

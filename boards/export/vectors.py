@@ -21,13 +21,7 @@ _KEYS = 24
 
 @dataclass(frozen=True)
 class Vectors:
-    """Values of ports, transfer by transfer.
-
-    Attributes
-    ----------
-    requests, results : list of dict of str to int
-        Values of the ports that hold the fields of a request or result, by name.
-    """
+    """Values of the ports that hold fields, by name, transfer by transfer."""
 
     requests: list[dict[str, int]]
     results: list[dict[str, int]]
@@ -43,22 +37,7 @@ class _Step(NamedTuple):
 
 
 def vectors(design: Design, count: int, *, seed: int) -> Vectors:
-    """Return random transfers and their expected results; no tick occurs between them.
-
-    Parameters
-    ----------
-    design : Design
-        Unit with operations, not with frames.
-    count : int
-        Number of transfers, at least 0.
-    seed : int
-        Seed of the operations and keys, at least 0; ValueError if it is negative.
-
-    Returns
-    -------
-    Vectors
-        Lists of length `count`.
-    """
+    """Return random transfers and their expected results; no tick occurs between them."""
     component = design.component
     signature: UnitSignature = component.unit.signature
     beats = list(_beats(design, count, np.random.default_rng(seed)))
@@ -109,12 +88,7 @@ def _asked_range(design: Design) -> tuple[int, int]:
 
 
 def table_layout(design: Design) -> Any:
-    """Return the layout of an entry of the table; None if no port loads a table.
-
-    Parameters
-    ----------
-    design : Design
-    """
+    """Return the layout of an entry of the table; None if no port loads a table."""
     unit = design.component.unit
     return unit.table.p.shape() if "table" in unit.signature.members else None
 
@@ -123,11 +97,6 @@ def bench_thresholds(design: Design) -> NDArray[np.int64]:
     """Return the table that the test bench loads: threshold = address modulo all thresholds.
 
     It has the shape of `lately.golden.DecisionTable.thresholds`.
-
-    Parameters
-    ----------
-    design : Design
-        With a `table_layout`.
     """
     layout = table_layout(design)
     spec: Any = design.spec

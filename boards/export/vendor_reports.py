@@ -64,17 +64,7 @@ _BLOCKS = {"vivado": 2}
 
 
 def read_report(text: str) -> dict[str, str | int | float]:
-    """Return the tool, version, device, area and clock of a report.
-
-    Parameters
-    ----------
-    text : str
-
-    Raises
-    ------
-    ReportError
-        If no tool of `FORMATS` wrote the text, or a figure is missing.
-    """
+    """Return the tool, version, device, area and clock of a report."""
     tool = next((name for name, mark in _MARKS.items() if mark in text), None)
     if tool is None:
         raise ReportError(f"report: must be of {', '.join(FORMATS)}; the text names none of them")

@@ -51,16 +51,7 @@ _HEAD = re.compile(r"^module (\w+)", re.M)
 
 
 def verilog_text(component: Any, name: str, *, initial_values: bool = True) -> str:
-    """Return a component and its submodules as Verilog-2005.
-
-    Parameters
-    ----------
-    component : Component
-    name : str
-        Name of the module, and prefix of the names of its submodules.
-    initial_values : bool
-        Whether registers and memories have initial values.
-    """
+    """Return a component and its submodules as Verilog-2005."""
     kept = _Kept(component)
     modules = share(read_modules(rtlil.convert(kept, name=name, emit_src=False)))
     comments = _comments(modules, dict(_parts(kept.fragment, name)))

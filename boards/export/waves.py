@@ -12,13 +12,6 @@ def save_file(text: str, name: str) -> str:
     """Return a GTKWave save file with the ports of each instance in a group.
 
     Instances that share a module have one group: the first instance's.
-
-    Parameters
-    ----------
-    text : str
-        Verilog of the unit and of the modules below it.
-    name : str
-        Name of the unit's module, whose bench writes the waveform file.
     """
     lines = [f'[dumpfile] "{name}.vcd"', "[timestart] 0"]
     for path, ports in groups(text, name, f"{name}_tb.dut"):
@@ -32,17 +25,7 @@ def save_file(text: str, name: str) -> str:
 
 
 def groups(text: str, top: str, path: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the path of each instance, parents first, and the paths of its ports with ranges.
-
-    Parameters
-    ----------
-    text : str
-        As for `save_file`.
-    top : str
-        Name of the unit's module.
-    path : str
-        Path of its instance, with dots.
-    """
+    """Yield the path of each instance below `path`, parents first, and those of its ports."""
     modules = {found[1]: found[0] for found in _MODULE.finditer(text)}
     waiting = [(top, path)]
     shown = set()
