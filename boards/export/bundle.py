@@ -6,71 +6,34 @@ import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from ... import __version__
 from ...golden.files import named, temporary_name
-from ...golden.models import model_of
-from ...hdl.bus.flat import FlatUnit
-from ...hdl.interface import fields
 from ...hdl.target_clocks import target_mhz
-from .bench_values import bench_values
-from .contract import contract
-from .design import NO_BUS, Design
-from .fields import labels
-from .interfaces import platform_interfaces, vivado_interfaces
+from .bench import bench_values
+from .design import NO_BUS, Design, ExportError
+from .interfaces import labels, platform_interfaces, vivado_interfaces
 from .litex_values import litex_values
-from .meanings import MEANINGS, field_meanings, frame_meanings
-from .names import ExportError
-from .registers import c_header
+from .page import page_values
 from .waves import save_file
 
-FILES = {
-    "{name}_template.v": "template.v.j2",
-    "{name}_tb.v": "tb.v.j2",
-    "{name}.core": "core.j2",
-    "{name}_pkg.vhd": "pkg.vhd.j2",
-    "{name}_litex.py": "litex.py.j2",
-    "{name}.sdc": "constraints.sdc.j2",
-    "{name}.md": "page.md.j2",
-}
-"""Names of the files beside the Verilog, and their templates."""
+FILES = ["X_template.v", "X_tb.v", "X.core", "X_pkg.vhd", "X_litex.py", "X.sdc", "X.md"]
+"""Files beside the Verilog, as their templates are called; X stands for the name of the unit."""
 
-FIELD_FILES = {"{name}_records.vhd": "records.vhd.j2"}
+FIELD_FILES = ["X_records.vhd"]
 """Further files for a unit whose ports have fields."""
 
-REGISTER_FILES = {
-    "{name}.rdl": "registers.rdl.j2",
-    "{name}_registers.py": "registers.py.j2",
-}
+REGISTER_FILES = ["X.rdl", "X_registers.py"]
 """Further files for a unit behind a bus."""
 
 TOOL_FILES = {
-    "vivado": {
-        "{name}_vivado.tcl": "vivado.tcl.j2",
-        "{name}_vivado.xdc": "vivado.xdc.j2",
-        "component.xml": "component.xml.j2",
-    },
-    "quartus": {"{name}_quartus.tcl": "script.tcl.j2", "{name}_hw.tcl": "hw.tcl.j2"},
-    "efinity": {"{name}_efinity.sh": "efinity.sh.j2", "{name}_efinity.xml": "efinity.xml.j2"},
+    "vivado": ["X_vivado.tcl", "X_vivado.xdc", "component.xml"],
+    "quartus": ["X_quartus.tcl", "X_hw.tcl"],
+    "efinity": ["X_efinity.sh", "X_efinity.xml"],
 }
-"""Names of the files for a vendor's tool, and their templates. Other tools have one script."""
-
-WAIVERS = {
-    "DECLFILENAME": "one file has all modules",
-    "UNUSEDSIGNAL": "unused signals are kept so that waveforms show them",
-    "UNUSEDPARAM": "models of block RAMs have all parameters of the vendor's primitive",
-    "PINMISSING": "unused outputs of an instance are left open",
-    "WIDTH": "operands are extended implicitly",
-    "LITENDIAN": "a memory of one word has the range [0:0]",
-    "INITIALDLY": "_start_ must change after all processes wait for it",
-    "SYMRSVDWORD": "a name is a keyword of C++",
-    "CASEINCOMPLETE": "missing cases cannot occur",
-    "CMPCONST": "a comparison may be constant for the sizes of this unit",
-    "UNSIGNED": "likewise",
-    "VARHIDDEN": "a signal and an instance share a name",
-}
-"""Warnings of Verilator that the Verilog causes, and their reasons."""
+"""Files for a vendor's tool. Other tools have one script."""
 
 EXAMPLE_MHZ = 100
 """Clock of the constraint if no device is named."""
@@ -136,7 +99,7 @@ def _check_folder(folder: Path, force: bool) -> None:
 def texts(design: Design) -> dict[str, str]:
     """Return the texts of all files of an exported unit, by their names."""
     found = descriptions(design)
-    head = _templates()("head.v.j2", **_heading(design), waivers=WAIVERS)
+    head = _templates()("head.v", **_heading(design))
     found[f"{design.name}.v"] = head + design.verilog
     found[f"{design.name}.gtkw"] = save_file(design.verilog, design.name)
     if design.models:
@@ -147,98 +110,73 @@ def texts(design: Design) -> dict[str, str]:
 def descriptions(design: Design) -> dict[str, str]:
     """Return the texts of all files except the unit's own Verilog, by their names."""
     render, values = _templates(), _values(design)
-    templates = FILES | ({} if design.frames else FIELD_FILES)
-    templates |= REGISTER_FILES if design.registers else {}
-    found = {
-        name.format(name=design.name): render(template, **values)
-        for name, template in templates.items()
-    }
+    files = [*FILES, *([] if design.frames else FIELD_FILES)]
+    files += REGISTER_FILES if design.registers else []
+    found = {_named(file, design): render(file, **values) for file in files}
     if design.registers:
-        found[f"{design.name}.h"] = c_header(found[f"{design.name}.rdl"], design.name)
+        found[f"{design.name}.h"] = _c_header(found[f"{design.name}.rdl"], design.name)
     for tool in design.tools:
         interfaces = vivado_interfaces if tool == "vivado" else platform_interfaces
-        own = {"tool": tool, "part": design.part(tool), "interfaces": interfaces(design)}
-        for file, template in _tool_files(tool).items():
-            found[file.format(name=design.name)] = render(template, **values | own)
+        values |= {"tool": tool, "part": design.part(tool), "interfaces": interfaces(design)}
+        found |= {_named(file, design): render(file, **values) for file in _tool_files(tool)}
     return found | {f"{design.name}.toml": design.spec.toml()}
 
 
-def _tool_files(tool: str) -> dict[str, str]:
-    """Return the names of the files for a tool, and their templates."""
-    return TOOL_FILES.get(tool, {f"{{name}}_{tool}.tcl": "script.tcl.j2"})
+def _named(file: str, design: Design) -> str:
+    return file.replace("X", design.name, 1)
+
+
+def _tool_files(tool: str) -> list[str]:
+    return TOOL_FILES.get(tool, [f"X_{tool}.tcl"])
+
+
+def _c_header(rdl: str, name: str) -> str:
+    """Return the C header that PeakRDL writes from SystemRDL; `name` is in its include guard."""
+    from peakrdl_cheader.exporter import CHeaderExporter
+    from systemrdl import RDLCompiler
+
+    with TemporaryDirectory() as folder:
+        source, header = (Path(folder, f"{name}{suffix}") for suffix in (".rdl", ".h"))
+        source.write_text(rdl, "utf-8")
+        compiler = RDLCompiler()
+        compiler.compile_file(str(source))
+        CHeaderExporter().export(compiler.elaborate(), str(header))
+        return header.read_text("utf-8")
 
 
 def _heading(design: Design) -> dict[str, str]:
     """Return the values that every file states about the unit."""
-    return {
-        "name": design.name,
-        "version": __version__,
-        "shape": _shape(design),
-        "digest": design.digest,
-    }
-
-
-def _shape(design: Design) -> str:
-    shape = design.spec.shape
-    return f"deduplicator of frames, {shape}" if design.frames else shape
+    shape = f"{'deduplicator of frames, ' if design.frames else ''}{design.spec.shape}"
+    return {"name": design.name, "version": __version__, "shape": shape, "digest": design.digest}
 
 
 def _values(design: Design) -> dict[str, Any]:
     """Return the values for the templates."""
     component, device = design.component, design.device
     placed_on = device.name if design.target and device.placed else ""
-    return (
-        _heading(design)
-        | {
-            "ports": design.ports,
-            "fields": labels(component),
-            "field_meanings": field_meanings(design.spec),
-            "meanings": frame_meanings(design.frame_options.side) if design.frames else MEANINGS,
-            "clock": component.CLOCK,
-            "reset": component.RESET,
-            "active": 0 if component.ACTIVE_LOW else 1,
-            "models": bool(design.models),
-            "placed_on": placed_on,
-            "device": design.target,
-            "tools": {
-                tool: [file.format(name=design.name) for file in _tool_files(tool)]
-                for tool in design.tools
-            },
-            "architecture": device.family,
-            "period": 1000 / (target_mhz(placed_on) if placed_on else EXAMPLE_MHZ),
-            "frames": design.frames,
-            "wrap": design.wrap,
-            "operations": [] if design.frames else _operations(design),
-            "contract": contract(design),
-            "latency": "" if design.frames else _latency(design),
-            "entry": [] if design.frames else _entry(component),
-            "bus": "" if design.bus == NO_BUS else design.bus,
-            "registers": design.registers,
-        }
-        | bench_values(design)
-        | {"litex": litex_values(design)}
-    )
-
-
-def _latency(design: Design) -> str:
-    if design.waits:
-        return (
-            f"The result leaves {design.component.unit.latency} cycles after the acceptance of its "
-            "request, or later under back-pressure."
-        )
-    return f"The result leaves {design.component.unit.latency} cycles after its request."
-
-
-def _operations(design: Design) -> list[str]:
-    return [f"{one.name} = {one.value}" for one in sorted(model_of(design.spec).supported)]
-
-
-def _entry(component: FlatUnit) -> list[tuple[str, int, int]]:
-    """Return name, offset and width of the fields of an entry of the table, if there is one."""
-    unit = component.unit
-    registers = getattr(unit, "registers", None)
-    table = getattr(unit if registers is None else unit.unit, "table", None)
-    return [] if table is None else list(fields(table.p.shape()))
+    return {
+        **_heading(design),
+        "ports": design.ports,
+        "fields": labels(component),
+        "clock": component.CLOCK,
+        "reset": component.RESET,
+        "active": 0 if component.ACTIVE_LOW else 1,
+        "models": bool(design.models),
+        "placed_on": placed_on,
+        "device": design.target,
+        "tools": {
+            tool: [_named(file, design) for file in _tool_files(tool)] for tool in design.tools
+        },
+        "architecture": device.family,
+        "period": 1000 / (target_mhz(placed_on) if placed_on else EXAMPLE_MHZ),
+        "frames": design.frames,
+        "wrap": design.wrap,
+        "bus": "" if design.bus == NO_BUS else design.bus,
+        "registers": design.registers,
+        **page_values(design),
+        **bench_values(design),
+        "litex": litex_values(design),
+    }
 
 
 @cache
@@ -256,7 +194,7 @@ def _templates() -> Callable[..., str]:
     environment.filters["hexadecimal"] = hex
     environment.filters["binary"] = lambda value, width: f"{value:0{width}b}"
 
-    def render(template: str, **values: Any) -> str:
-        return environment.get_template(template).render(**values)
+    def render(file: str, **values: Any) -> str:
+        return environment.select_template([f"{file}.j2", "script.tcl.j2"]).render(**values)
 
     return render

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from amaranth.lib.wiring import In
 
 from ... import __version__
-from ...golden.errors import SpecificationError
+from ...golden.errors import LatelyError, SpecificationError
 from ...golden.packets.frame_actions import WIDTHS
 from ...golden.spec.base import Specification
 from ...hdl.build import filter_unit, unit_profile
@@ -26,7 +26,7 @@ from ...hdl.profile import Profile
 from ...hdl.target_clocks import target_mhz
 from ..flow.devices import Device, device
 from .memories import RAM_STYLES, with_templates
-from .names import ExportError, check_name
+from .plain_names import keywords
 from .verilog import verilog_text
 
 WRAPS: dict[str, Callable[..., FlatUnit]] = {
@@ -95,6 +95,24 @@ LINE_MHZ = {8: 125.0} | dict.fromkeys((64, 128, 256, 512), 156.25)
 
 MOST_TAG_BITS = 64
 """Widest tag of an exported unit."""
+
+
+class ExportError(LatelyError, ValueError):
+    """A unit cannot be exported as requested; the message gives the reason."""
+
+
+_NAME = re.compile(r"[A-Za-z](?:_?[A-Za-z0-9])*")
+
+
+def check_name(name: str) -> None:
+    """Reject a `name` that is not an identifier in Verilog, VHDL and Python."""
+    if not _NAME.fullmatch(name):
+        raise ExportError(
+            "name: must begin with a letter and go on with letters, digits and single "
+            f"underscores, not {name!r}"
+        )
+    if name.lower() in keywords():
+        raise ExportError(f"name: must be no keyword of Verilog, VHDL or Python, not {name!r}")
 
 
 def release() -> tuple[int, int, int]:

@@ -1,10 +1,11 @@
-"""Interfaces of an exported unit: groups of ports for Vivado and Platform Designer."""
+"""Fields in the streams of an exported unit, and its interfaces in Vivado and Platform Designer."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from ...hdl.bus.flat import BYTE
+from ...hdl.bus.flat import BYTE, FlatUnit
 from .design import Design, Port
 
 _INFO = re.compile(r"xilinx\.com:(\w+):(\w+):1\.0 (\w+) (\w+)")
@@ -109,3 +110,31 @@ def _avalon_streams(design: Design, ports: dict[str, Port]) -> Iterator[Interfac
         yield Interface(
             name, "avalon_streaming", inward=name != "out", ports=parts, properties=properties
         )
+
+
+class Label(NamedTuple):
+    """A field of a stream."""
+
+    side: str  # "in" or "out"
+    label: str  # name, with the number of the lane if there are several
+    port: str
+    offset: int  # of the lowest bit in the port
+    width: int
+    name: str = ""  # without the number of the lane
+
+
+def labels(component: FlatUnit) -> list[Label]:
+    """Return the fields of requests, then of results."""
+    several = getattr(component.unit.signature, "lanes", 1) > 1
+    return [
+        Label(
+            side,
+            f"{one.name}{one.lane}" if several and one.name != "alone" else one.name,
+            one.port,
+            one.offset,
+            one.width,
+            one.name,
+        )
+        for side, found in (("in", component.requests), ("out", component.results))
+        for one in found
+    ]

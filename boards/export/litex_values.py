@@ -1,23 +1,20 @@
 """Connections of the LiteX module of an exported unit."""
 
+import re
 from typing import Any
 
 from ...hdl.bus.register_map import ADDRESS_BITS
 from .design import NO_BUS, Design, Port
-from .fields import Label, labels
+from .interfaces import Label, labels
 
-_WISHBONE = {
-    "wb_cyc_i": "cyc", "wb_stb_i": "stb", "wb_we_i": "we", "wb_sel_i": "sel", "wb_dat_i": "dat_w",
-    "wb_dat_o": "dat_r", "wb_ack_o": "ack", "wb_err_o": "err",
-}  # fmt: skip
-"""Signals of LiteX's interface, by the ports that they drive directly."""
+_BUS_PORT = re.compile(r"(?:s_axil_(aw|ar|[wbr])|avs_|wb_)(\w+?)(?:_[io])?")
+"""Channel of AXI4-Lite, and signal of the bus."""
 
-_AVALON = {
-    f"avs_{part}": part
-    for part in ("address", "read", "write", "byteenable", "writedata", "readdata",
-                 "readdatavalid", "waitrequest")
-}  # fmt: skip
-"""The same for Avalon-MM; LiteX's interface has no responses."""
+_SIGNALS = {"wb_dat_i": "dat_w", "wb_dat_o": "dat_r"}
+"""Signals of LiteX's interfaces that have other names than the ports."""
+
+_ABSENT = ("wb_stall_o", "avs_response", "avs_writeresponsevalid")
+"""LiteX has only classic Wishbone, and no responses on Avalon."""
 
 
 def litex_values(design: Design) -> dict[str, Any]:
@@ -80,35 +77,18 @@ def _handshakes(ports: dict[str, Port]) -> dict[str, str]:
 
 def _bus(design: Design) -> dict[str, str]:
     """Return signals of LiteX's bus interface by the ports that they connect."""
-    if design.bus == NO_BUS:
-        return {}
     found = {}
     for port in design.ports:
-        name = port.name
-        if name not in design.unit.bus_ports:
+        if port.name not in getattr(design.unit, "bus_ports", ()):
             continue
-        if name in _WISHBONE:
-            found[name] = f"self.bus.{_WISHBONE[name]}"
-        elif name == "wb_adr_i":
-            found[name] = f"self.bus.adr[:{port.width}]"
-        elif name in _AVALON:
-            bits = f"[:{port.width}]" if name == "avs_address" else ""
-            found[name] = f"self.bus.{_AVALON[name]}{bits}"
-        elif name in ("wb_stall_o", "avs_response", "avs_writeresponsevalid"):
-            # LiteX has only classic Wishbone, and no responses on Avalon.
-            found[name] = "Signal(2)" if port.width == 2 else "Signal()"
-        else:
-            channel, part = _channel(name)
-            bits = f"[:{port.width}]" if part == "addr" else ""
-            found[name] = f"self.bus.{channel}.{part}{bits}"
+        parts = _BUS_PORT.fullmatch(port.name)
+        assert parts is not None
+        channel, signal = parts[1], _SIGNALS.get(port.name, parts[2])
+        bits = f"[:{port.width}]" if signal in ("adr", "address", "addr") else ""
+        found[port.name] = f"self.bus.{channel + '.' if channel else ''}{signal}{bits}"
+        if port.name in _ABSENT:
+            found[port.name] = f"Signal({port.width})"
     return found
-
-
-def _channel(name: str) -> tuple[str, str]:
-    """Return channel and signal of a port of AXI4-Lite."""
-    text = name.rpartition("_")[2]
-    length = 2 if text[:2] in ("aw", "ar") else 1
-    return text[:length], text[length:]
 
 
 def _assignment(one: Label) -> str:

@@ -7,9 +7,10 @@ the signal and its bits, as in ``address_13_4``, or after the instance that it d
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import resources
 
 from .modules import RtlilModule, instances
-from .names import keywords
 
 SEPARATOR = "__"
 """Separates the name of a module from the name of its submodule; names of exports lack it."""
@@ -181,3 +182,10 @@ def _plain(text: str) -> str:
     if not plain or plain[0].isdigit():
         plain = f"n{plain}"
     return f"{plain}_" if plain.lower() in keywords() else plain
+
+
+@cache
+def keywords() -> frozenset[str]:
+    """Return the keywords of Verilog, SystemVerilog, VHDL and Python, in lower case."""
+    text = resources.files(__package__).joinpath("keywords.txt").read_text("utf-8")
+    return frozenset(text.lower().split())

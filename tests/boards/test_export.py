@@ -17,9 +17,8 @@ from verilators import VERILATORS
 
 from lately.boards.export import bundle
 from lately.boards.export.bundle import descriptions, texts, write
-from lately.boards.export.design import Design
-from lately.boards.export.fields import labels
-from lately.boards.export.names import ExportError, check_name
+from lately.boards.export.design import Design, ExportError, check_name
+from lately.boards.export.interfaces import labels
 from lately.golden import SpecificationError, any_preset, from_spec
 from lately.golden.spec import GEBFSpec
 from lately.hdl.interface import Operation

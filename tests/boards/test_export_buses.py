@@ -16,8 +16,7 @@ from combinational import assert_registered
 from systemrdl import RDLCompiler
 
 from lately.boards.export.bundle import descriptions, write
-from lately.boards.export.design import Design
-from lately.boards.export.names import check_name
+from lately.boards.export.design import Design, check_name
 from lately.golden import any_preset
 from lately.golden.spec import GEBFSpec
 from lately.golden.spec.all_presets import ALL_PRESETS

@@ -7,9 +7,9 @@ import pytest
 from combinational import assert_registered
 from systemrdl import RDLCompiler
 
+from lately.boards.export.bench import frame_vectors
 from lately.boards.export.bundle import descriptions, write
 from lately.boards.export.design import FRAMES, Design
-from lately.boards.export.frame_vectors import frame_vectors
 from lately.golden.packets.comparison import Field
 from lately.golden.spec import GEBFSpec
 from lately.hdl.bus.controlled import BUSES

@@ -9,7 +9,7 @@ from pyslang.ast import Compilation
 from pyslang.syntax import SyntaxTree
 from verilators import VERILATORS, verilator
 
-from lately.boards.export.bench_values import bench_values
+from lately.boards.export.bench import bench_values
 from lately.boards.export.bundle import write
 from lately.boards.export.design import FRAMES, NO_BUS, WRAPS, Design
 from lately.golden.spec import GEBFSpec

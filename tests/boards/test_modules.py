@@ -12,8 +12,7 @@ from amaranth.lib.wiring import In, Out
 
 from lately.boards.export.design import Design
 from lately.boards.export.modules import read_modules, share
-from lately.boards.export.names import keywords
-from lately.boards.export.plain_names import plain_lines
+from lately.boards.export.plain_names import keywords, plain_lines
 from lately.boards.export.verilog import verilog_text
 from lately.boards.export.waves import groups, save_file
 from lately.golden import any_preset

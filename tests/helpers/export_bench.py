@@ -16,8 +16,8 @@ from cocotbext.axi import (
     AxiStreamSource,
 )
 
+from lately.boards.export.bench import vectors
 from lately.boards.export.design import Design
-from lately.boards.export.vectors import vectors
 from lately.golden.spec.base import Specification
 from lately.hdl.verilog import TOP
 from lately.sim.bench.frames import pauses

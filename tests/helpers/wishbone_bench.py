@@ -9,8 +9,8 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
 
+from lately.boards.export.bench import vectors
 from lately.boards.export.design import Design
-from lately.boards.export.vectors import vectors
 from lately.golden.spec.base import Specification
 from lately.hdl.bus.register_map import ADDRESS_BITS, WORD_BYTES
 from lately.hdl.registers import WORD_BITS, Access

@@ -1,8 +1,134 @@
-"""Meanings of the ports and fields of an exported unit."""
+"""Page of an exported unit: guarantees, and meanings of ports and fields."""
 
+from fractions import Fraction
+from typing import Any
+
+from ...golden.durations import time_text
+from ...golden.models import model_of
 from ...golden.spec.base import Specification
+from ...hdl.interface import fields
+from ...hdl.latencies import GENERATION_LEAD, PERIOD_BITS, TICKS_WAITING
 from ...hdl.packets.frame_options import ONLY_BAD, Sideband
 from ...hdl.registers import REGISTERS
+from .design import NO_BUS, Design
+
+
+def page_values(design: Design) -> dict[str, Any]:
+    """Return the values for the template of the page."""
+    guarantees = {
+        "Reset": _reset(design),
+        "Clear": _clear(design),
+        "Throughput": _throughput(design),
+        "Ticks": _ticks(design),
+        "Order": _order(design),
+        "Window": _window(design),
+    }
+    found: dict[str, Any] = {
+        "contract": {
+            name: " ".join(sentences) for name, sentences in guarantees.items() if sentences
+        },
+        "meanings": _frame_meanings(design.frame_options.side) if design.frames else MEANINGS,
+    }
+    if design.frames:
+        return found
+    unit = design.component.unit
+    condition = (
+        "the acceptance of its request, or later under back-pressure"
+        if design.waits
+        else "its request"
+    )
+    table = getattr(unit.unit if design.registers else unit, "table", None)
+    return found | {
+        "operations": [
+            f"{one.name} = {one.value}" for one in sorted(model_of(design.spec).supported)
+        ],
+        "latency": f"The result leaves {unit.latency} cycles after {condition}.",
+        "entry": [] if table is None else list(fields(table.p.shape())),
+        "field_meanings": _field_meanings(design.spec),
+    }
+
+
+def _reset(design: Design) -> list[str]:
+    component, profile = design.component, design.profile
+    level = "low" if component.ACTIVE_LOW else "high"
+    return [
+        f"Hold `{component.RESET}` {level} for at least one rising edge of `{component.CLOCK}`.",
+        f"The filter accepts its first {_unit(design)} at most {profile.reset_pause} cycles after "
+        "the reset ends.",
+        f"Reset empties the filter; {_unit(design)}s in flight are lost.",
+    ]
+
+
+def _clear(design: Design) -> list[str]:
+    pause = design.profile.longest_pause
+    who = "filter" if design.frames else "unit"
+    found = [f"The {who} accepts the next {_unit(design)} at most {pause} cycles after a CLEAR."]
+    if design.bus != NO_BUS:
+        found.append(f"A CLEAR by register starts {GENERATION_LEAD} cycles after the write.")
+    return found
+
+
+def _unit(design: Design) -> str:
+    return "frame" if design.frames else "request"
+
+
+def _throughput(design: Design) -> list[str]:
+    profile = design.profile
+    if design.frames:
+        return ["One transfer per cycle for frames of at least 60 bytes, while the store has room."]
+    requests = f"{profile.lanes} requests" if profile.lanes > 1 else "One request"
+    found = [f"{requests} per cycle.", *profile.pauses]
+    if "time" in design.component.unit.signature.request.members:
+        found.append("A request with a later time than its predecessor waits for this time.")
+    closed = (
+        "The input also closes if the receiver does not accept the results."
+        if design.waits
+        else "A request that arrives while the input is closed is refused."
+    )
+    return [*found, closed]
+
+
+def _ticks(design: Design) -> list[str]:
+    """Return the sentences on ticks; none if the unit has no ticks, or takes times of requests."""
+    members, least = design.unit.signature.members, design.profile.least_period
+    if design.bus != NO_BUS:
+        # On the bus, `period` is a register.
+        members = {**design.unit.unit.signature.members, **members}
+    mhz, found = design.clock_mhz, []
+    if "tick" in members:
+        sign = "`tick_lost`" if design.bus == NO_BUS else "the bit `tick_lost` of `faults`"
+        found = [
+            f"Two ticks must be at least {least:,} cycles apart. Up to {TICKS_WAITING} ticks that "
+            f"come closer wait for that distance; a further tick is lost, and {sign} reports it."
+        ]
+    elif "period" in members:
+        found = [f"A tick lasts `period` cycles; a value below {least:,} counts as {least:,}."]
+        if design.bus != NO_BUS:
+            reset = members["period"].init or (1 << PERIOD_BITS) - 1
+            time = f", {time_text(reset / (Fraction(mhz) * 10**6))} at {mhz:g} MHz" if mhz else ""
+            found.append(f"After reset it lasts {reset:,} cycles{time}.")
+    if found and design.tick is not None:
+        length = f": {design.planned_period:,} cycles at {mhz:g} MHz" if mhz else ""
+        found.append(f"The filter is planned for ticks of {time_text(design.tick)}{length}.")
+    return found
+
+
+def _order(design: Design) -> list[str]:
+    if design.frames:
+        return ["Frames leave in the order of arrival."]
+    lanes = ", lane 0 before lane 1" if design.profile.lanes > 1 else ""
+    return [
+        f"Requests take effect one after another, in the order of acceptance{lanes}.",
+        "A check-and-insert queries the key before it inserts the key.",
+        "Results leave in the order of their requests.",
+    ]
+
+
+def _window(design: Design) -> list[str]:
+    key = "frame" if design.frames else "key"
+    others = f"Occasionally a new {key} is reported as seen: a false positive."
+    return [*design.profile.promise(key, flags=not design.frames), others]
+
 
 MEANINGS = (
     {
@@ -144,7 +270,7 @@ FRAME_MEANINGS = MEANINGS | {
 """Meanings by name for a deduplicator of frames."""
 
 
-def field_meanings(spec: Specification) -> dict[str, str]:
+def _field_meanings(spec: Specification) -> dict[str, str]:
     """Return the meanings of fields of requests, results and entries of a table."""
     if not spec.query_field:
         return _FIELDS | _FIELDS_OF_KIND.get(spec.kind, {})
@@ -159,7 +285,7 @@ def field_meanings(spec: Specification) -> dict[str, str]:
     }
 
 
-def frame_meanings(side: Sideband) -> dict[str, str]:
+def _frame_meanings(side: Sideband) -> dict[str, str]:
     """Return the meanings for a deduplicator whose frames have sideband signals."""
     named = {"s_axis_tuser": side.bad, "m_axis_tuser": side.mark}
     if not side.user or side == ONLY_BAD:

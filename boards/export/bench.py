@@ -1,0 +1,413 @@
+"""Test bench of an exported unit: random stimuli, the results of the golden model, connections."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...golden import Operation, from_spec
+from ...golden.hash.keys import random_keys
+from ...golden.packets.frame_actions import ROOM_LAG
+from ...golden.packets.frame_deduplicator import FrameDeduplicator
+from ...hdl.bus.flat import Field, FlatUnit
+from ...hdl.interface import UnitSignature, pack
+from ...hdl.packets.frame_intake import beats_of
+from ...hdl.packets.frame_options import FrameOptions, Sideband
+from .design import Design, Port
+
+_CODES = [Operation.QUERY, Operation.INSERT, *[Operation.CHECK_AND_INSERT] * 4]
+_ALONE = 0.02
+_KEYS = 24
+"""Number of different keys; many of them are queried more than once."""
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Values of the ports that hold fields, by name, transfer by transfer."""
+
+    requests: list[dict[str, int]]
+    results: list[dict[str, int]]
+
+
+class _Step(NamedTuple):
+    """An operation: its code, key, window or class, and its tag; None if it has no result."""
+
+    code: int
+    key: Any
+    asked: int
+    tag: int | None
+
+
+def vectors(design: Design, count: int, *, seed: int) -> Vectors:
+    """Return random transfers and their expected results; no tick occurs between them."""
+    component = design.component
+    signature: UnitSignature = component.unit.signature
+    beats = list(_beats(design, count, np.random.default_rng(seed)))
+    answers = _answers(design, [step for beat in beats for step in beat])
+    requests, results = [], []
+    for beat in beats:
+        found: list[dict[str, Any]] = [next(answers) | {"tag": step.tag} for step in beat]
+        requests.append(_spread(component.requests, _request(signature, beat)))
+        results.append(_spread(component.results, _result(signature, found)))
+    return Vectors(requests, results)
+
+
+def _beats(design: Design, count: int, rng: np.random.Generator) -> Iterator[list[_Step]]:
+    """Yield the operations of each transfer; SHIFT and CLEAR come first, outside the lanes."""
+    signature: UnitSignature = design.component.unit.signature
+    lanes, tags = signature.lanes, 1 << design.tag_bits + design.last
+    keys = random_keys(rng, _KEYS, design.spec.key_bits)
+    least, most = _asked_range(design)
+    # Without back-pressure, SHIFT and CLEAR have no result; otherwise, no age and no cells.
+    told = design.waits and "oldest" not in signature.of_lane(signature.result, 0).members
+    for number in range(count):
+        beat = [
+            _Step(
+                int(rng.choice([int(code) for code in _CODES])),
+                keys[rng.integers(_KEYS)],
+                int(rng.integers(least, most + 1)),
+                (lanes * number + lane) % tags,
+            )
+            for lane in range(lanes)
+        ]
+        if told and rng.random() < _ALONE:
+            shifts = design.spec.kind == "ring" and rng.random() < 0.8
+            code = int(Operation.SHIFT if shifts else Operation.CLEAR)
+            beat = (
+                [beat[0]._replace(code=code)]
+                if lanes == 1
+                else [_Step(code, keys[0], 1, None), *beat]
+            )
+        yield beat
+
+
+def _asked_range(design: Design) -> tuple[int, int]:
+    """Return the lowest and highest window, or class, of a query."""
+    spec = design.spec
+    if not spec.query_field:
+        return 1, 1
+    return (1, spec.window_blocks) if spec.classes is None else (0, spec.classes - 1)
+
+
+def table_layout(design: Design) -> Any:
+    """Return the layout of an entry of the table; None if no port loads a table."""
+    unit = design.component.unit
+    return unit.table.p.shape() if "table" in unit.signature.members else None
+
+
+def bench_thresholds(design: Design) -> NDArray[np.int64]:
+    """Return the table that the test bench loads: threshold = address modulo all thresholds.
+
+    It has the shape of `lately.golden.DecisionTable.thresholds`.
+    """
+    layout = table_layout(design)
+    spec: Any = design.spec
+    places = np.indices(spec.table_shape)
+    names = ("query_class", "age", "phase")
+    address = sum(place << layout[name].offset for name, place in zip(names, places, strict=True))
+    thresholds: NDArray[np.int64] = address % (spec.hashes + 2)
+    return thresholds
+
+
+def _answers(design: Design, steps: list[_Step]) -> Iterator[dict[str, int]]:
+    """Yield the fields of the result of each operation, except the tag."""
+    codes = np.array([step.code for step in steps], np.uint8)
+    keys = np.array([step.key for step in steps], np.uint64)
+    asked = np.array([step.asked for step in steps])
+    times = np.zeros(len(steps), np.int64)
+    spec = design.spec
+    model: Any = from_spec(spec)
+    if table_layout(design) is not None:
+        model.decide_by(bench_thresholds(design))
+    unit = spec.block_units if spec.classes is None else 1
+    windows = asked * unit if spec.query_field else None
+    results = model.perform(codes, keys, times if spec.timed else None, windows)
+    signature: UnitSignature = design.component.unit.signature
+    names = signature.of_lane(signature.result, 0).members.keys() & results._fields
+    found = {name: np.maximum(getattr(results, name), 0) for name in names - {"time"}}
+    for number in range(len(steps)):
+        yield {name: int(values[number]) for name, values in found.items()}
+
+
+def _request(signature: UnitSignature, beat: list[_Step]) -> int:
+    asks = {"window", "query_class"} & signature.request.members.keys()
+    requests = [
+        {"operation": step.code, "key": _number(step.key), "tag": step.tag}
+        | dict.fromkeys(asks, step.asked)
+        for step in beat
+        if step.tag is not None
+    ]
+    alone = next((step.code for step in beat if step.tag is None), Operation.NONE.value)
+    return signature.pack_request(requests, alone=alone)
+
+
+def _result(signature: UnitSignature, found: list[dict[str, Any]]) -> int:
+    results = [fields for fields in found if fields["tag"] is not None]
+    if signature.lanes == 1:
+        return pack(signature.result, results[0])
+    return pack(signature.result, {"lanes": [{"valid": 1} | fields for fields in results]})
+
+
+def _number(key: Any) -> int:
+    words = np.atleast_1d(key)
+    return sum(int(word) << 64 * place for place, word in enumerate(words))
+
+
+def _spread(fields: list[Field], bits: int) -> dict[str, int]:
+    """Return the values of the ports whose fields a payload has."""
+    values: dict[str, int] = {}
+    for one in fields:
+        part = bits >> one.source & (1 << one.width) - 1
+        values[one.port] = values.get(one.port, 0) | part << one.offset
+    return values
+
+
+_FRAMES = 24
+_SHORTEST, MOST_FRAME = 14, 80
+"""Bytes of a frame."""
+_SHORTEST_OF_LINE = 60
+"""Minimum bytes of a frame if the input has no back-pressure."""
+_AGAIN = 0.4
+"""Probability that a frame repeats an earlier frame."""
+_IP4 = b"\x08\x00\x45"
+"""EtherType and first byte of IPv4."""
+_LABEL = b"\x88\x47\x00\x01\x41\x40"
+"""EtherType and label of MPLS."""
+
+
+def all_fit(how: FrameOptions) -> bool:
+    """Return whether every frame of the test bench fits into the store, at any input rate."""
+    beats = _FRAMES * beats_of(MOST_FRAME, how.beat) + ROOM_LAG
+    slow = how.ready or how.longest >= _SHORTEST_OF_LINE
+    fits = beats * how.beat <= 8 * (how.store or 0) and (how.frames or 0) >= _FRAMES + ROOM_LAG
+    return how.when_full == "wait" or (slow and fits)
+
+
+def frame_vectors(design: Design, *, seed: int) -> Vectors:
+    """Return the transfers of random frames, and of the output without duplicates."""
+    choose = random.Random(seed)
+    how = design.frame_options
+    shortest = _SHORTEST if how.ready else min(_SHORTEST_OF_LINE, how.longest)
+    frames: list[bytes] = []
+    for _ in range(_FRAMES):
+        if frames and choose.random() < _AGAIN:
+            frames.append(_copy(choose, choose.choice(frames), inner=how.inner))
+        else:
+            frames.append(_frame(choose, choose.randint(shortest, MOST_FRAME)))
+    if how.longest < MOST_FRAME:
+        # At least this frame leaves.
+        frames[0] = frames[0][: how.longest]
+    side = how.side
+    beside = [_beside(side, choose) for _ in frames]
+    model = FrameDeduplicator(
+        design.spec,
+        longest=how.longest,
+        width=how.width,
+        store=how.store,
+        oversize=how.oversize,
+        inner=how.inner,
+    )
+    requests, results = [], []
+    for frame, signals in zip(frames, beside, strict=True):
+        requests += _transfers("s_axis", frame, how.width // 8, signals)
+        if model.perform([frame], [0]):
+            carried = sum(signals["user"] & 1 << at for at in side.carried)
+            results += _transfers("m_axis", frame, how.width // 8, signals | {"user": carried})
+    names = {port.name for port in design.ports}
+    return Vectors(
+        *(
+            [{name: one[name] for name in one if name in names} for one in found]
+            for found in (requests, results)
+        )
+    )
+
+
+def _frame(choose: random.Random, size: int) -> bytes:
+    """Return a random frame, which holds a packet of IPv4 if it has room for one."""
+    frame = choose.randbytes(size)
+    if size < 34:
+        return frame
+    return frame[:12] + _IP4 + frame[15:16] + (size - 14).to_bytes(2, "big") + frame[18:]
+
+
+def _copy(choose: random.Random, frame: bytes, *, inner: bool) -> bytes:
+    """Return a frame as another link has it: same packet, other addresses, TTL and checksum."""
+    if frame[12:15] != _IP4:
+        return frame
+    hop = choose.randbytes(15)
+    if inner and len(frame) + 4 <= MOST_FRAME and choose.random() < 0.5:
+        return hop[:12] + _LABEL + frame[14:]
+    return hop[:12] + frame[12:22] + hop[12:13] + frame[23:24] + hop[13:] + frame[26:]
+
+
+def _beside(side: Sideband, choose: random.Random) -> dict[str, int]:
+    """Return random sideband signals of an intact frame."""
+    widths = side.widths(leaves=False)
+    found = {name: choose.getrandbits(width) if width else 0 for name, width in widths.items()}
+    return found | {"user": found["user"] & ~(1 << side.bad)}
+
+
+def _transfers(
+    prefix: str, frame: bytes, size: int, beside: dict[str, int]
+) -> list[dict[str, int]]:
+    """Return the values of the ports of a stream of `size` bytes for a frame."""
+    transfers = []
+    for at in range(0, len(frame), size):
+        part = frame[at : at + size]
+        values = {"data": int.from_bytes(part, "little"), "last": int(at + size >= len(frame)),
+                  "keep": (1 << len(part)) - 1} | beside  # fmt: skip
+        transfers.append({f"{prefix}_t{name}": value for name, value in values.items()})
+    return transfers
+
+
+OPERATIONS = 200
+"""Transfers of the test bench."""
+
+KEY_CYCLES = 5000
+"""Cycles after reset within which a digest of frames has loaded its keys."""
+
+FRAME_CYCLES = 4 * MOST_FRAME + 200
+"""Cycles in which a frame of the test bench leaves, with transfers of one byte and pauses."""
+
+_SEED = 1
+
+
+def bench_values(design: Design) -> dict[str, Any]:
+    """Return the values for the templates of test bench and instance."""
+    component, ports = design.component, design.ports
+    members = component.signature.members
+    if design.frames:
+        stimuli = frame_vectors(design, seed=_SEED)
+    else:
+        stimuli = vectors(design, OPERATIONS, seed=_SEED)
+    requests = [port for port in ports if port.name in stimuli.requests[0]]
+    results = [port for port in ports if port.name in stimuli.results[0]]
+    resets = _resets(component, ports)
+    connections = _connections(component, ports, requests, results, resets)
+    pause = design.profile.longest_pause
+    gap = pause + FRAME_CYCLES if design.frames and not all_fit(design.frame_options) else 0
+    table = _table(design, ports)
+    connections |= {name: name for name in table.get("inputs", {})}
+    entries = table.get("entries", 0)
+    return {
+        "table": table,
+        "outputs": [port for port in ports if _is_watched(port, connections)],
+        "resets": resets,
+        "open": {port.name for port in ports if _may_be_open(port, requests)},
+        "values": {
+            port.name: f"{port.width}'d{members[port.name].init or resets[port.name]}"
+            for port in ports
+            if _may_be_open(port, requests) and port.name not in _wired(design)
+        },
+        "waits": design.waits,
+        "always_ready": not design.input_waits,
+        "requests": [_word(requests, values) for values in stimuli.requests],
+        "results": [_word(results, values) for values in stimuli.results],
+        "request_bits": sum(port.width for port in requests),
+        "result_bits": sum(port.width for port in results),
+        "result_mask": _word(results, _compared(design, results)),
+        "connections": connections,
+        "gap": gap,
+        "settled": KEY_CYCLES if gap else _settled(design, pause),
+        "most_cycles": 100 * max(OPERATIONS, len(stimuli.requests)) * (pause + 1) + 2 * entries,
+    }
+
+
+def _settled(design: Design, pause: int) -> int:
+    """Return the cycles after reset until an input without ready accepts all requests."""
+    if design.input_waits:
+        return 8
+    return KEY_CYCLES if design.frames else pause + int(design.component.unit.latency)
+
+
+def _table(design: Design, ports: list[Port]) -> dict[str, Any]:
+    """Return how the ports load a table; empty if no port loads a table."""
+    layout = table_layout(design)
+    if layout is None:
+        return {}
+    data, valid, ready = design.component.side_streams["table"]
+    spec: Any = design.spec
+    return {
+        "inputs": {port.name: port.range for port in ports if port.name in (data, valid, "swap")},
+        "data": data,
+        "valid": valid,
+        "ready": ready,
+        "entries": 1 << layout["least"].offset,
+        "thresholds": spec.hashes + 2,
+    }
+
+
+def _resets(component: FlatUnit, ports: list[Port]) -> dict[str, int]:
+    """Return the values of inputs that nothing else drives."""
+    members = component.signature.members
+    # With the longest period, time does not advance in the test bench.
+    return {
+        port.name: (1 << port.width) - 1 if port.name == "period" else members[port.name].init or 0
+        for port in ports
+        if port.inward
+    }
+
+
+def _may_be_open(port: Port, requests: list[Port]) -> bool:
+    """Whether a unit works with this input at its value after reset."""
+    needed = ("aclk", "aresetn", "clk", "rst", "tick", "s_axis_tvalid", "m_axis_tready",
+              "in_valid", "out_ready")  # fmt: skip
+    return port.inward and port not in requests and port.name not in needed
+
+
+def _wired(design: Design) -> set[str]:
+    """Return the ports of further streams, and the ports of the bus that the bus uses."""
+    bus = getattr(design.unit, "bus_ports", ())
+    streams = design.component.side_streams.values()
+    return {name for names in (bus, *streams) for name in names if not name.endswith("prot")}
+
+
+def _is_watched(port: Port, connections: dict[str, str]) -> bool:
+    """Whether an output has a wire of its own in the test bench."""
+    own = connections[port.name] == port.name
+    return own and not port.inward and port.name not in ("in_ready", "out_valid")
+
+
+def _compared(design: Design, results: list[Port]) -> dict[str, int]:
+    """Return the compared bits of each port; the time is left out if a period had begun."""
+    free = dict.fromkeys((port.name for port in results), 0)
+    if design.options.get("ticks") == "period":
+        for one in design.component.results:
+            if one.name == "time":
+                free[one.port] |= (1 << one.width) - 1 << one.offset
+    return {port.name: (1 << port.width) - 1 & ~free[port.name] for port in results}
+
+
+def _word(ports: list[Port], values: dict[str, int]) -> int:
+    """Return the values of ports, the first one in the highest bits."""
+    word = 0
+    for port in ports:
+        word = word << port.width | values[port.name]
+    return word
+
+
+def _connections(
+    component: FlatUnit,
+    ports: list[Port],
+    requests: list[Port],
+    results: list[Port],
+    resets: dict[str, int],
+) -> dict[str, str]:
+    """Return the expression that the test bench connects to each port."""
+    found = {port.name: port.name for port in ports}
+    found |= {name: f"{len(getattr(component, name))}'d{value}" for name, value in resets.items()}
+    found |= {name: name for name in (component.CLOCK, component.RESET)}
+    for word, held in (("request", requests), ("result", results)):
+        top = sum(port.width for port in held)
+        for port in held:
+            top -= port.width
+            found[port.name] = f"{word}[{top + port.width - 1}:{top}]"
+    prefixes = ("s_axis_t", "m_axis_t") if "s_axis_tvalid" in found else ("in_", "out_")
+    for prefix, side in zip(prefixes, ("in", "out"), strict=True):
+        for flag in ("valid", "ready"):
+            if f"{prefix}{flag}" in found:
+                found[f"{prefix}{flag}"] = f"{side}_{flag}"
+    return found
