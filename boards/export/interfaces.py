@@ -11,9 +11,6 @@ from .design import Design, Port
 _INFO = re.compile(r"xilinx\.com:(\w+):(\w+):1\.0 (\w+) (\w+)")
 """Library, kind, name and part of an interface, as the attribute of a port states them."""
 
-_PLATFORM = {"axis": "axi4stream", "aximm": "axi4lite"}
-"""Kinds of Vivado's interfaces in Platform Designer."""
-
 
 @dataclass
 class Interface:
@@ -26,11 +23,6 @@ class Interface:
     library: str = "interface"  # in Vivado
     parameters: dict[str, str] = field(default_factory=dict)  # in Vivado
     properties: dict[str, str | int] = field(default_factory=dict)  # in Platform Designer
-
-    @property
-    def platform(self) -> str:
-        """Kind in Platform Designer."""
-        return _PLATFORM.get(self.kind, self.kind)
 
 
 def vivado_interfaces(design: Design) -> list[Interface]:
@@ -55,15 +47,14 @@ def platform_interfaces(design: Design) -> list[Interface]:
     """Return the interfaces for Platform Designer: clock, reset, streams, the bus, and conduits."""
     component = design.component
     ports = {port.name: port for port in design.ports}
-    clock, reset = component.CLOCK, component.RESET
+    reset = "reset_n" if component.ACTIVE_LOW else "reset"
     found = [
-        Interface("clock", "clock", ports={ports.pop(clock): "clk"}),
-        Interface(
-            "reset", "reset", ports={ports.pop(reset): f"reset{'_n' * component.ACTIVE_LOW}"}
-        ),
+        Interface("clock", "clock", ports={ports.pop(component.CLOCK): "clk"}),
+        Interface("reset", "reset", ports={ports.pop(component.RESET): reset}),
     ]
     for one in vivado_interfaces(design):
         if one.library == "interface":
+            one.kind = {"axis": "axi4stream", "aximm": "axi4lite"}[one.kind]
             one.ports = {ports.pop(port.name): part.lower() for port, part in one.ports.items()}
             found.append(one)
     bus = getattr(design.unit, "bus_ports", ())
@@ -72,7 +63,7 @@ def platform_interfaces(design: Design) -> list[Interface]:
         found.append(Interface("avs", "avalon", ports=agent, properties=_AGENT))
     if design.wrap == "avalon-st":
         found += _avalon_streams(design, ports)
-    agents = [one.name for one in found if one.kind in ("aximm", "avalon")]
+    agents = [one.name for one in found if one.kind in ("axi4lite", "avalon")]
     if agents and "irq" in ports:
         sender = {ports.pop("irq"): "irq"}
         properties: dict[str, str | int] = {"associatedAddressablePoint": agents[0]}
