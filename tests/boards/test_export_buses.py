@@ -547,10 +547,10 @@ filesets:
 generate:
   counted:
     generator: lately
-    parameters: {name: counted, preset: tiny, bus: wishbone, last: true}
+    parameters: {name: counted, preset: tiny, bus: wishbone, tlast: true}
   timed:
     generator: lately
-    parameters: {name: timed, spec: timed.toml, wrap: raw, ticks: period, last: false}
+    parameters: {name: timed, spec: timed.toml, wrap: raw, ticks: period, tlast: false}
 targets:
   default: &default
     filesets: [rtl, generator]
