@@ -117,6 +117,29 @@ class Counter:
         vars(owner)[self._name] = value
 
 
+class Number:
+    """Number `index` of a filter's `_numbers`, read under the lock; below 2**62 when it is set."""
+
+    def __init__(self, index: int) -> None:
+        self._index = index
+
+    def __set_name__(self, _: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+        if owner is None:
+            return self
+        with owner._lock:
+            owner._settle()
+            return int(owner._numbers[self._index])
+
+    def __set__(self, owner: Any, value: int) -> None:
+        if type(value) is not int or not 0 <= value < 1 << 62:
+            name = self._name.replace("_", " ").strip()
+            raise ValueError(f"{name}: must be an integer from 0 to 2**62 - 1, not {value!r}")
+        owner._numbers[self._index] = value
+
+
 def _name_alone(name: str, member: Any) -> None:
     """Let Python's messages about arguments name a method without the class that defines it."""
     while member is not None:

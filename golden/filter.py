@@ -95,7 +95,7 @@ class Filter(Saved):
             )
         compilation.warn_if_missing()
         self = super().__new__(cls)
-        self.operations = self.hits = self._inserted_keys = 0
+        self._numbers = np.zeros(cls._NUMBERS, np.int64)
         return self
 
     def __init__(self, **parameters: Any) -> None:
@@ -195,10 +195,8 @@ class Filter(Saved):
         self, operations: int, insertions: int = 0, seen: Answers | None = None
     ) -> None:
         """Count the performed operations, and the keys that they reported."""
-        self.operations += operations
-        self._inserted_keys += insertions
-        if seen is not None:
-            self.hits += int(np.count_nonzero(seen))
+        hits = 0 if seen is None else int(np.count_nonzero(seen))
+        self._numbers[:3] += operations, insertions, hits
 
     def _checked_times(self, times: ArrayLike | None, count: int) -> Times | None:
         """Return the times of operations; None if the window is not a span of time."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from .atomic import Counter
+from .atomic import Counter, Number
 from .convenience import State
 from .errors import StateFileError
 from .hash.digests import DIGESTS
@@ -40,9 +40,11 @@ class Saved(Parameterised):
     _counts: ClassVar[dict[str, int | str | None]] = {}
     """Counters, each with its largest value or the attribute that holds this value."""
 
-    operations = Counter("operations")
-    hits = Counter("hits")
-    _inserted_keys: int
+    _NUMBERS: ClassVar = 3
+    """Length of `_numbers`: the counters below, then what a family keeps there."""
+
+    _numbers: NDArray[np.int64]
+    operations, _inserted_keys, hits = Number(0), Number(1), Number(2)
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -69,10 +71,7 @@ class Saved(Parameterised):
     def _settle(self) -> None:
         """Take over changes by single keys from the extension; holds the lock."""
         if self._engine is not None and self._engine.armed:
-            operations, insertions, hits = self._regain()
-            self.operations += operations
-            self._inserted_keys += insertions
-            self.hits += hits
+            self._numbers[:3] += self._regain()
 
     def _lend(self) -> None:
         """Give the state to the extension."""

@@ -8,7 +8,7 @@ from typing import Any, Self, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .atomic import Counter, taking_single_keys
+from .atomic import Number, taking_single_keys
 from .convenience import Options, State
 from .durations import NANOSECONDS, span_nanoseconds, time_text
 from .filter import Answers, Filter, Words, require_count
@@ -49,19 +49,14 @@ class TimedFilter(Filter):
     """
 
     age_unit = "generations"
-    late = Counter("late")
+    _NUMBERS = 4
+    late = Number(3)
     _chooser = "for_window(span, fpr, rate=rate)"
     _last: int
     _clock: Callable[[], int] | None = None
     _max_ahead: int | None = DAY
     _event_times = False  # whether the caller gave the time of an insertion
     span: int
-
-    def __new__(cls, *arguments: Any, **parameters: Any) -> Self:
-        """Start the count of late insertions at 0."""
-        self = super().__new__(cls, *arguments, **parameters)
-        self.late = 0
-        return self
 
     @classmethod
     def for_window(

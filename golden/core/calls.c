@@ -154,6 +154,28 @@ static PyMemberDef engine_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
+/* count_in(numbers): let these numbers of the filter be its counts; it needs no arming then. */
+static PyObject *count_in(PyObject *self, PyObject *numbers) {
+    Engine *engine = (Engine *)self;
+    Py_buffer view;
+    if (core_take(numbers, &view, 8, 3 + (engine->timed != 0), 1, "numbers") < 0) {
+        return NULL;
+    }
+    if (engine->counts) {
+        PyBuffer_Release(&engine->numbers);
+    }
+    engine->numbers = view;
+    engine->counts = view.buf;
+    Py_RETURN_NONE;
+}
+
+void engine_release(Engine *engine) {
+    Py_CLEAR(engine->hash);
+    if (engine->counts) {
+        PyBuffer_Release(&engine->numbers);
+    }
+}
+
 void engine_disarm(Engine *engine, int64_t *numbers) {
     numbers[0] = engine->operations;
     numbers[1] = engine->insertions;
@@ -163,6 +185,27 @@ void engine_disarm(Engine *engine, int64_t *numbers) {
     }
     engine->operations = engine->insertions = engine->hits = engine->late = 0;
     engine->armed = 0;
+}
+
+/* Counts a change by a single key, in the filter itself if it is not armed. */
+static void count_change(Engine *engine, int insertion, int hit) {
+    if (engine->counts) {
+        engine->counts[0]++;
+        engine->counts[1] += insertion;
+        engine->counts[2] += hit;
+    } else {
+        engine->operations++;
+        engine->insertions += insertion;
+        engine->hits += hit;
+    }
+}
+
+/* Lets the late insertions since the last call be those of the filter, if it is not armed. */
+static void count_late(Engine *engine) {
+    if (engine->counts && engine->timed) {
+        engine->counts[3] += engine->late;
+        engine->late = 0;
+    }
 }
 
 /* Performs CHECK of a key, or only QUERY if the key is reported; returns its age. */
@@ -190,7 +233,7 @@ static PyObject *engine_check_new(PyObject *self, PyObject *args) {
     if (!seen || (c && !times)) {
         return core_finish(&all, NULL);
     }
-    if (!engine->armed || engine->reads || engine->timed != (times != NULL)) {
+    if (!(engine->armed || engine->counts) || engine->reads || engine->timed != (times != NULL)) {
         PyErr_SetString(PyExc_ValueError, engine->reads ? CORE_READS : "times: must fit the engine");
         return core_finish(&all, NULL);
     }
@@ -199,11 +242,13 @@ static PyObject *engine_check_new(PyObject *self, PyObject *args) {
         engine->now = times ? times[i] : 0;
         seen[i] = check_new(engine, keys + i * words) >= 0;
     }
+    count_late(engine);
     Py_END_ALLOW_THREADS
     return core_finish(&all, Py_NewRef(Py_None));
 }
 
 static PyMethodDef engine_methods[] = {
+    {"count_in", count_in, METH_O, "Let these numbers of the filter be its counts."},
     {"digest_by", digest_by, METH_O, "Let these keys be those of the digest of text."},
     {"check_and_insert_new", engine_check_new, METH_VARARGS, "Insert keys that are not reported."},
     {NULL, NULL, 0, NULL},
@@ -422,7 +467,7 @@ static int perform_plain(Base *self, int code, PyObject *plain, Time *time, int6
     if (text.bytes) {
         free_text(&text);
     }
-    if (ready > 0 && !engine->armed) {
+    if (ready > 0 && !engine->counts && !engine->armed) {
         ready = prepare(self, engine, "_arm");
         ready = ready > 0 ? engine->armed : ready;
     }
@@ -432,9 +477,8 @@ static int perform_plain(Base *self, int code, PyObject *plain, Time *time, int6
     engine->now = time->now;
     *age = code == CHECK_NEW ? check_new(engine, &key) : engine->one(engine, code, &key);
     if (code != QUERY) {
-        engine->operations++;
-        engine->insertions += code != CHECK_NEW || *age < 0;
-        engine->hits += code != INSERT && *age >= 0;
+        count_change(engine, code != CHECK_NEW || *age < 0, code != INSERT && *age >= 0);
+        count_late(engine);
     }
     return 1;
 }

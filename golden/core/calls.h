@@ -11,10 +11,12 @@ enum { NONE = 0, QUERY = 1, INSERT = 2, CHECK = 3, ALONE = 4, SHIFT = 4, CLEAR =
 
 enum { BLAKE2B = 1, SIPHASH = 2 };
 
-/* First part of the compiled state of a filter. While it is armed, its numbers are the state of
-   the filter, and single keys need nothing of Python. */
+/* First part of the compiled state of a filter. An engine with `counts` always has the state of the
+   filter. Another has it while it is armed. Then single keys need nothing of Python. */
 typedef struct Engine {
     PyObject_HEAD
+    Py_buffer numbers; /* the first numbers of the filter, if `counts` points to them */
+    int64_t *counts;   /* operations, insertions, hits, and late insertions if it is timed */
     int armed;
     int reads;                            /* whether another process writes the memory */
     int64_t operations, insertions, hits; /* since it was armed */
@@ -54,6 +56,9 @@ uint64_t text_key(const uint8_t *bytes, Py_ssize_t count, const Engine *engine);
 
 /* Turns a ring that does not turn by itself; it is armed. */
 void ring_turn(Engine *ring);
+
+/* Releases what an engine owns. */
+void engine_release(Engine *engine);
 
 /* Takes the counts of single keys into three of `numbers`, and disarms; a timed engine has a
    fourth, `late`. */

@@ -364,7 +364,7 @@ static void dictionary_dealloc(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
     core_finish(&d->buffers, NULL);
     PyMem_Free(d->packed);
-    Py_XDECREF((PyObject *)d->engine.hash);
+    engine_release(&d->engine);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }

@@ -448,7 +448,7 @@ static void ring_dealloc(PyObject *self) {
     if (ring->live.obj) {
         PyBuffer_Release(&ring->live);
     }
-    Py_XDECREF((PyObject *)ring->engine.hash);
+    engine_release(&ring->engine);
     PyMem_Free(ring->places);
     PyMem_Free(ring->masks);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);

@@ -180,7 +180,7 @@ static void stamps_dealloc(PyObject *self) {
     Stamps *s = (Stamps *)self;
     PyTypeObject *type = Py_TYPE(self);
     core_finish(&s->buffers, NULL);
-    Py_XDECREF((PyObject *)s->engine.hash);
+    engine_release(&s->engine);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }

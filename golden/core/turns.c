@@ -271,7 +271,7 @@ static void timed_dealloc(PyObject *object) {
     TimedRing *self = (TimedRing *)object;
     PyTypeObject *type = Py_TYPE(object);
     Py_XDECREF((PyObject *)self->ring);
-    Py_XDECREF((PyObject *)self->engine.hash);
+    engine_release(&self->engine);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
     Py_DECREF(type);
 }

@@ -241,7 +241,7 @@ class WindowDictionary(DictionaryState):
         if self.compiled:
             self._run(codes, keys, windows, ages, covered, None)
             return
-        numbers = self._numbers()
+        numbers = self._vector()
         # The interpreter reads elements of lists three times as fast as elements of arrays.
         asked: list[Any] = [codes.astype(np.int64), *self._digests(keys), windows]
         kept: list[Any] = [self._times, self._held, self._stash_times, self._stash]
@@ -253,14 +253,14 @@ class WindowDictionary(DictionaryState):
 
     def _run(self, codes: Any, keys: Words, windows: Any, *answers: Any) -> None:
         """Perform operations in the extension: `codes`, or one code for all."""
-        numbers, secret = self._numbers(), compilation.halves([self._secret])
+        numbers, secret = self._vector(), compilation.halves([self._secret])
         if not isinstance(codes, Operation):
             codes = np.ascontiguousarray(codes)
         words = np.ascontiguousarray(keys)
         self._engine.perform(numbers, secret, codes, words, windows, *answers)
         self._take_numbers(numbers)
 
-    def _numbers(self) -> Ages:
+    def _vector(self) -> Ages:
         """Numbers of the state for the loops, and three counts of single keys."""
         state = self.insertions, self.lost, self.youngest_lost, self.stash_peak
         return np.array([*state, 0, 0, 0], np.int64)
@@ -274,7 +274,7 @@ class WindowDictionary(DictionaryState):
         return state[4:]
 
     def _lend(self) -> None:
-        self._engine.arm(self._numbers(), compilation.halves([self._secret]))
+        self._engine.arm(self._vector(), compilation.halves([self._secret]))
 
     def _regain(self) -> list[int]:
         numbers = np.zeros(7, np.int64)

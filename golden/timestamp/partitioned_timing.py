@@ -206,11 +206,11 @@ class StampedParts(Filter):
         super()._restore(numbers, arrays)
 
     @abstractmethod
-    def _numbers(self) -> Integers:
+    def _vector(self) -> Integers:
         """Insertions, the last time, three counts of single keys, for the extension."""
 
     def _lend(self) -> None:
-        self._engine.arm(self._numbers())
+        self._engine.arm(self._vector())
 
     def _disarmed(self) -> list[int]:
         """Return the same numbers, and the count of late insertions, from the extension."""
@@ -357,13 +357,13 @@ class PartitionedTimingFilter(StampedParts, AnyWindowFilter):
         # With one operation and one window for all keys, the extension does the rest.
         if self._engine is None or windows is not None:
             return self._performed(operation, keys, None, windows).seen
-        seen, numbers = np.empty(len(keys), np.bool_), self._numbers()
+        seen, numbers = np.empty(len(keys), np.bool_), self._vector()
         words = np.ascontiguousarray(keys)
         self._engine.perform(numbers, operation, self.window_blocks, words, seen)
         self.insertions = int(numbers[0])
         return seen
 
-    def _numbers(self) -> Integers:
+    def _vector(self) -> Integers:
         return np.array([self.insertions, NEVER, 0, 0, 0], np.int64)
 
     def _regain(self) -> list[int]:
@@ -489,7 +489,7 @@ class TimedTimingFilter(StampedParts, TimedFilter):
     def _last_block(self) -> int:
         return max(self._last, 0) // self.period
 
-    def _numbers(self) -> Integers:
+    def _vector(self) -> Integers:
         # Python's integers are unbounded; this counts future insertions.
         return np.array([0, self._last, 0, 0, 0], np.int64)
 

@@ -18,6 +18,7 @@ from lately.golden import (
     FilterSpec,
     Operation,
     PartitionedTimingFilter,
+    StateFileError,
     TimedFilter,
     TimingBloomFilter,
     compilation,
@@ -225,8 +226,8 @@ def test_any_layout_of_keys():
 
 
 def test_counters_beyond_what_a_machine_counts():
-    """2**63 insertions take nothing from a filter; it is loaded with as many as it has made."""
-    most = 1 << 63
+    """A filter is loaded with as many insertions as any stream has, and refuses more."""
+    most = (1 << 62) - 1
     for model in on_both(lambda: from_spec(RINGS["gebf"])):
         header, arrays = read_state(io.BytesIO(model.to_bytes()))
         header["numbers"]["counters"] = [most] * 4
@@ -243,6 +244,10 @@ def test_counters_beyond_what_a_machine_counts():
             "hits": most + 1,
             "shifts": most + 1,
         }
+        header["numbers"]["events"]["hits"] += 1
+        write_state(file := io.BytesIO(), header, arrays)
+        with pytest.raises(StateFileError, match=r"hits: must be an integer from 0 to 2\*\*62 - 1"):
+            load(io.BytesIO(file.getvalue()))
 
 
 # What the extension refuses
